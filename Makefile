@@ -1,0 +1,45 @@
+# Everything a newcomer types. Each target is complete on a fresh clone that has
+# python3, make and a package index.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench clean
+
+help:
+	@echo "make demo    install into $(VENV) and run the demonstration"
+	@echo "make test    lint, types, tests and doctests"
+	@echo "make bench   the benchmark tables of benchmarks/README.md"
+	@echo "make clean   remove $(VENV), caches and generated files"
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+# The stamps make a second install a no-op; they depend on what decides what is installed.
+$(VENV)/installed: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[plot,cli]"
+	@touch $@
+
+$(VENV)/installed-test: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[plot,cli,data,test]"
+	@touch $@ $(VENV)/installed
+
+demo: $(VENV)/installed
+	$(BIN)/widemargin demo
+
+lint: $(VENV)/installed-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+bench: $(VENV)/installed-test
+	$(BIN)/python benchmarks/tangent_distances.py
+	$(BIN)/python benchmarks/tangents.py
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
