@@ -1,4 +1,4 @@
-"""Weighted Gram matrix of the columns of a CSR matrix, ``sum_k h_k [x_k, 1][x_k, 1]^T``.
+"""Weighted Gram matrix of CSR columns, ``sum_k h_k [x_k, 1] [x_k, 1]^T``.
 
 The curvature of the squared hinge over the patterns inside the margin. Rows have few
 entries, so that scattering their outer products beats both a dense product and a

@@ -22,8 +22,9 @@ scaling the step by ``||a|| / beta`` instead walks through the same directions.
 References: Tsampouka and Shawe-Taylor, Perceptron-like large margin classifiers, 2005;
 Panagiotakopoulos and Tsampouka, The perceptron with dynamic margin, ALT 2011.
 Shapes: matrix (n, d) as in :mod:`widemargin._compute.linear_rows`; signs, cx, squares,
-diag, f, m, order (n,); v, centre (d,); sums (5,) holds sum(l m), v.c, ||a||^2, sum(m)
-and the number of updates.
+diag, f, m, order (n,); v, centre (d,); sums (6,) holds sum(l m), v.c, ||a||^2, sum(m),
+the number of updates, and the squared length along the private coordinates of patterns
+that are no longer at hand.
 """
 
 import numpy as np
@@ -43,7 +44,7 @@ _CYCLES = 20
 @njit(cache=True, nogil=True)
 def squared_norm(v, centre, lift_rho, diag, m, sums):
     """``||a||^2`` from scratch: the running value drifts. `lift_rho` is rho^2."""
-    total = lift_rho * sums[0] * sums[0]
+    total = lift_rho * sums[0] * sums[0] + sums[5]
     for j in range(v.shape[0]):
         w = v[j] - sums[0] * centre[j]
         total += w * w
@@ -62,6 +63,7 @@ def _rescale(v, m, sums, factor):
     sums[1] *= factor
     sums[2] *= factor * factor
     sums[3] *= factor
+    sums[5] *= factor * factor
 
 
 @njit(cache=True, nogil=True)
@@ -152,7 +154,7 @@ def learn(
     ``||a|| / sum(m) <= beta`` proves that no vector has the margin asked for.
     """
     n_patterns = order.shape[0]
-    target = beta if rule == FREE_LENGTH or rule == FIXED_LENGTH else -1.0
+    target = beta if rule in (FREE_LENGTH, FIXED_LENGTH) else -1.0
     touched = np.empty(n_patterns, dtype=np.int64)
     sweeps = 0
     while sweeps < max_sweeps:

@@ -12,10 +12,11 @@ holds in the space where sample k owns a coordinate of squared length 1 / (2 C_k
 the lower side is ``1 / sqrt(||w||^2 + sum_k 2 C_k xi_k^2)`` for slacks xi at functional
 margin one, and the upper one ``||sum_k alpha_k y_k|| / sum(alpha)``.
 
-The directional margin of a = [w, w0] and its bound ``||sum_k c_k y_k||``, c >= 0 summing
-to one, do the same for patterns at a given height and centre.
+The directional margin of a = [w, w0] and its bound ``||sum_k c_k y_k||``, c >= 0
+summing to one, do the same for patterns at a given height and centre.
 
-Reference: Bennett and Bredensteiner, Duality and geometry in SVM classifiers, ICML 2000.
+Reference: Bennett and Bredensteiner, Duality and geometry in SVM classifiers,
+ICML 2000.
 """
 
 from typing import NamedTuple

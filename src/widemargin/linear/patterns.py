@@ -1,7 +1,7 @@
 r"""Reflected augmented patterns: what every hyperplane learner of this package sees.
 
-A sample x with label l in {+1, -1} becomes ``y = l [x - c, rho]``: shifted by the centre
-c, raised to the height rho and reflected through the origin, so that a vector
+A sample x with label l in {+1, -1} becomes ``y = l [x - c, rho]``: shifted by the
+centre c, raised to the height rho and reflected through the origin, so that a vector
 ``a = [w, w0]`` separates the classes exactly when ``y.a > 0`` for all patterns. The
 hyperplane is ``f(x) = w.(x - c) + rho w0``. With a 2-norm soft margin each pattern also
 owns a private coordinate of squared length ``diag_k = 1 / (2 C_k)``.
@@ -96,7 +96,7 @@ def reflect(
 
 
 def recentre(patterns: Patterns, centre: np.ndarray) -> Patterns:
-    """The same patterns around another centre."""
+    """Move the patterns to another centre."""
     return reflect(
         patterns.X,
         patterns.signs,

@@ -94,7 +94,7 @@ class KernelSpace:
 def kernel_function(
     kernel: Any, gamma: float | None, degree: float, coef0: float, params: dict | None
 ) -> Callable[[Any, Any], np.ndarray]:
-    """A two-argument kernel from the parameters of an estimator.
+    """Make a two-argument kernel from the parameters of an estimator.
 
     >>> kernel_function("polynomial", 1.0, 2, 0.0, None)([[1.0]], [[3.0]])
     array([[9.]])

@@ -1,8 +1,8 @@
 """A perceptron on its way: its vector, its coefficients, and the bound they carry.
 
 ``a = sum_k m_k y_k`` with m >= 0, whatever the rule, so ``||a|| / sum(m)`` bounds the
-largest directional margin from above at every moment, and the smallest ``y_k.a / ||a||``
-from below. Shapes: m (n,), v (d,), sums (5,) as in
+largest directional margin from above at every moment, and the smallest
+``y_k.a / ||a||`` from below. Shapes: m (n,), v (d,), sums (6,) as in
 :mod:`widemargin._compute.perceptron`.
 """
 
@@ -38,12 +38,12 @@ class Walk(NamedTuple):
         return self.norm / self.sums[3] if self.sums[3] > 0.0 else np.inf
 
     def copy(self) -> "Walk":
-        """A walk that goes its own way from here."""
+        """Begin a walk that goes its own way from here."""
         return Walk(*(array.copy() for array in self))
 
 
 def start_walk(patterns: Patterns, m: np.ndarray | None = None) -> Walk:
-    """A walk at ``a = sum_k m_k y_k``, by default at zero.
+    """Begin a walk at ``a = sum_k m_k y_k``, by default at zero.
 
     >>> from widemargin.linear.patterns import reflect
     >>> X, signs = np.array([[3.0], [-1.0]]), np.array([1.0, -1.0])
@@ -52,19 +52,19 @@ def start_walk(patterns: Patterns, m: np.ndarray | None = None) -> Walk:
     """
     n, d = patterns.X.shape
     if m is None or not m.any():
-        return Walk(np.zeros(n), np.zeros(d), np.zeros(5))
+        return Walk(np.zeros(n), np.zeros(d), np.zeros(6))
     m = m.astype(np.float64)
     signed = m * patterns.signs
     v = np.asarray(patterns.X.T @ signed)
     w, _ = weight_vector(patterns, m)
     total = signed.sum()
     square = w @ w + (patterns.rho * total) ** 2 + np.sum(patterns.diag * m**2)
-    return Walk(m, v, np.array([total, v @ patterns.centre, square, m.sum(), 0.0]))
+    return Walk(m, v, np.array([total, v @ patterns.centre, square, m.sum(), 0.0, 0.0]))
 
 
 def scaled(walk: Walk, factor: float) -> Walk:
-    """The same direction and bound at another length: later steps weigh more or less."""
-    powers = np.array([factor, factor, factor**2, factor, 1.0])
+    """Keep direction and bound, change the length: later steps weigh more or less."""
+    powers = np.array([factor, factor, factor**2, factor, 1.0, factor**2])
     return Walk(walk.m * factor, walk.v * factor, walk.sums * powers)
 
 
