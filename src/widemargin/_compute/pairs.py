@@ -197,8 +197,9 @@ class _Block:
                 products, x_norms, y_norms, y_coefficients, spring, tau, tile
             )
         if suspects:
-            exact = *x_end.exact(rows), *self.y_end.exact(self.columns)
-            residuals.repair(tile, *exact, SIDES[self.sides], spring)
+            x, x_frames = x_end.exact(rows)
+            y, y_frames = self.y_end.exact(self.columns)
+            residuals.repair(tile, x, x_frames, y, y_frames, SIDES[self.sides], spring)
         return tile
 
 
