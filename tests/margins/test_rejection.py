@@ -86,13 +86,15 @@ def simulate(rng, n, levels, mistake_rate):
         lambda c: np.where(c < 0.55, 0.35, 0.08),
         # Confidently wrong at the top and in a band: the error is not monotone.
         lambda c: np.where((c > 0.97) | ((c > 0.45) & (c < 0.6)), 0.55, 0.05),
+        # Every threshold breaks the promise, by as little as can be.
+        lambda c: np.full(c.shape, 0.1001),
     ],
-    ids=["monotone", "not monotone"],
+    ids=["monotone", "not monotone", "hopeless"],
 )
 def test_promised_error_is_kept(mistake_rate, levels):
     rng = np.random.default_rng(7)
     n, rounds, max_error, delta = 300, 1500, 0.1, 0.1
-    broken, naive, useful = 0, 0, 0
+    broken, naive = 0, 0
     for _ in range(rounds):
         correct, confidence, grid, error = simulate(rng, n, levels, mistake_rate)
         answers = (np.ones(n, int), correct.astype(int), confidence)
@@ -103,13 +105,11 @@ def test_promised_error_is_kept(mistake_rate, levels):
 
         threshold = reject_threshold(*answers, max_error=max_error, delta=delta)
         broken += fails(threshold)
-        useful += threshold < np.inf
         naive += fails(reject_threshold(*answers, max_error=max_error, delta=None))
     noise = 3 * np.sqrt(delta * (1 - delta) / rounds)
     assert broken / rounds <= delta + noise
-    assert naive / rounds > 3 * delta
-    if levels > 12:
-        assert useful > 0
+    # The threshold read off the curve shows that the simulation can tell.
+    assert naive / rounds > delta + noise
 
 
 def test_easy_problem_rejects_little():
