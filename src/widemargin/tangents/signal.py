@@ -187,7 +187,7 @@ class _Line:
         self.scale = 1 / (second - self.pull * shift)
 
     def slope(self, signals: NDArray, transpose: bool = False) -> NDArray:
-        """Derivative of every signal, or the transpose of that linear map."""
+        """Differentiate every signal, or apply the transpose of that linear map."""
         x = signals.reshape(len(signals), self.length, self.channels)
         if transpose:
             x = self.scale * x

@@ -170,7 +170,7 @@ def auto_step(name: str, function: Transformation, X: NDArray) -> float:
     before = change(_STEPS[0])
     for h in _STEPS[1:]:
         now = change(h)
-        if now >= wanted and now >= 3 * before:
+        if now >= wanted and now >= 7 * before:
             break
         before = now
     return float(h)
