@@ -60,3 +60,13 @@ def test_margins_that_cannot_be_reached_have_no_bound():
         assert fixed.fixed_length_critical_rate(2.0, 1.0, beta) == 0
     assert fixed.fixed_length_updates(2.0, 1.0, 0.5, 1e3) == math.inf
     assert fixed.fixed_length_critical_rate(1.0, 1.0, 0.5) == math.inf
+
+
+@modest
+@given(st.floats(0.5, 5), st.floats(0.01, 0.99))
+def test_projected_factor_range_has_the_simple_quotient(r, fraction):
+    f_min, f_max = fixed.projected_factor_range(r, fraction * r)
+    assert f_max / f_min == pytest.approx(1 / (1 - fraction))
+    # Both ends are taken: by a pattern of length r at the margin, and opposite to a.
+    for cosine, f in ((fraction, f_min), (-1, f_max)):
+        assert 1 - fraction * r * cosine * r / r**2 == pytest.approx(f)
