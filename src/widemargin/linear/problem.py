@@ -34,7 +34,7 @@ class Outcome(NamedTuple):
     directional_upper: float
     norm: float
     rho: float
-    centre: np.ndarray | None
+    centre: Any
 
 
 def height_of(X: Any, rho: float | None) -> float:
