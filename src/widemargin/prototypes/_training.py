@@ -58,6 +58,9 @@ class TrainedPrototypes(PrototypeClassifier):
 
     def _check_parameters(self) -> None:
         check_scalar(self.max_iter, "max_iter", Integral, min_val=1)
+        self._check_early_stopping()
+
+    def _check_early_stopping(self) -> None:
         if self.early_stopping:
             check_scalar(
                 self.validation_fraction,
@@ -136,12 +139,11 @@ class TrainedPrototypes(PrototypeClassifier):
         first = not hasattr(self, "prototypes_")
         if first and classes is None:
             raise ValueError("classes must be given in the first call of partial_fit.")
-        if not first and classes is not None:
-            if not np.array_equal(np.unique(classes), self.classes_):
-                raise ValueError(
-                    f"classes={classes!r} is not what the first call of partial_fit "
-                    f"said: {self.classes_!r}."
-                )
+        if not (first or classes is None or self._are_classes(classes)):
+            raise ValueError(
+                f"classes={classes!r} is not what the first call of partial_fit "
+                f"said: {self.classes_!r}."
+            )
         known = classes if first else self.classes_
         samples = check_samples(self, X, y, sample_weight, known)
         if self._exact_weights:
@@ -157,10 +159,11 @@ class TrainedPrototypes(PrototypeClassifier):
         self.n_iter_ += 1
         return self
 
+    def _are_classes(self, classes: ArrayLike) -> bool:
+        return np.array_equal(np.unique(classes), self.classes_)
+
     def _partial_rng(self, first: bool) -> np.random.RandomState:
-        if first:
-            self._rng = check_random_state(self.random_state)
-        elif not hasattr(self, "_rng"):
+        if first or not hasattr(self, "_rng"):
             self._rng = check_random_state(self.random_state)
         return self._rng
 
