@@ -1,0 +1,74 @@
+"""The affine midpoint distance of a block of pairs, from products of its two ends."""
+
+import numpy as np
+from numba import njit
+
+# A direction that adds less than this share of its own length to the ones before it
+# is taken as dependent, as orthonormalize does.
+DEPENDENT = 1e-10
+SUSPECT = 1e-9
+
+
+@njit(cache=True, nogil=True)
+def _project(products, x_grams, y_grams, x_moves, y_moves, spring, tile):
+    """Subtract c^T G^+ c/(1+k) from every entry of `tile` (which holds |delta|^2)."""
+    n_x, n_y = tile.shape
+    n_tangents = x_moves.shape[1]
+    G = np.empty((n_tangents, n_tangents))
+    c = np.empty(n_tangents)
+    for i in range(n_x):
+        for j in range(n_y):
+            for s in range(n_tangents):
+                row, column = i * n_tangents + s, j * n_tangents + s
+                along_x = x_moves[i, s] - products[0][row, j]
+                along_y = products[1][i, column] - y_moves[j, s]
+                c[s] = 0.5 * (along_x + along_y)
+                for t in range(n_tangents):
+                    cross = products[2][row, j * n_tangents + t]
+                    mirrored = products[2][i * n_tangents + t, column]
+                    own = x_grams[i, s, t] + y_grams[j, s, t]
+                    G[s, t] = 0.25 * (own + cross + mirrored)
+            tile[i, j] -= _quadratic_form(G, c) / (1.0 + spring)
+
+
+@njit(cache=True, nogil=True)
+def _quadratic_form(G, c):
+    """c^T G^+ c for a positive semi-definite G, by elimination; both overwritten."""
+    n = c.shape[0]
+    total = 0.0
+    lengths = np.diag(G).copy()
+    for s in range(n):
+        pivot = G[s, s]
+        if pivot <= DEPENDENT * lengths[s]:
+            continue
+        total += c[s] * c[s] / pivot
+        for t in range(s + 1, n):
+            factor = G[t, s] / pivot
+            c[t] -= factor * c[s]
+            for u in range(s + 1, n):
+                G[t, u] -= factor * G[s, u]
+    return total
+
+
+def affine_midpoint_tile(x, x_tangents, y, y_tangents, spring):
+    """Squared midpoint distances of a block of pairs, -1 where only rounding is left.
+
+    `x` is (n_x, d) and `x_tangents` (n_x, l, d), raw tangents, float64; `y` likewise.
+    """
+    d = x.shape[1]
+    center = y.mean(axis=0)
+    x, y = x - center, y - center
+    x_rows, y_rows = x_tangents.reshape(-1, d), y_tangents.reshape(-1, d)
+    scale = (x**2).sum(1)[:, None] + (y**2).sum(1)
+    tile = scale - 2 * (x @ y.T)
+    _project(
+        (x_rows @ y.T, x @ y_rows.T, x_rows @ y_rows.T),
+        np.matmul(x_tangents, x_tangents.transpose(0, 2, 1)),
+        np.matmul(y_tangents, y_tangents.transpose(0, 2, 1)),
+        np.einsum("nld,nd->nl", x_tangents, x),
+        np.einsum("nld,nd->nl", y_tangents, y),
+        float(spring),
+        tile,
+    )
+    tile[tile < SUSPECT * scale] = -1.0
+    return tile

@@ -1,0 +1,219 @@
+"""All-pairs tangent distances: a product and a small tail per block, in threads.
+
+A block is a few queries against a few hundred references, sized so that its inner
+products stay near the core. The grid of blocks depends on the shapes alone, so that
+neither the number of threads nor the chunking changes a bit of the result; only a
+``working_memory`` smaller than one block makes the blocks smaller.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from joblib import effective_n_jobs
+from sklearn import get_config
+
+from widemargin._compute.threads import batched_slices, thread_map
+
+# Rows and columns of one block of inner products: 2 MiB in float32.
+PRODUCT_ROWS, PRODUCT_COLUMNS = 512, 1024
+LANES = 64
+SIDES = {"y": 0, "two": 1, "mean": 2}
+# Relative size below which a squared distance is recomputed from its residual.
+SUSPECT = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-10}
+
+
+@dataclass(frozen=True)
+class _End:
+    """One end of the pairs, with the inner products of each sample with itself."""
+
+    points: np.ndarray
+    frames: np.ndarray
+    center: np.ndarray
+    norms: np.ndarray
+    coefficients: np.ndarray
+
+    @classmethod
+    def prepare(cls, points, frames, center):
+        n, n_tangents = frames.shape[:2]
+        norms = np.empty(n, points.dtype)
+        coefficients = np.empty((n, n_tangents), points.dtype)
+        for rows in batched_slices(n, 512):
+            centred = points[rows] - center
+            norms[rows] = np.einsum("nd,nd->n", centred, centred, dtype=np.float64)
+            coefficients[rows] = np.einsum("nld,nd->nl", frames[rows], centred)
+        return cls(points, frames, center, norms, coefficients)
+
+    def stack(self, rows, out, *, tangent_major):
+        """Write [point; frame] of some samples as rows of the matrix `out`."""
+        n, n_tangents, d = self.frames[rows].shape
+        if tangent_major:
+            by_tangent = out.reshape(1 + n_tangents, n, d)
+        else:
+            by_tangent = out.reshape(n, 1 + n_tangents, d).transpose(1, 0, 2)
+        np.subtract(self.points[rows], self.center, out=by_tangent[0])
+        by_tangent[1:] = self.frames[rows].transpose(1, 0, 2)
+        return out
+
+    def exact(self, rows):
+        return self.points[rows].astype(float), self.frames[rows].astype(float)
+
+
+def pair_distances(
+    x,
+    x_frames,
+    y,
+    y_frames,
+    *,
+    sides,
+    spring,
+    squared=True,
+    symmetric=False,
+    n_jobs=None,
+):
+    """Tangent distances between all rows of `x` and of `y`.
+
+    Parameters
+    ----------
+    x, y : ndarray of shape (n_x, d) and (n_y, d), one float dtype
+    x_frames, y_frames : ndarray of shape (n_x, l_x, d) and (n_y, l_y, d)
+        Orthonormal rows, or zero rows.
+    sides : {"x", "y", "two", "mean"}
+    symmetric : bool
+        `y` is `x`: compute each unordered pair once.
+
+    Returns
+    -------
+    ndarray of shape (n_x, n_y)
+    """
+    out = np.empty((len(x), len(y)), x.dtype)
+    target = out
+    # The tail eliminates on the reference side: give it the end with fewer tangents.
+    if sides == "x" or (sides == "two" and y_frames.shape[1] > x_frames.shape[1]):
+        x, x_frames, y, y_frames, target = y, y_frames, x, x_frames, out.T
+        sides = "y" if sides == "x" else sides
+    if sides == "y":
+        x_frames = x_frames[:, :0]
+    center = y.mean(axis=0, dtype=np.float64).astype(x.dtype)
+    x_end = _End.prepare(x, x_frames, center)
+    y_end = x_end if symmetric and sides != "y" else _End.prepare(y, y_frames, center)
+    n_x, n_y, workers = _plan(x_end, y_end, sides, n_jobs)
+
+    def fill(columns):
+        block = _Block(x_end, y_end, columns, n_x, sides, spring)
+        last = columns.stop if symmetric else len(x)
+        for rows in batched_slices(last, n_x):
+            tile = block.squared_distances(rows)
+            if not squared:
+                np.sqrt(tile, out=tile)
+            _write(target, rows, columns, tile, symmetric)
+
+    # Late columns have the most rows in the symmetric case: start with them.
+    blocks = list(batched_slices(len(y), n_y))[:: -1 if symmetric else 1]
+    thread_map(fill, blocks, workers)
+    return out
+
+
+def _plan(x_end, y_end, sides, n_jobs):
+    """Block sizes (queries, references) and how many workers fit the memory budget."""
+    l_x, d = x_end.frames.shape[1:]
+    l_y = y_end.frames.shape[1]
+    rows_per_x = {"y": 1, "two": 1 + l_x, "mean": max(1, l_x)}[sides]
+    n_x = max(1, PRODUCT_ROWS // rows_per_x)
+    n_y = max(LANES, PRODUCT_COLUMNS // (1 + l_y) // LANES * LANES)
+    n_x, n_y = min(n_x, len(x_end.points)), min(n_y, len(y_end.points))
+    itemsize = x_end.points.dtype.itemsize
+    budget = get_config()["working_memory"] * 2**20
+
+    def block_bytes():
+        products = n_x * rows_per_x * n_y * (1 + l_y)
+        # Packed once, and once more in float64 where suspects are recomputed.
+        stacks = 3 * d * (n_x * (1 + l_x) + n_y * (1 + l_y))
+        return itemsize * (products + stacks + n_x * n_y)
+
+    while block_bytes() > budget and max(n_x, n_y) > 1:
+        n_x, n_y = max(1, n_x // 2), max(1, n_y // 2)
+    affordable = max(1, int(budget // block_bytes()))
+    return n_x, n_y, min(effective_n_jobs(n_jobs), affordable)
+
+
+class _Block:
+    """Some references, packed once, and the buffers to meet all queries with.
+
+    The buffers are kept from tile to tile: fresh pages for each product would cost as
+    much as the tail.
+    """
+
+    def __init__(self, x_end, y_end, columns, n_x, sides, spring):
+        self.x_end, self.y_end, self.columns = x_end, y_end, columns
+        self.sides, self.spring = sides, spring
+        n_y = columns.stop - columns.start
+        l_x, d = x_end.frames.shape[1:]
+        stack_rows = n_y * (1 + y_end.frames.shape[1])
+        empty = partial(np.empty, dtype=x_end.points.dtype)
+        self.y_stack = y_end.stack(columns, empty((stack_rows, d)), tangent_major=True)
+        self.y_norms = y_end.norms[columns]
+        self.y_coefficients = np.ascontiguousarray(y_end.coefficients[columns].T)
+        rows_per_x = 1 + l_x if sides == "two" else 1
+        self.x_stack = empty((n_x * rows_per_x, d))
+        self.products = empty((n_x * rows_per_x, stack_rows))
+        self.x_products = empty((n_x * l_x if sides == "mean" else 0, n_y))
+        self.tile = empty((n_x, n_y))
+
+    def squared_distances(self, rows):
+        """Fill the tile for some queries; suspects are computed again."""
+        from widemargin._compute import residuals, tails
+
+        n = rows.stop - rows.start
+        tile, x_end, y_stack = self.tile[:n], self.x_end, self.y_stack
+        x_norms, x_coefficients = x_end.norms[rows], x_end.coefficients[rows]
+        y_norms, y_coefficients = self.y_norms, self.y_coefficients
+        spring, tau = self.spring, SUSPECT[tile.dtype]
+        n_rows = n * (1 + x_coefficients.shape[1]) if self.sides == "two" else n
+        x_stack, products = self.x_stack[:n_rows], self.products[:n_rows]
+        if self.sides == "two":
+            x_end.stack(rows, x_stack, tangent_major=False)
+        else:
+            np.subtract(x_end.points[rows], x_end.center, out=x_stack)
+        np.matmul(x_stack, y_stack.T, out=products)
+        if self.sides == "two":
+            # The smallest eigenvalue S can have; float32 may round below it.
+            stiffness = (1 + spring) - 1 / (1 + spring)
+            floor = max(stiffness, 8 * np.finfo(tile.dtype).eps)
+            suspects = tails.two_sided(
+                products, x_norms, x_coefficients, y_norms, y_coefficients,
+                spring, tau, floor, tile,
+            )  # fmt: skip
+        elif self.sides == "mean":
+            x_rows = x_end.frames[rows].reshape(-1, y_stack.shape[1])
+            x_products = self.x_products[: len(x_rows)]
+            np.matmul(x_rows, y_stack[: len(y_norms)].T, out=x_products)
+            suspects = tails.mean_sided(
+                products, x_products, x_norms, x_coefficients, y_norms, y_coefficients,
+                spring, tau, tile,
+            )  # fmt: skip
+        else:
+            suspects = tails.one_sided(
+                products, x_norms, y_norms, y_coefficients, spring, tau, tile
+            )
+        if suspects:
+            x, x_frames = x_end.exact(rows)
+            y, y_frames = self.y_end.exact(self.columns)
+            residuals.repair(tile, x, x_frames, y, y_frames, SIDES[self.sides], spring)
+        return tile
+
+
+def _write(target, rows, columns, tile, symmetric):
+    if not symmetric:
+        target[rows, columns] = tile
+    elif rows.stop <= columns.start:
+        target[rows, columns] = tile
+        target[columns, rows] = tile.T
+    else:
+        # On the diagonal both triangles are in the tile; keep one, mirror it.
+        upper = np.arange(rows.start, rows.stop)[:, None] <= np.arange(
+            columns.start, columns.stop
+        )
+        i, j = np.nonzero(upper)
+        target[rows.start + i, columns.start + j] = tile[i, j]
+        target[columns.start + j, rows.start + i] = tile[i, j]

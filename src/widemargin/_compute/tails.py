@@ -1,0 +1,193 @@
+"""What is left of a tangent distance once the inner products are there.
+
+One product of stacked [point; frame] matrices gives a block C of inner products; the
+functions here turn it into squared distances. The reference columns are
+tangent-major (all points, then all first tangents, ...), so that the pair index j is
+contiguous and every scalar step of the small linear algebra is a loop over LANES
+pairs that vectorises.
+
+Symbols, for points x, y with orthonormal frames U, V and spring k:
+delta = x - y, a = U delta, b = V delta, M = U V^T. The two-sided distance is
+
+    |delta|^2 - |a|^2/(1+k) - r^T S^-1 r,
+    r = b - M^T a/(1+k),   S = (1+k) I - M^T M/(1+k).
+
+A pair whose result is mostly rounding is written as -1: the caller computes it again
+from the explicit residual. The test is d2 < tau (|x|^2 + |y|^2 + c sum_s e_s/p_s),
+where e_s is what pivot p_s took off: the first two terms are the cancellation of the
+expanded square, the last is how strongly a small pivot amplifies errors (weighted by
+c = AMPLIFIED, because there an accurate distance can be had for few recomputations).
+
+Shapes: C is (n_x * rows, columns * n_y); `x_norms` (n_x,), `x_coefficients` = U x
+(n_x, l_x), `y_norms` (n_y,), `y_coefficients` = V y (l_y, n_y); `out` (n_x, n_y).
+"""
+
+import numpy as np
+from numba import njit
+
+LANES = 64
+AMPLIFIED = 32.0
+# Sums are never reordered: results must not depend on how a block was cut.
+MATH = {"contract", "nsz", "arcp"}
+
+
+@njit(cache=True, nogil=True, fastmath=MATH)
+def one_sided(products, x_norms, y_norms, y_coefficients, spring, tau, out):
+    """Tangents at y: |delta|^2 - |b|^2/(1+k). `products` is (n_x, (1 + l_y) * n_y)."""
+    l_y, n_y = y_coefficients.shape
+    real = products.dtype.type
+    shrink = real(1.0 / (1.0 + spring))
+    tau = real(tau)
+    suspects = 0
+    for i in range(out.shape[0]):
+        row, d2, x_norm = products[i], out[i], x_norms[i]
+        for j in range(n_y):
+            d2[j] = x_norm + y_norms[j] - real(2) * row[j]
+        for s in range(l_y):
+            b_row = row[(1 + s) * n_y : (2 + s) * n_y]
+            offset = y_coefficients[s]
+            for j in range(n_y):
+                b = b_row[j] - offset[j]
+                d2[j] -= b * b * shrink
+        for j in range(n_y):
+            if d2[j] < tau * (x_norm + y_norms[j]):
+                d2[j] = real(-1)
+                suspects += 1
+    return suspects
+
+
+@njit(cache=True, nogil=True, fastmath=MATH)
+def mean_sided(
+    products,
+    x_products,
+    x_norms,
+    x_coefficients,
+    y_norms,
+    y_coefficients,
+    spring,
+    tau,
+    out,
+):
+    """Mean of both one-sided distances; `x_products` (n_x * l_x, n_y) is U y."""
+    l_x = x_coefficients.shape[1]
+    l_y, n_y = y_coefficients.shape
+    real = products.dtype.type
+    half_shrink = real(0.5 / (1.0 + spring))
+    tau = real(tau)
+    suspects = 0
+    for i in range(out.shape[0]):
+        row, d2, x_norm = products[i], out[i], x_norms[i]
+        for j in range(n_y):
+            d2[j] = x_norm + y_norms[j] - real(2) * row[j]
+        for s in range(l_y):
+            b_row = row[(1 + s) * n_y : (2 + s) * n_y]
+            offset = y_coefficients[s]
+            for j in range(n_y):
+                b = b_row[j] - offset[j]
+                d2[j] -= b * b * half_shrink
+        for q in range(l_x):
+            a_row = x_products[i * l_x + q]
+            own = x_coefficients[i, q]
+            for j in range(n_y):
+                a = own - a_row[j]
+                d2[j] -= a * a * half_shrink
+        for j in range(n_y):
+            if d2[j] < tau * (x_norm + y_norms[j]):
+                d2[j] = real(-1)
+                suspects += 1
+    return suspects
+
+
+@njit(cache=True, nogil=True, fastmath=MATH)
+def _eliminate(gram, r, stiffness, shrink, floor, d2, scale, scratch, width):
+    """Subtract r^T S^-1 r from `d2` by Gaussian elimination, LANES pairs at a time.
+
+    `gram` holds the lower triangle of M^T M and is overwritten. Every pivot of S is
+    at least its smallest eigenvalue, hence at least `floor`; rounding may say less.
+    """
+    real = gram.dtype.type
+    l_y = r.shape[0]
+    inverse, factor = scratch[0], scratch[1]
+    for s in range(l_y):
+        pivots, r_s = gram[s * (s + 1) // 2 + s], r[s]
+        for j in range(width):
+            inverse[j] = real(1) / max(stiffness - shrink * pivots[j], floor)
+            taken = r_s[j] * r_s[j] * inverse[j]
+            d2[j] -= taken
+            scale[j] += real(AMPLIFIED) * taken * inverse[j]
+        for t in range(s + 1, l_y):
+            column, r_t = gram[t * (t + 1) // 2 + s], r[t]
+            for j in range(width):
+                factor[j] = shrink * column[j] * inverse[j]
+                r_t[j] += factor[j] * r_s[j]
+            for u in range(s + 1, t + 1):
+                target = gram[t * (t + 1) // 2 + u]
+                other = gram[u * (u + 1) // 2 + s]
+                for j in range(width):
+                    target[j] += factor[j] * other[j]
+
+
+@njit(cache=True, nogil=True, fastmath=MATH)
+def two_sided(
+    products,
+    x_norms,
+    x_coefficients,
+    y_norms,
+    y_coefficients,
+    spring,
+    tau,
+    floor,
+    out,
+):
+    """Tangents at both ends; `products` is (n_x * (1 + l_x), (1 + l_y) * n_y)."""
+    l_x = x_coefficients.shape[1]
+    l_y, n_y = y_coefficients.shape
+    real = products.dtype.type
+    stiffness, shrink = real(1.0 + spring), real(1.0 / (1.0 + spring))
+    tau, floor = real(tau), real(floor)
+    gram = np.empty((l_y * (l_y + 1) // 2, LANES), products.dtype)
+    r = np.empty((l_y, LANES), products.dtype)
+    d2 = np.empty(LANES, products.dtype)
+    scale = np.empty(LANES, products.dtype)
+    scratch = np.empty((2, LANES), products.dtype)
+    a = np.empty(LANES, products.dtype)
+    suspects = 0
+    for i in range(out.shape[0]):
+        top = i * (1 + l_x)
+        x_norm = x_norms[i]
+        for start in range(0, n_y, LANES):
+            width = min(LANES, n_y - start)
+            inner, norms = products[top, start:], y_norms[start:]
+            for j in range(width):
+                scale[j] = x_norm + norms[j]
+                d2[j] = scale[j] - real(2) * inner[j]
+            for s in range(l_y):
+                b_row = products[top, (1 + s) * n_y + start :]
+                offset, r_s = y_coefficients[s, start:], r[s]
+                for j in range(width):
+                    r_s[j] = b_row[j] - offset[j]
+            gram[:] = real(0)
+            for q in range(l_x):
+                row, own = products[top + 1 + q], x_coefficients[i, q]
+                a_row = row[start:]
+                for j in range(width):
+                    a[j] = own - a_row[j]
+                    d2[j] -= a[j] * a[j] * shrink
+                for s in range(l_y):
+                    m_s, r_s = row[(1 + s) * n_y + start :], r[s]
+                    for j in range(width):
+                        r_s[j] -= m_s[j] * a[j] * shrink
+                    for t in range(s + 1):
+                        m_t = row[(1 + t) * n_y + start :]
+                        entry = gram[s * (s + 1) // 2 + t]
+                        for j in range(width):
+                            entry[j] += m_s[j] * m_t[j]
+            _eliminate(gram, r, stiffness, shrink, floor, d2, scale, scratch, width)
+            target = out[i, start:]
+            for j in range(width):
+                if d2[j] < tau * scale[j]:
+                    target[j] = real(-1)
+                    suspects += 1
+                else:
+                    target[j] = d2[j]
+    return suspects

@@ -1,0 +1,59 @@
+"""How sure: margins of samples, losses of margins, bounds, re-weighting, rejection.
+
+A margin is one signed number per sample, positive where the classifier is right and
+larger where it is surer. This package computes margins from distances or hyperplanes,
+turns them into losses with derivatives, into bounds on errors and on updates, into
+sample weights for the next round, and into thresholds below which not to answer. It
+is functions on arrays and depends on nothing else in the library.
+"""
+
+from widemargin.margins.bounds import MarginBound, lvq_margin_bound
+from widemargin.margins.hyperplane import directional_margin, geometric_margin
+from widemargin.margins.losses import (
+    BrokenLinear,
+    Exponential,
+    Hinge,
+    Identity,
+    MarginLoss,
+    Sigmoid,
+    check_loss,
+)
+from widemargin.margins.perceptron import PerceptronBounds, perceptron_bounds
+from widemargin.margins.rejection import (
+    ErrorRejectCurve,
+    error_reject_curve,
+    reject_threshold,
+)
+from widemargin.margins.reweight import margin_reweight
+from widemargin.margins.sample import sample_margin
+from widemargin.margins.scores import (
+    NearestRightWrong,
+    hypothesis_margin,
+    nearest_right_wrong,
+    relative_margin,
+)
+
+__all__ = [
+    "BrokenLinear",
+    "ErrorRejectCurve",
+    "Exponential",
+    "Hinge",
+    "Identity",
+    "MarginBound",
+    "MarginLoss",
+    "NearestRightWrong",
+    "PerceptronBounds",
+    "Sigmoid",
+    "check_loss",
+    "directional_margin",
+    "error_reject_curve",
+    "geometric_margin",
+    "hypothesis_margin",
+    "lvq_margin_bound",
+    "margin_reweight",
+    "nearest_right_wrong",
+    "perceptron_bounds",
+    "reject_threshold",
+    "relative_margin",
+    "sample_margin",
+]

@@ -1,0 +1,134 @@
+r"""Margins of a hyperplane: geometric, and directional in the augmented space.
+
+A hyperplane :math:`f(x) = w \cdot x + b` is one vector :math:`a = [w, b/\rho]` once
+every sample is placed at height :math:`\rho` in one more dimension: with the reflected
+pattern :math:`\bar y = l\,[x, \rho]` of label :math:`l = \pm 1`,
+:math:`\bar y \cdot a = l f(x)`. Dividing by :math:`\|a\|` gives the directional margin,
+by :math:`\|w\|` the geometric one, so directional ≤ geometric in absolute value, and
+for the best planes :math:`1 \le \gamma/\gamma_d \le \sqrt{1 + R_x^2/\rho^2}` with
+:math:`R_x` the longest sample. Both functions return one signed number per sample,
+shape (n_samples,); the smallest is the margin of the set.
+
+References
+----------
+P. Tsampouka, J. Shawe-Taylor, Perceptron-like large margin classifiers, sections 2.1
+and 2.3.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from widemargin.margins._checks import (
+    FloatArray,
+    as_floats,
+    as_labels,
+    as_matrix,
+    check_finite,
+    check_same_length,
+)
+
+__all__ = ["directional_margin", "geometric_margin"]
+
+
+def directional_margin(
+    X: npt.ArrayLike,
+    coef: npt.ArrayLike,
+    intercept: float,
+    y: npt.ArrayLike,
+    *,
+    rho: float = 1.0,
+) -> FloatArray:
+    r"""Directional margin :math:`l\,f(x) / \sqrt{\|w\|^2 + (b/\rho)^2}` per sample.
+
+    Parameters
+    ----------
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Samples.
+    coef : array-like of shape (n_features,) or (1, n_features)
+        Normal vector w of the hyperplane.
+    intercept : float or array-like of shape (1,)
+        Offset b of the hyperplane.
+    y : array-like of shape (n_samples,)
+        Labels −1 and +1.
+    rho : float, default=1.0
+        Height of the samples in the additional dimension; > 0. As it grows the
+        directional margin approaches the geometric one.
+
+    Returns
+    -------
+    margin : ndarray of shape (n_samples,)
+        Positive iff on the right side; 0 everywhere for ``coef = 0, intercept = 0``.
+
+    Examples
+    --------
+    >>> from widemargin.margins import directional_margin
+    >>> directional_margin([[0.0], [8.0]], [3.0], -12.0, [-1, 1], rho=3.0)
+    array([2.4, 2.4])
+    """
+    rho = check_finite(rho, "rho", 0)
+    functional, norm, b = _functional_margin(X, coef, intercept, y)
+    length = np.hypot(norm, b / rho)
+    return functional / functional.dtype.type(length if length else 1)
+
+
+def geometric_margin(
+    X: npt.ArrayLike, coef: npt.ArrayLike, intercept: float, y: npt.ArrayLike
+) -> FloatArray:
+    r"""Geometric margin :math:`l\,f(x) / \|w\|`: signed distance to the hyperplane.
+
+    Parameters
+    ----------
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Samples.
+    coef : array-like of shape (n_features,) or (1, n_features)
+        Normal vector w of the hyperplane.
+    intercept : float or array-like of shape (1,)
+        Offset b of the hyperplane.
+    y : array-like of shape (n_samples,)
+        Labels −1 and +1.
+
+    Returns
+    -------
+    margin : ndarray of shape (n_samples,)
+        Positive iff on the right side. Without a plane (``coef = 0``) no step changes
+        the answer: ±inf by the sign of the intercept, 0 if that is 0 too.
+
+    Examples
+    --------
+    >>> from widemargin.margins import geometric_margin
+    >>> geometric_margin([[0.0], [8.0]], [3.0], -12.0, [-1, 1])
+    array([4., 4.])
+    """
+    functional, norm, _ = _functional_margin(X, coef, intercept, y)
+    if norm == 0:
+        return np.where(functional == 0, functional, np.copysign(np.inf, functional))
+    return functional / functional.dtype.type(norm)
+
+
+def _functional_margin(
+    X: Any, coef: npt.ArrayLike, intercept: float, y: npt.ArrayLike
+) -> tuple[FloatArray, float, float]:
+    X = as_matrix(X, "X", accept_sparse=("csr", "csc"))
+    w = as_floats(coef, "coef")
+    w = w[0] if w.ndim == 2 and len(w) == 1 else w
+    if w.shape != (X.shape[1],):
+        raise ValueError(
+            f"coef must be one hyperplane of X's {X.shape[1]} features, shape "
+            f"({X.shape[1]},); got shape {np.shape(coef)}."
+        )
+    b = as_floats(intercept, "intercept")
+    if b.size != 1:
+        raise ValueError(f"intercept must be one number; got shape {b.shape}.")
+    if not (np.isfinite(w).all() and np.isfinite(b).all()):
+        raise ValueError("coef and intercept must be finite.")
+    labels = as_labels(y, "y")
+    if not np.isin(labels, (-1, 1)).all():
+        raise ValueError(
+            "y must contain -1 and +1 only; two classes a, b become such labels by "
+            "np.where(y == b, 1, -1)."
+        )
+    check_same_length(X=X, y=labels)
+    f = X @ w.astype(X.dtype) + b.astype(X.dtype).reshape(())
+    return f * labels.astype(X.dtype), float(np.linalg.norm(w)), float(b.reshape(()))

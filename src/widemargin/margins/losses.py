@@ -1,0 +1,290 @@
+r"""Losses of a margin: what a sample costs, and how fast that falls as it gets surer.
+
+A loss is a pair of functions of the margin θ, ``value`` L(θ) and ``derivative`` L'(θ).
+For every right-minded loss L' ≤ 0, so descent moves *along* the gradient of the margin
+with the positive factor −L'. The hinge, the broken line and the exponential satisfy the
+two axioms L ≥ 0 and L(θ) ≥ 1 for θ < 0: their sum bounds the number of mistakes.
+Arrays of any shape go in and come out, float32 as float32.
+
+A new loss subclasses :class:`MarginLoss`, defines ``_value`` and ``_derivative`` and is
+added to the list of the contract tests.
+
+References
+----------
+K. Crammer et al., Margin analysis of the LVQ algorithm, section 5.
+"""
+
+from abc import ABCMeta, abstractmethod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+
+from widemargin.margins._checks import (
+    FloatArray,
+    as_floats,
+    check_finite,
+    check_option,
+)
+
+__all__ = [
+    "BrokenLinear",
+    "Exponential",
+    "Hinge",
+    "Identity",
+    "MarginLoss",
+    "Sigmoid",
+    "check_loss",
+]
+
+
+class MarginLoss(BaseEstimator, metaclass=ABCMeta):
+    """Base of the margin losses: a component with `value` and `derivative`.
+
+    Attributes
+    ----------
+    bounds_mistakes : bool
+        Whether L ≥ 0 everywhere and L ≥ 1 at negative margins, so that the sum of the
+        losses is at least the number of mistakes.
+
+    Examples
+    --------
+    A loss of one's own, quadratic below margin 1:
+
+    >>> import numpy as np
+    >>> from widemargin.margins import MarginLoss
+    >>> class SquaredHinge(MarginLoss):
+    ...     bounds_mistakes = True
+    ...     def _value(self, margin):
+    ...         return np.maximum(0, 1 - margin) ** 2
+    ...     def _derivative(self, margin):
+    ...         return -2 * np.maximum(0, 1 - margin)
+    >>> SquaredHinge()([-1.0, 0.5, 2.0])
+    array([4.  , 0.25, 0.  ])
+    """
+
+    bounds_mistakes: bool = False
+
+    def __call__(self, margin: npt.ArrayLike) -> FloatArray:
+        """Return the loss of each margin; the same as `value`."""
+        return self.value(margin)
+
+    def value(self, margin: npt.ArrayLike) -> FloatArray:
+        """Return the loss L(θ) of each margin, in the shape of `margin`."""
+        return self._value(as_floats(margin, "margin"))
+
+    def derivative(self, margin: npt.ArrayLike) -> FloatArray:
+        """Return the derivative L'(θ) at each margin, in the shape of `margin`."""
+        return self._derivative(as_floats(margin, "margin"))
+
+    @abstractmethod
+    def _value(self, margin: FloatArray) -> FloatArray: ...
+
+    @abstractmethod
+    def _derivative(self, margin: FloatArray) -> FloatArray: ...
+
+
+class _ScaledLoss(MarginLoss):
+    """A loss with one scale `beta`, checked when used as scikit-learn wants."""
+
+    def __init__(self, beta: float = 1.0):
+        self.beta = beta
+
+    def _beta(self) -> float:
+        # A Python float, because a NumPy one would turn float32 margins into float64.
+        return check_finite(self.beta, "beta", 0)
+
+
+class Hinge(_ScaledLoss):
+    r"""Hinge loss :math:`L(\theta) = (1 - \beta\theta)_+`.
+
+    Parameters
+    ----------
+    beta : float, default=1.0
+        Scale; > 0. Margins of at least 1/beta cost nothing.
+
+    Examples
+    --------
+    >>> from widemargin.margins import Hinge
+    >>> loss = Hinge(beta=2.0)
+    >>> loss([-1.0, 0.0, 1.0]), loss.derivative([-1.0, 0.0, 1.0])
+    (array([3., 1., 0.]), array([-2., -2.,  0.]))
+    """
+
+    bounds_mistakes = True
+
+    def _value(self, margin: FloatArray) -> FloatArray:
+        return np.maximum(0, 1 - self._beta() * margin)
+
+    def _derivative(self, margin: FloatArray) -> FloatArray:
+        return _where(margin < 1 / self._beta(), -self._beta(), margin)
+
+
+class BrokenLinear(_ScaledLoss):
+    r"""Broken linear loss :math:`L(\theta) = \min(2, (1 - \beta\theta)_+)`.
+
+    Active only in the window :math:`|\theta| < 1/\beta`, so that gross outliers do not
+    pull; this is the window of LVQ2.1.
+
+    Parameters
+    ----------
+    beta : float, default=1.0
+        Scale; > 0.
+
+    Examples
+    --------
+    >>> from widemargin.margins import BrokenLinear
+    >>> loss = BrokenLinear()
+    >>> loss([-3.0, 0.0, 2.0]), loss.derivative([-3.0, 0.0, 2.0])
+    (array([2., 1., 0.]), array([ 0., -1.,  0.]))
+    """
+
+    bounds_mistakes = True
+
+    def _value(self, margin: FloatArray) -> FloatArray:
+        return np.clip(1 - self._beta() * margin, 0, 2)
+
+    def _derivative(self, margin: FloatArray) -> FloatArray:
+        return _where(np.abs(margin) < 1 / self._beta(), -self._beta(), margin)
+
+
+class Exponential(_ScaledLoss):
+    r"""Exponential loss :math:`L(\theta) = e^{-\beta\theta}`.
+
+    Parameters
+    ----------
+    beta : float, default=1.0
+        Scale; > 0. Values beyond the floating-point range stay at its end, finite.
+
+    Examples
+    --------
+    >>> from widemargin.margins import Exponential
+    >>> loss = Exponential()
+    >>> loss([0.0]), loss.derivative([0.0])
+    (array([1.]), array([-1.]))
+    """
+
+    bounds_mistakes = True
+
+    def _value(self, margin: FloatArray) -> FloatArray:
+        return _saturated_exp(-self._beta(), margin, 1.0)
+
+    def _derivative(self, margin: FloatArray) -> FloatArray:
+        return -_saturated_exp(-self._beta(), margin, self._beta())
+
+
+class Sigmoid(_ScaledLoss):
+    r"""Sigmoid loss :math:`L(\theta) = 1 / (1 + e^{\beta\theta})`.
+
+    A smooth count of the mistakes, the usual choice of generalised LVQ. It is 1/2 at
+    margin 0; twice the loss bounds the number of mistakes.
+
+    Parameters
+    ----------
+    beta : float, default=1.0
+        Steepness; > 0. As it grows the loss becomes the count itself.
+
+    Examples
+    --------
+    >>> from widemargin.margins import Sigmoid
+    >>> loss = Sigmoid(beta=4.0)
+    >>> loss([0.0, -1000.0]), loss.derivative([0.0, -1000.0])
+    (array([0.5, 1. ]), array([-1., -0.]))
+    """
+
+    def _value(self, margin: FloatArray) -> FloatArray:
+        decay = self._decay(margin)
+        return np.where(margin < 0, 1, decay) / (1 + decay)
+
+    def _derivative(self, margin: FloatArray) -> FloatArray:
+        decay = self._decay(margin)
+        return -self._beta() * decay / (1 + decay) ** 2
+
+    def _decay(self, margin: FloatArray) -> FloatArray:
+        # The exponent is never positive, so nothing overflows for either sign of θ.
+        return _saturated_exp(-self._beta(), np.abs(margin), 1.0)
+
+
+class Identity(MarginLoss):
+    r"""Linear loss :math:`L(\theta) = -\theta`: the mean margin itself is maximised.
+
+    Examples
+    --------
+    >>> from widemargin.margins import Identity
+    >>> Identity()([-0.5, 0.5]), Identity().derivative([-0.5, 0.5])
+    (array([ 0.5, -0.5]), array([-1., -1.]))
+    """
+
+    def _value(self, margin: FloatArray) -> FloatArray:
+        return -margin
+
+    def _derivative(self, margin: FloatArray) -> FloatArray:
+        return np.full_like(margin, -1)[()]
+
+
+_BY_NAME: dict[str, type[MarginLoss]] = {
+    "hinge": Hinge,
+    "broken_linear": BrokenLinear,
+    "exponential": Exponential,
+    "sigmoid": Sigmoid,
+    "identity": Identity,
+}
+
+
+def check_loss(loss: Any) -> Any:
+    """Return a usable margin loss for `loss`, or say what would be one.
+
+    Parameters
+    ----------
+    loss : str, MarginLoss or object
+        One of "hinge", "broken_linear", "exponential", "sigmoid", "identity" (with
+        beta = 1), a :class:`MarginLoss`, or any object with the methods
+        ``value(margin)`` and ``derivative(margin)``.
+
+    Returns
+    -------
+    loss : object
+        With `value` and `derivative`, both tried on five margins between −1 and 1,
+        where they gave finite numbers of the same shape.
+
+    Examples
+    --------
+    >>> from widemargin.margins import check_loss
+    >>> check_loss("hinge")
+    Hinge()
+    """
+    if isinstance(loss, str):
+        return _BY_NAME[check_option(loss, "loss", _BY_NAME)]()
+    if isinstance(loss, type):
+        raise ValueError(f"loss must be an instance: {loss.__name__}(), not the class.")
+    probe = np.linspace(-1, 1, 5)
+    for name in ("value", "derivative"):
+        method = getattr(loss, name, None)
+        if not callable(method):
+            raise ValueError(
+                f"loss must be one of {', '.join(map(repr, _BY_NAME))}, a MarginLoss, "
+                f"or an object with methods value and derivative; {loss!r} has no "
+                f"method {name}."
+            )
+        result = np.asarray(method(probe.copy()))
+        if result.shape != probe.shape or result.dtype.kind not in "iuf":
+            raise ValueError(
+                f"loss.{name} must return one number per margin; for margins of shape "
+                f"{probe.shape} it returned {result.dtype} of shape {result.shape}."
+            )
+        if not np.isfinite(result).all():
+            raise ValueError(
+                f"loss.{name} must be finite for margins in [-1, 1]; it returned "
+                f"{result.tolist()} at {probe.tolist()}."
+            )
+    return loss
+
+
+def _where(active: Any, slope: float, margin: FloatArray) -> FloatArray:
+    return np.where(active, margin.dtype.type(slope), margin.dtype.type(0))[()]
+
+
+def _saturated_exp(rate: float, margin: FloatArray, factor: float) -> FloatArray:
+    with np.errstate(over="ignore", under="ignore"):
+        return np.minimum(factor * np.exp(rate * margin), np.finfo(margin.dtype).max)

@@ -1,0 +1,217 @@
+"""Margins from distances: nearest right model against nearest wrong model.
+
+Write d₊ for the distance of a sample to the nearest model of its own label and d₋ for
+the distance to the nearest model of any other label. Both scores are positive exactly
+where the nearest-model rule is right:
+
+* relative margin μ = (d₋ − d₊) / (d₋ + d₊) in [−1, 1], without unit; with *squared*
+  distances this is the margin of Aiolli and Sperduti's tangent vector quantisation;
+* hypothesis margin (d₋ − d₊) / 2, in the unit of the data: how far every model may
+  move, at worst, before the answer changes. Its distances are *not* squared.
+
+Every function returns one signed number per sample; the smallest is the margin of
+the set.
+
+References
+----------
+F. Aiolli, A. Sperduti, A re-weighting strategy for improving margins, eq. 11.
+K. Crammer et al., Margin analysis of the LVQ algorithm, Lemma 1.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from widemargin.margins._checks import (
+    FloatArray,
+    as_floats,
+    as_labels,
+    as_matrix,
+)
+
+__all__ = [
+    "NearestRightWrong",
+    "hypothesis_margin",
+    "nearest_right_wrong",
+    "relative_margin",
+]
+
+
+class NearestRightWrong(NamedTuple):
+    """Distances to, and columns of, the nearest right and wrong reference."""
+
+    d_plus: FloatArray
+    d_minus: FloatArray
+    index_plus: npt.NDArray[np.intp]
+    index_minus: npt.NDArray[np.intp]
+
+
+def relative_margin(d_plus: npt.ArrayLike, d_minus: npt.ArrayLike) -> FloatArray:
+    r"""Relative margin :math:`\mu = (d_- - d_+) / (d_- + d_+)`.
+
+    Parameters
+    ----------
+    d_plus : array-like of shape (n_samples,) or float
+        Distance, or squared distance, to the nearest model of the right label. The
+        squared one gives the margin of [AS02]_ (11).
+    d_minus : array-like of shape (n_samples,) or float
+        Likewise, to the nearest model of a wrong label.
+
+    Returns
+    -------
+    margin : ndarray of shape (n_samples,)
+        In [−1, 1], positive iff ``d_plus < d_minus``. Two equal distances give 0, also
+        where both are 0 or both infinite; one infinite distance, meaning that there is
+        no such model, gives −1 or 1.
+
+    References
+    ----------
+    .. [AS02] F. Aiolli, A. Sperduti, A re-weighting strategy for improving margins.
+
+    Examples
+    --------
+    >>> from widemargin.margins import relative_margin
+    >>> relative_margin([1.0, 3.0, 0.0], [3.0, 1.0, 0.0])
+    array([ 0.5, -0.5,  0. ])
+    """
+    d_plus, d_minus = _check_distances(d_plus, d_minus)
+    # A power of two, so exact: it keeps the sum of two large distances finite.
+    half = np.where(np.maximum(d_plus, d_minus) > 1, 0.5, 1.0).astype(d_plus.dtype)
+    with np.errstate(invalid="ignore"):
+        difference = d_minus * half - d_plus * half
+        margin = difference / (d_minus * half + d_plus * half)
+    one_missing = np.isinf(d_plus) != np.isinf(d_minus)
+    margin = np.where(one_missing, np.sign(difference), margin)
+    return np.where(d_plus == d_minus, np.zeros_like(margin), margin)[()]
+
+
+def hypothesis_margin(d_plus: npt.ArrayLike, d_minus: npt.ArrayLike) -> FloatArray:
+    r"""Hypothesis margin :math:`\theta = (d_- - d_+) / 2` of nearest-prototype rules.
+
+    The largest distance such that no answer changes while every prototype moves less
+    than that; at most :func:`~widemargin.margins.sample_margin` in absolute value.
+
+    Parameters
+    ----------
+    d_plus : array-like of shape (n_samples,) or float
+        Distance, not squared, to the nearest prototype of the right label.
+    d_minus : array-like of shape (n_samples,) or float
+        Distance, not squared, to the nearest prototype of a wrong label.
+
+    Returns
+    -------
+    margin : ndarray of shape (n_samples,)
+        In the unit of the distances, positive iff ``d_plus < d_minus``; ±inf where one
+        distance is infinite, 0 where both are.
+
+    References
+    ----------
+    .. [1] K. Crammer et al., Margin analysis of the LVQ algorithm, Lemma 1.
+
+    Examples
+    --------
+    >>> from widemargin.margins import hypothesis_margin
+    >>> hypothesis_margin([1.0, 3.0], [3.0, 1.0])
+    array([ 1., -1.])
+    """
+    d_plus, d_minus = _check_distances(d_plus, d_minus)
+    with np.errstate(invalid="ignore"):
+        margin = (d_minus - d_plus) / 2
+    return np.where(d_plus == d_minus, np.zeros_like(margin), margin)[()]
+
+
+def nearest_right_wrong(
+    distances: npt.ArrayLike, reference_labels: npt.ArrayLike, y: npt.ArrayLike
+) -> NearestRightWrong:
+    """Nearest reference of the right and of a wrong label, for every sample.
+
+    Parameters
+    ----------
+    distances : array-like of shape (n_samples, n_references)
+        Non-negative. An infinite entry takes the reference out for that sample, for
+        instance a sample from its own neighbours.
+    reference_labels : array-like of shape (n_references,)
+        Label of each column.
+    y : array-like of shape (n_samples,)
+        Label of each row; every label must have a reference.
+
+    Returns
+    -------
+    nearest : NearestRightWrong
+        Named tuple ``(d_plus, d_minus, index_plus, index_minus)`` of arrays of shape
+        (n_samples,); of equally near references the first counts. Where there is no
+        reference of the kind the distance is inf and the index −1.
+
+    Examples
+    --------
+    >>> from widemargin.margins import nearest_right_wrong
+    >>> nearest = nearest_right_wrong(
+    ...     [[1.0, 2.0, 5.0], [4.0, 3.0, 1.0]], ["a", "b", "b"], ["a", "b"])
+    >>> nearest.d_plus, nearest.d_minus
+    (array([1., 1.]), array([2., 4.]))
+    >>> nearest.index_plus, nearest.index_minus
+    (array([0, 2]), array([1, 0]))
+    """
+    matrix = as_matrix(distances, "distances", ensure_all_finite=False)
+    if not (matrix >= 0).all():
+        raise ValueError("distances must be numbers >= 0, without NaN.")
+    codes, y_codes = encode_labels(reference_labels, y, "reference_labels")
+    if matrix.shape != (len(y_codes), len(codes)):
+        raise ValueError(
+            f"distances must have one row per entry of y and one column per entry of "
+            f"reference_labels, shape ({len(y_codes)}, {len(codes)}); "
+            f"got {matrix.shape}."
+        )
+    right = y_codes[:, None] == codes[None, :]
+    d_plus, index_plus = _row_minimum(matrix, right)
+    d_minus, index_minus = _row_minimum(matrix, ~right)
+    return NearestRightWrong(d_plus, d_minus, index_plus, index_minus)
+
+
+def encode_labels(
+    reference_labels: npt.ArrayLike, y: npt.ArrayLike, name: str
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Return both label arrays as positions among the labels of the references."""
+    references, labels = as_labels(reference_labels, name), as_labels(y, "y")
+    classes, codes = np.unique(references, return_inverse=True)
+    # NumPy would turn numbers into strings to compare them, and 1 is not "1".
+    mixed = {references.dtype.kind in "SU", labels.dtype.kind in "SU"} == {True, False}
+    comparable = "O" in (references.dtype.kind, labels.dtype.kind) or not mixed
+    unknown = np.setdiff1d(labels, classes) if comparable else np.unique(labels)
+    if unknown.size:
+        raise ValueError(
+            f"y contains {_some(unknown)}, which {name} does not; "
+            f"the labels there are {_some(classes)}."
+        )
+    return codes, np.searchsorted(classes, labels)
+
+
+def _some(labels: npt.NDArray[Any], n_shown: int = 10) -> str:
+    shown = ", ".join(repr(label) for label in labels[:n_shown].tolist())
+    return shown + (", …" if len(labels) > n_shown else "")
+
+
+def _row_minimum(
+    distances: FloatArray, mask: npt.NDArray[np.bool_]
+) -> tuple[FloatArray, npt.NDArray[np.intp]]:
+    masked = np.where(mask, distances, distances.dtype.type(np.inf))
+    index = masked.argmin(axis=1)
+    minimum = np.take_along_axis(masked, index[:, None], axis=1)[:, 0]
+    return minimum, np.where(np.isinf(minimum), -1, index)
+
+
+def _check_distances(
+    d_plus: npt.ArrayLike, d_minus: npt.ArrayLike
+) -> tuple[FloatArray, FloatArray]:
+    plus, minus = as_floats(d_plus, "d_plus"), as_floats(d_minus, "d_minus")
+    for name, distances in (("d_plus", plus), ("d_minus", minus)):
+        if (distances < 0).any():
+            raise ValueError(f"{name} contains negative values; distances are >= 0.")
+    if plus.ndim and minus.ndim and plus.shape != minus.shape:
+        raise ValueError(
+            f"d_plus and d_minus must have the same shape; got {plus.shape} "
+            f"and {minus.shape}."
+        )
+    dtype = np.result_type(plus, minus)
+    return plus.astype(dtype, copy=False), minus.astype(dtype, copy=False)

@@ -1,0 +1,23 @@
+"""What may vary: tangents of images, signals, any transformation, or learned ones."""
+
+from widemargin.tangents.base import TangentGenerator
+from widemargin.tangents.bundle import Bundle
+from widemargin.tangents.convert import as_bundle
+from widemargin.tangents.frames import orthonormalize
+from widemargin.tangents.image import ImageTangents
+from widemargin.tangents.learned import LearnedTangents
+from widemargin.tangents.signal import SignalTangents
+from widemargin.tangents.transform import TransformTangents
+from widemargin.tangents.union import TangentUnion
+
+__all__ = [
+    "Bundle",
+    "ImageTangents",
+    "LearnedTangents",
+    "SignalTangents",
+    "TangentGenerator",
+    "TangentUnion",
+    "TransformTangents",
+    "as_bundle",
+    "orthonormalize",
+]

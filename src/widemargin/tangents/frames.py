@@ -1,0 +1,119 @@
+r"""Orthonormal frames: the same space as the tangents, in the most convenient basis.
+
+The rows of ``tangents[n]``, shape (l, d), span what may vary at sample n. Their frame
+is an (l, d) array whose rows are orthonormal and span the same space, so that the
+squared distance from x to that space is :math:`\|x\|^2 - \|F x\|^2`. Where the rank is
+below l the last rows are zero, which keeps batches rectangular.
+
+Every row is scaled to length one before ranks are decided, so a dim image keeps the
+tangents of a bright one. The work is done in float64 whatever the input: Gram-Schmidt
+in float32 loses orthogonality to about 1e-3 (Golub, Van Loan: Matrix Computations,
+section 5.2).
+"""
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from widemargin._compute.memory import rows_in_budget
+from widemargin._compute.threads import batched_slices, thread_map
+from widemargin.tangents.checks import check_tangent_array
+
+# A block of this many numbers stays near the cache. It does not depend on the number
+# of threads, so that neither does any result.
+_BLOCK = 2**19
+
+
+def sample_blocks(
+    n_samples: int, n_numbers: int, n_jobs: int | None
+) -> Iterable[slice]:
+    """Cut samples of `n_numbers` tangent entries each into blocks to work on."""
+    # Raw tangents, their float64 copy and as much again for what computes them.
+    budget = rows_in_budget(4 * 8 * n_numbers, effective_n_jobs(n_jobs))
+    return batched_slices(n_samples, min(budget, _BLOCK // max(1, n_numbers)))
+
+
+def default_rtol(dtype: DTypeLike) -> float:
+    """Relative size below which what is left of a tangent is rounding."""
+    return float(np.finfo(dtype).eps ** (2 / 3))
+
+
+def fill_frames(
+    frames: NDArray,
+    tangents_of: Callable[[slice], NDArray],
+    *,
+    rtol: float | None = None,
+    n_jobs: int | None = None,
+    name: str = "tangents",
+) -> NDArray:
+    """Write into `frames` (n, l, d) the frames of ``tangents_of(rows)``, by blocks."""
+    from widemargin._compute.frames import gram_schmidt
+
+    n_samples, n_tangents, n_features = frames.shape
+
+    def fill(rows: slice) -> None:
+        raw = tangents_of(rows)
+        if raw.shape != frames[rows].shape:
+            raise ValueError(
+                f"{name} gave an array of shape {raw.shape} for samples "
+                f"{rows.start} to {rows.stop - 1}; expected {frames[rows].shape}, "
+                "that is (n_samples, n_tangents, n_features)."
+            )
+        work = np.array(raw, dtype=np.float64, order="C")
+        if not np.isfinite(work).all():
+            raise ValueError(
+                f"{name} contains NaN or infinity for samples {rows.start} to "
+                f"{rows.stop - 1}; every tangent entry must be a finite number."
+            )
+        gram_schmidt(work, default_rtol(raw.dtype) if rtol is None else float(rtol))
+        frames[rows] = work
+
+    if n_tangents:
+        thread_map(
+            fill, sample_blocks(n_samples, n_tangents * n_features, n_jobs), n_jobs
+        )
+    return frames
+
+
+def orthonormalize(
+    tangents: ArrayLike, *, rtol: float | None = None, n_jobs: int | None = None
+) -> NDArray:
+    """Turn tangents into orthonormal frames that span the same spaces.
+
+    Parameters
+    ----------
+    tangents : array-like of shape (n_samples, n_tangents, n_features)
+        Tangent vectors, one per row; they need not be independent, and there may be
+        more of them than features. float32 stays float32.
+    rtol : float, default=None
+        A tangent whose part outside the span of the others is shorter than `rtol`
+        times its length counts as dependent on them. None means the precision of
+        the dtype to the power 2/3: 4e-11 for float64, 2e-5 for float32.
+    n_jobs : int, default=None
+        Threads; None is one, -1 is one per core.
+
+    Returns
+    -------
+    frames : ndarray of shape (n_samples, n_tangents, n_features)
+        Orthonormal rows, then zero rows where the rank is below `n_tangents`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin.tangents import orthonormalize
+    >>> orthonormalize([[[3.0, 0.0], [1.0, 1.0], [0.0, 5.0]]])
+    array([[[1., 0.],
+            [0., 1.],
+            [0., 0.]]])
+    """
+    if rtol is not None and not 0 <= rtol < 1:
+        raise ValueError(f"rtol must be at least 0 and below 1; got {rtol!r}.")
+    raw = check_tangent_array(tangents, "tangents")
+    if raw.ndim != 3:
+        raise ValueError(
+            "tangents must have shape (n_samples, n_tangents, n_features); "
+            f"got {raw.shape}."
+        )
+    return fill_frames(np.empty_like(raw), raw.__getitem__, rtol=rtol, n_jobs=n_jobs)

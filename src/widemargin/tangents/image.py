@@ -1,0 +1,240 @@
+r"""Image tangents: what shifts, rotations and thicker strokes do to an image.
+
+A displacement field moves the image, :math:`t(x, p)(u) = x(u + p\,f(u))`, so that its
+tangent is the field times the gradient, :math:`f_x g_x + f_y g_y`. With centred
+coordinates X, Y in units of half the image size the six fields of Simard span all
+affine maps; thickness, :math:`g_x^2 + g_y^2`, is the seventh direction.
+
+=====================  =============================  =========
+direction              tangent                        in x
+=====================  =============================  =========
+x_shift                :math:`g_x`                    linear
+y_shift                :math:`g_y`                    linear
+scaling                :math:`X g_x + Y g_y`          linear
+rotation               :math:`Y g_x - X g_y`          linear
+axis_deformation       :math:`X g_x - Y g_y`          linear
+diagonal_deformation   :math:`Y g_x + X g_y`          linear
+thickness              :math:`g_x^2 + g_y^2`          quadratic
+brightness             1                              constant
+contrast               x                              linear
+blur                   :math:`g_{xx} + g_{yy}`        linear
+=====================  =============================  =========
+
+Here x is the image less its background, and the derivatives are those of the image
+smoothed by a Gaussian. Arrays: X (n, h·w·c), tangents (n, l, h·w·c), channels last.
+
+Reference: Simard, LeCun, Denker, Victorri: Transformation invariance in pattern
+recognition: tangent distance and tangent propagation (1998).
+"""
+
+from collections.abc import Callable, Sequence
+from math import isqrt
+from numbers import Integral, Real
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from widemargin.tangents.directions import DirectionalTangents, check_sigma
+from widemargin.tangents.filters import filter_matrix
+
+FIELDS: dict[str, Callable] = {
+    "x_shift": lambda x, y: (np.ones_like(x), np.zeros_like(x)),
+    "y_shift": lambda x, y: (np.zeros_like(x), np.ones_like(x)),
+    "scaling": lambda x, y: (x, y),
+    "rotation": lambda x, y: (y, -x),
+    "axis_deformation": lambda x, y: (x, -y),
+    "diagonal_deformation": lambda x, y: (y, x),
+}
+
+
+class ImageTangents(DirectionalTangents):
+    """Tangents of images under small geometric and tonal changes.
+
+    Parameters
+    ----------
+    shape : tuple (height, width) or (height, width, channels)
+        Shape of one image; a row of `X` is the image flattened in C order.
+    directions : str or sequence of str, default="simard7"
+        "simard7" for the first seven of "x_shift", "y_shift", "scaling", "rotation",
+        "axis_deformation", "diagonal_deformation", "thickness", "brightness",
+        "contrast", "blur"; or one name; or several.
+    sigma : float or "auto", default="auto"
+        Standard deviation, in pixels, of the Gaussian that smooths the image before it
+        is differentiated; 0 takes central differences of the image as it is. "auto" is
+        ``0.2 * sqrt(min(height, width))``: 0.57 at 8×8, 0.8 at 16×16, 1.06 at 28×28.
+    background : float, default=0.0
+        Value of the image outside its borders: 0 for images in [0, 1] on black,
+        -1 for images in [-1, 1] on black.
+
+    Notes
+    -----
+    A shift of p is p pixels; the other displacements are p pixels at a border of the
+    longer side, so that equal coefficients mean changes of equal size.
+
+    Contrast is for distances with tangents at one end. With tangents at both ends two
+    images can both fade into the background, which makes every distance zero unless a
+    spring holds them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin.tangents import ImageTangents
+    >>> ramp = np.tile(np.arange(5.0), (5, 1))
+    >>> generator = ImageTangents(shape=(5, 5), directions="x_shift", sigma=0)
+    >>> generator.tangents(ramp.reshape(1, -1)).reshape(5, 5)[2, 1:-1]
+    array([1., 1., 1.])
+    """
+
+    _known = (*FIELDS, "thickness", "brightness", "contrast", "blur")
+    _presets: ClassVar = {"simard7": (*FIELDS, "thickness")}
+    _not_linear: ClassVar = {
+        "thickness": "is quadratic in the image",
+        "brightness": "is the same for every image",
+    }
+
+    def __init__(
+        self,
+        shape: Sequence[int] | None = None,
+        directions: str | Sequence[str] = "simard7",
+        sigma: float | str = "auto",
+        background: float = 0.0,
+    ):
+        self.shape = shape
+        self.directions = directions
+        self.sigma = sigma
+        self.background = background
+
+    @property
+    def n_tangents(self) -> int:
+        """Number of directions."""
+        return len(self._names())
+
+    @property
+    def is_affine(self) -> bool:
+        """Whether the tangents are affine in the image: all but thickness are."""
+        return "thickness" not in self._names()
+
+    def _linear(self, name: str, vectors: NDArray, transpose: bool) -> NDArray:
+        grid = self._grid(vectors.shape[1], vectors.dtype)
+        return grid.flatten(grid.linear(name, grid.unflatten(vectors), transpose))
+
+    def _grid(self, n_features: int, dtype: DTypeLike) -> "_Grid":
+        shape = _check_shape(self.shape, n_features)
+        sigma = check_sigma(self.sigma, 0.2 * np.sqrt(min(shape[:2])))
+        return _Grid(shape, sigma, dtype)
+
+    def _tangents_of(
+        self, X: NDArray, y: ArrayLike | None
+    ) -> Callable[[slice], NDArray]:
+        names = self._names()
+        grid = self._grid(X.shape[1], X.dtype)
+        if not isinstance(self.background, Real) or not np.isfinite(self.background):
+            raise ValueError(
+                "background must be a finite number, the value of the image outside "
+                f"its borders; got {self.background!r}."
+            )
+        background = X.dtype.type(self.background)
+
+        def tangents_of(rows: slice) -> NDArray:
+            images = grid.unflatten(X[rows]) - background
+            if any(name in FIELDS or name == "thickness" for name in names):
+                gradient = grid.gradient(images)
+            out = np.empty((len(images), len(names), X.shape[1]), X.dtype)
+            for k, name in enumerate(names):
+                if name in FIELDS:
+                    tangent = grid.along(name, gradient)
+                elif name == "thickness":
+                    tangent = gradient[0] ** 2 + gradient[1] ** 2
+                elif name == "brightness":
+                    tangent = np.ones_like(images)
+                else:
+                    tangent = grid.linear(name, images)
+                out[:, k] = grid.flatten(tangent)
+            return out
+
+        return tangents_of
+
+
+class _Grid:
+    """Derivatives on the pixel grid, of stacks (n, channels, height, width).
+
+    Each image is filtered by products of its own, so that its tangents do not depend
+    on its neighbours in the stack, not even in the last digit.
+    """
+
+    def __init__(self, shape: tuple[int, int, int], sigma: float, dtype: DTypeLike):
+        self.shape = height, width, _ = shape
+        self.smooth_y, self.slope_y, self.curve_y = (
+            filter_matrix(height, sigma, order, dtype) for order in range(3)
+        )
+        self.smooth_x, self.slope_x, self.curve_x = (
+            filter_matrix(width, sigma, order, dtype).T.copy() for order in range(3)
+        )
+        # One unit for both axes, else a rotation of an oblong image would shear it.
+        unit = max(height, width) / 2
+        y = ((np.arange(height) - (height - 1) / 2) / unit).astype(dtype)
+        x = ((np.arange(width) - (width - 1) / 2) / unit).astype(dtype)
+        self.y, self.x = np.meshgrid(y, x, indexing="ij")
+
+    def unflatten(self, X: NDArray) -> NDArray:
+        images = X.reshape(len(X), *self.shape)
+        return np.ascontiguousarray(np.moveaxis(images, -1, 1))
+
+    def flatten(self, images: NDArray) -> NDArray:
+        return np.moveaxis(images, 1, -1).reshape(len(images), -1)
+
+    def gradient(self, images: NDArray) -> tuple[NDArray, NDArray]:
+        return (
+            self.smooth_y @ (images @ self.slope_x),
+            self.slope_y @ (images @ self.smooth_x),
+        )
+
+    def along(self, name: str, gradient: tuple[NDArray, NDArray]) -> NDArray:
+        field_x, field_y = FIELDS[name](self.x, self.y)
+        tangent = field_x * gradient[0]
+        tangent += field_y * gradient[1]
+        return tangent
+
+    def linear(self, name: str, images: NDArray, transpose: bool = False) -> NDArray:
+        if name == "contrast":
+            return images.copy()
+        if name == "blur":
+            along_x = self.smooth_y @ (images @ self.curve_x)
+            return along_x + self.curve_y @ (images @ self.smooth_x)
+        if not transpose:
+            return self.along(name, self.gradient(images))
+        field_x, field_y = FIELDS[name](self.x, self.y)
+        # Smoothing is symmetric, and so its own transpose; the slope is not.
+        from_x = self.smooth_y @ ((field_x * images) @ self.slope_x.T)
+        return from_x + self.slope_y.T @ ((field_y * images) @ self.smooth_x)
+
+
+def _check_shape(shape: Sequence[int] | None, n_features: int) -> tuple[int, int, int]:
+    """Return (height, width, channels), or say which shape the features could have."""
+    if shape is None:
+        raise ValueError(f"ImageTangents needs shape; {_suggest(n_features)}.")
+    sides = tuple(shape) if isinstance(shape, Sequence | np.ndarray) else ()
+    if len(sides) not in (2, 3) or not all(
+        isinstance(side, Integral) and side > 0 for side in sides
+    ):
+        raise ValueError(
+            "shape must be (height, width) or (height, width, channels), all positive "
+            f"integers; got {shape!r}."
+        )
+    height, width, channels = (*map(int, sides), 1)[:3]
+    if height * width * channels != n_features:
+        raise ValueError(
+            f"shape {tuple(map(int, sides))} has {height * width * channels} pixels "
+            f"but X has {n_features} features; {_suggest(n_features)}."
+        )
+    return height, width, channels
+
+
+def _suggest(n_features: int) -> str:
+    for channels in (1, 3):
+        side = isqrt(n_features // channels)
+        if side * side * channels == n_features:
+            shape = (side, side) if channels == 1 else (side, side, channels)
+            return f"{n_features} features could be {shape}"
+    return f"{n_features} features need a height and a width whose product is that"

@@ -1,0 +1,251 @@
+r"""Learned tangents: what varies between neighbours of one class.
+
+Where no transformation is known, the differences between a sample and its nearest
+neighbours of the same class show what does not matter. The tangents are the leading
+eigenvectors of their second moment :math:`\sum (x_i - x_j)(x_i - x_j)^T`: pooled over
+all classes, over each class, or over the neighbours of one sample.
+
+Reference: Hastie, Simard, Säckinger: Learning prototype models for tangent distance
+(1995); Keysers, Macherey, Ney, Dahmen: Adaptation in statistical pattern recognition
+using tangent vectors (2004).
+"""
+
+from collections.abc import Callable
+from numbers import Integral
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.metrics import pairwise_distances_argmin
+from sklearn.neighbors import NearestNeighbors
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    check_consistent_length,
+    column_or_1d,
+    validate_data,
+)
+
+from widemargin._compute.threads import batched_slices
+from widemargin.tangents.base import TangentGenerator
+from widemargin.tangents.bundle import Bundle
+from widemargin.tangents.checks import FLOATS
+from widemargin.tangents.differences import (
+    Differences,
+    leading_directions,
+    principal_directions,
+)
+
+
+class LearnedTangents(TangentGenerator):
+    """Tangents learned from differences between neighbours.
+
+    Parameters
+    ----------
+    n_tangents : int
+        Tangents per sample. Where the data show fewer directions the rest are zero.
+    per_class : bool, default=False
+        Learn tangents for every class instead of one set for all.
+    n_neighbors : int, default=None
+        Nearest neighbours of the same class that a sample is compared with (of any
+        class where no labels are known). None means 1, or ``2 * n_tangents`` if
+        `local`.
+    local : bool, default=False
+        Give every sample tangents of its own: the principal directions of its
+        differences to its nearest neighbours among the samples seen in `fit`.
+
+    Attributes
+    ----------
+    tangents_ : ndarray of shape (n_tangents, n_features) or \
+            (n_classes, n_tangents, n_features)
+        Learned tangents, orthonormal; not if `local`.
+    eigenvalues_ : ndarray of shape (n_tangents,) or (n_classes, n_tangents)
+        Mean squared difference along each of them; not if `local`.
+    classes_ : ndarray of shape (n_classes,)
+        Labels seen in `fit`; only if it was given labels.
+    class_means_ : ndarray of shape (n_classes, n_features)
+        Mean of every class; only if `per_class`.
+
+    Notes
+    -----
+    ``tangents(X, y)`` and ``bundle(X, y)`` use the labels `y` if `per_class` or
+    `local`. Without them a sample gets the tangents of the class with the nearest mean
+    (`per_class`), or its neighbours are taken from all classes (`local`).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin.tangents import LearnedTangents
+    >>> X = np.array([[0.0, 0.0], [1.0, 0.0], [2.0, 0.1], [0.0, 9.0], [1.0, 9.0]])
+    >>> LearnedTangents(n_tangents=1).fit(X, [0, 0, 0, 1, 1]).tangents_.round(2)
+    array([[1.  , 0.02]])
+    """
+
+    def __init__(
+        self,
+        n_tangents: int,
+        per_class: bool = False,
+        n_neighbors: int | None = None,
+        local: bool = False,
+    ):
+        self.n_tangents = n_tangents
+        self.per_class = per_class
+        self.n_neighbors = n_neighbors
+        self.local = local
+
+    @property
+    def is_affine(self) -> bool:
+        """Whether all samples have the same tangents."""
+        return not (self.per_class or self.local)
+
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> "LearnedTangents":
+        """Learn tangents from samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        y : array-like of shape (n_samples,), default=None
+            Labels; without them every sample is compared with its nearest neighbours
+            whatever they are.
+
+        Returns
+        -------
+        self : LearnedTangents
+            The fitted generator.
+        """
+        n_neighbors = self._check_parameters()
+        samples = validate_data(self, X, dtype=FLOATS, ensure_min_samples=2)
+        codes = np.zeros(len(samples), int)
+        if y is not None:
+            labels = _check_labels(samples, y)
+            self.classes_, codes = np.unique(labels, return_inverse=True)
+        elif self.per_class:
+            raise ValueError("y must be given to learn tangents with per_class=True.")
+        if self.local:
+            self.samples_, self.codes_ = samples, codes
+            return self
+        groups = [samples[codes == c] for c in range(codes.max() + 1)]
+        pairs = [Differences(group, n_neighbors) for group in groups]
+        if not any(len(part) for part in pairs):
+            raise ValueError(
+                "LearnedTangents found no two samples of the same class; y must have "
+                "at least two samples of some class."
+            )
+        if self.per_class:
+            learned = [leading_directions([part], self.n_tangents) for part in pairs]
+            self.tangents_ = np.array([rows for rows, _ in learned], samples.dtype)
+            self.eigenvalues_ = np.array([values for _, values in learned])
+            self.class_means_ = np.array([group.mean(axis=0) for group in groups])
+        else:
+            rows, self.eigenvalues_ = leading_directions(pairs, self.n_tangents)
+            self.tangents_ = rows.astype(samples.dtype)
+        return self
+
+    def bundle(
+        self, X: ArrayLike, y: ArrayLike | None = None, *, n_jobs: int | None = None
+    ) -> Bundle:
+        """Join samples with their frames; one frame, stored once, if all share it.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        y : array-like of shape (n_samples,), default=None
+            Labels, used if `per_class` or `local`.
+        n_jobs : int, default=None
+            Threads; None is one, -1 is one per core.
+
+        Returns
+        -------
+        Bundle
+        """
+        if not self.is_affine:
+            return super().bundle(X, y, n_jobs=n_jobs)
+        return Bundle.from_tangents(self._check_samples(X), self.tangents_)
+
+    def _tangents_of(
+        self, X: NDArray, y: ArrayLike | None
+    ) -> Callable[[slice], NDArray]:
+        codes = self._codes_of(X, y)
+        if self.local:
+            return self._local_tangents_of(X, codes)
+        if self.per_class:
+            if codes is None:
+                codes = pairwise_distances_argmin(X, self.class_means_)
+            return lambda rows: self.tangents_[codes[rows]].astype(X.dtype)
+        shared = self.tangents_.astype(X.dtype)
+        return lambda rows: np.broadcast_to(shared, (len(X[rows]), *shared.shape))
+
+    def _local_tangents_of(
+        self, X: NDArray, codes: NDArray | None
+    ) -> Callable[[slice], NDArray]:
+        n_neighbors = self._check_parameters()
+        # One more than needed, since a sample seen in fit finds itself.
+        neighbors = np.full((len(X), n_neighbors + 1), -1)
+        groups = [None] if codes is None else np.unique(codes)
+        for c in groups:
+            members = np.arange(len(self.samples_))
+            queries = np.arange(len(X))
+            if c is not None:
+                members, queries = members[self.codes_ == c], queries[codes == c]
+            search = NearestNeighbors().fit(self.samples_[members])
+            k = min(n_neighbors + 1, len(members))
+            found = search.kneighbors(X[queries], k, return_distance=False)
+            neighbors[queries, :k] = members[found]
+
+        def tangents_of(rows: slice) -> NDArray:
+            x, near = X[rows], neighbors[rows]
+            out = np.empty((len(x), self.n_tangents, X.shape[1]), X.dtype)
+            # As many numbers at a time as the tangents of the whole block have.
+            size = len(x) * self.n_tangents // (n_neighbors + 1)
+            for part in batched_slices(len(x), size):
+                differences = self.samples_[near[part]] - x[part, np.newaxis]
+                differences[near[part] < 0] = 0
+                seen = ~differences.any(axis=2)
+                surplus = np.where(seen.any(axis=1), seen.argmax(axis=1), n_neighbors)
+                differences[np.arange(len(surplus)), surplus] = 0
+                out[part] = principal_directions(differences, self.n_tangents)
+            return out
+
+        return tangents_of
+
+    def _check_parameters(self) -> int:
+        """Return the number of neighbours to compare with."""
+        for name in ("n_tangents", "n_neighbors"):
+            value = getattr(self, name)
+            if value is None and name == "n_neighbors":
+                continue
+            if not isinstance(value, Integral) or value < 1:
+                raise ValueError(f"{name} must be an integer >= 1; got {value!r}.")
+        if self.per_class and self.local:
+            raise ValueError(
+                "per_class and local exclude each other; local=True already compares "
+                "samples of the same class."
+            )
+        if self.n_neighbors is not None:
+            return int(self.n_neighbors)
+        return 2 * int(self.n_tangents) if self.local else 1
+
+    def _codes_of(self, X: NDArray, y: ArrayLike | None) -> NDArray | None:
+        """Index in `classes_` of every label, None where there are no labels."""
+        if y is None or not hasattr(self, "classes_") or self.is_affine:
+            return None
+        labels = _check_labels(X, y)
+        unknown = np.setdiff1d(labels, self.classes_)
+        if len(unknown):
+            raise ValueError(
+                f"y has labels that fit has not seen: {unknown.tolist()}; "
+                f"known are {self.classes_.tolist()}."
+            )
+        return np.searchsorted(self.classes_, labels)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = True
+        return tags
+
+
+def _check_labels(X: NDArray, y: ArrayLike) -> NDArray:
+    labels = column_or_1d(y)
+    check_consistent_length(X, labels)
+    check_classification_targets(labels)
+    return labels

@@ -1,0 +1,213 @@
+r"""Signal tangents: what delays, stretches and drifting baselines do to a signal.
+
+A displacement of time moves the signal, :math:`t(x, p)(u) = x(u + p\,f(u))`, so its
+tangent is :math:`f x'`; a baseline is added, and its tangent is the baseline. Time
+:math:`\tau` is centred, in units of half the length; s runs from 0 to 1.
+
+==========  ======================================  ==================
+direction   tangent                                 in x
+==========  ======================================  ==================
+shift       :math:`x'`                              linear
+scale       :math:`\tau x'`                         linear
+warp        :math:`\sin(\pi s)\, x'`                linear
+warp2       :math:`\sin(2 \pi s)\, x'`              linear
+amplitude   x                                       linear
+offset      1                                       constant
+slope       :math:`\tau`                            constant
+curvature   :math:`\tau^2` less its mean            constant
+==========  ======================================  ==================
+
+The derivative is the slope of a line fitted with Gaussian weights around each sample
+(Cleveland: Robust locally weighted regression, 1979, without the robustness). Inside
+the signal that is the derivative of the Gaussian-smoothed signal; at its ends it still
+gives a ramp its slope, where padding would invent a jump.
+Arrays: X (n, length·channels), channels last; tangents (n, l, length·channels).
+"""
+
+from collections.abc import Callable, Sequence
+from numbers import Integral
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+from scipy.ndimage import correlate1d
+
+from widemargin.tangents.directions import DirectionalTangents, check_sigma
+from widemargin.tangents.filters import gaussian_weights
+
+# Displacement of time as a function of centred time tau and of s in [0, 1].
+FIELDS: dict[str, Callable] = {
+    "shift": lambda tau, s: np.ones_like(tau),
+    "scale": lambda tau, s: tau,
+    "warp": lambda tau, s: np.sin(np.pi * s),
+    "warp2": lambda tau, s: np.sin(2 * np.pi * s),
+}
+BASELINES: dict[str, Callable] = {
+    "offset": lambda tau: np.ones_like(tau),
+    "slope": lambda tau: tau,
+    "curvature": lambda tau: tau**2 - np.mean(tau**2),
+}
+
+
+class SignalTangents(DirectionalTangents):
+    """Tangents of one-dimensional signals: time series, spectra, pen strokes.
+
+    Parameters
+    ----------
+    directions : str or sequence of str, default=("shift", "scale")
+        Names out of "shift", "scale", "warp" and "warp2" (displacements of time, the
+        warps vanishing at both ends), "amplitude", and the baselines "offset", "slope"
+        and "curvature". Name only what carries no meaning in the data at hand.
+    sigma : float or "auto", default="auto"
+        Standard deviation, in samples, of the Gaussian that smooths the signal before
+        it is differentiated; 0 takes differences of neighbours. "auto" is
+        ``sqrt(length) / 8``: 1 at 64 samples, 4 at 1024.
+    n_channels : int, default=1
+        Signals recorded together; a row of `X` is the array (length, n_channels)
+        flattened in C order. Time moves all channels alike, amplitude scales them
+        alike; every baseline gives one tangent per channel.
+
+    Notes
+    -----
+    A shift of p is p samples; the other displacements are p samples where they are
+    largest.
+
+    Amplitude is for distances with tangents at one end. With tangents at both ends
+    two signals can both be scaled to zero, which makes every distance zero unless a
+    spring holds them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin.tangents import SignalTangents
+    >>> ramp = np.arange(6.0).reshape(1, -1)
+    >>> SignalTangents(directions="shift").tangents(ramp).round(6)
+    array([[[1., 1., 1., 1., 1., 1.]]])
+    """
+
+    _known = (*FIELDS, "amplitude", *BASELINES)
+    _not_linear: ClassVar = dict.fromkeys(BASELINES, "is the same for every signal")
+
+    def __init__(
+        self,
+        directions: str | Sequence[str] = ("shift", "scale"),
+        sigma: float | str = "auto",
+        n_channels: int = 1,
+    ):
+        self.directions = directions
+        self.sigma = sigma
+        self.n_channels = n_channels
+
+    @property
+    def n_tangents(self) -> int:
+        """Number of directions, baselines counted once per channel."""
+        names = self._names()
+        n_baselines = sum(name in BASELINES for name in names)
+        return len(names) + n_baselines * (self.n_channels - 1)
+
+    @property
+    def is_affine(self) -> bool:
+        """True: every direction is linear in the signal or the same for all."""
+        self._names()
+        return True
+
+    def _linear(self, name: str, vectors: NDArray, transpose: bool) -> NDArray:
+        line = self._line(vectors.shape[1], vectors.dtype)
+        if name == "amplitude":
+            return vectors.copy()
+        field = line.field(name)
+        if transpose:
+            return line.slope(field * vectors, transpose=True)
+        return field * line.slope(vectors)
+
+    def _line(self, n_features: int, dtype: DTypeLike) -> "_Line":
+        channels = self.n_channels
+        if not isinstance(channels, Integral) or channels < 1:
+            raise ValueError(f"n_channels must be an integer >= 1; got {channels!r}.")
+        if n_features % channels:
+            raise ValueError(
+                f"n_channels={channels} does not divide the {n_features} features of "
+                "X; a row of X holds length * n_channels numbers."
+            )
+        length = n_features // int(channels)
+        if length < 2:
+            raise ValueError(
+                f"SignalTangents needs at least 2 samples of time; {n_features} "
+                f"features and n_channels={channels} leave {length}."
+            )
+        sigma = check_sigma(self.sigma, np.sqrt(length) / 8)
+        return _Line(length, int(channels), sigma, dtype)
+
+    def _tangents_of(
+        self, X: NDArray, y: ArrayLike | None
+    ) -> Callable[[slice], NDArray]:
+        names = self._names()
+        line = self._line(X.shape[1], X.dtype)
+
+        def tangents_of(rows: slice) -> NDArray:
+            signals = X[rows]
+            slope = line.slope(signals)
+            out = np.empty((len(signals), self.n_tangents, X.shape[1]), X.dtype)
+            k = 0
+            for name in names:
+                if name in BASELINES:
+                    baselines = line.baselines(name)
+                    out[:, k : k + len(baselines)] = baselines
+                    k += len(baselines)
+                else:
+                    out[:, k] = (
+                        signals if name == "amplitude" else line.field(name) * slope
+                    )
+                    k += 1
+            return out
+
+        return tangents_of
+
+
+class _Line:
+    """The time axis: fields and baselines on it, and the derivative along it.
+
+    With the weights g at the offsets k that exist around a sample, the fitted slope is
+    Σ g (k - k̄) x / Σ g (k - k̄)², where k̄ = Σ g k / Σ g. Written as two correlations,
+    ``(Σ g k x - k̄ Σ g x) * scale``, it needs no matrix.
+    """
+
+    def __init__(self, length: int, channels: int, sigma: float, dtype: DTypeLike):
+        self.length, self.channels, self.dtype = length, channels, dtype
+        self.tau = (np.arange(length) - (length - 1) / 2) / (length / 2)
+        k, g = gaussian_weights(sigma)
+        # Scaled to be of order one, lest the weights of a tiny sigma underflow.
+        self.smooth, self.differ = g / g.sum(), k * g / (k**2 @ g)
+        present = np.ones((1, length, 1))
+        mass, first, second, shift = (
+            _correlate(present, weights)
+            for weights in (self.smooth, self.differ, k * self.differ, k * self.smooth)
+        )
+        self.pull = first / mass
+        self.scale = 1 / (second - self.pull * shift)
+
+    def slope(self, signals: NDArray, transpose: bool = False) -> NDArray:
+        """Differentiate every signal, or apply the transpose of that linear map."""
+        x = signals.reshape(len(signals), self.length, self.channels)
+        if transpose:
+            x = self.scale * x
+            out = _correlate(x, self.differ[::-1]) - _correlate(
+                self.pull * x, self.smooth
+            )
+        else:
+            out = _correlate(x, self.differ) - self.pull * _correlate(x, self.smooth)
+            out *= self.scale
+        return out.reshape(len(signals), -1).astype(self.dtype)
+
+    def field(self, name: str) -> NDArray:
+        s = np.arange(self.length) / (self.length - 1)
+        return np.repeat(FIELDS[name](self.tau, s), self.channels).astype(self.dtype)
+
+    def baselines(self, name: str) -> NDArray:
+        rows = np.kron(BASELINES[name](self.tau), np.eye(self.channels))
+        return rows.astype(self.dtype)
+
+
+def _correlate(x: NDArray, weights: NDArray) -> NDArray:
+    """Sum of weights times what surrounds each sample of (n, length, channels)."""
+    return correlate1d(x, weights, axis=1, mode="constant", output=np.float64)

@@ -1,0 +1,192 @@
+r"""Tangents of any transformation, by central differences.
+
+A user's function gives the transformed samples, f(X, p), with f(X, 0) close to X. Its
+tangents are :math:`(f(X, h) - f(X, -h)) / 2h`, with an error of order h² plus rounding
+of order eps/h; the best h changes the samples by about eps^(1/3) of their size
+(Press et al.: Numerical Recipes, section 5.7).
+"""
+
+from collections.abc import Callable, Sequence
+from numbers import Real
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import validate_data
+
+from widemargin.tangents.base import TangentGenerator
+from widemargin.tangents.checks import FLOATS
+
+# Samples looked at, and steps tried, when a step is chosen.
+_N_PROBES = 16
+_STEPS = 8.0 ** np.arange(-12, 1)
+
+Transformation = Callable[[NDArray, float], ArrayLike]
+
+
+class TransformTangents(TangentGenerator):
+    """Tangents of transformations given as functions.
+
+    Parameters
+    ----------
+    functions : callable or sequence of callables
+        Each takes samples `X` (n_samples, n_features) and a number p and returns the
+        transformed samples, of the same shape; p = 0 leaves them as they are. A
+        function must treat every sample alone. It gets a copy of the samples, and is
+        called from several threads when a bundle is made with `n_jobs` above one.
+    step : float, sequence of floats or "auto", default="auto"
+        The p at which differences are taken, the same for all functions or one for
+        each. "auto" finds for each function the smallest power of 8, at most 1, that
+        changes the samples by 6e-6 of their size (5e-3 in float32). Functions that
+        round their result, for example to 8 bits, need a step given that is large
+        enough to be seen.
+
+    Attributes
+    ----------
+    steps_ : ndarray of shape (n_functions,)
+        Steps chosen by `fit`. Without `fit` they are chosen anew from the samples of
+        every call.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin.tangents import TransformTangents
+    >>> def gamma_correction(X, p):
+    ...     return X ** (1 + p)
+    >>> X = np.array([[0.5, 1.0, 2.0]])
+    >>> TransformTangents(gamma_correction).tangents(X).round(6)
+    array([[[-0.346574,  0.      ,  1.386294]]])
+    """
+
+    def __init__(
+        self,
+        functions: Transformation | Sequence[Transformation],
+        step: float | Sequence[float] | str = "auto",
+    ):
+        self.functions = functions
+        self.step = step
+
+    @property
+    def n_tangents(self) -> int:
+        """Number of functions."""
+        return len(self._named_functions())
+
+    @property
+    def is_affine(self) -> bool:
+        """False: of a function nothing is known."""
+        return False
+
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> "TransformTangents":
+        """Choose the steps on samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : TransformTangents
+            The generator itself.
+        """
+        samples = validate_data(self, X, dtype=FLOATS)
+        self.steps_ = self._choose_steps(samples)
+        return self
+
+    def _named_functions(self) -> list[tuple[str, Transformation]]:
+        functions = self.functions
+        if callable(functions):
+            functions = [functions]
+        if not np.iterable(functions) or not len(functions):
+            raise TypeError(
+                "functions must be a callable f(X, p) or a sequence of them; "
+                f"got {self.functions!r}."
+            )
+        named = []
+        for i, function in enumerate(functions):
+            if not callable(function):
+                raise TypeError(
+                    f"functions[{i}] must be a callable f(X, p) that returns the "
+                    f"transformed samples; got {function!r}."
+                )
+            kind = getattr(function, "__name__", type(function).__name__)
+            named.append((f"functions[{i}] ({kind})", function))
+        return named
+
+    def _choose_steps(self, X: NDArray) -> NDArray:
+        named = self._named_functions()
+        if isinstance(self.step, str):
+            if self.step != "auto":
+                raise ValueError(f"step must be 'auto' or numbers; got {self.step!r}.")
+            probes = X[:: -(-len(X) // _N_PROBES)]
+            return np.array([auto_step(name, f, probes) for name, f in named])
+        steps = np.array([self.step] if isinstance(self.step, Real) else self.step)
+        if steps.ndim != 1 or len(steps) not in (1, len(named)):
+            raise ValueError(
+                f"step must be 'auto', one number or one for each of the {len(named)} "
+                f"functions; got {self.step!r}."
+            )
+        if not np.issubdtype(steps.dtype, np.number) or not np.all(
+            np.isfinite(steps) & (steps > 0)
+        ):
+            raise ValueError(f"step must be positive and finite; got {self.step!r}.")
+        return np.broadcast_to(steps.astype(float), len(named)).copy()
+
+    def _tangents_of(
+        self, X: NDArray, y: ArrayLike | None
+    ) -> Callable[[slice], NDArray]:
+        named = self._named_functions()
+        steps = self.steps_ if hasattr(self, "steps_") else self._choose_steps(X)
+
+        def tangents_of(rows: slice) -> NDArray:
+            samples = X[rows]
+            out = np.empty((len(samples), len(named), X.shape[1]), X.dtype)
+            for k, ((name, function), h) in enumerate(zip(named, steps, strict=True)):
+                moved = _call(name, function, samples, h).astype(np.float64)
+                out[:, k] = (moved - _call(name, function, samples, -h)) / (2 * h)
+            return out
+
+        return tangents_of
+
+
+def auto_step(name: str, function: Transformation, X: NDArray) -> float:
+    """Smallest power of 8 that changes `X` by at least eps^(1/3) of its size.
+
+    The change must also grow with the step there. Where it does not it is a jump, such
+    as that of pixels at the border when an image starts to turn, and a larger step
+    makes less of it. The steps are tried from the smallest up to 1, so that a function
+    is never called further out than needed.
+    """
+    returned = _call(name, function, X, 0.0).dtype
+    # A function that works in a lower precision needs a larger step.
+    eps = max(np.finfo(t).eps for t in (X.dtype, returned) if t.kind == "f")
+    wanted = eps ** (1 / 3) * (np.linalg.norm(X) or 1.0)
+
+    def change(h: float) -> float:
+        moved = _call(name, function, X, h).astype(np.float64)
+        return float(np.linalg.norm(moved - _call(name, function, X, -h))) / 2
+
+    before = change(_STEPS[0])
+    for h in _STEPS[1:]:
+        now = change(h)
+        if now >= wanted and now >= 7 * before:
+            break
+        before = now
+    return float(h)
+
+
+def _call(name: str, function: Transformation, X: NDArray, p: float) -> NDArray:
+    """Return the transformed samples, or say what is wrong with them."""
+    moved = np.asarray(function(X.copy(), float(p)))
+    if moved.shape != X.shape:
+        raise ValueError(
+            f"{name} must return samples of the shape it got, {X.shape}; "
+            f"it returned {moved.shape}."
+        )
+    if not np.issubdtype(moved.dtype, np.number) or not np.isfinite(moved).all():
+        raise ValueError(
+            f"{name} returned NaN, infinity or no numbers at p = {p:.3g}; it must be "
+            "defined for small p of both signs, or be given a smaller step."
+        )
+    return moved

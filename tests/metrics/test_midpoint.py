@@ -1,0 +1,65 @@
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn import config_context
+
+from widemargin.metrics import tangent_distances
+from widemargin.tangents import ImageTangents
+
+_spec = importlib.util.spec_from_file_location(
+    "oracle", Path(__file__).with_name("oracle.py")
+)
+oracle = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(oracle)
+
+AFFINE = ("x_shift", "y_shift", "scaling", "rotation", "brightness")
+GENERATORS = [
+    pytest.param(ImageTangents(shape=(6, 6), directions=AFFINE), id="affine"),
+    pytest.param(ImageTangents(shape=(6, 6)), id="with thickness"),
+]
+
+
+def images(seed, n):
+    return np.random.default_rng(seed).random((n, 36))
+
+
+@pytest.mark.parametrize("generator", GENERATORS)
+@pytest.mark.parametrize("spring", [0.0, 1e-5, 0.2])
+def test_equals_frames_of_the_midpoint_image(generator, spring):
+    X, Y = images(0, 5), images(1, 70)
+    expected = oracle.midpoint_pairs(X, Y, generator, spring)
+    found = tangent_distances(X, Y, tangents=generator, sides="midpoint", spring=spring)
+    assert_allclose(found, expected, rtol=1e-7)
+
+
+@pytest.mark.parametrize("generator", GENERATORS)
+def test_of_one_set_with_itself(generator):
+    X = images(2, 90)
+    X[3] = X[80]
+    found = tangent_distances(X, tangents=generator, sides="midpoint")
+    assert_array_equal(found, found.T)
+    assert_array_equal(np.diag(found), 0)
+    assert found[3, 80] == 0
+    threaded = tangent_distances(X, tangents=generator, sides="midpoint", n_jobs=2)
+    assert_array_equal(threaded, found)
+    with config_context(working_memory=1):
+        small = tangent_distances(X, tangents=generator, sides="midpoint")
+    assert_allclose(small, found, rtol=1e-7, atol=1e-12)
+
+
+def test_keeps_float32_and_takes_roots():
+    X = images(3, 4).astype(np.float32)
+    generator = ImageTangents(shape=(6, 6), directions=AFFINE)
+    squared = tangent_distances(X, tangents=generator, sides="midpoint")
+    assert squared.dtype == np.float32
+    root = tangent_distances(X, tangents=generator, sides="midpoint", squared=False)
+    assert_allclose(root**2, squared, rtol=1e-6)
+
+
+def test_an_array_is_not_enough():
+    X = images(4, 3)
+    with pytest.raises(ValueError, match=r"ImageTangents\(\.\.\.\)"):
+        tangent_distances(X, tangents=np.ones((2, 36)), sides="midpoint")
