@@ -41,7 +41,7 @@ def nearest(x, P):
 
 @njit(cache=True, nogil=True)
 def two_nearest(x, P):
-    """Indices and squared distances of the nearest and the next prototype."""
+    """Return index and squared distance of the nearest and the next prototype."""
     first, first_distance = -1, x.dtype.type(np.inf)
     second, second_distance = -1, x.dtype.type(np.inf)
     for j in range(P.shape[0]):

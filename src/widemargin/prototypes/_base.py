@@ -64,7 +64,8 @@ class PrototypeClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     A fitted subclass has ``classes_``, ``prototypes_`` and ``prototype_labels_`` (in
     the user's terms). It may replace `_squared_distances` (another metric, other
-    models than points) and `_margin` (another margin of the two squared distances).
+    models than points), `_class_distances` (another rule than the nearest reference)
+    and `_margin` (another margin of the two squared distances).
     """
 
     def _squared_distances(self, X: np.ndarray) -> np.ndarray:
@@ -80,6 +81,7 @@ class PrototypeClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         return np.searchsorted(self.classes_, self.prototype_labels_)
 
     def _class_distances(self, X: np.ndarray) -> np.ndarray:
+        """(n_samples, n_classes) squared distances; the smallest decides."""
         return class_distances(
             self._squared_distances(X), self._prototype_codes, len(self.classes_)
         )
@@ -109,8 +111,8 @@ class PrototypeClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             Predicted labels.
         """
         X = self._check_predict(X)
-        nearest = self._in_chunks(X, lambda x: self._squared_distances(x).argmin(1))
-        return self.prototype_labels_[nearest]
+        nearest = self._in_chunks(X, lambda x: self._class_distances(x).argmin(1))
+        return self.classes_[nearest]
 
     def _all_margins(self, X: np.ndarray) -> np.ndarray:
         return self._in_chunks(

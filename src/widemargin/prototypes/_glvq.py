@@ -12,34 +12,16 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 from sklearn.utils import check_scalar
 
 from widemargin._compute.lvq_distances import expanded_distances, squared_norms
 from widemargin.margins import Sigmoid, check_loss
 from widemargin.prototypes import _adam
+from widemargin.prototypes._class_statistics import within_class_spread
 from widemargin.prototypes._gradients import coefficients, prototype_gradient
 from widemargin.prototypes._repair import revivals
 from widemargin.prototypes._samples import Samples
 from widemargin.prototypes._training import TrainedPrototypes, Trainer
-
-
-def within_class_spread(
-    X: np.ndarray, codes: np.ndarray, weights: np.ndarray
-) -> np.ndarray:
-    """Root mean square deviation of each feature from its class mean."""
-    n_classes = int(codes.max()) + 1
-    totals = np.bincount(codes, weights, minlength=n_classes).clip(1e-300)
-    members = csr_array(
-        (weights, codes, np.arange(len(codes) + 1)), shape=(len(codes), n_classes)
-    )
-    means = (members.T @ X) / totals[:, None]
-    variance = weights @ (X - means[codes]) ** 2 / weights.sum()
-    # Classes of identical samples: the spread between the classes has to do.
-    if not variance.any():
-        variance = means.var(axis=0)
-    floor = 1e-6 * variance.mean() or 1.0
-    return np.sqrt(np.maximum(variance, floor)).astype(X.dtype)
 
 
 class GradientPrototypes(TrainedPrototypes):
@@ -233,7 +215,7 @@ class GLVQClassifier(GradientPrototypes):
                 self._moments, ascent = _adam.step(self._moments, gradient)
                 P = P - X.dtype.type(rate()) * self._spread * ascent
                 total += pairs.loss
-                wins += np.bincount(pairs.index_plus, minlength=len(P))
+                wins += np.bincount(pairs.at[:, 0], minlength=len(P))
             if self.repair and not wins.all() and epoch + 1 < self.max_iter / 2:
                 dead, rows = revivals(X, samples.codes, P, labels, wins)
                 P[dead] = X[rows]

@@ -23,20 +23,23 @@ Biehl and Hammer, "Adaptive relevance matrices in LVQ", Neural Computation 2009.
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import csc_array
 
 from widemargin._compute.lvq_distances import expanded_distances
-from widemargin.margins import relative_margin
 
 
 class Pairs(NamedTuple):
-    """The loss of a batch and its coefficients on the distances: C^T, r and s."""
+    """The loss of a batch, and C: two `values` per row in the columns `at`."""
 
     loss: float
-    C_T: csc_array
-    r: np.ndarray
-    s: np.ndarray
-    index_plus: np.ndarray
+    values: np.ndarray
+    at: np.ndarray
+    column_sums: np.ndarray
+
+    def transposed_product(self, X: np.ndarray) -> np.ndarray:
+        """Return ``C^T X``."""
+        from widemargin._compute.lvq_margin import pair_product
+
+        return pair_product(self.values, self.at, X, len(self.column_sums))
 
 
 def coefficients(
@@ -45,35 +48,33 @@ def coefficients(
     """Return the summed loss and the coefficients for (n, K) squared distances `D`."""
     from widemargin._compute.lvq_margin import right_wrong
 
-    n, K = D.shape
-    D_plus, D_minus, i_plus, i_minus = right_wrong(D, labels, codes)
-    margin = relative_margin(D_plus, D_minus)
+    D_plus, D_minus, at = right_wrong(D, labels, codes)
     total = np.maximum(D_plus + D_minus, np.finfo(D.dtype).tiny)
+    margin = (D_minus - D_plus) / total
     slope = 2 * weights * loss.derivative(margin) / total
-    pair = np.empty((n, 2), dtype=D.dtype)
-    pair[:, 0], pair[:, 1] = -slope * (D_minus / total), slope * (D_plus / total)
-    at = np.empty((n, 2), dtype=np.int32)
-    at[:, 0], at[:, 1] = i_plus, i_minus
-    ends = np.arange(0, 2 * n + 1, 2, dtype=np.int32)
-    C_T = csc_array((pair.ravel(), at.ravel(), ends), shape=(K, n))
-    s = np.bincount(at.ravel(), pair.ravel(), minlength=K).astype(D.dtype, copy=False)
-    return Pairs(float(weights @ loss.value(margin)), C_T, pair.sum(axis=1), s, i_plus)
+    values = np.empty((len(D), 2), dtype=D.dtype)
+    values[:, 0] = -slope * (D_minus / total)
+    values[:, 1] = slope * (D_plus / total)
+    sums = np.bincount(at.ravel(), values.ravel(), minlength=D.shape[1])
+    value = float(weights @ loss.value(margin))
+    return Pairs(value, values, at, sums.astype(D.dtype, copy=False))
 
 
 def prototype_gradient(pairs: Pairs, X: np.ndarray, P: np.ndarray) -> np.ndarray:
     """Gradient in the prototypes of Euclidean distances."""
-    return -2 * (pairs.C_T @ X - pairs.s[:, None] * P)
+    return -2 * (pairs.transposed_product(X) - pairs.column_sums[:, None] * P)
 
 
 def matrix_gradients(
     pairs: Pairs, X: np.ndarray, P: np.ndarray, Omega: np.ndarray, Z: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Gradients in the prototypes and in Omega; ``Z = X Omega^T``."""
-    towards = pairs.C_T @ X - pairs.s[:, None] * P
-    mapped = pairs.C_T @ Z
+    towards = pairs.transposed_product(X) - pairs.column_sums[:, None] * P
+    mapped = pairs.transposed_product(Z)
+    row_sums = pairs.values.sum(axis=1)
     dP = -2 * (towards @ Omega.T) @ Omega
     dOmega = 2 * (
-        (Z * pairs.r[:, None]).T @ X - mapped.T @ P - (P @ Omega.T).T @ towards
+        (Z * row_sums[:, None]).T @ X - mapped.T @ P - (P @ Omega.T).T @ towards
     )
     return dP, dOmega
 

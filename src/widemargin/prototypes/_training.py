@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state, check_scalar
 
 from widemargin._callbacks import FitProgress, with_callbacks
+from widemargin._compute.threads import thread_map
 from widemargin.prototypes._base import PrototypeClassifier
 from widemargin.prototypes._init import (
     given_prototypes,
@@ -104,8 +105,8 @@ class TrainedPrototypes(PrototypeClassifier):
         held = None
         if self.early_stopping:
             samples, held = split_validation(samples, self.validation_fraction, rng)
-        self._place(samples, rng)
-        self._run(samples, held, self._trainer(samples, rng))
+        # One thread: the products of a batch are too small to be worth sharing.
+        thread_map(lambda held: self._train(samples, held, rng), [held], n_jobs=1)
         return self
 
     def partial_fit(
@@ -208,6 +209,12 @@ class TrainedPrototypes(PrototypeClassifier):
         self.prototype_labels_ = np.concatenate(
             [self.prototype_labels_, self.classes_[codes]]
         )
+
+    def _train(
+        self, samples: Samples, held: Samples | None, rng: np.random.RandomState
+    ) -> None:
+        self._place(samples, rng)
+        self._run(samples, held, self._trainer(samples, rng))
 
     def _run(self, samples: Samples, held: Samples | None, trainer: Trainer) -> None:
         self.history_ = {"loss": []}
