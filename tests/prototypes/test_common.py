@@ -18,7 +18,7 @@ IN_EXPECTATION = (
 
 CAGED = (
     "the check presents samples of one class only and wants the others gone; a "
-    "prototype is pushed by the samples it is nearest to, and those around it keep it in"
+    "prototype is pushed by the samples it is nearest to, and they also keep it in"
 )
 
 # The checks fit hundreds of models of a few samples: few epochs do.
