@@ -21,7 +21,12 @@ from threadpoolctl import threadpool_limits
 
 from widemargin._compute import lvq
 from widemargin.margins import Sigmoid
-from widemargin.prototypes import GLVQClassifier, GMLVQClassifier, LVQClassifier
+from widemargin.prototypes import (
+    GLVQClassifier,
+    GMLVQClassifier,
+    KernelLVQClassifier,
+    LVQClassifier,
+)
 
 SETS = ("usps", "letter", "satimage", "pendigits", "optdigits")
 # Largest error in percent at 5 and 20 prototypes per class. For the other sets it is
@@ -34,9 +39,9 @@ CANDIDATES = {
     "LVQ (OLVQ1, LVQ2.1)": LVQClassifier(random_state=0),
     "GLVQ beta=10": GLVQClassifier(random_state=0),
     "GLVQ beta=20": GLVQClassifier(loss=Sigmoid(20), random_state=0),
-    "GLVQ beta=40": GLVQClassifier(loss=Sigmoid(40), random_state=0),
     "GMLVQ beta=10": GMLVQClassifier(random_state=0),
     "GMLVQ beta=20": GMLVQClassifier(loss=Sigmoid(20), random_state=0),
+    "kernel LVQ beta=20": KernelLVQClassifier(loss=Sigmoid(20), random_state=0),
 }
 
 
