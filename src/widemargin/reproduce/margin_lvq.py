@@ -246,8 +246,8 @@ def _draw(results: dict[str, dict[str, np.ndarray]], path: Path) -> None:
         axes[0, 1].locator_params(axis="x", nbins=5)
         table = results["neighbours"]
         for name in list(table)[1:]:
-            style = {"color": "k", "ls": "--"} if name == "1-NN" else {"marker": "."}
-            axes[1, 0].plot(table["counts"], 100 * table[name], label=name, **style)
+            look = "k--" if name == "1-NN" else ".-"
+            axes[1, 0].plot(table["counts"], 100 * table[name], look, label=name)
         axes[1, 0].set(xscale="log", xlabel="prototypes per class", ylabel="error, %")
         axes[1, 0].set_title("A few prototypes beat the nearest neighbour")
         axes[1, 0].set_xticks(table["counts"], [str(k) for k in table["counts"]])
