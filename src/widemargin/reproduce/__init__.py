@@ -1,1 +1,1 @@
-"""The papers: each table and figure as code that prints and draws it."""
+"""The papers: each table and figure as code."""
