@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils import check_scalar, column_or_1d
+from sklearn.utils import check_array, check_scalar, column_or_1d
 
 FloatArray = npt.NDArray[np.floating[Any]]
 
@@ -76,6 +76,12 @@ def as_float_vector(values: npt.ArrayLike, name: str) -> FloatArray:
             f"with n_samples >= 1; got shape {vector.shape}."
         )
     return vector
+
+
+def as_matrix(values: Any, name: str, **options: Any) -> Any:
+    """Return `values` as a two-dimensional array; float32 stays float32."""
+    options = {"dtype": [np.float64, np.float32], "input_name": name} | options
+    return check_array(values, **options)
 
 
 def as_labels(labels: npt.ArrayLike, name: str) -> npt.NDArray[Any]:

@@ -144,7 +144,7 @@ def reject_threshold(
     >>> confidence = np.arange(400) / 400
     >>> y_true, y_pred = np.ones(400), np.where(confidence < 0.1, 0, 1)
     >>> reject_threshold(y_true, y_pred, confidence, max_error=0.05, delta=None)
-    0.0525
+    0.055
     >>> reject_threshold(y_true, y_pred, confidence, max_error=0.05)
     0.07...
     >>> reject_threshold(y_true, y_pred, confidence, max_error=0.005)
@@ -224,7 +224,7 @@ def _keeps_error(
 def _start_window(
     n: int, max_error: float, delta_walk: float, delta_start: float
 ) -> tuple[int, int]:
-    """Accepted counts (k₁, k₂) where the way starts and from where it is believed."""
+    """Return the accepted counts (k₁, k₂): the start, and from where it is believed."""
     counts = np.arange(1, n + 1)
     # One mistake allowed at the start makes it robust; small samples allow none.
     for allowed in (1, 0):

@@ -27,9 +27,9 @@ import numpy.typing as npt
 from scipy.optimize import nnls
 from scipy.spatial.distance import cdist
 from sklearn import get_config
-from sklearn.utils import check_array, gen_batches
+from sklearn.utils import gen_batches
 
-from widemargin.margins._checks import FloatArray, check_same_length
+from widemargin.margins._checks import FloatArray, as_matrix, check_same_length
 from widemargin.margins.scores import encode_labels
 
 __all__ = ["sample_margin"]
@@ -75,19 +75,19 @@ def sample_margin(
     --------
     >>> from widemargin.margins import sample_margin
     >>> prototypes, labels = [[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]], ["a", "b", "b"]
-    >>> sample_margin([[1.0, 0.5], [3.0, 9.0]], prototypes, labels, ["a", "a"])
-    array([ 1., -7.])
+    >>> sample_margin([[1.0, 0.5], [5.0, 6.0]], prototypes, labels, ["a", "a"])
+    array([ 1., -5.])
     """
-    X = check_array(X, dtype=[np.float64, np.float32], input_name="X")
-    P = check_array(prototypes, dtype=np.float64, input_name="prototypes")
-    if X.shape[1] != P.shape[1]:
+    samples = as_matrix(X, "X")
+    P = as_matrix(prototypes, "prototypes", dtype=np.float64)
+    if samples.shape[1] != P.shape[1]:
         raise ValueError(
-            f"X has {X.shape[1]} features but prototypes have {P.shape[1]}; "
+            f"X has {samples.shape[1]} features but prototypes have {P.shape[1]}; "
             "they must agree."
         )
     labels, y_codes = encode_labels(prototype_labels, y, "prototype_labels")
     check_same_length(prototypes=P, prototype_labels=labels)
-    check_same_length(X=X, y=y_codes)
+    check_same_length(X=samples, y=y_codes)
     if labels.max() == 0:
         raise ValueError(
             "prototype_labels holds one label only, so there is no boundary; "
@@ -97,9 +97,9 @@ def sample_margin(
     P = P - centre
     span = np.linalg.qr(P.T)[0] if len(P) < P.shape[1] else np.eye(P.shape[1])
     P = P @ span
-    margin = np.empty(len(X), dtype=X.dtype)
-    for batch in gen_batches(len(X), _batch_size(len(P))):
-        Z = (X[batch].astype(np.float64) - centre) @ span
+    margin = np.empty(len(samples), dtype=samples.dtype)
+    for batch in gen_batches(len(samples), _batch_size(len(P))):
+        Z = (samples[batch].astype(np.float64) - centre) @ span
         margin[batch] = _sample_margin(Z, P, labels, y_codes[batch])
     return margin
 
@@ -157,7 +157,7 @@ def _distance_to_cells(
 
 
 def _half_spaces(q: FloatArray, others: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Unit normals n and offsets o with ‖z − q‖ ≤ ‖z − p‖ iff n·z ≥ o, for every p."""
+    """Return unit n and offsets o with ‖z − q‖ ≤ ‖z − p‖ iff n·z ≥ o, for every p."""
     normals = q - others
     length = np.linalg.norm(normals, axis=1, keepdims=True)
     # A prototype that coincides with q excludes nothing: 0·z >= 0.

@@ -22,12 +22,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils import check_array
 
 from widemargin.margins._checks import (
     FloatArray,
     as_floats,
     as_labels,
+    as_matrix,
 )
 
 __all__ = [
@@ -153,24 +153,19 @@ def nearest_right_wrong(
     >>> nearest.index_plus, nearest.index_minus
     (array([0, 2]), array([1, 0]))
     """
-    distances = check_array(
-        distances,
-        dtype=[np.float64, np.float32],
-        ensure_all_finite=False,
-        input_name="distances",
-    )
-    if not (distances >= 0).all():
+    matrix = as_matrix(distances, "distances", ensure_all_finite=False)
+    if not (matrix >= 0).all():
         raise ValueError("distances must be numbers >= 0, without NaN.")
     codes, y_codes = encode_labels(reference_labels, y, "reference_labels")
-    if distances.shape != (len(y_codes), len(codes)):
+    if matrix.shape != (len(y_codes), len(codes)):
         raise ValueError(
             f"distances must have one row per entry of y and one column per entry of "
             f"reference_labels, shape ({len(y_codes)}, {len(codes)}); "
-            f"got {distances.shape}."
+            f"got {matrix.shape}."
         )
     right = y_codes[:, None] == codes[None, :]
-    d_plus, index_plus = _row_minimum(distances, right)
-    d_minus, index_minus = _row_minimum(distances, ~right)
+    d_plus, index_plus = _row_minimum(matrix, right)
+    d_minus, index_minus = _row_minimum(matrix, ~right)
     return NearestRightWrong(d_plus, d_minus, index_plus, index_minus)
 
 

@@ -1,1 +1,15 @@
 """Learned models: classifiers by nearest prototype."""
+
+from widemargin.prototypes._glvq import GLVQClassifier
+from widemargin.prototypes._gmlvq import GMLVQClassifier
+from widemargin.prototypes._kernel_lvq import KernelLVQClassifier
+from widemargin.prototypes._lvq import LVQClassifier
+from widemargin.prototypes._margin_lvq import MarginLVQClassifier
+
+__all__ = [
+    "GLVQClassifier",
+    "GMLVQClassifier",
+    "KernelLVQClassifier",
+    "LVQClassifier",
+    "MarginLVQClassifier",
+]
