@@ -26,6 +26,7 @@ from widemargin.prototypes._affine import retract
 from widemargin.prototypes._margin_passes import Pass
 
 START, GROWTH = 0.2, 1.05
+QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75)
 # Rates at which the models cannot move any more.
 SMALLEST = 1e-7
 
@@ -103,7 +104,7 @@ class MarginAscent:
         proposal = self._propose()
         gamma = self._next_weights / self._next_weights.sum()
         found = self.run_pass(proposal, gamma) if proposal is not None else None
-        if found is None or self._fails(found):
+        if proposal is None or found is None or self._fails(found):
             self.rate /= 2
             return False
         self.stack, self.found = proposal, found
@@ -157,3 +158,35 @@ class MarginAscent:
                 ConvergenceWarning,
                 stacklevel=2,
             )
+
+
+def summary(
+    ascent: MarginAscent, sample_weight: np.ndarray, theta: float
+) -> dict[str, Any]:
+    """One row of a training history: the current models in a few numbers."""
+    mu = ascent.found.margins
+    share = sample_weight / sample_weight.sum()
+    return {
+        "loss": float(share @ np.maximum(0, theta - mu)),
+        "H": ascent.H,
+        "n_theta_mistakes": int(np.count_nonzero(mu < theta)),
+        "train_error": float(share @ (mu <= 0)),
+        "margin_quantiles": np.quantile(mu, QUANTILES),
+        "rate": ascent.rate,
+        "weights": ascent.gamma,
+    }
+
+
+class Watch:
+    """Tells when a value has stopped falling."""
+
+    def __init__(self, tol: float, patience: int) -> None:
+        self.tol, self.patience = tol, patience
+        self.best, self.waited = np.inf, 0
+
+    def stalls(self, value: float) -> bool:
+        """Whether no new value has been lower by `tol` for `patience` values."""
+        self.waited += 1
+        if np.isinf(self.best) or value < self.best - self.tol * abs(self.best):
+            self.best, self.waited = value, 0
+        return self.waited >= self.patience

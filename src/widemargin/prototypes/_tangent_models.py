@@ -23,18 +23,20 @@ SIDES = ("one", "two")
 
 
 def resolve_n_tangents(n_tangents: Any, n_features: int) -> int:
-    """Number of tangents of every model; "auto" is a twelfth of d, at most 20."""
+    """Return the number of tangents; "auto" is a twelfth of d, at most 20."""
     if isinstance(n_tangents, str) and n_tangents == "auto":
         return min(20, n_features // 12)
     if not isinstance(n_tangents, Integral) or isinstance(n_tangents, bool):
-        raise ValueError(f"n_tangents must be an integer or 'auto'; got {n_tangents!r}.")
-    if not 0 <= n_tangents < n_features:
+        raise ValueError(
+            f"n_tangents must be an integer or 'auto'; got {n_tangents!r}."
+        )
+    number = int(n_tangents)
+    if not 0 <= number < n_features:
         raise ValueError(
             f"n_tangents must be at least 0 and below the number of features, "
-            f"{n_features}, or every sample would lie in every model; "
-            f"got {n_tangents}."
+            f"{n_features}, or every sample would lie in every model; got {number}."
         )
-    return int(n_tangents)
+    return number
 
 
 def fit_input_tangents(sides: str, tangents: Any, X: np.ndarray, y: np.ndarray) -> Any:
@@ -90,7 +92,7 @@ class TangentModels(PrototypeClassifier):
             raise ValueError(f"spring must be finite; got {self.spring}.")
 
     def _bundle(self, X: np.ndarray) -> Bundle:
-        """Samples with the frames along which they may move."""
+        """Join samples with the frames along which they may move."""
         if self.input_tangents_ is None:
             return Bundle(X, no_frames(X))
         bundle = as_bundle(X, self.input_tangents_, n_jobs=self.n_jobs)
