@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from widemargin.datasets._nist3 import Nist3, read_nist3
+from widemargin.datasets._nist3 import Split, read_nist3
 
 SETS = ("nist3", "usps")
 
@@ -22,18 +22,18 @@ def data_folder(data_home: str | Path | None = None) -> Path:
     return folder
 
 
-def read_usps(folder: Path) -> Nist3:
+def read_usps(folder: Path) -> Split:
     """USPS as float32 rows in [0, 1], in its official split."""
     with np.load(folder / "usps" / "usps.npz") as raw:
         X_train, X_test = (
             ((raw[name] / 1000 + 1) / 2).astype(np.float32)
             for name in ("X_train_milli", "X_test_milli")
         )
-        return Nist3(X_train, raw["y_train"], X_test, raw["y_test"])
+        return Split(X_train, raw["y_train"], X_test, raw["y_test"])
 
 
-def load_set(name: str, data_home: str | Path | None, quick: bool) -> Nist3:
+def load_set(name: str, data_home: str | Path | None, quick: bool) -> Split:
     """One set; `quick` keeps the first 1000 samples of each part."""
     folder = data_folder(data_home)
     split = read_nist3(folder) if name == "nist3" else read_usps(folder)
-    return Nist3(*(part[:1000] for part in split)) if quick else split
+    return Split(*(part[:1000] for part in split)) if quick else split

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import euclidean_distances
 
-from widemargin.datasets._nist3 import Nist3
+from widemargin.datasets._nist3 import Split
 from widemargin.margins import error_reject_curve, relative_margin
 from widemargin.metrics import tangent_distances
 from widemargin.prototypes import HSSClassifier, TVQClassifier
@@ -33,7 +33,7 @@ def margins(D: np.ndarray, codes: np.ndarray) -> np.ndarray:
     return relative_margin(D[rows, codes], rest.min(axis=1))
 
 
-def follow(model: TVQClassifier, split: Nist3, at: np.ndarray) -> dict[str, list]:
+def follow(model: TVQClassifier, split: Split, at: np.ndarray) -> dict[str, list]:
     """Fit `model`; margins of both parts at the start (0) and after the passes `at`."""
     start = HSSClassifier(model.n_models, model.n_tangents, random_state=0)
     model.set_params(record_models=True, tol=0.0).fit(split.X_train, split.y_train)
@@ -71,7 +71,7 @@ def cumulative(mu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return values, np.searchsorted(np.sort(mu), values) / len(mu)
 
 
-def figure_3(split: Nist3, at: np.ndarray, seed: int) -> Curves:
+def figure_3(split: Split, at: np.ndarray, seed: int) -> Curves:
     """Test error over the iterations for the three ways to start."""
     names = {"hss": "HSS models", "mean": "class means, random tangents",
              "random": "random models"}  # fmt: skip
@@ -85,7 +85,7 @@ def figure_3(split: Nist3, at: np.ndarray, seed: int) -> Curves:
 
 
 def figure_4(
-    split: Nist3, followed: dict[str, list], at: np.ndarray, seed: int
+    split: Split, followed: dict[str, list], at: np.ndarray, seed: int
 ) -> dict[str, Curves]:
     """Train and test errors of TVQ; and what is left of them without re-weighting."""
     plain = TVQClassifier(
@@ -110,7 +110,7 @@ def figure_5(followed: dict[str, list], shown: tuple[int, ...]) -> dict[str, Cur
     }
 
 
-def figure_6(split: Nist3, shown: tuple[int, ...], seed: int) -> dict[str, Curves]:
+def figure_6(split: Split, shown: tuple[int, ...], seed: int) -> dict[str, Curves]:
     """Cumulative training margins of a small and of a large model."""
     out = {}
     for letter, (m, Q) in (("a", (10, 1)), ("b", (15, 3))):
@@ -128,7 +128,7 @@ def _cumulative_at(followed: dict[str, list], part: str, shown: Any) -> Curves:
     }
 
 
-def figure_7(split: Nist3, max_iter: int, seed: int) -> dict[str, Any]:
+def figure_7(split: Split, max_iter: int, seed: int) -> dict[str, Any]:
     """Weights at some iterations, and how far they are from uniform on the mistakes.
 
     Returns
@@ -139,7 +139,7 @@ def figure_7(split: Nist3, max_iter: int, seed: int) -> dict[str, Any]:
         θ-mistakes of that iteration).
     """
     model = TVQClassifier(
-        1, 15, theta=0.4, k="ratio", max_iter=max_iter, tol=0.0, random_state=seed,
+        1, 15, theta=0.4, max_iter=max_iter, tol=0.0, random_state=seed,
         record_weights=True, record_models=True,
     ).fit(split.X_train, split.y_train)  # fmt: skip
     n, labels = len(split.y_train), model.prototype_labels_
@@ -175,7 +175,7 @@ def two_best(model: Any, X: np.ndarray) -> np.ndarray:
     return best[:, -1] - best[:, -2]
 
 
-def figure_8(models: dict[str, Any], split: Nist3) -> Curves:
+def figure_8(models: dict[str, Any], split: Split) -> Curves:
     """Share rejected over the error among the accepted, both in percent."""
     curves = {}
     for name, model in models.items():

@@ -36,6 +36,8 @@ def save_panels(
                 axis.plot(x, y, label=label, linewidth=1.4)
             axis.set(title=title, xlabel=xlabel, **limits)
             axis.legend(loc="best", fontsize=8)
+            if xlabel == "iteration":
+                axis.xaxis.get_major_locator().set_params(integer=True)
         axes[0, 0].set_ylabel(ylabel)
         figure.savefig(path, dpi=130)
         plt.close(figure)
@@ -65,5 +67,6 @@ def save_weights(path: Path, found: dict[str, Any]) -> None:
             xlabel="iteration",
             ylim=(0, None),
         )
+        right.xaxis.get_major_locator().set_params(integer=True)
         figure.savefig(path, dpi=130)
         plt.close(figure)

@@ -12,7 +12,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
 
-from widemargin.datasets._nist3 import Nist3
+from widemargin.datasets._nist3 import Split
 from widemargin.prototypes import (
     HSSClassifier,
     LVQClassifier,
@@ -82,7 +82,7 @@ def table_1_methods(X: np.ndarray, seed: int) -> dict[tuple[str, str], Any]:
     return dict(zip(PAPER_1, methods, strict=True))
 
 
-def measure(name: tuple[str, str], model: Any, split: Nist3, paper: Any) -> Row:
+def measure(name: tuple[str, str], model: Any, split: Split, paper: Any) -> Row:
     """Fit and test one model."""
     start = time.perf_counter()
     model.fit(split.X_train, split.y_train)
@@ -92,7 +92,7 @@ def measure(name: tuple[str, str], model: Any, split: Nist3, paper: Any) -> Row:
     return Row(*name, paper, round(error, 2), fitted - start, tested - fitted)
 
 
-def table_1(split: Nist3, *, seed: int = 0) -> tuple[list[Row], dict[str, Any]]:
+def table_1(split: Split, *, seed: int = 0) -> tuple[list[Row], dict[str, Any]]:
     """Measure every method of Table 1.
 
     Returns
@@ -109,7 +109,7 @@ def table_1(split: Nist3, *, seed: int = 0) -> tuple[list[Row], dict[str, Any]]:
     return rows, {", ".join(name): model for name, model in methods.items()}
 
 
-def table_2(split: Nist3, *, seed: int = 0, max_iter: int = 150) -> list[Row]:
+def table_2(split: Split, *, seed: int = 0, max_iter: int = 150) -> list[Row]:
     """Measure TVQ with all thresholds and sizes of Table 2."""
     rows = []
     for (theta, n_tangents, n_models), paper in PAPER_2.items():
@@ -121,7 +121,7 @@ def table_2(split: Nist3, *, seed: int = 0, max_iter: int = 150) -> list[Row]:
     return rows
 
 
-def two_sided(split: Nist3, *, seed: int = 0, max_iter: int = 60) -> Row:
+def two_sided(split: Split, *, seed: int = 0, max_iter: int = 60) -> Row:
     """Measure TVQ with inputs that bend as well: 480 vectors in all."""
     model = TVQClassifier(
         3, 15, theta=0.4, sides="two", tangents=ImageTangents((16, 16)),

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from widemargin.datasets._nist3 import Nist3
+from widemargin.datasets._nist3 import Split
 from widemargin.prototypes import TVQClassifier
 from widemargin.reproduce._reweighting_data import SETS, load_set
 from widemargin.reproduce._reweighting_figures import (
@@ -33,7 +33,7 @@ HEADER = ("method", "parameters", "paper, %", "ours, %", "fit, s", "test, s")
 SHOWN = (0, 5, 20, 60, 150)
 
 
-def tables(split: Nist3, *, quick: bool, seed: int) -> tuple[list[Row], dict[str, Any]]:
+def tables(split: Split, *, quick: bool, seed: int) -> tuple[list[Row], dict[str, Any]]:
     """Both tables of one set as rows, and the fitted models of Table 1."""
     rows, models = table_1(split, seed=seed)
     rows += table_2(split, seed=seed, max_iter=30 if quick else 150)
@@ -42,7 +42,7 @@ def tables(split: Nist3, *, quick: bool, seed: int) -> tuple[list[Row], dict[str
 
 
 def figures(
-    split: Nist3, models: dict[str, Any], out: Path, *, quick: bool, seed: int
+    split: Split, models: dict[str, Any], out: Path, *, quick: bool, seed: int
 ) -> dict[str, Any]:
     """Compute and save Figures 3 to 8; return their data by name."""
     from widemargin.reproduce._reweighting_plots import save_panels, save_weights
