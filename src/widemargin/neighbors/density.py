@@ -283,7 +283,8 @@ class TangentDensityClassifier(ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n_queries,)
         """
-        return self.classes_[self._scores(X).argmax(axis=1)]
+        scores = self._scores(X)
+        return self.classes_[scores.argmax(axis=1)]
 
     def margins(self, X: ArrayLike, y: ArrayLike) -> NDArray:
         """Log density of the right class less the best other log density.
