@@ -11,7 +11,12 @@ def data():
     rng = np.random.default_rng(0)
     y = rng.integers(3, size=60)
     X = rng.normal(size=(60, 16)) + 1.5 * y[:, None] * (np.arange(16) == 3)
-    return X[:40], np.array(["a", "b", "c"])[y[:40]], X[40:], np.array(["a", "b", "c"])[y[40:]]
+    return (
+        X[:40],
+        np.array(["a", "b", "c"])[y[:40]],
+        X[40:],
+        np.array(["a", "b", "c"])[y[40:]],
+    )
 
 
 def slow_posterior(d2, y, beta, weights):
@@ -79,7 +84,9 @@ def test_beta_leaves_a_sample_out_with_all_its_copies(data):
     model = TangentDensityClassifier(betas, shifts=shifts).fit(X, y)
     every, labels = np.concatenate([X, *(s(X) for s in shifts)]), np.tile(y, 5)
     origin = np.tile(np.arange(len(X)), 5)
-    for beta, error, loss in zip(betas, model.cv_errors_, model.cv_losses_, strict=True):
+    for beta, error, loss in zip(
+        betas, model.cv_errors_, model.cv_losses_, strict=True
+    ):
         truth = []
         for i in range(len(X)):
             others = origin != i

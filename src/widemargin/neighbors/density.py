@@ -19,7 +19,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -119,7 +119,7 @@ class TangentDensityClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None):
         """Remember the samples, transform them, and choose beta.
 
         Parameters
@@ -243,7 +243,7 @@ class TangentDensityClassifier(ClassifierMixin, BaseEstimator):
                 total[rows] = np.logaddexp(total[rows], scores)
         return total
 
-    def decision_function(self, X: ArrayLike) -> NDArray:
+    def decision_function(self, X: Any) -> NDArray:
         """Logarithm of the posterior of each class.
 
         Parameters
@@ -258,7 +258,7 @@ class TangentDensityClassifier(ClassifierMixin, BaseEstimator):
         """
         return as_decision(_log_normalized(self._scores(X)))
 
-    def predict_proba(self, X: ArrayLike) -> NDArray:
+    def predict_proba(self, X: Any) -> NDArray:
         """Posterior of each class.
 
         Parameters
@@ -272,7 +272,7 @@ class TangentDensityClassifier(ClassifierMixin, BaseEstimator):
         """
         return np.exp(_log_normalized(self._scores(X)))
 
-    def predict(self, X: ArrayLike) -> NDArray:
+    def predict(self, X: Any) -> NDArray:
         """Class of the largest density.
 
         Parameters
@@ -287,7 +287,7 @@ class TangentDensityClassifier(ClassifierMixin, BaseEstimator):
         scores = self._scores(X)
         return self.classes_[scores.argmax(axis=1)]
 
-    def margins(self, X: ArrayLike, y: ArrayLike) -> NDArray:
+    def margins(self, X: Any, y: Any) -> NDArray:
         """Log density of the right class less the best other log density.
 
         Parameters
