@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from sklearn import config_context
 
 from widemargin.metrics import tangent_distances
 from widemargin.neighbors import TangentDensityClassifier
@@ -143,3 +144,18 @@ def test_a_class_of_one_sample_is_fine(data):
     X, y = np.concatenate([X, X[:1] + 9]), np.append(y, "z")
     model = TangentDensityClassifier().fit(X, y)
     assert model.predict(X[-1:]) == "z"
+
+
+def test_progress_is_announced(data):
+    callback = pytest.importorskip("sklearn.callback")
+
+    class Count(callback.ProgressBar):
+        begun = 0
+
+        def on_fit_task_begin(self, *args, **kwargs):
+            type(self).begun += 1
+            return super().on_fit_task_begin(*args, **kwargs)
+
+    with config_context(working_memory=0.001):
+        TangentDensityClassifier().set_callbacks(Count()).fit(*data[:2])
+    assert Count.begun > len(data[0])

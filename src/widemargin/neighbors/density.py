@@ -24,6 +24,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from widemargin._callbacks import CallbackSupportMixin, FitProgress, with_callbacks
 from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.threads import batched_slices
 from widemargin._decisions import as_decision, class_codes, score_margins
@@ -42,7 +43,7 @@ from widemargin.tangents.fitting import fit_tangents
 RELATIVE_BETAS = np.geomspace(0.5, 64, 15)
 
 
-class TangentDensityClassifier(ClassifierMixin, BaseEstimator):
+class TangentDensityClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """Bayes classifier with a kernel density in tangent distance for every class.
 
     Parameters
@@ -85,6 +86,11 @@ class TangentDensityClassifier(ClassifierMixin, BaseEstimator):
     bundle_ : Bundle
         Training samples and their copies, with frames, ordered by class.
 
+    Notes
+    -----
+    Choosing beta takes most of the time of `fit`; on scikit-learn 1.9 and later,
+    ``set_callbacks(sklearn.callback.ProgressBar())`` shows how far it is.
+
     Examples
     --------
     >>> import numpy as np
@@ -119,6 +125,7 @@ class TangentDensityClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
+    @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None):
         """Remember the samples, transform them, and choose beta.
 
@@ -174,7 +181,9 @@ class TangentDensityClassifier(ClassifierMixin, BaseEstimator):
         if betas is None:
             betas = RELATIVE_BETAS / self._typical_nearest(queries, left_out)
         errors, losses = np.zeros(len(betas)), np.zeros(len(betas))
-        for rows in self._chunks(len(queries)):
+        chunks = list(self._chunks(len(queries)))
+        for step in FitProgress(self, len(chunks), X=X, y=self.classes_[codes]):
+            rows = chunks[step]
             d2 = self._left_out_distances(queries[rows], left_out[rows])
             truth, weight = codes[left_out[rows]], weights[left_out[rows]]
             for b, beta in enumerate(betas):
