@@ -16,7 +16,7 @@ from sklearn import get_config
 from widemargin._compute.threads import batched_slices, thread_map
 
 # Rows and columns of one block of inner products: 2 MiB in float32.
-PRODUCT_ROWS, PRODUCT_COLUMNS = 256, 2048
+PRODUCT_ROWS, PRODUCT_COLUMNS = 512, 1024
 LANES = 64
 SIDES = {"y": 0, "two": 1, "mean": 2}
 # Relative size below which a squared distance is recomputed from its residual.
@@ -197,8 +197,9 @@ class _Block:
                 products, x_norms, y_norms, y_coefficients, spring, tau, tile
             )
         if suspects:
-            exact = *x_end.exact(rows), *self.y_end.exact(self.columns)
-            residuals.repair(tile, *exact, SIDES[self.sides], spring)
+            x, x_frames = x_end.exact(rows)
+            y, y_frames = self.y_end.exact(self.columns)
+            residuals.repair(tile, x, x_frames, y, y_frames, SIDES[self.sides], spring)
         return tile
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils import check_scalar, column_or_1d
+from sklearn.utils import check_array, check_scalar, column_or_1d
 
 FloatArray = npt.NDArray[np.floating[Any]]
 
@@ -78,6 +78,12 @@ def as_float_vector(values: npt.ArrayLike, name: str) -> FloatArray:
     return vector
 
 
+def as_matrix(values: Any, name: str, **options: Any) -> Any:
+    """Return `values` as a two-dimensional array; float32 stays float32."""
+    options = {"dtype": [np.float64, np.float32], "input_name": name} | options
+    return check_array(values, **options)
+
+
 def as_labels(labels: npt.ArrayLike, name: str) -> npt.NDArray[Any]:
     """Return `labels` as a non-empty one-dimensional array of labels."""
     vector = np.asarray(column_or_1d(labels))
@@ -86,6 +92,29 @@ def as_labels(labels: npt.ArrayLike, name: str) -> npt.NDArray[Any]:
     if vector.dtype.kind == "f" and not np.isfinite(vector).all():
         raise ValueError(f"{name} contains NaN or infinity; every label must be known.")
     return vector
+
+
+def encode_labels(
+    reference_labels: npt.ArrayLike, y: npt.ArrayLike, name: str
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Return both label arrays as positions among the labels of the references."""
+    references, labels = as_labels(reference_labels, name), as_labels(y, "y")
+    classes, codes = np.unique(references, return_inverse=True)
+    # NumPy would turn numbers into strings to compare them, and 1 is not "1".
+    mixed = {references.dtype.kind in "SU", labels.dtype.kind in "SU"} == {True, False}
+    comparable = "O" in (references.dtype.kind, labels.dtype.kind) or not mixed
+    unknown = np.setdiff1d(labels, classes) if comparable else np.unique(labels)
+    if unknown.size:
+        raise ValueError(
+            f"y contains {_some(unknown)}, which {name} does not; "
+            f"the labels there are {_some(classes)}."
+        )
+    return codes, np.searchsorted(classes, labels)
+
+
+def _some(labels: npt.NDArray[Any], n_shown: int = 10) -> str:
+    shown = ", ".join(repr(label) for label in labels[:n_shown].tolist())
+    return shown + (", …" if len(labels) > n_shown else "")
 
 
 def check_same_length(**arrays: npt.NDArray[Any]) -> None:

@@ -126,8 +126,9 @@ def lvq_margin_bound(
 
     Notes
     -----
-    At every sample size met in practice the bound exceeds 1. It is the order in which
-    it ranks numbers of prototypes and margins that is of use, not its value.
+    The constants are large and the bound is vacuous at most sample sizes met in
+    practice, as in the example. Of use is rather how it ranks numbers of prototypes and
+    margins.
 
     Examples
     --------
@@ -136,7 +137,7 @@ def lvq_margin_bound(
     ...     [0.3, 0.1, 0.4, 0.5], theta=0.2, radius=1.0, n_features=2,
     ...     prototypes_per_class=1, n_classes=2)
     >>> bound.alpha, bound.vacuous, bound.samples_needed
-    (0.25, True, 103213)
+    (0.25, True, 83241)
     """
     theta = check_real(theta, "theta", 0, 0.5)
     radius = check_finite(radius, "radius", 0)

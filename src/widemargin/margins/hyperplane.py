@@ -15,14 +15,16 @@ P. Tsampouka, J. Shawe-Taylor, Perceptron-like large margin classifiers, section
 and 2.3.
 """
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils import check_array
 
 from widemargin.margins._checks import (
     FloatArray,
     as_floats,
     as_labels,
+    as_matrix,
     check_finite,
     check_same_length,
 )
@@ -106,11 +108,9 @@ def geometric_margin(
 
 
 def _functional_margin(
-    X: npt.ArrayLike, coef: npt.ArrayLike, intercept: float, y: npt.ArrayLike
+    X: Any, coef: npt.ArrayLike, intercept: float, y: npt.ArrayLike
 ) -> tuple[FloatArray, float, float]:
-    X = check_array(
-        X, accept_sparse=("csr", "csc"), dtype=[np.float64, np.float32], input_name="X"
-    )
+    X = as_matrix(X, "X", accept_sparse=("csr", "csc"))
     w = as_floats(coef, "coef")
     w = w[0] if w.ndim == 2 and len(w) == 1 else w
     if w.shape != (X.shape[1],):

@@ -38,8 +38,8 @@ def projected_factor_range(r: float, beta: float) -> tuple[float, float]:
 
     Examples
     --------
-    >>> projected_factor_range(r=2.0, beta=1.0)
-    (0.75, 1.5)
+    >>> projected_factor_range(r=4.0, beta=1.0)
+    (0.9375, 1.25)
     """
     return 1 - (beta / r) ** 2, 1 + beta / r
 
@@ -47,7 +47,7 @@ def projected_factor_range(r: float, beta: float) -> tuple[float, float]:
 def free_length_onset(
     R: float, gamma_d: float, beta: float, *, f_min: float = 1.0, f_max: float = 1.0
 ) -> float:
-    r"""Updates after which each one turns a towards the best direction (2.35).
+    r"""Onset, in updates: after it each one improves the direction of a (2.35).
 
     .. math:: t_c = \frac12 \frac{f_{max}}{f_{min}}
         \frac{R^2 - \gamma_d^2}{\gamma_d (\gamma_d - \beta)}
@@ -79,7 +79,7 @@ def free_length_updates_simple(
     Examples
     --------
     >>> round(free_length_updates_simple(R=2.0, gamma_d=1.0, beta=0.5), 3)
-    16.894
+    18.434
     """
     K = _growth(R, gamma_d, beta, f_max / f_min)
     return _largest(lambda t: (t - 1) / (3 + 2 * math.log(t - 1)), K / 4, 2)
@@ -101,8 +101,10 @@ def free_length_updates(
 
     Examples
     --------
-    >>> round(free_length_updates(R=2.0, gamma_d=1.0, beta=0.5), 3)
-    18.812
+    >>> round(free_length_updates(R=9.0, gamma_d=1.0, beta=0.5), 1)
+    495.4
+    >>> round(free_length_updates_simple(R=9.0, gamma_d=1.0, beta=0.5), 1)
+    646.6
     """
     ratio = f_max / f_min
     K = _growth(R, gamma_d, beta, ratio)
@@ -153,7 +155,7 @@ def fixed_length_updates(
     Examples
     --------
     >>> round(fixed_length_updates(R=2.0, gamma_d=1.0, beta=0.5, eta=0.04), 2)
-    55.8
+    53.33
     """
     g, h = _gap(R, gamma_d, beta)
     z = eta * f_max * R / beta

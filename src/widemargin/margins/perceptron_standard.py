@@ -61,7 +61,7 @@ def standard_onset(
     f_min: float = 1.0,
     f_max: float = 1.0,
 ) -> float:
-    r"""Updates after which each one turns a towards the best direction (2.18).
+    r"""Onset, in updates: after it each one improves the direction of a (2.18).
 
     .. math:: t_c = \frac12 \frac{f_{max}}{f_{min}} \frac{R^2 - \gamma_d^2}{\gamma_d^2}
         + \frac{b}{\eta f_{min} \gamma_d^2}

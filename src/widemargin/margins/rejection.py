@@ -144,7 +144,7 @@ def reject_threshold(
     >>> confidence = np.arange(400) / 400
     >>> y_true, y_pred = np.ones(400), np.where(confidence < 0.1, 0, 1)
     >>> reject_threshold(y_true, y_pred, confidence, max_error=0.05, delta=None)
-    0.0525
+    0.055
     >>> reject_threshold(y_true, y_pred, confidence, max_error=0.05)
     0.07...
     >>> reject_threshold(y_true, y_pred, confidence, max_error=0.005)
@@ -199,7 +199,7 @@ def _covers(
 ) -> npt.NDArray[np.bool_]:
     n = accepted[0]
     if delta is None:
-        return accepted >= coverage * n
+        return accepted / n >= coverage
     # P(c >= the a-th largest of n) is at least a Beta(a, n − a + 1) variable.
     return betainc(accepted, n - accepted + 1, coverage) <= delta
 
@@ -211,7 +211,7 @@ def _keeps_error(
     delta: float | None,
 ) -> npt.NDArray[np.bool_]:
     if delta is None:
-        return mistakes <= max_error * accepted
+        return mistakes / accepted <= max_error
     delta_walk, delta_start = 0.9 * delta, 0.1 * delta
     start, believed = _start_window(accepted[0], max_error, delta_walk, delta_start)
     passed = _binomial_cdf(mistakes, accepted, max_error) <= delta_walk
@@ -224,7 +224,7 @@ def _keeps_error(
 def _start_window(
     n: int, max_error: float, delta_walk: float, delta_start: float
 ) -> tuple[int, int]:
-    """Accepted counts (k₁, k₂) where the way starts and from where it is believed."""
+    """Return the accepted counts (k₁, k₂): the start, and from where it is believed."""
     counts = np.arange(1, n + 1)
     # One mistake allowed at the start makes it robust; small samples allow none.
     for allowed in (1, 0):

@@ -27,10 +27,14 @@ import numpy.typing as npt
 from scipy.optimize import nnls
 from scipy.spatial.distance import cdist
 from sklearn import get_config
-from sklearn.utils import check_array, gen_batches
+from sklearn.utils import gen_batches
 
-from widemargin.margins._checks import FloatArray, check_same_length
-from widemargin.margins.scores import encode_labels
+from widemargin.margins._checks import (
+    FloatArray,
+    as_matrix,
+    check_same_length,
+    encode_labels,
+)
 
 __all__ = ["sample_margin"]
 
@@ -48,12 +52,12 @@ def sample_margin(
     prototype has the right label, and minus the distance to the region of the right
     label elsewhere. In absolute value it is never below the hypothesis margin.
 
-    Cost: with a prototypes of the sample's label and b of the others, a·b inner
-    products per sample (as a matrix product), then one non-negative least-squares
-    problem per sample and candidate cell that the closed form does not settle and the
-    lower bound does not rule out; at worst max(a, b) problems of min(a, b) unknowns,
-    or the reverse, per sample, in a Python loop. The hypothesis margin costs a + b
-    distances.
+    Cost per sample, with a prototypes of its label and b of the others: a·b inner
+    products, as matrix products; then, in a Python loop, one non-negative
+    least-squares problem for each destination cell that the closed form does not
+    settle and the lower bound does not rule out. At worst these are b problems in a
+    unknowns, or a in b if the sample is misclassified. The hypothesis margin costs
+    a + b distances.
 
     Parameters
     ----------
@@ -75,33 +79,38 @@ def sample_margin(
     --------
     >>> from widemargin.margins import sample_margin
     >>> prototypes, labels = [[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]], ["a", "b", "b"]
-    >>> sample_margin([[1.0, 0.5], [3.0, 9.0]], prototypes, labels, ["a", "a"])
-    array([ 1., -7.])
+    >>> sample_margin([[1.0, 0.5], [5.0, 6.0]], prototypes, labels, ["a", "a"])
+    array([ 1., -5.])
     """
-    X = check_array(X, dtype=[np.float64, np.float32], input_name="X")
-    P = check_array(prototypes, dtype=np.float64, input_name="prototypes")
-    if X.shape[1] != P.shape[1]:
+    samples = as_matrix(X, "X")
+    P = as_matrix(prototypes, "prototypes", dtype=np.float64)
+    if samples.shape[1] != P.shape[1]:
         raise ValueError(
-            f"X has {X.shape[1]} features but prototypes have {P.shape[1]}; "
+            f"X has {samples.shape[1]} features but prototypes have {P.shape[1]}; "
             "they must agree."
         )
     labels, y_codes = encode_labels(prototype_labels, y, "prototype_labels")
     check_same_length(prototypes=P, prototype_labels=labels)
-    check_same_length(X=X, y=y_codes)
+    check_same_length(X=samples, y=y_codes)
     if labels.max() == 0:
         raise ValueError(
             "prototype_labels holds one label only, so there is no boundary; "
             "prototypes of two labels at least are needed."
         )
     centre = P.mean(axis=0)
-    P = P - centre
-    span = np.linalg.qr(P.T)[0] if len(P) < P.shape[1] else np.eye(P.shape[1])
-    P = P @ span
-    margin = np.empty(len(X), dtype=X.dtype)
-    for batch in gen_batches(len(X), _batch_size(len(P))):
-        Z = (X[batch].astype(np.float64) - centre) @ span
+    span = np.linalg.qr((P - centre).T)[0] if len(P) < P.shape[1] else None
+    P = _coordinates(P, centre, span)
+    margin = np.empty(len(samples), dtype=samples.dtype)
+    for batch in gen_batches(len(samples), _batch_size(len(P))):
+        Z = _coordinates(samples[batch].astype(np.float64), centre, span)
         margin[batch] = _sample_margin(Z, P, labels, y_codes[batch])
     return margin
+
+
+def _coordinates(
+    points: FloatArray, centre: FloatArray, span: FloatArray | None
+) -> FloatArray:
+    return points - centre if span is None else (points - centre) @ span
 
 
 def _batch_size(n_prototypes: int) -> int:
@@ -157,7 +166,7 @@ def _distance_to_cells(
 
 
 def _half_spaces(q: FloatArray, others: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Unit normals n and offsets o with ‖z − q‖ ≤ ‖z − p‖ iff n·z ≥ o, for every p."""
+    """Return unit n and offsets o with ‖z − q‖ ≤ ‖z − p‖ iff n·z ≥ o, for every p."""
     normals = q - others
     length = np.linalg.norm(normals, axis=1, keepdims=True)
     # A prototype that coincides with q excludes nothing: 0·z >= 0.

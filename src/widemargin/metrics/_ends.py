@@ -66,23 +66,23 @@ def check_ends(
     """Build the bundles that `sides` asks for, or say which tangents are missing."""
     x, y = check_pair(X, Y)
     symmetric = Y is None and Y_tangents is None
-    x_end = y_end = None
+    x_end, y_end = _without_tangents(x), _without_tangents(y)
     if sides in ("x", "two", "mean"):
         x_end = _carrier(X, x, X_tangents, tangents, "X", sides, n_jobs)
-    if sides in ("y", "two", "mean"):
-        if symmetric and x_end is not None:
-            y_end = x_end
-        else:
-            source = X if Y is None else Y
-            given = X_tangents if symmetric else Y_tangents
-            y_end = _carrier(source, y, given, tangents, "Y", sides, n_jobs)
+    if sides in ("two", "mean") and symmetric:
+        y_end = x_end
+    elif sides in ("y", "two", "mean"):
+        source = X if Y is None else Y
+        given = X_tangents if symmetric else Y_tangents
+        y_end = _carrier(source, y, given, tangents, "Y", sides, n_jobs)
     if sides == "two":
         _warn_of_blanks(x_end, y_end)
-    return Ends(
-        x_end if x_end is not None else as_bundle(x, None),
-        y_end if y_end is not None else as_bundle(y, None),
-        symmetric and sides != "x" and sides != "y",
-    )
+    return Ends(x_end, y_end, symmetric and sides in ("two", "mean"))
+
+
+def _without_tangents(points: np.ndarray) -> Bundle:
+    n, d = points.shape
+    return Bundle(points, np.empty((n, 0, d), points.dtype))
 
 
 def _carrier(source, points, own, shared, end, sides, n_jobs) -> Bundle:

@@ -30,7 +30,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
-from scipy import sparse
+from scipy.ndimage import correlate1d
 
 from widemargin.tangents.directions import DirectionalTangents, check_sigma
 from widemargin.tangents.filters import gaussian_weights
@@ -117,8 +117,8 @@ class SignalTangents(DirectionalTangents):
             return vectors.copy()
         field = line.field(name)
         if transpose:
-            return line.filter(line.slope.T.tocsr(), field * vectors)
-        return field * line.filter(line.slope, vectors)
+            return line.slope(field * vectors, transpose=True)
+        return field * line.slope(vectors)
 
     def _line(self, n_features: int, dtype: DTypeLike) -> "_Line":
         channels = self.n_channels
@@ -146,7 +146,7 @@ class SignalTangents(DirectionalTangents):
 
         def tangents_of(rows: slice) -> NDArray:
             signals = X[rows]
-            slope = line.filter(line.slope, signals)
+            slope = line.slope(signals)
             out = np.empty((len(signals), self.n_tangents, X.shape[1]), X.dtype)
             k = 0
             for name in names:
@@ -165,47 +165,49 @@ class SignalTangents(DirectionalTangents):
 
 
 class _Line:
-    """The time axis: fields and baselines on it, and the derivative along it."""
+    """The time axis: fields and baselines on it, and the derivative along it.
+
+    With the weights g at the offsets k that exist around a sample, the fitted slope is
+    Σ g (k - k̄) x / Σ g (k - k̄)², where k̄ = Σ g k / Σ g. Written as two correlations,
+    ``(Σ g k x - k̄ Σ g x) * scale``, it needs no matrix.
+    """
 
     def __init__(self, length: int, channels: int, sigma: float, dtype: DTypeLike):
         self.length, self.channels, self.dtype = length, channels, dtype
         self.tau = (np.arange(length) - (length - 1) / 2) / (length / 2)
-        self.slope = slope_matrix(length, sigma).astype(dtype)
+        k, g = gaussian_weights(sigma)
+        # Scaled to be of order one, lest the weights of a tiny sigma underflow.
+        self.smooth, self.differ = g / g.sum(), k * g / (k**2 @ g)
+        present = np.ones((1, length, 1))
+        mass, first, second, shift = (
+            _correlate(present, weights)
+            for weights in (self.smooth, self.differ, k * self.differ, k * self.smooth)
+        )
+        self.pull = first / mass
+        self.scale = 1 / (second - self.pull * shift)
+
+    def slope(self, signals: NDArray, transpose: bool = False) -> NDArray:
+        """Differentiate every signal, or apply the transpose of that linear map."""
+        x = signals.reshape(len(signals), self.length, self.channels)
+        if transpose:
+            x = self.scale * x
+            out = _correlate(x, self.differ[::-1]) - _correlate(
+                self.pull * x, self.smooth
+            )
+        else:
+            out = _correlate(x, self.differ) - self.pull * _correlate(x, self.smooth)
+            out *= self.scale
+        return out.reshape(len(signals), -1).astype(self.dtype)
 
     def field(self, name: str) -> NDArray:
         s = np.arange(self.length) / (self.length - 1)
         return np.repeat(FIELDS[name](self.tau, s), self.channels).astype(self.dtype)
 
     def baselines(self, name: str) -> NDArray:
-        return np.kron(BASELINES[name](self.tau), np.eye(self.channels)).astype(
-            self.dtype
-        )
-
-    def filter(self, matrix: sparse.csr_array, signals: NDArray) -> NDArray:
-        """Apply a (length, length) matrix along time to every channel."""
-        n = len(signals)
-        series = signals.reshape(n, self.length, self.channels).swapaxes(0, 1)
-        filtered = matrix @ series.reshape(self.length, -1)
-        return (
-            filtered.reshape(self.length, n, self.channels)
-            .swapaxes(0, 1)
-            .reshape(n, -1)
-        )
+        rows = np.kron(BASELINES[name](self.tau), np.eye(self.channels))
+        return rows.astype(self.dtype)
 
 
-def slope_matrix(length: int, sigma: float) -> sparse.csr_array:
-    """Matrix of the slopes of lines fitted with Gaussian weights around each sample.
-
-    With weights g and offsets k of the samples that exist, slope = Σ g (k − k̄) x /
-    Σ g (k − k̄)², where k̄ = Σ g k / Σ g.
-    """
-    k, g = gaussian_weights(sigma)
-    place = np.arange(length)[:, np.newaxis] + k.astype(int)
-    inside = (place >= 0) & (place < length)
-    g = np.where(inside, g, 0.0)
-    centred = k - (g @ k / g.sum(axis=1))[:, np.newaxis]
-    weights = g * centred / (g * centred**2).sum(axis=1, keepdims=True)
-    rows = np.nonzero(inside)[0]
-    return sparse.csr_array(
-        (weights[inside], (rows, place[inside])), shape=(length, length)
-    )
+def _correlate(x: NDArray, weights: NDArray) -> NDArray:
+    """Sum of weights times what surrounds each sample of (n, length, channels)."""
+    return correlate1d(x, weights, axis=1, mode="constant", output=np.float64)

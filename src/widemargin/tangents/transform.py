@@ -16,9 +16,9 @@ from sklearn.utils.validation import validate_data
 from widemargin.tangents.base import TangentGenerator
 from widemargin.tangents.checks import FLOATS
 
-# Samples looked at, and corrections made, when a step is chosen.
-_N_PROBES = 32
-_N_CORRECTIONS = 10
+# Samples looked at, and steps tried, when a step is chosen.
+_N_PROBES = 16
+_STEPS = 8.0 ** np.arange(-12, 1)
 
 Transformation = Callable[[NDArray, float], ArrayLike]
 
@@ -35,9 +35,10 @@ class TransformTangents(TangentGenerator):
         called from several threads when a bundle is made with `n_jobs` above one.
     step : float, sequence of floats or "auto", default="auto"
         The p at which differences are taken, the same for all functions or one for
-        each. "auto" finds for each function the step that changes the samples by
-        about 6e-6 of their size (5e-3 in float32). Functions that round their result,
-        for example to 8 bits, need a step given that is large enough to be seen.
+        each. "auto" finds for each function the smallest power of 8, at most 1, that
+        changes the samples by 6e-6 of their size (5e-3 in float32). Functions that
+        round their result, for example to 8 bits, need a step given that is large
+        enough to be seen.
 
     Attributes
     ----------
@@ -150,23 +151,29 @@ class TransformTangents(TangentGenerator):
 
 
 def auto_step(name: str, function: Transformation, X: NDArray) -> float:
-    """Power of two h, at most 1, that changes `X` by about eps^(1/3) of its size.
+    """Smallest power of 8 that changes `X` by at least eps^(1/3) of its size.
 
-    A power of two, so that about the same samples give exactly the same step.
+    The change must also grow with the step there. Where it does not it is a jump, such
+    as that of pixels at the border when an image starts to turn, and a larger step
+    makes less of it. The steps are tried from the smallest up to 1, so that a function
+    is never called further out than needed.
     """
-    dtype = np.result_type(_call(name, function, X, 0.0), np.float32)
-    eps = max(np.finfo(X.dtype).eps, np.finfo(dtype).eps)
+    returned = _call(name, function, X, 0.0).dtype
+    # A function that works in a lower precision needs a larger step.
+    eps = max(np.finfo(t).eps for t in (X.dtype, returned) if t.kind == "f")
     wanted = eps ** (1 / 3) * (np.linalg.norm(X) or 1.0)
-    h = eps ** (1 / 3)
-    for _ in range(_N_CORRECTIONS):
+
+    def change(h: float) -> float:
         moved = _call(name, function, X, h).astype(np.float64)
-        change = np.linalg.norm(moved - _call(name, function, X, -h)) / 2
-        ratio = change / wanted
-        if 0.5 <= ratio <= 2 or (h == 1 and ratio < 1):
+        return float(np.linalg.norm(moved - _call(name, function, X, -h))) / 2
+
+    before = change(_STEPS[0])
+    for h in _STEPS[1:]:
+        now = change(h)
+        if now >= wanted and now >= 7 * before:
             break
-        # A change far from the wanted one is rounding, or says little about the way.
-        h = min(1.0, h / np.clip(ratio, 0.01, 100))
-    return float(2.0 ** np.round(np.log2(h)))
+        before = now
+    return float(h)
 
 
 def _call(name: str, function: Transformation, X: NDArray, p: float) -> NDArray:

@@ -1,0 +1,17 @@
+"""To run: the ``widemargin`` command."""
+
+import sys
+
+
+def main() -> None:
+    """Run the command; say how to get it if its libraries are missing."""
+    try:
+        from widemargin.cli.app import app
+    except ModuleNotFoundError as missing:
+        if missing.name not in ("typer", "rich"):
+            raise
+        sys.exit(
+            f"The widemargin command needs {missing.name}: "
+            "pip install 'widemargin[cli,plot]'"
+        )
+    app()

@@ -1,0 +1,117 @@
+"""Imports point one way, and importing the package costs next to nothing."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parents[1] / "src" / "widemargin"
+
+# Each part may import from the parts named with it, and from itself.
+GROUND = {"_validation", "_compute", "_callbacks"}
+CORE = GROUND | {"tangents", "metrics", "margins", "datasets"}
+ESTIMATORS = {"prototypes", "neighbors", "svm", "linear", "meta"}
+ALLOWED: dict[str, set[str]] = {
+    "__init__": set(),
+    "_validation": set(),
+    "_callbacks": set(),
+    "_compute": {"_validation"},
+    "margins": set(),
+    "datasets": {"_validation"},
+    "tangents": GROUND,
+    "metrics": GROUND | {"tangents"},
+    **dict.fromkeys(ESTIMATORS, CORE),
+    "inspection": CORE | ESTIMATORS,
+    "reproduce": CORE | ESTIMATORS | {"inspection"},
+    "cli": CORE | ESTIMATORS | {"inspection", "reproduce", "__init__"},
+}
+
+
+def part_of(path: Path) -> str:
+    first = path.relative_to(SOURCE).parts[0]
+    return first.removesuffix(".py")
+
+
+def imported_parts(path: Path) -> set[str]:
+    """Every part of widemargin that a file imports, at the top or inside a function."""
+    parts = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute here"
+            modules = [node.module or ""]
+            if node.module == "widemargin":
+                modules = [f"widemargin.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for module in modules:
+            pieces = module.split(".")
+            if pieces[0] == "widemargin":
+                parts.add(pieces[1] if len(pieces) > 1 else "__init__")
+    return parts
+
+
+@pytest.mark.parametrize(
+    "path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE))
+)
+def test_imports_point_downward(path):
+    part = part_of(path)
+    assert part in ALLOWED, f"say in ALLOWED what {part} may import"
+    assert imported_parts(path) - {part} <= ALLOWED[part]
+
+
+def test_margins_are_free_of_the_rest():
+    assert ALLOWED["margins"] == set()
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: p.name)
+def test_one_file_one_idea(path):
+    assert len(path.read_text().splitlines()) <= 400
+
+
+def run(code: str) -> str:
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    return result.stdout
+
+
+def test_heavy_libraries_load_only_when_used():
+    parts = sorted(
+        path.name
+        for path in SOURCE.iterdir()
+        if (path / "__init__.py").is_file() and path.name != "_compute"
+    )
+    code = (
+        "import importlib, sys, widemargin\n"
+        # scikit-learn imports rich by itself for its progress bar, if it is there.
+        "assert 'rich' not in sys.modules\n"
+        f"for part in {parts!r}: importlib.import_module('widemargin.' + part)\n"
+        "for name in widemargin.__all__: getattr(widemargin, name)\n"
+        "heavy = ('numba', 'matplotlib', 'typer', 'pandas', 'pooch', 'skops')\n"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    assert run(code).strip() == "[]"
+
+
+def test_import_adds_little_to_scikit_learn():
+    code = (
+        "import sklearn, time\n"
+        "start = time.perf_counter()\n"
+        "import widemargin\n"
+        "print(time.perf_counter() - start)"
+    )
+    # The smallest of a few: the machine may be busy with other tests.
+    assert min(float(run(code)) for _ in range(3)) < 0.05
+
+
+def test_public_names_exist_and_the_rest_is_refused():
+    import widemargin
+
+    for name in dir(widemargin):
+        assert getattr(widemargin, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = widemargin.nonsense
