@@ -17,9 +17,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.threads import batched_slices, thread_map
-from widemargin._decisions import as_decision, class_codes, score_margins
 from widemargin._validation import check_option
 from widemargin.margins import nearest_right_wrong, relative_margin
+from widemargin.margins.decisions import as_decision, class_codes, score_margins
 from widemargin.metrics import tangent_distances
 from widemargin.neighbors._checks import (
     FLOATS,

@@ -29,7 +29,7 @@ from sklearn.model_selection import (
 from widemargin.metrics import tangent_distances
 from widemargin.metrics.kernels import kernel_of_distances
 from widemargin.svm import InvariantHyperplaneSVC, JitteredSVC, TangentSVC, VirtualSVC
-from widemargin.svm._machine import PairwiseMachine
+from widemargin.svm.machine import PairwiseMachine
 from widemargin.tangents import ImageTangents, image_shifts
 
 SHAPE = (16, 16)

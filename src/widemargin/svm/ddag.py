@@ -27,7 +27,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from widemargin._decisions import (
+from widemargin.margins.decisions import (
     as_decision,
     class_codes,
     from_decision,

@@ -25,8 +25,8 @@ from sklearn.svm import SVC
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from widemargin._compute.threads import batched_slices
-from widemargin._decisions import class_codes, from_decision, score_margins
 from widemargin._validation import check_option
+from widemargin.margins.decisions import class_codes, from_decision, score_margins
 from widemargin.svm._checks import FLOATS, check_positive, check_training
 from widemargin.svm._raw import raw_tangents
 from widemargin.tangents.fitting import fit_tangents

@@ -24,8 +24,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.threads import batched_slices
-from widemargin._decisions import class_codes, from_decision, score_margins
 from widemargin._validation import check_option
+from widemargin.margins.decisions import class_codes, from_decision, score_margins
 from widemargin.svm._checks import (
     FLOATS,
     check_positive,
@@ -34,7 +34,7 @@ from widemargin.svm._checks import (
     require_gram_fits,
     transform,
 )
-from widemargin.svm._machine import PairwiseMachine
+from widemargin.svm.machine import PairwiseMachine
 
 KERNELS = ("rbf", "linear", "poly")
 

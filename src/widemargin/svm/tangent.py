@@ -26,8 +26,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.threads import batched_slices
-from widemargin._decisions import class_codes, from_decision, score_margins
 from widemargin._validation import check_option
+from widemargin.margins.decisions import class_codes, from_decision, score_margins
 from widemargin.metrics import repair_spectrum, tangent_distances
 from widemargin.metrics.kernels import (
     check_kernel,
@@ -41,7 +41,7 @@ from widemargin.svm._checks import (
     check_training,
     require_gram_fits,
 )
-from widemargin.svm._machine import PairwiseMachine, as_columns, calibrate
+from widemargin.svm.machine import PairwiseMachine, as_columns, calibrate
 from widemargin.tangents import Bundle, as_bundle
 from widemargin.tangents.fitting import fit_tangents
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from widemargin._decisions import (
+from widemargin.margins.decisions import (
     as_decision,
     class_codes,
     from_decision,
