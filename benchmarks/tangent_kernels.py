@@ -152,7 +152,7 @@ def densities(data, jobs, sigma):
         if not rows or "shift_test" in settings:
             density = TangentDensityClassifier(
                 tangents=ImageTangents(SHAPE, sigma=sigma),
-                cv_samples=LEFT_OUT,
+                cv_samples=LEFT_OUT if settings else len(X),
                 random_state=0,
                 n_jobs=jobs,
                 **settings,

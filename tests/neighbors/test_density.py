@@ -98,9 +98,8 @@ def test_beta_leaves_a_sample_out_with_all_its_copies(data):
         shares, wrong = np.array(truth).T
         assert error == pytest.approx(wrong.mean())
         assert loss == pytest.approx(-np.log(shares).mean())
-    fewest = model.cv_errors_.min()
-    within = model.cv_errors_ <= fewest + np.sqrt(fewest * (1 - fewest) / len(X))
-    assert model.beta_ == betas[np.where(within, model.cv_losses_, np.inf).argmin()]
+    fewest = model.cv_errors_ == model.cv_errors_.min()
+    assert model.beta_ == betas[np.where(fewest, model.cv_losses_, np.inf).argmin()]
 
 
 def test_auto_beta_has_no_unit(data):

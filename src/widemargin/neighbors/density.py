@@ -50,9 +50,9 @@ class TangentDensityClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstima
     ----------
     beta : float, array-like of floats or "auto", default="auto"
         Sharpness of the bumps, in one over squared distance. Of several values, the
-        one with the least log loss on left-out training samples is taken, among those
-        whose error there is within one standard error of the least; "auto" tries 15
-        around one over the median squared distance to the nearest neighbour.
+        one with the fewest errors (then the least log loss) on left-out training
+        samples is taken; "auto" tries 15 around one over the median squared distance
+        to the nearest neighbour.
     tangents : generator, array of shape (n_tangents, n_features) or None, default=None
         What may vary; None is the Euclidean distance.
     sides : {"two", "x", "y", "mean", "midpoint"}, default="two"
@@ -64,7 +64,7 @@ class TangentDensityClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstima
         instance :func:`~widemargin.tangents.image_shifts`.
     shift_test : bool, default=True
         Transform the samples to predict too, and sum their densities.
-    cv_samples : int, default=2000
+    cv_samples : int, default=10000
         How many training samples, drawn at random, are left out to choose `beta`.
         They are predicted as they are, without transformed copies.
     random_state : int, RandomState instance or None, default=None
@@ -111,7 +111,7 @@ class TangentDensityClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstima
         spring: float = 1e-5,
         shifts: Sequence[Callable] | None = None,
         shift_test: bool = True,
-        cv_samples: int = 2000,
+        cv_samples: int = 10_000,
         random_state: Any = None,
         n_jobs: int | None = None,
     ):
@@ -196,7 +196,9 @@ class TangentDensityClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstima
         total = weights[left_out].sum()
         self.betas_, self.cv_errors_ = betas, errors / total
         self.cv_losses_ = losses / total
-        self.beta_ = float(betas[_best(self.cv_errors_, losses, len(left_out))])
+        # Equal up to rounding of the weights is equal.
+        best = np.lexsort([losses, np.round(self.cv_errors_, 9)])[0]
+        self.beta_ = float(betas[best])
 
     def _typical_nearest(self, queries, left_out):
         some = slice(0, min(len(queries), 200))
@@ -313,17 +315,6 @@ class TangentDensityClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstima
         """
         scores = self._scores(X)
         return score_margins(scores, class_codes(y, self.classes_))
-
-
-def _best(errors: NDArray, losses: NDArray, n: int) -> int:
-    """Least log loss among those whose error is within chance of the fewest.
-
-    Counts of errors alone are too coarse to tell neighbouring values apart; within
-    chance means one standard error.
-    """
-    fewest = errors.min()
-    chance = np.sqrt(fewest * (1 - fewest) / n)
-    return int(np.where(errors <= fewest + chance, losses, np.inf).argmin())
 
 
 def _log_normalized(scores: NDArray) -> NDArray:
