@@ -50,9 +50,9 @@ class TangentDensityClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstima
     ----------
     beta : float, array-like of floats or "auto", default="auto"
         Sharpness of the bumps, in one over squared distance. Of several values, the
-        one with the fewest errors (then the least log loss) on left-out training
-        samples is taken; "auto" tries 15 around one over the median squared distance
-        to the nearest neighbour.
+        one with the least Brier score, the squared error of the posterior, on left-out
+        training samples is taken; "auto" tries 15 around one over the median squared
+        distance to the nearest neighbour.
     tangents : generator, array of shape (n_tangents, n_features) or None, default=None
         What may vary; None is the Euclidean distance.
     sides : {"two", "x", "y", "mean", "midpoint"}, default="two"
@@ -64,7 +64,7 @@ class TangentDensityClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstima
         instance :func:`~widemargin.tangents.image_shifts`.
     shift_test : bool, default=True
         Transform the samples to predict too, and sum their densities.
-    cv_samples : int, default=10000
+    cv_samples : int, default=2000
         How many training samples, drawn at random, are left out to choose `beta`.
         They are predicted as they are, without transformed copies.
     random_state : int, RandomState instance or None, default=None
@@ -76,9 +76,9 @@ class TangentDensityClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstima
     ----------
     beta_ : float
         The sharpness used.
-    cv_losses_, cv_errors_ : ndarray of shape (n_betas,)
-        Mean log loss and share of errors on the left-out samples, for each candidate in
-        `betas_`; empty where beta was given.
+    cv_scores_, cv_errors_ : ndarray of shape (n_betas,)
+        Mean Brier score and share of errors on the left-out samples, for each candidate
+        in `betas_`; empty where beta was given.
     betas_ : ndarray of shape (n_betas,)
         The candidates.
     classes_ : ndarray of shape (n_classes,)
@@ -111,7 +111,7 @@ class TangentDensityClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstima
         spring: float = 1e-5,
         shifts: Sequence[Callable] | None = None,
         shift_test: bool = True,
-        cv_samples: int = 10_000,
+        cv_samples: int = 2000,
         random_state: Any = None,
         n_jobs: int | None = None,
     ):
@@ -159,7 +159,7 @@ class TangentDensityClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstima
         self._starts = np.searchsorted(
             codes[self._origin], np.arange(len(self.classes_))
         )
-        self.betas_ = self.cv_errors_ = self.cv_losses_ = np.empty(0)
+        self.betas_ = self.cv_errors_ = self.cv_scores_ = np.empty(0)
         if betas is not None and len(betas) == 1:
             self.beta_ = float(betas[0])
         else:
@@ -180,7 +180,7 @@ class TangentDensityClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstima
         queries = as_bundle(X[left_out], self.tangents_, n_jobs=self.n_jobs)
         if betas is None:
             betas = RELATIVE_BETAS / self._typical_nearest(queries, left_out)
-        errors, losses = np.zeros(len(betas)), np.zeros(len(betas))
+        errors, brier = np.zeros(len(betas)), np.zeros(len(betas))
         chunks = list(self._chunks(len(queries)))
         for step in FitProgress(self, len(chunks), X=X, y=self.classes_[codes]):
             rows = chunks[step]
@@ -189,16 +189,16 @@ class TangentDensityClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstima
             for b, beta in enumerate(betas):
                 scores = self._log_densities(d2, beta)
                 wrong = scores.argmax(axis=1) != truth
-                posterior = _log_normalized(scores)[np.arange(len(truth)), truth]
+                posterior = np.exp(_log_normalized(scores))
+                posterior[np.arange(len(truth)), truth] -= 1
                 errors[b] += weight @ wrong
-                # A class that lost its only sample has no density at all.
-                losses[b] -= weight @ np.maximum(posterior, -100.0)
+                brier[b] += weight @ (posterior**2).sum(axis=1)
         total = weights[left_out].sum()
         self.betas_, self.cv_errors_ = betas, errors / total
-        self.cv_losses_ = losses / total
-        # Equal up to rounding of the weights is equal.
-        best = np.lexsort([losses, np.round(self.cv_errors_, 9)])[0]
-        self.beta_ = float(betas[best])
+        self.cv_scores_ = brier / total
+        # Proper, smooth in beta as counts of errors are not, and bounded as the log
+        # loss is not, which a few outliers would decide.
+        self.beta_ = float(betas[brier.argmin()])
 
     def _typical_nearest(self, queries, left_out):
         some = slice(0, min(len(queries), 200))
