@@ -1,0 +1,1 @@
+"""To try on: data sets as arrays."""

@@ -1,0 +1,1 @@
+"""Learned models: classifiers by nearest prototype."""

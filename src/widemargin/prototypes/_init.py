@@ -1,0 +1,159 @@
+"""Where prototypes start: per-class k-means, means, samples, or the user's array.
+
+Everything here works class by class on weighted samples, X of shape
+(n_samples, n_features), and returns prototypes of shape (n_prototypes, n_features)
+with their class codes. A prototype that is nearest to no sample of its class is dead:
+it is put on the sample its class covers worst, or dropped where every sample of the
+class already has a prototype of its own.
+"""
+
+from collections.abc import Mapping
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.cluster import kmeans_plusplus
+from sklearn.utils.validation import check_array
+
+from widemargin._compute.lvq_distances import squared_distances
+from widemargin._validation import check_option
+
+INITS = ("kmeans", "means", "samples")
+
+
+def prototype_counts(prototypes_per_class: Any, classes: np.ndarray) -> np.ndarray:
+    """Return the number of prototypes wanted for each class."""
+    if isinstance(prototypes_per_class, Mapping):
+        keys = set(prototypes_per_class)
+        labels = set(classes.tolist())
+        if keys != labels:
+            raise ValueError(
+                "prototypes_per_class must have one entry per class; missing "
+                f"{sorted(labels - keys, key=str)[:5]}, unknown "
+                f"{sorted(keys - labels, key=str)[:5]}."
+            )
+        counts = [prototypes_per_class[label] for label in classes.tolist()]
+    else:
+        counts = [prototypes_per_class] * len(classes)
+    for count in counts:
+        if not isinstance(count, Integral) or isinstance(count, bool) or count < 1:
+            raise ValueError(
+                "prototypes_per_class must be a positive integer or a dict of them "
+                f"by label; got {prototypes_per_class!r}."
+            )
+    return np.asarray(counts, dtype=np.intp)
+
+
+def lloyd(
+    X: np.ndarray, weights: np.ndarray, P: np.ndarray, max_iter: int = 50
+) -> np.ndarray:
+    """Weighted k-means from the starting centres `P`."""
+    assigned = None
+    for _ in range(max_iter):
+        D = squared_distances(X, P)
+        nearest = D.argmin(axis=1)
+        if assigned is not None and np.array_equal(nearest, assigned):
+            break
+        assigned = nearest
+        members = np.zeros((len(P), len(X)), dtype=X.dtype)
+        members[nearest, np.arange(len(X))] = weights
+        mass = members.sum(axis=1)
+        alive = mass > 0
+        P = P.copy()
+        P[alive] = (members[alive] @ X) / mass[alive, None]
+    return P
+
+
+def repair_dead(X: np.ndarray, P: np.ndarray) -> np.ndarray:
+    """Move the dead prototypes of one class to the samples it covers worst."""
+    D = squared_distances(X, P)
+    alive = np.bincount(D.argmin(axis=1), minlength=len(P)) > 0
+    # Distances come from an expanded square: below this they are rounding.
+    zero = 1e3 * np.finfo(X.dtype).eps * max(float(D.max()), 1e-300)
+    kept = list(P[alive])
+    nearest = D[:, alive].min(axis=1)
+    for _ in range(int(np.sum(~alive))):
+        worst = int(nearest.argmax())
+        if nearest[worst] <= zero:
+            break
+        kept.append(X[worst])
+        nearest = np.minimum(nearest, squared_distances(X, X[worst : worst + 1])[:, 0])
+    return np.array(kept, dtype=X.dtype)
+
+
+def _one_class(
+    X: np.ndarray,
+    weights: np.ndarray,
+    count: int,
+    init: str,
+    rng: np.random.RandomState,
+) -> np.ndarray:
+    mean = (weights @ X) / weights.sum()
+    if init == "means":
+        spread = np.sqrt(weights @ (X - mean) ** 2 / weights.sum())
+        noise = rng.standard_normal((count, X.shape[1])) if count > 1 else 0.0
+        return (mean + 0.01 * spread * noise).reshape(count, -1).astype(X.dtype)
+    if init == "kmeans" and count == 1:
+        return mean[None]
+    if count >= len(X):
+        return repair_dead(X, X)
+    if init == "samples":
+        picked = rng.choice(len(X), count, replace=False, p=weights / weights.sum())
+        return repair_dead(X, X[np.sort(picked)])
+    start, _ = kmeans_plusplus(X, count, sample_weight=weights, random_state=rng)
+    return repair_dead(X, lloyd(X, weights, start))
+
+
+def initial_prototypes(
+    X: np.ndarray,
+    codes: np.ndarray,
+    weights: np.ndarray,
+    counts: np.ndarray,
+    init: str,
+    rng: np.random.RandomState,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Place `counts[c]` prototypes in each class c that occurs in `codes`.
+
+    A class with fewer distinct samples than that gets one prototype per sample.
+    """
+    check_option("init (unless it is an array)", init, INITS)
+    order = np.argsort(codes, kind="stable")
+    present, starts = np.unique(codes[order], return_index=True)
+    placed = []
+    for c, rows in zip(present, np.split(order, starts[1:]), strict=True):
+        w = weights[rows].astype(X.dtype)
+        placed.append(_one_class(X[rows], w, int(counts[c]), init, rng))
+    sizes = [len(p) for p in placed]
+    return np.concatenate(placed), np.repeat(present, sizes)
+
+
+def given_prototypes(
+    init: Any, init_labels: Any, classes: np.ndarray, n_features: int, dtype: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """Check the user's own prototypes and return them with their class codes."""
+    P = check_array(init, dtype=dtype, copy=True, input_name="init")
+    if P.shape[1] != n_features:
+        raise ValueError(
+            f"init must have shape (n_prototypes, {n_features}) to match X; "
+            f"got {P.shape}."
+        )
+    if init_labels is None:
+        raise ValueError("init is an array: init_labels must give its labels.")
+    labels = np.asarray(init_labels)
+    if labels.shape != (len(P),):
+        raise ValueError(
+            f"init_labels must have shape ({len(P)},), one label per row of init; "
+            f"got {labels.shape}."
+        )
+    unknown = ~np.isin(labels, classes)
+    if unknown.any():
+        raise ValueError(
+            f"init_labels holds labels that y does not: "
+            f"{np.unique(labels[unknown])[:5]}."
+        )
+    missing = ~np.isin(classes, labels)
+    if missing.any():
+        raise ValueError(
+            f"init has no prototype for the classes {classes[missing][:5]}."
+        )
+    return P, np.searchsorted(classes, labels)

@@ -1,0 +1,1 @@
+"""The papers: each table and figure as code."""
