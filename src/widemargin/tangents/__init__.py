@@ -6,12 +6,14 @@ from widemargin.tangents.convert import as_bundle
 from widemargin.tangents.frames import orthonormalize
 from widemargin.tangents.image import ImageTangents
 from widemargin.tangents.learned import LearnedTangents
+from widemargin.tangents.shifts import ImageShift, image_shifts
 from widemargin.tangents.signal import SignalTangents
 from widemargin.tangents.transform import TransformTangents
 from widemargin.tangents.union import TangentUnion
 
 __all__ = [
     "Bundle",
+    "ImageShift",
     "ImageTangents",
     "LearnedTangents",
     "SignalTangents",
@@ -19,5 +21,6 @@ __all__ = [
     "TangentUnion",
     "TransformTangents",
     "as_bundle",
+    "image_shifts",
     "orthonormalize",
 ]

@@ -1,0 +1,63 @@
+"""What both classifiers of this package ask of their parameters and samples."""
+
+import warnings
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from widemargin._validation import check_option
+from widemargin.tangents import Bundle
+
+FLOATS = (np.float64, np.float32)
+SIDES = ("x", "y", "two", "mean", "midpoint")
+
+
+def check_distance_parameters(sides: Any, spring: Any) -> None:
+    """Validate `sides` and `spring`."""
+    check_option("sides", sides, SIDES)
+    if not isinstance(spring, Real) or not 0 <= spring < np.inf:
+        raise ValueError(
+            f"spring must be a finite number of at least 0; got {spring!r}."
+        )
+
+
+def check_count(name: str, value: Any, at_most: int | None = None, of: str = "") -> int:
+    """Return a positive integer, or say how many there may be."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{name} must be an integer of at least 1; got {value!r}.")
+    if at_most is not None and value > at_most:
+        raise ValueError(f"{name} must be at most {at_most}, {of}; got {value}.")
+    return int(value)
+
+
+def check_training(
+    estimator: Any, X: Any, y: Any, sample_weight: Any
+) -> tuple[NDArray, NDArray, NDArray, NDArray]:
+    """Return samples, class codes, classes and weights; weightless samples go."""
+    X, y = validate_data(estimator, X, y, dtype=FLOATS, order="C")
+    check_classification_targets(y)
+    weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+    kept = weights > 0
+    if not kept.any():
+        raise ValueError("sample_weight must be positive for at least one sample.")
+    classes, codes = np.unique(y[kept], return_inverse=True)
+    return X[kept], codes, classes, weights[kept]
+
+
+def warn_of_blanks(bundle: Bundle, sides: str) -> None:
+    """Warn, once, of training samples that are near to everything."""
+    if sides != "two" or bundle.n_tangents == 0:
+        return
+    blank = int(np.count_nonzero(bundle.ranks == 0))
+    if blank:
+        warnings.warn(
+            f"{blank} of {len(bundle)} training samples have no tangents at all (blank "
+            "images?). Two-sided distances make them near to everything; drop them, or "
+            "use sides='mean'.",
+            UserWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,343 @@
+r"""Kernel densities in tangent distance.
+
+Every training sample carries a bump, and the class with the most density wins:
+
+    p(c | x) ∝ sum_{i in c} w_i exp(-beta d^2(x, x_i)).
+
+With transformations, each training sample is accompanied by its transformed copies,
+and each sample x by its own, whose densities are summed. All sums are taken in log
+space. beta is chosen by leaving training samples out, one distance matrix for all
+candidates; a sample's transformed copies leave with it.
+
+Reference: D. Keysers, J. Dahmen, T. Theiner, H. Ney, Experiments with an extended
+tangent distance, ICPR 2000. Shapes: distances (n_queries, n_references), class
+scores (n_queries, n_classes).
+"""
+
+from collections.abc import Callable, Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from widemargin._compute.memory import rows_in_budget
+from widemargin._compute.threads import batched_slices
+from widemargin._decisions import as_decision, class_codes, score_margins
+from widemargin.metrics import tangent_distances
+from widemargin.neighbors._checks import (
+    FLOATS,
+    check_count,
+    check_distance_parameters,
+    check_training,
+    warn_of_blanks,
+)
+from widemargin.tangents import Bundle, as_bundle
+from widemargin.tangents.fitting import fit_tangents
+
+# Candidates of beta, in units of one over the median squared nearest distance.
+RELATIVE_BETAS = np.geomspace(0.5, 64, 15)
+
+
+class TangentDensityClassifier(ClassifierMixin, BaseEstimator):
+    """Bayes classifier with a kernel density in tangent distance for every class.
+
+    Parameters
+    ----------
+    beta : float, array-like of floats or "auto", default="auto"
+        Sharpness of the bumps, in one over squared distance. Of several values, the
+        one with the fewest errors (then the least log loss) on left-out training
+        samples is taken; "auto" tries 15 around one over the median squared distance
+        to the nearest neighbour.
+    tangents : generator, array of shape (n_tangents, n_features) or None, default=None
+        What may vary; None is the Euclidean distance.
+    sides : {"two", "x", "y", "mean", "midpoint"}, default="two"
+        Which end may move: see :func:`~widemargin.metrics.tangent_distances`.
+    spring : float, default=1e-5
+        Cost of moving along the tangents.
+    shifts : sequence of callables or None, default=None
+        Transformations ``X -> X`` of which every training sample gets a copy, for
+        instance :func:`~widemargin.tangents.image_shifts`.
+    shift_test : bool, default=True
+        Transform the samples to predict too, and sum their densities.
+    cv_samples : int, default=2000
+        How many training samples, drawn at random, are left out to choose `beta`.
+        They are predicted as they are, without transformed copies.
+    random_state : int, RandomState instance or None, default=None
+        For that draw.
+    n_jobs : int, default=None
+        Threads; None is one, -1 is one per core.
+
+    Attributes
+    ----------
+    beta_ : float
+        The sharpness used.
+    cv_errors_ : ndarray of shape (n_betas,)
+        Share of the left-out samples that were wrong, for each candidate in `betas_`;
+        empty where beta was given.
+    betas_ : ndarray of shape (n_betas,)
+        The candidates.
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    bundle_ : Bundle
+        Training samples and their copies, with frames, ordered by class.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin.neighbors import TangentDensityClassifier
+    >>> X = np.array([[0.0, 0.0], [0.0, 1.0]])
+    >>> along_first_axis = np.array([[1.0, 0.0]])
+    >>> density = TangentDensityClassifier(beta=1.0, tangents=along_first_axis)
+    >>> density.fit(X, [0, 1]).predict_proba([[50.0, 0.5]])
+    array([[0.5, 0.5]])
+    """
+
+    def __init__(
+        self,
+        beta: float | Sequence[float] | str = "auto",
+        *,
+        tangents: Any = None,
+        sides: str = "two",
+        spring: float = 1e-5,
+        shifts: Sequence[Callable] | None = None,
+        shift_test: bool = True,
+        cv_samples: int = 2000,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ):
+        self.beta = beta
+        self.tangents = tangents
+        self.sides = sides
+        self.spring = spring
+        self.shifts = shifts
+        self.shift_test = shift_test
+        self.cv_samples = cv_samples
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None):
+        """Remember the samples, transform them, and choose beta.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training samples.
+        y : array-like of shape (n_samples,)
+            Labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each bump; samples of weight 0 are left out.
+
+        Returns
+        -------
+        self : TangentDensityClassifier
+            The fitted classifier.
+        """
+        check_distance_parameters(self.sides, self.spring)
+        check_count("cv_samples", self.cv_samples)
+        betas = _check_betas(self.beta)
+        shifts = _check_shifts(self.shifts)
+        X, codes, self.classes_, weights = check_training(self, X, y, sample_weight)
+        # Classes side by side, so that a class is a slice of every distance row.
+        order = np.argsort(np.tile(codes, 1 + len(shifts)), kind="stable")
+        self.tangents_ = fit_tangents(self.tangents, X, self.classes_[codes])
+        everything = np.concatenate([X, *(_transform(X, t) for t in shifts)])[order]
+        self.bundle_ = as_bundle(everything, self.tangents_, n_jobs=self.n_jobs)
+        warn_of_blanks(self.bundle_, self.sides)
+        self._origin = np.tile(np.arange(len(X)), 1 + len(shifts))[order]
+        self._weights = weights[self._origin]
+        self._starts = np.searchsorted(
+            codes[self._origin], np.arange(len(self.classes_))
+        )
+        self.betas_, self.cv_errors_ = np.empty(0), np.empty(0)
+        if betas is not None and len(betas) == 1:
+            self.beta_ = float(betas[0])
+        else:
+            self._choose_beta(X, codes, weights, betas)
+        return self
+
+    def _choose_beta(self, X, codes, weights, betas):
+        """Leave samples out, with their copies, and score every beta on one pass."""
+        random = check_random_state(self.random_state)
+        left_out = np.arange(len(X))
+        if len(X) > self.cv_samples:
+            left_out = np.sort(random.choice(len(X), self.cv_samples, replace=False))
+        if len(X) == 1:
+            raise ValueError(
+                "beta='auto' leaves samples out, which one sample does not allow; give "
+                "beta a number."
+            )
+        queries = as_bundle(X[left_out], self.tangents_, n_jobs=self.n_jobs)
+        if betas is None:
+            betas = RELATIVE_BETAS / self._typical_nearest(queries, left_out)
+        errors, losses = np.zeros(len(betas)), np.zeros(len(betas))
+        for rows in self._chunks(len(queries)):
+            d2 = self._left_out_distances(queries[rows], left_out[rows])
+            truth, weight = codes[left_out[rows]], weights[left_out[rows]]
+            for b, beta in enumerate(betas):
+                scores = self._log_densities(d2, beta)
+                wrong = scores.argmax(axis=1) != truth
+                posterior = _log_normalized(scores)[np.arange(len(truth)), truth]
+                errors[b] += weight @ wrong
+                # A class that lost its only sample has no density at all.
+                losses[b] -= weight @ np.maximum(posterior, -100.0)
+        best = np.lexsort([losses, np.round(errors, 9)])[0]
+        self.betas_, self.cv_errors_ = betas, errors / weights[left_out].sum()
+        self.beta_ = float(betas[best])
+
+    def _typical_nearest(self, queries, left_out):
+        some = slice(0, min(len(queries), 200))
+        nearest = self._left_out_distances(queries[some], left_out[some]).min(axis=1)
+        typical = np.median(nearest[np.isfinite(nearest)])
+        # All nearest neighbours are copies of each other: any sharp beta will do.
+        return typical if typical > 0 else 1.0
+
+    def _left_out_distances(self, queries, indices):
+        d2 = self._distances(queries)
+        d2[indices[:, None] == self._origin[None, :]] = np.inf
+        return d2
+
+    def _distances(self, queries: Bundle) -> NDArray:
+        if self.sides == "midpoint":
+            return tangent_distances(
+                queries.points, self.bundle_.points, tangents=self.tangents_,
+                sides="midpoint", spring=self.spring, n_jobs=self.n_jobs,
+            )  # fmt: skip
+        return tangent_distances(
+            queries, self.bundle_, sides=self.sides, spring=self.spring,
+            n_jobs=self.n_jobs,
+        )  # fmt: skip
+
+    def _chunks(self, n):
+        # Distances, their exponentials and a mask, all of one row per query.
+        return batched_slices(n, min(512, rows_in_budget(24 * len(self.bundle_))))
+
+    def _log_densities(self, d2: NDArray, beta: float) -> NDArray:
+        """Logarithm of sum w exp(-beta d2) of every class, up to a common constant."""
+        nearest = np.minimum.reduceat(d2, self._starts, axis=1)
+        sizes = np.diff(np.append(self._starts, d2.shape[1]))
+        base = np.where(np.isfinite(nearest), nearest, 0)
+        bumps = np.exp((np.repeat(base, sizes, axis=1) - d2) * d2.dtype.type(beta))
+        bumps *= self._weights.astype(d2.dtype)
+        with np.errstate(divide="ignore"):
+            total = np.log(np.add.reduceat(bumps, self._starts, axis=1, dtype=float))
+        return total - beta * base.astype(float)
+
+    def _scores(self, X) -> NDArray:
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=FLOATS, order="C", reset=False)
+        dtype = np.result_type(X, self.bundle_.points)
+        X = X.astype(dtype, copy=False)
+        versions = [X]
+        if self.shift_test:
+            versions += [_transform(X, shift) for shift in self.shifts or ()]
+        total = np.full((len(X), len(self.classes_)), -np.inf)
+        for version in versions:
+            queries = as_bundle(version, self.tangents_, n_jobs=self.n_jobs)
+            for rows in self._chunks(len(X)):
+                scores = self._log_densities(self._distances(queries[rows]), self.beta_)
+                total[rows] = np.logaddexp(total[rows], scores)
+        return total
+
+    def decision_function(self, X: ArrayLike) -> NDArray:
+        """Logarithm of the posterior of each class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_queries, n_classes) or, for two classes, (n_queries,)
+            For two classes the log odds of the second.
+        """
+        return as_decision(_log_normalized(self._scores(X)))
+
+    def predict_proba(self, X: ArrayLike) -> NDArray:
+        """Posterior of each class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_queries, n_classes)
+        """
+        return np.exp(_log_normalized(self._scores(X)))
+
+    def predict(self, X: ArrayLike) -> NDArray:
+        """Class of the largest density.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_queries,)
+        """
+        return self.classes_[self._scores(X).argmax(axis=1)]
+
+    def margins(self, X: ArrayLike, y: ArrayLike) -> NDArray:
+        """Log density of the right class less the best other log density.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features)
+            Samples.
+        y : array-like of shape (n_queries,)
+            Their labels.
+
+        Returns
+        -------
+        ndarray of shape (n_queries,)
+            Positive where the prediction is right.
+        """
+        scores = self._scores(X)
+        return score_margins(scores, class_codes(y, self.classes_))
+
+
+def _log_normalized(scores: NDArray) -> NDArray:
+    return scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
+
+
+def _check_betas(beta: Any) -> NDArray | None:
+    if isinstance(beta, str) and beta == "auto":
+        return None
+    ok = not isinstance(beta, str) and (
+        isinstance(beta, Real) or (np.ndim(beta) == 1 and len(beta) > 0)
+    )
+    values = np.atleast_1d(np.asarray(beta, dtype=float)) if ok else np.array([np.nan])
+    if not (np.isfinite(values) & (values > 0)).all():
+        raise ValueError(
+            f"beta must be a number above 0, several of them, or 'auto'; got {beta!r}."
+        )
+    return values
+
+
+def _check_shifts(shifts: Any) -> tuple[Callable, ...]:
+    if shifts is None:
+        return ()
+    if callable(shifts) or not all(callable(shift) for shift in shifts):
+        raise ValueError(
+            "shifts must be a sequence of functions X -> X, for instance "
+            f"image_shifts(shape=(16, 16)); got {shifts!r}."
+        )
+    return tuple(shifts)
+
+
+def _transform(X: NDArray, transformation: Callable) -> NDArray:
+    out = np.asarray(transformation(X), dtype=X.dtype)
+    if out.shape != X.shape or not np.isfinite(out).all():
+        raise ValueError(
+            f"each of shifts must return finite samples of shape {X.shape}; "
+            f"{transformation!r} returned shape {out.shape}."
+        )
+    return out

@@ -1,0 +1,111 @@
+"""Really transformed images: whole-pixel shifts as functions on samples.
+
+Where a tangent is the direction of a small change, these are the changed images
+themselves, for virtual training images, virtual test images and jittering. Each
+transformation maps X (n, h·w·c) to an array of the same shape.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+
+from widemargin.tangents.checks import check_samples
+
+
+class ImageShift(BaseEstimator):
+    """Shift every image by whole pixels, filling in the background.
+
+    Parameters
+    ----------
+    shape : tuple (height, width) or (height, width, channels)
+        Shape of one image; a row of `X` is the image flattened in C order.
+    down, right : int, default=0
+        Pixels to move by; negative moves up or left.
+    background : float, default=0.0
+        What comes in from outside the image.
+
+    Examples
+    --------
+    >>> from widemargin.tangents import ImageShift
+    >>> ImageShift((2, 2), right=1)([[1.0, 2.0, 3.0, 4.0]])
+    array([[0., 1., 0., 3.]])
+    """
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        down: int = 0,
+        right: int = 0,
+        background: float = 0.0,
+    ):
+        self.shape = shape
+        self.down = down
+        self.right = right
+        self.background = background
+
+    def __call__(self, X: ArrayLike) -> NDArray:
+        """Return the shifted samples."""
+        X = check_samples(X)
+        shape = tuple(self.shape)
+        if len(shape) not in (2, 3) or np.prod(shape) != X.shape[1]:
+            raise ValueError(
+                f"shape {shape} does not go with {X.shape[1]} features; it must be "
+                "(height, width) or (height, width, channels) with that product."
+            )
+        images = X.reshape(len(X), *shape)
+        shifted = np.full_like(images, self.background)
+        (to_y, from_y), (to_x, from_x) = (
+            _overlap(size, step)
+            for size, step in zip(shape[:2], (self.down, self.right), strict=True)
+        )
+        shifted[:, to_y, to_x] = images[:, from_y, from_x]
+        return shifted.reshape(X.shape)
+
+
+def _overlap(size: int, step: int) -> tuple[slice, slice]:
+    step = max(-size, min(size, step))
+    return slice(max(step, 0), size + min(step, 0)), slice(
+        max(-step, 0), size - max(step, 0)
+    )
+
+
+def image_shifts(
+    shape: Sequence[int],
+    radius: int = 1,
+    *,
+    diagonal: bool = True,
+    background: float = 0.0,
+) -> list[ImageShift]:
+    """All shifts by up to `radius` pixels, the image itself left out.
+
+    Parameters
+    ----------
+    shape : tuple (height, width) or (height, width, channels)
+        Shape of one image.
+    radius : int, default=1
+        Largest shift along each axis.
+    diagonal : bool, default=True
+        Shift along both axes at once too; else along one at a time.
+    background : float, default=0.0
+        What comes in from outside the image.
+
+    Returns
+    -------
+    list of ImageShift
+        8 of them for radius 1, 4 without diagonals.
+
+    Examples
+    --------
+    >>> from widemargin.tangents import image_shifts
+    >>> len(image_shifts((16, 16))), len(image_shifts((16, 16), diagonal=False))
+    (8, 4)
+    """
+    steps = range(-radius, radius + 1)
+    return [
+        ImageShift(shape, down, right, background)
+        for down in steps
+        for right in steps
+        if (down or right) and (diagonal or not (down and right))
+    ]
