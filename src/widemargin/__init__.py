@@ -10,7 +10,7 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_SUBPACKAGES = ("margins", "metrics", "tangents")
+_SUBPACKAGES = ("datasets", "margins", "metrics", "tangents")
 
 __all__ = [*_SUBPACKAGES, "__version__"]
 
