@@ -22,10 +22,7 @@ def pair(x, U, y, V, sides, spring):
     if sides == "y":
         return least_squares(delta, V, spring)
     if sides == "mean":
-        return (
-            least_squares(delta, U, spring)
-            + least_squares(delta, V, spring)
-        ) / 2
+        return (least_squares(delta, U, spring) + least_squares(delta, V, spring)) / 2
     return least_squares(delta, np.concatenate([U, V]), spring)
 
 

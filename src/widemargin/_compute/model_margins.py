@@ -32,19 +32,17 @@ def _explained(row, start, offset):
 
 @njit(cache=True, nogil=True)
 def _add_outer(moments, sizes, weight, alpha):
-    """Add weight [1, alpha][1, alpha]^T, and the same with |weight|."""
-    width = alpha.shape[0]
-    for k in range(width):
+    """Add weight alpha alpha^T (lower triangle), and |weight| times its diagonal."""
+    for k in range(alpha.shape[0]):
         part = weight * alpha[k]
-        size = abs(part)
-        for l in range(k + 1):
-            moments[k, l] += part * alpha[l]
-        sizes[k] += size * abs(alpha[k])
+        for other in range(k + 1):
+            moments[k, other] += part * alpha[other]
+        sizes[k] += abs(part * alpha[k])
 
 
 @njit(cache=True, nogil=True)
-def slopes(z_plus, z_minus, gamma, tiny):
-    """Derivatives, times -2 gamma, of the margin by z_plus and by z_minus."""
+def _slopes(z_plus, z_minus, gamma, tiny):
+    """Return c of the nearest right and of the nearest wrong model."""
     total = z_plus + z_minus
     if not total > tiny or np.isinf(total):
         return 0.0, 0.0
@@ -78,7 +76,7 @@ def one_sided(Z, norms, offsets, right, gamma, tiny, nearest, z, moments, sizes)
                 z_minus, minus = squared, j
         nearest[i, 0], nearest[i, 1] = plus, minus
         z[i, 0], z[i, 1] = z_plus, z_minus
-        c_plus, c_minus = slopes(z_plus, z_minus, gamma[i], tiny)
+        c_plus, c_minus = _slopes(z_plus, z_minus, gamma[i], tiny)
         for side in range(2):
             j = plus if side == 0 else minus
             c = c_plus if side == 0 else c_minus

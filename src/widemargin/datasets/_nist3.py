@@ -93,7 +93,7 @@ def read_idx(path: str | Path) -> np.ndarray:
         raw = file.read()
     kind, ndim = raw[2], raw[3]
     shape = struct.unpack(f">{ndim}I", raw[4 : 4 + 4 * ndim])
-    dtypes = {0x08: np.dtype("u1"), 0x0C: np.dtype(">i4")}
+    dtypes = {0x08: "u1", 0x0C: ">i4"}
     if raw[:2] != b"\0\0" or kind not in dtypes:
         raise ValueError(f"{path} is not an idx file of bytes or 32-bit integers.")
     return np.frombuffer(raw, dtypes[kind], offset=4 + 4 * ndim).reshape(shape)

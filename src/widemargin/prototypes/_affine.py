@@ -96,14 +96,14 @@ def slide(
         Coefficients of the model's own tangents.
     """
     stiffness = 1.0 + spring
-    n, l, d = frames.shape
+    n, n_own, d = frames.shape
     delta = points - C
     b = delta @ T.T
-    if l == 0:
+    if n_own == 0:
         return points, b / stiffness
     a = np.matmul(frames, delta[:, :, None])[:, :, 0]
-    M = (frames.reshape(n * l, d) @ T.T).reshape(n, l, len(T))
-    S = stiffness * np.eye(l) - np.matmul(M, M.transpose(0, 2, 1)) / stiffness
+    M = (frames.reshape(n * n_own, d) @ T.T).reshape(n, n_own, len(T))
+    S = stiffness * np.eye(n_own) - np.matmul(M, M.transpose(0, 2, 1)) / stiffness
     r = a - np.matmul(M, b[:, :, None])[:, :, 0] / stiffness
     minus_p = np.linalg.solve(S.astype(float), r[:, :, None].astype(float))[:, :, 0]
     minus_p = minus_p.astype(points.dtype)

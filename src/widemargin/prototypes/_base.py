@@ -29,7 +29,12 @@ from widemargin._callbacks import CallbackSupportMixin
 from widemargin._compute.lvq_distances import squared_distances
 from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.threads import batched_slices
-from widemargin.margins import hypothesis_margin, lvq_margin_bound, relative_margin
+from widemargin.margins import (
+    MarginBound,
+    hypothesis_margin,
+    lvq_margin_bound,
+    relative_margin,
+)
 
 
 def class_distances(D: np.ndarray, codes: np.ndarray, n_classes: int) -> np.ndarray:
@@ -51,14 +56,7 @@ def margins_of_all_labels(
     rest = D.copy()
     rest[rows, nearest] = np.inf
     others[rows, nearest] = rest.min(axis=1)
-    out = np.empty_like(D)
-    finite = np.isfinite(D) & np.isfinite(others)
-    out[finite] = margin(D[finite], others[finite])
-    # A class without references is as wrong as can be, its only rival as right.
-    one = np.ones(1, dtype=D.dtype)
-    out[np.isinf(others)] = margin(0 * one, one)[0]
-    out[np.isinf(D)] = margin(one, 0 * one)[0]
-    return out
+    return margin(D, others)
 
 
 class PrototypeClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
@@ -66,7 +64,8 @@ class PrototypeClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     A fitted subclass has ``classes_``, ``prototypes_`` and ``prototype_labels_`` (in
     the user's terms). It may replace `_squared_distances` (another metric, other
-    models than points) and `_margin` (another margin of the two squared distances).
+    models than points), `_class_distances` (another rule than the nearest reference)
+    and `_margin` (another margin of the two squared distances).
     """
 
     def _squared_distances(self, X: np.ndarray) -> np.ndarray:
@@ -82,6 +81,7 @@ class PrototypeClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         return np.searchsorted(self.classes_, self.prototype_labels_)
 
     def _class_distances(self, X: np.ndarray) -> np.ndarray:
+        """(n_samples, n_classes) squared distances; the smallest decides."""
         return class_distances(
             self._squared_distances(X), self._prototype_codes, len(self.classes_)
         )
@@ -111,8 +111,8 @@ class PrototypeClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             Predicted labels.
         """
         X = self._check_predict(X)
-        nearest = self._in_chunks(X, lambda x: self._squared_distances(x).argmin(1))
-        return self.prototype_labels_[nearest]
+        nearest = self._in_chunks(X, lambda x: self._class_distances(x).argmin(1))
+        return self.classes_[nearest]
 
     def _all_margins(self, X: np.ndarray) -> np.ndarray:
         return self._in_chunks(
@@ -210,7 +210,7 @@ class PrototypeClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     def margin_bound(
         self, X: ArrayLike, y: ArrayLike, *, theta: float, **options: Any
-    ) -> Any:
+    ) -> MarginBound:
         """Bound the error on new samples by the margins on the training samples.
 
         Theorem 1 of the reference, with this model's number of prototypes per class
@@ -227,12 +227,13 @@ class PrototypeClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         theta : float in (0, 0.5)
             Margin, as a fraction of the largest norm of a centred sample.
         **options
-            Passed on to :func:`widemargin.margins.lvq_margin_bound`.
+            ``delta``, ``formula`` and ``log_base`` of
+            :func:`widemargin.margins.lvq_margin_bound`.
 
         Returns
         -------
-        bound
-            What :func:`widemargin.margins.lvq_margin_bound` returns.
+        MarginBound
+            The bound, whether it says anything, and its terms.
         """
         X = self._check_predict(X)
         codes = self._check_labels(X, y)
@@ -240,8 +241,17 @@ class PrototypeClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         margins = self._hypothesis_margins(X, codes) / radius
         counts = np.bincount(self._prototype_codes, minlength=len(self.classes_))
         return lvq_margin_bound(
-            margins, counts, X.shape[1], theta=theta, radius=1.0, **options
+            margins,
+            theta=theta,
+            radius=1.0,
+            n_features=self._space_dimension(),
+            prototypes_per_class=counts.clip(min=1).tolist(),
+            **options,
         )
+
+    def _space_dimension(self) -> float:
+        """Dimension of the space of the distances."""
+        return self.n_features_in_
 
     def _squared_norms(self, X: np.ndarray) -> np.ndarray:
         """Squared norms of the centred samples in the space of the distances."""

@@ -2,9 +2,8 @@
 
 Everything here works class by class on weighted samples, X of shape
 (n_samples, n_features), and returns prototypes of shape (n_prototypes, n_features)
-with their class codes. A prototype that is nearest to no sample of its class is dead:
-it is put on the sample its class covers worst, or dropped where every sample of the
-class already has a prototype of its own.
+with their class codes. None of them is dead, and a class never gets more prototypes
+than it has distinct samples.
 """
 
 from collections.abc import Mapping
@@ -15,8 +14,9 @@ import numpy as np
 from sklearn.cluster import kmeans_plusplus
 from sklearn.utils.validation import check_array
 
-from widemargin._compute.lvq_distances import squared_distances
+from widemargin._compute.lvq_distances import squared_norms
 from widemargin._validation import check_option
+from widemargin.prototypes._repair import without_dead
 
 INITS = ("kmeans", "means", "samples")
 
@@ -45,40 +45,24 @@ def prototype_counts(prototypes_per_class: Any, classes: np.ndarray) -> np.ndarr
 
 
 def lloyd(
-    X: np.ndarray, weights: np.ndarray, P: np.ndarray, max_iter: int = 50
+    X: np.ndarray, weights: np.ndarray, P: np.ndarray, max_iter: int = 20
 ) -> np.ndarray:
-    """Weighted k-means from the starting centres `P`."""
-    assigned = None
+    """Weighted k-means from the starting centres `P`; near enough, not converged."""
+    centre = P.mean(axis=0)
+    X, P = X - centre, P - centre
+    assigned = np.full(len(X), -1)
+    rows = np.arange(len(X))
     for _ in range(max_iter):
-        D = squared_distances(X, P)
-        nearest = D.argmin(axis=1)
-        if assigned is not None and np.array_equal(nearest, assigned):
+        nearest = (squared_norms(P) - 2 * X @ P.T).argmin(axis=1)
+        if np.array_equal(nearest, assigned):
             break
         assigned = nearest
         members = np.zeros((len(P), len(X)), dtype=X.dtype)
-        members[nearest, np.arange(len(X))] = weights
+        members[nearest, rows] = weights
         mass = members.sum(axis=1)
         alive = mass > 0
-        P = P.copy()
         P[alive] = (members[alive] @ X) / mass[alive, None]
-    return P
-
-
-def repair_dead(X: np.ndarray, P: np.ndarray) -> np.ndarray:
-    """Move the dead prototypes of one class to the samples it covers worst."""
-    D = squared_distances(X, P)
-    alive = np.bincount(D.argmin(axis=1), minlength=len(P)) > 0
-    # Distances come from an expanded square: below this they are rounding.
-    zero = 1e3 * np.finfo(X.dtype).eps * max(float(D.max()), 1e-300)
-    kept = list(P[alive])
-    nearest = D[:, alive].min(axis=1)
-    for _ in range(int(np.sum(~alive))):
-        worst = int(nearest.argmax())
-        if nearest[worst] <= zero:
-            break
-        kept.append(X[worst])
-        nearest = np.minimum(nearest, squared_distances(X, X[worst : worst + 1])[:, 0])
-    return np.array(kept, dtype=X.dtype)
+    return P + centre
 
 
 def _one_class(
@@ -96,12 +80,12 @@ def _one_class(
     if init == "kmeans" and count == 1:
         return mean[None]
     if count >= len(X):
-        return repair_dead(X, X)
+        return without_dead(X, X)
     if init == "samples":
         picked = rng.choice(len(X), count, replace=False, p=weights / weights.sum())
-        return repair_dead(X, X[np.sort(picked)])
+        return without_dead(X, X[np.sort(picked)])
     start, _ = kmeans_plusplus(X, count, sample_weight=weights, random_state=rng)
-    return repair_dead(X, lloyd(X, weights, start))
+    return without_dead(X, lloyd(X, weights, start))
 
 
 def initial_prototypes(
@@ -131,7 +115,7 @@ def given_prototypes(
     init: Any, init_labels: Any, classes: np.ndarray, n_features: int, dtype: Any
 ) -> tuple[np.ndarray, np.ndarray]:
     """Check the user's own prototypes and return them with their class codes."""
-    P = check_array(init, dtype=dtype, copy=True, input_name="init")
+    P = check_array(init, dtype=dtype, order="C", copy=True, input_name="init")
     if P.shape[1] != n_features:
         raise ValueError(
             f"init must have shape (n_prototypes, {n_features}) to match X; "

@@ -63,7 +63,6 @@ class OneSidedPass:
         self.right = right
         scale = float(self.norms.mean(dtype=float))
         self.tiny = 1e2 * np.finfo(X.dtype).eps * scale
-        self._buffers: dict[int, np.ndarray] = {}
 
     def __call__(self, stack: np.ndarray, gamma: np.ndarray, run: Any = map) -> Pass:
         """Run one pass; `run` is the ``map`` of ``held_threads``."""
@@ -76,9 +75,8 @@ class OneSidedPass:
         nearest, z = np.empty((n, 2), np.intp), np.empty((n, 2))
 
         def block(rows: slice) -> tuple[np.ndarray, ...]:
-            moments, sizes = np.zeros((n_models, width, width)), np.zeros(
-                (n_models, width)
-            )
+            moments = np.zeros((n_models, width, width))
+            sizes = np.zeros((n_models, width))
             Z = self.X[rows] @ flat.T
             one_sided(
                 Z, self.norms[rows], offsets, self.right[rows], gamma[rows],
@@ -87,13 +85,10 @@ class OneSidedPass:
             return Z.T @ self.X[rows], moments, sizes
 
         size = min(_BLOCK, rows_in_budget(8 * n_models * width))
-        sums, moments, sizes = 0.0, 0.0, 0.0
-        for part, part_moments, part_sizes in run(block, batched_slices(n, size)):
-            sums, moments, sizes = (
-                sums + part,
-                moments + part_moments,
-                sizes + part_sizes,
-            )
+        parts = list(run(block, batched_slices(n, size)))
+        sums, moments, sizes = (
+            np.sum(part, axis=0, dtype=float) for part in zip(*parts, strict=True)
+        )
         moments = moments + np.tril(moments, -1).transpose(0, 2, 1)
         gradient = sums.reshape(stack.shape) - np.matmul(moments, stack)
         return Pass(

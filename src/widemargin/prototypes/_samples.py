@@ -16,17 +16,24 @@ from numpy.typing import ArrayLike
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from widemargin._compute.memory import rows_in_budget
+from widemargin._compute.threads import batched_slices
+
 
 class Samples(NamedTuple):
-    """Rows of X with the index of their class and a positive weight."""
+    """Rows of X with the index of their class and a positive weight.
+
+    `index` tells where they stood in the data that came in.
+    """
 
     X: np.ndarray
     codes: np.ndarray
     weights: np.ndarray
+    index: np.ndarray
 
     def take(self, rows: np.ndarray) -> "Samples":
         """Return the samples of `rows`."""
-        return Samples(self.X[rows], self.codes[rows], self.weights[rows])
+        return Samples(*(field[rows] for field in self))
 
 
 def class_weights(
@@ -67,7 +74,9 @@ def check_samples(
     classes, but not bring new ones.
     """
     first = classes is None or not hasattr(estimator, "classes_")
-    X, y = validate_data(estimator, X, y, dtype=[np.float64, np.float32], reset=first)
+    X, y = validate_data(
+        estimator, X, y, dtype=[np.float64, np.float32], order="C", reset=first
+    )
     check_classification_targets(y)
     found, codes = np.unique(y, return_inverse=True)
     estimator.classes_ = found if classes is None else np.unique(classes)
@@ -92,7 +101,9 @@ def check_samples(
             codes
         ]
     )
-    return _drop_weightless(estimator, Samples(X, codes, weights), classes is None)
+    return _drop_weightless(
+        estimator, Samples(X, codes, weights, np.arange(len(X))), classes is None
+    )
 
 
 def _drop_weightless(estimator: Any, samples: Samples, all_classes: bool) -> Samples:
@@ -112,17 +123,22 @@ def _drop_weightless(estimator: Any, samples: Samples, all_classes: bool) -> Sam
 
 def merge_duplicates(samples: Samples) -> Samples:
     """Bring the samples into the canonical form of the module's docstring."""
-    X, codes, weights = samples
+    X, codes = samples.X, samples.codes
     direction = np.random.RandomState(0).uniform(1, 2, X.shape[1]).astype(X.dtype)
-    # Row by row, so that equal rows get equal keys wherever they stand.
-    key = np.array([(row * direction).sum() for row in X])
+    # Not a product: BLAS may round equal rows differently, depending on where they are.
+    size = rows_in_budget(X.shape[1] * X.itemsize)
+    key = np.concatenate(
+        [(X[s] * direction).sum(axis=1) for s in batched_slices(len(X), size)]
+    )
     order = np.lexsort((key, codes))
-    X, codes, weights, key = X[order], codes[order], weights[order], key[order]
+    X, codes, weights, index = samples.take(order)
+    key = key[order]
     same = (codes[1:] == codes[:-1]) & (key[1:] == key[:-1])
     at = np.flatnonzero(same)
     same[at] = np.all(X[at + 1] == X[at], axis=1)
     starts = np.flatnonzero(np.concatenate([[True], ~same]))
-    return Samples(X[starts], codes[starts], np.add.reduceat(weights, starts))
+    totals = np.add.reduceat(weights, starts)
+    return Samples(X[starts], codes[starts], totals, index[starts])
 
 
 def split_validation(

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state, check_scalar
 
 from widemargin._callbacks import FitProgress, with_callbacks
+from widemargin._compute.threads import thread_map
 from widemargin.prototypes._base import PrototypeClassifier
 from widemargin.prototypes._init import (
     given_prototypes,
@@ -58,6 +59,9 @@ class TrainedPrototypes(PrototypeClassifier):
 
     def _check_parameters(self) -> None:
         check_scalar(self.max_iter, "max_iter", Integral, min_val=1)
+        self._check_early_stopping()
+
+    def _check_early_stopping(self) -> None:
         if self.early_stopping:
             check_scalar(
                 self.validation_fraction,
@@ -101,8 +105,8 @@ class TrainedPrototypes(PrototypeClassifier):
         held = None
         if self.early_stopping:
             samples, held = split_validation(samples, self.validation_fraction, rng)
-        self._place(samples, rng)
-        self._run(samples, held, self._trainer(samples, rng))
+        # One thread: the products of a batch are too small to be worth sharing.
+        thread_map(lambda held: self._train(samples, held, rng), [held], n_jobs=1)
         return self
 
     def partial_fit(
@@ -136,12 +140,11 @@ class TrainedPrototypes(PrototypeClassifier):
         first = not hasattr(self, "prototypes_")
         if first and classes is None:
             raise ValueError("classes must be given in the first call of partial_fit.")
-        if not first and classes is not None:
-            if not np.array_equal(np.unique(classes), self.classes_):
-                raise ValueError(
-                    f"classes={classes!r} is not what the first call of partial_fit "
-                    f"said: {self.classes_!r}."
-                )
+        if not (first or classes is None or self._are_classes(classes)):
+            raise ValueError(
+                f"classes={classes!r} is not what the first call of partial_fit "
+                f"said: {self.classes_!r}."
+            )
         known = classes if first else self.classes_
         samples = check_samples(self, X, y, sample_weight, known)
         if self._exact_weights:
@@ -157,10 +160,11 @@ class TrainedPrototypes(PrototypeClassifier):
         self.n_iter_ += 1
         return self
 
+    def _are_classes(self, classes: ArrayLike) -> bool:
+        return np.array_equal(np.unique(classes), self.classes_)
+
     def _partial_rng(self, first: bool) -> np.random.RandomState:
-        if first:
-            self._rng = check_random_state(self.random_state)
-        elif not hasattr(self, "_rng"):
+        if first or not hasattr(self, "_rng"):
             self._rng = check_random_state(self.random_state)
         return self._rng
 
@@ -205,6 +209,12 @@ class TrainedPrototypes(PrototypeClassifier):
         self.prototype_labels_ = np.concatenate(
             [self.prototype_labels_, self.classes_[codes]]
         )
+
+    def _train(
+        self, samples: Samples, held: Samples | None, rng: np.random.RandomState
+    ) -> None:
+        self._place(samples, rng)
+        self._run(samples, held, self._trainer(samples, rng))
 
     def _run(self, samples: Samples, held: Samples | None, trainer: Trainer) -> None:
         self.history_ = {"loss": []}

@@ -1,0 +1,55 @@
+"""Weighted means and spreads of classes: what sets the scale of a learning step."""
+
+import numpy as np
+from scipy.sparse import csr_array
+
+
+def class_means(
+    X: np.ndarray, codes: np.ndarray, weights: np.ndarray, n_classes: int
+) -> np.ndarray:
+    """Return the (n_classes, n_features) means; zero for a class without samples."""
+    totals = np.bincount(codes, weights, minlength=n_classes)
+    members = csr_array(
+        (weights, codes, np.arange(len(codes) + 1)), shape=(len(codes), n_classes)
+    )
+    return (members.T @ X) / np.where(totals > 0, totals, 1)[:, None]
+
+
+def residuals(X: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the samples minus the mean of their class.
+
+    Where every class consists of equal samples there is no spread within classes, and
+    the spread between them has to do.
+    """
+    out = X - class_means(X, codes, weights, int(codes.max()) + 1)[codes]
+    scale = np.abs(X).max() if len(X) else 0.0
+    if np.abs(out).max() <= 1e-12 * scale:
+        out = X - np.average(X, axis=0, weights=weights)
+    return out
+
+
+def within_class_spread(
+    X: np.ndarray, codes: np.ndarray, weights: np.ndarray
+) -> np.ndarray:
+    """Root mean square deviation of each feature from its class mean, never zero."""
+    variance = weights @ residuals(X, codes, weights) ** 2 / weights.sum()
+    floor = 1e-6 * variance.mean() or 1.0
+    return np.sqrt(np.maximum(variance, floor)).astype(X.dtype)
+
+
+def whitening(
+    X: np.ndarray, codes: np.ndarray, weights: np.ndarray, shrinkage: float = 0.1
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return W and its inverse, W S W^T near the identity for the within-class S.
+
+    Every feature is first divided by its within-class spread; a fraction `shrinkage`
+    of the identity then keeps directions of next to no variance from exploding.
+    """
+    spread = within_class_spread(X, codes, weights).astype(np.float64)
+    R = residuals(X, codes, weights) / spread
+    S = (R * weights[:, None]).T @ R / weights.sum()
+    values, U = np.linalg.eigh((1 - shrinkage) * S + shrinkage * np.eye(len(S)))
+    root = np.sqrt(np.maximum(values, 0.5 * shrinkage))
+    W = (U / root) @ U.T / spread
+    inverse = spread[:, None] * (U * root) @ U.T
+    return W.astype(X.dtype), inverse.astype(X.dtype)
