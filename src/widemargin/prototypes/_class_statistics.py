@@ -21,10 +21,10 @@ def residuals(X: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> np.ndarr
     Where every class consists of equal samples there is no spread within classes, and
     the spread between them has to do.
     """
-    out = X - class_means(X, codes, weights, int(codes.max()) + 1)[codes]
-    scale = np.abs(X).max() if len(X) else 0.0
-    if np.abs(out).max() <= 1e-12 * scale:
-        out = X - np.average(X, axis=0, weights=weights)
+    means = class_means(X, codes, weights, int(codes.max()) + 1).astype(X.dtype)
+    out = X - means[codes]
+    if not out.any():
+        out = X - means.mean(axis=0)
     return out
 
 
@@ -32,7 +32,8 @@ def within_class_spread(
     X: np.ndarray, codes: np.ndarray, weights: np.ndarray
 ) -> np.ndarray:
     """Root mean square deviation of each feature from its class mean, never zero."""
-    variance = weights @ residuals(X, codes, weights) ** 2 / weights.sum()
+    R = residuals(X, codes, weights)
+    variance = np.einsum("i,ij,ij->j", weights, R, R) / weights.sum()
     floor = 1e-6 * variance.mean() or 1.0
     return np.sqrt(np.maximum(variance, floor)).astype(X.dtype)
 

@@ -8,6 +8,7 @@ sparse product (:mod:`widemargin.prototypes._gradients`).
 Sato and Yamada, "Generalized learning vector quantization", NIPS 1995.
 """
 
+from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any
 
@@ -51,8 +52,11 @@ class GradientPrototypes(TrainedPrototypes):
             size = min(max(n // 20, 16), 512)
         return -(-n // size)
 
-    def _batches(self, n: int, rng: np.random.RandomState) -> list[np.ndarray]:
-        return np.array_split(rng.permutation(n), self._n_batches(n))
+    def _batches(self, n: int, rng: np.random.RandomState) -> list[slice]:
+        """Consecutive rows, in random order; the rows themselves were shuffled once."""
+        edges = np.linspace(0, n, self._n_batches(n) + 1).astype(int).tolist()
+        pieces = list(pairwise(edges))
+        return [slice(*pieces[i]) for i in rng.permutation(len(pieces))]
 
     def _decay(self, n: int) -> "LinearDecay":
         return LinearDecay(self.learning_rate, self.max_iter * self._n_batches(n))
@@ -194,6 +198,7 @@ class GLVQClassifier(GradientPrototypes):
         self, samples: Samples, rng: np.random.RandomState, rate: LinearDecay
     ) -> Trainer:
         loss = self._checked_loss()
+        samples = samples.take(rng.permutation(len(samples.X)))
         X = self._feature_map(samples.X)
         centre = X.mean(axis=0)
         X = X - centre

@@ -280,6 +280,7 @@ class GMLVQClassifier(
         self, samples: Samples, rng: np.random.RandomState, rate: LinearDecay
     ) -> Trainer:
         loss = self._checked_loss()
+        samples = samples.take(rng.permutation(len(samples.X)))
         centre = samples.X.mean(axis=0)
         X = (samples.X - centre) @ self._whiten.T
         weights = (samples.weights / samples.weights.mean()).astype(X.dtype)

@@ -11,7 +11,6 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.cluster import kmeans_plusplus
 from sklearn.utils.validation import check_array
 
 from widemargin._compute.lvq_distances import squared_norms
@@ -44,8 +43,32 @@ def prototype_counts(prototypes_per_class: Any, classes: np.ndarray) -> np.ndarr
     return np.asarray(counts, dtype=np.intp)
 
 
+def spread_samples(
+    X: np.ndarray, weights: np.ndarray, count: int, rng: np.random.RandomState
+) -> np.ndarray:
+    """Pick samples with probability proportional to the squared distance to the rest.
+
+    This is the seeding of k-means++ (Arthur and Vassilvitskii, SODA 2007).
+    """
+    X = X - (weights @ X) / weights.sum()
+    norms = squared_norms(X)
+    rows, nearest = [], np.full(len(X), np.inf)
+    chances = weights
+    for _ in range(count):
+        edges = np.cumsum(chances, dtype=np.float64)
+        if edges[-1] == 0:
+            break
+        row = int(np.searchsorted(edges, rng.uniform() * edges[-1], side="right"))
+        rows.append(min(row, len(X) - 1))
+        D = np.maximum(norms - 2 * (X @ X[rows[-1]]) + norms[rows[-1]], 0)
+        nearest = np.minimum(nearest, D)
+        nearest[rows[-1]] = 0
+        chances = weights * nearest
+    return np.array(rows, dtype=np.intp)
+
+
 def lloyd(
-    X: np.ndarray, weights: np.ndarray, P: np.ndarray, max_iter: int = 20
+    X: np.ndarray, weights: np.ndarray, P: np.ndarray, max_iter: int = 12
 ) -> np.ndarray:
     """Weighted k-means from the starting centres `P`; near enough, not converged."""
     centre = P.mean(axis=0)
@@ -53,7 +76,7 @@ def lloyd(
     assigned = np.full(len(X), -1)
     rows = np.arange(len(X))
     for _ in range(max_iter):
-        nearest = (squared_norms(P) - 2 * X @ P.T).argmin(axis=1)
+        nearest = (X @ (-2 * P).T + squared_norms(P)).argmin(axis=1)
         if np.array_equal(nearest, assigned):
             break
         assigned = nearest
@@ -84,8 +107,8 @@ def _one_class(
     if init == "samples":
         picked = rng.choice(len(X), count, replace=False, p=weights / weights.sum())
         return without_dead(X, X[np.sort(picked)])
-    start, _ = kmeans_plusplus(X, count, sample_weight=weights, random_state=rng)
-    return without_dead(X, lloyd(X, weights, start))
+    seeds = X[spread_samples(X, weights, count, rng)]
+    return without_dead(X, lloyd(X, weights, seeds))
 
 
 def initial_prototypes(

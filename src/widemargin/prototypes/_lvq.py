@@ -214,7 +214,7 @@ class LVQClassifier(TrainedPrototypes):
             for name, epochs, rate in self._stages()
             for epoch in range(epochs)
         ]
-        balls = class_balls(samples, len(self.classes_))
+        balls = self._balls(samples)
 
         def train(at: int) -> float:
             name, epoch, epochs, rate = plan[at]
@@ -231,7 +231,7 @@ class LVQClassifier(TrainedPrototypes):
 
     def _partial_trainer(self, samples: Samples, rng: np.random.RandomState) -> Trainer:
         name, _, rate = self._stages()[-1]
-        balls = class_balls(samples, len(self.classes_))
+        balls = self._balls(samples)
         rates = np.full(len(self.prototypes_), float(rate))
         known = getattr(self, "_rates", np.empty(0))
         rates[: len(known)] = known
@@ -244,6 +244,12 @@ class LVQClassifier(TrainedPrototypes):
             return errors / len(order)
 
         return train
+
+    def _balls(self, samples: Samples) -> tuple[np.ndarray, np.ndarray]:
+        """Where the guard keeps the prototypes of each class; empty if not needed."""
+        names = {name for name, _, _ in self._stages()}
+        n = len(self.classes_) if self.guard and names & {"lvq2.1", "lvq3"} else 0
+        return class_balls(samples if n else samples.take(slice(0, 0)), n)
 
     def _present(
         self,

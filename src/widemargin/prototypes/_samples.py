@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.threads import batched_slices
 
 
@@ -31,7 +30,7 @@ class Samples(NamedTuple):
     weights: np.ndarray
     index: np.ndarray
 
-    def take(self, rows: np.ndarray) -> "Samples":
+    def take(self, rows: np.ndarray | slice) -> "Samples":
         """Return the samples of `rows`."""
         return Samples(*(field[rows] for field in self))
 
@@ -126,9 +125,8 @@ def merge_duplicates(samples: Samples) -> Samples:
     X, codes = samples.X, samples.codes
     direction = np.random.RandomState(0).uniform(1, 2, X.shape[1]).astype(X.dtype)
     # Not a product: BLAS may round equal rows differently, depending on where they are.
-    size = rows_in_budget(X.shape[1] * X.itemsize)
     key = np.concatenate(
-        [(X[s] * direction).sum(axis=1) for s in batched_slices(len(X), size)]
+        [(X[s] * direction).sum(axis=1) for s in batched_slices(len(X), 64)]
     )
     order = np.lexsort((key, codes))
     X, codes, weights, index = samples.take(order)
