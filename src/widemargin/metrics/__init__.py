@@ -2,5 +2,21 @@
 
 from widemargin.metrics.alignment import Alignment, tangent_alignment
 from widemargin.metrics.distances import tangent_distances
+from widemargin.metrics.distortion import image_distortion_distances
+from widemargin.metrics.kernels import tangent_kernel
+from widemargin.metrics.spectrum import (
+    RepairedSpectrum,
+    repair_spectrum,
+    smallest_eigenvalue,
+)
 
-__all__ = ["Alignment", "tangent_alignment", "tangent_distances"]
+__all__ = [
+    "Alignment",
+    "RepairedSpectrum",
+    "image_distortion_distances",
+    "repair_spectrum",
+    "smallest_eigenvalue",
+    "tangent_alignment",
+    "tangent_distances",
+    "tangent_kernel",
+]

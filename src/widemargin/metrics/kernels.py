@@ -1,0 +1,124 @@
+r"""Kernels from tangent distances.
+
+Any kernel that is a function of the distance becomes invariant when the distance is
+replaced by a tangent distance d:
+
+====== ============================== ==============================
+name   k(x, x')                       with the Euclidean distance
+====== ============================== ==============================
+rbf    :math:`e^{-\gamma d^2}`        positive definite
+nd     :math:`-d^\gamma`              conditionally p.d. for γ in (0, 2]
+log    :math:`-\log(1 + d^\gamma)`    conditionally p.d. for γ in (0, 2]
+====== ============================== ==============================
+
+No tangent distance is a metric, so none of these stays definite for certain; see
+:func:`~widemargin.metrics.repair_spectrum`. One-sided distances are not symmetric.
+
+Reference: B. Haasdonk, D. Keysers, Tangent distance kernels for support vector
+machines, ICPR 2002, section 4. X is (n_x, d), Y (n_y, d), the result (n_x, n_y).
+"""
+
+from collections.abc import Callable
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from widemargin._validation import check_option
+from widemargin.metrics._ends import DEFAULT_SPRING
+from widemargin.metrics.distances import tangent_distances
+
+KERNELS = ("rbf", "nd", "log")
+
+
+def tangent_kernel(
+    X: Any,
+    Y: Any = None,
+    *,
+    kernel: str | Callable[[NDArray], NDArray] = "rbf",
+    gamma: float | str = "scale",
+    X_tangents: Any = None,
+    Y_tangents: Any = None,
+    tangents: Any = None,
+    sides: str = "mean",
+    spring: float = DEFAULT_SPRING,
+    n_jobs: int | None = None,
+) -> NDArray:
+    r"""Kernel values of all pairs, from their tangent distances.
+
+    Parameters
+    ----------
+    X, Y, X_tangents, Y_tangents, tangents, sides, spring, n_jobs
+        As in :func:`tangent_distances`.
+    kernel : {"rbf", "nd", "log"} or callable, default="rbf"
+        Radial basis :math:`e^{-\gamma d^2}`, negative distance :math:`-d^\gamma`,
+        logarithmic :math:`-\log(1 + d^\gamma)`, or a function from an array of squared
+        distances to an array of kernel values of the same shape.
+    gamma : float or "scale", default="scale"
+        Width of "rbf", exponent of the others; not used by a callable. "scale" is
+        two over the mean squared distance of the pairs given for "rbf", which is
+        close to scikit-learn's where there are no tangents, and 1 for the others.
+
+    Returns
+    -------
+    ndarray of shape (n_x, n_y)
+        Symmetric where `Y` is None, unless `sides` is "x" or "y".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin.metrics import tangent_kernel
+    >>> X = np.array([[0.0, 0.0], [5.0, 2.0]])
+    >>> along_first_axis = np.array([[1.0, 0.0]])
+    >>> tangent_kernel(X, kernel="nd", gamma=1.0, tangents=along_first_axis, spring=0)
+    array([[-0., -2.],
+           [-2., -0.]])
+    """
+    check_kernel(kernel, gamma)
+    d2 = tangent_distances(
+        X, Y, X_tangents=X_tangents, Y_tangents=Y_tangents, tangents=tangents,
+        sides=sides, spring=spring, n_jobs=n_jobs,
+    )  # fmt: skip
+    return kernel_of_distances(d2, kernel, resolve_gamma(d2, kernel, gamma))
+
+
+def check_kernel(kernel: Any, gamma: Any) -> None:
+    """Validate the two parameters that make a kernel of a distance."""
+    if not callable(kernel):
+        check_option("kernel", kernel, KERNELS)
+    if isinstance(gamma, str):
+        if gamma != "scale":
+            raise ValueError(f"gamma must be a positive number or 'scale'; got {gamma!r}.")
+    elif not isinstance(gamma, Real) or not 0 < gamma < np.inf:
+        raise ValueError(f"gamma must be a positive number or 'scale'; got {gamma!r}.")
+
+
+def resolve_gamma(d2: NDArray, kernel: Any, gamma: Any) -> float:
+    """Turn "scale" into a number, from squared distances."""
+    if gamma != "scale":
+        return float(gamma)
+    if kernel != "rbf":
+        return 1.0
+    typical = float(d2.mean(dtype=np.float64))
+    return 2 / typical if typical > 0 else 1.0
+
+
+def kernel_of_distances(d2: NDArray, kernel: Any, gamma: float) -> NDArray:
+    """Kernel values of squared distances, in place where the kernel has a name."""
+    if callable(kernel):
+        values = np.asarray(kernel(d2))
+        if values.shape != d2.shape or not np.isfinite(values).all():
+            raise ValueError(
+                "kernel must return finite values of the shape of the squared "
+                f"distances it is given, {d2.shape}; got shape {values.shape}."
+            )
+        return values
+    if kernel == "rbf":
+        d2 *= d2.dtype.type(-gamma)
+        return np.exp(d2, out=d2)
+    if gamma != 2:
+        np.power(d2, d2.dtype.type(gamma / 2), out=d2)
+    if kernel == "log":
+        np.log1p(d2, out=d2)
+    return np.negative(d2, out=d2)
