@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from widemargin.margins import lvq_margin_bound
 
+modest = settings(max_examples=50, deadline=None)
 GOOD = {
     "theta": 0.2,
     "radius": 1.5,
@@ -34,7 +35,7 @@ def theorem_1(m, n, k, n_classes, R, theta, delta, alpha, formula, base):
     return d, alpha + np.sqrt(root)
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(
     m=st.integers(1, 10**7),
     n=st.integers(1, 5000),
@@ -70,7 +71,7 @@ def test_bound_is_the_formula(
     assert bound.n_samples == m
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(
     alpha=st.floats(0, 0.95),
     theta=st.floats(0.05, 0.49),
@@ -88,6 +89,7 @@ def test_samples_needed_is_where_the_bound_stops_being_vacuous(alpha, theta, for
     assert at.samples_needed == needed
 
 
+@modest
 @given(st.integers(1, 20))
 def test_both_readings_agree_for_two_classes(k):
     printed, pairwise = (

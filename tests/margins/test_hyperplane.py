@@ -1,10 +1,12 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from widemargin.margins import directional_margin, geometric_margin
+
+modest = settings(max_examples=50, deadline=None)
 
 
 def random_problem(seed, n=7, d=3):
@@ -17,6 +19,7 @@ def random_problem(seed, n=7, d=3):
     )
 
 
+@modest
 @given(st.integers(0, 2**32 - 1), st.floats(1e-2, 1e2))
 def test_directional_margin_is_the_margin_of_the_augmented_patterns(seed, rho):
     X, w, b, y = random_problem(seed)
@@ -32,6 +35,7 @@ def test_directional_margin_is_the_margin_of_the_augmented_patterns(seed, rho):
     assert (np.abs(directional) <= np.abs(geometric)).all()
 
 
+@modest
 @given(st.integers(0, 2**32 - 1), st.floats(1e-3, 1e3))
 def test_geometric_margin_is_the_distance_to_the_foot_on_the_plane(seed, scale):
     X, w, b, y = random_problem(seed)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 
@@ -16,6 +16,7 @@ from widemargin.margins import (
     check_loss,
 )
 
+modest = settings(max_examples=50, deadline=None)
 LOSSES = [
     Hinge(),
     Hinge(beta=3.0),
@@ -32,6 +33,7 @@ every_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
 
 
 @every_loss
+@modest
 @given(theta=st.floats(-4, 4), step=st.floats(1e-5, 1e-4))
 def test_derivative_is_the_slope_away_from_kinks(loss, theta, step):
     left, middle, right = loss.derivative(theta + step * np.array([-1.0, 0.0, 1.0]))
@@ -44,6 +46,7 @@ def test_derivative_is_the_slope_away_from_kinks(loss, theta, step):
 
 
 @every_loss
+@modest
 @given(theta=st.lists(st.floats(-50, 50), min_size=2, max_size=6))
 def test_losses_fall_as_the_margin_grows(loss, theta):
     theta = np.sort(theta)
@@ -52,11 +55,13 @@ def test_losses_fall_as_the_margin_grows(loss, theta):
 
 
 @pytest.mark.parametrize("loss", [x for x in LOSSES if x.bounds_mistakes], ids=repr)
+@modest
 @given(theta=st.floats(-1e3, 1e3))
 def test_classification_losses_bound_the_mistakes(loss, theta):
     assert loss.value(theta) >= (1 if theta < 0 else 0)
 
 
+@modest
 @given(theta=st.floats(-1e3, 1e3), beta=st.floats(0.1, 100))
 def test_twice_the_sigmoid_bounds_the_mistakes(theta, beta):
     assert 2 * Sigmoid(beta).value(theta) >= (1 if theta < 0 else 0)

@@ -1,138 +1,81 @@
-"""Every bound of the perceptrons, against slow runs on small separable sets."""
-
 import math
 
-import numpy as np
 import pytest
-from hypothesis import assume, event, given, settings
-from hypothesis import strategies as st
-from scipy.optimize import nnls
 
-from widemargin.margins import (
-    directional_margin,
-    geometric_margin,
-    perceptron_bounds,
-)
+from widemargin.margins import perceptron_bounds
 from widemargin.margins import perceptron_fixed as fixed
 from widemargin.margins import perceptron_standard as standard
 
-modest = settings(max_examples=60, deadline=None)
-TINY = 1e-10
+GEOMETRY = {"R": 4.0, "r": 2.0, "gamma_d": 1.0}
 
 
-def shortest(Y):
-    """Shortest vector of the convex hull of the rows, and the weights that give it."""
-    E = np.vstack([Y.T, np.ones(len(Y))])
-    c, _ = nnls(E, np.eye(len(E))[-1])
-    c /= c.sum()
-    v = c @ Y
-    # Optimal, because no row lies before the plane through v: upper and lower bound.
-    assert (Y @ v).min() >= (v @ v) * (1 - 1e-7)
-    return v
+def test_standard_bounds_are_collected():
+    p = {"b": 2.0, "eta": 0.5, "f_min": 0.8, "f_max": 1.5}
+    bounds = perceptron_bounds("standard", **GEOMETRY, **p)
+    assert bounds.updates == standard.standard_updates(4.0, 1.0, **p)
+    assert bounds.margin == standard.standard_margin(4.0, 1.0, **p)
+    assert bounds.norm == standard.standard_norm(4.0, 1.0, **p)
+    assert bounds.onset == standard.standard_onset(4.0, 1.0, **p)
+    assert bounds.rate == 0.5
+    assert bounds.critical_rate is None
 
 
-class Patterns:
-    def __init__(self, X, labels, rho):
-        self.X, self.labels, self.rho = X, labels, rho
-        self.Y = labels[:, None] * np.column_stack([X, np.full(len(X), rho)])
-        lengths = np.linalg.norm(self.Y, axis=1)
-        self.R, self.r = lengths.max(), lengths.min()
-        v = shortest(self.Y)
-        self.gamma_d = np.linalg.norm(v)
-        self.u = v / self.gamma_d
-
-    def margin(self, a):
-        return (self.Y @ a).min() / np.linalg.norm(a)
+def test_relaxation_bounds_are_collected():
+    p = {"b": 2.0, "b_u": 3.0, "eta": 0.5}
+    bounds = perceptron_bounds("relaxation", **GEOMETRY, **p)
+    assert bounds.updates == standard.relaxation_updates(4.0, 2.0, 1.0, **p)
+    assert bounds.margin == standard.relaxation_margin(4.0, 2.0, 1.0, **p)
+    assert bounds.norm == pytest.approx(2.0 / bounds.margin)
+    assert bounds.onset is None
 
 
-@st.composite
-def patterns(draw, max_ratio=8.0):
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    d, n = draw(st.integers(1, 3)), draw(st.integers(2, 9))
-    w = rng.normal(size=d)
-    w /= np.linalg.norm(w)
-    X = rng.normal(size=(n, d))
-    labels = np.where(rng.random(n) < 0.5, 1, -1)
-    labels[:2] = 1, -1
-    # Mirror what lies on the wrong side, then open a gap.
-    side = labels * (X @ w)
-    gap = draw(st.floats(0.05, 1.5))
-    X += (labels * (np.maximum(-2 * side, 0) + gap))[:, None] * w
-    X += rng.normal(size=d) * draw(st.floats(0, 1))
-    P = Patterns(X, labels, draw(st.floats(0.3, 3.0)))
-    assume(P.gamma_d > P.R / max_ratio)
-    return P
+def test_free_length_bounds_are_collected():
+    p = {"beta": 0.5, "f_max": 1.2}
+    bounds = perceptron_bounds("free_length", **GEOMETRY, **p)
+    simple = fixed.free_length_updates_simple(4.0, 1.0, **p)
+    sharp = fixed.free_length_updates(4.0, 1.0, **p)
+    assert bounds.updates == min(simple, sharp)
+    assert bounds.margin == 0.5
+    assert bounds.onset == fixed.free_length_onset(4.0, 1.0, **p)
+    assert bounds.rate is None
 
 
-def run(P, a, wrong, factor, eta, length=None, most=200_000):
-    """Plain sweeps until one is quiet; the weight vector and factor of each update."""
-    path, factors = [a.copy()], []
-    quiet = False
-    while not quiet:
-        quiet = True
-        for y in P.Y:
-            if wrong(y, a):
-                quiet = False
-                f = factor(y, a)
-                a = a + eta * f * y
-                if length is not None:
-                    a = length * a / np.linalg.norm(a)
-                path.append(a)
-                factors.append(f)
-        assert len(factors) < most
-    return np.array(path), np.array(factors)
-
-
-def alignment(path, P):
-    """Cosine of the angle to the best direction, after the first update on."""
-    return path[1:] @ P.u / np.linalg.norm(path[1:], axis=1)
-
-
-def certificate(path, factors, eta):
-    return np.linalg.norm(path[1:], axis=1) / (eta * np.cumsum(factors))
-
-
-def assert_improves_after(path, P, onset):
-    cosine = alignment(path, P)
-    # Update t + 1 of the run leads from cosine[t - 1] to cosine[t].
-    t = np.arange(1, len(cosine))
-    event(f"updates after the onset: {(t > onset).any()}")
-    assert (np.diff(cosine)[t > onset] > -TINY).all()
-
-
-def drawn_factor(f_min, f_max, seed):
-    rng = np.random.default_rng(seed)
-    return lambda y, a: rng.uniform(f_min, f_max)
-
-
-@modest
-@given(
-    patterns(),
-    st.floats(0.01, 10),
-    st.floats(0.1, 3),
-    st.floats(0.5, 1),
-    st.floats(1, 1.5),
-)
-def test_standard_margin_condition(P, b, eta, f_min, f_max):
-    b *= P.R**2
-    path, factors = run(
-        P,
-        np.zeros(len(P.u)),
-        lambda y, a: y @ a <= b,
-        drawn_factor(f_min, f_max, 0),
-        eta,
+def test_fixed_length_bounds_are_collected():
+    p = {"beta": 0.5, "f_min": 0.8, "f_max": 1.2}
+    bounds = perceptron_bounds("fixed_length", **GEOMETRY, **p)
+    best = fixed.fixed_length_optimal_rate(4.0, 1.0, 0.5, f_max=1.2)
+    assert bounds.rate == bounds.optimal_rate == best
+    assert bounds.updates == pytest.approx(
+        fixed.fixed_length_optimal_updates(4.0, 1.0, **p)
     )
-    parameters = {"eta": eta, "f_min": f_min, "f_max": f_max}
-    arguments = (P.R, P.gamma_d, b)
-    t_N = standard.standard_updates(*arguments, **parameters)
-    t_c = standard.standard_onset(*arguments, **parameters)
-    assert len(factors) <= t_N * (1 + TINY)
-    assert t_N > 2 * f_max / f_min * t_c
-    norm = standard.standard_norm(*arguments, **parameters)
-    assert (np.linalg.norm(path, axis=1) <= norm * (1 + TINY)).all()
-    guarantee = standard.standard_margin(*arguments, **parameters)
-    assert P.margin(path[-1]) > b / np.linalg.norm(path[-1]) * (1 - TINY)
-    assert b / np.linalg.norm(path[-1]) >= guarantee * (1 - TINY)
-    assert guarantee == pytest.approx(b / norm)
-    assert (certificate(path, factors, eta) >= P.gamma_d * (1 - 1e-7)).all()
-    assert_improves_after(path, P, t_c)
+    assert bounds.critical_rate == fixed.fixed_length_critical_rate(
+        4.0, 1.0, 0.5, f_max=1.2
+    )
+    slower = perceptron_bounds("fixed_length", **GEOMETRY, **p, eta=best / 3)
+    assert slower.rate == best / 3
+    assert slower.updates > bounds.updates
+
+
+@pytest.mark.parametrize(
+    ("variant", "change", "message"),
+    [
+        ("perceptron", {}, "variant must be one of 'standard', 'relaxation'"),
+        ("standard", {}, "needs b and may have eta"),
+        ("standard", {"b": 1.0, "beta": 0.5}, "not its own: .'beta'"),
+        ("standard", {"b": 0.0}, "b"),
+        ("standard", {"b": 1.0, "eta": -1.0}, "eta"),
+        ("standard", {"b": 1.0, "f_min": 2.0}, "f_min must not exceed f_max"),
+        ("standard", {"b": 1.0, "gamma_d": 3.0}, "gamma_d <= r <= R"),
+        ("standard", {"b": 1.0, "r": 5.0}, "gamma_d <= r <= R"),
+        ("standard", {"b": 1.0, "R": math.nan}, "R is NaN"),
+        ("standard", {"b": 1.0, "gamma_d": 0.0}, "gamma_d"),
+        ("relaxation", {"b": 1.0}, "missing: .'b_u'"),
+        ("relaxation", {"b": 1.0, "b_u": 1.0}, "b_u > b and 0 < eta < 2"),
+        ("relaxation", {"b": 1.0, "b_u": 2.0, "eta": 2.0}, "0 < eta < 2"),
+        ("free_length", {"beta": 0.5, "eta": 1.0}, "not its own: .'eta'"),
+        ("fixed_length", {"beta": math.inf}, "beta is infinite"),
+    ],
+)
+def test_bad_input_is_refused(variant, change, message):
+    with pytest.raises(ValueError, match=message):
+        perceptron_bounds(variant, **GEOMETRY | change)

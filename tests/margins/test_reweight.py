@@ -6,6 +6,7 @@ from scipy.optimize import minimize
 
 from widemargin.margins import margin_reweight
 
+modest = settings(max_examples=50, deadline=None)
 seeds = st.integers(0, 2**32 - 1)
 
 
@@ -18,6 +19,7 @@ def normalise(w):
     return w / w.sum()
 
 
+@modest
 @given(seeds, st.sampled_from([0.3, 1.0, 7.5, "ratio"]))
 def test_step_moves_gamma_towards_uniform_on_the_mistakes(seed, k):
     w, mu, theta = random_round(seed)
@@ -40,6 +42,7 @@ def test_step_moves_gamma_towards_uniform_on_the_mistakes(seed, k):
     np.testing.assert_allclose(expected, np.negative(slope), atol=1e-8)
 
 
+@modest
 @given(seeds)
 def test_ratio_makes_gamma_a_running_mean(seed):
     rng = np.random.default_rng(seed)
@@ -55,6 +58,7 @@ def test_ratio_makes_gamma_a_running_mean(seed):
         np.testing.assert_allclose(normalise(w), np.mean(distributions, axis=0))
 
 
+@modest
 @given(seeds)
 def test_constant_one_is_the_rule_of_figure_2(seed):
     w, mu, theta = random_round(seed)
@@ -96,6 +100,7 @@ def test_rounds_of_best_responses_minimise_the_hinge():
     assert hinge(mean) < hinge(Z.sum(0) / np.linalg.norm(Z.sum(0))) - 0.001
 
 
+@modest
 @given(seeds)
 def test_sample_weights_are_copies(seed):
     rng = np.random.default_rng(seed)
@@ -136,7 +141,7 @@ def test_callable_sees_weights_and_mistakes():
     assert seen == [([1.0, 2.0], [True, False])]
 
 
-@settings(max_examples=20)
+@settings(max_examples=20, deadline=None)
 @given(seeds)
 def test_float32_is_kept(seed):
     w, mu, theta = random_round(seed)

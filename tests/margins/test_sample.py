@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from widemargin.margins import hypothesis_margin, nearest_right_wrong, sample_margin
 
+modest = settings(max_examples=50, deadline=None)
+
 
 def signed_distance(x, P, labels, y):
     """Distance to the full Voronoi cells by trying every set of active bisectors."""
@@ -62,6 +64,7 @@ def test_lemma_2_sample_margin_is_at_least_the_hypothesis_margin(seed, d, n):
     assert (np.abs(margin) >= np.abs(theta) * (1 - 1e-9)).all()
 
 
+@modest
 @given(st.integers(0, 2**32 - 1), st.integers(1, 50))
 def test_one_prototype_per_side_has_the_closed_form(seed, d):
     rng = np.random.default_rng(seed)

@@ -92,6 +92,19 @@ def test_ranks_count_rows_that_are_not_zero():
     np.testing.assert_array_equal(empty.ranks, [0, 0, 0])
 
 
+def test_rtol_is_checked_and_used(tangents):
+    X = np.ones((6, 5))
+    nearly = np.repeat(tangents[:, :1], 2, axis=1)
+    nearly[:, 1, 0] += 1e-6
+    np.testing.assert_array_equal(Bundle.from_tangents(X, nearly).ranks, 2)
+    for given in (nearly, nearly[0]):
+        np.testing.assert_array_equal(
+            Bundle.from_tangents(X, given, rtol=1e-3).ranks, 1
+        )
+        with pytest.raises(ValueError, match="rtol must be at least 0 and below 1"):
+            Bundle.from_tangents(X, given, rtol=-1)
+
+
 def test_is_frozen_and_has_a_short_repr(bundle):
     with pytest.raises(AttributeError):
         bundle.points = bundle.points

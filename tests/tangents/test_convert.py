@@ -43,6 +43,15 @@ def test_any_object_with_tangents(monkeypatch):
     np.testing.assert_array_equal(as_bundle(X, Mine(), n_jobs=2).frames, expected)
 
 
+class Whole:
+    def tangents(self, X):
+        return np.ones((len(X), 1, X.shape[1]), int)
+
+
+def test_generators_may_return_integers():
+    np.testing.assert_allclose(as_bundle(X, Whole()).frames, 1 / 3)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_arrays(dtype):
     points = X.astype(dtype)

@@ -140,6 +140,13 @@ def test_many_features_are_never_squared(digits, monkeypatch):
     np.testing.assert_allclose(lanczos.eigenvalues_, dense.eigenvalues_, rtol=1e-9)
 
 
+def test_a_second_fit_forgets_the_labels_of_the_first(digits):
+    X, y = digits
+    generator = LearnedTangents(n_tangents=2, local=True).fit(X, y).fit(X)
+    fresh = LearnedTangents(n_tangents=2, local=True).fit(X)
+    np.testing.assert_array_equal(generator.tangents(X, y), fresh.tangents(X))
+
+
 def test_float32_is_kept(digits):
     X, y = digits
     single = LearnedTangents(n_tangents=3).fit(X.astype(np.float32), y)

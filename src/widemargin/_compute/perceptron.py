@@ -154,7 +154,9 @@ def learn(
     ``||a|| / sum(m) <= beta`` proves that no vector has the margin asked for.
     """
     n_patterns = order.shape[0]
-    target = beta if rule in (FREE_LENGTH, FIXED_LENGTH) else -1.0
+    # A margin of zero is refuted only by a = 0, which rounding can fake.
+    fixed_margin = beta > 0.0 and rule in (FREE_LENGTH, FIXED_LENGTH)
+    target = beta if fixed_margin else -1.0
     touched = np.empty(n_patterns, dtype=np.int64)
     sweeps = 0
     while sweeps < max_sweeps:

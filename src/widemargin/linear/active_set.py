@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from widemargin.linear.certificate import class_averages, midpoint_bias, relative_gap
+from widemargin.linear.patterns import class_means
 from widemargin.linear.solution import Options, Solution
 from widemargin.linear.spaces import KernelSpace, LinearSpace
 
@@ -85,6 +86,10 @@ def _worst(violation: np.ndarray, candidates: np.ndarray, batch: int) -> np.ndar
     return candidates
 
 
+def _is_dense(space: LinearSpace | KernelSpace) -> bool:
+    return isinstance(space, LinearSpace) and isinstance(space.X, np.ndarray)
+
+
 def _first_rows(space, signs, start, batch) -> np.ndarray:
     """Where to begin: the previous support, or the samples that face the other class.
 
@@ -95,8 +100,12 @@ def _first_rows(space, signs, start, batch) -> np.ndarray:
         kept = np.flatnonzero(start)
         ends = np.array([positive[0], negative[0]])
         return np.union1d(kept, ends)
-    everything = np.arange(space.n_samples)
-    sample = everything
+    if _is_dense(space):
+        from widemargin._compute.linear_round import facing_rows
+
+        plus, minus = class_means(space.X, signs)
+        return facing_rows(space.X, signs, plus - minus, batch)
+    sample = np.arange(space.n_samples)
     if isinstance(space, KernelSpace) and space.n_samples > 1000:
         step = space.n_samples // 500
         sample = np.union1d(positive[::step], negative[::step])
@@ -111,6 +120,52 @@ def _first_rows(space, signs, start, batch) -> np.ndarray:
     return np.concatenate(first)
 
 
+class _Round(NamedTuple):
+    """What one round leaves: its optimum, what it proves, and what to add."""
+
+    separable: bool
+    steps: int
+    rows: np.ndarray
+    alpha: np.ndarray
+    bias: float
+    lower: float
+    upper: float
+    found: float
+    added: np.ndarray
+
+
+def _general_round(space, signs, rows, alpha, bias, rho) -> _Round:
+    """Solve `rows`, sweep over all patterns, pick the worst violators of each class."""
+    step = _solve_working_set(space, signs, rows, alpha, bias, rho)
+    if not step.separable:
+        nothing = np.empty(0, dtype=np.intp)
+        proof = (rows, step.alpha, step.bias, -np.inf, 0.0, 0.0, nothing)
+        return _Round(False, step.steps, *proof)
+    support = step.alpha > 0
+    rows, step = rows[support], step._replace(alpha=step.alpha[support])
+    scores = space.scores(rows, step.alpha * signs[rows])
+    lower, upper, found = _enclose(space, signs, rows, step, scores, rho)
+    violation = 1.0 - signs * (scores + step.bias)
+    violation[rows] = 0.0
+    sides = (np.flatnonzero(signs > 0), np.flatnonzero(signs < 0))
+    added = np.concatenate([_worst(violation, side, _BATCH) for side in sides])
+    here = (rows, step.alpha, step.bias, lower, upper, found, added)
+    return _Round(True, step.steps, *here)
+
+
+def _dense_round(space, signs, rows, alpha, bias, rho) -> _Round:
+    """Do the same in one compiled call."""
+    from widemargin._compute import linear_qp
+    from widemargin._compute.linear_round import dense_round
+
+    status, steps, rows, alpha, bias, lower, upper, found, _, added = dense_round(
+        space.X, space.centre, signs, rows, alpha, bias, _HEIGHT,
+        -1.0 if rho is None else float(rho), _EXACT, _BATCH,
+    )  # fmt: skip
+    separable = status != linear_qp.UNBOUNDED
+    return _Round(separable, steps, rows, alpha, bias, lower, upper, found, added)
+
+
 def solve_active_set(
     space: LinearSpace | KernelSpace,
     signs: np.ndarray,
@@ -123,41 +178,25 @@ def solve_active_set(
     `start` is a dual vector to begin from; any nonnegative one is correct, a good one
     saves the work. The bias refers to the scores of the space.
     """
-    n = space.n_samples
-    batch = _BATCH
-    rows = _first_rows(space, signs, start, batch)
+    advance = _dense_round if _is_dense(space) else _general_round
+    rows = _first_rows(space, signs, start, _BATCH)
     alpha = np.zeros(len(rows)) if start is None else start[rows].astype(np.float64)
     bias, lower, upper, n_updates = 0.0, -np.inf, np.inf, 0
     best = (rows, alpha, bias)
-    dual = np.zeros(n)
+    dual = np.zeros(space.n_samples)
     for n_iter in range(1, options.max_iter + 1):
-        step = _solve_working_set(space, signs, rows, alpha, bias, rho)
-        n_updates += step.steps
-        alpha, bias = step.alpha, step.bias
-        if not step.separable:
-            dual[rows] = alpha
+        here = advance(space, signs, rows, alpha, bias, rho)
+        n_updates += here.steps
+        if not here.separable:
+            dual[here.rows] = here.alpha
             return Solution(None, 0.0, dual, -np.inf, 0.0, n_iter, n_updates, False)
-        support = alpha > 0
-        rows, alpha = rows[support], alpha[support]
-        step = step._replace(alpha=alpha)
-        scores = space.scores(rows, alpha * signs[rows])
-        low, high, found = _enclose(space, signs, rows, step, scores, rho)
-        upper = min(upper, high)
-        if low > lower:
-            lower, best = low, (rows, alpha, found)
-        if relative_gap(lower, upper) <= options.tol:
+        upper = min(upper, here.upper)
+        if here.lower > lower:
+            lower, best = here.lower, (here.rows, here.alpha, here.found)
+        if relative_gap(lower, upper) <= options.tol or len(here.added) == 0:
             break
-        violation = 1.0 - signs * (scores + bias)
-        violation[rows] = 0.0
-        new = [
-            _worst(violation, np.flatnonzero(side), batch)
-            for side in (signs > 0, signs < 0)
-        ]
-        added = np.concatenate(new)
-        if len(added) == 0:
-            break
-        rows = np.concatenate([rows, added])
-        alpha = np.concatenate([alpha, np.zeros(len(added))])
+        rows, bias = np.concatenate([here.rows, here.added]), here.bias
+        alpha = np.concatenate([here.alpha, np.zeros(len(here.added))])
     rows, alpha, bias = best
     dual[rows] = alpha
     return Solution(None, bias, dual, lower, upper, n_iter, n_updates)

@@ -94,7 +94,7 @@ class HyperplaneClassifier(ClassifierMixin, BaseEstimator):
         if len(self.classes_) < 2:
             raise ValueError(
                 f"{type(self).__name__} needs samples of at least 2 classes; the data "
-                f"contains only one class: {self.classes_[0]!r}."
+                f"contains only one class: {self.classes_.tolist()[0]!r}."
             )
         return codes
 
@@ -103,8 +103,9 @@ class HyperplaneClassifier(ClassifierMixin, BaseEstimator):
 
     def _problem_name(self, problem: tuple[int, int]) -> str:
         positive, negative = problem
-        rest = "the rest" if negative < 0 else repr(self.classes_[negative])
-        return f"{self.classes_[positive]!r} against {rest}"
+        labels = self.classes_.tolist()
+        rest = "the rest" if negative < 0 else repr(labels[negative])
+        return f"{labels[positive]!r} against {rest}"
 
     def _set_hyperplanes(self, planes: list[tuple[np.ndarray, float]]) -> None:
         """Store unit normals and biases, in the precision of the training data."""

@@ -56,8 +56,9 @@ def midpoint_bias(scores: np.ndarray, signs: np.ndarray) -> tuple[float, float]:
     >>> midpoint_bias(np.array([3.0, 1.0, -2.0]), np.array([1.0, 1.0, -1.0]))
     (0.5, 1.5)
     """
-    low = float(scores[signs > 0].min())
-    high = float(scores[signs < 0].max())
+    positive = signs > 0
+    low = float(np.where(positive, scores, np.inf).min())
+    high = float(np.where(positive, -np.inf, scores).max())
     return -(low + high) / 2, (low - high) / 2
 
 

@@ -59,8 +59,10 @@ def solve_dual(
     centre = midpoint_of_means(X, signs) if rho is None else np.zeros(d)
     limit = _FEW_SPARSE_FEATURES if sp.issparse(X) else _FEW_FEATURES
     if diag is None and few_unknowns(X):
-        found = solve_active_set(LinearSpace(X, centre), signs, rho, options, start)
-        w = LinearSpace(X, centre).weights(np.arange(len(signs)), found.dual * signs)
+        space = LinearSpace(X, centre)
+        found = solve_active_set(space, signs, rho, options, start)
+        support = np.flatnonzero(found.dual)
+        w = space.weights(support, (found.dual * signs)[support])
         return found._replace(w=w, bias=found.bias - float(w @ centre))
     if diag is not None and d <= limit:
         plain = LinearSpace(X, np.zeros(d))

@@ -6,6 +6,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.metaestimators import available_if
@@ -261,7 +262,10 @@ class MaxMarginClassifier(OnlineMixin, HyperplaneClassifier):
                 X, codes, weight, problems[p], seed, previous and previous[p]
             )
 
-        found = thread_map(solve, range(len(problems)), self.n_jobs)
+        if effective_n_jobs(self.n_jobs) == 1:
+            found = [solve(p) for p in range(len(problems))]
+        else:
+            found = thread_map(solve, range(len(problems)), self.n_jobs)
         self._store(X, codes, rows, problems, found)
         self._online = None
         if self.method == "dynamic":
@@ -324,10 +328,10 @@ class MaxMarginClassifier(OnlineMixin, HyperplaneClassifier):
 
     def _judge(self, found: Solution, problem: tuple[int, int]) -> None:
         """Raise if the classes are proven inseparable, warn if the gap stayed open."""
-        name = self._problem_name(problem)
         if not found.separable:
             raise ValueError(
-                f"{name}: no hyperplane separates the classes (certified: the upper "
+                f"{self._problem_name(problem)}: no hyperplane separates the classes "
+                "(certified: the upper "
                 f"bound of the margin is {found.upper:.3g}, their convex hulls meet). "
                 "Allow slack with a finite C, for example C=1.0."
             )
@@ -337,8 +341,8 @@ class MaxMarginClassifier(OnlineMixin, HyperplaneClassifier):
             if found.margin <= 0.0 and not np.isfinite(self.C):
                 hint = " The classes are not separated yet; a finite C allows slack."
             warnings.warn(
-                f"{name}: stopped after {found.n_iter} sweeps (max_iter="
-                f"{self.max_iter}) with a certified gap of {gap:.3g}, above "
+                f"{self._problem_name(problem)}: stopped after {found.n_iter} sweeps "
+                f"(max_iter={self.max_iter}) with a certified gap of {gap:.3g}, above "
                 f"tol={self.tol}. Raise max_iter or tol, or try method='dual'.{hint}",
                 ConvergenceWarning,
                 stacklevel=2,

@@ -16,6 +16,7 @@ from collections.abc import Callable
 import numpy as np
 
 from widemargin.linear.certificate import (
+    directional_certificate,
     geometric_certificate,
     hull_bound,
     relative_gap,
@@ -69,10 +70,11 @@ def solve_by_search(
     if not options.geometric:
         found = search(patterns, walk, inner, options.max_iter, seed)
         w, bias = functional_weights(patterns, found.walk.m, found.walk)
-        return Solution(
-            w, bias, found.dual, found.margin, found.upper, found.sweeps, found.updates,
-            state=patterns,
-        )  # fmt: skip
+        # The slack that a soft margin needs is at most what the walk itself uses.
+        here = directional_certificate(patterns, found.dual, w, bias)
+        upper = min(here.upper, found.upper)
+        price = (found.sweeps, found.updates)
+        return Solution(w, bias, found.dual, here.margin, upper, *price)
     lower, upper, sweeps, updates = -np.inf, np.inf, 0, 0
     best = (np.zeros(patterns.X.shape[1]), 0.0, walk.m)
     rough = max(inner, 0.1)
@@ -95,4 +97,4 @@ def solve_by_search(
         patterns = recentre(patterns, centre - height / float(w @ w) * w)
         walk = start_walk(patterns, scaled(walk, _MEMORY).m)
     w, bias, dual = best
-    return Solution(w, bias, dual, lower, upper, sweeps, updates, state=patterns)
+    return Solution(w, bias, dual, lower, upper, sweeps, updates)

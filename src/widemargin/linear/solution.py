@@ -1,6 +1,6 @@
 """What every solver of a two-class problem takes and returns."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,7 +31,6 @@ class Solution(NamedTuple):
     n_iter: int
     n_updates: int
     separable: bool = True
-    state: Any = None
 
 
 def random_state_array(seed: int) -> np.ndarray:

@@ -43,7 +43,7 @@ class LinearSpace:
 
     def weights(self, rows: np.ndarray, beta: np.ndarray) -> np.ndarray:
         """``sum_j beta_j (x_j - c)``."""
-        return self.X[rows].T @ beta - beta.sum() * self.centre
+        return beta @ self.X[rows] - beta.sum() * self.centre
 
     def scores(self, rows: np.ndarray, beta: np.ndarray) -> np.ndarray:
         """``w.(x - c)`` of every sample."""

@@ -94,6 +94,29 @@ def as_labels(labels: npt.ArrayLike, name: str) -> npt.NDArray[Any]:
     return vector
 
 
+def encode_labels(
+    reference_labels: npt.ArrayLike, y: npt.ArrayLike, name: str
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Return both label arrays as positions among the labels of the references."""
+    references, labels = as_labels(reference_labels, name), as_labels(y, "y")
+    classes, codes = np.unique(references, return_inverse=True)
+    # NumPy would turn numbers into strings to compare them, and 1 is not "1".
+    mixed = {references.dtype.kind in "SU", labels.dtype.kind in "SU"} == {True, False}
+    comparable = "O" in (references.dtype.kind, labels.dtype.kind) or not mixed
+    unknown = np.setdiff1d(labels, classes) if comparable else np.unique(labels)
+    if unknown.size:
+        raise ValueError(
+            f"y contains {_some(unknown)}, which {name} does not; "
+            f"the labels there are {_some(classes)}."
+        )
+    return codes, np.searchsorted(classes, labels)
+
+
+def _some(labels: npt.NDArray[Any], n_shown: int = 10) -> str:
+    shown = ", ".join(repr(label) for label in labels[:n_shown].tolist())
+    return shown + (", …" if len(labels) > n_shown else "")
+
+
 def check_same_length(**arrays: npt.NDArray[Any]) -> None:
     """Raise unless all named arrays have the same number of samples."""
     lengths = {name: array.shape[0] for name, array in arrays.items()}

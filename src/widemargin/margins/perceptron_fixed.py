@@ -38,8 +38,8 @@ def projected_factor_range(r: float, beta: float) -> tuple[float, float]:
 
     Examples
     --------
-    >>> projected_factor_range(r=2.0, beta=1.0)
-    (0.75, 1.5)
+    >>> projected_factor_range(r=4.0, beta=1.0)
+    (0.9375, 1.25)
     """
     return 1 - (beta / r) ** 2, 1 + beta / r
 

@@ -199,7 +199,7 @@ def _covers(
 ) -> npt.NDArray[np.bool_]:
     n = accepted[0]
     if delta is None:
-        return accepted >= coverage * n
+        return accepted / n >= coverage
     # P(c >= the a-th largest of n) is at least a Beta(a, n − a + 1) variable.
     return betainc(accepted, n - accepted + 1, coverage) <= delta
 
@@ -211,7 +211,7 @@ def _keeps_error(
     delta: float | None,
 ) -> npt.NDArray[np.bool_]:
     if delta is None:
-        return mistakes <= max_error * accepted
+        return mistakes / accepted <= max_error
     delta_walk, delta_start = 0.9 * delta, 0.1 * delta
     start, believed = _start_window(accepted[0], max_error, delta_walk, delta_start)
     passed = _binomial_cdf(mistakes, accepted, max_error) <= delta_walk

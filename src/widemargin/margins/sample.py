@@ -29,8 +29,12 @@ from scipy.spatial.distance import cdist
 from sklearn import get_config
 from sklearn.utils import gen_batches
 
-from widemargin.margins._checks import FloatArray, as_matrix, check_same_length
-from widemargin.margins.scores import encode_labels
+from widemargin.margins._checks import (
+    FloatArray,
+    as_matrix,
+    check_same_length,
+    encode_labels,
+)
 
 __all__ = ["sample_margin"]
 
@@ -48,12 +52,12 @@ def sample_margin(
     prototype has the right label, and minus the distance to the region of the right
     label elsewhere. In absolute value it is never below the hypothesis margin.
 
-    Cost: with a prototypes of the sample's label and b of the others, a·b inner
-    products per sample (as a matrix product), then one non-negative least-squares
-    problem per sample and candidate cell that the closed form does not settle and the
-    lower bound does not rule out; at worst max(a, b) problems of min(a, b) unknowns,
-    or the reverse, per sample, in a Python loop. The hypothesis margin costs a + b
-    distances.
+    Cost per sample, with a prototypes of its label and b of the others: a·b inner
+    products, as matrix products; then, in a Python loop, one non-negative
+    least-squares problem for each destination cell that the closed form does not
+    settle and the lower bound does not rule out. At worst these are b problems in a
+    unknowns, or a in b if the sample is misclassified. The hypothesis margin costs
+    a + b distances.
 
     Parameters
     ----------
@@ -94,14 +98,19 @@ def sample_margin(
             "prototypes of two labels at least are needed."
         )
     centre = P.mean(axis=0)
-    P = P - centre
-    span = np.linalg.qr(P.T)[0] if len(P) < P.shape[1] else np.eye(P.shape[1])
-    P = P @ span
+    span = np.linalg.qr((P - centre).T)[0] if len(P) < P.shape[1] else None
+    P = _coordinates(P, centre, span)
     margin = np.empty(len(samples), dtype=samples.dtype)
     for batch in gen_batches(len(samples), _batch_size(len(P))):
-        Z = (samples[batch].astype(np.float64) - centre) @ span
+        Z = _coordinates(samples[batch].astype(np.float64), centre, span)
         margin[batch] = _sample_margin(Z, P, labels, y_codes[batch])
     return margin
+
+
+def _coordinates(
+    points: FloatArray, centre: FloatArray, span: FloatArray | None
+) -> FloatArray:
+    return points - centre if span is None else (points - centre) @ span
 
 
 def _batch_size(n_prototypes: int) -> int:

@@ -18,7 +18,7 @@ F. Aiolli, A. Sperduti, A re-weighting strategy for improving margins, eq. 11.
 K. Crammer et al., Margin analysis of the LVQ algorithm, Lemma 1.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +26,8 @@ import numpy.typing as npt
 from widemargin.margins._checks import (
     FloatArray,
     as_floats,
-    as_labels,
     as_matrix,
+    encode_labels,
 )
 
 __all__ = [
@@ -167,29 +167,6 @@ def nearest_right_wrong(
     d_plus, index_plus = _row_minimum(matrix, right)
     d_minus, index_minus = _row_minimum(matrix, ~right)
     return NearestRightWrong(d_plus, d_minus, index_plus, index_minus)
-
-
-def encode_labels(
-    reference_labels: npt.ArrayLike, y: npt.ArrayLike, name: str
-) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Return both label arrays as positions among the labels of the references."""
-    references, labels = as_labels(reference_labels, name), as_labels(y, "y")
-    classes, codes = np.unique(references, return_inverse=True)
-    # NumPy would turn numbers into strings to compare them, and 1 is not "1".
-    mixed = {references.dtype.kind in "SU", labels.dtype.kind in "SU"} == {True, False}
-    comparable = "O" in (references.dtype.kind, labels.dtype.kind) or not mixed
-    unknown = np.setdiff1d(labels, classes) if comparable else np.unique(labels)
-    if unknown.size:
-        raise ValueError(
-            f"y contains {_some(unknown)}, which {name} does not; "
-            f"the labels there are {_some(classes)}."
-        )
-    return codes, np.searchsorted(classes, labels)
-
-
-def _some(labels: npt.NDArray[Any], n_shown: int = 10) -> str:
-    shown = ", ".join(repr(label) for label in labels[:n_shown].tolist())
-    return shown + (", …" if len(labels) > n_shown else "")
 
 
 def _row_minimum(

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from widemargin.tangents.base import TangentGenerator
 from widemargin.tangents.bundle import Bundle
-from widemargin.tangents.checks import check_samples
+from widemargin.tangents.checks import FLOATS, check_samples
 from widemargin.tangents.frames import fill_frames
 
 
@@ -87,7 +87,8 @@ def _generated(X: np.ndarray, generator: Any, name: str, n_jobs: int | None) -> 
     """Bundle of a generator that is not ours: only its method `tangents` is known."""
 
     def tangents_of(rows: slice) -> np.ndarray:
-        return np.asarray(generator.tangents(X[rows]))
+        raw = np.asarray(generator.tangents(X[rows]))
+        return raw if raw.dtype in FLOATS else raw.astype(np.float64)
 
     first = tangents_of(slice(0, 1))
     if first.ndim != 3:

@@ -51,6 +51,8 @@ def fill_frames(
     """Write into `frames` (n, l, d) the frames of ``tangents_of(rows)``, by blocks."""
     from widemargin._compute.frames import gram_schmidt
 
+    if rtol is not None and not 0 <= rtol < 1:
+        raise ValueError(f"rtol must be at least 0 and below 1; got {rtol!r}.")
     n_samples, n_tangents, n_features = frames.shape
 
     def fill(rows: slice) -> None:
@@ -108,8 +110,6 @@ def orthonormalize(
             [0., 1.],
             [0., 0.]]])
     """
-    if rtol is not None and not 0 <= rtol < 1:
-        raise ValueError(f"rtol must be at least 0 and below 1; got {rtol!r}.")
     raw = check_tangent_array(tangents, "tangents")
     if raw.ndim != 3:
         raise ValueError(

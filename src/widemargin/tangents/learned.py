@@ -115,6 +115,8 @@ class LearnedTangents(TangentGenerator):
         n_neighbors = self._check_parameters()
         samples = validate_data(self, X, dtype=FLOATS, ensure_min_samples=2)
         codes = np.zeros(len(samples), int)
+        # Labels of an earlier fit must not be taken for labels of this one.
+        self.__dict__.pop("classes_", None)
         if y is not None:
             labels = _check_labels(samples, y)
             self.classes_, codes = np.unique(labels, return_inverse=True)
