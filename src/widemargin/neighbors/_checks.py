@@ -30,7 +30,9 @@ def check_count(name: str, value: Any, at_most: int | None = None, of: str = "")
     if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
         raise ValueError(f"{name} must be an integer of at least 1; got {value!r}.")
     if at_most is not None and value > at_most:
-        raise ValueError(f"{name} must be at most {at_most}, {of}; got {value}.")
+        raise ValueError(
+            f"{name} must be at most n_samples={at_most}, {of}; got {value}."
+        )
     return int(value)
 
 

@@ -49,9 +49,9 @@ class TangentDensityClassifier(ClassifierMixin, BaseEstimator):
     ----------
     beta : float, array-like of floats or "auto", default="auto"
         Sharpness of the bumps, in one over squared distance. Of several values, the
-        one with the fewest errors (then the least log loss) on left-out training
-        samples is taken; "auto" tries 15 around one over the median squared distance
-        to the nearest neighbour.
+        one with the least log loss on left-out training samples is taken, among those
+        whose error there is within one standard error of the least; "auto" tries 15
+        around one over the median squared distance to the nearest neighbour.
     tangents : generator, array of shape (n_tangents, n_features) or None, default=None
         What may vary; None is the Euclidean distance.
     sides : {"two", "x", "y", "mean", "midpoint"}, default="two"
@@ -75,9 +75,9 @@ class TangentDensityClassifier(ClassifierMixin, BaseEstimator):
     ----------
     beta_ : float
         The sharpness used.
-    cv_errors_ : ndarray of shape (n_betas,)
-        Share of the left-out samples that were wrong, for each candidate in `betas_`;
-        empty where beta was given.
+    cv_losses_, cv_errors_ : ndarray of shape (n_betas,)
+        Mean log loss and share of errors on the left-out samples, for each candidate in
+        `betas_`; empty where beta was given.
     betas_ : ndarray of shape (n_betas,)
         The candidates.
     classes_ : ndarray of shape (n_classes,)
@@ -152,7 +152,7 @@ class TangentDensityClassifier(ClassifierMixin, BaseEstimator):
         self._starts = np.searchsorted(
             codes[self._origin], np.arange(len(self.classes_))
         )
-        self.betas_, self.cv_errors_ = np.empty(0), np.empty(0)
+        self.betas_ = self.cv_errors_ = self.cv_losses_ = np.empty(0)
         if betas is not None and len(betas) == 1:
             self.beta_ = float(betas[0])
         else:
@@ -184,9 +184,10 @@ class TangentDensityClassifier(ClassifierMixin, BaseEstimator):
                 errors[b] += weight @ wrong
                 # A class that lost its only sample has no density at all.
                 losses[b] -= weight @ np.maximum(posterior, -100.0)
-        best = np.lexsort([losses, np.round(errors, 9)])[0]
-        self.betas_, self.cv_errors_ = betas, errors / weights[left_out].sum()
-        self.beta_ = float(betas[best])
+        total = weights[left_out].sum()
+        self.betas_, self.cv_errors_ = betas, errors / total
+        self.cv_losses_ = losses / total
+        self.beta_ = float(betas[_best(self.cv_errors_, losses, len(left_out))])
 
     def _typical_nearest(self, queries, left_out):
         some = slice(0, min(len(queries), 200))
@@ -283,7 +284,8 @@ class TangentDensityClassifier(ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n_queries,)
         """
-        return self.classes_[self._scores(X).argmax(axis=1)]
+        scores = self._scores(X)
+        return self.classes_[scores.argmax(axis=1)]
 
     def margins(self, X: ArrayLike, y: ArrayLike) -> NDArray:
         """Log density of the right class less the best other log density.
@@ -302,6 +304,17 @@ class TangentDensityClassifier(ClassifierMixin, BaseEstimator):
         """
         scores = self._scores(X)
         return score_margins(scores, class_codes(y, self.classes_))
+
+
+def _best(errors: NDArray, losses: NDArray, n: int) -> int:
+    """Least log loss among those whose error is within chance of the fewest.
+
+    Counts of errors alone are too coarse to tell neighbouring values apart; within
+    chance means one standard error.
+    """
+    fewest = errors.min()
+    chance = np.sqrt(fewest * (1 - fewest) / n)
+    return int(np.where(errors <= fewest + chance, losses, np.inf).argmin())
 
 
 def _log_normalized(scores: NDArray) -> NDArray:

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import cross_val_predict
 from sklearn.svm import SVC, LinearSVC
 
@@ -129,11 +128,8 @@ def _supports_per_duel(coef: NDArray) -> NDArray:
 class _Scores(ClassifierMixin, BaseEstimator):
     """A classifier whose input is its own decision."""
 
-    def __init__(self, classes):
-        self.classes = classes
-        self.classes_ = classes
-
-    def fit(self, X, y):
+    def fit(self, X, y, sample_weight=None):
+        self.classes_ = np.unique(y)
         return self
 
     def decision_function(self, X):
@@ -157,7 +153,8 @@ def calibrate(
     scores = cross_val_predict(
         machine, K, y, cv=min(5, smallest), method="decision_function", params=params
     )
-    calibrator = CalibratedClassifierCV(FrozenEstimator(_Scores(machine.classes_)))
+    # Nothing is learned from the scores themselves, so that all of them calibrate.
+    calibrator = CalibratedClassifierCV(_Scores(), cv=2, ensemble=False)
     return calibrator.fit(as_columns(scores), y, sample_weight=sample_weight)
 
 

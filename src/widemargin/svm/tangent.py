@@ -307,7 +307,8 @@ class TangentSVC(ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples, n_classes) or, for two classes, (n_samples,)
         """
-        return self.machine_.scores(self.duels(X))
+        duels = self.duels(X)
+        return self.machine_.scores(duels)
 
     def duels(self, X: ArrayLike) -> NDArray:
         """Decisions of all duels, positive for the first class of the pair.
@@ -362,7 +363,8 @@ class TangentSVC(ClassifierMixin, BaseEstimator):
         ndarray of shape (n_samples, n_classes)
             They need not be largest for the class predicted.
         """
-        return self._calibrator.predict_proba(as_columns(self.decision_function(X)))
+        scores = self.decision_function(X)
+        return self._calibrator.predict_proba(as_columns(scores))
 
     def margins(self, X: ArrayLike, y: ArrayLike) -> NDArray:
         """Score of the right class less the best other, positive where right.

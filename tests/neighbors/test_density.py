@@ -1,0 +1,138 @@
+import numpy as np
+import pytest
+
+from widemargin.metrics import tangent_distances
+from widemargin.neighbors import TangentDensityClassifier
+from widemargin.tangents import ImageTangents, image_shifts
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=60)
+    X = rng.normal(size=(60, 16)) + 1.5 * y[:, None] * (np.arange(16) == 3)
+    return X[:40], np.array(["a", "b", "c"])[y[:40]], X[40:], np.array(["a", "b", "c"])[y[40:]]
+
+
+def slow_posterior(d2, y, beta, weights):
+    """Straight from the formula."""
+    density = np.exp(-beta * d2) * weights
+    sums = np.column_stack([density[:, y == c].sum(axis=1) for c in np.unique(y)])
+    return sums / sums.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("sides", ["two", "y", "midpoint"])
+def test_posterior_is_the_formula(data, sides):
+    X, y, X_test, _ = data
+    weights = np.linspace(0.5, 2, len(X))
+    generator = ImageTangents((4, 4), ["x_shift", "y_shift"])
+    model = TangentDensityClassifier(0.3, tangents=generator, sides=sides)
+    model.fit(X, y, weights)
+    d2 = tangent_distances(X_test, X, tangents=generator, sides=sides)
+    expected = slow_posterior(d2, y, 0.3, weights)
+    np.testing.assert_allclose(model.predict_proba(X_test), expected, rtol=1e-9)
+    np.testing.assert_allclose(
+        model.decision_function(X_test), np.log(expected), rtol=1e-9
+    )
+
+
+def test_far_samples_underflow_nowhere(data):
+    X, y, X_test, _ = data
+    model = TangentDensityClassifier(1e4).fit(X, y)
+    decision = model.decision_function(X_test)
+    assert np.isfinite(decision).all()
+    nearest = tangent_distances(X_test, X, tangents=np.empty((0, 16)), sides="y")
+    np.testing.assert_array_equal(model.predict(X_test), y[nearest.argmin(axis=1)])
+
+
+def test_shifts_are_more_training_and_test_images(data):
+    X, y, X_test, _ = data
+    shifts = image_shifts((4, 4), diagonal=False)
+    generator = ImageTangents((4, 4), ["rotation"])
+    every = np.concatenate([X, *(s(X) for s in shifts)])
+    plain = TangentDensityClassifier(0.3, tangents=generator).fit(every, np.tile(y, 5))
+    train_only = TangentDensityClassifier(
+        0.3, tangents=generator, shifts=shifts, shift_test=False
+    ).fit(X, y)
+    np.testing.assert_allclose(
+        train_only.predict_proba(X_test), plain.predict_proba(X_test), rtol=1e-9
+    )
+    both = train_only.set_params(shift_test=True)
+    d2 = [
+        tangent_distances(t, every, tangents=generator)
+        for t in (X_test, *(s(X_test) for s in shifts))
+    ]
+    sums = sum(
+        np.column_stack(
+            [np.exp(-0.3 * m)[:, np.tile(y, 5) == c].sum(axis=1) for c in "abc"]
+        )
+        for m in d2
+    )
+    expected = sums / sums.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(both.predict_proba(X_test), expected, rtol=1e-9)
+
+
+def test_beta_leaves_a_sample_out_with_all_its_copies(data):
+    X, y, *_ = data
+    shifts = image_shifts((4, 4), diagonal=False)
+    betas = np.array([0.05, 0.2, 1.0])
+    model = TangentDensityClassifier(betas, shifts=shifts).fit(X, y)
+    every, labels = np.concatenate([X, *(s(X) for s in shifts)]), np.tile(y, 5)
+    origin = np.tile(np.arange(len(X)), 5)
+    for beta, error, loss in zip(betas, model.cv_errors_, model.cv_losses_, strict=True):
+        truth = []
+        for i in range(len(X)):
+            others = origin != i
+            d2 = ((X[i] - every[others]) ** 2).sum(axis=1)[None]
+            posterior = slow_posterior(d2, labels[others], beta, 1.0)[0]
+            truth.append(posterior[list("abc").index(y[i])])
+            truth[-1] = truth[-1], posterior.argmax() != list("abc").index(y[i])
+        shares, wrong = np.array(truth).T
+        assert error == pytest.approx(wrong.mean())
+        assert loss == pytest.approx(-np.log(shares).mean())
+    fewest = model.cv_errors_.min()
+    within = model.cv_errors_ <= fewest + np.sqrt(fewest * (1 - fewest) / len(X))
+    assert model.beta_ == betas[np.where(within, model.cv_losses_, np.inf).argmin()]
+
+
+def test_auto_beta_has_no_unit(data):
+    X, y, *_ = data
+    small, large = (TangentDensityClassifier().fit(s * X, y) for s in (1.0, 10.0))
+    assert large.beta_ == pytest.approx(small.beta_ / 100)
+
+
+def test_margins_are_positive_where_right(data):
+    X, y, X_test, y_test = data
+    model = TangentDensityClassifier(0.3).fit(X, y)
+    margins = model.margins(X_test, y_test)
+    np.testing.assert_array_equal(margins > 0, model.predict(X_test) == y_test)
+    assert 0 < np.mean(margins > 0) < 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"beta": 0}, "beta must be a number above 0"),
+        ({"beta": [1.0, -1.0]}, "beta must be a number above 0"),
+        ({"beta": "best"}, "beta must be a number above 0"),
+        ({"shifts": [3]}, "shifts must be a sequence of functions"),
+        ({"shifts": [lambda X: X[:, :3]]}, "must return finite samples of shape"),
+        ({"cv_samples": 0}, "cv_samples must be an integer"),
+        ({"sides": "left"}, "sides must be one of"),
+    ],
+)
+def test_bad_parameters(data, settings, message):
+    with pytest.raises(ValueError, match=message):
+        TangentDensityClassifier(**settings).fit(*data[:2])
+
+
+def test_one_sample_cannot_be_left_out():
+    with pytest.raises(ValueError, match="give beta a number"):
+        TangentDensityClassifier().fit([[1.0, 2.0]], [0])
+
+
+def test_a_class_of_one_sample_is_fine(data):
+    X, y, *_ = data
+    X, y = np.concatenate([X, X[:1] + 9]), np.append(y, "z")
+    model = TangentDensityClassifier().fit(X, y)
+    assert model.predict(X[-1:]) == "z"
