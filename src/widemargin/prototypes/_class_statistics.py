@@ -38,19 +38,24 @@ def within_class_spread(
     return np.sqrt(np.maximum(variance, floor)).astype(X.dtype)
 
 
-def whitening(
-    X: np.ndarray, codes: np.ndarray, weights: np.ndarray, shrinkage: float = 0.1
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return W and its inverse, W S W^T near the identity for the within-class S.
+def discriminant_directions(
+    X: np.ndarray,
+    codes: np.ndarray,
+    weights: np.ndarray,
+    rank: int,
+    shrinkage: float = 0.1,
+) -> np.ndarray:
+    """Return the `rank` directions in which the classes lie farthest apart.
 
-    Every feature is first divided by its within-class spread; a fraction `shrinkage`
-    of the identity then keeps directions of next to no variance from exploding.
+    They are the widest directions of all samples together after a whitening W of the
+    within-class covariance. A fraction `shrinkage` of its mean variance keeps
+    directions of next to no variance from exploding.
     """
-    spread = within_class_spread(X, codes, weights).astype(np.float64)
-    R = residuals(X, codes, weights) / spread
-    S = (R * weights[:, None]).T @ R / weights.sum()
-    values, U = np.linalg.eigh((1 - shrinkage) * S + shrinkage * np.eye(len(S)))
-    root = np.sqrt(np.maximum(values, 0.5 * shrinkage))
-    W = (U / root) @ U.T / spread
-    inverse = spread[:, None] * (U * root) @ U.T
-    return W.astype(X.dtype), inverse.astype(X.dtype)
+    R = residuals(X, codes, weights)
+    S = ((R * weights[:, None]).T @ R / weights.sum()).astype(np.float64)
+    values, U = np.linalg.eigh(S)
+    ridge = shrinkage * max(values.mean(), np.finfo(np.float64).tiny)
+    W = (U / np.sqrt(np.maximum(values, 0) + ridge)) @ U.T
+    Z = (X - np.average(X, axis=0, weights=weights)) @ W
+    widest = np.linalg.eigh((Z * weights[:, None]).T @ Z)[1][:, ::-1][:, :rank]
+    return (widest.T @ W).astype(X.dtype)

@@ -2,10 +2,9 @@
 
 Distances are ``||Omega (x - p)||^2`` with a learned Omega of shape
 (n_components, n_features); ``Lambda = Omega^T Omega`` is the relevance matrix and its
-diagonal says how much each feature counts. Both are learned in coordinates in which
-the classes are about round, ``x' = W x`` with W the whitening of the (shrunken)
-within-class covariance, so that features may have any units; Omega starts as the
-identity there, or as the discriminant directions if n_components is smaller.
+diagonal says how much each feature counts. Both are learned with every feature divided
+by its within-class spread, so that features may have any units; there Omega starts as
+the identity, or as the discriminant directions if n_components is smaller.
 
 Schneider, Biehl and Hammer, "Adaptive relevance matrices in learning vector
 quantization", Neural Computation 2009; Bunte et al., "Limited rank matrix learning",
@@ -22,7 +21,11 @@ from sklearn.utils import check_scalar
 
 from widemargin._compute.lvq_distances import squared_distances
 from widemargin.prototypes import _adam
-from widemargin.prototypes._class_statistics import class_means, whitening
+from widemargin.prototypes._class_statistics import (
+    class_means,
+    discriminant_directions,
+    within_class_spread,
+)
 from widemargin.prototypes._glvq import GLVQClassifier, LinearDecay
 from widemargin.prototypes._gradients import (
     coefficients,
@@ -49,7 +52,7 @@ class GMLVQClassifier(
         Loss of the relative margin, see :mod:`widemargin.margins`. By default
         ``Sigmoid(beta=10)``.
     init : {"kmeans", "means", "samples"} or array of shape (n_prototypes, n_features)
-        Where the prototypes start: k-means within each class (in the whitened
+        Where the prototypes start: k-means within each class (in the mapped
         space), class means (with a little noise to tell several apart), random
         samples, or the given array, which then also decides how many there are.
     init_labels : array-like of shape (n_prototypes,), optional
@@ -58,7 +61,7 @@ class GMLVQClassifier(
         Epochs.
     learning_rate : float, default=0.1
         First step of the prototypes, in units of the within-class spread.
-    matrix_learning_rate : float, default=0.02
+    matrix_learning_rate : float, default=0.05
         First step of Omega, in units of its root mean square element.
     batch_size : int or "auto", default="auto"
         Distinct samples per gradient; "auto" makes about twenty batches, of 16 to 512.
@@ -127,7 +130,7 @@ class GMLVQClassifier(
         init_labels: Any = None,
         max_iter: int = 30,
         learning_rate: float = 0.1,
-        matrix_learning_rate: float = 0.02,
+        matrix_learning_rate: float = 0.05,
         batch_size: int | str = "auto",
         repair: bool = True,
         class_weight: Any = None,
@@ -215,17 +218,13 @@ class GMLVQClassifier(
                 f"n_components={rank} must not exceed the number of features, "
                 f"{n_features}."
             )
-        self._whiten, self._unwhiten = whitening(*samples[:3])
-        Z = samples.X @ self._whiten.T
+        X, codes, weights, _ = samples
+        self._spread = within_class_spread(X, codes, weights)
         if rank == n_features:
-            start = np.eye(n_features)
+            start = np.eye(n_features, dtype=X.dtype)
         else:
-            # Where the classes are round, the widest directions of all samples
-            # together are those that separate the classes.
-            Z = Z - np.average(Z, axis=0, weights=samples.weights)
-            scatter = (Z * samples.weights[:, None]).T @ Z
-            start = np.linalg.eigh(scatter.astype(np.float64))[1][:, ::-1][:, :rank].T
-        self._set_omega(start.astype(samples.X.dtype))
+            start = discriminant_directions(X / self._spread, codes, weights, rank)
+        self._set_omega(start)
         super()._place(samples, rng)
         if isinstance(self.init, str) and self.init == "kmeans":
             self._place_means(samples)
@@ -256,13 +255,13 @@ class GMLVQClassifier(
             self.prototypes_ = np.concatenate([before, self.prototypes_])
 
     def _set_omega(self, inner: np.ndarray) -> None:
-        omega = inner @ self._whiten
+        omega = inner / self._spread
         self.omega_ = omega / np.linalg.norm(omega)
 
     def _inner_omega(self) -> np.ndarray:
-        """Omega in the whitened coordinates, with a root mean square row of one."""
-        inner = self.omega_ @ self._unwhiten
-        return inner * (np.sqrt(len(inner)) / np.linalg.norm(inner))
+        """Omega for the divided features, with a root mean square row of one."""
+        inner = self.omega_ * self._spread
+        return inner * float(np.sqrt(len(inner)) / np.linalg.norm(inner))
 
     def _trainer(self, samples: Samples, rng: np.random.RandomState) -> Trainer:
         self._moments = _adam.start(self.prototypes_)
@@ -282,7 +281,7 @@ class GMLVQClassifier(
         loss = self._checked_loss()
         samples = samples.take(rng.permutation(len(samples.X)))
         centre = samples.X.mean(axis=0)
-        X = (samples.X - centre) @ self._whiten.T
+        X = (samples.X - centre) / self._spread
         weights = (samples.weights / samples.weights.mean()).astype(X.dtype)
         labels = self._prototype_codes
         omega = self._inner_omega()
@@ -290,7 +289,7 @@ class GMLVQClassifier(
 
         def train(epoch: int) -> float:
             nonlocal omega
-            P = (self.prototypes_ - centre) @ self._whiten.T
+            P = (self.prototypes_ - centre) / self._spread
             wins = np.zeros(len(P), dtype=np.intp)
             total = 0.0
             for b in self._batches(len(X), rng):
@@ -309,7 +308,7 @@ class GMLVQClassifier(
                 mapped = X @ omega.T
                 dead, rows = revivals(mapped, samples.codes, P @ omega.T, labels, wins)
                 P[dead] = X[rows]
-            self.prototypes_ = P @ self._unwhiten.T + centre
+            self.prototypes_ = P * self._spread + centre
             self._set_omega(omega)
             return total / len(X)
 

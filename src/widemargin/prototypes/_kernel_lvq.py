@@ -249,7 +249,7 @@ class KernelLVQClassifier(GLVQClassifier):
         self.support_vectors_ = samples.X[:0] if self._precomputed else samples.X[rows]
         K = self._kernel_rows(samples.X[rows]).astype(np.float64)
         values, U = np.linalg.eigh((K + K.T) / 2)
-        kept = values > 1e-10 * max(values[-1], 0)
+        kept = values > 1e-10 * np.abs(values).max()
         if not kept.any():
             raise ValueError("kernel has no positive eigenvalue on the training data.")
         coordinates = U[:, kept] / np.sqrt(values[kept])
