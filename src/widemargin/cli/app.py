@@ -162,6 +162,43 @@ def evaluate(model: ModelPath, data: DataPath, target: Target = None) -> None:
 
 @app.command()
 @one_line
+def report(
+    model: ModelPath,
+    data: DataPath,
+    target: Target = None,
+    out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path(
+        "widemargin-report.html"
+    ),
+) -> None:
+    """Write one HTML file with every display that applies to the model."""
+    from widemargin.cli.report import run
+
+    run(model, data, target, out)
+
+
+@app.command()
+@one_line
+def reproduce(
+    paper: Annotated[
+        str,
+        typer.Argument(
+            help="margin-lvq, reweighting, tangent-kernels or perceptrons.",
+            metavar="PAPER",
+        ),
+    ],
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Smaller, in a minute or so.")
+    ] = False,
+    out: Annotated[Path, typer.Option(help="Folder for the figures.")] = Path("."),
+) -> None:
+    """Print the tables of a paper and draw its figures."""
+    from widemargin.cli.reproduce import run
+
+    run(paper, quick, out)
+
+
+@app.command()
+@one_line
 def models() -> None:
     """List the models and what --search tries for each."""
     from widemargin.cli.models import MODELS
