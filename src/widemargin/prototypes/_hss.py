@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state, check_scalar
 
 from widemargin._callbacks import FitProgress, with_callbacks
+from widemargin._compute.pool import held_threads
 from widemargin.prototypes._hss_rounds import ClassModels, class_rows
 from widemargin.prototypes._samples import check_samples, merge_duplicates
 from widemargin.prototypes._tangent_models import (
@@ -53,9 +54,6 @@ class HSSClassifier(TangentModels):
         Rounds of the alternation at most.
     tol : float, default=1e-4
         Stop when a round lowers the objective by less than this fraction.
-    class_weight : dict or "balanced", default=None
-        Weights of the classes; within a class they cancel, so that they matter only
-        together with :attr:`history_`.
     n_jobs : int, default=None
         Threads of the distances; results do not depend on it.
     random_state : int, RandomState or None, default=None
@@ -94,8 +92,11 @@ class HSSClassifier(TangentModels):
     >>> model.tangents_.shape
     (10, 8, 64)
     >>> round(model.score(X[1000:], y[1000:]), 2)
-    0.94
+    0.96
     """
+
+    # Every class is fitted alone: a weight that all its samples share cancels.
+    class_weight = None
 
     def __init__(
         self,
@@ -107,7 +108,6 @@ class HSSClassifier(TangentModels):
         spring: float = 1e-5,
         max_iter: int = 30,
         tol: float = 1e-4,
-        class_weight: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -118,7 +118,6 @@ class HSSClassifier(TangentModels):
         self.spring = spring
         self.max_iter = max_iter
         self.tol = tol
-        self.class_weight = class_weight
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -165,7 +164,9 @@ class HSSClassifier(TangentModels):
         ]
         counts = [len(models.C) for models in self._by_class]
         self.prototype_labels_ = np.repeat(self.classes_, counts)
-        self._alternate(X, labels, weights)
+        # One thread for the products of a round, too small to be worth sharing.
+        with held_threads(1):
+            self._alternate(X, labels, weights)
         del self._by_class
         return self
 

@@ -72,6 +72,7 @@ class NeuronDescent:
         self.targets = samples.codes[:, None] == np.arange(n_classes)
         self.weights = samples.weights / samples.weights.sum()
         self.run = run
+        self.n_steps = 0
         self._units = self._first() if units is None else self._shift(units, -1)
 
     @property
@@ -128,6 +129,7 @@ class NeuronDescent:
         for _ in range(max_iter):
             proposal = self._step(self._units, slope, rate)
             new = self._slope(proposal)
+            self.n_steps += 1
             if not new.error <= slope.error:
                 rate /= 2
                 if rate < SMALLEST:

@@ -75,6 +75,8 @@ class TDNeuronClassifier(TangentModels):
     history_ : dict of lists
         Per number of tangents tried: ``"n_tangents"``, ``"error"`` (weighted mean
         squared error of the outputs), ``"validation_score"``.
+    n_iter_ : int
+        Steps of the last training, with all samples.
     n_features_in_ : int
         Number of features.
 
@@ -171,6 +173,7 @@ class TDNeuronClassifier(TangentModels):
             descent = NeuronDescent(samples, len(self.classes_), units, run)
             self.history_["error"].append(descent.train(5 * self.max_iter, self.tol))
             self._take(descent.units, samples.X.dtype)
+        self.n_iter_ = descent.n_steps
         self.n_tangents_ = self.tangents_.shape[1]
         self.history_["n_tangents"].append(self.n_tangents_)
         return self
