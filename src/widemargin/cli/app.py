@@ -80,15 +80,19 @@ def demo(
     out: Annotated[
         Path, typer.Option(help="Where the picture is saved; must end in .png.")
     ] = Path("widemargin-demo.png"),
+    report: Annotated[
+        Path, typer.Option(help="Where the report is saved; must end in .html.")
+    ] = Path("widemargin-demo.html"),
 ) -> None:
     """Show on scikit-learn's digits what a tangent is and what it buys."""
-    if out.suffix != ".png":
-        raise Refusal(f"--out must end in .png; got {out}")
-    if not out.parent.is_dir():
-        raise Refusal(f"--out: there is no folder {out.parent}; make it first")
+    for option, path, ending in (("--out", out, ".png"), ("--report", report, ".html")):
+        if path.suffix != ending:
+            raise Refusal(f"{option} must end in {ending}; got {path}")
+        if not path.parent.is_dir():
+            raise Refusal(f"{option}: there is no folder {path.parent}; make it first")
     from widemargin.cli.demo import run
 
-    run(out)
+    run(out, report)
 
 
 @app.command()

@@ -46,6 +46,8 @@ footer { margin-top: 26px; color: var(--soft); font-size: .86rem; }
 @media (max-width: 560px) { main { padding: 20px 12px 40px; }
   table.confusion td, table.confusion th { padding: 3px 1px; min-width: 22px;
     font-size: .8rem; }
+  th, td { padding: 4px 5px; font-size: .82rem; }
+  .panorama { overflow-x: auto; } .panorama img { max-width: none; width: 760px; }
   section { padding: 14px; } h1 { font-size: 1.5rem; }
   .tiles { grid-template-columns: 1fr 1fr; } }
 @media print { body { background: #fff; } section { break-inside: avoid; } }
@@ -101,8 +103,12 @@ def picture(figure: Any, alt: str) -> str:
     figure.savefig(buffer, format="png", dpi=140, facecolor="white")
     width = round(figure.get_size_inches()[0] * 96)
     plt.close(figure)
-    data = base64.b64encode(buffer.getvalue()).decode()
-    source = f"data:image/png;base64,{data}"
+    return embed(buffer.getvalue(), alt, width)
+
+
+def embed(png: bytes, alt: str, width: int) -> str:
+    """Return a PNG as an image inside the page, `width` CSS pixels wide at most."""
+    source = f"data:image/png;base64,{base64.b64encode(png).decode()}"
     return f'<img src="{source}" alt="{escape(alt)}" width="{width}">'
 
 
@@ -119,7 +125,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     )
 
 
-def confusion(counts: Any, classes: Sequence[Any]) -> str:
+def confusion(counts: Any, classes: Any) -> str:
     """Return the counts as a coloured table: right answers grey, wrong ones red."""
     head = "".join(f"<th>{escape(label)}</th>" for label in classes)
     rows = []
