@@ -1,7 +1,11 @@
 """fit, predict, evaluate, models and doctor on small data."""
 
+import contextlib
 import csv
 import io
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -120,6 +124,25 @@ def test_images_are_resized_as_in_training(command, image_folder):
     code, _, err = command("predict", "model.skops", image_folder, "--out", "p.csv")
     assert code == 0, err
     assert image_folder.with_name("p.csv").read_text().count("digit1") > 5
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a pseudo-terminal")
+def test_a_terminal_shows_progress_and_the_file_does_not_keep_it(iris, tmp_path):
+    ours, theirs = os.openpty()
+    code = "from widemargin.cli import main; main()"
+    options = ["--target", "species", "--model", "glvq", "--out", tmp_path / "m"]
+    arguments = [sys.executable, "-c", code, "fit", iris, *options]
+    process = subprocess.Popen(arguments, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    # Reading a pseudo-terminal that nobody writes to any more is an error on Linux.
+    with contextlib.suppress(OSError):
+        while piece := os.read(ours, 4096):
+            shown += piece
+    os.close(ours)
+    assert process.wait() == 0, shown
+    assert b"100%" in shown
+    assert modelfile.load(tmp_path / "m").name == "glvq"
 
 
 def test_models_are_listed(command):

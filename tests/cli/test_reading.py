@@ -40,6 +40,25 @@ def test_csv_without_header_and_integer_labels(tmp_path):
     assert table.target == "2"
 
 
+def test_fast_and_slow_csv_agree(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [[f"{v:.4f}" for v in row] for row in rng.normal(size=(30, 3))]
+    rows = [[*row, f"k{i % 3}"] for i, row in enumerate(rows)]
+    fast = helpers.write_csv(tmp_path / "fast.csv", ["a", "b", "c", "k"], rows)
+    # A column that begins as a number and goes on as text is read cell by cell.
+    mixed = [[*row, "1" if i == 0 else "x, y"] for i, row in enumerate(rows)]
+    slow = helpers.write_csv(tmp_path / "slow.csv", ["a", "b", "c", "k", "note"], mixed)
+    one, two = read(fast, target="k"), read(slow, target="k", drop=["note"])
+    np.testing.assert_array_equal(one.X, two.X)
+    assert one.y.tolist() == two.y.tolist() == [row[-1] for row in rows]
+
+
+def test_lines_are_counted_as_an_editor_counts_them(tmp_path):
+    (tmp_path / "a.csv").write_text("a,k\n\n1,x\n\nno,y\n")
+    with pytest.raises(Refusal, match="'no' in line 5"):
+        read(tmp_path / "a.csv", target="k")
+
+
 def test_parquet(tmp_path, iris_rows):
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")

@@ -81,6 +81,8 @@ def test_nan_in_an_array(refuses, tmp_path):
 def test_ragged_line(refuses, iris):
     iris.write_text(iris.read_text() + "1,2,3\n")
     assert "line 52: 3 cells" in refuses("fit", iris, *FIT)
+    iris.write_text(iris.read_text().replace("1,2,3\n", "1,2,3,4,x,5\n"))
+    assert "line 52: 6 cells" in refuses("fit", iris, *FIT)
 
 
 def test_real_target(refuses, iris):
@@ -120,6 +122,14 @@ def test_images_of_two_sizes(refuses, image_folder):
     message = refuses("fit", image_folder, "--model", "knn")
     assert "zz.png is 8x9" in message
     assert "--image-shape 8x8" in message
+
+
+def test_a_target_that_would_be_ignored(refuses, image_folder, tmp_path):
+    message = refuses("fit", image_folder, "--model", "knn", "--target", "digit1")
+    assert "leave it out" in message
+    (tmp_path / "a.libsvm").write_text("1 1:2 2:3\n0 1:1\n")
+    message = refuses("fit", "a.libsvm", "--model", "lvq", "--target", "y")
+    assert "leave it out" in message
 
 
 def test_folder_without_classes(refuses, tmp_path):

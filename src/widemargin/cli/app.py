@@ -113,7 +113,7 @@ def fit(
     ] = None,
     scale: Annotated[
         bool | None,
-        typer.Option(help="Standardise the features; by default all but images."),
+        typer.Option(help="Standardise the features; by default dense tables only."),
     ] = None,
     search: Annotated[
         bool, typer.Option("--search", help="Cross-validate a small grid first.")

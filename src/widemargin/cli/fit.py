@@ -1,5 +1,6 @@
 """``widemargin fit``: read, build, perhaps search, fit, save."""
 
+import sys
 import time
 import warnings
 from contextlib import contextmanager
@@ -71,11 +72,12 @@ def run(
 
 
 def scaling(table: Table, X: Any, scale: bool | None) -> list[tuple[str, Any]]:
-    """Return the step before the model: tables are standardised, images are not."""
+    """Return the step before the model: dense tables are standardised by default."""
     wanted = scale if scale is not None else table.image_shape is None
-    if not wanted or sparse.issparse(X):
+    if not wanted or (sparse.issparse(X) and scale is None):
         return []
-    return [("scale", StandardScaler())]
+    # Without centring, so that zeros stay zeros.
+    return [("scale", StandardScaler(with_mean=not sparse.issparse(X)))]
 
 
 def fit_or_refuse(pipeline: Any, X: Any, y: np.ndarray) -> None:
@@ -83,7 +85,9 @@ def fit_or_refuse(pipeline: Any, X: Any, y: np.ndarray) -> None:
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            pipeline.fit(X, y)
+            # Step by step: a model inside a pipeline may not carry a bar of its own.
+            prepared = pipeline[:-1].fit_transform(X) if len(pipeline) > 1 else X
+            pipeline[-1].fit(prepared, y)
     except (ValueError, TypeError) as error:
         raise Refusal(f"the model refuses: {error}") from error
     for message in dict.fromkeys(str(warning.message) for warning in caught):
@@ -96,7 +100,9 @@ def progress(estimator: Any, console: Console):
     if not console.is_terminal:
         yield
         return
-    if HAS_CALLBACKS and hasattr(estimator, "set_callbacks"):
+    # scikit-learn's bar goes to standard output, which may be a file.
+    bar = HAS_CALLBACKS and hasattr(estimator, "set_callbacks")
+    if bar and sys.stdout.isatty():
         from sklearn.callback import ProgressBar
 
         estimator.set_callbacks(ProgressBar())

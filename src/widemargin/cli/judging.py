@@ -84,7 +84,8 @@ def read_for(
     """Read data the way the model's training data were read."""
     table = read(
         data,
-        target=target or model.target,
+        target=target,
+        usual_target=model.target,
         labelled=labelled,
         image_shape=model.image_shape if data.is_dir() else None,
         keep=model.names,

@@ -1,6 +1,5 @@
 """Read data by what the file is: CSV, Parquet, npz, idx, LIBSVM text, or images."""
 
-import csv
 import re
 import zipfile
 from collections.abc import Sequence
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from widemargin.cli.csvfile import csv_columns
 from widemargin.cli.refusal import Refusal, near
 from widemargin.cli.tables import Table, check_finite, check_shape, from_columns, labels
 
@@ -22,6 +22,7 @@ def read(
     path: Path,
     *,
     target: str | None = None,
+    usual_target: str | None = None,
     labelled: bool = True,
     image_shape: tuple[int, ...] | None = None,
     drop: Sequence[str] = (),
@@ -30,13 +31,15 @@ def read(
 ) -> Table:
     """Read a file or a folder; labels only if `labelled`.
 
-    Of named columns all but `drop` are features, or those in `keep` if given.
+    `target` is what the user says, `usual_target` what holds where names do. Of named
+    columns all but `drop` are features, or those in `keep` if given.
     """
     if not path.exists():
         beside = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
         hint = f"; {near(path.name, beside)}" if beside else ""
         raise Refusal(f"{path}: there is no such file{hint}")
     if path.is_dir():
+        _no_target(target, "folders are named after the classes")
         from widemargin.cli.images import read_folder
 
         return read_folder(path, labelled, image_shape)
@@ -44,19 +47,20 @@ def read(
         raise Refusal(f"{path} is empty; give a file with data")
     kind = kind_of(path)
     if kind in ("csv", "parquet"):
-        reader = _csv_columns if kind == "csv" else _parquet_columns
+        reader = csv_columns if kind == "csv" else _parquet_columns
         names, columns, place = reader(path)
-        target = _column_name(target, names) if labelled else None
+        chosen = _column_name(target or usual_target, names) if labelled else None
         table = from_columns(
-            names, columns, target=target, drop=drop, keep=keep, place=place
+            names, columns, target=chosen, drop=drop, keep=keep, place=place
         )
     elif drop:
         raise Refusal(f"--drop is for named columns; {path} has none")
     elif kind == "npz":
-        table = _read_npz(path, target, labelled)
+        table = _read_npz(path, target or usual_target, labelled)
     elif kind == "idx":
         table = _read_idx(path, target, labelled)
     else:
+        _no_target(target, "LIBSVM text begins each line with the label")
         table = _read_libsvm(path, n_features)
     if table.X.shape[0] == 0:
         raise Refusal(f"{path} has no rows; give a file with data")
@@ -92,6 +96,11 @@ def kind_of(path: Path) -> str:
     return "libsvm" if lines and LIBSVM_LINE.match(lines[0]) else "csv"
 
 
+def _no_target(target: str | None, reason: str) -> None:
+    if target is not None:
+        raise Refusal(f"--target: {reason}; leave it out")
+
+
 def _column_name(target: str | None, names: Sequence[str]) -> str:
     if target is None:
         raise Refusal(
@@ -102,44 +111,6 @@ def _column_name(target: str | None, names: Sequence[str]) -> str:
         if -position <= len(names):
             return names[position]
     return target
-
-
-def _csv_columns(path: Path) -> tuple[list[str], list, Any]:
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise Refusal(f"{path} is not UTF-8 text; save it as UTF-8 CSV") from None
-    head = text.split("\n", 1)[0]
-    separator = max(",;\t", key=head.count)
-    lines = text.splitlines()
-    rows = [row for row in csv.reader(lines, delimiter=separator) if row]
-    if not rows:
-        raise Refusal(f"{path} is empty; give a file with data")
-    has_header = not all(_is_number(cell) for cell in rows[0])
-    names = rows[0] if has_header else [str(i) for i in range(len(rows[0]))]
-    body = rows[1:] if has_header else rows
-    first = 2 if has_header else 1
-    if not body:
-        raise Refusal(f"{path} has a header and no rows; give a file with data")
-    for number, row in enumerate(body):
-        if len(row) != len(names):
-            raise Refusal(
-                f"{path}, line {number + first}: {len(row)} cells where the first line "
-                f"has {len(names)}; mend that line"
-            )
-    return (
-        [name.strip() for name in names],
-        list(zip(*body, strict=True)),
-        lambda row: f"line {row + first}",
-    )
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _parquet_columns(path: Path) -> tuple[list[str], list, Any]:

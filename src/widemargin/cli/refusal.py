@@ -2,6 +2,7 @@
 
 import difflib
 import functools
+import os
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
@@ -32,6 +33,10 @@ def one_line(command: Callable[..., Any]) -> Callable[..., Any]:
     def refusing(*args: Any, **options: Any) -> Any:
         try:
             return command(*args, **options)
+        except BrokenPipeError:
+            # Whoever read our output has seen enough; Python flushes once more.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(1)
         except (Refusal, OSError, MemoryError) as error:
             leave(_text_of(error))
         except KeyboardInterrupt:

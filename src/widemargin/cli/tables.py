@@ -25,7 +25,7 @@ class Table:
 
 def from_columns(
     names: Sequence[str],
-    columns: Sequence[Sequence],
+    columns: Sequence[Any],
     *,
     target: str | None,
     drop: Sequence[str] = (),
