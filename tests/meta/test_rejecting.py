@@ -1,5 +1,7 @@
 import numpy as np
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_digits, make_classification
@@ -16,6 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from widemargin.margins import reject_threshold
 from widemargin.meta import RejectingClassifier
+from widemargin.meta._holdout import hold_out
 from widemargin.meta.confidence import best_two_gap, confidence_of
 
 
@@ -97,6 +100,21 @@ def test_a_rare_class_keeps_a_sample_to_learn_from():
         ).fit(X, y)
         assert 7 in model.classes_
         assert model.n_held_out_ in (29, 30)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    y=st.lists(st.integers(0, 4), min_size=7, max_size=40),
+    cv=st.floats(0.05, 0.9),
+    seed=st.integers(0, 1000),
+)
+def test_the_parts_divide_the_samples_and_every_class_is_learned(y, cv, seed):
+    y, wanted = np.array(y), max(1, round(cv * len(y)))
+    assume(wanted > len(set(y)))  # else all that is held out may have to go back
+    train, held_out = hold_out(y, None, cv, seed)
+    np.testing.assert_array_equal(np.sort([*train, *held_out]), np.arange(len(y)))
+    assert set(y[train]) == set(y)
+    assert wanted - len(set(y)) <= len(held_out) <= wanted
 
 
 class Oracle(ClassifierMixin, BaseEstimator):

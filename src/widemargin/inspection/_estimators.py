@@ -74,7 +74,7 @@ def score_margins(
 
 def common_theta(estimators: Iterable[Any]) -> float | None:
     """Return the margin that all estimators aimed at, if it is one and the same."""
-    aims = [
+    aims: list[Any] = [
         getattr(model, "theta_", getattr(model, "theta", None)) for model in estimators
     ]
     # Other estimators have other things of that name, naive Bayes its class means.
