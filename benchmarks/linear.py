@@ -230,7 +230,7 @@ def bench_soft():
             # LinearSVC refuses the 64-bit indices that the loader returns.
             matrix.indices = matrix.indices.astype(np.int32)
             matrix.indptr = matrix.indptr.astype(np.int32)
-        for C in (0.1, 1.0, 10.0):
+        for C in (0.1, 1.0):
             soft_table(name, X, y, X_test, y_test, C)
 
 
@@ -246,10 +246,11 @@ def soft_table(name, X, y, X_test, y_test, C):
     print(f"  {'widemargin':<34}{seconds * 1e3:8.1f} ms  P = {ours:.4f}  "
           f"gap {model.gap_:.1e}  accuracy {accuracy:.4f}")  # fmt: skip
     runs = []
-    for dual in (True, False):
-        for tol in (1e-1, 1e-2, 1e-4):
-            peer = LinearSVC(C=C, tol=tol, dual=dual, max_iter=2000, random_state=0)
-            taken, _ = median_time(lambda p=peer: p.fit(X, y), 3)
+    # LIBLINEAR's descent in the dual needs seconds where C is large; one run tells.
+    for dual, repeats in ((True, 1), (False, 5)):
+        for tol in (1e-1, 1e-2, 1e-3, 1e-4):
+            peer = LinearSVC(C=C, tol=tol, dual=dual, max_iter=1000, random_state=0)
+            taken, _ = median_time(lambda p=peer: p.fit(X, y), repeats)
             value = objective(peer.coef_[0], peer.intercept_[0], X, y, C)
             runs.append((taken, value, f"LinearSVC(dual={dual}, tol={tol:g})", peer))
     lowest = min(value for _, value, _, _ in runs)

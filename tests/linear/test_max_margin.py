@@ -15,7 +15,7 @@ from sklearn.datasets import load_digits, load_iris, make_blobs
 from sklearn.exceptions import ConvergenceWarning
 
 from widemargin.linear import MaxMarginClassifier
-from widemargin.linear.active_set import solve_active_set
+from widemargin.linear.active_set import solve_active_set, solve_dense_active_set
 from widemargin.linear.descent import solve_descent
 from widemargin.linear.patterns import class_means, reflect
 from widemargin.linear.solution import Options
@@ -104,7 +104,7 @@ def test_engines_agree(data):
     plus, minus = class_means(X, signs)
     centre = (plus + minus) / 2
     options = Options(1e-6, 100_000, True, 0)
-    compiled = solve_active_set(LinearSpace(X, centre), signs, None, options)
+    compiled = solve_dense_active_set(X, signs, None, options)
     general = solve_active_set(
         LinearSpace(sp.csr_array(X), centre), signs, None, options
     )

@@ -1,4 +1,4 @@
-"""One round of the active set on dense rows: solve exactly, sweep, pick violators.
+"""The active set on dense rows: solve exactly, sweep, pick violators, repeat.
 
 The same arithmetic as the general loop in :mod:`widemargin.linear.active_set`, without
 the price of fifty small array calls per round, which is most of what a problem with a
@@ -70,7 +70,7 @@ def _worst(violation, signs, side, batch, least):
 
 
 @njit(cache=True, nogil=True)
-def facing_rows(X, signs, w, batch):
+def _facing_rows(X, signs, w, batch):
     """Rows of each class least far along `w`, `batch` of each at most."""
     reach = -signs * _scores(X, w, 0.0)
     first = _worst(reach, signs, 1.0, batch, -np.inf)
@@ -78,7 +78,7 @@ def facing_rows(X, signs, w, batch):
 
 
 @njit(cache=True, nogil=True)
-def dense_round(X, centre, signs, rows, alpha, bias, height, rho, exact, batch):
+def _round(X, centre, signs, rows, alpha, bias, height, rho, exact, batch):
     """Solve the working set `rows` and look at all patterns once.
 
     `rho` is the height of a penalised bias; with a negative one the bias is free and
@@ -136,3 +136,60 @@ def dense_round(X, centre, signs, rows, alpha, bias, height, rho, exact, batch):
         )
     )
     return status, steps, rows, alpha, bias, lower, upper, found, w, added
+
+
+@njit(cache=True, nogil=True)
+def _class_means(X, signs):
+    d = X.shape[1]
+    plus, minus = np.zeros(d), np.zeros(d)
+    n_plus = 0
+    for k in range(X.shape[0]):
+        if signs[k] > 0:
+            n_plus += 1
+            for j in range(d):
+                plus[j] += X[k, j]
+        else:
+            for j in range(d):
+                minus[j] += X[k, j]
+    return plus / n_plus, minus / (X.shape[0] - n_plus)
+
+
+@njit(cache=True, nogil=True)
+def dense_active_set(
+    X, signs, start, rho, height, exact, first_batch, batch, tol, max_iter
+):
+    """Run rounds until the certified gap is at most `tol`.
+
+    `start` is a dual vector, zero for none; `rho` negative leaves the bias free.
+    Returns (status, lower, upper, rounds, steps, weights, bias, rows, alpha); the bias
+    refers to the samples as they are.
+    """
+    plus, minus = _class_means(X, signs)
+    centre = (plus + minus) / 2 if rho < 0.0 else np.zeros(X.shape[1])
+    rows = np.flatnonzero(start)
+    if rows.shape[0] == 0:
+        rows = _facing_rows(X, signs, plus - minus, first_batch)
+    alpha = start[rows]
+    bias, lower, upper, steps, rounds = 0.0, -np.inf, np.inf, 0, 0
+    best_w, best_bias, best_rows, best_alpha = centre, 0.0, rows, alpha
+    status = 0
+    while rounds < max_iter:
+        status, made, rows, alpha, bias, low, high, found, w, added = _round(
+            X, centre, signs, rows, alpha, bias, height, rho, exact, batch
+        )
+        rounds += 1
+        steps += made
+        if status == UNBOUNDED:
+            return status, -np.inf, 0.0, rounds, steps, w, 0.0, rows, alpha
+        upper = min(upper, high)
+        if low > lower:
+            lower = low
+            best_w, best_bias, best_rows, best_alpha = w, found, rows, alpha
+        if lower >= (1.0 - tol) * upper or added.shape[0] == 0:
+            break
+        rows = np.concatenate((rows, added))
+        alpha = np.concatenate((alpha, np.zeros(added.shape[0])))
+    best_bias -= np.dot(best_w, centre)
+    return (
+        status, lower, upper, rounds, steps, best_w, best_bias, best_rows, best_alpha,
+    )  # fmt: skip

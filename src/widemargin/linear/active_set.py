@@ -19,13 +19,13 @@ from typing import NamedTuple
 import numpy as np
 
 from widemargin.linear.certificate import class_averages, midpoint_bias, relative_gap
-from widemargin.linear.patterns import class_means
 from widemargin.linear.solution import Options, Solution
 from widemargin.linear.spaces import KernelSpace, LinearSpace
 
 # Violation, in units of the functional margin, that a working set may be left with.
 _EXACT = 1e-9
 _BATCH = 64
+_FIRST_BATCH = 32
 # Square of the height over the mean squared length, for a bias that is not penalised.
 _HEIGHT = 10.0
 
@@ -86,10 +86,6 @@ def _worst(violation: np.ndarray, candidates: np.ndarray, batch: int) -> np.ndar
     return candidates
 
 
-def _is_dense(space: LinearSpace | KernelSpace) -> bool:
-    return isinstance(space, LinearSpace) and isinstance(space.X, np.ndarray)
-
-
 def _first_rows(space, signs, start, batch) -> np.ndarray:
     """Where to begin: the previous support, or the samples that face the other class.
 
@@ -100,11 +96,6 @@ def _first_rows(space, signs, start, batch) -> np.ndarray:
         kept = np.flatnonzero(start)
         ends = np.array([positive[0], negative[0]])
         return np.union1d(kept, ends)
-    if _is_dense(space):
-        from widemargin._compute.linear_round import facing_rows
-
-        plus, minus = class_means(space.X, signs)
-        return facing_rows(space.X, signs, plus - minus, batch)
     sample = np.arange(space.n_samples)
     if isinstance(space, KernelSpace) and space.n_samples > 1000:
         step = space.n_samples // 500
@@ -153,17 +144,28 @@ def _general_round(space, signs, rows, alpha, bias, rho) -> _Round:
     return _Round(True, step.steps, *here)
 
 
-def _dense_round(space, signs, rows, alpha, bias, rho) -> _Round:
-    """Do the same in one compiled call."""
-    from widemargin._compute import linear_qp
-    from widemargin._compute.linear_round import dense_round
+def solve_dense_active_set(
+    X: np.ndarray,
+    signs: np.ndarray,
+    rho: float | None,
+    options: Options,
+    start: np.ndarray | None = None,
+) -> Solution:
+    """Do the same as :func:`solve_active_set` on dense rows in one compiled call.
 
-    status, steps, rows, alpha, bias, lower, upper, found, _, added = dense_round(
-        space.X, space.centre, signs, rows, alpha, bias, _HEIGHT,
-        -1.0 if rho is None else float(rho), _EXACT, _BATCH,
+    The solution holds the weights, and its bias refers to the samples themselves.
+    """
+    from widemargin._compute import linear_qp
+    from widemargin._compute.linear_round import dense_active_set
+
+    dual = np.zeros(len(signs))
+    status, lower, upper, rounds, steps, w, bias, rows, alpha = dense_active_set(
+        X, signs, dual if start is None else start, -1.0 if rho is None else rho,
+        _HEIGHT, _EXACT, _FIRST_BATCH, _BATCH, options.tol, options.max_iter,
     )  # fmt: skip
+    dual[rows] = alpha
     separable = status != linear_qp.UNBOUNDED
-    return _Round(separable, steps, rows, alpha, bias, lower, upper, found, added)
+    return Solution(w, bias, dual, lower, upper, rounds, steps, separable)
 
 
 def solve_active_set(
@@ -178,14 +180,13 @@ def solve_active_set(
     `start` is a dual vector to begin from; any nonnegative one is correct, a good one
     saves the work. The bias refers to the scores of the space.
     """
-    advance = _dense_round if _is_dense(space) else _general_round
-    rows = _first_rows(space, signs, start, _BATCH)
+    rows = _first_rows(space, signs, start, _FIRST_BATCH)
     alpha = np.zeros(len(rows)) if start is None else start[rows].astype(np.float64)
     bias, lower, upper, n_updates = 0.0, -np.inf, np.inf, 0
     best = (rows, alpha, bias)
     dual = np.zeros(space.n_samples)
     for n_iter in range(1, options.max_iter + 1):
-        here = advance(space, signs, rows, alpha, bias, rho)
+        here = _general_round(space, signs, rows, alpha, bias, rho)
         n_updates += here.steps
         if not here.separable:
             dual[here.rows] = here.alpha

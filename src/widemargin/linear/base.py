@@ -42,6 +42,8 @@ def unit_hyperplane(
 class HyperplaneClassifier(ClassifierMixin, BaseEstimator):
     """Base of the classifiers in :mod:`widemargin.linear`; not for direct use."""
 
+    classes_: np.ndarray
+
     def __sklearn_tags__(self) -> Any:
         """Say that sparse input is welcome."""
         tags = super().__sklearn_tags__()

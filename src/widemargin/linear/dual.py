@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from widemargin.linear.active_set import solve_active_set
+from widemargin.linear.active_set import solve_active_set, solve_dense_active_set
 from widemargin.linear.descent import solve_descent
 from widemargin.linear.newton import solve_newton
 from widemargin.linear.patterns import class_means, reflect, squared_row_norms
@@ -56,6 +56,8 @@ def solve_dual(
 ) -> Solution:
     """Certified margin of a linear problem; `rho` None for a free bias."""
     d = X.shape[1]
+    if diag is None and few_unknowns(X) and not sp.issparse(X):
+        return solve_dense_active_set(X, signs, rho, options, start)
     centre = midpoint_of_means(X, signs) if rho is None else np.zeros(d)
     limit = _FEW_SPARSE_FEATURES if sp.issparse(X) else _FEW_FEATURES
     if diag is None and few_unknowns(X):

@@ -211,11 +211,9 @@ class FixedMarginPerceptron(PerceptronClassifier):
         f_min, f_max = self._factor_range(geometry)
         # The formulas are continuous at zero but divide by beta.
         beta = max(self.beta, 1e-12 * r)
-        geometry = {"R": R, "r": r, "gamma_d": gamma_d, "beta": beta}
+        lengths = {"R": R, "r": r, "gamma_d": gamma_d, "beta": beta}
         if self.length == "free":
-            return perceptron_bounds(
-                "free_length", **geometry, f_min=f_min, f_max=f_max
-            )
+            return perceptron_bounds("free_length", **lengths, f_min=f_min, f_max=f_max)
         return perceptron_bounds(
-            "fixed_length", **geometry, eta=self.eta_, f_min=f_min, f_max=f_max
+            "fixed_length", **lengths, eta=self.eta_, f_min=f_min, f_max=f_max
         )

@@ -9,38 +9,25 @@ import numpy as np
 from joblib import effective_n_jobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, check_scalar
-from sklearn.utils.metaestimators import available_if
 
 from widemargin._compute.threads import thread_map
 from widemargin._validation import check_option
-from widemargin.linear.base import HyperplaneClassifier
 from widemargin.linear.certificate import relative_gap
+from widemargin.linear.dynamic import DynamicMarginClassifier
 from widemargin.linear.multiclass import SCHEMES
-from widemargin.linear.online import OnlineMixin, forget_patterns, problem_rows
-from widemargin.linear.patterns import Patterns, reflect
+from widemargin.linear.online import problem_rows
 from widemargin.linear.problem import (
     Outcome,
-    height_of,
     solve_kernel_problem,
     solve_linear_problem,
 )
 from widemargin.linear.solution import Options, Solution
 from widemargin.linear.spaces import kernel_function
-from widemargin.linear.walks import Walk, learn, start_walk
 
 METHODS = ("auto", "bisection", "bisection2", "dynamic", "dual")
 
 
-def _is_online(estimator: "MaxMarginClassifier") -> bool:
-    if estimator.method == "dynamic" and estimator.kernel == "linear":
-        return True
-    raise AttributeError(
-        "partial_fit needs method='dynamic' and kernel='linear': the other methods "
-        "look at all samples at once."
-    )
-
-
-class MaxMarginClassifier(OnlineMixin, HyperplaneClassifier):
+class MaxMarginClassifier(DynamicMarginClassifier):
     r"""Hyperplane with the largest margin, hard or soft, with a certificate.
 
     Finds the hyperplane whose distance to the nearest sample is largest, and an upper
@@ -272,18 +259,6 @@ class MaxMarginClassifier(OnlineMixin, HyperplaneClassifier):
             self._continue_online(X, codes, weight, found)
         return self
 
-    def _continue_online(self, X, codes, weight, found) -> None:
-        """Let `partial_fit` go on from the combination of patterns found."""
-        rho, walks = height_of(X, self.rho), []
-        f = np.ones(len(codes)) if weight is None else weight
-        for p, problem in enumerate(self._problems()):
-            signs = np.where(codes == problem[0], 1.0, -1.0)
-            m = found[p].solution.dual
-            diag = self._private_squares(f)
-            patterns = reflect(X, signs, rho=rho, diag=diag)
-            walks.append(forget_patterns(start_walk(patterns, m), patterns))
-        self._go_online(walks, rho)
-
     def _square_part(self, X: Any, rows: np.ndarray) -> Any:
         if self.n_features_in_ <= rows.max():
             raise ValueError(
@@ -317,9 +292,6 @@ class MaxMarginClassifier(OnlineMixin, HyperplaneClassifier):
         dual = np.zeros(len(codes))
         dual[chosen] = outcome.solution.dual
         return outcome._replace(solution=outcome.solution._replace(dual=dual))
-
-    def _private_squares(self, weight: np.ndarray) -> np.ndarray | None:
-        return 0.5 / (self.C * weight) if np.isfinite(self.C) else None
 
     def _kernel(self) -> Callable[[Any, Any], np.ndarray]:
         return kernel_function(
@@ -394,51 +366,3 @@ class MaxMarginClassifier(OnlineMixin, HyperplaneClassifier):
         else:
             block = self._kernel()(X, self.support_vectors_)
         return np.asarray(block @ self._expansion.T + self.intercept_)
-
-    def _first_walk(self, patterns: Patterns) -> Walk:
-        return start_walk(patterns)
-
-    def _sweep(
-        self,
-        patterns: Patterns,
-        walk: Walk,
-        f: np.ndarray,
-        max_sweeps: int,
-        seed: np.ndarray,
-    ) -> tuple[int, int]:
-        from widemargin._compute import perceptron
-
-        return learn(
-            patterns,
-            walk,
-            perceptron.DYNAMIC,
-            eps=self.tol,
-            max_sweeps=max_sweeps,
-            seed=seed,
-        )
-
-    @available_if(_is_online)
-    def partial_fit(
-        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
-    ) -> "MaxMarginClassifier":
-        """Sweep once over a batch with the dynamic-margin rule.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Batch.
-        y : array-like of shape (n_samples,)
-            Labels.
-        classes : array-like of shape (n_classes,), default=None
-            All labels there will ever be; needed in the first call.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Factors of `C`.
-
-        Returns
-        -------
-        self : MaxMarginClassifier
-            The classifier after this batch; `margin_upper_bound_` bounds the
-            directional margin of everything seen so far.
-        """
-        self._check_parameters()
-        return self._partial_fit(X, y, classes, sample_weight)

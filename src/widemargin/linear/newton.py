@@ -17,7 +17,7 @@ large scale linear SVMs, JMLR 2005; Chapelle, Training a support vector machine 
 primal, 2007.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -43,7 +43,11 @@ class _Point(NamedTuple):
     bias: float
 
     def towards(self, other: "_Point", t: float) -> "_Point":
-        return _Point(*(a + t * (b - a) for a, b in zip(self, other, strict=True)))
+        return _Point(
+            self.coef + t * (other.coef - self.coef),
+            self.scores + t * (other.scores - self.scores),
+            self.bias + t * (other.bias - self.bias),
+        )
 
 
 def _inner(p: _Point, q: _Point, kernel: bool) -> float:
@@ -182,7 +186,7 @@ def solve_newton(
 ) -> Solution:
     """2-norm soft margin with ``diag = 1 / (2 C_k)``; `rho` None for a free bias."""
     kernel = isinstance(space, KernelSpace)
-    solve = _solve_kernel if kernel else _solve_linear
+    solve: Any = _solve_kernel if kernel else _solve_linear
     point = _first_point(space, signs, diag, rho, options, start)
     lower, upper, alpha = _enclose(space, point, signs, diag, rho)
     n_iter = 0

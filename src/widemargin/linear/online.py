@@ -11,9 +11,10 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 
+from widemargin.linear.base import HyperplaneClassifier
 from widemargin.linear.patterns import Patterns, reflect, squared_row_norms
 from widemargin.linear.solution import random_state_array
-from widemargin.linear.walks import Walk
+from widemargin.linear.walks import Walk, start_walk
 
 
 def forget_patterns(walk: Walk, patterns: Patterns) -> Walk:
@@ -31,12 +32,30 @@ def problem_rows(codes: np.ndarray, problem: tuple[int, int]) -> np.ndarray:
     return np.flatnonzero((codes == positive) | (codes == negative))
 
 
-class OnlineMixin:
-    """`partial_fit` for estimators that say how to sweep over a batch.
+class OnlineClassifier(HyperplaneClassifier):
+    """Base of the classifiers that can learn from batches; not for direct use.
 
-    An estimator provides ``_sweep(patterns, walk, f, max_sweeps, seed)``, which updates
-    the walk in place and returns (status, sweeps).
+    An estimator says how to sweep over a batch: ``_sweep`` updates the walk in place
+    and returns (status, sweeps).
     """
+
+    rho: float | None
+    random_state: Any
+    n_features_in_: int
+    _online: list[Walk | None] | None
+
+    def _first_walk(self, patterns: Patterns) -> Walk:
+        return start_walk(patterns)
+
+    def _sweep(
+        self,
+        patterns: Patterns,
+        walk: Walk,
+        f: np.ndarray,
+        max_sweeps: int,
+        seed: np.ndarray,
+    ) -> tuple[int, int]:
+        raise NotImplementedError
 
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Any:
         first = getattr(self, "_online", None) is None
@@ -87,13 +106,14 @@ class OnlineMixin:
         patterns = reflect(
             part, signs, rho=self._online_rho, diag=self._private_squares(f)
         )
-        before = self._online[p]
+        walks = self._online or []
+        before = walks[p]
         if before is None:
             walk = self._first_walk(patterns)
         else:
             walk = before._replace(m=np.zeros(len(rows)))
         self._sweep(patterns, walk, f, 1, random_state_array(seed + p))
-        self._online[p] = forget_patterns(walk, patterns)
+        walks[p] = forget_patterns(walk, patterns)
 
     def _private_squares(self, weight: np.ndarray) -> np.ndarray | None:
         """Squared private coordinates of a soft margin; none by default."""
@@ -101,7 +121,7 @@ class OnlineMixin:
 
     def _publish_walks(self) -> None:
         planes, bounds, updates = [], [], []
-        for walk in self._online:
+        for walk in self._online or []:
             if walk is None:
                 planes.append((np.zeros(self.n_features_in_), 0.0))
                 bounds.append(np.inf)

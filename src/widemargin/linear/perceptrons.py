@@ -9,8 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin.linear.base import HyperplaneClassifier
-from widemargin.linear.online import OnlineMixin, forget_patterns
+from widemargin.linear.online import OnlineClassifier, forget_patterns
 from widemargin.linear.patterns import (
     Patterns,
     reflect,
@@ -43,11 +42,11 @@ def pattern_geometry(patterns: Patterns, f: np.ndarray) -> Geometry:
     return Geometry(longest, shortest, float(f.min()), float(f.max()))
 
 
-class PerceptronClassifier(OnlineMixin, HyperplaneClassifier):
+class PerceptronClassifier(OnlineClassifier):
     """Base of the perceptrons; not for direct use.
 
     A subclass provides ``_check_own_parameters()``, ``_sweep(...)`` as in
-    :class:`~widemargin.linear.online.OnlineMixin`, and
+    :class:`~widemargin.linear.online.OnlineClassifier`, and
     ``_evaluate_bounds(geometry, gamma_d)``.
     """
 
@@ -56,9 +55,6 @@ class PerceptronClassifier(OnlineMixin, HyperplaneClassifier):
         if self.rho is not None:
             check_scalar(self.rho, "rho", Real, min_val=0, include_boundaries="neither")
         self._check_own_parameters()
-
-    def _first_walk(self, patterns: Patterns) -> Walk:
-        return start_walk(patterns)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Sweep over the samples until a full sweep changes nothing.

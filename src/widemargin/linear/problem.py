@@ -34,7 +34,7 @@ class Outcome(NamedTuple):
     directional_upper: float
     norm: float
     rho: float
-    centre: np.ndarray | None
+    centre: Any
 
 
 def height_of(X: Any, rho: float | None) -> float:
@@ -66,12 +66,10 @@ def solve_linear_problem(
     w = found.w
     norm = float(np.sqrt(w @ w))
     if options.geometric:
-        mean = np.asarray(X.mean(axis=0), dtype=np.float64).ravel()
-        drop = (float(w @ mean) + found.bias) / norm**2 if norm > 0 else 0.0
-        centre = mean - drop * w
-        here = rho or spread_around(X, centre)
+        # Any point of the hyperplane and any height will do: the nearest to the origin.
+        centre = -found.bias / norm**2 * w if norm > 0 else np.zeros_like(w)
         margins = (found.margin, found.upper) * 2
-        return Outcome(found, *margins, norm, float(here), centre)
+        return Outcome(found, *margins, norm, float(rho or 1.0), centre)
     centre = np.zeros(X.shape[1])
     space = LinearSpace(X, centre)
     return _directional_outcome(found, space, signs, diag, norm, height, centre)

@@ -1,6 +1,6 @@
 """What every solver of a two-class problem takes and returns."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,7 +23,7 @@ class Solution(NamedTuple):
     that no hyperplane separates the classes.
     """
 
-    w: np.ndarray | None
+    w: Any
     bias: float
     dual: np.ndarray
     margin: float

@@ -196,7 +196,7 @@ def stepwise_convergence(
             cosines(patterns, u, perceptron.STANDARD, n_updates, b=b),
             perceptron_standard.standard_onset(R, gamma_d, b=b),
         ),
-        f"fixed margin, β = {share:g} γ_d": (
+        f"fixed margin, β = {share:g} γ": (
             cosines(patterns, u, perceptron.FREE_LENGTH, n_updates, beta=beta),
             perceptron_fixed.free_length_onset(R, gamma_d, beta),
         ),
@@ -261,7 +261,8 @@ def _draw_steps(path: Path, steps: dict[str, tuple[np.ndarray, float]]) -> None:
             xytext=(-4, 0), textcoords="offset points", va="top", ha="right",
             color="C3",
         )  # fmt: skip
-        axes.set(title=name, xlabel="update t")
+        right = 2 * max(onset, len(values))
+        axes.set(title=name, xlabel="update t", xlim=(0.8, right))
         axes.grid(alpha=0.2)
     panels[0].set_ylabel("1 − cos(a, best direction)")
     figure.savefig(path, dpi=150)
