@@ -19,7 +19,7 @@ except ImportError:
     class CallbackSupportMixin:  # type: ignore[no-redef]
         """Stands in for scikit-learn's mixin; adds nothing."""
 
-    def with_callbacks(method):  # type: ignore[no-redef]
+    def with_callbacks(method):
         """Return `method` as it is."""
         return method
 

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from sklearn import config_context
 
 from widemargin.metrics import tangent_distances
 from widemargin.neighbors import TangentDensityClassifier
@@ -11,7 +12,12 @@ def data():
     rng = np.random.default_rng(0)
     y = rng.integers(3, size=60)
     X = rng.normal(size=(60, 16)) + 1.5 * y[:, None] * (np.arange(16) == 3)
-    return X[:40], np.array(["a", "b", "c"])[y[:40]], X[40:], np.array(["a", "b", "c"])[y[40:]]
+    return (
+        X[:40],
+        np.array(["a", "b", "c"])[y[:40]],
+        X[40:],
+        np.array(["a", "b", "c"])[y[40:]],
+    )
 
 
 def slow_posterior(d2, y, beta, weights):
@@ -79,7 +85,9 @@ def test_beta_leaves_a_sample_out_with_all_its_copies(data):
     model = TangentDensityClassifier(betas, shifts=shifts).fit(X, y)
     every, labels = np.concatenate([X, *(s(X) for s in shifts)]), np.tile(y, 5)
     origin = np.tile(np.arange(len(X)), 5)
-    for beta, error, loss in zip(betas, model.cv_errors_, model.cv_losses_, strict=True):
+    for beta, error, loss in zip(
+        betas, model.cv_errors_, model.cv_losses_, strict=True
+    ):
         truth = []
         for i in range(len(X)):
             others = origin != i
@@ -136,3 +144,18 @@ def test_a_class_of_one_sample_is_fine(data):
     X, y = np.concatenate([X, X[:1] + 9]), np.append(y, "z")
     model = TangentDensityClassifier().fit(X, y)
     assert model.predict(X[-1:]) == "z"
+
+
+def test_progress_is_announced(data):
+    callback = pytest.importorskip("sklearn.callback")
+
+    class Count(callback.ProgressBar):
+        begun = 0
+
+        def on_fit_task_begin(self, *args, **kwargs):
+            type(self).begun += 1
+            return super().on_fit_task_begin(*args, **kwargs)
+
+    with config_context(working_memory=0.001):
+        TangentDensityClassifier().set_callbacks(Count()).fit(*data[:2])
+    assert Count.begun > len(data[0])

@@ -31,7 +31,9 @@ def test_without_tangents_it_is_the_euclidean_classifier(images):
         np.testing.assert_allclose(
             ours.predict_proba(X[60:]), theirs.predict_proba(X[60:]), atol=1e-9
         )
-        for a, b in zip(ours.kneighbors(X[60:]), theirs.kneighbors(X[60:]), strict=True):
+        for a, b in zip(
+            ours.kneighbors(X[60:]), theirs.kneighbors(X[60:]), strict=True
+        ):
             np.testing.assert_allclose(a, b, atol=1e-9)
 
 

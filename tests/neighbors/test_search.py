@@ -8,9 +8,11 @@ from widemargin.neighbors.search import TangentSearch, principal_axes, project
 from widemargin.tangents import Bundle
 
 
-def bundle(rng, n, l=2, d=12, dtype=np.float64):
+def bundle(rng, n, n_tangents=2, d=12, dtype=np.float64):
     points = (rng.normal(size=(n, d)) * np.geomspace(1, 0.01, d)).astype(dtype)
-    return Bundle.from_tangents(points, rng.normal(size=(n, l, d)).astype(dtype))
+    return Bundle.from_tangents(
+        points, rng.normal(size=(n, n_tangents, d)).astype(dtype)
+    )
 
 
 def searcher(references, sides="two", algorithm="exact", **options):
@@ -86,13 +88,13 @@ def test_rerank_looks_at_its_candidates_only():
 @given(
     seed=st.integers(0, 10**6),
     k=st.integers(1, 8),
-    l=st.integers(0, 3),
+    n_tangents=st.integers(0, 3),
     sides=st.sampled_from(["x", "y", "two", "mean"]),
     spring=st.sampled_from([0.0, 1e-5, 0.5]),
 )
-def test_the_projection_bounds_from_below(seed, k, l, sides, spring):
+def test_the_projection_bounds_from_below(seed, k, n_tangents, sides, spring):
     rng = np.random.default_rng(seed)
-    x, y = bundle(rng, 4, l), bundle(rng, 6, l)
+    x, y = bundle(rng, 4, n_tangents), bundle(rng, 6, n_tangents)
     axes = principal_axes(y.points, k)
     np.testing.assert_allclose(axes @ axes.T, np.eye(k), atol=1e-12)
     bound = tangent_distances(

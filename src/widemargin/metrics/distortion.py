@@ -76,7 +76,7 @@ def image_distortion_distances(
     x, y = check_pair(X, Y)
     height, width = _check_shape(shape, x.shape[1])
     for name, value in (("window", window), ("patch", patch)):
-        if not isinstance(value, Integral) or value < 0:
+        if not isinstance(value, Integral) or int(value) < 0:
             raise ValueError(f"{name} must be an integer of at least 0; got {value!r}.")
     window, patch = int(window), int(patch)
     out = np.empty((len(x), len(y)), x.dtype)
@@ -126,7 +126,7 @@ def _check_shape(shape: Any, n_features: int) -> tuple[int, int]:
     sides = tuple(shape) if hasattr(shape, "__len__") else ()
     if (
         len(sides) != 2
-        or not all(isinstance(side, Integral) and side > 0 for side in sides)
+        or not all(isinstance(side, Integral) and int(side) > 0 for side in sides)
         or sides[0] * sides[1] != n_features
     ):
         raise ValueError(

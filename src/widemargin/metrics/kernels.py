@@ -89,8 +89,10 @@ def check_kernel(kernel: Any, gamma: Any) -> None:
         check_option("kernel", kernel, KERNELS)
     if isinstance(gamma, str):
         if gamma != "scale":
-            raise ValueError(f"gamma must be a positive number or 'scale'; got {gamma!r}.")
-    elif not isinstance(gamma, Real) or not 0 < gamma < np.inf:
+            raise ValueError(
+                f"gamma must be a positive number or 'scale'; got {gamma!r}."
+            )
+    elif not isinstance(gamma, Real) or not 0 < float(gamma) < np.inf:
         raise ValueError(f"gamma must be a positive number or 'scale'; got {gamma!r}.")
 
 

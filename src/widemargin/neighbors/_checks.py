@@ -19,7 +19,7 @@ SIDES = ("x", "y", "two", "mean", "midpoint")
 def check_distance_parameters(sides: Any, spring: Any) -> None:
     """Validate `sides` and `spring`."""
     check_option("sides", sides, SIDES)
-    if not isinstance(spring, Real) or not 0 <= spring < np.inf:
+    if not isinstance(spring, Real) or not 0 <= float(spring) < np.inf:
         raise ValueError(
             f"spring must be a finite number of at least 0; got {spring!r}."
         )
@@ -27,9 +27,9 @@ def check_distance_parameters(sides: Any, spring: Any) -> None:
 
 def check_count(name: str, value: Any, at_most: int | None = None, of: str = "") -> int:
     """Return a positive integer, or say how many there may be."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+    if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < 1:
         raise ValueError(f"{name} must be an integer of at least 1; got {value!r}.")
-    if at_most is not None and value > at_most:
+    if at_most is not None and int(value) > at_most:
         raise ValueError(
             f"{name} must be at most n_samples={at_most}, {of}; got {value}."
         )

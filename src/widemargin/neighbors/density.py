@@ -19,14 +19,15 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from widemargin._callbacks import CallbackSupportMixin, FitProgress, with_callbacks
 from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.threads import batched_slices
-from widemargin._decisions import as_decision, class_codes, score_margins
+from widemargin.margins.decisions import as_decision, class_codes, score_margins
 from widemargin.metrics import tangent_distances
 from widemargin.neighbors._checks import (
     FLOATS,
@@ -42,7 +43,7 @@ from widemargin.tangents.fitting import fit_tangents
 RELATIVE_BETAS = np.geomspace(0.5, 64, 15)
 
 
-class TangentDensityClassifier(ClassifierMixin, BaseEstimator):
+class TangentDensityClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """Bayes classifier with a kernel density in tangent distance for every class.
 
     Parameters
@@ -85,6 +86,11 @@ class TangentDensityClassifier(ClassifierMixin, BaseEstimator):
     bundle_ : Bundle
         Training samples and their copies, with frames, ordered by class.
 
+    Notes
+    -----
+    Choosing beta takes most of the time of `fit`; on scikit-learn 1.9 and later,
+    ``set_callbacks(sklearn.callback.ProgressBar())`` shows how far it is.
+
     Examples
     --------
     >>> import numpy as np
@@ -119,7 +125,8 @@ class TangentDensityClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None):
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None):
         """Remember the samples, transform them, and choose beta.
 
         Parameters
@@ -174,7 +181,9 @@ class TangentDensityClassifier(ClassifierMixin, BaseEstimator):
         if betas is None:
             betas = RELATIVE_BETAS / self._typical_nearest(queries, left_out)
         errors, losses = np.zeros(len(betas)), np.zeros(len(betas))
-        for rows in self._chunks(len(queries)):
+        chunks = list(self._chunks(len(queries)))
+        for step in FitProgress(self, len(chunks), X=X, y=self.classes_[codes]):
+            rows = chunks[step]
             d2 = self._left_out_distances(queries[rows], left_out[rows])
             truth, weight = codes[left_out[rows]], weights[left_out[rows]]
             for b, beta in enumerate(betas):
@@ -243,7 +252,7 @@ class TangentDensityClassifier(ClassifierMixin, BaseEstimator):
                 total[rows] = np.logaddexp(total[rows], scores)
         return total
 
-    def decision_function(self, X: ArrayLike) -> NDArray:
+    def decision_function(self, X: Any) -> NDArray:
         """Logarithm of the posterior of each class.
 
         Parameters
@@ -258,7 +267,7 @@ class TangentDensityClassifier(ClassifierMixin, BaseEstimator):
         """
         return as_decision(_log_normalized(self._scores(X)))
 
-    def predict_proba(self, X: ArrayLike) -> NDArray:
+    def predict_proba(self, X: Any) -> NDArray:
         """Posterior of each class.
 
         Parameters
@@ -272,7 +281,7 @@ class TangentDensityClassifier(ClassifierMixin, BaseEstimator):
         """
         return np.exp(_log_normalized(self._scores(X)))
 
-    def predict(self, X: ArrayLike) -> NDArray:
+    def predict(self, X: Any) -> NDArray:
         """Class of the largest density.
 
         Parameters
@@ -287,7 +296,7 @@ class TangentDensityClassifier(ClassifierMixin, BaseEstimator):
         scores = self._scores(X)
         return self.classes_[scores.argmax(axis=1)]
 
-    def margins(self, X: ArrayLike, y: ArrayLike) -> NDArray:
+    def margins(self, X: Any, y: Any) -> NDArray:
         """Log density of the right class less the best other log density.
 
         Parameters

@@ -11,15 +11,15 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.threads import batched_slices, thread_map
-from widemargin._decisions import as_decision, class_codes, score_margins
 from widemargin._validation import check_option
 from widemargin.margins import nearest_right_wrong, relative_margin
+from widemargin.margins.decisions import as_decision, class_codes, score_margins
 from widemargin.metrics import tangent_distances
 from widemargin.neighbors._checks import (
     FLOATS,
@@ -123,7 +123,7 @@ class TangentKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         self.n_candidates = n_candidates
         self.n_jobs = n_jobs
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None):
         """Remember the training samples and compute their frames.
 
         Parameters
@@ -147,7 +147,7 @@ class TangentKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         self.tangents_ = fit_tangents(self.tangents, X, self.classes_[codes])
         self.bundle_ = as_bundle(X, self.tangents_, n_jobs=self.n_jobs)
         warn_of_blanks(self.bundle_, self.sides)
-        self._search = None
+        self._search: Any = None
         if self.metric == "tangent" and self.sides != "midpoint":
             self._search = self._searcher(self.sides, self.algorithm)
         elif self.algorithm == "rerank":
@@ -168,7 +168,7 @@ class TangentKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             check_option("metric", self.metric, ("tangent",))
 
     def _searcher(self, sides, algorithm):
-        k = self.n_components
+        k: Any = self.n_components
         if k == "auto":
             k = round(3 * np.sqrt(self.bundle_.n_features))
         return TangentSearch(
@@ -183,7 +183,7 @@ class TangentKNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
     def kneighbors(
         self,
-        X: ArrayLike | None = None,
+        X: Any = None,
         n_neighbors: int | None = None,
         return_distance: bool = True,
     ) -> Any:
@@ -271,15 +271,15 @@ class TangentKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         """Class scores: shares of the vote, and less than any vote for nearness."""
         distances, indices = self.kneighbors(X)
         n, k = distances.shape
-        if self.weights == "uniform":
+        if callable(self.weights):
+            weights = np.asarray(self.weights(distances), dtype=float)
+        elif self.weights == "uniform":
             weights = np.ones_like(distances)
-        elif self.weights == "distance":
+        else:
             # A neighbour at distance 0 outvotes all that are farther.
             zero = distances == 0
             with np.errstate(divide="ignore"):
                 weights = np.where(zero.any(1)[:, None], zero, 1 / distances)
-        else:
-            weights = np.asarray(self.weights(distances), dtype=float)
         weights = weights * self._votes[indices]
         shares = np.zeros((n, len(self.classes_)))
         rank = np.zeros_like(shares)
@@ -291,7 +291,7 @@ class TangentKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         total = shares.sum(axis=1, keepdims=True)
         return shares / np.where(total > 0, total, 1), rank / (k + 1)
 
-    def predict_proba(self, X: ArrayLike) -> NDArray:
+    def predict_proba(self, X: Any) -> NDArray:
         """Shares of the vote.
 
         Parameters
@@ -305,7 +305,7 @@ class TangentKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         """
         return self._scores(X)[0]
 
-    def decision_function(self, X: ArrayLike) -> NDArray:
+    def decision_function(self, X: Any) -> NDArray:
         """Shares of the vote, with less than a vote for the nearest of equals.
 
         Parameters
@@ -320,7 +320,7 @@ class TangentKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         shares, nearness = self._scores(X)
         return as_decision(shares + 1e-9 * nearness)
 
-    def predict(self, X: ArrayLike) -> NDArray:
+    def predict(self, X: Any) -> NDArray:
         """Class of the most votes; among equals the class of the nearest neighbour.
 
         Parameters
@@ -335,7 +335,7 @@ class TangentKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         shares, nearness = self._scores(X)
         return self.classes_[(shares + 1e-9 * nearness).argmax(axis=1)]
 
-    def margins(self, X: ArrayLike, y: ArrayLike) -> NDArray:
+    def margins(self, X: Any, y: Any) -> NDArray:
         """One signed number per sample, positive where the prediction is right.
 
         Parameters

@@ -147,7 +147,9 @@ class TangentSearch:
         spring = self.spring / 2 if self.sides == "two" else self.spring
         keep = 1 - np.sqrt(1 - 1 / (1 + spring))
         points = bundle.points.astype(float)
-        folded = (points - keep * (points @ frame.T) @ frame).astype(bundle.points.dtype)
+        folded = (points - keep * (points @ frame.T) @ frame).astype(
+            bundle.points.dtype
+        )
         return Bundle(folded, np.empty((len(folded), 0, folded.shape[1]), folded.dtype))
 
 

@@ -14,19 +14,22 @@ machines, ICPR 2002. Figures 2 to 4 are in
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import GridSearchCV, StratifiedKFold, StratifiedShuffleSplit
+from sklearn.model_selection import (
+    GridSearchCV,
+    StratifiedKFold,
+    StratifiedShuffleSplit,
+)
 
 from widemargin.metrics import tangent_distances
 from widemargin.metrics.kernels import kernel_of_distances
 from widemargin.svm import InvariantHyperplaneSVC, JitteredSVC, TangentSVC, VirtualSVC
-from widemargin.svm._machine import PairwiseMachine
+from widemargin.svm.machine import PairwiseMachine
 from widemargin.tangents import ImageTangents, image_shifts
 
 SHAPE = (16, 16)
@@ -158,7 +161,7 @@ class _Distances:
         self.digits = digits
         tangents = tangents_for(sides)
         # A frame of no rows: the Euclidean distance through the same products.
-        options = {
+        options: dict[str, Any] = {
             "tangents": np.empty((0, digits.X_train.shape[1]))
             if tangents is None
             else tangents,
@@ -190,7 +193,9 @@ class _Distances:
             for C in grid["C"]:
                 wrong = 0
                 for fit, held in folds:
-                    machine = PairwiseMachine("gram", C).fit(K[np.ix_(fit, fit)], y[fit])
+                    machine = PairwiseMachine("gram", C).fit(
+                        K[np.ix_(fit, fit)], y[fit]
+                    )
                     wrong += np.sum(machine.predict(K[np.ix_(held, fit)]) != y[held])
                 if best is None or wrong < best[2]:
                     best = gamma, C, float(wrong)

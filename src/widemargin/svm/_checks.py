@@ -14,7 +14,7 @@ FLOATS = (np.float64, np.float32)
 
 def check_positive(name: str, value: Any) -> float:
     """Return a finite number above 0."""
-    if not isinstance(value, Real) or not 0 < value < np.inf:
+    if not isinstance(value, Real) or not 0 < float(value) < np.inf:
         raise ValueError(f"{name} must be a number above 0; got {value!r}.")
     return float(value)
 
@@ -38,7 +38,7 @@ def check_weights(sample_weight: Any, X: Any) -> NDArray | None:
 def check_training(
     estimator: Any, X: Any, y: Any, sample_weight: Any
 ) -> tuple[NDArray, NDArray, NDArray, NDArray | None]:
-    """Samples, labels, classes and weights; samples of weight 0 are left out."""
+    """Return samples, labels, classes and weights; weightless samples go."""
     X, y = validate_data(estimator, X, y, dtype=FLOATS, order="C")
     check_classification_targets(y)
     weights = check_weights(sample_weight, X)
@@ -63,7 +63,7 @@ def check_transformations(transformations: Any) -> tuple:
 
 
 def transform(X: NDArray, transformation: Any) -> NDArray:
-    """Transformed samples, checked."""
+    """Return the transformed samples, checked."""
     out = np.asarray(transformation(X), dtype=X.dtype)
     if out.shape != X.shape or not np.isfinite(out).all():
         raise ValueError(

@@ -64,7 +64,7 @@ def graph_scores(
 
 
 def _meetings(first: NDArray, last: NDArray) -> Iterator[tuple]:
-    """Samples grouped by the two classes that meet next."""
+    """Group the samples by the two classes that meet next."""
     n_classes = last.max(initial=0) + 1
     met, group = np.unique(first * n_classes + last, return_inverse=True)
     members = [np.flatnonzero(group == g) for g in range(len(met))]

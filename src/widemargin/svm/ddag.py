@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import (
     BaseEstimator,
     ClassifierMixin,
@@ -27,7 +27,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from widemargin._decisions import (
+from widemargin.margins.decisions import (
     as_decision,
     class_codes,
     from_decision,
@@ -72,7 +72,7 @@ class DDAGClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.estimator = estimator
         self.n_jobs = n_jobs
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None):
         """Train a classifier for every pair of classes.
 
         Parameters
@@ -109,7 +109,7 @@ class DDAGClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.estimators_ = dict(zip(pairs, fitted, strict=True))
         return self
 
-    def decision_function(self, X: ArrayLike) -> NDArray:
+    def decision_function(self, X: Any) -> NDArray:
         """Scores by when each class was dropped.
 
         Parameters
@@ -137,7 +137,7 @@ class DDAGClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             )
         )
 
-    def predict(self, X: ArrayLike) -> NDArray:
+    def predict(self, X: Any) -> NDArray:
         """Class that is never dropped.
 
         Parameters
@@ -154,7 +154,7 @@ class DDAGClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             return self.classes_[(decision > 0).astype(int)]
         return self.classes_[decision.argmax(axis=1)]
 
-    def margins(self, X: ArrayLike, y: ArrayLike) -> NDArray:
+    def margins(self, X: Any, y: Any) -> NDArray:
         """Score of the right class less the best other, positive where right.
 
         Parameters

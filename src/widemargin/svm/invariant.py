@@ -17,7 +17,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.linalg import eigh
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.kernel_approximation import Nystroem
@@ -25,8 +25,8 @@ from sklearn.svm import SVC
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from widemargin._compute.threads import batched_slices
-from widemargin._decisions import class_codes, from_decision, score_margins
 from widemargin._validation import check_option
+from widemargin.margins.decisions import class_codes, from_decision, score_margins
 from widemargin.svm._checks import FLOATS, check_positive, check_training
 from widemargin.svm._raw import raw_tangents
 from widemargin.tangents.fitting import fit_tangents
@@ -107,7 +107,7 @@ class InvariantHyperplaneSVC(ClassifierMixin, BaseEstimator):
         self.class_weight = class_weight
         self.random_state = random_state
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None):
         """Learn the whitening and train the machine.
 
         Parameters
@@ -189,7 +189,7 @@ class InvariantHyperplaneSVC(ClassifierMixin, BaseEstimator):
             count += tangents.shape[0] * tangents.shape[1]
         return total / max(1, count)
 
-    def decision_function(self, X: ArrayLike) -> NDArray:
+    def decision_function(self, X: Any) -> NDArray:
         """Class scores of the machine in the whitened space.
 
         Parameters
@@ -205,7 +205,7 @@ class InvariantHyperplaneSVC(ClassifierMixin, BaseEstimator):
         X = validate_data(self, X, dtype=FLOATS, reset=False)
         return self.svc_.decision_function(self._map(X) @ self.whitening_)
 
-    def predict(self, X: ArrayLike) -> NDArray:
+    def predict(self, X: Any) -> NDArray:
         """Class of the highest score.
 
         Parameters
@@ -220,7 +220,7 @@ class InvariantHyperplaneSVC(ClassifierMixin, BaseEstimator):
         scores = from_decision(self.decision_function(X))
         return self.classes_[scores.argmax(axis=1)]
 
-    def margins(self, X: ArrayLike, y: ArrayLike) -> NDArray:
+    def margins(self, X: Any, y: Any) -> NDArray:
         """Score of the right class less the best other, positive where right.
 
         Parameters

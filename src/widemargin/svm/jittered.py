@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics.pairwise import (
     linear_kernel,
@@ -24,8 +24,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.threads import batched_slices
-from widemargin._decisions import class_codes, from_decision, score_margins
 from widemargin._validation import check_option
+from widemargin.margins.decisions import class_codes, from_decision, score_margins
 from widemargin.svm._checks import (
     FLOATS,
     check_positive,
@@ -34,7 +34,7 @@ from widemargin.svm._checks import (
     require_gram_fits,
     transform,
 )
-from widemargin.svm._machine import PairwiseMachine
+from widemargin.svm.machine import PairwiseMachine
 
 KERNELS = ("rbf", "linear", "poly")
 
@@ -97,7 +97,7 @@ class JitteredSVC(ClassifierMixin, BaseEstimator):
         self.multiclass = multiclass
         self.class_weight = class_weight
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None):
         """Train the duels of all pairs of classes on the jittered Gram matrix.
 
         Parameters
@@ -172,7 +172,7 @@ class JitteredSVC(ClassifierMixin, BaseEstimator):
                 np.copyto(out[rows], values, where=closer)
         return out
 
-    def decision_function(self, X: ArrayLike) -> NDArray:
+    def decision_function(self, X: Any) -> NDArray:
         """Class scores: duels won, or how long each class stays in the graph.
 
         Parameters
@@ -194,7 +194,7 @@ class JitteredSVC(ClassifierMixin, BaseEstimator):
             out[rows] = K / 2 @ self.coef_
         return self._machine.scores(out + self.intercept_)
 
-    def predict(self, X: ArrayLike) -> NDArray:
+    def predict(self, X: Any) -> NDArray:
         """Class that the duels decide for.
 
         Parameters
@@ -209,7 +209,7 @@ class JitteredSVC(ClassifierMixin, BaseEstimator):
         scores = from_decision(self.decision_function(X))
         return self.classes_[scores.argmax(axis=1)]
 
-    def margins(self, X: ArrayLike, y: ArrayLike) -> NDArray:
+    def margins(self, X: Any, y: Any) -> NDArray:
         """Score of the right class less the best other, positive where right.
 
         Parameters

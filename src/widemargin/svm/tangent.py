@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.linalg import eigh
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
@@ -26,8 +26,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.threads import batched_slices
-from widemargin._decisions import class_codes, from_decision, score_margins
 from widemargin._validation import check_option
+from widemargin.margins.decisions import class_codes, from_decision, score_margins
 from widemargin.metrics import repair_spectrum, tangent_distances
 from widemargin.metrics.kernels import (
     check_kernel,
@@ -41,7 +41,7 @@ from widemargin.svm._checks import (
     check_training,
     require_gram_fits,
 )
-from widemargin.svm._machine import PairwiseMachine, as_columns, calibrate
+from widemargin.svm.machine import PairwiseMachine, as_columns, calibrate
 from widemargin.tangents import Bundle, as_bundle
 from widemargin.tangents.fitting import fit_tangents
 
@@ -160,7 +160,7 @@ class TangentSVC(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None):
         """Train the duels of all pairs of classes.
 
         Parameters
@@ -186,7 +186,7 @@ class TangentSVC(ClassifierMixin, BaseEstimator):
         if self.landmarks is None:
             self._fit_gram(bundle, y, weights)
         else:
-            self._fit_landmarks(bundle, y, weights)
+            self._fit_landmarks(bundle, y, weights, self.landmarks)
         return self
 
     def _check_parameters(self):
@@ -262,12 +262,12 @@ class TangentSVC(ClassifierMixin, BaseEstimator):
         self.support_ = np.flatnonzero(np.any(coef != 0, axis=1))
         self._finish(machine, bundle, coef[self.support_], K, y, weights)
 
-    def _fit_landmarks(self, bundle, y, weights):
+    def _fit_landmarks(self, bundle, y, weights, m):
         if hasattr(self, "gamma_"):
             del self.gamma_
         random = check_random_state(self.random_state)
         self._seed = random.randint(2**31 - 1)
-        m = min(self.landmarks, len(bundle))
+        m = min(m, len(bundle))
         chosen = np.sort(random.choice(len(bundle), m, replace=False))
         landmarks = bundle[chosen]
         values, vectors = eigh(self._kernel(landmarks, None).astype(float))
@@ -289,13 +289,13 @@ class TangentSVC(ClassifierMixin, BaseEstimator):
         self.coef_, self.intercept_ = coef, machine.intercept_
         self.support_bundle_ = bundle[self.support_]
         self.machine_ = machine
-        self._calibrator = None
+        self._calibrator: Any = None
         if self.probability:
             self._calibrator = calibrate(machine, matrix, y, weights)
         # Coefficients of all training samples are not needed any more.
         machine.coef_ = machine.intercept_ = None
 
-    def decision_function(self, X: ArrayLike) -> NDArray:
+    def decision_function(self, X: Any) -> NDArray:
         """Class scores: duels won, or how long each class stays in the graph.
 
         Parameters
@@ -310,7 +310,7 @@ class TangentSVC(ClassifierMixin, BaseEstimator):
         duels = self.duels(X)
         return self.machine_.scores(duels)
 
-    def duels(self, X: ArrayLike) -> NDArray:
+    def duels(self, X: Any) -> NDArray:
         """Decisions of all duels, positive for the first class of the pair.
 
         Parameters
@@ -332,7 +332,7 @@ class TangentSVC(ClassifierMixin, BaseEstimator):
             out[rows] = self._kernel(queries[rows], self.support_bundle_) @ self.coef_
         return out + self.intercept_
 
-    def predict(self, X: ArrayLike) -> NDArray:
+    def predict(self, X: Any) -> NDArray:
         """Class that the duels decide for.
 
         Parameters
@@ -350,7 +350,7 @@ class TangentSVC(ClassifierMixin, BaseEstimator):
         return self.classes_[scores.argmax(axis=1)]
 
     @available_if(_has_probabilities)
-    def predict_proba(self, X: ArrayLike) -> NDArray:
+    def predict_proba(self, X: Any) -> NDArray:
         """Probabilities of the classes, from calibrated scores.
 
         Parameters
@@ -366,7 +366,7 @@ class TangentSVC(ClassifierMixin, BaseEstimator):
         scores = self.decision_function(X)
         return self._calibrator.predict_proba(as_columns(scores))
 
-    def margins(self, X: ArrayLike, y: ArrayLike) -> NDArray:
+    def margins(self, X: Any, y: Any) -> NDArray:
         """Score of the right class less the best other, positive where right.
 
         Parameters

@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.svm import SVC
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from widemargin._decisions import class_codes, from_decision, score_margins
+from widemargin.margins.decisions import class_codes, from_decision, score_margins
 from widemargin.svm._checks import (
     FLOATS,
     check_positive,
@@ -97,7 +97,7 @@ class VirtualSVC(ClassifierMixin, BaseEstimator):
         self.transformations = transformations
         self.class_weight = class_weight
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None):
         """Train both stages.
 
         Parameters
@@ -160,7 +160,7 @@ class VirtualSVC(ClassifierMixin, BaseEstimator):
             yield X + X.dtype.type(self.step) * directions[:, t]
             yield X - X.dtype.type(self.step) * directions[:, t]
 
-    def decision_function(self, X: ArrayLike) -> NDArray:
+    def decision_function(self, X: Any) -> NDArray:
         """Class scores of the second stage.
 
         Parameters
@@ -176,7 +176,7 @@ class VirtualSVC(ClassifierMixin, BaseEstimator):
         X = validate_data(self, X, dtype=FLOATS, reset=False)
         return self.svc_.decision_function(X)
 
-    def predict(self, X: ArrayLike) -> NDArray:
+    def predict(self, X: Any) -> NDArray:
         """Class of the highest score.
 
         Parameters
@@ -191,7 +191,7 @@ class VirtualSVC(ClassifierMixin, BaseEstimator):
         scores = from_decision(self.decision_function(X))
         return self.classes_[scores.argmax(axis=1)]
 
-    def margins(self, X: ArrayLike, y: ArrayLike) -> NDArray:
+    def margins(self, X: Any, y: Any) -> NDArray:
         """Score of the right class less the best other, positive where right.
 
         Parameters

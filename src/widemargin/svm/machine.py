@@ -22,6 +22,15 @@ class PairwiseMachine(ClassifierMixin, BaseEstimator):
     """One SVM per pair of classes, combined by "ddag" or "ovo".
 
     `matrix` is "gram", square kernel values, or "features".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin.svm.machine import PairwiseMachine
+    >>> x = np.array([-1.0, -0.5, 0.5, 1.0])
+    >>> machine = PairwiseMachine("gram", C=10.0).fit(np.outer(x, x), [0, 0, 1, 1])
+    >>> machine.predict(np.outer([2.0, -3.0], x))
+    array([1, 0])
     """
 
     def __init__(
@@ -41,6 +50,7 @@ class PairwiseMachine(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, K, y, sample_weight=None):
+        """Solve all duels on kernel values (n, n) or features (n, m)."""
         self.classes_ = np.unique(y)
         solve = self._solve_gram if self.matrix == "gram" else self._solve_features
         self.coef_, self.intercept_ = solve(K, y, sample_weight)
@@ -88,9 +98,11 @@ class PairwiseMachine(ClassifierMixin, BaseEstimator):
         return combine(decisions, len(self.classes_), self.multiclass)
 
     def decision_function(self, K):
+        """Class scores, from kernel values or features of new samples."""
         return self.scores(K @ self.coef_ + self.intercept_)
 
     def predict(self, K):
+        """Class that the duels decide for."""
         scores = self.decision_function(K)
         if scores.ndim == 1:
             return self.classes_[(scores > 0).astype(int)]

@@ -1,0 +1,75 @@
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+from sklearn.multiclass import OneVsOneClassifier
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
+
+from widemargin.svm import DDAGClassifier
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X[:300] / 16, y[:300], X[300:500] / 16, y[300:500]
+
+
+@pytest.mark.parametrize(
+    "node", [SVC(C=5), GaussianNB(), DecisionTreeClassifier(random_state=0)]
+)
+def test_agrees_with_voting_where_it_is_unanimous(digits, node):
+    X, y, X_test, _ = digits
+    ddag = DDAGClassifier(node).fit(X, y)
+    assert len(ddag.estimators_) == 45
+    votes = np.zeros((len(X_test), 10), int)
+    for (i, j), fitted in ddag.estimators_.items():
+        second = fitted.predict(X_test) == 1
+        votes[:, j] += second
+        votes[:, i] += ~second
+    unanimous = votes.max(axis=1) == 9
+    assert unanimous.mean() > 0.5
+    np.testing.assert_array_equal(
+        ddag.predict(X_test)[unanimous], votes.argmax(axis=1)[unanimous]
+    )
+
+
+def test_is_as_good_as_voting(digits):
+    X, y, X_test, y_test = digits
+    ours = DDAGClassifier(SVC(C=5), n_jobs=2).fit(X, y)
+    theirs = OneVsOneClassifier(SVC(C=5)).fit(X, y)
+    assert ours.score(X_test, y_test) >= theirs.score(X_test, y_test) - 0.01
+    margins = ours.margins(X_test, y_test)
+    np.testing.assert_array_equal(margins > 0, ours.predict(X_test) == y_test)
+
+
+def test_two_classes_are_the_node_itself(digits):
+    X, y, X_test, _ = digits
+    names = np.where(y > 4, "high", "low")
+    node = LogisticRegression()
+    ddag = DDAGClassifier(node).fit(X, names)
+    alone = node.fit(X, (names == "low").astype(int))
+    np.testing.assert_allclose(
+        ddag.decision_function(X_test), alone.decision_function(X_test)
+    )
+    np.testing.assert_array_equal(
+        ddag.predict(X_test), np.where(alone.predict(X_test) == 1, "low", "high")
+    )
+
+
+def test_sample_weight_goes_to_the_nodes(digits):
+    X, y, X_test, _ = digits
+    kept = np.arange(300) % 3 > 0
+    weighted = DDAGClassifier(GaussianNB()).fit(X, y, kept.astype(float))
+    alone = DDAGClassifier(GaussianNB(var_smoothing=1e-9)).fit(X[kept], y[kept])
+    agree = weighted.predict(X_test) == alone.predict(X_test)
+    assert agree.mean() > 0.95
+    with pytest.raises(ValueError, match="KNeighborsClassifier takes no sample_weight"):
+        DDAGClassifier(KNeighborsClassifier()).fit(X, y, np.ones(300))
+
+
+def test_one_class_is_refused(digits):
+    with pytest.raises(ValueError, match="at least 2 classes"):
+        DDAGClassifier().fit(digits[0], np.zeros(300))

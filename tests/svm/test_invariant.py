@@ -1,0 +1,86 @@
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.kernel_approximation import Nystroem
+from sklearn.svm import SVC
+
+from widemargin.svm import InvariantHyperplaneSVC
+from widemargin.tangents import ImageTangents
+
+GENERATOR = ImageTangents((8, 8), ["x_shift", "y_shift"])
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(n_class=4, return_X_y=True)
+    X = X / 16
+    return X[:160], y[:160], X[160:260], y[160:260]
+
+
+def test_lambda_one_is_the_plain_machine(digits):
+    X, y, X_test, _ = digits
+    ours = InvariantHyperplaneSVC(1.0, tangents=GENERATOR).fit(X, y)
+    plain = SVC(kernel="linear", C=10).fit(X, y)
+    np.testing.assert_allclose(
+        ours.decision_function(X_test), plain.decision_function(X_test)
+    )
+    kernel = InvariantHyperplaneSVC(
+        1.0, kernel="rbf", gamma=0.05, n_components=40, random_state=0
+    ).fit(X, y)
+    features = Nystroem("rbf", gamma=0.05, n_components=40, random_state=0).fit(X)
+    plain = SVC(kernel="linear", C=10).fit(features.transform(X), y)
+    np.testing.assert_allclose(
+        kernel.decision_function(X_test),
+        plain.decision_function(features.transform(X_test)),
+    )
+
+
+def test_the_whitening_is_the_inverse_root_of_the_covariance(digits):
+    X, y, *_ = digits
+    ours = InvariantHyperplaneSVC(0.2, tangents=GENERATOR).fit(X, y)
+    t = GENERATOR.tangents(X).reshape(-1, 64)
+    mixed = 0.8 * (t.T @ t) / len(t) + 0.2 * np.eye(64)
+    B = ours.whitening_
+    np.testing.assert_allclose(B @ mixed @ B, np.eye(64), atol=1e-9)
+    np.testing.assert_allclose(B, B.T, atol=1e-12)
+
+
+def test_smaller_lambda_is_more_invariant(digits):
+    X, y, X_test, _ = digits
+    t = GENERATOR.tangents(X_test)[:, 0]
+    two = (y > 1).astype(int)
+
+    def sensitivity(kernel, lam):
+        svc = InvariantHyperplaneSVC(
+            lam, kernel=kernel, tangents=GENERATOR, n_components=60, random_state=0
+        ).fit(X, two)
+        moved = svc.decision_function(X_test + 0.1 * t)
+        still = svc.decision_function(X_test)
+        return np.abs(moved - still).mean() / still.std()
+
+    for kernel in ("linear", "rbf", "poly"):
+        assert sensitivity(kernel, 0.01) < sensitivity(kernel, 1.0)
+
+
+def test_margins_are_positive_where_right(digits):
+    X, y, X_test, y_test = digits
+    svc = InvariantHyperplaneSVC(0.1, tangents=GENERATOR).fit(X, y)
+    asked = np.roll(y_test, 1)
+    right = svc.predict(X_test) == asked
+    np.testing.assert_array_equal(svc.margins(X_test, asked) > 0, right)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"lam": 0}, "lam must be above 0 and at most 1"),
+        ({"lam": 1.5}, "lam must be above 0 and at most 1"),
+        ({"kernel": "nd"}, "kernel must be one of"),
+        ({"C": 0}, "C must be a number above 0"),
+        ({"step": -1}, "step must be a number above 0"),
+        ({"n_components": 0}, "n_components must be a number above 0"),
+    ],
+)
+def test_bad_parameters(digits, settings, message):
+    with pytest.raises(ValueError, match=message):
+        InvariantHyperplaneSVC(**settings).fit(*digits[:2])

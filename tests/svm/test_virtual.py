@@ -1,0 +1,88 @@
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.svm import SVC
+
+from widemargin.svm import VirtualSVC
+from widemargin.tangents import ImageTangents, image_shifts
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(n_class=4, return_X_y=True)
+    X = X / 16
+    return X[:160], y[:160], X[160:260], y[160:260]
+
+
+def test_second_stage_sees_supports_and_their_copies(digits):
+    X, y, X_test, y_test = digits
+    shifts = image_shifts((8, 8), diagonal=False)
+    ours = VirtualSVC(gamma=0.05, transformations=shifts).fit(X, y)
+    first = SVC(C=10, gamma=0.05).fit(X, y)
+    np.testing.assert_array_equal(ours.first_support_, first.support_)
+    kept, labels = X[first.support_], y[first.support_]
+    second = SVC(C=10, gamma=0.05).fit(
+        np.concatenate([kept, *(s(kept) for s in shifts)]), np.tile(labels, 5)
+    )
+    assert ours.n_virtual_ == 4 * len(kept)
+    np.testing.assert_allclose(
+        ours.decision_function(X_test), second.decision_function(X_test), atol=1e-9
+    )
+    margins = ours.margins(X_test, np.roll(y_test, 1))
+    right = ours.predict(X_test) == np.roll(y_test, 1)
+    np.testing.assert_array_equal(margins > 0, right)
+
+
+def test_tangents_move_both_ways(digits):
+    X, y, X_test, _ = digits
+    generator = ImageTangents((8, 8), ["x_shift", "rotation"])
+    ours = VirtualSVC(gamma=0.05, tangents=generator, step=0.5).fit(X, y)
+    kept, labels = X[ours.first_support_], y[ours.first_support_]
+    t = generator.tangents(kept)
+    copies = [kept, *(kept + s * t[:, i] for i in (0, 1) for s in (0.5, -0.5))]
+    second = SVC(C=10, gamma=0.05).fit(np.concatenate(copies), np.tile(labels, 5))
+    np.testing.assert_allclose(
+        ours.decision_function(X_test), second.decision_function(X_test), atol=1e-9
+    )
+
+
+def test_without_anything_to_vary_it_is_the_plain_machine(digits):
+    X, y, X_test, _ = digits
+    ours, plain = VirtualSVC().fit(X, y), SVC(C=10).fit(X, y)
+    np.testing.assert_allclose(
+        ours.decision_function(X_test), plain.decision_function(X_test)
+    )
+
+
+def test_virtual_samples_help_against_shifts(digits):
+    X, y, X_test, y_test = digits
+    shifted = image_shifts((8, 8), diagonal=False)[0](X_test)
+    ours = VirtualSVC(transformations=image_shifts((8, 8))).fit(X[:60], y[:60])
+    plain = SVC(C=10).fit(X[:60], y[:60])
+    assert ours.score(shifted, y_test) > plain.score(shifted, y_test)
+
+
+def test_weights_go_to_copies_too(digits):
+    X, y, X_test, _ = digits
+    shifts = image_shifts((8, 8), diagonal=False)
+    half = (np.arange(160) < 80).astype(float)
+    some = VirtualSVC(gamma=0.05, transformations=shifts).fit(X, y, half)
+    alone = VirtualSVC(gamma=0.05, transformations=shifts).fit(X[:80], y[:80])
+    np.testing.assert_allclose(
+        some.decision_function(X_test), alone.decision_function(X_test), atol=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"C": -1}, "C must be a number above 0"),
+        ({"step": 0}, "step must be a number above 0"),
+        ({"transformations": "shift"}, "sequence of functions"),
+        ({"transformations": [lambda X: X[:2]]}, "must return finite samples"),
+        ({"tangents": np.ones((1, 5))}, "tangents has 5 features"),
+    ],
+)
+def test_bad_parameters(digits, settings, message):
+    with pytest.raises(ValueError, match=message):
+        VirtualSVC(**settings).fit(*digits[:2])
