@@ -122,7 +122,7 @@ def test_thousands_of_classes(model):
     X = rng.uniform(-50, 50, (n_classes, 4))[labels] + rng.uniform(-1, 1, (3600, 4))
     model = clone(model).set_params(max_iter=1, prototypes_per_class=2)
     if isinstance(model, KernelLVQClassifier):
-        model.set_params(gamma=0.01, max_support=1200, max_iter=2)
+        model.set_params(gamma=0.01, max_support=300, prototypes_per_class=1)
     model.fit(X, labels)
     assert len(model.classes_) == n_classes
     bar = 0.5 if isinstance(model, KernelLVQClassifier) else 0.9

@@ -28,7 +28,6 @@ ESTIMATORS = [
     MarginLVQClassifier(max_iter=10),
     MarginLVQClassifier(2, decision="parzen", max_iter=10),
     GLVQClassifier(max_iter=20),
-    GLVQClassifier(2, max_iter=20),
     GMLVQClassifier(max_iter=20),
     GMLVQClassifier(n_components=2, max_iter=20),
     KernelLVQClassifier(max_iter=20),

@@ -105,7 +105,7 @@ def test_canonical_form_cannot_tell_weights_from_repetitions(rows, seed):
     for a, b in zip(one[:3], other[:3], strict=True):
         np.testing.assert_array_equal(a, b)
     assert len(np.unique(np.column_stack([one.X, one.codes]), axis=0)) == len(one.X)
-    np.testing.assert_array_equal(X[one.index], one.X)
+    np.testing.assert_array_equal(X[one.rows], one.X)
 
 
 def test_class_weights():
@@ -122,7 +122,7 @@ def test_validation_split_is_by_class_and_leaves_one():
     train, held = split_validation(samples, 0.3, np.random.RandomState(0))
     assert np.bincount(held.codes).tolist() == [6, 3]
     assert np.bincount(train.codes).tolist() == [14, 7, 1]
-    assert sorted([*train.index, *held.index]) == list(range(31))
+    assert sorted([*train.rows, *held.rows]) == list(range(31))
 
 
 def test_spread_is_within_classes_and_never_zero():

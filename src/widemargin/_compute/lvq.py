@@ -62,7 +62,7 @@ def move(p, x, rate):
         p[f] += step * (x[f] - p[f])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath=REORDER)
 def repel(p, x, rate, centre, radius_squared, guard):
     """Move `p` away from `x`, unless that takes it out of the ball of its class."""
     if guard:

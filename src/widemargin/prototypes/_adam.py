@@ -14,11 +14,11 @@ import numpy as np
 
 
 class Moments(NamedTuple):
-    """Running means of gradient and squared gradient after `count` steps."""
+    """Running means of gradient and squared gradient after `steps` steps."""
 
     m: np.ndarray
     v: np.ndarray
-    count: int
+    steps: int
 
 
 def start(like: np.ndarray) -> Moments:
@@ -30,17 +30,17 @@ def grow(moments: Moments, like: np.ndarray) -> Moments:
     """Moments for a parameter that has gained rows."""
     m, v = np.zeros_like(like), np.zeros_like(like)
     m[: len(moments.m)], v[: len(moments.v)] = moments.m, moments.v
-    return Moments(m, v, moments.count)
+    return Moments(m, v, moments.steps)
 
 
 def step(
     moments: Moments, gradient: np.ndarray, beta_1: float = 0.9, beta_2: float = 0.999
 ) -> tuple[Moments, np.ndarray]:
     """Take in one gradient; return the new moments and the direction of ascent."""
-    count = moments.count + 1
+    steps = moments.steps + 1
     m = beta_1 * moments.m + (1 - beta_1) * gradient
     v = beta_2 * moments.v + (1 - beta_2) * gradient * gradient
-    root = np.sqrt(v / (1 - beta_2**count))
+    root = np.sqrt(v / (1 - beta_2**steps))
     # Where every gradient so far was zero there is nothing to divide.
     root[root == 0] = 1
-    return Moments(m, v, count), m / ((1 - beta_1**count) * root)
+    return Moments(m, v, steps), m / ((1 - beta_1**steps) * root)

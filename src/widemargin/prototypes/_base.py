@@ -78,7 +78,7 @@ class PrototypeClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     @property
     def _prototype_codes(self) -> np.ndarray:
-        return np.searchsorted(self.classes_, self.prototype_labels_)
+        return np.asarray(np.searchsorted(self.classes_, self.prototype_labels_))
 
     def _class_distances(self, X: np.ndarray) -> np.ndarray:
         """(n_samples, n_classes) squared distances; the smallest decides."""

@@ -208,7 +208,7 @@ class KernelLVQClassifier(GLVQClassifier):
             )
 
     def _place(self, samples: Samples, rng: np.random.RandomState) -> None:
-        if self._precomputed and samples.X.shape[1] <= samples.index.max():
+        if self._precomputed and samples.X.shape[1] <= samples.rows.max():
             raise ValueError(
                 "kernel='precomputed' needs the square matrix of kernel values "
                 f"between the training samples; got {samples.X.shape[1]} columns."
@@ -245,7 +245,7 @@ class KernelLVQClassifier(GLVQClassifier):
                 f"learn's working_memory of {get_config()['working_memory']} MiB; "
                 "lower max_support or raise working_memory."
             )
-        self.support_ = samples.index[rows]
+        self.support_ = samples.rows[rows]
         self.support_vectors_ = samples.X[:0] if self._precomputed else samples.X[rows]
         K = self._kernel_rows(samples.X[rows]).astype(np.float64)
         values, U = np.linalg.eigh((K + K.T) / 2)

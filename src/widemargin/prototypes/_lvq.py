@@ -237,7 +237,7 @@ class LVQClassifier(TrainedPrototypes):
         rates[: len(known)] = known
         self._rates = rates
 
-        def train(_: int) -> float:
+        def train(epoch: int) -> float:
             order = presentation_order(samples.weights, self.shuffle, rng)
             # A span without end keeps the rate where it is.
             _, errors = self._present(name, samples, order, rate, (0, np.inf), balls)

@@ -22,13 +22,13 @@ from widemargin._compute.threads import batched_slices
 class Samples(NamedTuple):
     """Rows of X with the index of their class and a positive weight.
 
-    `index` tells where they stood in the data that came in.
+    `rows` tells where they stood in the data that came in.
     """
 
     X: np.ndarray
     codes: np.ndarray
     weights: np.ndarray
-    index: np.ndarray
+    rows: np.ndarray
 
     def take(self, rows: np.ndarray | slice) -> "Samples":
         """Return the samples of `rows`."""
@@ -66,18 +66,18 @@ def check_samples(
     y: ArrayLike,
     sample_weight: ArrayLike | None,
     classes: ArrayLike | None = None,
+    reset: bool = True,
 ) -> Samples:
     """Validate the input of a fit; set ``classes_``; drop samples of weight zero.
 
     With `classes`, the call is one of a series (``partial_fit``): the batch may lack
-    classes, but not bring new ones.
+    classes, but not bring new ones. `reset` is False after the first of them.
     """
-    first = classes is None or not hasattr(estimator, "classes_")
-    X, y = validate_data(
-        estimator, X, y, dtype=[np.float64, np.float32], order="C", reset=first
+    rows, labels = validate_data(
+        estimator, X, y, dtype=[np.float64, np.float32], order="C", reset=reset
     )
-    check_classification_targets(y)
-    found, codes = np.unique(y, return_inverse=True)
+    check_classification_targets(labels)
+    found, codes = np.unique(labels, return_inverse=True)
     estimator.classes_ = found if classes is None else np.unique(classes)
     if len(estimator.classes_) < 2:
         raise ValueError(
@@ -92,17 +92,11 @@ def check_samples(
             )
         codes = np.searchsorted(estimator.classes_, found)[codes]
     weights = _check_sample_weight(
-        sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        sample_weight, rows, dtype=np.float64, ensure_non_negative=True
     )
-    weights = (
-        weights
-        * class_weights(estimator.class_weight, estimator.classes_, codes, weights)[
-            codes
-        ]
-    )
-    return _drop_weightless(
-        estimator, Samples(X, codes, weights, np.arange(len(X))), classes is None
-    )
+    factors = class_weights(estimator.class_weight, estimator.classes_, codes, weights)
+    samples = Samples(rows, codes, weights * factors[codes], np.arange(len(rows)))
+    return _drop_weightless(estimator, samples, classes is None)
 
 
 def _drop_weightless(estimator: Any, samples: Samples, all_classes: bool) -> Samples:
@@ -123,20 +117,21 @@ def _drop_weightless(estimator: Any, samples: Samples, all_classes: bool) -> Sam
 def merge_duplicates(samples: Samples) -> Samples:
     """Bring the samples into the canonical form of the module's docstring."""
     X, codes = samples.X, samples.codes
-    direction = np.random.RandomState(0).uniform(1, 2, X.shape[1]).astype(X.dtype)
+    direction = np.random.RandomState(0).uniform(1, 2, size=(X.shape[1],))
+    direction = direction.astype(X.dtype)
     # Not a product: BLAS may round equal rows differently, depending on where they are.
     key = np.concatenate(
         [(X[s] * direction).sum(axis=1) for s in batched_slices(len(X), 64)]
     )
     order = np.lexsort((key, codes))
-    X, codes, weights, index = samples.take(order)
+    X, codes, weights, rows = samples.take(order)
     key = key[order]
     same = (codes[1:] == codes[:-1]) & (key[1:] == key[:-1])
     at = np.flatnonzero(same)
     same[at] = np.all(X[at + 1] == X[at], axis=1)
     starts = np.flatnonzero(np.concatenate([[True], ~same]))
     totals = np.add.reduceat(weights, starts)
-    return Samples(X[starts], codes[starts], totals, index[starts])
+    return Samples(X[starts], codes[starts], totals, rows[starts])
 
 
 def split_validation(

@@ -146,7 +146,7 @@ class TrainedPrototypes(PrototypeClassifier):
                 f"said: {self.classes_!r}."
             )
         known = classes if first else self.classes_
-        samples = check_samples(self, X, y, sample_weight, known)
+        samples = check_samples(self, X, y, sample_weight, known, reset=first)
         if self._exact_weights:
             samples = merge_duplicates(samples)
         rng = self._partial_rng(first)
