@@ -22,8 +22,8 @@ N_DIGITS, N_TRAIN, SIDE = 10_705, 5_000, 16
 SD3_SERIES = 0
 
 
-class Nist3(NamedTuple):
-    """The split: float32 images in rows of 256, integer labels."""
+class Split(NamedTuple):
+    """A set in two parts: float32 images in rows of 256, integer labels."""
 
     X_train: np.ndarray
     y_train: np.ndarray
@@ -33,7 +33,7 @@ class Nist3(NamedTuple):
 
 def make_nist3(
     images: np.ndarray, labels: np.ndarray, series: np.ndarray, *, seed: int = 0
-) -> Nist3:
+) -> Split:
     """Build nist3 from MNIST's training set.
 
     Parameters
@@ -49,7 +49,7 @@ def make_nist3(
 
     Returns
     -------
-    Nist3
+    Split
         ``X_train (5000, 256)``, ``y_train``, ``X_test (5705, 256)``, ``y_test``.
     """
     pool = np.flatnonzero(np.asarray(series) == SD3_SERIES)
@@ -61,10 +61,10 @@ def make_nist3(
     drawn = np.random.RandomState(seed).permutation(pool)[:N_DIGITS]
     X = np.stack([fill_frame(images[i], SIDE).ravel() for i in drawn])
     y = np.asarray(labels)[drawn].astype(np.intp)
-    return Nist3(X[:N_TRAIN], y[:N_TRAIN], X[N_TRAIN:], y[N_TRAIN:])
+    return Split(X[:N_TRAIN], y[:N_TRAIN], X[N_TRAIN:], y[N_TRAIN:])
 
 
-def read_nist3(folder: str | Path, *, seed: int = 0) -> Nist3:
+def read_nist3(folder: str | Path, *, seed: int = 0) -> Split:
     """Build nist3 from a folder with ``mnist`` and ``qmnist-labels``.
 
     Parameters
@@ -77,7 +77,7 @@ def read_nist3(folder: str | Path, *, seed: int = 0) -> Nist3:
 
     Returns
     -------
-    Nist3
+    Split
         See :func:`make_nist3`.
     """
     folder = Path(folder)
@@ -91,11 +91,11 @@ def read_idx(path: str | Path) -> np.ndarray:
     """Read a gzipped idx file of unsigned bytes or of 32-bit integers."""
     with gzip.open(path) as file:
         raw = file.read()
+    dtypes = {0x08: "u1", 0x0C: ">i4"}
+    if raw[:2] != b"\0\0" or raw[2] not in dtypes:
+        raise ValueError(f"{path} is not an idx file of bytes or 32-bit integers.")
     kind, ndim = raw[2], raw[3]
     shape = struct.unpack(f">{ndim}I", raw[4 : 4 + 4 * ndim])
-    dtypes = {0x08: "u1", 0x0C: ">i4"}
-    if raw[:2] != b"\0\0" or kind not in dtypes:
-        raise ValueError(f"{path} is not an idx file of bytes or 32-bit integers.")
     return np.frombuffer(raw, dtypes[kind], offset=4 + 4 * ndim).reshape(shape)
 
 

@@ -99,6 +99,8 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         See `tol` and `early_stopping`.
     record_weights : bool, default=False
         Keep the distribution γ of every pass in ``history_["weights"]``.
+    record_models : bool, default=False
+        Keep the models of every pass in ``history_["models"]``.
     class_weight : dict or "balanced", default=None
         Factors of the sample weights.
     n_jobs : int, default=None
@@ -124,7 +126,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         under the distribution of the next step; ``"n_theta_mistakes"``;
         ``"train_error"``; ``"margin_quantiles"`` (0, 5, 25, 50 and 75 %); ``"rate"``;
         with early stopping ``"validation_score"``; on request ``"weights"``, γ of
-        every training row.
+        every training row, and ``"models"``, pairs (prototypes, tangents).
     n_iter_ : int
         Passes.
     n_features_in_ : int
@@ -177,6 +179,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 20,
         record_weights: bool = False,
+        record_models: bool = False,
         class_weight: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -198,6 +201,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
         self.record_weights = record_weights
+        self.record_models = record_models
         self.class_weight = class_weight
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -326,6 +330,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
     def _run(self, samples: Samples, held: Samples | None, trainer: Any) -> None:
         keys = ["loss", "H", "n_theta_mistakes", "train_error", "margin_quantiles"]
         keys += ["rate"] + ["weights"] * self.record_weights
+        keys += ["models"] * self.record_models
         keys += ["validation_score"] * (held is not None)
         self.history_ = {key: [] for key in keys}
         self._trained = samples
@@ -345,6 +350,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
                 ascent.step()
                 self._take(ascent.stack)
                 row = summary(ascent, samples.weights, self.theta)
+                row["models"] = (self.prototypes_, self.tangents_)
                 for key in row.keys() & self.history_.keys():
                     self.history_[key].append(row[key])
                 done = ascent.is_stuck or self._is_done(watch)
