@@ -6,10 +6,10 @@ from pathlib import Path
 from widemargin.cli.refusal import Refusal, near
 
 PAPERS = {
-    "margin-lvq": "margin_lvq",
-    "reweighting": "reweighting",
-    "tangent-kernels": "tangent_kernels",
-    "perceptrons": "perceptrons",
+    "margin-lvq": "widemargin.reproduce.margin_lvq",
+    "reweighting": "widemargin.reproduce.reweighting",
+    "tangent-kernels": "widemargin.cli.reproduce_kernels",
+    "perceptrons": "widemargin.reproduce.perceptrons",
 }
 
 
@@ -19,9 +19,8 @@ def run(paper: str, quick: bool, out: Path) -> None:
         raise Refusal(f"there is no paper {paper!r}; {near(paper, PAPERS)}")
     if not out.is_dir():
         raise Refusal(f"--out: there is no folder {out}; make it first")
-    module = import_module(f"widemargin.reproduce.{PAPERS[paper]}")
     try:
-        module.main(quick, out)
+        import_module(PAPERS[paper]).main(quick, out)
     except ModuleNotFoundError as missing:
         raise Refusal(
             f"this needs {missing.name}: pip install {missing.name}"
