@@ -110,8 +110,9 @@ def test_judgement_counts_by_hand():
 def test_sparse_text_is_fitted_sparse_or_made_dense(command, digits, tmp_path):
     X, y = digits
     dump_svmlight_file(X[y < 2], y[y < 2], str(tmp_path / "a"))
-    for name in ("maxmargin", "glvq"):
-        code, _, err = command("fit", tmp_path / "a", "--model", name)
+    rbf = ("--set", "kernel=rbf")
+    for name, *options in (("maxmargin",), ("maxmargin", *rbf), ("glvq",)):
+        code, _, err = command("fit", tmp_path / "a", "--model", name, *options)
         assert code == 0, err
         code, _, err = command("evaluate", "model.skops", tmp_path / "a")
         assert code == 0, err

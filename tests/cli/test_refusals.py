@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from widemargin.cli import files, modelfile
+from widemargin.cli.refusal import Refusal
 
 FIT = ("--target", "species", "--model", "glvq")
 
@@ -275,6 +276,18 @@ def test_model_files(command, refuses, iris, tmp_path):
     for name, (content, message) in cases.items():
         (tmp_path / name).write_bytes(content)
         assert message in refuses("predict", name, iris), name
+
+
+def test_what_could_not_be_loaded_is_not_saved(tmp_path):
+    from sklearn.pipeline import Pipeline
+    from sklearn.preprocessing import FunctionTransformer
+
+    pytest.importorskip("skops.io")
+    pipeline = Pipeline([("model", FunctionTransformer(os.getcwd))])
+    model = modelfile.SavedModel(pipeline, "odd", [], None, None, 1)
+    with pytest.raises(Refusal, match="getcwd inside cannot be saved"):
+        modelfile.save(model, tmp_path / "m")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_unknown_types_are_refused_and_never_made(refuses, iris, tmp_path):

@@ -58,6 +58,7 @@ def run(
     start = time.perf_counter()
     with progress(pipeline[-1], console):
         fit_or_refuse(pipeline, X, table.y)
+    seconds = time.perf_counter() - start
     saved = SavedModel(
         pipeline, model, table.names, table.image_shape, table.target, X.shape[1]
     )
@@ -66,7 +67,7 @@ def run(
     print(
         f"{model}: {X.shape[0]} samples, {X.shape[1]} features, "
         f"{len(np.unique(table.y))} classes; fitted in "
-        f"{time.perf_counter() - start:.1f} s, training error {100 * wrong:.2f} %"
+        f"{seconds:.1f} s, training error {100 * wrong:.2f} %"
     )
     print(f"Model: {out} ({out.stat().st_size / 1024:.0f} KiB)")
 

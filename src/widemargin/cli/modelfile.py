@@ -18,8 +18,14 @@ from widemargin.cli.refusal import Refusal
 from widemargin.cli.tables import Table
 
 FORMAT = 1
-# A NumPy scalar type as an attribute; skops trusts arrays but not this.
-HARMLESS = {"numpy.dtype"}
+# Plain containers of numbers that fitted models hold and skops does not list.
+HARMLESS = {
+    "numpy.dtype",
+    "scipy.sparse._csc.csc_array",
+    "scipy.sparse._csc.csc_matrix",
+    "scipy.sparse._csr.csr_array",
+    "scipy.sparse._csr.csr_matrix",
+}
 
 
 @dataclass
@@ -50,6 +56,12 @@ def save(model: SavedModel, path: Path) -> None:
     # Not dataclasses.asdict, which copies every array inside.
     content = {name: getattr(model, name) for name in model.__dataclass_fields__}
     data = _skops().dumps(content)
+    unknown = _unknown_types(data)
+    if unknown:
+        raise Refusal(
+            f"a model with {', '.join(unknown[:3])} inside cannot be saved safely; use "
+            "parameters that are numbers, text or parts of widemargin"
+        )
     write_atomically(path, lambda temporary: temporary.write_bytes(data))
 
 
@@ -62,7 +74,7 @@ def load(path: Path) -> SavedModel:
     if not data:
         raise Refusal(f"{path} is an empty or damaged model file; {again}")
     try:
-        unknown = [t for t in io.get_untrusted_types(data=data) if not _is_ours(t)]
+        unknown = _unknown_types(data)
         if unknown:
             raise Refusal(
                 f"{path} holds {', '.join(unknown[:3])}, which no widemargin model "
@@ -96,6 +108,10 @@ def match_features(model: SavedModel, table: Table, path: Path) -> None:
             f"{path} has {table.X.shape[1]} features and the model was fitted on "
             f"{model.n_features}; give data of the same kind"
         )
+
+
+def _unknown_types(data: bytes) -> list[str]:
+    return [t for t in _skops().get_untrusted_types(data=data) if not _is_ours(t)]
 
 
 def _is_ours(type_name: str) -> bool:
