@@ -273,6 +273,9 @@ def test_model_files(command, refuses, iris, tmp_path):
             "written by widemargin 0.0.1 in format 0",
         ),
     }
+    fields = dict.fromkeys(modelfile.SavedModel.__dataclass_fields__, 0)
+    fields |= {"format": modelfile.FORMAT, "version": "0.1.0", "names": []}
+    cases["hollow"] = (skops.dumps(fields), "holds no classifier")
     for name, (content, message) in cases.items():
         (tmp_path / name).write_bytes(content)
         assert message in refuses("predict", name, iris), name

@@ -12,6 +12,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from sklearn.pipeline import Pipeline
+
 import widemargin
 from widemargin.cli.files import write_atomically
 from widemargin.cli.refusal import Refusal
@@ -98,7 +100,22 @@ def load(path: Path) -> SavedModel:
             f"{content['format']}, this is {widemargin.__version__} with format "
             f"{FORMAT}; {again}"
         )
-    return SavedModel(**content)
+    model = SavedModel(**content)
+    if not _is_usable(model):
+        raise Refusal(f"{path} holds no classifier of widemargin; {again}")
+    return model
+
+
+def _is_usable(model: SavedModel) -> bool:
+    """Whether the fields have the types that the commands count on."""
+    return (
+        isinstance(model.pipeline, Pipeline)
+        and hasattr(model.estimator, "margins")
+        and hasattr(model.estimator, "classes_")
+        and isinstance(model.n_features, int)
+        and isinstance(model.names, list)
+        and all(isinstance(name, str) for name in model.names)
+    )
 
 
 def match_features(model: SavedModel, table: Table, path: Path) -> None:
