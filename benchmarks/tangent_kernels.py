@@ -67,11 +67,11 @@ def percent(wrong):
 
 
 def choose_sigma(X, y, jobs):
-    """Sigma of the least log loss on left-out training samples, by their density.
+    """Sigma of the least Brier score on left-out training samples, by their density.
 
-    Counts of left-out errors (about 1 %) differ by single samples, the loss does not.
+    Counts of left-out errors (about 1 %) differ by single samples, the score does not.
     """
-    losses = {}
+    scores = {}
     for sigma in (0.6, 0.8, 1.0, 1.2):
         density = TangentDensityClassifier(
             tangents=ImageTangents(SHAPE, sigma=sigma),
@@ -79,10 +79,10 @@ def choose_sigma(X, y, jobs):
             random_state=0,
             n_jobs=jobs,
         ).fit(X, y)
-        losses[sigma] = density.cv_losses_.min()
-    told = ", ".join(f"{sigma}: {loss:.4f}" for sigma, loss in losses.items())
-    print(f"\nleft-out log loss by sigma: {told}", flush=True)
-    return min(losses, key=losses.get)
+        scores[sigma] = density.cv_scores_.min()
+    told = ", ".join(f"{sigma}: {score:.4f}" for sigma, score in scores.items())
+    print(f"\nleft-out Brier score by sigma: {told}", flush=True)
+    return min(scores, key=scores.get)
 
 
 class BothDistances:

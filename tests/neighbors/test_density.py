@@ -85,22 +85,21 @@ def test_beta_leaves_a_sample_out_with_all_its_copies(data):
     model = TangentDensityClassifier(betas, shifts=shifts).fit(X, y)
     every, labels = np.concatenate([X, *(s(X) for s in shifts)]), np.tile(y, 5)
     origin = np.tile(np.arange(len(X)), 5)
-    for beta, error, loss in zip(
-        betas, model.cv_errors_, model.cv_losses_, strict=True
+    for beta, error, score in zip(
+        betas, model.cv_errors_, model.cv_scores_, strict=True
     ):
         truth = []
         for i in range(len(X)):
             others = origin != i
             d2 = ((X[i] - every[others]) ** 2).sum(axis=1)[None]
             posterior = slow_posterior(d2, labels[others], beta, 1.0)[0]
-            truth.append(posterior[list("abc").index(y[i])])
-            truth[-1] = truth[-1], posterior.argmax() != list("abc").index(y[i])
-        shares, wrong = np.array(truth).T
+            right = np.array(list("abc")) == y[i]
+            brier = ((posterior - right) ** 2).sum()
+            truth.append((brier, not right[posterior.argmax()]))
+        squares, wrong = np.array(truth).T
         assert error == pytest.approx(wrong.mean())
-        assert loss == pytest.approx(-np.log(shares).mean())
-    fewest = model.cv_errors_.min()
-    within = model.cv_errors_ <= fewest + np.sqrt(fewest * (1 - fewest) / len(X))
-    assert model.beta_ == betas[np.where(within, model.cv_losses_, np.inf).argmin()]
+        assert score == pytest.approx(squares.mean())
+    assert model.beta_ == betas[model.cv_scores_.argmin()]
 
 
 def test_auto_beta_has_no_unit(data):

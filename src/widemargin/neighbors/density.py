@@ -50,9 +50,9 @@ class TangentDensityClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstima
     ----------
     beta : float, array-like of floats or "auto", default="auto"
         Sharpness of the bumps, in one over squared distance. Of several values, the
-        one with the least log loss on left-out training samples is taken, among those
-        whose error there is within one standard error of the least; "auto" tries 15
-        around one over the median squared distance to the nearest neighbour.
+        one with the least Brier score, the squared error of the posterior, on left-out
+        training samples is taken; "auto" tries 15 around one over the median squared
+        distance to the nearest neighbour.
     tangents : generator, array of shape (n_tangents, n_features) or None, default=None
         What may vary; None is the Euclidean distance.
     sides : {"two", "x", "y", "mean", "midpoint"}, default="two"
@@ -76,9 +76,9 @@ class TangentDensityClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstima
     ----------
     beta_ : float
         The sharpness used.
-    cv_losses_, cv_errors_ : ndarray of shape (n_betas,)
-        Mean log loss and share of errors on the left-out samples, for each candidate in
-        `betas_`; empty where beta was given.
+    cv_scores_, cv_errors_ : ndarray of shape (n_betas,)
+        Mean Brier score and share of errors on the left-out samples, for each candidate
+        in `betas_`; empty where beta was given.
     betas_ : ndarray of shape (n_betas,)
         The candidates.
     classes_ : ndarray of shape (n_classes,)
@@ -159,7 +159,7 @@ class TangentDensityClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstima
         self._starts = np.searchsorted(
             codes[self._origin], np.arange(len(self.classes_))
         )
-        self.betas_ = self.cv_errors_ = self.cv_losses_ = np.empty(0)
+        self.betas_ = self.cv_errors_ = self.cv_scores_ = np.empty(0)
         if betas is not None and len(betas) == 1:
             self.beta_ = float(betas[0])
         else:
@@ -180,7 +180,7 @@ class TangentDensityClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstima
         queries = as_bundle(X[left_out], self.tangents_, n_jobs=self.n_jobs)
         if betas is None:
             betas = RELATIVE_BETAS / self._typical_nearest(queries, left_out)
-        errors, losses = np.zeros(len(betas)), np.zeros(len(betas))
+        errors, brier = np.zeros(len(betas)), np.zeros(len(betas))
         chunks = list(self._chunks(len(queries)))
         for step in FitProgress(self, len(chunks), X=X, y=self.classes_[codes]):
             rows = chunks[step]
@@ -189,14 +189,16 @@ class TangentDensityClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstima
             for b, beta in enumerate(betas):
                 scores = self._log_densities(d2, beta)
                 wrong = scores.argmax(axis=1) != truth
-                posterior = _log_normalized(scores)[np.arange(len(truth)), truth]
+                posterior = np.exp(_log_normalized(scores))
+                posterior[np.arange(len(truth)), truth] -= 1
                 errors[b] += weight @ wrong
-                # A class that lost its only sample has no density at all.
-                losses[b] -= weight @ np.maximum(posterior, -100.0)
+                brier[b] += weight @ (posterior**2).sum(axis=1)
         total = weights[left_out].sum()
         self.betas_, self.cv_errors_ = betas, errors / total
-        self.cv_losses_ = losses / total
-        self.beta_ = float(betas[_best(self.cv_errors_, losses, len(left_out))])
+        self.cv_scores_ = brier / total
+        # Proper, smooth in beta as counts of errors are not, and bounded as the log
+        # loss is not, which a few outliers would decide.
+        self.beta_ = float(betas[brier.argmin()])
 
     def _typical_nearest(self, queries, left_out):
         some = slice(0, min(len(queries), 200))
@@ -313,17 +315,6 @@ class TangentDensityClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstima
         """
         scores = self._scores(X)
         return score_margins(scores, class_codes(y, self.classes_))
-
-
-def _best(errors: NDArray, losses: NDArray, n: int) -> int:
-    """Least log loss among those whose error is within chance of the fewest.
-
-    Counts of errors alone are too coarse to tell neighbouring values apart; within
-    chance means one standard error.
-    """
-    fewest = errors.min()
-    chance = np.sqrt(fewest * (1 - fewest) / n)
-    return int(np.where(errors <= fewest + chance, losses, np.inf).argmin())
 
 
 def _log_normalized(scores: NDArray) -> NDArray:

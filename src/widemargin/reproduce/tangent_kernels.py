@@ -16,6 +16,7 @@ machines, ICPR 2002. Figures 2 to 4 are in
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from sklearn.model_selection import (
     StratifiedShuffleSplit,
 )
 
+from widemargin._compute.threads import thread_map
 from widemargin.metrics import tangent_distances
 from widemargin.metrics.kernels import kernel_of_distances
 from widemargin.svm import InvariantHyperplaneSVC, JitteredSVC, TangentSVC, VirtualSVC
@@ -158,7 +160,7 @@ class _Distances:
     """All squared distances of one kind: computed once, for every gamma and C."""
 
     def __init__(self, digits: Digits, sides: str | None, n_jobs: int | None):
-        self.digits = digits
+        self.digits, self.n_jobs = digits, n_jobs
         tangents = tangents_for(sides)
         # A frame of no rows: the Euclidean distance through the same products.
         options: dict[str, Any] = {
@@ -190,15 +192,17 @@ class _Distances:
         best: tuple[float, float, float] | None = None
         for gamma in grid["gamma"]:
             K = self.kernel(self.train, kernel, gamma)
-            for C in grid["C"]:
-                wrong = 0
-                for fit, held in folds:
-                    machine = PairwiseMachine("gram", C).fit(
-                        K[np.ix_(fit, fit)], y[fit]
-                    )
-                    wrong += np.sum(machine.predict(K[np.ix_(held, fit)]) != y[held])
-                if best is None or wrong < best[2]:
-                    best = gamma, C, float(wrong)
+
+            def errors(task, K=K):
+                C, (fit, held) = task
+                machine = PairwiseMachine("gram", C).fit(K[np.ix_(fit, fit)], y[fit])
+                return np.sum(machine.predict(K[np.ix_(held, fit)]) != y[held])
+
+            tasks = list(product(grid["C"], folds))
+            wrong = np.reshape(thread_map(errors, tasks, self.n_jobs), (-1, len(folds)))
+            for C, count in zip(grid["C"], wrong.sum(axis=1), strict=True):
+                if best is None or count < best[2]:
+                    best = gamma, C, float(count)
         assert best is not None
         return best[0], best[1], 100 * best[2] / len(y)
 
