@@ -18,7 +18,7 @@ from widemargin._compute.pool import held_threads
 from widemargin._compute.threads import batched_slices
 from widemargin.datasets._nist3 import read_nist3
 from widemargin.prototypes import TVQClassifier
-from widemargin.prototypes._margin_passes import OneSidedPass
+from widemargin.prototypes._margin_passes import _BLOCK, OneSidedPass
 from widemargin.reproduce._reweighting_data import read_usps
 from widemargin.reproduce._reweighting_figures import figure_7
 from widemargin.reproduce._reweighting_tables import PAPER_2, poly_svm
@@ -96,8 +96,16 @@ def usps(split):
     print_table("USPS", ("method", "vectors", "error, %", "bar", "fit, s"), rows)
 
 
+def gathered(X, nearest, m):
+    """Return what the way back of a block multiplies: pulls and samples by model."""
+    rng = np.random.RandomState(0)
+    rows = [np.nonzero(nearest == j)[0] for j in np.unique(nearest)]
+    pulls = [rng.standard_normal((len(own), 1 + m)).astype(X.dtype) for own in rows]
+    return [(pull, X[own]) for pull, own in zip(pulls, rows, strict=True)]
+
+
 def passes(split):
-    """One pass over the data against the two products it is made of."""
+    """One pass over the data against the products it is made of, there and back."""
     rows = []
     for m, Q in ((15, 1), (10, 3), (15, 3)):
         model = TVQClassifier(Q, m, max_iter=1, random_state=0)
@@ -108,18 +116,23 @@ def passes(split):
         C = (model.prototypes_ - centre)[:, None]
         stack = np.concatenate([C, model.tangents_], axis=1).astype(float)
         flat = stack.reshape(-1, stack.shape[2]).astype(np.float32)
-        Z = one_pass.X @ flat.T
-        gamma = np.full(len(Z), 1 / len(Z))
+        n = len(one_pass.X)
+        gamma = np.full(n, 1 / n)
+        nearest = one_pass(stack, gamma).nearest
+        blocks = [
+            (one_pass.X[rows], gathered(one_pass.X[rows], nearest[rows], m))
+            for rows in batched_slices(n, _BLOCK)
+        ]
         for jobs in (1, 2):
             with held_threads(jobs) as run:
 
-                def products(rows):
-                    one_pass.X[rows] @ flat.T  # noqa: B023
-                    return Z[rows].T @ one_pass.X[rows]  # noqa: B023
+                def products(block):
+                    block[0] @ flat.T  # noqa: B023
+                    return [pulls.T @ own for pulls, own in block[1]]
 
                 bare, ours = alternate(
                     [
-                        lambda: list(run(products, batched_slices(len(Z), 512))),  # noqa: B023
+                        lambda: list(run(products, blocks)),  # noqa: B023
                         lambda: one_pass(stack, gamma, run),  # noqa: B023
                     ],
                     41,

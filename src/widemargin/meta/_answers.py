@@ -20,6 +20,10 @@ def _inner_has(name: str) -> Callable[[Any], bool]:
 class DelegatesAnswers:
     """Mixin of meta-estimators that answer as their ``estimator_`` does."""
 
+    estimator_: Any
+    classes_: np.ndarray
+    _margins: Callable[..., np.ndarray]
+
     def predict(self, X: Any) -> np.ndarray:
         """Return the labels of the best round's learner.
 

@@ -187,31 +187,31 @@ class MarginReweightingClassifier(
         routed = self._route(fit_params)
         X = as_rows(X)
         validate_data(self, X, skip_check_array=True)
-        y = column_or_1d(y, warn=True)
-        assert_all_finite(y, input_name="y")
-        check_consistent_length(X, y)
-        check_classification_targets(y)
+        labels: np.ndarray = column_or_1d(y, warn=True)
+        assert_all_finite(labels, input_name="y")
+        check_consistent_length(X, labels)
+        check_classification_targets(labels)
         given = _check_sample_weight(
             sample_weight, X, dtype=np.float64, ensure_non_negative=True
         )
-        self.classes_ = np.unique(y[given > 0])
+        self.classes_ = np.unique(labels[given > 0])
         if len(self.classes_) < 2:
             raise ValueError(
                 "y must hold at least two classes with samples of positive weight; it "
                 f"holds one class, {self.classes_.tolist()}."
             )
         rng = check_random_state(self.random_state)
-        held = np.zeros(len(y), dtype=bool)
+        held = np.zeros(len(labels), dtype=bool)
         if self.validation_fraction is not None:
-            held = hold_out(y, given > 0, self.validation_fraction, rng)
+            held = hold_out(labels, given > 0, self.validation_fraction, rng)
         rows = np.flatnonzero(~held & (given > 0))
         valid = np.flatnonzero(held)
         data = Bunch(
-            X=take_rows(X, rows), y=y[rows], given=given[rows],
-            X_valid=take_rows(X, valid), y_valid=y[valid], w_valid=given[valid],
+            X=take_rows(X, rows), y=labels[rows], given=given[rows],
+            X_valid=take_rows(X, valid), y_valid=labels[valid], w_valid=given[valid],
         )  # fmt: skip
         weights = self._rounds(data, routed, rng)
-        self.sample_weight_ = np.zeros(len(y))
+        self.sample_weight_ = np.zeros(len(labels))
         self.sample_weight_[rows] = weights
         return self
 

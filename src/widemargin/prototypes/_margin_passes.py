@@ -27,7 +27,7 @@ from widemargin.prototypes._affine import slide
 from widemargin.tangents import Bundle
 
 # Rows of a block: its samples and inner products stay in a core's cache.
-_BLOCK = 512
+_BLOCK = 1024
 
 
 class Pass(NamedTuple):
@@ -66,7 +66,7 @@ class OneSidedPass:
 
     def __call__(self, stack: np.ndarray, gamma: np.ndarray, run: Any = map) -> Pass:
         """Run one pass; `run` is the ``map`` of ``held_threads``."""
-        from widemargin._compute.model_margins import one_sided
+        from widemargin._compute.model_margins import one_sided, pull_sums
 
         n_models, width, d = stack.shape
         n, dtype = len(self.X), self.X.dtype
@@ -78,11 +78,13 @@ class OneSidedPass:
             moments = np.zeros((n_models, width, width))
             sizes = np.zeros((n_models, width))
             Z = self.X[rows] @ flat.T
+            pulls = np.empty((len(Z), 2, width), dtype)
             one_sided(
                 Z, self.norms[rows], offsets, self.right[rows], gamma[rows],
-                self.tiny, nearest[rows], z[rows], moments, sizes,
+                self.tiny, nearest[rows], z[rows], pulls, moments, sizes,
             )  # fmt: skip
-            return Z.T @ self.X[rows], moments, sizes
+            sums = pull_sums(self.X[rows], nearest[rows], pulls, n_models)
+            return sums, moments, sizes
 
         size = min(_BLOCK, rows_in_budget(8 * n_models * width))
         parts = list(run(block, batched_slices(n, size)))
@@ -90,7 +92,7 @@ class OneSidedPass:
             np.sum(part, axis=0, dtype=float) for part in zip(*parts, strict=True)
         )
         moments = moments + np.tril(moments, -1).transpose(0, 2, 1)
-        gradient = sums.reshape(stack.shape) - np.matmul(moments, stack)
+        gradient = sums - np.matmul(moments, stack)
         return Pass(
             relative_margin(z[:, 0], z[:, 1]), nearest, gradient, moments, sizes
         )

@@ -13,7 +13,7 @@ SETS = ("nist3", "usps")
 def data_folder(data_home: str | Path | None = None) -> Path:
     """Folder with ``mnist``, ``qmnist-labels`` and ``usps``."""
     beside = Path.cwd().parent / "shared" / "data"
-    folder = Path(data_home or os.environ.get("WIDEMARGIN_DATA", beside))
+    folder = Path(data_home or os.environ.get("WIDEMARGIN_DATA") or beside)
     if not folder.is_dir():
         raise FileNotFoundError(
             f"{folder} is not a folder; pass data_home= or set WIDEMARGIN_DATA to a "

@@ -39,9 +39,8 @@ def follow(model: TVQClassifier, split: Split, at: np.ndarray) -> dict[str, list
     model.set_params(record_models=True, tol=0.0).fit(split.X_train, split.y_train)
     first = start.fit(split.X_train, split.y_train)
     out: dict[str, list] = {"iteration": [], "train": [], "test": []}
-    for t in at:
-        if t > model.n_iter_:
-            break
+    # A fit that has nothing left to do ends early: its last pass is shown instead.
+    for t in np.unique(np.minimum(at, model.n_iter_)):
         C, T = (first.prototypes_, first.tangents_)
         labels = first.prototype_labels_
         if t:
@@ -124,7 +123,7 @@ def _cumulative_at(followed: dict[str, list], part: str, shown: Any) -> Curves:
     return {
         f"iteration {t}": cumulative(mu)
         for t, mu in zip(followed["iteration"], followed[part], strict=True)
-        if t in shown
+        if t in shown or t == followed["iteration"][-1]
     }
 
 
@@ -147,7 +146,8 @@ def figure_7(split: Split, max_iter: int, seed: int) -> dict[str, Any]:
     iterations = np.unique(np.geomspace(1, model.n_iter_, 25).astype(int))
     distances = []
     for t in iterations:
-        D = class_distances(split.X_train, *model.history_["models"][t - 1], labels)
+        C, T = model.history_["models"][t - 1]
+        D = class_distances(split.X_train, C, T, labels)
         mistakes = margins(D, codes) < 0.4
         uniform = mistakes / max(1, mistakes.sum())
         distances.append(np.abs(model.history_["weights"][t - 1] - uniform).sum() / 2)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-STYLE = {
+STYLE: dict[Any, Any] = {
     "axes.spines.right": False,
     "axes.spines.top": False,
     "axes.grid": True,

@@ -64,7 +64,7 @@ def figures(
     share = {"xlabel": "margin", "ylabel": "share of samples below"}
     panels = {"Test error by start": data["figure_3"]}
     save_panels(out / "figure-3.png", panels, **errors, ylim=(0, 12))
-    save_panels(out / "figure-4.png", data["figure_4"], **errors, ylim=(0, 8))
+    save_panels(out / "figure-4.png", data["figure_4"], **errors, ylim=(0, None))
     save_panels(out / "figure-5.png", data["figure_5"], **share)
     save_panels(out / "figure-6.png", data["figure_6"], **share)
     save_weights(out / "figure-7.png", data["figure_7"])
