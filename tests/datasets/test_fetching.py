@@ -137,6 +137,14 @@ def test_usps_as_libsvm_publishes_it(tmp_path):
     np.testing.assert_allclose(X[1, 1], 0.1845, rtol=1e-6)
 
 
+def test_a_damaged_file_is_named(tmp_path):
+    (tmp_path / "usps").mkdir()
+    for content in (b"", b"PK\x03\x04 cut short"):
+        (tmp_path / "usps" / "usps.npz").write_bytes(content)
+        with pytest.raises(OSError, match=r"usps\.npz is damaged.*remove it"):
+            digits.load_usps(data_home=tmp_path)
+
+
 def test_data_home(monkeypatch, tmp_path):
     monkeypatch.setenv("WIDEMARGIN_DATA", str(tmp_path))
     assert get_data_home() == tmp_path

@@ -10,6 +10,8 @@ import hashlib
 import os
 import shutil
 import tempfile
+import zipfile
+import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -100,7 +102,7 @@ def _download(retrieve, folder, sources, verify) -> None:
         for source in sources:
             (beside / source.name).replace(folder / source.name)
     except OSError as error:
-        reason = f"could not be downloaded ({type(error).__name__}: {error})"
+        reason = f"could not be downloaded ({type(error).__name__})"
         raise OSError(_where_to_put(folder, sources, reason)) from error
     except ValueError as error:
         reason = f"were downloaded and are not what they should be ({error})"
@@ -119,6 +121,17 @@ def _where_to_put(folder: Path, sources: Sequence[Source], reason: str) -> str:
         f"{folder}, or set {ENVIRONMENT} or data_home= to the folder that holds "
         f"{folder.name}/. They come from\n{lines}"
     )
+
+
+def read_npz(path: Path) -> dict[str, np.ndarray]:
+    """Return all arrays of an npz file, or say which file is damaged."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise OSError(
+            f"{path} is damaged ({error}); remove it, and it is fetched again."
+        ) from error
 
 
 def content_digest(X, y) -> str:

@@ -19,6 +19,7 @@ from widemargin.datasets._home import (
     check_content,
     find_or_fetch,
     get_data_home,
+    read_npz,
 )
 
 UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases/"
@@ -48,10 +49,10 @@ class TextTable:
         ready = folder / f"{self.name}.npz"
         if not ready.is_file():
             return self._read_text(folder)
-        with np.load(ready) as file:
-            if "X" in file:
-                return self._split(file["X"], file["y"])
-            return [(file[f"X_{p}"], file[f"y_{p}"]) for p in ("train", "test")]
+        file = read_npz(ready)
+        if "X" in file:
+            return self._split(file["X"], file["y"])
+        return [(file[f"X_{p}"], file[f"y_{p}"]) for p in ("train", "test")]
 
     def _read_text(self, folder: Path) -> list[tuple[np.ndarray, np.ndarray]]:
         parts = [self._parse(folder / source.name) for source in self.sources]

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.datasets import load_svmlight_file
 
 from widemargin.datasets._bunch import split_bunch
-from widemargin.datasets._home import Source, find_or_fetch, get_data_home
+from widemargin.datasets._home import Source, find_or_fetch, get_data_home, read_npz
 from widemargin.datasets._idx import read_idx
 from widemargin.datasets._nist3 import make_nist3
 
@@ -109,8 +109,8 @@ def load_usps(
 
 def _read_usps(folder: Path) -> tuple[tuple, tuple]:
     if (folder / "usps.npz").is_file():
-        with np.load(folder / "usps.npz") as file:
-            parts = [(file[f"X_{p}_milli"], file[f"y_{p}"]) for p in ("train", "test")]
+        file = read_npz(folder / "usps.npz")
+        parts = [(file[f"X_{p}_milli"], file[f"y_{p}"]) for p in ("train", "test")]
     else:
         parts = []
         for source in USPS:
