@@ -158,7 +158,7 @@ def run(out: Path, report: Path) -> None:
     # The models load and compile what the story above does not need.
     from widemargin.cli import demo_models
 
-    with console.status("eight models on the same digits"):
+    with console.status("seven models on the same digits"):
         data = demo_models.digits()
         rows = demo_models.compare(data, demo_models.contestants())
     demo_models.print_rows(rows, console)

@@ -23,7 +23,6 @@ from widemargin.cli.judging import Judgement
 from widemargin.cli.modelfile import SavedModel
 from widemargin.cli.terminal import image_text
 from widemargin.linear import MaxMarginClassifier
-from widemargin.neighbors import TangentDensityClassifier
 from widemargin.prototypes import GLVQClassifier, HSSClassifier, TVQClassifier
 from widemargin.svm import TangentSVC
 from widemargin.tangents import ImageTangents
@@ -76,9 +75,6 @@ def contestants() -> dict[str, Any]:
         "HSS": HSSClassifier(n_tangents=8, random_state=0),
         "TVQ": TVQClassifier(n_tangents=8, max_iter=60, random_state=0),
         "tangent SVC": TangentSVC(tangents=tangents, random_state=0),
-        "tangent densities": TangentDensityClassifier(
-            tangents=tangents, random_state=0
-        ),
     }
 
 

@@ -20,7 +20,7 @@ def run(model_path: Path, data: Path, target: str | None) -> None:
     n, wrong = len(judged.truth), int((judged.truth != judged.answers).sum())
     console.print(
         f"{model.name} on {data.name}: error {100 * judged.error:.2f} % "
-        f"({wrong} of {n}), {1e6 * judged.seconds / n:.0f} µs per sample",
+        f"({wrong} of {n}), {1e6 * judged.seconds / n:.3g} µs per sample",
         highlight=False,
     )
     console.print(margin_table(judged))

@@ -38,7 +38,8 @@ th, td { padding: 5px 9px; text-align: right; border-bottom: 1px solid var(--lin
 th:first-child, td:first-child { text-align: left; }
 thead th { color: var(--soft); font-weight: 600; }
 table.confusion { width: auto; margin-left: auto; margin-right: auto; }
-table.confusion td { text-align: center; min-width: 30px; border: 2px solid #fff; }
+table.confusion td { text-align: center; min-width: 30px; border: 2px solid #fff;
+  padding: 5px 3px; font-size: .84rem; }
 table.confusion th { border: 0; text-align: center; }
 pre { background: var(--ground); border-radius: 8px; padding: 12px 14px;
   margin: 8px 0 0; overflow-x: auto; font-size: .86rem; line-height: 1.45; }

@@ -105,7 +105,7 @@ def tiles(model: SavedModel, judged: Judgement, size: int | None) -> list:
     found = [
         ("error", f"{100 * judged.error:.2f} %"),
         ("rejected for 1 % error", f"{100 * judged.rejected_at(0.01):.1f} %"),
-        ("µs per prediction", f"{1e6 * judged.seconds / n:.0f}"),
+        ("µs per prediction", f"{1e6 * judged.seconds / n:.3g}"),
     ]
     kept = vectors_kept(model.estimator)
     if kept is not None:

@@ -10,6 +10,7 @@ from widemargin.cli.judging import Judgement
 from widemargin.cli.modelfile import SavedModel
 
 MOST_PROTOTYPES = 200
+MOST_TANGENTS = 6
 LEAST_CURVE = 3  # fewer features than this are no curve to look at
 SHOWN = 12
 
@@ -81,8 +82,16 @@ def add_tangents(page: Page, model: SavedModel, X: Any) -> None:
     if learned is not None:
         if not np.any(learned[0]):
             return
-        shown = TangentDisplay.from_estimator(estimator, shape=model.image_shape)
-        words = f"The model of {estimator.prototype_labels_[0]} along what it learned."
+        moves = learned[0][np.abs(learned[0]).max(axis=1) > 0]
+        shown = TangentDisplay(
+            sample=estimator.prototypes_[0],
+            tangents=moves[:MOST_TANGENTS],
+            shape=model.image_shape,
+        ).plot()
+        words = (
+            f"The model of {estimator.prototype_labels_[0]} along what it learned: "
+            f"{min(MOST_TANGENTS, len(moves))} of its {len(moves)} tangents."
+        )
     elif getattr(estimator, "tangents", None) is not None:
         shown = TangentDisplay.from_estimator(
             estimator, sample=X[0], shape=model.image_shape
@@ -116,8 +125,8 @@ def add_alignment(page: Page, model: SavedModel, X: Any, judged: Judgement) -> N
 def add_training(page: Page, model: SavedModel) -> None:
     """Show how the fit went, where the model kept its history."""
     history = getattr(model.estimator, "history_", None)
-    if not history:
-        return
+    if not history or max(map(np.size, _columns(history))) < 2:
+        return  # one pass is no curve
     from widemargin.inspection import TrainingCurveDisplay
 
     shown = TrainingCurveDisplay.from_estimator(model.estimator)
@@ -143,6 +152,11 @@ def add_weights(page: Page, model: SavedModel) -> None:
         "Weights of the training samples: those of small margin count more.",
         picture(shown.figure_, "sample weights over the rounds"),
     )
+
+
+def _columns(history: Any) -> list:
+    """Return the recorded series: of a dict of them, or of one alone."""
+    return list(history.values()) if isinstance(history, dict) else [history]
 
 
 def _drawable(model: SavedModel) -> bool:
