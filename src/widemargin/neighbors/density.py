@@ -40,7 +40,7 @@ from widemargin.tangents import Bundle, as_bundle
 from widemargin.tangents.fitting import fit_tangents
 
 # Candidates of beta, in units of one over the median squared nearest distance.
-RELATIVE_BETAS = np.geomspace(0.5, 64, 15)
+RELATIVE_BETAS = np.geomspace(0.5, 256, 19)
 
 
 class TangentDensityClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
@@ -51,7 +51,7 @@ class TangentDensityClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstima
     beta : float, array-like of floats or "auto", default="auto"
         Sharpness of the bumps, in one over squared distance. Of several values, the
         one with the least Brier score, the squared error of the posterior, on left-out
-        training samples is taken; "auto" tries 15 around one over the median squared
+        training samples is taken; "auto" tries 19 around one over the median squared
         distance to the nearest neighbour.
     tangents : generator, array of shape (n_tangents, n_features) or None, default=None
         What may vary; None is the Euclidean distance.

@@ -66,7 +66,7 @@ class TangentKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         bound to prune with and "exact" computes everything.
     n_components : int or "auto", default="auto"
         Dimensions of the lower bound of "exact"; "auto" is
-        ``3 * sqrt(n_features)``. Results do not depend on it.
+        ``10 * cbrt(n_features)``. Results do not depend on it.
     n_candidates : int, default=500
         Candidates of "rerank". On USPS the two-sided nearest neighbour is among the
         first 10, 100, 500 in 94.4, 99.5, 99.95 % of the cases.
@@ -170,7 +170,7 @@ class TangentKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     def _searcher(self, sides, algorithm):
         k: Any = self.n_components
         if k == "auto":
-            k = round(3 * np.sqrt(self.bundle_.n_features))
+            k = round(10 * np.cbrt(self.bundle_.n_features))
         return TangentSearch(
             self.bundle_,
             sides=sides,
