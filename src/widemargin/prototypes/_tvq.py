@@ -134,6 +134,9 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
 
     Notes
     -----
+    A sample that lies in models of two classes (duplicates with different labels can)
+    has margin 0 and pulls at neither. A class of one sample is a point.
+
     :meth:`partial_fit` takes one step per batch with the limit of the re-weighting:
     only the samples of the batch whose margin is below `theta` count (all of them,
     where ``reweight=False``). A class gets its models with the first batch that has it.
@@ -228,6 +231,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         super().fit(X, y, sample_weight)
         if self.record_weights:
             weights_by_row(self, X, y, sample_weight)
+        del self._trained
         return self
 
     def _check_parameters(self) -> None:

@@ -124,7 +124,7 @@ def table_2(split: Split, *, seed: int = 0, max_iter: int = 150) -> list[Row]:
 def two_sided(split: Split, *, seed: int = 0, max_iter: int = 60) -> Row:
     """Measure TVQ with inputs that bend as well: 480 vectors in all."""
     model = TVQClassifier(
-        3, 15, theta=0.4, sides="two", tangents=ImageTangents((16, 16)),
+        3, 15, theta=0.5, sides="two", tangents=ImageTangents((16, 16), sigma=1.1),
         max_iter=max_iter, random_state=seed,
     )  # fmt: skip
-    return measure(("TVQ 15×3, two-sided", "θ = 0.4"), model, split, None)
+    return measure(("TVQ 15×3, two-sided", "θ = 0.5"), model, split, None)
