@@ -22,6 +22,7 @@ __version__ = "0.1.0"
 # Everything loads on first use, so that importing the package stays as cheap as
 # importing scikit-learn.
 _SUBPACKAGES = (
+    "datasets",
     "inspection",
     "linear",
     "margins",
@@ -42,6 +43,7 @@ __all__ = [
     "MaxMarginClassifier",
     "RejectingClassifier",
     "__version__",
+    "datasets",
     "inspection",
     "linear",
     "margins",

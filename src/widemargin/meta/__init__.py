@@ -1,4 +1,4 @@
-"""Around any classifier: margins made wider by re-weighting, and refusal to answer."""
+"""Around any classifier: margins made wider, answers refused where it is not sure."""
 
 from widemargin.meta._reweighting import MarginReweightingClassifier
 from widemargin.meta.rejecting import RejectingClassifier
