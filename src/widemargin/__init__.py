@@ -15,7 +15,31 @@ if TYPE_CHECKING:
         MarginPerceptron,
         MaxMarginClassifier,
     )
-    from widemargin.meta import RejectingClassifier
+    from widemargin.meta import (
+        MarginReweightingClassifier,
+        RejectingClassifier,
+    )
+    from widemargin.neighbors import (
+        TangentDensityClassifier,
+        TangentKNeighborsClassifier,
+    )
+    from widemargin.prototypes import (
+        GLVQClassifier,
+        GMLVQClassifier,
+        HSSClassifier,
+        KernelLVQClassifier,
+        LVQClassifier,
+        MarginLVQClassifier,
+        TDNeuronClassifier,
+        TVQClassifier,
+    )
+    from widemargin.svm import (
+        DDAGClassifier,
+        InvariantHyperplaneSVC,
+        JitteredSVC,
+        TangentSVC,
+        VirtualSVC,
+    )
 
 __version__ = "0.1.0"
 
@@ -28,20 +52,56 @@ _SUBPACKAGES = (
     "margins",
     "meta",
     "metrics",
+    "neighbors",
+    "prototypes",
+    "reproduce",
+    "svm",
     "tangents",
 )
 _ESTIMATORS = {
+    "DDAGClassifier": "svm",
     "FixedMarginPerceptron": "linear",
+    "GLVQClassifier": "prototypes",
+    "GMLVQClassifier": "prototypes",
+    "HSSClassifier": "prototypes",
+    "InvariantHyperplaneSVC": "svm",
+    "JitteredSVC": "svm",
+    "KernelLVQClassifier": "prototypes",
+    "LVQClassifier": "prototypes",
+    "MarginLVQClassifier": "prototypes",
     "MarginPerceptron": "linear",
+    "MarginReweightingClassifier": "meta",
     "MaxMarginClassifier": "linear",
     "RejectingClassifier": "meta",
+    "TDNeuronClassifier": "prototypes",
+    "TVQClassifier": "prototypes",
+    "TangentDensityClassifier": "neighbors",
+    "TangentKNeighborsClassifier": "neighbors",
+    "TangentSVC": "svm",
+    "VirtualSVC": "svm",
 }
 
 __all__ = [
+    "DDAGClassifier",
     "FixedMarginPerceptron",
+    "GLVQClassifier",
+    "GMLVQClassifier",
+    "HSSClassifier",
+    "InvariantHyperplaneSVC",
+    "JitteredSVC",
+    "KernelLVQClassifier",
+    "LVQClassifier",
+    "MarginLVQClassifier",
     "MarginPerceptron",
+    "MarginReweightingClassifier",
     "MaxMarginClassifier",
     "RejectingClassifier",
+    "TDNeuronClassifier",
+    "TVQClassifier",
+    "TangentDensityClassifier",
+    "TangentKNeighborsClassifier",
+    "TangentSVC",
+    "VirtualSVC",
     "__version__",
     "datasets",
     "inspection",
@@ -49,6 +109,10 @@ __all__ = [
     "margins",
     "meta",
     "metrics",
+    "neighbors",
+    "prototypes",
+    "reproduce",
+    "svm",
     "tangents",
 ]
 
