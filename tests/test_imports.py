@@ -1,6 +1,7 @@
 """Imports point one way, and importing the package costs next to nothing."""
 
 import ast
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,8 @@ GROUND = {"_validation", "_compute", "_callbacks"}
 CORE = GROUND | {"tangents", "metrics", "margins", "datasets"}
 ESTIMATORS = {"prototypes", "neighbors", "svm", "linear", "meta"}
 ALLOWED: dict[str, set[str]] = {
-    "__init__": set(),
+    # For type checkers only; a test below holds that nothing loads.
+    "__init__": ESTIMATORS,
     "_validation": set(),
     "_callbacks": set(),
     "_compute": {"_validation"},
@@ -115,3 +117,25 @@ def test_public_names_exist_and_the_rest_is_refused():
         assert getattr(widemargin, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = widemargin.nonsense
+
+
+def test_the_estimators_listed_are_the_estimators_there_are():
+    import widemargin
+
+    public = {
+        name: part
+        for part in ESTIMATORS
+        if (SOURCE / part).is_dir()
+        for name in importlib.import_module(f"widemargin.{part}").__all__
+    }
+    classes = {
+        name: part
+        for name, part in public.items()
+        if hasattr(getattr(widemargin.__getattr__(part), name), "predict")
+    }
+    assert classes == widemargin._ESTIMATORS
+    assert set(widemargin.__all__) == {
+        *classes,
+        *widemargin._SUBPACKAGES,
+        "__version__",
+    }

@@ -3,23 +3,125 @@
 One sentence of mathematics runs through the package, and its folders read like it:
 *what may vary* (:mod:`widemargin.tangents`), *how far* (:mod:`widemargin.metrics`),
 *how sure* (:mod:`widemargin.margins`), *how learned* (the estimator packages).
+The estimators can be imported from here; the rest lives in its package.
 """
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from widemargin.linear import (
+        FixedMarginPerceptron,
+        MarginPerceptron,
+        MaxMarginClassifier,
+    )
+    from widemargin.meta import (
+        MarginReweightingClassifier,
+        RejectingClassifier,
+    )
+    from widemargin.neighbors import (
+        TangentDensityClassifier,
+        TangentKNeighborsClassifier,
+    )
+    from widemargin.prototypes import (
+        GLVQClassifier,
+        GMLVQClassifier,
+        HSSClassifier,
+        KernelLVQClassifier,
+        LVQClassifier,
+        MarginLVQClassifier,
+        TDNeuronClassifier,
+        TVQClassifier,
+    )
+    from widemargin.svm import (
+        DDAGClassifier,
+        InvariantHyperplaneSVC,
+        JitteredSVC,
+        TangentSVC,
+        VirtualSVC,
+    )
 
 __version__ = "0.1.0"
 
-_SUBPACKAGES = ("margins", "metrics", "tangents")
+# Everything loads on first use, so that importing the package stays as cheap as
+# importing scikit-learn.
+_SUBPACKAGES = (
+    "datasets",
+    "inspection",
+    "linear",
+    "margins",
+    "meta",
+    "metrics",
+    "neighbors",
+    "prototypes",
+    "reproduce",
+    "svm",
+    "tangents",
+)
+_ESTIMATORS = {
+    "DDAGClassifier": "svm",
+    "FixedMarginPerceptron": "linear",
+    "GLVQClassifier": "prototypes",
+    "GMLVQClassifier": "prototypes",
+    "HSSClassifier": "prototypes",
+    "InvariantHyperplaneSVC": "svm",
+    "JitteredSVC": "svm",
+    "KernelLVQClassifier": "prototypes",
+    "LVQClassifier": "prototypes",
+    "MarginLVQClassifier": "prototypes",
+    "MarginPerceptron": "linear",
+    "MarginReweightingClassifier": "meta",
+    "MaxMarginClassifier": "linear",
+    "RejectingClassifier": "meta",
+    "TDNeuronClassifier": "prototypes",
+    "TVQClassifier": "prototypes",
+    "TangentDensityClassifier": "neighbors",
+    "TangentKNeighborsClassifier": "neighbors",
+    "TangentSVC": "svm",
+    "VirtualSVC": "svm",
+}
 
-__all__ = [*_SUBPACKAGES, "__version__"]
+__all__ = [
+    "DDAGClassifier",
+    "FixedMarginPerceptron",
+    "GLVQClassifier",
+    "GMLVQClassifier",
+    "HSSClassifier",
+    "InvariantHyperplaneSVC",
+    "JitteredSVC",
+    "KernelLVQClassifier",
+    "LVQClassifier",
+    "MarginLVQClassifier",
+    "MarginPerceptron",
+    "MarginReweightingClassifier",
+    "MaxMarginClassifier",
+    "RejectingClassifier",
+    "TDNeuronClassifier",
+    "TVQClassifier",
+    "TangentDensityClassifier",
+    "TangentKNeighborsClassifier",
+    "TangentSVC",
+    "VirtualSVC",
+    "__version__",
+    "datasets",
+    "inspection",
+    "linear",
+    "margins",
+    "meta",
+    "metrics",
+    "neighbors",
+    "prototypes",
+    "reproduce",
+    "svm",
+    "tangents",
+]
 
 
 def __getattr__(name: str) -> Any:
-    # Everything below loads on first use, so that importing the package stays
-    # as cheap as importing scikit-learn.
     if name in _SUBPACKAGES:
         return import_module(f"widemargin.{name}")
+    if name in _ESTIMATORS:
+        return getattr(import_module(f"widemargin.{_ESTIMATORS[name]}"), name)
     raise AttributeError(f"module 'widemargin' has no attribute {name!r}")
 
 

@@ -1,10 +1,14 @@
+import subprocess
+import sys
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
 import widemargin
-from widemargin.cli import demo, files, main, terminal
+from widemargin.cli import demo, demo_models, files, main, terminal
 from widemargin.cli.app import app
 
 runner = CliRunner()
@@ -34,29 +38,73 @@ def test_tangents_help_at_every_number_of_labels(story):
 
 
 def test_the_command_prints_and_saves(tmp_path):
-    out = tmp_path / "demo.png"
-    result = runner.invoke(app, ["demo", "--out", str(out)])
+    out, report = tmp_path / "demo.png", tmp_path / "demo.html"
+    result = runner.invoke(app, ["demo", "--out", str(out), "--report", str(report)])
     assert result.exit_code == 0, result.output
     assert out.read_bytes().startswith(b"\x89PNG")
-    assert list(tmp_path.iterdir()) == [out]
+    assert sorted(tmp_path.iterdir()) == [report, out]
     assert "tangent distance" in result.output
     assert "1-NN error" in result.output
+    assert f"Report: {report}" in result.output.replace("\n", "")
+    page = report.read_text()
+    for name in demo_models.contestants():
+        assert name in result.output
+        assert f"<td>{name}</td>" in page
+    assert page.count("data:image/png;base64,") >= 6
+    for piece in (demo.SNIPPET, demo_models.SNIPPET):
+        assert all(line in result.output for line in piece.splitlines())
 
 
-def test_the_printed_python_runs():
-    namespace: dict = {}
-    exec(demo.SNIPPET, namespace)
-    assert namespace["D"].shape == (100, 1697)
+def test_the_models_are_judged_by_what_they_answer():
+    data = demo_models.digits()
+    chosen = ("sklearn 1-NN", "sklearn SVC", "GLVQ", "TVQ")
+    models = {name: demo_models.contestants()[name] for name in chosen}
+    nearest, machine, glvq, tvq = demo_models.compare(data, models)
+    X, y = data[1], data[3]
+    for row in (nearest, machine, glvq, tvq):
+        assert row.error == pytest.approx(1 - row.model.score(X, y))
+        assert row.error < 0.05
+    assert nearest.rejected is None
+    assert demo_models.cells(nearest)[-1] == "cannot"
+    assert (nearest.kept, glvq.kept, tvq.kept) == (500, 20, 90)
+    assert machine.kept == len(machine.model.support_)
+    # Rejecting that share by hand leaves an error of at most 1 %.
+    order = np.argsort(tvq.judged.confidence)[round(tvq.rejected * len(y)) :]
+    assert np.mean(tvq.judged.answers[order] != y[order]) <= 0.01
+
+
+def test_prototypes_fit_the_terminal():
+    model = SimpleNamespace(prototypes_=np.zeros((10, 64)))
+    for width in (30, 80, 200):
+        console = Console(width=width, no_color=True)
+        with console.capture() as capture:
+            demo_models.print_prototypes(model, console)
+        lines = capture.get().splitlines()
+        assert max(map(len, lines)) <= width
+        assert sum(line.count("                ") for line in lines[1:]) >= 80
 
 
 @pytest.mark.parametrize(
-    ("out", "message"), [("picture.jpg", "must end in .png"), ("no/a.png", "no folder")]
+    ("snippet", "name", "shape"),
+    [(demo.SNIPPET, "D", (100, 1697)), (demo_models.SNIPPET, "X_train", (500, 64))],
 )
-def test_bad_out_is_refused_before_any_work(out, message, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    result = runner.invoke(app, ["demo", "--out", out])
-    assert result.exit_code == 2
-    assert message in result.output
+def test_the_printed_python_runs(snippet, name, shape):
+    namespace: dict = {}
+    exec(snippet, namespace)
+    assert namespace[name].shape == shape
+
+
+@pytest.mark.parametrize(
+    ("option", "path", "message"),
+    [
+        ("--out", "picture.jpg", "must end in .png"),
+        ("--out", "no/a.png", "no folder"),
+        ("--report", "page.txt", "must end in .html"),
+        ("--report", "no/a.html", "no folder"),
+    ],
+)
+def test_bad_out_is_refused_before_any_work(refuses, option, path, message):
+    assert message in refuses("demo", option, path)
 
 
 def test_version():
@@ -64,8 +112,27 @@ def test_version():
     assert result.output.strip() == f"widemargin {widemargin.__version__}"
 
 
+def test_help_is_quick_and_imports_nothing_heavy():
+    code = (
+        "import sys, time; start = time.process_time()\n"
+        "sys.argv = ['widemargin', '--help']\n"
+        "from widemargin.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "heavy = {'numpy', 'sklearn', 'rich', 'matplotlib', 'numba', 'skops'}\n"
+        "print(sorted(heavy & set(sys.modules)), time.process_time() - start)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    loaded, seconds = result.stdout.splitlines()[-1].rsplit(" ", 1)
+    assert loaded == "[]"
+    assert float(seconds) < 0.3
+
+
 def test_main_runs_the_app(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["widemargin", "--version"])
+    monkeypatch.setattr("signal.signal", lambda number, handler: None)
     with pytest.raises(SystemExit) as stop:
         main()
     assert stop.value.code == 0

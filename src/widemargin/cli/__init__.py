@@ -1,5 +1,6 @@
 """To run: the ``widemargin`` command."""
 
+import signal
 import sys
 
 
@@ -14,4 +15,6 @@ def main() -> None:
             f"The widemargin command needs {missing.name}: "
             "pip install 'widemargin[cli,plot]'"
         )
+    # A terminated command cleans up like an interrupted one.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     app()

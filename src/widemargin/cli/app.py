@@ -1,19 +1,56 @@
 """The commands and their options; what they do lives in a module of their own."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 import widemargin
+from widemargin.cli.refusal import Refusal, leave, one_line
 
+
+class OneLineGroup(TyperGroup):
+    """A wrong option ends like any other bad input: in one line."""
+
+    def main(self, *args: Any, standalone_mode: bool = True, **options: Any) -> Any:
+        """Run the command that the arguments name."""
+        options["standalone_mode"] = False
+        if not standalone_mode:
+            return super().main(*args, **options)
+        try:
+            code = super().main(*args, **options)
+        except Exception as error:
+            # Typer carries its own copy of click in some versions: no class to name.
+            message = getattr(error, "format_message", None)
+            if message is None:
+                raise
+            if type(error).__name__ == "NoArgsIsHelpError":
+                error.show()  # type: ignore[attr-defined]
+                raise SystemExit(2) from None
+            leave(f"{message()} See widemargin --help")
+        raise SystemExit(code if isinstance(code, int) else 0)
+
+
+# Plain help: the formatted one imports a Markdown parser, which takes longer than
+# everything else that help needs.
 app = typer.Typer(
     name="widemargin",
+    cls=OneLineGroup,
     help="Wide-margin, transformation-invariant classifiers.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
 )
+
+DATA = (
+    "CSV, Parquet, npz, idx(.gz), LIBSVM text, or a folder with one folder per class."
+)
+TARGET = "Column or array of the labels; for idx the file of the labels."
+DataPath = Annotated[Path, typer.Argument(help=DATA, metavar="DATA")]
+ModelPath = Annotated[Path, typer.Argument(help="Made by fit.", metavar="MODEL")]
+Target = Annotated[str | None, typer.Option(help=TARGET)]
 
 
 def _show_version(wanted: bool) -> None:
@@ -38,18 +75,148 @@ def common(
 
 
 @app.command()
+@one_line
 def demo(
     out: Annotated[
         Path, typer.Option(help="Where the picture is saved; must end in .png.")
     ] = Path("widemargin-demo.png"),
+    report: Annotated[
+        Path, typer.Option(help="Where the report is saved; must end in .html.")
+    ] = Path("widemargin-demo.html"),
 ) -> None:
     """Show on scikit-learn's digits what a tangent is and what it buys."""
-    if out.suffix != ".png":
-        typer.echo(f"--out must end in .png; got {out}", err=True)
-        raise typer.Exit(2)
-    if not out.parent.is_dir():
-        typer.echo(f"--out: there is no folder {out.parent}; make it first", err=True)
-        raise typer.Exit(2)
+    for option, path, ending in (("--out", out, ".png"), ("--report", report, ".html")):
+        if path.suffix != ending:
+            raise Refusal(f"{option} must end in {ending}; got {path}")
+        if not path.parent.is_dir():
+            raise Refusal(f"{option}: there is no folder {path.parent}; make it first")
     from widemargin.cli.demo import run
 
-    run(out)
+    run(out, report)
+
+
+@app.command()
+@one_line
+def fit(
+    data: DataPath,
+    model: Annotated[str, typer.Option(help="Name of a model: see `models`.")],
+    target: Target = None,
+    image_shape: Annotated[
+        str | None, typer.Option(help="Rows are images of this shape: 16x16.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Parameter of the model: theta=0.3. Repeatable."),
+    ] = None,
+    drop: Annotated[
+        list[str] | None, typer.Option(help="Leave a column out. Repeatable.")
+    ] = None,
+    scale: Annotated[
+        bool | None,
+        typer.Option(help="Standardise the features; by default dense tables only."),
+    ] = None,
+    search: Annotated[
+        bool, typer.Option("--search", help="Cross-validate a small grid first.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
+    out: Annotated[Path, typer.Option(help="Where the model is saved.")] = Path(
+        "model.skops"
+    ),
+) -> None:
+    """Fit a model and save it."""
+    from widemargin.cli.fit import run
+
+    run(
+        data,
+        target=target,
+        model=model,
+        image_shape=image_shape,
+        settings=settings or [],
+        drop=drop or [],
+        scale=scale,
+        search=search,
+        seed=seed,
+        out=out,
+    )
+
+
+@app.command()
+@one_line
+def predict(
+    model: ModelPath,
+    data: DataPath,
+    out: Annotated[
+        Path | None, typer.Option(help="CSV to write; standard output by default.")
+    ] = None,
+) -> None:
+    """Label samples, each with the margin of its label."""
+    from widemargin.cli.judging import predict as run
+
+    run(model, data, out)
+
+
+@app.command()
+@one_line
+def evaluate(model: ModelPath, data: DataPath, target: Target = None) -> None:
+    """Print error, margins, reject curve and confusion on labelled data."""
+    from widemargin.cli.evaluate import run
+
+    run(model, data, target)
+
+
+@app.command()
+@one_line
+def report(
+    model: ModelPath,
+    data: DataPath,
+    target: Target = None,
+    out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path(
+        "widemargin-report.html"
+    ),
+) -> None:
+    """Write one HTML file with every display that applies to the model."""
+    from widemargin.cli.report import run
+
+    run(model, data, target, out)
+
+
+@app.command()
+@one_line
+def reproduce(
+    paper: Annotated[
+        str,
+        typer.Argument(
+            help="margin-lvq, reweighting, tangent-kernels or perceptrons.",
+            metavar="PAPER",
+        ),
+    ],
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Smaller, in a minute or so.")
+    ] = False,
+    out: Annotated[Path, typer.Option(help="Folder for the figures.")] = Path("."),
+) -> None:
+    """Print the tables of a paper and draw its figures."""
+    from widemargin.cli.reproduce import run
+
+    run(paper, quick, out)
+
+
+@app.command()
+@one_line
+def models() -> None:
+    """List the models and what --search tries for each."""
+    from widemargin.cli.models import MODELS
+
+    for name, entry in MODELS.items():
+        grid = ", ".join(f"{key}={values}" for key, values in entry.grid.items())
+        typer.echo(f"{name:<13}{entry.says}")
+        typer.echo(f"{'':<13}{entry.path.replace(':', '.')}; search: {grid}")
+
+
+@app.command()
+@one_line
+def doctor() -> None:
+    """Show versions, BLAS, threads, numba's cache and memory."""
+    from widemargin.cli.doctor import run
+
+    run()

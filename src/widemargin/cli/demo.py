@@ -149,20 +149,65 @@ def print_story(story: Story, console: Console) -> None:
     console.print(errors)
 
 
-def run(out: Path) -> None:
-    """Tell the story in the terminal and as a picture."""
+def run(out: Path, report: Path) -> None:
+    """Tell the story in the terminal, as a picture and as a page."""
     console = Console()
     with console.status("distances of all pairs of 1797 digits"):
         story = tell()
     print_story(story, console)
+    # The models load and compile what the story above does not need.
+    from widemargin.cli import demo_models
+
+    with console.status("seven models on the same digits"):
+        data = demo_models.digits()
+        rows = demo_models.compare(data, demo_models.contestants())
+    demo_models.print_rows(rows, console)
+    tvq = next(row for row in rows if row.name == "TVQ")
+    demo_models.print_prototypes(tvq.model, console)
     try:
         from widemargin.cli.demo_figure import draw
     except ModuleNotFoundError:
         console.print(
-            "No picture: it needs matplotlib (pip install 'widemargin[plot]')."
+            "No picture, no report: they need matplotlib (pip install "
+            "'widemargin[plot]')."
         )
     else:
         write_atomically(out, lambda path: draw(story, path))
-        console.print(f"\nPicture: {out}")
-    console.print("\nThe Python that computes such distances:\n")
-    console.print(SNIPPET, highlight=False)
+        _write_report(story, rows, tvq, data[1], out, report)
+        console.print(f"\nPicture: {out}\nReport: {report}", highlight=False)
+    console.print("\nThe Python that does the same:\n")
+    console.print(SNIPPET + "\n" + demo_models.SNIPPET, highlight=False, markup=False)
+
+
+def _write_report(story, rows, tvq, X_test, picture_path: Path, report: Path) -> None:
+    from widemargin.cli import demo_models, html
+    from widemargin.cli.report import build, use_agg, write_page
+
+    use_agg()
+    model = demo_models.saved(tvq.model, X_test.shape[1])
+    page = build(model, X_test, tvq.judged, "scikit-learn's digits")
+    page.title = "widemargin: the demonstration"
+    page.lead = (
+        "What a tangent is, what it buys, and what models make of it. The tiles and "
+        "everything below the table of models are TVQ's."
+    )
+    page.tiles = [(f"TVQ: {what}", value) for what, value in page.tiles]
+    parts, page.sections = page.sections, []
+    image = html.embed(picture_path.read_bytes(), "the story of the tangents", 1260)
+    page.add(
+        "What may vary, how far, what it buys",
+        "One digit along its tangents, two pairs of digits, and 1-NN with few labels.",
+        f'<div class="panorama">{image}</div>',
+        wide=True,
+    )
+    page.add(
+        "Models side by side",
+        f"{demo_models.N_TRAIN} labelled digits, asked about {len(X_test)} others. "
+        "Vectors: how many the model keeps. Refused: how many of the least sure "
+        "answers, for one wrong answer in a hundred among the rest.",
+        html.table(demo_models.HEADER, [demo_models.cells(row) for row in rows]),
+        wide=True,
+    )
+    page.sections += parts
+    page.add("The same in Python", "", html.code(demo_models.SNIPPET), wide=True)
+    write_page(page, report)

@@ -1,0 +1,266 @@
+"""The LVQ family: test errors, speed against scikit-learn, cost against size.
+
+Accuracy: for every set and number of prototypes the member of the family is chosen by
+five-fold cross-validation on the training set and refitted on all of it; the mean over
+three other seeds tells how much of the test error is luck.
+Speed: one thread, CPU seconds, the smallest of a few interleaved runs.
+
+Run: python benchmarks/prototypes.py [--only accuracy|speed] [--sets usps letter ...]
+"""
+
+import argparse
+from time import process_time
+
+import numpy as np
+from common import data_folder, machine, print_table
+from numba import njit
+from sklearn.base import clone
+from sklearn.model_selection import StratifiedKFold, cross_val_score
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.svm import SVC
+from threadpoolctl import threadpool_limits
+
+from widemargin._compute import lvq
+from widemargin.margins import Sigmoid
+from widemargin.prototypes import (
+    GLVQClassifier,
+    GMLVQClassifier,
+    KernelLVQClassifier,
+    LVQClassifier,
+)
+
+SETS = ("usps", "letter", "satimage", "pendigits", "optdigits")
+# Largest error in percent at 5 and 20 prototypes per class. For the other sets it is
+# that of 1-NN, plus 0.5 at 5.
+BARS = {"usps": (6.0, 5.6), "letter": (15.0, 7.2), "satimage": (10.0, 10.0)}
+# Their test sets come from other writers, and the files list one writer after the
+# other: folds of consecutive samples ask the same question.
+OTHER_WRITERS = ("pendigits", "optdigits")
+CANDIDATES = {
+    "LVQ (OLVQ1, LVQ2.1)": LVQClassifier(random_state=0),
+    "GLVQ beta=10": GLVQClassifier(random_state=0),
+    "GLVQ beta=20": GLVQClassifier(loss=Sigmoid(20), random_state=0),
+    "GMLVQ beta=10": GMLVQClassifier(random_state=0),
+    "GMLVQ beta=20": GMLVQClassifier(loss=Sigmoid(20), random_state=0),
+    "kernel LVQ beta=20": KernelLVQClassifier(loss=Sigmoid(20), random_state=0),
+}
+
+
+def load(name, dtype=np.float32):
+    """Return X_train, y_train, X_test, y_test as the files split them."""
+    data = np.load(data_folder() / name / f"{name}.npz")
+    if name == "usps":
+        X, X_test = data["X_train_milli"] / 1000, data["X_test_milli"] / 1000
+        parts = X, data["y_train"], X_test, data["y_test"]
+    elif name == "letter":
+        X, y = data["X"], data["y"]
+        parts = X[:16000], y[:16000], X[16000:], y[16000:]
+    else:
+        parts = tuple(data[key] for key in ("X_train", "y_train", "X_test", "y_test"))
+    X, y, X_test, y_test = parts
+    return (
+        np.ascontiguousarray(X, dtype),
+        y,
+        np.ascontiguousarray(X_test, dtype),
+        y_test,
+    )
+
+
+def percent_wrong(model, X, y):
+    return 100 * float(np.mean(model.predict(X) != y))
+
+
+def accuracy(names):
+    rows = []
+    for name in names:
+        X, y, X_test, y_test = load(name)
+        nearest = percent_wrong(KNeighborsClassifier(1).fit(X, y), X_test, y_test)
+        if name in OTHER_WRITERS:
+            folds = StratifiedKFold(5)
+        else:
+            folds = StratifiedKFold(5, shuffle=True, random_state=0)
+        bars = BARS.get(name, (nearest + 0.5, nearest))
+        for k, bar in zip((5, 20), bars, strict=True):
+            errors = {}
+            for label, candidate in CANDIDATES.items():
+                model = clone(candidate).set_params(prototypes_per_class=k)
+                scores = cross_val_score(model, X, y, cv=folds)
+                errors[label] = 100 * (1 - scores.mean())
+            best = min(errors, key=errors.get)
+            model = clone(CANDIDATES[best]).set_params(prototypes_per_class=k)
+            wrong = percent_wrong(model.fit(X, y), X_test, y_test)
+            others = [
+                percent_wrong(
+                    model.set_params(random_state=s).fit(X, y), X_test, y_test
+                )
+                for s in (1, 2, 3)
+            ]
+            listed = ", ".join(f"{error:.2f}" for error in errors.values())
+            rows.append(
+                (
+                    name,
+                    k,
+                    best,
+                    listed,
+                    f"{wrong:.2f}",
+                    f"{np.mean(others):.2f}",
+                    f"{bar:.2f}",
+                    f"{nearest:.2f}",
+                    "yes" if round(wrong, 2) <= round(bar, 2) else "no",
+                )
+            )
+            print("|", " | ".join(map(str, rows[-1])), "|", flush=True)
+    print_table(
+        "Error in percent; the candidates' cross-validation errors in the order "
+        + ", ".join(CANDIDATES),
+        (
+            "set",
+            "per class",
+            "chosen",
+            "by CV on train",
+            "test",
+            "other seeds",
+            "bar",
+            "1-NN",
+            "holds",
+        ),
+        rows,
+    )
+
+
+def smallest(functions, repeats=3):
+    """CPU seconds of each function, the smallest of interleaved runs."""
+    best = [np.inf] * len(functions)
+    for _ in range(repeats):
+        for i, function in enumerate(functions):
+            start = process_time()
+            function()
+            best[i] = min(best[i], process_time() - start)
+    return best
+
+
+@njit
+def bare_distances(X, P):
+    """Find the nearest prototype of every sample and do nothing else."""
+    total = 0
+    for i in range(X.shape[0]):
+        total += lvq.nearest(X[i], P)
+    return total
+
+
+def speed_of_fit():
+    rows = []
+    for dtype in (np.float32, np.float64):
+        X, y, _, _ = load("usps", dtype)
+        lvq1 = LVQClassifier(
+            "lvq1", prototypes_per_class=5, max_iter=20, random_state=0
+        )
+        glvq = GLVQClassifier(5, max_iter=20, random_state=0)
+        for model in (lvq1, glvq):
+            clone(model).set_params(max_iter=1).fit(X[:500], y[:500])
+        svc, *ours = smallest(
+            [
+                lambda X=X, y=y: SVC(C=10).fit(X, y),
+                lambda X=X, y=y, m=lvq1: m.fit(X, y),
+                lambda X=X, y=y, m=glvq: m.fit(X, y),
+            ]
+        )
+        for label, bar, t in zip(("LVQ1", "GLVQ"), (25, 30), ours, strict=True):
+            ratio = f"{100 * t / svc:.0f} %"
+            rows.append(
+                (label, dtype.__name__, f"{t:.3f}", f"{svc:.3f}", ratio, f"{bar} %")
+            )
+    header = ("fit", "data", "seconds", "SVC(C=10)", "ratio", "bar")
+    print_table("USPS, 50 prototypes, 20 epochs", header, rows)
+
+
+def speed_of_presentations():
+    rows = []
+    for dtype in (np.float32, np.float64):
+        X, y, _, _ = load("usps", dtype)
+        codes = y.astype(np.intp)
+        start = LVQClassifier(
+            "lvq1", prototypes_per_class=5, max_iter=1, random_state=0
+        )
+        P = start.fit(X, y).prototypes_
+        labels = start.prototype_labels_.astype(np.intp)
+        order = np.random.RandomState(0).permutation(len(X))
+        wins, rates = np.zeros(50, np.intp), np.full(50, 0.3)
+        balls = np.zeros((10, X.shape[1]), dtype), np.full(10, np.inf, dtype)
+        shared = (P, labels, X, codes, order, wins)
+        window = (*shared, 0.05, 0, 1e9, 0.3, 0.1, True, *balls)
+        runs = {
+            "LVQ1": lambda a=shared: lvq.lvq1_epoch(*a, 0.05, 0, 1e9),
+            "OLVQ1": lambda a=shared, r=rates: lvq.olvq1_epoch(*a, 0.3, r),
+            "LVQ3": lambda a=window: lvq.window_epoch(*a),
+        }
+        bare, *ours = smallest(
+            [lambda X=X, P=P: bare_distances(X, P), *runs.values()], 8
+        )
+        each = 1e6 / len(X)
+        for name, t in zip(runs, ours, strict=True):
+            times = f"{each * t:.2f}", f"{each * bare:.2f}", f"{t / bare:.2f}x"
+            rows.append((name, dtype.__name__, *times, "1.5x"))
+    header = ("rule", "data", "µs", "bare distances, µs", "ratio", "bar")
+    print_table("One presentation, USPS, 50 prototypes", header, rows)
+
+
+def speed_of_predict():
+    rows = []
+    for name in ("usps", "letter"):
+        X, y, X_test, _ = load(name)
+        model = GLVQClassifier(5, max_iter=1, random_state=0).fit(X, y)
+        nearest = KNeighborsClassifier(1).fit(X, y)
+        ours, theirs = smallest(
+            [
+                lambda m=model, x=X_test: m.predict(x),
+                lambda m=nearest, x=X_test: m.predict(x),
+            ]
+        )
+        rows.append(
+            (name, f"{ours:.4f}", f"{theirs:.3f}", f"{theirs / ours:.0f}x", "20x")
+        )
+    header = ("set", "seconds", "KNeighborsClassifier(1)", "faster", "bar")
+    print_table("Prediction of the test set, 5 prototypes per class", header, rows)
+
+
+def cost():
+    rng = np.random.RandomState(0)
+    base = {"samples": 8000, "prototypes": 40, "features": 128}
+    rows = []
+    for name in base:
+        for factor in (1, 2, 4):
+            size = {**base, name: base[name] * factor}
+            X = rng.standard_normal((size["samples"], size["features"]))
+            y = rng.randint(0, 10, len(X))
+            k = size["prototypes"] // 10
+            options = {"init": "samples", "repair": False, "random_state": 0}
+            models = [
+                LVQClassifier("lvq1", prototypes_per_class=k, max_iter=10, **options),
+                GLVQClassifier(k, max_iter=10, batch_size=200, **options),
+            ]
+            times = smallest([lambda m=m, X=X, y=y: m.fit(X, y) for m in models])
+            rows.append((name, size[name], *(f"{t:.3f}" for t in times)))
+    header = ("what grows", "to", "LVQ1, seconds", "GLVQ, seconds")
+    title = "Cost of 10 epochs from 8000 samples, 40 prototypes, 128 features"
+    print_table(title, header, rows)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", choices=("accuracy", "speed"))
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
+    arguments = parser.parse_args()
+    print(machine())
+    if arguments.only != "accuracy":
+        with threadpool_limits(1):
+            speed_of_fit()
+            speed_of_presentations()
+            speed_of_predict()
+            cost()
+    if arguments.only != "speed":
+        accuracy(arguments.sets)
+
+
+if __name__ == "__main__":
+    main()

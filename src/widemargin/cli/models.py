@@ -1,0 +1,184 @@
+"""The models by the names the command knows them by: one table, imported when used.
+
+`grid` is what ``--search`` tries; `tangents` says where image tangents go: "inputs"
+(always, where the image shape is known), "two" (only with ``--set sides=two``) or "no".
+"""
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from widemargin.cli.refusal import Refusal, near
+
+
+@dataclass(frozen=True)
+class ModelEntry:
+    """One row of the table."""
+
+    path: str
+    says: str
+    tangents: str = "no"
+    sparse: bool = False
+    grid: dict[str, list] = field(default_factory=dict)
+
+    def load(self) -> type:
+        """Import the class."""
+        module, name = self.path.split(":")
+        return getattr(import_module(module), name)
+
+
+_PROTOTYPES = {"prototypes_per_class": [1, 2, 4, 8]}
+_SVC = {"C": [1.0, 10.0, 100.0]}
+MODELS = {
+    "lvq": ModelEntry(
+        "widemargin.prototypes:LVQClassifier", "Kohonen's prototypes", grid=_PROTOTYPES
+    ),
+    "marginlvq": ModelEntry(
+        "widemargin.prototypes:MarginLVQClassifier",
+        "prototypes that descend a margin loss",
+        grid=_PROTOTYPES,
+    ),
+    "glvq": ModelEntry(
+        "widemargin.prototypes:GLVQClassifier",
+        "prototypes that descend the relative margin",
+        grid=_PROTOTYPES,
+    ),
+    "gmlvq": ModelEntry(
+        "widemargin.prototypes:GMLVQClassifier",
+        "prototypes and the metric they are compared in",
+        grid={"prototypes_per_class": [1, 2, 4]},
+    ),
+    "kernellvq": ModelEntry(
+        "widemargin.prototypes:KernelLVQClassifier",
+        "prototypes in the space of a kernel",
+        grid=_PROTOTYPES,
+    ),
+    "hss": ModelEntry(
+        "widemargin.prototypes:HSSClassifier",
+        "an affine model or several per class",
+        tangents="two",
+        grid={"n_models": [1, 2, 4], "n_tangents": [2, 4, 8, 12]},
+    ),
+    "tdneuron": ModelEntry(
+        "widemargin.prototypes:TDNeuronClassifier",
+        "one affine model per class, grown tangent by tangent",
+        grid={"max_tangents": [2, 4, 8, 16]},
+    ),
+    "tvq": ModelEntry(
+        "widemargin.prototypes:TVQClassifier",
+        "affine models that learn from small margins",
+        tangents="two",
+        grid={"n_models": [1, 2], "n_tangents": [2, 4, 8], "theta": [0.2, 0.4]},
+    ),
+    "knn": ModelEntry(
+        "widemargin.neighbors:TangentKNeighborsClassifier",
+        "nearest neighbours under tangent distance",
+        tangents="inputs",
+        grid={"n_neighbors": [1, 3, 5]},
+    ),
+    "density": ModelEntry(
+        "widemargin.neighbors:TangentDensityClassifier",
+        "kernel densities of tangent distances",
+        tangents="inputs",
+        grid={"sides": ["x", "y", "two"]},
+    ),
+    "svc": ModelEntry(
+        "widemargin.svm:TangentSVC",
+        "a support vector machine on tangent distances",
+        tangents="inputs",
+        grid=_SVC,
+    ),
+    "virtualsvc": ModelEntry(
+        "widemargin.svm:VirtualSVC",
+        "a support vector machine with moved support vectors",
+        tangents="inputs",
+        grid=_SVC,
+    ),
+    "invariantsvc": ModelEntry(
+        "widemargin.svm:InvariantHyperplaneSVC",
+        "a support vector machine with an invariant hyperplane",
+        tangents="inputs",
+        grid={"lam": [0.01, 0.1, 0.5]},
+    ),
+    "perceptron": ModelEntry(
+        "widemargin.linear:MarginPerceptron",
+        "a perceptron with margin",
+        sparse=True,
+        grid={"update": ["plain", "relaxation"]},
+    ),
+    "fixedmargin": ModelEntry(
+        "widemargin.linear:FixedMarginPerceptron",
+        "a perceptron with a fixed directional margin",
+        sparse=True,
+        grid={"length": ["free", "fixed"]},
+    ),
+    "maxmargin": ModelEntry(
+        "widemargin.linear:MaxMarginClassifier",
+        "the hyperplane of certified maximum margin",
+        sparse=True,
+        grid={"C": [0.01, 0.1, 1.0, 10.0]},
+    ),
+}
+
+
+def find(name: str) -> ModelEntry:
+    """Return the entry called `name`."""
+    if name not in MODELS:
+        raise Refusal(f"--model: no model {name!r}; {near(name, MODELS)}")
+    return MODELS[name]
+
+
+def parse_settings(settings: Sequence[str]) -> dict[str, Any]:
+    """Read KEY=VALUE; a value is a Python literal, else text."""
+    read: dict[str, Any] = {}
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        if not equals or not key.strip():
+            raise Refusal(f"--set: {setting!r} is not KEY=VALUE; write theta=0.3")
+        read[key.strip()] = _literal(text.strip())
+    return read
+
+
+def _literal(text: str) -> Any:
+    words = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def build(
+    name: str,
+    settings: dict[str, Any],
+    *,
+    image_shape: tuple[int, ...] | None,
+    seed: int,
+) -> Any:
+    """Return the unfitted estimator with image tangents, seed and settings."""
+    entry = find(name)
+    estimator = entry.load()()
+    known = estimator.get_params()
+    if "random_state" in known:
+        estimator.set_params(random_state=seed)
+    wants = entry.tangents == "inputs" or (
+        entry.tangents == "two" and settings.get("sides") == "two"
+    )
+    if wants and image_shape is not None:
+        from widemargin.tangents import ImageTangents
+
+        estimator.set_params(tangents=ImageTangents(shape=image_shape))
+    elif entry.tangents == "two" and settings.get("sides") == "two":
+        raise Refusal(
+            "--set sides=two needs tangents of images: add --image-shape 16x16"
+        )
+    # Parts first, so that tangents__sigma finds the tangents of this call.
+    known = estimator.get_params()
+    for key, value in settings.items():
+        if key not in known:
+            raise Refusal(f"--set: {name} has no parameter {key!r}; {near(key, known)}")
+        estimator.set_params(**{key: value})
+    return estimator

@@ -1,0 +1,225 @@
+"""Read data by what the file is: CSV, Parquet, npz, idx, LIBSVM text, or images."""
+
+import re
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from widemargin.cli.csvfile import csv_columns
+from widemargin.cli.refusal import Refusal, near
+from widemargin.cli.tables import Table, check_finite, check_shape, from_columns, labels
+
+LIBSVM_LINE = re.compile(r"^[+-]?[\d.]+(e[+-]?\d+)?(\s+\d+:\S+)+\s*(#.*)?$")
+DENSE_LIMIT = 2 * 1024**3  # bytes
+IDX_NAME = re.compile(r"idx\d|\.idx")
+
+
+def read(
+    path: Path,
+    *,
+    target: str | None = None,
+    usual_target: str | None = None,
+    labelled: bool = True,
+    image_shape: tuple[int, ...] | None = None,
+    drop: Sequence[str] = (),
+    keep: Sequence[str] = (),
+    n_features: int | None = None,
+) -> Table:
+    """Read a file or a folder; labels only if `labelled`.
+
+    `target` is what the user says, `usual_target` what holds where names do. Of named
+    columns all but `drop` are features, or those in `keep` if given.
+    """
+    if not path.exists():
+        beside = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
+        hint = f"; {near(path.name, beside)}" if beside else ""
+        raise Refusal(f"{path}: there is no such file{hint}")
+    if path.is_dir():
+        _no_target(target, "folders are named after the classes")
+        from widemargin.cli.images import read_folder
+
+        return read_folder(path, labelled, image_shape)
+    if path.stat().st_size == 0:
+        raise Refusal(f"{path} is empty; give a file with data")
+    kind = kind_of(path)
+    if kind in ("csv", "parquet"):
+        reader = csv_columns if kind == "csv" else _parquet_columns
+        names, columns, place = reader(path)
+        chosen = _column_name(target or usual_target, names) if labelled else None
+        table = from_columns(
+            names, columns, target=chosen, drop=drop, keep=keep, place=place
+        )
+    elif drop:
+        raise Refusal(f"--drop is for named columns; {path} has none")
+    elif kind == "npz":
+        table = _read_npz(path, target or usual_target, labelled)
+    elif kind == "idx":
+        table = _read_idx(path, target, labelled)
+    else:
+        _no_target(target, "LIBSVM text begins each line with the label")
+        table = _read_libsvm(path, n_features)
+    if table.X.shape[0] == 0:
+        raise Refusal(f"{path} has no rows; give a file with data")
+    check_shape(table.X.shape[1], image_shape)
+    table.image_shape = image_shape or table.image_shape
+    return table
+
+
+def kind_of(path: Path) -> str:
+    """Return "csv", "parquet", "npz", "idx" or "libsvm", by name and first bytes."""
+    with path.open("rb") as file:
+        head = file.read(4096)
+    if head[:4] == b"PAR1":
+        return "parquet"
+    if head[:2] == b"PK" or path.suffix == ".npz":
+        return "npz"
+    if head[:3] in (b"\0\0\x08", b"\0\0\x0d", b"\0\0\x0e", b"\0\0\x0b", b"\0\0\x0c"):
+        return "idx"
+    if head[:2] == b"\x1f\x8b" and IDX_NAME.search(path.name):
+        return "idx"
+    if path.suffix in (".csv", ".tsv"):
+        return "csv"
+    if path.suffix in (".gz", ".bz2"):
+        return "libsvm"
+    try:
+        first = head.decode("utf-8", "strict" if len(head) < 4096 else "ignore")
+    except UnicodeDecodeError:
+        raise Refusal(
+            f"{path} is of no known kind; give CSV, Parquet, npz, idx, LIBSVM text or "
+            "a folder of images"
+        ) from None
+    lines = [line for line in first.splitlines() if line.strip()]
+    return "libsvm" if lines and LIBSVM_LINE.match(lines[0]) else "csv"
+
+
+def _no_target(target: str | None, reason: str) -> None:
+    if target is not None:
+        raise Refusal(f"--target: {reason}; leave it out")
+
+
+def _column_name(target: str | None, names: Sequence[str]) -> str:
+    if target is None:
+        raise Refusal(
+            f"say which column holds the labels: --target NAME; {near('', names)}"
+        )
+    if target not in names and re.fullmatch(r"-\d+", target):
+        position = int(target)
+        if -position <= len(names):
+            return names[position]
+    return target
+
+
+def _parquet_columns(path: Path) -> tuple[list[str], list, Any]:
+    try:
+        import pyarrow.lib
+        import pyarrow.parquet
+    except ModuleNotFoundError:
+        raise Refusal("Parquet needs pyarrow: pip install pyarrow") from None
+    try:
+        table = pyarrow.parquet.read_table(path)
+    except (pyarrow.lib.ArrowException, OSError) as error:
+        raise Refusal(
+            f"{path} is a damaged Parquet file ({error}); write it again"
+        ) from None
+    columns = [column.to_pylist() for column in table.columns]
+    return table.column_names, columns, lambda row: f"row {row + 1}"
+
+
+def _read_npz(path: Path, target: str | None, labelled: bool) -> Table:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise Refusal(
+            f"{path} is no readable npz file ({error}); save it again"
+        ) from None
+    target = target or "y"
+    if labelled and target not in arrays:
+        raise Refusal(
+            f"--target: no array {target!r} in {path}; {near(target, arrays)}"
+        )
+    tables = [name for name, a in arrays.items() if a.ndim > 1 and name != target]
+    name = "X" if "X" in tables else tables[0] if len(tables) == 1 else None
+    if name is None:
+        raise Refusal(
+            f"{path}: the samples must be an array called X; {near('X', arrays)}"
+        )
+    X = arrays[name]
+    if X.dtype.kind not in "fiub":
+        raise Refusal(f"{path}: X holds {X.dtype}, not numbers; save it as numbers")
+    shape = X.shape[1:] if X.ndim > 2 else None
+    X = check_finite(_as_float(X.reshape(len(X), -1)), str(path))
+    y = labels(arrays[target].ravel(), f"array {target!r}") if labelled else None
+    if y is not None and len(y) != len(X):
+        raise Refusal(
+            f"{path}: {len(X)} rows of X and {len(y)} labels; make them match"
+        )
+    return Table(X, y, image_shape=shape, target=target)
+
+
+def _as_float(X: np.ndarray) -> np.ndarray:
+    return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+
+
+def _read_idx(path: Path, target: str | None, labelled: bool) -> Table:
+    from widemargin.datasets._idx import read_idx
+
+    X = _idx_or_refuse(read_idx, path)
+    if X.ndim < 2:
+        raise Refusal(f"{path} holds labels; give the file of images or samples")
+    shape = X.shape[1:] if X.ndim > 2 else None
+    # Bytes are grey levels: 0..1 is what tangents and prototypes are made for.
+    flat = X.reshape(len(X), -1)
+    flat = flat.astype(np.float32) / 255 if X.dtype == np.uint8 else _as_float(flat)
+    flat = check_finite(flat, str(path))
+    if not labelled:
+        return Table(flat, image_shape=shape)
+    guess = path.with_name(path.name.replace("images-idx3", "labels-idx1"))
+    labels_at = Path(target) if target else guess
+    if labels_at == path or not labels_at.is_file():
+        raise Refusal(f"--target: give the idx file of the labels of {path.name}")
+    y = _idx_or_refuse(read_idx, labels_at).ravel()
+    if len(y) != len(X):
+        raise Refusal(f"{len(X)} images in {path} and {len(y)} labels in {labels_at}")
+    return Table(flat, y.astype(np.int64), image_shape=shape)
+
+
+def _idx_or_refuse(read_idx: Any, path: Path) -> np.ndarray:
+    try:
+        return read_idx(path)
+    except ValueError as error:
+        raise Refusal(f"{error} Fetch or write it again") from None
+
+
+def _read_libsvm(path: Path, n_features: int | None) -> Table:
+    from sklearn.datasets import load_svmlight_file
+
+    try:
+        X, y = load_svmlight_file(str(path), n_features=n_features)
+    except ValueError as error:
+        if n_features is not None and "features" in str(error):
+            raise Refusal(
+                f"{path} has more features than the {n_features} the model was fitted "
+                "with; give data of the same kind"
+            ) from None
+        raise Refusal(f"{path} is no LIBSVM text ({error}); mend that line") from None
+    check_finite(X.data.reshape(1, -1), str(path))
+    # The solvers behind scikit-learn want 32-bit indices.
+    X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+    return Table(X, labels(y, "the first column"))
+
+
+def as_usable(X: Any, takes_sparse: bool, model: str) -> Any:
+    """Make sparse data dense for the models that need it, if they fit."""
+    if not sparse.issparse(X) or takes_sparse:
+        return X
+    if X.shape[0] * X.shape[1] * 8 > DENSE_LIMIT:
+        raise Refusal(
+            f"{model} needs dense data, and {X.shape[0]} x {X.shape[1]} are too many; "
+            "use maxmargin, perceptron or fixedmargin"
+        )
+    return X.toarray()

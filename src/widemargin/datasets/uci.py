@@ -1,0 +1,362 @@
+"""The small UCI sets of the literature on margins and prototypes.
+
+Features are float64 as published; scale them as your model likes.
+"""
+
+from string import ascii_uppercase
+from typing import Any
+
+import numpy as np
+
+from widemargin.datasets._tables import PathLike, TextTable
+
+SOILS = [
+    "red soil",
+    "cotton crop",
+    "grey soil",
+    "damp grey soil",
+    "soil with vegetation stubble",
+    "very damp grey soil",
+]
+OPTDIGITS = TextTable(
+    "optdigits",
+    ["optdigits/optdigits.tra", "optdigits/optdigits.tes"],
+    [
+        "e961b8f7cce79f03b4b25f17ca7fc011d29fea7ed1cc9a0bed450288a0841a65",
+        "cf98bd35663efcee3e2ee050a2d37f740080bf65b73fd6fd1ee17c8ee7e69ffd",
+    ],
+)
+PENDIGITS = TextTable(
+    "pendigits",
+    ["pendigits/pendigits.tra", "pendigits/pendigits.tes"],
+    [
+        "042d6e8aca2070853f090d93aaa977f695d163662bfe771f143515468dce75e8",
+        "a127948262cb416cb82aadd530494d93dca3a45f6d2421eea6e81181d66e0fd0",
+    ],
+)
+SATIMAGE = TextTable(
+    "satimage",
+    ["statlog/satimage/sat.trn", "statlog/satimage/sat.tst"],
+    [
+        "eeff3103667849667ca40713cf56ef495a91dcff8488d39875c334de20ae47a9",
+        "57dca05f0ba23ac02e19fed444639c2764ba6b5ef2a6fe0cfcff892c226c34ed",
+    ],
+    separator=None,
+)
+LETTER = TextTable(
+    "letter",
+    ["letter-recognition/letter-recognition.data"],
+    [
+        "8315850970423e380cb13d77e1499991864affc2b867cfab4fdb766756ecde63",
+        "d471edebbab27513619d6c9ba81e03851fc65a380384c39d91e669700228321f",
+    ],
+    label_first=True,
+    label_codes={letter: code for code, letter in enumerate(ascii_uppercase)},
+    n_train=16_000,
+)
+SONAR = TextTable(
+    "sonar",
+    ["undocumented/connectionist-bench/sonar/sonar.all-data"],
+    ["eab7ae1f54b47332ccf245abf8982c2ae18c7251ed5c22ae003efa1585a06cae"],
+    label_codes={"R": 0, "M": 1},
+)
+IONOSPHERE = TextTable(
+    "ionosphere",
+    ["ionosphere/ionosphere.data"],
+    ["da68983d9ae66ddec435a780578e3a19ce138db8ef95a1bd8b6a22f8d6709ca0"],
+    label_codes={"b": 0, "g": 1},
+)
+WBC = TextTable(
+    "wbc",
+    ["breast-cancer-wisconsin/breast-cancer-wisconsin.data"],
+    ["8107694956682d7c9337f85e32f456db26f0a446a82eccfb687e6c5d40caec42"],
+    skip=1,
+    label_codes={"2": 0, "4": 1},
+)
+TABLES = (OPTDIGITS, PENDIGITS, SATIMAGE, LETTER, SONAR, IONOSPHERE, WBC)
+
+
+def load_optdigits(
+    *,
+    subset: str = "all",
+    data_home: PathLike = None,
+    download_if_missing: bool = True,
+    return_X_y: bool = False,
+) -> Any:
+    """Optdigits: 3823 + 1797 digits, 8×8 counts of ink.
+
+    Parameters
+    ----------
+    subset : {"train", "test", "all"}, default="all"
+        Which rows; "all" is train first, then test.
+    data_home : path, optional
+        Folder with ``optdigits/``: see :func:`get_data_home`.
+    download_if_missing : bool, default=True
+        If False, raise FileNotFoundError where the files are absent.
+    return_X_y : bool, default=False
+        Return only ``(data, target)``.
+
+    Returns
+    -------
+    Bunch
+        ``data`` (n, 64), counts 0..16; ``target``, ``target_names``, ``n_train``,
+        ``DESCR``. Euclidean 1-NN errs on 36 of 1797.
+
+    Examples
+    --------
+    >>> from widemargin.datasets import load_optdigits
+    >>> load_optdigits(subset="test").data.shape  # doctest: +SKIP
+    (1797, 64)
+    """
+    return OPTDIGITS.load(
+        subset=subset,
+        data_home=data_home,
+        download=download_if_missing,
+        return_X_y=return_X_y,
+        target_names=np.arange(10),
+        image_shape=(8, 8),
+        DESCR=load_optdigits.__doc__,
+    )
+
+
+def load_pendigits(
+    *,
+    subset: str = "all",
+    data_home: PathLike = None,
+    download_if_missing: bool = True,
+    return_X_y: bool = False,
+) -> Any:
+    """Pendigits: 7494 + 3498 digits as eight points of a pen's way.
+
+    Parameters
+    ----------
+    subset : {"train", "test", "all"}, default="all"
+        Which rows; "all" is train first, then test.
+    data_home : path, optional
+        Folder with ``pendigits/``: see :func:`get_data_home`.
+    download_if_missing : bool, default=True
+        If False, raise FileNotFoundError where the files are absent.
+    return_X_y : bool, default=False
+        Return only ``(data, target)``.
+
+    Returns
+    -------
+    Bunch
+        ``data`` (n, 16), 0..100; ``target``, ``target_names``, ``n_train``,
+        ``DESCR``. Euclidean 1-NN errs on 79 of 3498.
+
+    Examples
+    --------
+    >>> from widemargin.datasets import load_pendigits
+    >>> load_pendigits(subset="test").data.shape  # doctest: +SKIP
+    (3498, 16)
+    """
+    return PENDIGITS.load(
+        subset=subset,
+        data_home=data_home,
+        download=download_if_missing,
+        return_X_y=return_X_y,
+        target_names=np.arange(10),
+        DESCR=load_pendigits.__doc__,
+    )
+
+
+def load_satimage(
+    *,
+    subset: str = "all",
+    data_home: PathLike = None,
+    download_if_missing: bool = True,
+    return_X_y: bool = False,
+) -> Any:
+    """Satimage: 4435 + 2000 patches of Landsat pixels, six kinds of soil.
+
+    Parameters
+    ----------
+    subset : {"train", "test", "all"}, default="all"
+        Which rows; "all" is train first, then test.
+    data_home : path, optional
+        Folder with ``satimage/``: see :func:`get_data_home`.
+    download_if_missing : bool, default=True
+        If False, raise FileNotFoundError where the files are absent.
+    return_X_y : bool, default=False
+        Return only ``(data, target)``.
+
+    Returns
+    -------
+    Bunch
+        ``data`` (n, 36); labels 1, 2, 3, 4, 5, 7; ``target``, ``target_names``,
+        ``n_train``, ``DESCR``. Euclidean 1-NN errs on 211 of 2000.
+
+    Examples
+    --------
+    >>> from widemargin.datasets import load_satimage
+    >>> load_satimage(subset="test").data.shape  # doctest: +SKIP
+    (2000, 36)
+    """
+    return SATIMAGE.load(
+        subset=subset,
+        data_home=data_home,
+        download=download_if_missing,
+        return_X_y=return_X_y,
+        target_names=SOILS,
+        DESCR=load_satimage.__doc__,
+    )
+
+
+def load_letter(
+    *,
+    subset: str = "all",
+    data_home: PathLike = None,
+    download_if_missing: bool = True,
+    return_X_y: bool = False,
+) -> Any:
+    """Letter: 16 000 + 4000 printed letters, 16 measurements each.
+
+    Parameters
+    ----------
+    subset : {"train", "test", "all"}, default="all"
+        Which rows; "all" is train first, then test.
+    data_home : path, optional
+        Folder with ``letter/``: see :func:`get_data_home`.
+    download_if_missing : bool, default=True
+        If False, raise FileNotFoundError where the files are absent.
+    return_X_y : bool, default=False
+        Return only ``(data, target)``.
+
+    Returns
+    -------
+    Bunch
+        ``data`` (n, 16), 0..15; label 0 is A; ``target``, ``target_names``,
+        ``n_train``, ``DESCR``. Euclidean 1-NN errs on 174 of 4000.
+
+    Examples
+    --------
+    >>> from widemargin.datasets import load_letter
+    >>> load_letter(subset="test").data.shape  # doctest: +SKIP
+    (4000, 16)
+    """
+    return LETTER.load(
+        subset=subset,
+        data_home=data_home,
+        download=download_if_missing,
+        return_X_y=return_X_y,
+        target_names=list(ascii_uppercase),
+        DESCR=load_letter.__doc__,
+    )
+
+
+def load_sonar(
+    *,
+    data_home: PathLike = None,
+    download_if_missing: bool = True,
+    return_X_y: bool = False,
+) -> Any:
+    """Sonar: 208 echoes in 60 frequency bands, mine (1) or rock (0).
+
+    Parameters
+    ----------
+    data_home : path, optional
+        Folder with ``sonar/``: see :func:`get_data_home`.
+    download_if_missing : bool, default=True
+        If False, raise FileNotFoundError where the files are absent.
+    return_X_y : bool, default=False
+        Return only ``(data, target)``.
+
+    Returns
+    -------
+    Bunch
+        ``data`` (208, 60); ``target``, ``target_names``, ``DESCR``.
+
+    Examples
+    --------
+    >>> from widemargin.datasets import load_sonar
+    >>> load_sonar().data.shape  # doctest: +SKIP
+    (208, 60)
+    """
+    return SONAR.load(
+        data_home=data_home,
+        download=download_if_missing,
+        return_X_y=return_X_y,
+        target_names=["rock", "mine"],
+        DESCR=load_sonar.__doc__,
+    )
+
+
+def load_ionosphere(
+    *,
+    data_home: PathLike = None,
+    download_if_missing: bool = True,
+    return_X_y: bool = False,
+) -> Any:
+    """Ionosphere: 351 radar returns, good (1) or bad (0).
+
+    Parameters
+    ----------
+    data_home : path, optional
+        Folder with ``ionosphere/``: see :func:`get_data_home`.
+    download_if_missing : bool, default=True
+        If False, raise FileNotFoundError where the files are absent.
+    return_X_y : bool, default=False
+        Return only ``(data, target)``.
+
+    Returns
+    -------
+    Bunch
+        ``data`` (351, 34); the second column is constant; ``target``,
+        ``target_names``, ``DESCR``.
+
+    Examples
+    --------
+    >>> from widemargin.datasets import load_ionosphere
+    >>> load_ionosphere().data.shape  # doctest: +SKIP
+    (351, 34)
+    """
+    return IONOSPHERE.load(
+        data_home=data_home,
+        download=download_if_missing,
+        return_X_y=return_X_y,
+        target_names=["bad", "good"],
+        DESCR=load_ionosphere.__doc__,
+    )
+
+
+def load_wbc(
+    *,
+    drop_missing: bool = True,
+    data_home: PathLike = None,
+    download_if_missing: bool = True,
+    return_X_y: bool = False,
+) -> Any:
+    """Wisconsin breast cancer (original): 699 biopsies, malignant (1) or benign (0).
+
+    Parameters
+    ----------
+    drop_missing : bool, default=True
+        Leave out the 16 rows with a missing value, so that 683 remain; if False they
+        are there with NaN.
+    data_home : path, optional
+        Folder with ``wbc/``: see :func:`get_data_home`.
+    download_if_missing : bool, default=True
+        If False, raise FileNotFoundError where the files are absent.
+    return_X_y : bool, default=False
+        Return only ``(data, target)``.
+
+    Returns
+    -------
+    Bunch
+        ``data`` (683, 9), grades 1..10; ``target``, ``target_names``, ``DESCR``.
+
+    Examples
+    --------
+    >>> from widemargin.datasets import load_wbc
+    >>> load_wbc().data.shape  # doctest: +SKIP
+    (683, 9)
+    """
+    return WBC.load(
+        drop_missing=drop_missing,
+        data_home=data_home,
+        download=download_if_missing,
+        return_X_y=return_X_y,
+        target_names=["benign", "malignant"],
+        DESCR=load_wbc.__doc__,
+    )

@@ -1,0 +1,27 @@
+"""To look at: margins, rejections, prototypes, tangents, weights and training.
+
+Displays follow scikit-learn's convention: the constructor takes data, ``plot`` takes
+style and draws, ``from_estimator`` and its like compute the data and plot it. After
+``plot`` a display has ``ax_`` and ``figure_``, and those of several panels ``axes_``.
+matplotlib is imported by ``plot`` only.
+"""
+
+from widemargin.inspection.alignment import AlignmentDisplay
+from widemargin.inspection.bound import BoundDisplay
+from widemargin.inspection.error_reject import ErrorRejectDisplay
+from widemargin.inspection.margin_distribution import MarginDistributionDisplay
+from widemargin.inspection.prototypes import PrototypeDisplay
+from widemargin.inspection.sample_weights import SampleWeightDisplay
+from widemargin.inspection.sweep import TangentDisplay
+from widemargin.inspection.training_curve import TrainingCurveDisplay
+
+__all__ = [
+    "AlignmentDisplay",
+    "BoundDisplay",
+    "ErrorRejectDisplay",
+    "MarginDistributionDisplay",
+    "PrototypeDisplay",
+    "SampleWeightDisplay",
+    "TangentDisplay",
+    "TrainingCurveDisplay",
+]

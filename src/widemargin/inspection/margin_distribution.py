@@ -1,0 +1,214 @@
+r"""Cumulative distribution of margins: how much of a sample is how safely right.
+
+At m the curve is the fraction of samples whose margin is at most m, so its height at 0
+is the error and its height at θ the fraction of θ-mistakes. A learner that pushes
+margins over θ makes a curve that is flat up to θ and steep there.
+
+Reference: F. Aiolli, A. Sperduti, A re-weighting strategy for improving margins,
+Figures 5 and 6. Margins have shape (n_samples,), one array per stage.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from widemargin.inspection._estimators import (
+    by_name,
+    common_theta,
+    margins_of,
+    score_margins,
+)
+from widemargin.inspection._style import (
+    GREY,
+    INK,
+    legend,
+    own_axes,
+    series_style,
+    stage_colours,
+)
+
+__all__ = ["MarginDistributionDisplay"]
+
+
+class MarginDistributionDisplay:
+    """Cumulative distribution of margins, at one or several stages.
+
+    Parameters
+    ----------
+    margins : dict of str to array-like of shape (n_samples,)
+        Margins by name of the stage or set, positive where the answer is right.
+    theta : float, default=None
+        Margin that was aimed at, drawn as a line.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Where it was drawn.
+    figure_ : matplotlib Figure
+        Its figure.
+    lines_ : list of matplotlib lines
+        One per stage.
+
+    Examples
+    --------
+    >>> from widemargin.inspection import MarginDistributionDisplay
+    >>> display = MarginDistributionDisplay(
+    ...     margins={"start": [-0.2, 0.1, 0.4], "end": [0.1, 0.3, 0.35]}, theta=0.3)
+    >>> display.plot().ax_.get_ylabel()
+    'samples with a smaller margin, %'
+    """
+
+    def __init__(self, *, margins: Mapping[str, ArrayLike], theta: float | None = None):
+        self.margins = margins
+        self.theta = theta
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike,
+        *,
+        name: str | None = None,
+        theta: float | None = None,
+        ax: Any = None,
+        **options: Any,
+    ) -> "MarginDistributionDisplay":
+        """Compute the margins of labelled samples and plot them.
+
+        Parameters
+        ----------
+        estimator : fitted classifier or mapping of str to fitted classifier
+            A mapping draws one curve for each: stages of one training, or rivals. The
+            margins are those of the method ``margins(X, y)``; without one, the score
+            of the right class less the best of the others.
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        y : array-like of shape (n_samples,)
+            Labels.
+        name : str, default=None
+            Name of the curve; None is the name of the class.
+        theta : float, default=None
+            Margin that was aimed at; None takes that of the estimators, where they
+            have one and the same.
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a figure.
+        **options : dict
+            Passed on to :meth:`plot`.
+
+        Returns
+        -------
+        display : MarginDistributionDisplay
+            The drawn display.
+        """
+        stages = by_name(estimator, name)
+        margins = {key: margins_of(model, X, y) for key, model in stages.items()}
+        if theta is None:
+            theta = common_theta(stages.values())
+        return cls(margins=margins, theta=theta).plot(ax, **options)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        y_score: ArrayLike | Mapping[str, ArrayLike],
+        *,
+        classes: ArrayLike | None = None,
+        name: str | None = None,
+        theta: float | None = None,
+        ax: Any = None,
+        **options: Any,
+    ) -> "MarginDistributionDisplay":
+        """Compute margins from the scores of a classifier and plot them.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n_samples,)
+            Labels.
+        y_score : array-like of shape (n_samples,) or (n_samples, n_classes), or \
+                mapping of str to such
+            Scores, larger for likelier; one per sample for the second of two classes.
+        classes : array-like of shape (n_classes,), default=None
+            Labels of the columns; None is the sorted labels of `y_true`.
+        name : str, default=None
+            Name of the curve.
+        theta : float, default=None
+            Margin that was aimed at.
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a figure.
+        **options : dict
+            Passed on to :meth:`plot`.
+
+        Returns
+        -------
+        display : MarginDistributionDisplay
+            The drawn display.
+        """
+        if not isinstance(y_score, Mapping):
+            y_score = {name or "": y_score}
+        margins = {
+            str(key): score_margins(y_true, scores, classes)
+            for key, scores in y_score.items()
+        }
+        return cls(margins=margins, theta=theta).plot(ax, **options)
+
+    def plot(
+        self, ax: Any = None, *, ordered: bool = True, **line_options: Any
+    ) -> "MarginDistributionDisplay":
+        """Draw the curves.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a figure.
+        ordered : bool, default=True
+            Whether the curves are stages of one thing, drawn in greys and the last in
+            red, or rivals, each in a colour of its own.
+        **line_options : dict
+            Passed on to the lines.
+
+        Returns
+        -------
+        self : MarginDistributionDisplay
+            The display itself.
+        """
+        ax = own_axes(type(self).__name__, ax)
+        colours = stage_colours(len(self.margins))
+        self.lines_ = []
+        for k, (name, margins) in enumerate(self.margins.items()):
+            style = {"color": colours[k]} if ordered else series_style(k)
+            x, height = cumulative(margins)
+            options = {"linewidth": 1.8, "label": name} | style | line_options
+            self.lines_ += ax.step(x, 100 * height, where="post", **options)
+        ax.axvline(0, color=GREY, linewidth=0.8, zorder=0)
+        if self.theta is not None:
+            ax.axvline(self.theta, color=INK, linewidth=0.8, linestyle=":", zorder=0)
+            ax.annotate(
+                f"θ = {self.theta:g}",
+                (self.theta, 1.0),
+                xycoords=("data", "axes fraction"),
+                xytext=(4, -3),
+                textcoords="offset points",
+                va="top",
+                color=INK,
+            )
+        ax.set(xlabel="margin", ylabel="samples with a smaller margin, %")
+        ax.set_ylim(-1.2, 102)
+        if any(self.margins):
+            legend(ax, loc="best")
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+def cumulative(margins: ArrayLike) -> tuple[NDArray, NDArray]:
+    """Return sorted margins and the fraction at or below each, from 0 at the first."""
+    ordered = np.sort(np.asarray(margins, dtype=float))
+    if ordered.ndim != 1 or not ordered.size or np.isnan(ordered).any():
+        raise ValueError(
+            "margins must be one number per sample and no NaN, shape (n_samples,); got "
+            f"shape {np.shape(margins)}."
+        )
+    height = np.arange(1, len(ordered) + 1) / len(ordered)
+    return np.insert(ordered, 0, ordered[0]), np.insert(height, 0, 0.0)

@@ -1,0 +1,215 @@
+"""Training curves: errors and losses over the passes of a training.
+
+Quantities of one unit share a panel: errors in per cent (a score is drawn as the error
+1 - score), every other quantity by itself. Several estimators, with re-weighting and
+without for example, share the panels.
+
+Reference: F. Aiolli, A. Sperduti, A re-weighting strategy for improving margins,
+Figure 4. Histories have one number per pass.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from widemargin.inspection._estimators import by_name, fitted
+from widemargin.inspection._style import (
+    DASHES,
+    SERIES,
+    from_zero,
+    legend,
+    own_axes,
+    panels,
+    series_style,
+    tidy,
+)
+
+__all__ = ["TrainingCurveDisplay"]
+
+_USUAL = ("error", "score", "loss", "objective")
+
+
+class TrainingCurveDisplay:
+    """What an estimator recorded while training, pass by pass.
+
+    Parameters
+    ----------
+    histories : dict of str to dict of str to array-like of shape (n_passes,)
+        By name of the estimator, then of the quantity. Names that end in "error" or
+        "score" are drawn as errors in per cent.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Where it was drawn; divided, if there are several panels.
+    axes_ : ndarray of matplotlib Axes of shape (1, n_panels)
+        The panels.
+    figure_ : matplotlib Figure
+        Their figure.
+
+    Examples
+    --------
+    >>> from widemargin.inspection import TrainingCurveDisplay
+    >>> display = TrainingCurveDisplay(histories={
+    ...     "mine": {"train_error": [0.3, 0.1], "validation_score": [0.6, 0.8]}})
+    >>> display.plot().ax_.get_ylabel()
+    'error, %'
+    """
+
+    def __init__(self, *, histories: Mapping[str, Mapping[str, Any]]):
+        self.histories = histories
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        *,
+        keys: Sequence[str] | None = None,
+        name: str | None = None,
+        ax: Any = None,
+        **options: Any,
+    ) -> "TrainingCurveDisplay":
+        """Plot the ``history_`` of fitted estimators.
+
+        Parameters
+        ----------
+        estimator : fitted estimator or mapping of str to fitted estimator
+            With ``history_``: a dict of lists, a list of dicts, or a list of losses.
+        keys : sequence of str, default=None
+            Quantities to draw. None draws errors, scores, losses and objectives, or
+            where there are none of these, all numbers.
+        name : str, default=None
+            Name of the estimator; None is the name of its class.
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a figure.
+        **options : dict
+            Passed on to :meth:`plot`.
+
+        Returns
+        -------
+        display : TrainingCurveDisplay
+            The drawn display.
+        """
+        histories = {
+            key: select(as_columns(fitted(model, "history_")), keys)
+            for key, model in by_name(estimator, name).items()
+        }
+        return cls(histories=histories).plot(ax, **options)
+
+    def plot(self, ax: Any = None, **line_options: Any) -> "TrainingCurveDisplay":
+        """Draw one panel per unit.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a figure. Divided if there are several panels.
+        **line_options : dict
+            Passed on to the lines.
+
+        Returns
+        -------
+        self : TrainingCurveDisplay
+            The display itself.
+        """
+        units = list(
+            dict.fromkeys(_unit(key) for one in self.histories.values() for key in one)
+        )
+        if not units:
+            raise ValueError("histories holds no quantity to draw.")
+        if len(units) == 1:
+            self.ax_ = own_axes(type(self).__name__, ax)
+            self.axes_ = np.array([[self.ax_]])
+        else:
+            size, inches = (1, len(units)), (4.2 * len(units), 3.6)
+            self.ax_, self.axes_ = panels(
+                type(self).__name__, ax, size, inches, wspace=0.25
+            )
+        for panel, unit in zip(self.axes_[0], units, strict=True):
+            self._draw(panel, unit, line_options)
+        self.figure_ = self.ax_.figure
+        return self
+
+    def _draw(self, panel: Any, unit: str, line_options: dict[str, Any]) -> None:
+        tidy(panel)
+        alone = len(self.histories) == 1
+        several = any(
+            sum(_unit(key) == unit for key in history) > 1
+            for history in self.histories.values()
+        )
+        for i, (name, history) in enumerate(self.histories.items()):
+            keys = [key for key in history if _unit(key) == unit]
+            for j, key in enumerate(keys):
+                style = series_style(j)
+                if not alone:
+                    # The colour says which estimator, the dashes which quantity.
+                    style = {"color": SERIES[i % len(SERIES)], "linestyle": DASHES[j]}
+                values = _as_drawn(key, history[key])
+                words = _words(key)
+                label = words if alone else f"{name}: {words}" if several else name
+                options = {"linewidth": 1.6, "label": label} | style | line_options
+                panel.plot(np.arange(1, len(values) + 1), values, **options)
+        panel.set(xlabel="pass", ylabel=unit)
+        panel.xaxis.get_major_locator().set_params(integer=True)
+        n_lines = len(panel.lines)
+        if unit == "error, %":
+            from_zero(panel, room=1.3 if n_lines > 2 else 1.1)
+        if n_lines > 1:
+            legend(panel, fontsize=9)
+
+
+def as_columns(history: Any) -> dict[str, NDArray]:
+    """Return a history as one array per quantity, numbers only."""
+    if isinstance(history, Mapping):
+        columns = dict(history)
+    else:
+        rows = list(history)
+        if rows and isinstance(rows[0], Mapping):
+            columns = {key: [row[key] for row in rows] for key in rows[0]}
+        else:
+            columns = {"loss": rows}
+    kept = {}
+    for key, values in columns.items():
+        try:
+            array = np.asarray(values, dtype=float)
+        except (TypeError, ValueError):
+            continue
+        if array.ndim == 1 and array.size:
+            kept[str(key)] = array
+    return kept
+
+
+def select(
+    columns: dict[str, NDArray], keys: Sequence[str] | None
+) -> dict[str, NDArray]:
+    """Return the quantities asked for, by default the usual ones."""
+    if keys is None:
+        usual = {k: v for k, v in columns.items() if k.endswith(_USUAL)}
+        keys = list(usual or columns)
+    for key in keys:
+        if key not in columns:
+            raise ValueError(
+                f"history_ has no numbers called {key!r}; keys can be "
+                f"{', '.join(map(repr, columns)) or 'none, it is empty'}."
+            )
+    return {key: columns[key] for key in keys}
+
+
+def _unit(key: str) -> str:
+    if key.endswith(("error", "score")):
+        return "error, %"
+    return key.replace("_", " ")
+
+
+def _words(key: str) -> str:
+    if key.endswith("score"):
+        key = key.removesuffix("score") + "error"
+    return key.replace("_", " ")
+
+
+def _as_drawn(key: str, values: Any) -> NDArray:
+    numbers = np.asarray(values, dtype=float)
+    if key.endswith("error"):
+        return 100 * numbers
+    return 100 * (1 - numbers) if key.endswith("score") else numbers

@@ -1,0 +1,325 @@
+"""Crammer et al., "Margin analysis of the LVQ algorithm" (NIPS 2002), as code.
+
+* Figure 3: four losses of the margin.
+* Figure 4: the hinge loss ``sum_i (1 - theta_i)_+`` falls while OLVQ1, which knows
+  nothing of it, presents samples: three classes, 800 points, 10 prototypes.
+* Section 4: few prototypes beat the nearest neighbour, and there is a best number of
+  them; so says the bound of Theorem 1, and so does the held-out error.
+
+The paper does not give its toy problem; here it is three overlapping classes of two
+Gaussians each in about the unit square, where a hypothesis margin is a few hundredths.
+
+Run ``python -m widemargin.reproduce.margin_lvq [--quick] [--out FOLDER]``.
+"""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin, clone
+from sklearn.metrics import pairwise_distances
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.utils import check_random_state
+
+from widemargin.margins import (
+    BrokenLinear,
+    Exponential,
+    Hinge,
+    hypothesis_margin,
+    nearest_right_wrong,
+)
+from widemargin.prototypes import GLVQClassifier, LVQClassifier, MarginLVQClassifier
+from widemargin.reproduce.lvq_bound import bound_curve, plot_bound_curve
+
+CENTRES = np.array(
+    [[[0.2, 0.3], [0.7, 0.8]], [[0.75, 0.25], [0.3, 0.6]], [[0.5, 0.45], [0.1, 0.85]]]
+)
+
+
+def toy_problem(
+    n_samples: int = 800, *, noise: float = 0.12, random_state: Any = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw the three-class toy problem.
+
+    Parameters
+    ----------
+    n_samples : int, default=800
+        Number of points.
+    noise : float, default=0.12
+        Standard deviation of each Gaussian.
+    random_state : int, RandomState instance or None, default=0
+        Seed.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, 2)
+        Points.
+    y : ndarray of shape (n_samples,)
+        Classes 0, 1, 2.
+
+    Examples
+    --------
+    >>> from widemargin.reproduce.margin_lvq import toy_problem
+    >>> X, y = toy_problem(6)
+    >>> X.shape, sorted(y.tolist())
+    ((6, 2), [0, 0, 1, 1, 2, 2])
+    """
+    rng = check_random_state(random_state)
+    y = rng.permutation(np.arange(n_samples) % 3)
+    centres = CENTRES[y, rng.randint(0, 2, n_samples)]
+    return centres + noise * rng.standard_normal((n_samples, 2)), y
+
+
+def figure_3(n_points: int = 301) -> dict[str, np.ndarray]:
+    """Losses of the margin, as in Figure 3.
+
+    Parameters
+    ----------
+    n_points : int, default=301
+        Points of each curve.
+
+    Returns
+    -------
+    dict of ndarray
+        ``"margin"`` and one array per loss. The caption draws the broken linear loss
+        with beta = 2.
+
+    Examples
+    --------
+    >>> from widemargin.reproduce.margin_lvq import figure_3
+    >>> curves = figure_3(3)
+    >>> curves["hinge"]
+    array([2.5, 1. , 0. ])
+    """
+    margin = np.linspace(-1.5, 1.5, n_points)
+    return {
+        "margin": margin,
+        "zero one": (margin < 0).astype(float),
+        "hinge": Hinge().value(margin),
+        "broken linear": BrokenLinear(beta=2.0).value(margin),
+        "exponential": Exponential().value(margin),
+    }
+
+
+def hypothesis_margins(
+    X: np.ndarray, y: np.ndarray, prototypes: np.ndarray, labels: np.ndarray
+) -> np.ndarray:
+    """Hypothesis margin of every sample under the given prototypes."""
+    nearest = nearest_right_wrong(pairwise_distances(X, prototypes), labels, y)
+    return hypothesis_margin(nearest.d_plus, nearest.d_minus)
+
+
+def figure_4(
+    n_presentations: int = 20_000, *, every: int = 200, random_state: int = 0
+) -> dict[str, np.ndarray]:
+    """Hinge loss on the training set while OLVQ1 runs, as in Figure 4.
+
+    Parameters
+    ----------
+    n_presentations : int, default=20000
+        Presentations of OLVQ1.
+    every : int, default=200
+        How often to measure the loss.
+    random_state : int, default=0
+        Seed of the problem, the initial prototypes and the order.
+
+    Returns
+    -------
+    dict of ndarray
+        ``"presentations"``, ``"hinge"`` (the summed loss) and ``"error"`` (the
+        fraction of training samples that are wrong).
+
+    Examples
+    --------
+    >>> from widemargin.reproduce.margin_lvq import figure_4
+    >>> curve = figure_4(2000)
+    >>> bool(curve["hinge"][-1] < curve["hinge"][0])
+    True
+    """
+    X, y = toy_problem(random_state=random_state)
+    rng = np.random.RandomState(random_state)
+    counts = (4, 3, 3)
+    rows = np.concatenate(
+        [rng.choice(np.flatnonzero(y == c), k, False) for c, k in enumerate(counts)]
+    )
+    model = LVQClassifier("olvq1", init=X[rows], init_labels=y[rows], shuffle=False)
+    prototypes = X[rows]
+    done = np.arange(0, n_presentations + 1, every)
+    hinge, error = np.empty(len(done)), np.empty(len(done))
+    for i in range(len(done)):
+        if i > 0:
+            seen = rng.randint(0, len(X), every)
+            model.partial_fit(X[seen], y[seen], classes=[0, 1, 2])
+            prototypes = model.prototypes_
+        theta = hypothesis_margins(X, y, prototypes, y[rows])
+        hinge[i], error[i] = Hinge().value(theta).sum(), np.mean(theta < 0)
+    return {"presentations": done, "hinge": hinge, "error": error}
+
+
+def prototypes_against_neighbours(
+    counts: Sequence[int] = (1, 2, 4, 8, 16, 32),
+    *,
+    n_repeats: int = 5,
+    n_test: int = 5000,
+    random_state: int = 0,
+) -> dict[str, np.ndarray]:
+    """Held-out error of a few prototypes and of the nearest of all 800 samples.
+
+    Parameters
+    ----------
+    counts : sequence of int, default=(1, 2, 4, 8, 16, 32)
+        Prototypes per class.
+    n_repeats : int, default=5
+        Training sets to average over.
+    n_test : int, default=5000
+        Test points of each repeat.
+    random_state : int, default=0
+        Seed of the first repeat.
+
+    Returns
+    -------
+    dict of ndarray
+        ``"counts"``, ``"1-NN"`` (repeated for every count) and one array of mean
+        errors per learner.
+
+    Examples
+    --------
+    >>> from widemargin.reproduce.margin_lvq import prototypes_against_neighbours
+    >>> table = prototypes_against_neighbours([2], n_repeats=1)
+    >>> bool(table["GLVQ"][0] < table["1-NN"][0])
+    True
+    """
+    learners: dict[str, ClassifierMixin] = {
+        "OLVQ1": LVQClassifier("olvq1"),
+        "margin LVQ": MarginLVQClassifier(),
+        "GLVQ": GLVQClassifier(),
+    }
+    errors: dict[str, np.ndarray] = {
+        name: np.zeros(len(counts)) for name in ("1-NN", *learners)
+    }
+    for repeat in range(n_repeats):
+        seed = random_state + repeat
+        X, y = toy_problem(random_state=seed)
+        X_test, y_test = toy_problem(n_test, random_state=10_000 + seed)
+        errors["1-NN"] += 1 - KNeighborsClassifier(1).fit(X, y).score(X_test, y_test)
+        for name, learner in learners.items():
+            for i, count in enumerate(counts):
+                model = clone(learner).set_params(
+                    prototypes_per_class=count, random_state=seed
+                )
+                errors[name][i] += 1 - model.fit(X, y).score(X_test, y_test)
+    return {
+        "counts": np.array(counts),
+        **{name: total / n_repeats for name, total in errors.items()},
+    }
+
+
+def _bounds(quick: bool) -> dict[str, np.ndarray]:
+    size = 2000 if quick else 20_000
+    train, test = toy_problem(size), toy_problem(20_000, random_state=1)
+    counts = (1, 2, 4, 8) if quick else (1, 2, 3, 4, 6, 8, 12, 16, 24)
+    model = GLVQClassifier(random_state=0)
+    # So many samples that the bound says something; the margins are those found.
+    return bound_curve(model, *train, *test, counts, n_samples=10**8)
+
+
+def _draw(results: dict[str, dict[str, np.ndarray]], path: Path) -> None:
+    import matplotlib.pyplot as plt
+
+    with plt.style.context("default"):
+        figure, axes = plt.subplots(2, 2, figsize=(10, 7.5), layout="constrained")
+        losses, curve = results["losses"], results["olvq1"]
+        for name, style in zip(
+            list(losses)[1:], ("k-", "C0-", "C1-", "C2-"), strict=True
+        ):
+            axes[0, 0].plot(losses["margin"], losses[name], style, label=name)
+        axes[0, 0].set(xlabel="margin", ylabel="loss", title="Figure 3: losses")
+        axes[0, 0].legend(frameon=False)
+        axes[0, 1].plot(curve["presentations"], curve["hinge"], "C0")
+        axes[0, 1].set(
+            xlabel="presentations of OLVQ1",
+            ylabel="summed hinge loss",
+            title="Figure 4: OLVQ1 lowers the hinge loss",
+        )
+        axes[0, 1].locator_params(axis="x", nbins=5)
+        table = results["neighbours"]
+        for name in list(table)[1:]:
+            look = "k--" if name == "1-NN" else ".-"
+            axes[1, 0].plot(table["counts"], 100 * table[name], look, label=name)
+        axes[1, 0].set(xscale="log", xlabel="prototypes per class", ylabel="error, %")
+        axes[1, 0].set_title("A few prototypes beat the nearest neighbour")
+        axes[1, 0].set_xticks(table["counts"], [str(k) for k in table["counts"]])
+        axes[1, 0].minorticks_off()
+        axes[1, 0].legend(frameon=False)
+        plot_bound_curve(results["bound"], axes[1, 1])
+        axes[1, 1].set_title("Theorem 1, stated for 10⁸ samples")
+        for ax in axes.flat:
+            ax.spines[["top", "right"]].set_visible(False)
+        figure.savefig(path, dpi=120)
+        plt.close(figure)
+
+
+def _print_table(title: str, table: dict[str, np.ndarray], form: str) -> None:
+    print(f"\n{title}\n")
+    print("  ".join(f"{name:>13}" for name in table))
+    for row in zip(*table.values(), strict=True):
+        first, *rest = row
+        cells = [f"{int(first):>13}", *(f"{value:>13{form}}" for value in rest)]
+        print("  ".join(cells))
+
+
+def main(
+    quick: bool = False, out: str | Path | None = None
+) -> dict[str, dict[str, np.ndarray]]:
+    """Print the tables and, given a folder, save the picture.
+
+    Parameters
+    ----------
+    quick : bool, default=False
+        Fewer presentations, repeats and samples.
+    out : path, optional
+        Folder for ``margin_lvq.png``.
+
+    Returns
+    -------
+    dict
+        The numbers behind every panel.
+
+    Examples
+    --------
+    >>> from widemargin.reproduce.margin_lvq import main
+    >>> results = main(quick=True)
+    <BLANKLINE>
+    Figure 4: ...
+    """
+    olvq1 = figure_4(4000) if quick else figure_4()
+    counts = (1, 2, 4, 8) if quick else (1, 2, 4, 8, 16, 32)
+    results = {
+        "losses": figure_3(),
+        "olvq1": olvq1,
+        "neighbours": prototypes_against_neighbours(
+            counts, n_repeats=2 if quick else 5
+        ),
+        "bound": _bounds(quick),
+    }
+    rows = np.unique(np.linspace(0, len(olvq1["hinge"]) - 1, 9).astype(int))
+    few = {name: values[rows] for name, values in olvq1.items()}
+    _print_table("Figure 4: hinge loss over OLVQ1 presentations", few, ".3f")
+    _print_table("Error against prototypes per class", results["neighbours"], ".4f")
+    title = "Bound of Theorem 1 for 10^8 samples, and errors"
+    _print_table(title, results["bound"], ".4f")
+    if out is not None:
+        folder = Path(out)
+        folder.mkdir(parents=True, exist_ok=True)
+        _draw(results, folder / "margin_lvq.png")
+        print(f"\nsaved {folder / 'margin_lvq.png'}")
+    return results
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="smaller and faster")
+    parser.add_argument("--out", default=".", help="folder for the picture")
+    main(**vars(parser.parse_args()))

@@ -1,0 +1,100 @@
+"""Small data in every format the command reads, and the command as a function."""
+
+import csv
+import gzip
+import struct
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits, load_iris
+from typer.testing import CliRunner
+
+from widemargin.cli.app import app
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch):
+    """Run the command in tmp_path; returns (exit code, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+        if result.exception and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result.exit_code, result.stdout, result.stderr
+
+    return run
+
+
+@pytest.fixture
+def refuses(command, tmp_path):
+    """Check that a call ends in one line on stderr, code 2, and no new file."""
+
+    def check(*arguments):
+        before = sorted(tmp_path.rglob("*"))
+        code, out, err = command(*arguments)
+        assert code == 2, err
+        assert out == ""
+        assert err.count("\n") == 1
+        assert err.startswith("widemargin: ")
+        assert "Traceback" not in err
+        assert sorted(tmp_path.rglob("*")) == before
+        return err
+
+    return check
+
+
+@pytest.fixture(scope="session")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X[:120] / 16, y[:120]
+
+
+@pytest.fixture
+def iris_rows():
+    data = load_iris()
+    names = ["sepal_length", "sepal_width", "petal_length", "petal_width", "species"]
+    rows = [
+        [*map(str, row), str(data.target_names[label])]
+        for row, label in zip(data.data[::3], data.target[::3], strict=True)
+    ]
+    return names, rows
+
+
+def write_csv(path, names, rows, delimiter=","):
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, delimiter=delimiter)
+        writer.writerow(names)
+        writer.writerows(rows)
+    return path
+
+
+@pytest.fixture
+def iris(tmp_path, iris_rows):
+    return write_csv(tmp_path / "iris.csv", *iris_rows)
+
+
+@pytest.fixture
+def digits_npz(tmp_path, digits):
+    X, y = digits
+    np.savez(tmp_path / "digits.npz", X=X.reshape(-1, 8, 8), y=y)
+    return tmp_path / "digits.npz"
+
+
+@pytest.fixture
+def image_folder(tmp_path, digits):
+    image = pytest.importorskip("PIL.Image")
+    X, y = digits
+    for i in np.flatnonzero(y < 3):
+        folder = tmp_path / "images" / f"digit{y[i]}"
+        folder.mkdir(parents=True, exist_ok=True)
+        pixels = (255 * X[i].reshape(8, 8)).astype(np.uint8)
+        image.fromarray(pixels).save(folder / f"{i:03d}.png")
+    return tmp_path / "images"
+
+
+def write_idx(path, values, packed=True):
+    raw = bytes([0, 0, 8, values.ndim]) + struct.pack(f">{values.ndim}I", *values.shape)
+    raw += values.astype(np.uint8).tobytes()
+    path.write_bytes(gzip.compress(raw) if packed else raw)
+    return path

@@ -1,0 +1,159 @@
+"""fit, predict, evaluate, models and doctor on small data."""
+
+import contextlib
+import csv
+import io
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sklearn.datasets import dump_svmlight_file
+
+from widemargin.cli import modelfile
+from widemargin.cli.judging import Judgement
+from widemargin.cli.models import MODELS
+
+QUICK = {"tvq": ["--set", "max_iter=5"], "tdneuron": ["--set", "max_tangents=2"]}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_is_fitted_saved_and_answers_again(name, command, digits_npz):
+    options = QUICK.get(name, [])
+    code, out, err = command("fit", digits_npz, "--model", name, "--out", "m", *options)
+    assert code == 0, err
+    assert "120 samples, 64 features, 10 classes" in out
+    code, out, err = command("predict", "m", digits_npz)
+    assert code == 0, err
+    rows = list(csv.reader(io.StringIO(out)))
+    assert rows[0] == ["row", "label", "margin"]
+    labels = np.array([int(row[1]) for row in rows[1:]])
+    with np.load(digits_npz) as data:
+        truth, X = data["y"], data["X"].reshape(-1, 64)
+    assert (labels != truth).mean() < 0.1
+    model = modelfile.load(digits_npz.with_name("m"))
+    np.testing.assert_array_equal(model.pipeline.predict(X), labels)
+    # A margin of the answer given: positive, up to ties.
+    assert min(float(row[2]) for row in rows[1:]) >= 0
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_grids_are_made_of_parameters(name):
+    entry = MODELS[name]
+    known = entry.load()().get_params()
+    assert entry.grid
+    assert set(entry.grid) <= set(known)
+    assert ("tangents" in known) == (entry.tangents != "no")
+
+
+def test_tables_are_standardised_and_columns_found_by_name(command, iris, iris_rows):
+    code, _, err = command("fit", iris, "--target", "species", "--model", "glvq")
+    assert code == 0, err
+    model = modelfile.load(iris.with_name("model.skops"))
+    assert [step for step, _ in model.pipeline.steps] == ["scale", "model"]
+    _, first, _ = command("predict", "model.skops", iris)
+    names, rows = iris_rows
+    with open("turned.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["note", *names[:-1][::-1]])
+        writer.writerows(["text", *row[:-1][::-1]] for row in rows)
+    code, second, err = command("predict", "model.skops", "turned.csv")
+    assert code == 0, err
+    assert first == second
+
+
+def test_no_scale(command, iris):
+    options = ("--target", "species", "--model", "lvq", "--no-scale")
+    assert command("fit", iris, *options)[0] == 0
+    assert len(modelfile.load(iris.with_name("model.skops")).pipeline) == 1
+
+
+def test_search_takes_the_best_and_says_so(command, iris):
+    options = ("--target", "species", "--model", "tvq", "--set", "max_iter=5")
+    code, out, err = command("fit", iris, *options, "--search")
+    assert code == 0, err
+    assert "5-fold cross-validation" in out
+    # Four features leave no room for models of 4 or 8 tangents.
+    assert "n_tangents=2" in out
+    assert "n_tangents=4" not in out
+    best = out.split("Best: ")[1].splitlines()[0].split(", ")[:-1]
+    fitted = modelfile.load(iris.with_name("model.skops")).estimator.get_params()
+    assert len(best) == 3
+    assert [f"{s.split('=')[0]}={fitted[s.split('=')[0]]}" for s in best] == best
+
+
+def test_evaluate(command, iris):
+    command("fit", iris, "--target", "species", "--model", "glvq")
+    code, out, err = command("evaluate", "model.skops", iris)
+    assert code == 0, err
+    for part in ("error", "Margins", "Rejecting", "Confusion", "Confused most"):
+        assert part in out
+
+
+def test_judgement_counts_by_hand():
+    judged = Judgement(
+        truth=np.array([0, 0, 1, 1]),
+        answers=np.array([0, 1, 1, 1]),
+        confidence=np.array([0.9, 0.1, 0.5, 0.7]),
+        margins=np.array([0.9, -0.1, 0.5, 0.7]),
+        classes=np.array([0, 1]),
+        seconds=1.0,
+    )
+    assert judged.error == 0.25
+    assert judged.rejected_at(0.01) == 0.25
+    assert judged.error_when_rejecting(0.2) == 0.25
+    assert judged.error_when_rejecting(0.25) == 0
+    np.testing.assert_array_equal(judged.confusion, [[1, 1], [0, 2]])
+
+
+def test_sparse_text_is_fitted_sparse_or_made_dense(command, digits, tmp_path):
+    X, y = digits
+    dump_svmlight_file(X[y < 2], y[y < 2], str(tmp_path / "a"))
+    rbf = ("--set", "kernel=rbf")
+    for name, *options in (("maxmargin",), ("maxmargin", *rbf), ("glvq",)):
+        code, _, err = command("fit", tmp_path / "a", "--model", name, *options)
+        assert code == 0, err
+        code, _, err = command("evaluate", "model.skops", tmp_path / "a")
+        assert code == 0, err
+
+
+def test_images_are_resized_as_in_training(command, image_folder):
+    options = ("--model", "knn", "--image-shape", "6x6")
+    code, _, err = command("fit", image_folder, *options)
+    assert code == 0, err
+    code, _, err = command("predict", "model.skops", image_folder, "--out", "p.csv")
+    assert code == 0, err
+    assert image_folder.with_name("p.csv").read_text().count("digit1") > 5
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a pseudo-terminal")
+def test_a_terminal_shows_progress_and_the_file_does_not_keep_it(iris, tmp_path):
+    ours, theirs = os.openpty()
+    code = "from widemargin.cli import main; main()"
+    options = ["--target", "species", "--model", "glvq", "--out", tmp_path / "m"]
+    arguments = [sys.executable, "-c", code, "fit", iris, *options]
+    process = subprocess.Popen(arguments, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    # Reading a pseudo-terminal that nobody writes to any more is an error on Linux.
+    with contextlib.suppress(OSError):
+        while piece := os.read(ours, 4096):
+            shown += piece
+    os.close(ours)
+    assert process.wait() == 0, shown
+    assert b"100%" in shown
+    assert modelfile.load(tmp_path / "m").name == "glvq"
+
+
+def test_models_are_listed(command):
+    code, out, _ = command("models")
+    assert code == 0
+    assert all(name in out for name in MODELS)
+
+
+def test_doctor(command):
+    code, out, _ = command("doctor")
+    assert code == 0
+    for part in ("numpy", "BLAS", "threads", "numba cache", "memory", "GiB"):
+        assert part in out

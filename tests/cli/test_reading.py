@@ -1,0 +1,129 @@
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import dump_svmlight_file
+
+from widemargin.cli.reading import kind_of, read
+from widemargin.cli.refusal import Refusal
+
+spec = importlib.util.spec_from_file_location(
+    "cli_conftest", Path(__file__).with_name("conftest.py")
+)
+assert spec is not None
+assert spec.loader is not None
+helpers = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(helpers)
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_csv(tmp_path, iris_rows, delimiter):
+    names, rows = iris_rows
+    path = helpers.write_csv(tmp_path / "a.csv", names, rows, delimiter)
+    table = read(path, target="species")
+    assert table.names == names[:-1]
+    np.testing.assert_array_equal(table.X, [[float(v) for v in r[:-1]] for r in rows])
+    assert table.y.tolist() == [row[-1] for row in rows]
+    dropped = read(path, target="species", drop=["sepal_width"])
+    assert dropped.names == ["sepal_length", "petal_length", "petal_width"]
+    kept = read(path, labelled=False, keep=["petal_width", "sepal_length"])
+    np.testing.assert_array_equal(kept.X, table.X[:, [3, 0]])
+    assert kept.y is None
+
+
+def test_csv_without_header_and_integer_labels(tmp_path):
+    (tmp_path / "a.csv").write_text("1,2,0\n3,4,1\n")
+    table = read(tmp_path / "a.csv", target="-1")
+    np.testing.assert_array_equal(table.X, [[1, 2], [3, 4]])
+    assert table.y.dtype == np.int64
+    assert table.target == "2"
+
+
+def test_fast_and_slow_csv_agree(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [[f"{v:.4f}" for v in row] for row in rng.normal(size=(30, 3))]
+    rows = [[*row, f"k{i % 3}"] for i, row in enumerate(rows)]
+    fast = helpers.write_csv(tmp_path / "fast.csv", ["a", "b", "c", "k"], rows)
+    # A column that begins as a number and goes on as text is read cell by cell.
+    mixed = [[*row, "1" if i == 0 else "x, y"] for i, row in enumerate(rows)]
+    slow = helpers.write_csv(tmp_path / "slow.csv", ["a", "b", "c", "k", "note"], mixed)
+    one, two = read(fast, target="k"), read(slow, target="k", drop=["note"])
+    np.testing.assert_array_equal(one.X, two.X)
+    assert one.y.tolist() == two.y.tolist() == [row[-1] for row in rows]
+
+
+def test_lines_are_counted_as_an_editor_counts_them(tmp_path):
+    (tmp_path / "a.csv").write_text("a,k\n\n1,x\n\nno,y\n")
+    with pytest.raises(Refusal, match="'no' in line 5"):
+        read(tmp_path / "a.csv", target="k")
+
+
+def test_parquet(tmp_path, iris_rows):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    names, rows = iris_rows
+    columns = {n: [float(r[i]) for r in rows] for i, n in enumerate(names[:-1])}
+    columns["species"] = [row[-1] for row in rows]
+    parquet.write_table(pyarrow.table(columns), tmp_path / "a.parquet")
+    table = read(tmp_path / "a.parquet", target="species")
+    np.testing.assert_array_equal(table.X[:, 1], columns["sepal_width"])
+    assert table.y.tolist() == columns["species"]
+    columns["sepal_width"][4] = None
+    parquet.write_table(pyarrow.table(columns), tmp_path / "b.parquet")
+    with pytest.raises(Refusal, match="row 5, column 'sepal_width': no value"):
+        read(tmp_path / "b.parquet", target="species")
+    (tmp_path / "c.parquet").write_bytes((tmp_path / "a.parquet").read_bytes()[:500])
+    with pytest.raises(Refusal, match="damaged Parquet"):
+        read(tmp_path / "c.parquet", target="species")
+
+
+def test_npz_keeps_shape_and_dtype(tmp_path, digits):
+    X, y = digits
+    np.savez(tmp_path / "a.npz", images=X.reshape(-1, 8, 8).astype("f4"), kind=y)
+    table = read(tmp_path / "a.npz", target="kind")
+    assert table.image_shape == (8, 8)
+    assert table.X.dtype == np.float32
+    np.testing.assert_array_equal(table.y, y)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_idx_finds_its_labels(tmp_path, digits, packed):
+    X, y = digits
+    grey = (255 * X).astype(np.uint8).reshape(-1, 8, 8)
+    images = helpers.write_idx(tmp_path / "t-images-idx3-ubyte.gz", grey, packed)
+    labels = helpers.write_idx(tmp_path / "t-labels-idx1-ubyte.gz", y, packed)
+    for target in (None, str(labels)):
+        table = read(images, target=target)
+        np.testing.assert_allclose(table.X, grey.reshape(len(X), -1) / 255, rtol=1e-6)
+        np.testing.assert_array_equal(table.y, y)
+        assert table.image_shape == (8, 8)
+    labels.unlink()
+    with pytest.raises(Refusal, match="give the idx file of the labels"):
+        read(images)
+
+
+@pytest.mark.parametrize("name", ["a.libsvm", "a.txt", "a"])
+def test_libsvm(tmp_path, digits, name):
+    X, y = digits
+    dump_svmlight_file(X, y, str(tmp_path / name), zero_based=False)
+    assert kind_of(tmp_path / name) == "libsvm"
+    table = read(tmp_path / name, n_features=64)
+    np.testing.assert_allclose(table.X.toarray(), X)
+    np.testing.assert_array_equal(table.y, y)
+    assert table.X.indices.dtype == np.int32
+
+
+def test_images(image_folder, digits):
+    X, y = digits
+    table = read(image_folder)
+    assert table.image_shape == (8, 8)
+    assert sorted(set(table.y)) == ["digit0", "digit1", "digit2"]
+    first = np.flatnonzero(y == 0)[0]
+    np.testing.assert_allclose(table.X[0], X[first], atol=1 / 255)
+    assert table.rows[0] == f"digit0/{first:03d}.png"
+    resized = read(image_folder, image_shape=(4, 4))
+    assert resized.X.shape == (len(table.X), 16)
+    flat = read(image_folder / "digit0", labelled=False)
+    assert flat.y is None
+    assert len(flat.X) == (y == 0).sum()

@@ -1,0 +1,307 @@
+"""Bad input: one line that says what and how to mend it, code 2, nothing written."""
+
+import errno
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from widemargin.cli import files, modelfile
+from widemargin.cli.refusal import Refusal
+
+FIT = ("--target", "species", "--model", "glvq")
+
+
+def edit(path, row, column, text):
+    lines = path.read_text().splitlines()
+    cells = lines[row].split(",")
+    cells[column] = text
+    lines[row] = ",".join(cells)
+    path.write_text("\n".join(lines) + "\n")
+
+
+def test_missing_file(refuses, iris):
+    message = refuses("fit", "irsi.csv", *FIT)
+    assert "no such file" in message
+    assert "'iris.csv'" in message
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.npz", "a.libsvm", "a-idx3-ubyte"])
+def test_empty_file(refuses, tmp_path, name):
+    (tmp_path / name).touch()
+    assert "is empty" in refuses("fit", name, *FIT)
+
+
+def test_header_without_rows(refuses, tmp_path):
+    (tmp_path / "a.csv").write_text("a,b,species\n")
+    assert "no rows" in refuses("fit", "a.csv", *FIT)
+
+
+def test_unknown_target_suggests(refuses, iris):
+    message = refuses("fit", iris, "--target", "Species", "--model", "glvq")
+    assert "no column 'Species'; did you mean 'species'?" in message
+
+
+def test_no_target_lists_columns(refuses, iris):
+    message = refuses("fit", iris, "--model", "glvq")
+    assert "--target NAME" in message
+    assert "petal_width" in message
+
+
+def test_text_column(refuses, iris):
+    edit(iris, 3, 1, "wide")
+    message = refuses("fit", iris, *FIT)
+    assert "'sepal_width' holds text ('wide' in line 4)" in message
+    assert "--drop sepal_width" in message
+
+
+@pytest.mark.parametrize("cell", ["", "NaN", "NA", "?"])
+def test_missing_cell_is_named(refuses, iris, cell):
+    edit(iris, 5, 2, cell)
+    assert "line 6, column 'petal_length': no value" in refuses("fit", iris, *FIT)
+
+
+def test_missing_label(refuses, iris):
+    edit(iris, 2, 4, "")
+    assert "line 3, column 'species': no label" in refuses("fit", iris, *FIT)
+
+
+def test_nan_in_an_array(refuses, tmp_path):
+    X = np.ones((4, 3))
+    X[2, 1] = np.nan
+    np.savez(tmp_path / "a.npz", X=X, y=[0, 0, 1, 1])
+    message = refuses("fit", "a.npz", "--model", "lvq")
+    assert "row 3, column 2" in message
+
+
+def test_ragged_line(refuses, iris):
+    iris.write_text(iris.read_text() + "1,2,3\n")
+    assert "line 52: 3 cells" in refuses("fit", iris, *FIT)
+    iris.write_text(iris.read_text().replace("1,2,3\n", "1,2,3,4,x,5\n"))
+    assert "line 52: 6 cells" in refuses("fit", iris, *FIT)
+
+
+def test_real_target(refuses, iris):
+    message = refuses("fit", iris, "--target", "sepal_width", "--model", "glvq")
+    assert "real numbers" in message
+
+
+def test_class_with_one_sample(refuses, iris):
+    edit(iris, 1, 4, "rara")
+    assert "class rara has one sample" in refuses("fit", iris, *FIT)
+
+
+def test_one_class(refuses, tmp_path):
+    (tmp_path / "a.csv").write_text("a,species\n1,x\n2,x\n")
+    assert "all labels are x" in refuses("fit", "a.csv", *FIT)
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [("16x16", "64 could be 8x8"), ("16", "write 16x16"), ("8x0", "write 16x16")],
+)
+def test_image_shape(refuses, digits_npz, shape, message):
+    assert message in refuses(
+        "fit", digits_npz, "--model", "knn", "--image-shape", shape
+    )
+
+
+def test_unreadable_image_is_named(refuses, image_folder):
+    (image_folder / "digit1" / "bad.png").write_bytes(b"\x89PNG\r\n\x1a\n junk")
+    message = refuses("fit", image_folder, "--model", "knn")
+    assert "bad.png is no readable image" in message
+
+
+def test_images_of_two_sizes(refuses, image_folder):
+    image = pytest.importorskip("PIL.Image")
+    image.new("L", (9, 8)).save(image_folder / "digit1" / "zz.png")
+    message = refuses("fit", image_folder, "--model", "knn")
+    assert "zz.png is 8x9" in message
+    assert "--image-shape 8x8" in message
+
+
+def test_a_target_that_would_be_ignored(refuses, image_folder, tmp_path):
+    message = refuses("fit", image_folder, "--model", "knn", "--target", "digit1")
+    assert "leave it out" in message
+    (tmp_path / "a.libsvm").write_text("1 1:2 2:3\n0 1:1\n")
+    message = refuses("fit", "a.libsvm", "--model", "lvq", "--target", "y")
+    assert "leave it out" in message
+
+
+def test_folder_without_classes(refuses, tmp_path):
+    (tmp_path / "flat").mkdir()
+    assert "one per class" in refuses("fit", "flat", "--model", "knn")
+
+
+def test_labels_unseen_in_training(command, refuses, iris):
+    command("fit", iris, *FIT)
+    edit(iris, 1, 4, "rara")
+    message = refuses("evaluate", "model.skops", iris)
+    assert "not in the training data: rara" in message
+    assert "setosa" in message
+
+
+def test_other_features(command, refuses, iris, digits_npz):
+    command("fit", iris, *FIT)
+    message = refuses("predict", "model.skops", digits_npz)
+    assert "64 features and the model was fitted on 4" in message
+    iris.write_text(iris.read_text().replace("petal_width", "petal_breadth"))
+    message = refuses("predict", "model.skops", iris)
+    assert "lack 'petal_width'" in message
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--model", "glvqx"], "did you mean 'glvq'"),
+        (["--model", "glvq", "--set", "max_itr=3"], "did you mean 'max_iter'"),
+        (["--model", "glvq", "--set", "max_iter"], "KEY=VALUE"),
+        (["--model", "glvq", "--set", "max_iter=-1"], "the model refuses: max_iter"),
+        (["--model", "tvq", "--set", "sides=two"], "--image-shape"),
+        (["--model", "glvq", "--drop", "sepal"], "--drop: no column 'sepal'"),
+        (["--model", "glvq", "--out", "no/model"], "--out"),
+    ],
+)
+def test_bad_options(refuses, iris, options, message):
+    assert message in refuses("fit", iris, "--target", "species", *options)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["fit", "iris.csv"], "--model"),
+        (["fti"], "fti"),
+        (["fit", "iris.csv", "--modell", "lvq"], "--model"),
+        (["fit", "iris.csv", "--model", "lvq", "--seed", "x"], "--seed"),
+    ],
+)
+def test_wrong_options_are_one_line_too(refuses, iris, arguments, message):
+    assert message in refuses(*arguments)
+
+
+def test_disk_full(refuses, iris, monkeypatch):
+    def full(path, data):
+        with path.open("wb") as file:
+            file.write(b"half")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    monkeypatch.setattr("pathlib.Path.write_bytes", full)
+    assert "No space left" in refuses("fit", iris, *FIT)
+
+
+def test_interrupted_write(refuses, iris, monkeypatch):
+    def interrupted(path, data):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pathlib.Path.write_bytes", interrupted)
+    assert "interrupted" in refuses("fit", iris, *FIT)
+
+
+def run_process(arguments, **options):
+    code = "from widemargin.cli import main; main()"
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def test_a_real_write_that_fails_leaves_the_old_model(command, iris, tmp_path):
+    command("fit", iris, *FIT)
+    model = tmp_path / "model.skops"
+    before = model.read_bytes()
+
+    def no_large_files():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+    options = ["--target", "species", "--model", "glvq", "--out", model]
+    # Without numba no other file is written than the model.
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    process = run_process(
+        ["fit", iris, *options], preexec_fn=no_large_files, env=environment
+    )
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 2, err
+    assert "File too large" in err
+    assert err.strip().count("\n") == 0
+    assert out == ""
+    assert model.read_bytes() == before
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["iris.csv", "model.skops"]
+
+
+def test_a_terminated_command_leaves_nothing(digits, tmp_path):
+    X, y = digits
+    np.savez(tmp_path / "a.npz", X=np.tile(X, (40, 1)), y=np.tile(y, 40))
+    out = ["--out", tmp_path / "m"]
+    long = ["--model", "lvq", "--set", "max_iter=100000", "--set", "repair=false"]
+    process = run_process(["fit", tmp_path / "a.npz", *long, *out])
+    time.sleep(4)
+    assert process.poll() is None
+    process.terminate()
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 2, err
+    assert "interrupted" in err.splitlines()[-1]
+    assert [path.name for path in tmp_path.iterdir()] == ["a.npz"]
+
+
+def test_write_atomically_names_no_half_file(tmp_path):
+    path = tmp_path / "a"
+    with pytest.raises(KeyboardInterrupt):
+        files.write_atomically(path, lambda p: (_ for _ in ()).throw(KeyboardInterrupt))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_model_files(command, refuses, iris, tmp_path):
+    skops = pytest.importorskip("skops.io")
+    assert "no such model" in refuses("predict", "model.skops", iris)
+    command("fit", iris, *FIT)
+    good = (tmp_path / "model.skops").read_bytes()
+    damaged = bytearray(good)
+    damaged[len(good) // 2] ^= 255
+    cases = {
+        "cut": (good[: len(good) // 2], "damaged"),
+        "flipped": (bytes(damaged), "damaged"),
+        "empty": (b"", "damaged"),
+        "other": (skops.dumps([1, 2]), "holds no widemargin model"),
+        "old": (
+            skops.dumps({"format": 0, "version": "0.0.1"}),
+            "written by widemargin 0.0.1 in format 0",
+        ),
+    }
+    fields = dict.fromkeys(modelfile.SavedModel.__dataclass_fields__, 0)
+    fields |= {"format": modelfile.FORMAT, "version": "0.1.0", "names": []}
+    cases["hollow"] = (skops.dumps(fields), "holds no classifier")
+    for name, (content, message) in cases.items():
+        (tmp_path / name).write_bytes(content)
+        assert message in refuses("predict", name, iris), name
+
+
+def test_what_could_not_be_loaded_is_not_saved(tmp_path):
+    from sklearn.pipeline import Pipeline
+    from sklearn.preprocessing import FunctionTransformer
+
+    pytest.importorskip("skops.io")
+    pipeline = Pipeline([("model", FunctionTransformer(os.getcwd))])
+    model = modelfile.SavedModel(pipeline, "odd", [], None, None, 1)
+    with pytest.raises(Refusal, match="getcwd inside cannot be saved"):
+        modelfile.save(model, tmp_path / "m")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_unknown_types_are_refused_and_never_made(refuses, iris, tmp_path):
+    skops = pytest.importorskip("skops.io")
+    from sklearn.preprocessing import FunctionTransformer
+
+    for function in (os.system, modelfile.load):
+        (tmp_path / "evil").write_bytes(skops.dumps(FunctionTransformer(function)))
+        message = refuses("predict", "evil", iris)
+        assert "it was not loaded" in message
+        assert function.__name__ in message

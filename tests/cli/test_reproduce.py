@@ -1,0 +1,84 @@
+import importlib
+import inspect
+import sys
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from sklearn.utils import Bunch
+
+from widemargin.cli import reproduce, reproduce_kernels
+from widemargin.reproduce import tangent_kernels
+
+mpl.use("Agg")
+
+
+def test_the_paper_is_run_with_what_was_asked(command, monkeypatch, tmp_path):
+    calls = []
+
+    class Paper:
+        @staticmethod
+        def main(quick, out):
+            calls.append((quick, out.resolve()))
+            print("a table")
+
+    monkeypatch.setattr(reproduce, "import_module", lambda name: Paper)
+    code, out, err = command("reproduce", "perceptrons", "--quick")
+    assert code == 0, err
+    assert out == "a table\n"
+    assert calls == [(True, tmp_path.resolve())]
+
+
+@pytest.mark.parametrize("paper", reproduce.PAPERS.values())
+def test_every_paper_has_a_main(paper):
+    module = importlib.import_module(paper)
+    assert next(iter(inspect.signature(module.main).parameters)) == "quick"
+
+
+def test_kernels_line_by_line(command, monkeypatch, digits, tmp_path):
+    X, y = digits
+    wide = np.zeros((len(X), 16, 16), np.float32)
+    wide[:, 4:12, 4:12] = X.reshape(-1, 8, 8)
+    small = Bunch(data=wide.reshape(len(X), -1), target=y)
+    monkeypatch.setattr(reproduce_kernels, "load_usps", lambda subset: small)
+    monkeypatch.setattr(reproduce_kernels, "QUICK", (90, 30))
+    line = tangent_kernels.Line(
+        "RBF MN",
+        10.0,
+        10.0,
+        1.5,
+        2.5,
+        0.1,
+        0.1,
+        33.0,
+        tangent_kernels.PUBLISHED[4],
+        2.0,
+    )
+    seen = []
+
+    def tables(given):
+        seen.append(given)
+        yield line
+
+    monkeypatch.setattr(tangent_kernels, "tables", tables)
+    monkeypatch.setattr(tangent_kernels, "rivals", lambda given: iter(()))
+    code, out, err = command("reproduce", "tangent-kernels", "--quick")
+    assert code == 0, err
+    cells = next(row for row in out.splitlines() if row.startswith("RBF MN")).split()
+    assert cells == ["RBF", "MN", "10", "10", "1.5", "2.5", "2", "3.4", "33"]
+    assert seen[0].X_train.shape == (90, 256)
+    assert seen[0].X_test.shape == (30, 256)
+    assert len(list(tmp_path.glob("tangent_kernels_figure_*.png"))) == 3
+
+
+def test_without_data_the_reason_is_one_line(refuses, monkeypatch, tmp_path):
+    monkeypatch.setenv("WIDEMARGIN_DATA", str(tmp_path / "nowhere"))
+    monkeypatch.setitem(sys.modules, "pooch", None)
+    message = refuses("reproduce", "tangent-kernels", "--quick")
+    assert "usps.bz2" in message
+    assert "nowhere" in message
+
+
+def test_unknown_paper_and_folder(refuses):
+    assert "did you mean 'perceptrons'" in refuses("reproduce", "perceptron")
+    assert "no folder" in refuses("reproduce", "perceptrons", "--out", "nowhere")

@@ -1,0 +1,261 @@
+"""Displays of samples: prototypes, sweeps and alignments, as images and as curves."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib import pyplot as plt
+from sklearn.datasets import load_digits
+
+from widemargin.inspection import AlignmentDisplay, PrototypeDisplay, TangentDisplay
+from widemargin.inspection._names import SIMARD7
+from widemargin.metrics import tangent_alignment, tangent_distances
+from widemargin.tangents import (
+    ImageTangents,
+    LearnedTangents,
+    SignalTangents,
+    TangentUnion,
+    TransformTangents,
+)
+
+_spec = importlib.util.spec_from_file_location(
+    "stand_ins", Path(__file__).with_name("stand_ins.py")
+)
+stand_ins = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(stand_ins)
+Prototypes, TangentModels = stand_ins.Prototypes, stand_ins.TangentModels
+
+X, y = load_digits(return_X_y=True)
+X, y = X[:200] / 16, y[:200]
+
+
+def drawn_images(ax):
+    return [np.asarray(image.get_array()) for image in ax.images]
+
+
+class TestPrototypes:
+    def test_every_prototype_is_an_image_by_class(self):
+        model = Prototypes().fit(X, y)
+        display = PrototypeDisplay.from_estimator(model, shape=(8, 8))
+        images = drawn_images(display.ax_)
+        assert len(images) == 10
+        for image, prototype in zip(images, model.prototypes_, strict=True):
+            np.testing.assert_array_equal(image, prototype.reshape(8, 8))
+        assert [text.get_text() for text in display.ax_.texts] == list("0123456789")
+
+    def test_classes_have_rows_of_their_own(self):
+        labels = np.array(["b", "a", "b", "c", "b"])
+        display = PrototypeDisplay(prototypes=X[:5], labels=labels, shape=(8, 8)).plot()
+        ticks = [tick.get_text() for tick in display.ax_.get_yticklabels()]
+        assert ticks == ["a", "b", "c"]
+        tops = [image.get_extent()[3] for image in display.ax_.images]
+        assert tops == sorted(tops)
+        assert [tops.count(top) for top in sorted(set(tops))] == [1, 3, 1]
+
+    def test_shape_comes_from_the_estimators_image_tangents(self):
+        model = TangentModels(tangents=ImageTangents((8, 8))).fit(X, y)
+        display = PrototypeDisplay.from_estimator(model)
+        assert display.shape == (8, 8)
+
+    def test_signals_are_curves_by_class(self):
+        time = np.linspace(0, 2, 32)
+        labels = np.repeat([0, 1, 2], [2, 1, 1])
+        display = PrototypeDisplay(
+            prototypes=X[:4], labels=labels, positions=time
+        ).plot()
+        first = display.axes_.flat[0]
+        # 64 features on 32 positions are two channels, of two prototypes.
+        assert len(first.lines) == 4
+        np.testing.assert_array_equal(first.lines[0].get_xdata(), time)
+        np.testing.assert_array_equal(first.lines[1].get_ydata(), X[0, 1::2])
+        assert first.get_title() == "0"
+
+    def test_colours_and_limits(self):
+        colours = np.random.default_rng(0).normal(size=(2, 4 * 4 * 3))
+        display = PrototypeDisplay(prototypes=colours, shape=(4, 4, 3)).plot()
+        image = drawn_images(display.ax_)[0]
+        assert image.shape == (4, 4, 3)
+        assert image.min() >= 0
+        assert image.max() <= 1
+        display = PrototypeDisplay(prototypes=X[:2], shape=(8, 8)).plot(limits=(-1, 2))
+        assert display.ax_.images[0].get_clim() == (-1, 2)
+
+    @pytest.mark.parametrize(
+        ("make", "words"),
+        [
+            (lambda: PrototypeDisplay(prototypes=X, shape=(7, 8)).plot(), "64 entries"),
+            (lambda: PrototypeDisplay(prototypes=X, shape=(4, 8, 2)).plot(), "1, 3 or"),
+            (
+                lambda: PrototypeDisplay(prototypes=X, positions=range(7)).plot(),
+                "divide the 64 features",
+            ),
+            (
+                lambda: PrototypeDisplay(
+                    prototypes=X, shape=(8, 8), positions=range(64)
+                ).plot(),
+                "not both",
+            ),
+            (lambda: PrototypeDisplay(prototypes=X, labels=[1]).plot(), "200 proto"),
+            (lambda: PrototypeDisplay.from_estimator(object()), "no prototypes_"),
+        ],
+    )
+    def test_bad_input_is_named(self, make, words):
+        with pytest.raises(ValueError, match=words):
+            make()
+
+
+class TestTangents:
+    def test_images_are_the_sample_moved_along_its_tangents(self):
+        generator = ImageTangents((8, 8))
+        display = TangentDisplay.from_estimator(generator, X[3])
+        images = np.array(drawn_images(display.ax_)).reshape(7, 5, 64)
+        np.testing.assert_array_equal(images[:, 2], np.tile(X[3], (7, 1)))
+        raw = generator.tangents(X[3:4])[0]
+        for strip, tangent in zip(images, raw, strict=True):
+            for step, moved in zip((-0.6, -0.3, 0, 0.3, 0.6), strip, strict=True):
+                change = moved - X[3]
+                expected = step * np.ptp(X[3]) * tangent / np.abs(tangent).max()
+                np.testing.assert_allclose(change, expected, atol=1e-12)
+
+    def test_names_of_every_generator(self):
+        def names(generator, row=X[3]):
+            display = TangentDisplay.from_estimator(generator, row)
+            plt.close(display.figure_)
+            return list(display.names)
+
+        simard = ImageTangents((8, 8))
+        assert (*simard.linear_directions, "thickness") == SIMARD7
+        assert names(simard)[2:4] == ["scaling", "rotation"]
+        assert names(ImageTangents((8, 8), "blur")) == ["blur"]
+        two = SignalTangents(["shift", "offset"], n_channels=2)
+        assert names(two) == ["shift", "offset 1", "offset 2"]
+
+        def fade(X, p):
+            return X * (1 + p)
+
+        given = TransformTangents([fade, lambda X, p: X + p])
+        assert names(given) == ["fade", "function 2"]
+        learned = LearnedTangents(2).fit(X, y)
+        assert names(learned) == ["tangent 1", "tangent 2"]
+        union = TangentUnion([SignalTangents("slope"), learned]).fit(X, y)
+        assert names(union) == ["slope", "tangent 1", "tangent 2"]
+
+    def test_curves_have_a_panel_per_tangent(self):
+        generator = SignalTangents(["shift", "offset", "slope", "curvature"])
+        time = np.linspace(0, 1, 64)
+        display = TangentDisplay.from_estimator(
+            generator, X[3], positions=time, steps=(-1, 0, 1)
+        )
+        assert display.axes_.shape == (2, 3)
+        offset = display.axes_[0, 1]
+        assert offset.get_title() == "offset"
+        below, middle, above = (line.get_ydata() for line in offset.lines)
+        np.testing.assert_array_equal(middle, X[3])
+        np.testing.assert_allclose(above - middle, np.ptp(X[3]))
+        np.testing.assert_allclose(middle - below, np.ptp(X[3]))
+
+    def test_a_model_is_swept_along_its_own_tangents(self):
+        model = TangentModels(n_tangents=3).fit(X, y)
+        model.tangents_[4, 2] = 0  # a class that varies in two directions only
+        display = TangentDisplay.from_estimator(model, index=4, shape=(8, 8))
+        np.testing.assert_array_equal(display.sample, model.prototypes_[4])
+        assert len(display.tangents) == 2
+
+    def test_a_classifier_lends_its_generator(self):
+        model = TangentModels(tangents=ImageTangents((8, 8))).fit(X, y)
+        display = TangentDisplay.from_estimator(model, X[3])
+        assert len(display.names) == 7
+
+    def test_panels_go_into_the_axes_given(self):
+        figure, axes = plt.subplots(1, 2)
+        display = TangentDisplay.from_estimator(SignalTangents(), X[3], ax=axes[1])
+        assert display.figure_ is figure
+        assert display.ax_ is axes[1]
+        left = axes[1].get_position().x0
+        assert all(
+            panel.get_position().x0 >= left - 1e-9 for panel in display.axes_.flat
+        )
+        loose = figure.add_axes((0.1, 0.1, 0.2, 0.2))
+        with pytest.raises(ValueError, match="subplots or add_subplot"):
+            TangentDisplay.from_estimator(SignalTangents(), X[3], ax=loose)
+
+    @pytest.mark.parametrize(
+        ("make", "words"),
+        [
+            (lambda: TangentDisplay.from_estimator(Prototypes(), X[0]), "no tangents"),
+            (lambda: TangentDisplay.from_estimator(SignalTangents()), "prototypes_"),
+            (lambda: TangentDisplay.from_estimator(SignalTangents(), X), "one sample"),
+            (
+                lambda: TangentDisplay(sample=X[0], tangents=np.ones((2, 3))).plot(),
+                r"\(n_tangents, 64\)",
+            ),
+        ],
+    )
+    def test_bad_input_is_named(self, make, words):
+        with pytest.raises(ValueError, match=words):
+            make()
+
+
+class TestAlignment:
+    @pytest.mark.parametrize("sides", ["x", "y", "two", "midpoint"])
+    def test_distances_and_samples_are_those_of_the_metrics(self, sides):
+        generator = ImageTangents((8, 8))
+        display = AlignmentDisplay.from_estimator(generator, X[3], X[13], sides=sides)
+        pair = X[3:4], X[13:14]
+        aligned = tangent_alignment(*pair, tangents=generator, sides=sides)
+        distance = tangent_distances(
+            *pair, tangents=generator, sides=sides, squared=False
+        )
+        np.testing.assert_allclose(display.x, X[3], atol=1e-12)
+        np.testing.assert_allclose(display.y, X[13], atol=1e-12)
+        assert display.euclidean_distance == pytest.approx(np.linalg.norm(X[3] - X[13]))
+        assert display.tangent_distance == pytest.approx(distance[0, 0])
+        residual = np.asarray(display.axes_[1, 2].images[0].get_array())
+        np.testing.assert_allclose(
+            residual.ravel(), aligned.residual[0], rtol=0, atol=1e-9
+        )
+        assert f"{display.tangent_distance:.3g}" in display.axes_[1, 2].get_title()
+
+    def test_without_another_sample_it_is_the_nearest_model(self):
+        model = TangentModels(n_tangents=3).fit(X, y)
+        display = AlignmentDisplay.from_estimator(model, X[7], shape=(8, 8))
+        delta = X[7] - model.prototypes_
+        along = np.einsum("kmd,kd->km", model.tangents_, delta)
+        squared = (delta**2).sum(axis=1) - (along**2).sum(axis=1)
+        nearest = squared.argmin()
+        np.testing.assert_allclose(display.y, model.prototypes_[nearest], atol=1e-12)
+        assert display.tangent_distance == pytest.approx(
+            np.sqrt(squared[nearest]), rel=1e-3
+        )
+        np.testing.assert_allclose(display.x_aligned, X[7], atol=1e-12)
+        assert display.names[1] == f"model of {model.prototype_labels_[nearest]}"
+
+    def test_a_two_sided_model_moves_the_sample_too(self):
+        generator = ImageTangents((8, 8))
+        model = TangentModels(n_tangents=3, tangents=generator).fit(X, y)
+        one = AlignmentDisplay.from_estimator(model, X[7])
+        two = AlignmentDisplay.from_estimator(model, X[7], sides="two")
+        assert two.tangent_distance < one.tangent_distance
+        assert np.abs(two.x_aligned - X[7]).max() > 0.01
+        with pytest.raises(ValueError, match="use sides='y'"):
+            AlignmentDisplay.from_estimator(
+                TangentModels().fit(X, y), X[7], sides="two", shape=(8, 8)
+            )
+
+    def test_signals_are_laid_over_each_other(self):
+        time = np.linspace(-1, 1, 40)
+        x, other = np.sin(5 * time), np.sin(5 * time) + 2 * time - 3
+        display = AlignmentDisplay.from_estimator(
+            SignalTangents(["offset", "slope"]), x, other, positions=time, spring=1e-9
+        )
+        assert display.tangent_distance < 1e-3 < display.euclidean_distance
+        before, after = display.axes_[:, 1]
+        np.testing.assert_allclose(before.lines[0].get_ydata(), x - other)
+        np.testing.assert_allclose(after.lines[0].get_ydata(), 0, atol=1e-4)
+
+    def test_bad_input_is_named(self):
+        with pytest.raises(ValueError, match="leave y out"):
+            AlignmentDisplay.from_estimator(TangentModels().fit(X, y), X[0], X[1])
+        with pytest.raises(ValueError, match="no prototypes_"):
+            AlignmentDisplay.from_estimator(ImageTangents((8, 8)), X[0])

@@ -1,0 +1,414 @@
+"""The certified maximum margin: right, in every form of input, and honest."""
+
+import importlib.util
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_iris, make_blobs
+from sklearn.exceptions import ConvergenceWarning
+
+from widemargin.linear import MaxMarginClassifier
+from widemargin.linear.active_set import solve_active_set, solve_dense_active_set
+from widemargin.linear.descent import solve_descent
+from widemargin.linear.patterns import class_means, reflect
+from widemargin.linear.solution import Options
+from widemargin.linear.spaces import KernelSpace, LinearSpace, kernel_function
+from widemargin.margins import directional_margin, geometric_margin
+
+_spec = importlib.util.spec_from_file_location(
+    "linear_oracles", Path(__file__).with_name("oracles.py")
+)
+oracles = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(oracles)
+augmented, best_direction = oracles.augmented, oracles.best_direction
+
+SEARCHES = ("dynamic", "bisection", "bisection2")
+few = settings(max_examples=20, deadline=None)
+
+
+def geometric_optimum(X, signs):
+    """Largest geometric margin: directional at great height around the middle."""
+    return MaxMarginClassifier(C=np.inf, tol=1e-10).fit(X, signs).margin_
+
+
+@few
+@given(oracles.separable_sets(), st.floats(0.3, 5.0))
+def test_directional_optimum(data, rho):
+    X, signs = data
+    gamma_d, _ = best_direction(augmented(X, signs, rho))
+    model = MaxMarginClassifier(C=np.inf, rho=rho, recenter=False, tol=1e-9)
+    model.fit(X, signs)
+    assert model.directional_margin_ == pytest.approx(gamma_d, rel=1e-4)
+    assert model.directional_margin_upper_bound_ >= gamma_d * (1 - 1e-9)
+    w, b = model.coef_[0], model.intercept_[0]
+    measured = directional_margin(X, w, b, signs, rho=rho).min()
+    assert measured == pytest.approx(model.directional_margin_, rel=1e-9)
+    assert geometric_margin(X, w, b, signs).min() == pytest.approx(model.margin_)
+
+
+@few
+@given(oracles.separable_sets(), st.floats(0.05, 5.0))
+def test_geometric_over_directional(data, rho):
+    """(2.67), its sharper form, and the limit of a centre on the hyperplane."""
+    X, signs = data
+    model = MaxMarginClassifier(C=np.inf, tol=1e-10).fit(X, signs)
+    gamma = model.margin_
+    gamma_d = best_direction(augmented(X, signs, rho))[0]
+    longest = np.linalg.norm(X, axis=1).max()
+    ratio = gamma / gamma_d
+    assert ratio >= 1 - 1e-6
+    assert ratio <= np.sqrt(1 + (longest / rho) ** 2) * (1 + 1e-6)
+    assert ratio <= np.sqrt(1 + ((longest - gamma) / rho) ** 2) * (1 + 1e-4)
+    centred, _ = best_direction(augmented(X, signs, rho, model.center_[0]))
+    assert centred == pytest.approx(gamma, rel=1e-4)
+    assert model.directional_margin_ == model.margin_
+
+
+@few
+@given(oracles.separable_sets(), st.sampled_from(SEARCHES), st.booleans())
+def test_searches_are_certified(data, method, recenter):
+    X, signs = data
+    model = MaxMarginClassifier(
+        method, C=np.inf, rho=1.0, recenter=recenter, tol=0.05, random_state=0,
+        max_iter=20_000,
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, signs)
+    if recenter:
+        best, reached = geometric_optimum(X, signs), model.margin_
+        upper = model.margin_upper_bound_
+    else:
+        best, _ = best_direction(augmented(X, signs, 1.0))
+        reached, upper = (
+            model.directional_margin_,
+            model.directional_margin_upper_bound_,
+        )
+    assert reached <= best * (1 + 1e-6)
+    assert upper >= best * (1 - 1e-6)
+    assert model.gap_ == pytest.approx(1 - reached / upper, abs=1e-9)
+    assert reached >= (1 - max(model.gap_, 0.05)) * best * (1 - 1e-9)
+
+
+@few
+@given(oracles.separable_sets())
+def test_engines_agree(data):
+    X, signs = data
+    plus, minus = class_means(X, signs)
+    centre = (plus + minus) / 2
+    options = Options(1e-6, 100_000, True, 0)
+    compiled = solve_dense_active_set(X, signs, None, options)
+    general = solve_active_set(
+        LinearSpace(sp.csr_array(X), centre), signs, None, options
+    )
+    kernel = kernel_function("linear", None, 3, 1, None)
+    implicit = solve_active_set(KernelSpace(X, kernel), signs, None, options)
+    rough = options._replace(tol=0.05, max_iter=3000)
+    patterns = reflect(X, signs, rho=1.0, centre=centre)
+    descended = solve_descent(patterns, rough)
+    for other in (general, implicit):
+        assert other.margin == pytest.approx(compiled.margin, rel=1e-5)
+    assert descended.margin <= compiled.margin * (1 + 1e-6)
+    assert descended.upper >= compiled.margin * (1 - 1e-6)
+
+
+def soft_optimum(X, signs, C, rho):
+    """Primal optimum of the 2-norm soft margin by a general minimiser."""
+    d = X.shape[1]
+
+    def primal(z):
+        f = X @ z[:d] + z[d]
+        slack = np.maximum(0, 1 - signs * f)
+        value = 0.5 * z[:d] @ z[:d] + np.sum(C * slack**2)
+        pull = 2 * C * slack * signs
+        slope = np.append(z[:d] - X.T @ pull, -pull.sum())
+        if rho is not None:
+            value += 0.5 * (z[d] / rho) ** 2
+            slope[d] += z[d] / rho**2
+        return value, slope
+
+    found = minimize(
+        primal, np.zeros(d + 1), jac=True, method="BFGS", options={"gtol": 1e-9}
+    )
+    return found.fun
+
+
+@pytest.mark.parametrize("rho", [None, 1.3])
+@pytest.mark.parametrize("method", ["dual", *SEARCHES])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_soft_margin(rho, method, form):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(80, 3)) + 1
+    signs = np.where(X @ [1, -1, 0.5] + rng.normal(size=80) > 0.5, 1.0, -1.0)
+    weight = rng.uniform(0.5, 2.0, 80)
+    tol = 1e-8 if method == "dual" else 0.03
+    model = MaxMarginClassifier(
+        method, C=0.7, rho=rho, recenter=rho is None, tol=tol, random_state=0
+    )
+    model.fit(form(X), signs, sample_weight=weight)
+    best = soft_optimum(X, signs, 0.7 * weight, rho)
+    assert model.margin_ <= (1 + 1e-7) / np.sqrt(2 * best)
+    assert model.margin_upper_bound_ >= (1 - 1e-7) / np.sqrt(2 * best)
+    assert model.gap_ <= tol
+    scale = model.weight_norm_[0]
+    f = (X @ model.coef_[0] + model.intercept_[0]) * scale
+    reached = 0.5 * scale**2 + np.sum(0.7 * weight * np.maximum(0, 1 - signs * f) ** 2)
+    if rho is not None:
+        reached += 0.5 * (model.intercept_[0] * scale / rho) ** 2
+    assert 1 / np.sqrt(2 * reached) == pytest.approx(model.margin_, rel=1e-6)
+
+
+def test_soft_margin_by_descent_and_by_kernel():
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(60, 4))
+    signs = np.where(X[:, 0] + rng.normal(size=60) > 0, 1.0, -1.0)
+    best = 1 / np.sqrt(2 * soft_optimum(X, signs, np.full(60, 2.0), None))
+    patterns = reflect(X, signs, rho=1.0, diag=np.full(60, 0.25))
+    found = solve_descent(patterns, Options(1e-4, 10_000, True, 0))
+    assert found.margin <= best * (1 + 1e-9) <= found.upper * (1 + 2e-9)
+    gram = X @ X.T
+    model = MaxMarginClassifier(C=2.0, kernel="precomputed", tol=1e-9).fit(gram, signs)
+    assert model.margin_ == pytest.approx(best, rel=1e-6)
+    plain = MaxMarginClassifier(C=2.0, tol=1e-9).fit(X, signs)
+    np.testing.assert_allclose(
+        model.decision_function(gram), plain.decision_function(X), atol=1e-6
+    )
+
+
+def test_signed_distance_in_a_feature_space():
+    X, y = make_blobs(60, centers=3, random_state=2, cluster_std=2.0)
+    kernels = [
+        {"kernel": "rbf", "gamma": 0.3},
+        {"kernel": "polynomial", "degree": 2, "gamma": 0.5, "coef0": 1.0},
+        {"kernel": lambda a, b, p: (a @ b + p) ** 2, "kernel_params": {"p": 1.0}},
+    ]
+    for options in kernels:
+        model = MaxMarginClassifier(C=10.0, tol=1e-9, **options).fit(X, y == 0)
+        K = model._kernel()(X, X)
+        beta = np.zeros(60)
+        beta[model.support_] = model.dual_coef_[0]
+        norm = np.sqrt(beta @ K @ beta)
+        assert norm == pytest.approx(model.weight_norm_[0])
+        slack = np.maximum(
+            0, 1 - np.where(y == 0, 1, -1) * model.decision_function(X) * norm
+        )
+        primal = 0.5 * norm**2 + 10.0 * slack @ slack
+        assert model.margin_ == pytest.approx(1 / np.sqrt(2 * primal), rel=1e-6)
+        assert model.gap_ < 1e-8
+
+
+def test_hard_margin_with_kernel():
+    rng = np.random.default_rng(0)
+    angle = rng.uniform(0, 2 * np.pi, 80)
+    radius = np.where(np.arange(80) % 2, 1.0, 2.0)
+    X = np.column_stack([np.cos(angle), np.sin(angle)]) * radius[:, None]
+    y = np.arange(80) % 2
+    model = MaxMarginClassifier(C=np.inf, kernel="rbf", gamma=1.0, tol=1e-6).fit(X, y)
+    assert model.gap_ <= 1e-6
+    assert model.margins(X, y).min() == pytest.approx(model.margin_, rel=1e-5)
+
+
+@pytest.mark.parametrize("method", ["dual", "dynamic"])
+def test_sparse_is_dense(method):
+    X, y = make_blobs(50, centers=2, n_features=4, random_state=0, cluster_std=0.5)
+    X[np.abs(X) < 1.5] = 0.0
+    dense = MaxMarginClassifier(method, C=np.inf, tol=0.05, random_state=0).fit(X, y)
+    rows, columns = np.nonzero(np.ones_like(X))
+    halves = np.concatenate([X[rows, columns] / 2] * 2)
+    messy = sp.coo_array((halves, (np.tile(rows, 2), np.tile(columns, 2))), X.shape)
+    unsummed = sp.csr_array(
+        (
+            np.repeat(X.ravel() / 2, 2),
+            np.repeat(np.tile(np.arange(4), 50), 2).astype(np.int64),
+            np.arange(0, 8 * 50 + 1, 8, dtype=np.int64),
+        ),
+        shape=X.shape,
+    )
+    assert not unsummed.has_canonical_format
+    for matrix in (messy, unsummed):
+        before = matrix.nnz
+        other = clone(dense).fit(matrix, y)
+        assert matrix.nnz == before
+        np.testing.assert_allclose(other.coef_, dense.coef_, atol=1e-7)
+        np.testing.assert_allclose(
+            other.decision_function(matrix), dense.decision_function(X), atol=1e-6
+        )
+
+
+def test_warm_start_saves_work():
+    X, y = load_digits(return_X_y=True)
+    X, y = X[y < 2], y[y < 2]
+    cold = MaxMarginClassifier(C=np.inf, warm_start=True, tol=1e-6).fit(X, y)
+    first = cold.n_updates_
+    again = cold.fit(X, y)
+    assert again.n_updates_ < first / 3
+    assert again.gap_ <= 1e-6
+    soft = MaxMarginClassifier(C=0.01, warm_start=True, tol=1e-6).fit(X, y)
+    steps = soft.n_updates_
+    assert soft.set_params(C=0.011).fit(X, y).n_updates_ < steps
+    walk = MaxMarginClassifier("dynamic", C=np.inf, warm_start=True, tol=0.1)
+    walk.set_params(random_state=0).fit(X, y)
+    steps = walk.n_updates_
+    assert walk.fit(X, y).n_updates_ < steps / 2
+
+
+def test_warm_descent_saves_work():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 200))
+    signs = np.where(rng.random(60) > 0.5, 1.0, -1.0)
+    patterns = reflect(X, signs, rho=10.0)
+    options = Options(1e-3, 1000, True, 0)
+    cold = solve_descent(patterns, options)
+    warm = solve_descent(patterns, options, cold.dual)
+    assert warm.n_updates < cold.n_updates / 3
+
+
+def test_many_features_use_descent():
+    rng = np.random.default_rng(1)
+    X = sp.random_array((2100, 2500), density=0.01, rng=rng, format="csr")
+    signs = np.where(np.arange(2100) % 2, 1.0, -1.0)
+    hard = MaxMarginClassifier(C=np.inf, tol=0.05, random_state=0).fit(X, signs)
+    assert hard.gap_ <= 0.05
+    margin = geometric_margin(X, hard.coef_[0], hard.intercept_[0], signs).min()
+    assert margin == pytest.approx(hard.margin_, rel=1e-9)
+    soft = MaxMarginClassifier(C=1.0, tol=1e-3, random_state=0).fit(X, signs)
+    assert soft.gap_ <= 1e-3
+
+
+@pytest.mark.parametrize("scheme", ["ovr", "ovo", "ddag"])
+def test_multiclass(scheme):
+    X, y = load_iris(return_X_y=True)
+    labels = np.array(["setosa", "versicolor", "virginica"])[y]
+    model = MaxMarginClassifier(multiclass=scheme).fit(X, labels)
+    predicted = model.predict(X)
+    assert np.mean(predicted == labels) > 0.9
+    assert np.array_equal(model.margins(X, labels) > 0, predicted == labels)
+    assert model.coef_.shape == (3, 4)
+    assert model.margin_.shape == (3,)
+    scores = model.decision_function(X)
+    assert np.array_equal(model.classes_[scores.argmax(1)], predicted)
+    parallel = clone(model).set_params(n_jobs=2).fit(X, labels)
+    np.testing.assert_array_equal(parallel.coef_, model.coef_)
+
+
+def test_dag_follows_its_path():
+    X, y = load_digits(return_X_y=True)
+    model = MaxMarginClassifier(C=np.inf, multiclass="ddag").fit(X, y)
+    distances = model.pairwise_distances(X[:50])
+    pairs = {pair: p for p, pair in enumerate(model._problems())}
+    for row, predicted in zip(distances, model.predict(X[:50]), strict=True):
+        alive = list(range(10))
+        while len(alive) > 1:
+            first, last = alive[0], alive[-1]
+            alive.remove(first if row[pairs[last, first]] > 0 else last)
+        assert alive == [predicted]
+
+
+def test_zero_weight_is_absence_and_class_weight_is_weight():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 2)), np.arange(40) % 2
+    weight = np.ones(40)
+    weight[30:] = 0
+    model = MaxMarginClassifier(tol=1e-9)
+    a = clone(model).fit(X, y, sample_weight=weight)
+    b = clone(model).fit(X[:30], y[:30])
+    np.testing.assert_allclose(a.coef_, b.coef_, rtol=1e-7)
+    assert a.support_.max() < 30
+    c = clone(model).set_params(class_weight={0: 2.0, 1: 0.5}).fit(X, y)
+    d = clone(model).fit(X, y, sample_weight=np.where(y == 0, 2.0, 0.5))
+    np.testing.assert_allclose(c.coef_, d.coef_, rtol=1e-9)
+
+
+def test_partial_fit_learns_and_bounds():
+    X, signs = make_blobs(200, centers=2, random_state=0, cluster_std=0.4)
+    signs = np.where(signs == 1, 1.0, -1.0)
+    model = MaxMarginClassifier("dynamic", C=np.inf, rho=2.0, tol=0.1, random_state=0)
+    for _ in range(30):
+        for part in np.array_split(np.arange(200), 4):
+            model.partial_fit(X[part], signs[part], classes=[-1.0, 1.0])
+    gamma_d, _ = best_direction(augmented(X, signs, 2.0))
+    w, b = model.coef_[0], model.intercept_[0]
+    assert model.margin_upper_bound_ >= gamma_d * (1 - 1e-9)
+    assert directional_margin(X, w, b, signs, rho=2.0).min() > 0.7 * gamma_d
+    with pytest.raises(AttributeError, match="partial_fit"):
+        MaxMarginClassifier("dual").partial_fit(X, signs)
+    with pytest.raises(ValueError, match="classes"):
+        MaxMarginClassifier("dynamic").partial_fit(X, signs)
+
+
+@pytest.mark.parametrize("method", ["dual", *SEARCHES])
+def test_inseparable_is_proven_and_C_is_named(method):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(100, 3)), np.arange(100) % 2
+    model = MaxMarginClassifier(method, C=np.inf, max_iter=50, random_state=0)
+    with pytest.raises(ValueError, match=r"no hyperplane.*upper bound.*finite C"):
+        model.fit(X, y)
+    with pytest.raises(ValueError, match="finite C"):
+        model.set_params(recenter=False).fit(X, y)
+
+
+@pytest.mark.parametrize("value", [0.0, 3.0])
+def test_constant_features_cannot_be_separated(value):
+    X, y = np.full((10, 3), value), np.arange(10) % 2
+    with pytest.raises(ValueError, match="finite C"):
+        MaxMarginClassifier(C=np.inf).fit(X, y)
+    soft = MaxMarginClassifier(C=1.0).fit(X, y)
+    assert np.isfinite(soft.decision_function(X)).all()
+
+
+def test_cap_warns_with_the_gap():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 10))
+    y = X[:, 0] > 0
+    model = MaxMarginClassifier("dynamic", C=np.inf, max_iter=3, random_state=0)
+    with pytest.warns(ConvergenceWarning, match=r"certified gap of \d"):
+        model.fit(X, y)
+    assert model.gap_ > model.tol
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "magic"}, "method must be one of"),
+        ({"multiclass": "all"}, "multiclass must be one of"),
+        ({"rho": 0.0}, "rho"),
+        ({"rho": -1.0}, "rho"),
+        ({"C": 0.0}, "C"),
+        ({"tol": 0.0}, "tol"),
+        ({"tol": 1.0}, "tol"),
+        ({"max_iter": 0}, "max_iter"),
+        ({"kernel": "rbf", "method": "dynamic"}, "method='dual'"),
+        ({"kernel_params": {"p": 1}}, "callable kernel"),
+    ],
+)
+def test_bad_parameters(options, message):
+    with pytest.raises(ValueError, match=message):
+        MaxMarginClassifier(**options).fit([[0.0], [1.0]], [0, 1])
+
+
+def test_bad_data():
+    model = MaxMarginClassifier()
+    with pytest.raises(ValueError, match="one class"):
+        model.fit([[0.0], [1.0]], [1, 1])
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit([[0.0], [np.nan]], [0, 1])
+    with pytest.raises(ValueError, match="square"):
+        MaxMarginClassifier(kernel="precomputed").fit(np.eye(3)[:, :2], [0, 1, 1])
+    with pytest.raises(ValueError, match="not seen in fit"):
+        model.fit([[0.0], [1.0]], [0, 1]).margins([[0.0]], [7])
+    with pytest.raises(ValueError, match="same length"):
+        model.margins([[0.0]], [0, 1])
+
+
+def test_single_precision_is_kept():
+    X, y = make_blobs(40, centers=2, random_state=0)
+    model = MaxMarginClassifier().fit(X.astype(np.float32), y)
+    assert model.coef_.dtype == np.float32
+    assert model.decision_function(X.astype(np.float32)).dtype == np.float32

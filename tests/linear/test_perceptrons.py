@@ -1,0 +1,164 @@
+"""The two perceptron estimators."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris, make_blobs
+from sklearn.exceptions import ConvergenceWarning
+
+from widemargin.linear import (
+    FixedMarginPerceptron,
+    MarginPerceptron,
+    MaxMarginClassifier,
+)
+from widemargin.margins import directional_margin
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    return make_blobs(80, centers=2, n_features=3, random_state=1, cluster_std=0.8)
+
+
+def best_margin(X, y, rho):
+    model = MaxMarginClassifier(C=np.inf, rho=rho, recenter=False, tol=1e-9)
+    return model.fit(X, y).directional_margin_
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"b": 2.0, "eta": 0.1}, {"update": "relaxation", "eta": 1.5}]
+)
+def test_margin_perceptron_keeps_its_promises(blobs, options):
+    X, y = blobs
+    model = MarginPerceptron(random_state=0, max_iter=10_000, **options).fit(X, y)
+    gamma_d = best_margin(X, y, model.rho_)
+    bounds = model.bounds(gamma_d)
+    assert model.n_updates_ <= bounds.updates <= model.bounds_.updates
+    assert model.directional_margin_ >= bounds.margin
+    assert model.margin_upper_bound_ >= gamma_d * (1 - 1e-9)
+    assert model.score(X, y) == 1.0
+    signs = np.where(y == 1, 1, -1)
+    w, b = model.coef_[0], model.intercept_[0]
+    measured = directional_margin(X, w, b, signs, rho=model.rho_).min()
+    assert measured == pytest.approx(model.directional_margin_)
+    assert model.margins(X, y).min() == pytest.approx(model.margin_)
+
+
+@pytest.mark.parametrize("length", ["free", "fixed"])
+@pytest.mark.parametrize("factor", ["constant", "projected"])
+def test_fixed_margin_perceptron_reaches_beta(blobs, length, factor):
+    X, y = blobs
+    gamma_d = best_margin(X, y, 2.0)
+    beta = 0.6 * gamma_d
+    model = FixedMarginPerceptron(
+        beta, length=length, factor=factor, rho=2.0, random_state=0, max_iter=50_000
+    ).fit(X, y)
+    assert model.directional_margin_ > beta
+    bounds = model.bounds(gamma_d)
+    assert bounds.margin == beta
+    if length == "free":
+        assert model.n_updates_ <= bounds.updates
+
+
+@pytest.mark.parametrize("length", ["free", "fixed"])
+def test_beta_out_of_reach_says_what_is_possible(blobs, length):
+    X, y = blobs
+    gamma_d = best_margin(X, y, 2.0)
+    for beta in (1.2 * gamma_d, 100.0):
+        model = FixedMarginPerceptron(
+            beta, length=length, rho=2.0, random_state=0, max_iter=100_000
+        )
+        with pytest.raises(ValueError, match="directional margin above") as error:
+            model.fit(X, y)
+        bound = float(str(error.value).split("above ")[1].split(" ")[0])
+        assert gamma_d * (1 - 1e-5) <= bound <= beta
+
+
+def test_beta_zero_is_the_perceptron(blobs):
+    X, y = blobs
+    model = FixedMarginPerceptron(random_state=0).fit(X, y)
+    assert model.score(X, y) == 1.0
+    assert model.n_updates_ <= model.bounds_.updates
+
+
+def test_weights_are_the_factors_of_the_update(blobs):
+    X, y = blobs
+    weight = np.linspace(0.5, 2.0, len(y))
+    a = MarginPerceptron(b=1.0, shuffle=False).fit(X, y, sample_weight=weight)
+    b = MarginPerceptron(b=1.0, eta=3.0, shuffle=False)
+    b.fit(X, y, sample_weight=weight / 3.0)
+    np.testing.assert_allclose(a.coef_, b.coef_, atol=1e-12)
+    assert a.n_updates_ == b.n_updates_
+    c = MarginPerceptron(b=1.0, shuffle=False).fit(X, y)
+    assert not np.allclose(a.coef_, c.coef_)
+
+
+def test_warm_start_goes_on(blobs):
+    X, y = blobs
+    gamma_d = best_margin(X, y, 2.0)
+    options = {"rho": 2.0, "random_state": 0, "max_iter": 100_000}
+    chain = FixedMarginPerceptron(0.5 * gamma_d, warm_start=True, **options).fit(X, y)
+    again = chain.fit(X, y)
+    assert again.n_updates_ == 0
+    cold = FixedMarginPerceptron(0.9 * gamma_d, **options).fit(X, y)
+    warm = FixedMarginPerceptron(0.89 * gamma_d, warm_start=True, **options).fit(X, y)
+    warm.set_params(beta=0.9 * gamma_d).fit(X, y)
+    assert warm.n_updates_ < cold.n_updates_ / 2
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        MarginPerceptron(b=1.0, rho=3.0, random_state=0),
+        MarginPerceptron("relaxation", rho=3.0, random_state=0),
+        FixedMarginPerceptron(0.1, rho=3.0, random_state=0),
+        FixedMarginPerceptron(0.1, length="fixed", eta=0.01, rho=3.0, random_state=0),
+    ],
+)
+def test_batches(blobs, model):
+    X, y = blobs
+    classes = [0, 1]
+    for _ in range(50):
+        for part in np.array_split(np.arange(len(y)), 3):
+            model.partial_fit(X[part], y[part], classes=classes)
+    assert model.score(X, y) == 1.0
+    assert model.margin_upper_bound_ >= best_margin(X, y, 3.0) * (1 - 1e-9)
+    before = model.n_updates_
+    with pytest.raises(ValueError, match="differ"):
+        model.partial_fit(X, y, classes=[0, 1, 2])
+    with pytest.raises(ValueError, match="not among"):
+        model.partial_fit(X[:2], [0, 5])
+    model.fit(X, y).partial_fit(X, y)
+    assert model.n_updates_ >= 0
+    assert before > 0
+
+
+def test_three_classes():
+    X, y = load_iris(return_X_y=True)
+    with pytest.warns(ConvergenceWarning, match="still updating"):
+        model = MarginPerceptron(random_state=0, max_iter=100).fit(X, y)
+    assert model.coef_.shape == (3, 4)
+    assert model.bounds_[0] is not None
+    assert model.bounds_[1] is None
+    assert np.array_equal(model.margins(X, y) > 0, model.predict(X) == y)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (MarginPerceptron("bold"), "update must be one of"),
+        (MarginPerceptron(b=0.0), "b"),
+        (MarginPerceptron(eta=0.0), "eta"),
+        (MarginPerceptron("relaxation", eta=2.0), "eta must be below 2"),
+        (MarginPerceptron("relaxation", b=1.0, b_upper=1.0), "b_upper must exceed"),
+        (MarginPerceptron(b_upper=3.0), "relaxation"),
+        (MarginPerceptron(rho=0.0), "rho"),
+        (FixedMarginPerceptron(-1.0), "beta"),
+        (FixedMarginPerceptron(length="fixed"), "beta > 0"),
+        (FixedMarginPerceptron(eta=0.1), "length='fixed'"),
+        (FixedMarginPerceptron(length="short"), "length must be one of"),
+        (FixedMarginPerceptron(factor="random"), "factor must be one of"),
+        (FixedMarginPerceptron(max_iter=0), "max_iter"),
+    ],
+)
+def test_bad_parameters(model, message):
+    with pytest.raises(ValueError, match=message):
+        model.fit([[0.0], [1.0]], [0, 1])

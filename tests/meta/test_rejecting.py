@@ -1,0 +1,372 @@
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from sklearn import config_context
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.datasets import load_digits, make_classification
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression, Perceptron
+from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from widemargin.margins import reject_threshold
+from widemargin.meta import RejectingClassifier
+from widemargin.meta._holdout import hold_out
+from widemargin.meta.confidence import best_two_gap, confidence_of
+
+
+def noisy(n=400, classes=(0, 1, 2), seed=0):
+    X, codes = make_classification(
+        n, n_features=6, n_informative=4, n_classes=3, flip_y=0.1, random_state=seed
+    )
+    return X, np.array(classes)[codes]
+
+
+REFUSED = "a refused sample is answered by reject_label, which no score predicts"
+TAKEN = "the check has labels -1 and 1, for which reject_label must be given"
+
+
+def expected_failures(estimator):
+    expected = {"check_classifiers_classes": TAKEN}
+    if estimator.coverage is not None:
+        expected["check_classifiers_train"] = REFUSED
+    return expected
+
+
+@pytest.mark.filterwarnings("ignore:max_error=0.98 could not be shown")
+@parametrize_with_checks(
+    [
+        RejectingClassifier(LogisticRegression(), max_error=0.98, random_state=0),
+        RejectingClassifier(GaussianNB(), max_error=0.98, random_state=0),
+        RejectingClassifier(LogisticRegression(), coverage=0.5, random_state=0),
+    ],
+    expected_failed_checks=expected_failures,
+)
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+def test_threshold_is_that_of_the_held_out_samples():
+    X, y = load_digits(return_X_y=True)
+    inner = GaussianNB().fit(X[:900], y[:900])
+    model = RejectingClassifier(inner, coverage=0.8, cv="prefit")
+    model.fit(X[900:], y[900:])
+    probabilities = np.sort(inner.predict_proba(X[900:]), axis=1)
+    gap = probabilities[:, -1] - probabilities[:, -2]
+    expected = reject_threshold(y[900:], inner.predict(X[900:]), gap, coverage=0.8)
+    assert model.threshold_ == expected
+    answered = gap >= expected
+    assert 0 < answered.mean() < 1
+    assert model.coverage_ == answered.mean()
+    wrong = inner.predict(X[900:]) != y[900:]
+    assert model.error_ == wrong[answered].mean()
+    np.testing.assert_array_equal(model.accepts(X[900:]), answered)
+
+
+def test_held_out_samples_are_new_to_the_estimator():
+    class Recorder(ClassifierMixin, BaseEstimator):
+        def fit(self, X, y):
+            self.classes_, self.seen_ = np.unique(y), X[:, 0]
+            return self
+
+        def predict(self, X):
+            return np.full(len(X), self.classes_[0])
+
+        def decision_function(self, X):
+            assert not np.isin(X[:, 0], self.seen_).any()
+            return X[:, 0]
+
+    X, y = np.arange(100.0).reshape(-1, 1), np.arange(100) % 2
+    model = RejectingClassifier(Recorder(), coverage=0.5, cv=0.3, random_state=0)
+    model.fit(X, y)
+    assert model.n_held_out_ == 30
+    assert len(model.estimator_.seen_) == 70
+
+
+def test_a_rare_class_keeps_a_sample_to_learn_from():
+    X, y = noisy(60)
+    y = y.copy()
+    y[0] = 7
+    for seed in range(12):
+        model = RejectingClassifier(
+            LogisticRegression(), coverage=0.5, cv=0.5, random_state=seed
+        ).fit(X, y)
+        assert 7 in model.classes_
+        assert model.n_held_out_ in (29, 30)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    y=st.lists(st.integers(0, 4), min_size=7, max_size=40),
+    cv=st.floats(0.05, 0.9),
+    seed=st.integers(0, 1000),
+)
+def test_the_parts_divide_the_samples_and_every_class_is_learned(y, cv, seed):
+    y, wanted = np.array(y), max(1, round(cv * len(y)))
+    assume(wanted > len(set(y)))  # else all that is held out may have to go back
+    train, held_out = hold_out(y, None, cv, seed)
+    np.testing.assert_array_equal(np.sort([*train, *held_out]), np.arange(len(y)))
+    assert set(y[train]) == set(y)
+    assert wanted - len(set(y)) <= len(held_out) <= wanted
+
+
+class Oracle(ClassifierMixin, BaseEstimator):
+    """Wrong with probability (1 − x) / 2, surer for larger x; labels carry the fate."""
+
+    def fit(self, X, y):
+        self.classes_ = np.array([0, 1])
+        return self
+
+    def predict(self, X):
+        return np.ones(len(X), int)
+
+    def decision_function(self, X):
+        return X[:, 0]
+
+
+@pytest.mark.filterwarnings("ignore:max_error=0.1 could not be shown")
+@pytest.mark.parametrize("promise", [{"max_error": 0.1}, {"coverage": 0.5}])
+def test_promise_holds_on_new_samples(promise):
+    rng = np.random.default_rng(0)
+    broken, n_draws = 0, 300
+    for _ in range(n_draws):
+        x = rng.random(300)
+        y = (rng.random(300) > (1 - x) / 2).astype(int)
+        model = RejectingClassifier(
+            Oracle().fit(None, None), cv="prefit", delta=0.2, **promise
+        ).fit(x[:, None], y)
+        tau = np.clip(model.threshold_, 0, 1)
+        true_error, true_coverage = (1 - tau) / 4, 1 - tau
+        broken += true_error > 0.1 if "max_error" in promise else true_coverage < 0.5
+    # 0.2 and three standard deviations; and it must not be trivially safe.
+    assert 0 < broken / n_draws <= 0.2 + 3 * np.sqrt(0.16 / n_draws)
+
+
+@pytest.mark.parametrize(
+    ("classes", "given", "label", "dtype"),
+    [
+        ((0, 1, 2), None, -1, np.int64),
+        ((np.uint8(0), np.uint8(1), np.uint8(9)), None, -1, np.int16),
+        ((0.0, 1.0, 2.0), None, -1, np.float64),
+        (("a", "b", "c"), None, "reject", np.dtype("<U6")),
+        (("a", "b", "c"), "?", "?", np.dtype("<U1")),
+        ((-1, 0, 1), -9, -9, np.int64),
+        ((0, 1, 2), "unknown", "unknown", np.dtype(object)),
+    ],
+)
+def test_refusals_have_a_label_of_their_own(classes, given, label, dtype):
+    X, y = noisy(classes=classes)
+    model = RejectingClassifier(
+        LogisticRegression(), coverage=0.5, reject_label=given, random_state=0
+    ).fit(X, y)
+    answers, accepted = model.predict(X), model.accepts(X)
+    assert 0 < accepted.mean() < 1
+    assert model.reject_label_ == label
+    assert answers.dtype == dtype
+    assert all(answer == label for answer in answers[~accepted])
+    inner = model.estimator_.predict(X)
+    np.testing.assert_array_equal(answers[accepted], inner[accepted])
+
+
+def test_object_labels_keep_their_objects():
+    X, codes = noisy()
+    y = np.array(["a", "bb", "ccc"], dtype=object)[codes]
+    model = RejectingClassifier(LogisticRegression(), coverage=0.5).fit(X, y)
+    assert model.predict(X).dtype == object
+    assert set(model.predict(X)) == {"a", "bb", "ccc", "reject"}
+
+
+@pytest.mark.parametrize(
+    ("classes", "given"),
+    [((-1, 0, 1), None), (("a", "b", "reject"), None), ((0, 1, 2), 2)],
+)
+def test_a_label_that_is_a_class_is_refused(classes, given):
+    X, y = noisy(classes=classes)
+    model = RejectingClassifier(LogisticRegression(), coverage=0.5, reject_label=given)
+    with pytest.raises(ValueError, match="reject_label"):
+        model.fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({}, "exactly one of max_error and coverage"),
+        ({"max_error": 0.1, "coverage": 0.5}, "exactly one of max_error and coverage"),
+        ({"max_error": 1.5}, "max_error"),
+        ({"coverage": 0.5, "cv": 5}, "cv must be the fraction"),
+        ({"coverage": 0.5, "cv": True}, "cv must be the fraction"),
+        ({"coverage": 0.5, "cv": "half"}, "cv must be the fraction"),
+        ({"coverage": 0.5, "confidence": "margin"}, "confidence must be"),
+        ({"coverage": 0.5, "confidence": lambda model, X: X}, "one number per sample"),
+        ({"coverage": 0.5, "delta": 2.0}, "delta"),
+    ],
+)
+def test_bad_parameters_are_named(params, words):
+    with pytest.raises(ValueError, match=words):
+        RejectingClassifier(LogisticRegression(), **params).fit(*noisy())
+
+
+def test_prefit_needs_a_fitted_estimator_and_no_weights():
+    X, y = noisy()
+    model = RejectingClassifier(LogisticRegression(), coverage=0.5, cv="prefit")
+    with pytest.raises(NotFittedError, match="prefit"):
+        model.fit(X, y)
+    model.estimator.fit(X, y)
+    with pytest.raises(ValueError, match="sample_weight has no place"):
+        model.fit(X, y, sample_weight=np.ones(len(y)))
+
+
+def test_too_few_samples_refuse_everything_and_say_how_many_are_needed():
+    X, y = noisy(100)
+    model = RejectingClassifier(LogisticRegression(), max_error=0.01, random_state=0)
+    with pytest.warns(UserWarning, match="299 held-out"):
+        model.fit(X, y)
+    assert model.threshold_ == np.inf
+    assert (model.predict(X) == -1).all()
+    assert model.coverage_ == 0
+    assert np.isnan(model.error_)
+    assert not model.accepts(X).any()
+
+
+def test_confidence_is_the_gap_between_the_two_best():
+    scores = np.random.default_rng(0).normal(size=(20, 5))
+    by_sorting = np.sort(scores, axis=1)
+    np.testing.assert_array_equal(
+        best_two_gap(scores), by_sorting[:, -1] - by_sorting[:, -2]
+    )
+    np.testing.assert_array_equal(best_two_gap(scores[:, 0]), np.abs(scores[:, 0]))
+    assert best_two_gap(scores.astype(np.float32)).dtype == np.float32
+    hopeless = best_two_gap([[0.0, -np.inf], [-np.inf, -np.inf]])
+    assert np.isfinite(hopeless).all()
+    assert hopeless[0] > hopeless[1] == 0
+
+
+def test_confidence_can_be_chosen():
+    X, y = noisy()
+    svc = SVC(decision_function_shape="ovr").fit(X, y)
+    nb = GaussianNB().fit(X, y)
+    np.testing.assert_array_equal(
+        confidence_of(svc, X), best_two_gap(svc.decision_function(X))
+    )
+    np.testing.assert_array_equal(
+        confidence_of(nb, X), best_two_gap(nb.predict_proba(X))
+    )
+    own = confidence_of(nb, X, lambda model, X: model.predict_proba(X).max(axis=1))
+    np.testing.assert_array_equal(own, nb.predict_proba(X).max(axis=1))
+    with pytest.raises(ValueError, match="no decision_function; give confidence"):
+        confidence_of(nb, X, "decision_function")
+    model = RejectingClassifier(
+        LogisticRegression(), coverage=0.5, confidence="predict_proba"
+    ).fit(X, y)
+    np.testing.assert_array_equal(
+        model.confidences(X), best_two_gap(model.predict_proba(X))
+    )
+
+
+def test_methods_are_those_of_the_estimator():
+    X, y = noisy()
+    with_proba = RejectingClassifier(GaussianNB(), coverage=0.5)
+    assert hasattr(with_proba, "predict_proba")
+    assert not hasattr(with_proba, "decision_function")
+    assert not hasattr(with_proba, "margins")
+    assert hasattr(RejectingClassifier(Perceptron(), coverage=0.5), "decision_function")
+    with pytest.raises(NotFittedError):
+        with_proba.predict(X)
+    assert not hasattr(with_proba, "classes_")
+    with_proba.fit(X, y)
+    np.testing.assert_array_equal(
+        with_proba.predict_proba(X), with_proba.estimator_.predict_proba(X)
+    )
+
+
+def test_margins_are_passed_through():
+    class WithMargins(LogisticRegression):
+        def margins(self, X, y):
+            return np.where(self.predict(X) == y, 1.0, -1.0)
+
+    X, y = noisy()
+    model = RejectingClassifier(WithMargins(), coverage=0.5).fit(X, y)
+    right = model.estimator_.predict(X) == y
+    np.testing.assert_array_equal(model.margins(X, y) > 0, right)
+
+
+def test_sample_weight_reaches_the_estimator_with_its_rows():
+    class Weighed(KNeighborsClassifier):
+        def fit(self, X, y, sample_weight=None):
+            self.weights_, self.first_ = sample_weight, X[:, 0]
+            return super().fit(X, y)
+
+    X, y = noisy()
+    model = RejectingClassifier(Weighed(), coverage=0.5, random_state=0)
+    model.fit(X, y, sample_weight=X[:, 0])
+    np.testing.assert_array_equal(model.estimator_.weights_, model.estimator_.first_)
+
+
+def test_samples_of_weight_zero_take_no_part():
+    X, y = noisy()
+    weights = (np.arange(len(y)) < 300).astype(float)
+    model = RejectingClassifier(LogisticRegression(), coverage=0.5, random_state=0)
+    weighed = clone(model).fit(X, y, sample_weight=weights)
+    fewer = clone(model).fit(X[:300], y[:300])
+    assert weighed.threshold_ == pytest.approx(fewer.threshold_)
+    assert weighed.n_held_out_ == fewer.n_held_out_ == 75
+
+
+def test_sample_weight_is_routed_through_pipelines():
+    X, y = noisy()
+    with config_context(enable_metadata_routing=True):
+        inner = LogisticRegression().set_fit_request(sample_weight=True)
+        model = RejectingClassifier(inner, coverage=0.5, random_state=0)
+        weights = 1.0 + (y == 1) * 50
+        routed = make_pipeline(model).fit(X, y, sample_weight=weights)[-1]
+    direct = clone(model).fit(X, y, sample_weight=weights)
+    np.testing.assert_array_equal(routed.estimator_.coef_, direct.estimator_.coef_)
+    plain = clone(model).fit(X, y)
+    assert np.abs(plain.estimator_.coef_ - direct.estimator_.coef_).max() > 0.1
+
+
+def test_works_in_pipelines_cross_validation_and_search():
+    X, y = noisy()
+    inside = RejectingClassifier(
+        make_pipeline(StandardScaler(), LogisticRegression()),
+        coverage=0.7,
+        random_state=0,
+    )
+    outside = make_pipeline(
+        StandardScaler(),
+        RejectingClassifier(LogisticRegression(), coverage=0.7, random_state=0),
+    )
+    for model in (inside, outside):
+        answers = cross_val_predict(clone(model), X, y, cv=3)
+        answered = answers != -1
+        assert 0.6 < answered.mean() < 1
+        everything = cross_val_score(LogisticRegression(), X, y, cv=3).mean()
+        assert (answers == y)[answered].mean() > everything
+    search = GridSearchCV(inside, {"coverage": [0.5, 0.9]}, cv=2).fit(X, y)
+    assert search.best_params_ == {"coverage": 0.9}  # a refusal counts as a mistake
+
+
+def test_frozen_estimator_survives_cloning():
+    X, y = noisy()
+    frozen = FrozenEstimator(LogisticRegression().fit(X[:200], y[:200]))
+    model = RejectingClassifier(frozen, coverage=0.5, cv="prefit")
+    again = clone(model).fit(X[200:], y[200:])
+    assert again.threshold_ == model.fit(X[200:], y[200:]).threshold_
+
+
+def test_real_digits_are_answered_within_the_promise():
+    X, y = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))
+    fit, new = order[:1200], order[1200:]
+    model = RejectingClassifier(KNeighborsClassifier(), max_error=0.02, random_state=0)
+    model.fit(X[fit], y[fit])
+    answered, answers = model.accepts(X[new]), model.predict(X[new])
+    assert 0.8 < answered.mean() < 1
+    assert (answers != y[new])[answered].mean() <= 0.02

@@ -1,0 +1,215 @@
+"""GLVQ and GMLVQ: finite differences, exact weights, descent, transform."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits, load_iris, load_wine
+from sklearn.model_selection import cross_val_score
+
+from widemargin.margins import (
+    Exponential,
+    Hinge,
+    Identity,
+    Sigmoid,
+    nearest_right_wrong,
+    relative_margin,
+)
+from widemargin.prototypes import GLVQClassifier, GMLVQClassifier, _adam
+from widemargin.prototypes._class_statistics import discriminant_directions
+from widemargin.prototypes._gradients import (
+    coefficients,
+    mapped_distances,
+    matrix_gradients,
+    prototype_gradient,
+)
+
+rng = np.random.RandomState(0)
+X = rng.standard_normal((30, 4))
+codes = rng.randint(0, 3, 30)
+weights = rng.uniform(0.5, 2, 30)
+P = rng.standard_normal((6, 4))
+labels = np.repeat([0, 1, 2], 2)
+Omega = rng.standard_normal((2, 4))
+LOSSES = [Sigmoid(3.0), Identity(), Exponential(2.0)]
+
+
+def cost(P, Omega, loss):
+    Z, Q = X @ Omega.T, P @ Omega.T
+    D = ((Z[:, None] - Q[None]) ** 2).sum(axis=2)
+    d_plus, d_minus, _, _ = nearest_right_wrong(D, labels, codes)
+    return float(weights @ loss.value(relative_margin(d_plus, d_minus)))
+
+
+def numerical(function, at, step=1e-6):
+    out = np.empty_like(at)
+    for index in np.ndindex(at.shape):
+        forward, back = at.copy(), at.copy()
+        forward[index] += step
+        back[index] -= step
+        out[index] = (function(forward) - function(back)) / (2 * step)
+    return out
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_prototype_gradient(loss):
+    D, _ = mapped_distances(X, P, np.eye(4))
+    pairs = coefficients(D, labels, codes, weights, loss)
+    assert pairs.loss == pytest.approx(cost(P, np.eye(4), loss))
+    expected = numerical(lambda p: cost(p, np.eye(4), loss), P)
+    np.testing.assert_allclose(prototype_gradient(pairs, X, P), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_matrix_gradients(loss):
+    D, Z = mapped_distances(X, P, Omega)
+    pairs = coefficients(D, labels, codes, weights, loss)
+    dP, dOmega = matrix_gradients(pairs, X, P, Omega, Z)
+    np.testing.assert_allclose(
+        dP, numerical(lambda p: cost(p, Omega, loss), P), atol=1e-6
+    )
+    np.testing.assert_allclose(
+        dOmega, numerical(lambda o: cost(P, o, loss), Omega), atol=1e-6
+    )
+
+
+def test_adam_steps_do_not_depend_on_the_scale_of_the_gradient():
+    gradient = rng.standard_normal((3, 2))
+    small, large = _adam.start(gradient), _adam.start(gradient)
+    for factor in (1.0, 2.0, 0.5):
+        small, a = _adam.step(small, 1e-5 * factor * gradient)
+        large, b = _adam.step(large, 1e5 * factor * gradient)
+    np.testing.assert_allclose(a, b)
+    assert np.all(np.abs(a) < 1.5)
+    _, none = _adam.step(_adam.start(gradient), np.zeros((3, 2)))
+    assert not none.any()
+
+
+@pytest.mark.parametrize("model", [GLVQClassifier(2), GMLVQClassifier(2)], ids=repr)
+class TestBoth:
+    def test_loss_falls(self, model):
+        data, y = load_iris(return_X_y=True)
+        losses = model.set_params(random_state=0).fit(data, y).history_["loss"]
+        assert losses[-1] < losses[0]
+
+    def test_weight_two_is_the_sample_twice_bit_by_bit(self, model):
+        data, y = load_iris(return_X_y=True)
+        counts = np.random.RandomState(1).randint(0, 4, len(y))
+        order = np.random.RandomState(2).permutation(len(y))
+        model.set_params(random_state=0, early_stopping=True)
+        weighted = model.fit(data[order], y[order], counts[order]).prototypes_
+        repeated = model.fit(data.repeat(counts, axis=0), y.repeat(counts)).prototypes_
+        np.testing.assert_array_equal(weighted, repeated)
+
+    def test_scale_of_features_does_not_matter(self, model):
+        # A power of two scales without rounding, so the models must be the same.
+        data, y = load_iris(return_X_y=True)
+        model.set_params(random_state=0, early_stopping=False, repair=False)
+        one = model.fit(data, y).prototypes_
+        many = model.fit(1024 * data, y).prototypes_
+        np.testing.assert_allclose(many, 1024 * one, rtol=1e-6)
+
+    def test_float32_is_kept(self, model):
+        data, y = load_iris(return_X_y=True)
+        model.set_params(random_state=0).fit(data.astype(np.float32), y)
+        assert model.prototypes_.dtype == np.float32
+        assert model.decision_function(data.astype(np.float32)).dtype == np.float32
+
+    def test_partial_fit_learns_and_takes_classes_as_they_come(self, model):
+        data, y = load_iris(return_X_y=True)
+        model = type(model)(2, random_state=0)
+        seen = np.flatnonzero(y < 2)
+        for _ in range(3):
+            model.partial_fit(data[seen], y[seen], classes=[0, 1, 2])
+        assert set(model.predict(data)) == {0, 1}
+        assert np.all(model.margins(data[y == 2], y[y == 2]) == -1)
+        for _ in range(30):
+            model.partial_fit(data, y)
+        assert model.score(data, y) > 0.95
+
+    def test_same_seed_same_model(self, model):
+        data, y = load_iris(return_X_y=True)
+        model.set_params(random_state=3)
+        np.testing.assert_array_equal(
+            model.fit(data, y).prototypes_, model.fit(data, y).prototypes_
+        )
+
+
+def test_losses_can_be_named_or_own():
+    data, y = load_iris(return_X_y=True)
+
+    class Squared:
+        def value(self, margin):
+            return (1 - margin) ** 2
+
+        def derivative(self, margin):
+            return -2 * (1 - margin)
+
+    for loss in ("identity", Hinge(2.0), Squared()):
+        assert (
+            GLVQClassifier(loss=loss, random_state=0).fit(data, y).score(data, y) > 0.9
+        )
+    for bad in ("cross-entropy", 3.0, Sigmoid):
+        with pytest.raises(ValueError, match="loss"):
+            GLVQClassifier(loss=bad).fit(data, y)
+
+
+def test_repair_brings_a_far_prototype_back():
+    data, y = load_iris(return_X_y=True)
+    start = np.concatenate([data[[0, 60, 120]], [[500.0] * 4]])
+    options = {"init": start, "init_labels": [0, 1, 2, 2], "random_state": 0}
+    lost = GLVQClassifier(repair=False, **options).fit(data, y)
+    found = GLVQClassifier(**options).fit(data, y)
+    assert np.abs(lost.prototypes_).max() > 400
+    assert np.abs(found.prototypes_).max() < 20
+
+
+def test_raw_wine_needs_the_metric():
+    data, y = load_wine(return_X_y=True)
+    raw = cross_val_score(GLVQClassifier(random_state=0), data, y).mean()
+    learned = cross_val_score(GMLVQClassifier(random_state=0), data, y).mean()
+    assert learned > 0.95 > raw
+
+
+def test_omega_relevances_and_transform_agree():
+    data, y = load_wine(return_X_y=True)
+    model = GMLVQClassifier(n_components=3, random_state=0).fit(data, y)
+    assert model.omega_.shape == (3, 13)
+    np.testing.assert_allclose(model.relevances_.sum(), 1)
+    np.testing.assert_allclose(np.diag(model.relevance_matrix_), model.relevances_)
+    delta = data[0] - model.prototypes_[0]
+    expected = delta @ model.relevance_matrix_ @ delta
+    assert model._squared_distances(data[:1])[0, 0] == pytest.approx(expected)
+    np.testing.assert_allclose(model.transform(data), data @ model.omega_.T)
+    assert model.get_feature_names_out().tolist() == [
+        f"gmlvqclassifier{i}" for i in range(3)
+    ]
+
+
+def test_limited_rank_starts_where_the_classes_are():
+    noise = np.random.RandomState(0).standard_normal((300, 5))
+    y = np.repeat([0, 1], 150)
+    data = noise.copy()
+    data[:, 3] += 4 * y
+    direction = discriminant_directions(data, y, np.ones(300), 1)[0]
+    assert np.abs(direction).argmax() == 3
+
+
+def test_digits_with_a_learned_metric():
+    data, y = load_digits(return_X_y=True)
+    model = GMLVQClassifier(2, n_components=20, random_state=0).fit(data[:900], y[:900])
+    assert model.score(data[900:], y[900:]) > 0.92
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"learning_rate": 0}, "learning_rate"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"n_components": 0}, "n_components"),
+        ({"n_components": 5}, "n_components=5 must not exceed"),
+        ({"matrix_learning_rate": -1.0}, "matrix_learning_rate"),
+    ],
+)
+def test_bad_parameters_are_named(options, message):
+    data, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match=message):
+        GMLVQClassifier(**options).fit(data, y)

@@ -1,0 +1,135 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_digits
+
+from widemargin.metrics import tangent_distances
+from widemargin.prototypes import HSSClassifier
+from widemargin.tangents import ImageTangents, LearnedTangents
+
+TWO = {"sides": "two", "tangents": ImageTangents((8, 8))}
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X[:300] / 16, y[:300]
+
+
+def test_one_model_is_the_class_covariance(digits):
+    X, y = digits
+    model = HSSClassifier(n_tangents=4).fit(X, y)
+    own = X[y == 3]
+    assert_allclose(model.prototypes_[3], own.mean(axis=0), atol=1e-12)
+    _, vectors = np.linalg.eigh(np.cov(own.T, bias=True))
+    space = model.tangents_[3].T @ model.tangents_[3]
+    assert_allclose(space, vectors[:, -4:] @ vectors[:, -4:].T, atol=1e-9)
+    assert model.history_["objective"][0] == pytest.approx(
+        sum(
+            np.linalg.eigvalsh(np.cov(X[y == c].T, bias=True))[:-4].sum()
+            * np.sum(y == c)
+            for c in range(10)
+        )
+    )
+
+
+@pytest.mark.parametrize("options", [{"n_models": 3}, TWO, {"n_models": 2, **TWO}])
+@pytest.mark.parametrize("spring", [1e-5, 0.2])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_objective_never_rises(digits, options, spring, weighted):
+    X, y = digits
+    weights = np.random.RandomState(0).uniform(0, 3, len(y)) if weighted else None
+    model = HSSClassifier(
+        n_tangents=3, spring=spring, tol=0, max_iter=12, random_state=0, **options
+    ).fit(X, y, weights)
+    objective = np.array(model.history_["objective"])
+    assert len(objective) > 1
+    assert np.all(np.diff(objective) <= 1e-9 * objective[0])
+
+
+@pytest.mark.parametrize("options", [{}, {"n_models": 3}, TWO])
+def test_distances_are_tangent_distances(digits, options):
+    X, y = digits
+    model = HSSClassifier(n_tangents=3, random_state=0, **options).fit(X, y)
+    two = "tangents" in options
+    D = tangent_distances(
+        X[:20],
+        model.prototypes_,
+        X_tangents=TWO["tangents"] if two else None,
+        Y_tangents=model.tangents_,
+        sides="two" if two else "y",
+        spring=1e-5 if two else 0,
+    )
+    assert_allclose(model._squared_distances(X[:20]), D, atol=1e-9)
+    labels = model.prototype_labels_[D.argmin(axis=1)]
+    assert_array_equal(model.predict(X[:20]), labels)
+
+
+def test_two_sided_does_not_mind_what_may_vary(digits):
+    X, y = digits
+    brighter = X + np.random.RandomState(0).uniform(0, 2, (len(X), 1))
+    model = HSSClassifier(n_tangents=3, sides="two", tangents=np.ones((1, 64)))
+    model.set_params(spring=1e-9).fit(X, y)
+    assert_allclose(model.margins(brighter, y), model.margins(X, y), atol=1e-5)
+    plain = HSSClassifier(n_tangents=3).fit(X, y)
+    assert np.abs(plain.margins(brighter, y) - plain.margins(X, y)).max() > 0.1
+
+
+def test_certified_radius_is_for_one_side(digits):
+    X, y = digits
+    model = HSSClassifier(n_tangents=3).fit(X, y)
+    radius = model.certified_radius(X[:30])
+    rng = np.random.RandomState(0)
+    step = rng.standard_normal((30, 64))
+    step *= 0.999 * radius[:, None] / np.linalg.norm(step, axis=1, keepdims=True)
+    assert_array_equal(model.predict(X[:30] + step), model.predict(X[:30]))
+    with pytest.raises(ValueError, match="sides='one'"):
+        HSSClassifier(n_tangents=3, **TWO).fit(X, y).certified_radius(X)
+    with pytest.raises(ValueError, match="n_tangents=0"):
+        model.margin_bound(X, y, theta=0.1)
+
+
+def test_learned_and_shared_tangents(digits):
+    X, y = digits
+    learned = HSSClassifier(n_tangents=2, sides="two", tangents=LearnedTangents(2))
+    assert learned.fit(X, y).score(X, y) > 0.8
+    shared = HSSClassifier(n_tangents=2, sides="two", tangents=np.ones((1, 64)))
+    assert shared.fit(X, y).score(X, y) > 0.8
+
+
+def test_single_samples_constant_features_and_duplicates():
+    X = np.array([[0.0, 0, 1], [0, 1, 1], [5, 5, 1], [5, 5, 1], [5, 6, 1]])
+    y = np.array(["a", "a", "b", "c", "c"])
+    model = HSSClassifier(n_models=2, n_tangents=2, random_state=0).fit(X, y)
+    assert np.isfinite(model.tangents_).all()
+    assert np.sum(model.prototype_labels_ == "b") == 1
+    assert_allclose(model.margins(X[2:3], ["b"]), 0, atol=1e-12)
+    one = model.tangents_[model.prototype_labels_ == "b"]
+    assert_array_equal(one, 0)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_float32_is_kept(digits, n_jobs):
+    X, y = digits
+    model = HSSClassifier(n_tangents=2, n_jobs=n_jobs).fit(X.astype(np.float32), y)
+    assert model.prototypes_.dtype == model.tangents_.dtype == np.float32
+    assert model.decision_function(X.astype(np.float32)).dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_tangents": 64}, "n_tangents must be at least 0 and below"),
+        ({"n_tangents": 1.5}, "n_tangents must be an integer"),
+        ({"n_models": 0}, "n_models"),
+        ({"sides": "both"}, "sides must be one of"),
+        ({"sides": "two"}, "needs tangents"),
+        ({"tangents": ImageTangents((8, 8))}, "sides='one'"),
+        ({"sides": "two", "tangents": np.ones((300, 1, 64))}, "single samples"),
+        ({"sides": "two", "tangents": ImageTangents((8, 8)), "spring": 0}, "spring"),
+        ({"tol": -1.0}, "tol"),
+    ],
+)
+def test_bad_parameters(digits, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        HSSClassifier(**parameters).fit(*digits)

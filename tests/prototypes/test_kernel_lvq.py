@@ -1,0 +1,134 @@
+"""Kernel LVQ: distances by the definition, every kind of kernel, bounded memory."""
+
+import numpy as np
+import pytest
+from sklearn import config_context
+from sklearn.datasets import load_iris, make_circles
+from sklearn.metrics.pairwise import rbf_kernel
+
+from widemargin.prototypes import GLVQClassifier, KernelLVQClassifier
+
+iris, y = load_iris(return_X_y=True)
+
+
+def gaussian(A, B):
+    return rbf_kernel(A, B, gamma=0.1)
+
+
+def test_distances_are_those_of_the_combinations():
+    """||phi(x) - sum_s a_s phi(x_s)||^2, written out with kernel values."""
+    model = KernelLVQClassifier(2, gamma=0.1, max_support=60, random_state=0)
+    model.fit(iris, y)
+    a, S = model.dual_coef_, model.support_vectors_
+    assert a.shape == (6, 60)
+    assert np.array_equal(S, iris[model.support_])
+    K = gaussian(iris, S)
+    expected = 1 - 2 * K @ a.T + np.einsum("js,st,jt->j", a, gaussian(S, S), a)
+    np.testing.assert_allclose(model._squared_distances(iris), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("max_support", [1000, 50])
+def test_named_callable_and_precomputed_agree(max_support):
+    # Without duplicates, which only the first two can merge.
+    X, rows = np.unique(iris, axis=0, return_index=True)
+    labels = y[rows]
+    options = {"random_state": 0, "max_support": max_support}
+    named = KernelLVQClassifier(2, gamma=0.1, **options).fit(X, labels)
+    called = KernelLVQClassifier(2, kernel=gaussian, **options).fit(X, labels)
+    given = KernelLVQClassifier(2, kernel="precomputed", **options)
+    given.fit(gaussian(X, X), labels)
+    np.testing.assert_allclose(
+        called.decision_function(X), named.decision_function(X), atol=1e-6
+    )
+    assert given.score(gaussian(X, X), labels) > 0.95
+    assert named.score(X, labels) > 0.95
+
+
+def test_linear_kernel_is_glvq():
+    X = iris - iris.mean(axis=0)
+    kernel = KernelLVQClassifier(kernel="linear", random_state=0).fit(X, y)
+    plain = GLVQClassifier(random_state=0).fit(X, y)
+    images = kernel.dual_coef_ @ kernel.support_vectors_
+    assert np.mean(kernel.predict(X) == plain.predict(X)) > 0.97
+    expected = ((X - images[0]) ** 2).sum(axis=1)
+    np.testing.assert_allclose(kernel._squared_distances(X)[:, 0], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("kernel", ["poly", "sigmoid", "laplacian", "cosine"])
+def test_other_kernels_fit(kernel):
+    model = KernelLVQClassifier(kernel=kernel, gamma=0.01, random_state=0).fit(iris, y)
+    assert model.score(iris, y) > 0.8
+
+
+def test_circles_need_a_kernel():
+    X, labels = make_circles(400, factor=0.4, noise=0.08, random_state=0)
+    kernel = KernelLVQClassifier(gamma=2.0, random_state=0).fit(X, labels)
+    plain = GLVQClassifier(random_state=0).fit(X, labels)
+    assert kernel.score(X, labels) > 0.97 > 0.8 > plain.score(X, labels)
+
+
+def test_zero_weights_keep_rows_and_columns_together():
+    weights = (np.arange(150) % 3 > 0).astype(float)
+    kept = weights > 0
+    K = gaussian(iris, iris)
+    options = {"kernel": "precomputed", "random_state": 0}
+    dropped = KernelLVQClassifier(**options).fit(K, y, weights)
+    removed = KernelLVQClassifier(**options).fit(K[np.ix_(kept, kept)], y[kept])
+    assert np.array_equal(dropped.support_, np.flatnonzero(kept))
+    np.testing.assert_allclose(
+        dropped.decision_function(K), removed.decision_function(K[:, kept]), atol=1e-8
+    )
+
+
+def test_weights_are_exact():
+    counts = np.random.RandomState(1).randint(0, 3, 150)
+    model = KernelLVQClassifier(2, max_support=40, random_state=0)
+    weighted = model.fit(iris, y, counts).decision_function(iris)
+    repeated = model.fit(iris.repeat(counts, axis=0), y.repeat(counts))
+    np.testing.assert_array_equal(weighted, repeated.decision_function(iris))
+
+
+def test_support_keeps_every_class_and_partial_fit_keeps_the_support():
+    model = KernelLVQClassifier(max_support=10, random_state=0).fit(iris, y)
+    assert set(y[model.support_]) == {0, 1, 2}
+    online = KernelLVQClassifier(gamma=0.1, random_state=0)
+    for _ in range(20):
+        online.partial_fit(iris[::2], y[::2], classes=[0, 1, 2])
+        online.partial_fit(iris[1::2], y[1::2])
+    # The first batch without its duplicates.
+    assert len(online.support_) == len(np.unique(iris[::2], axis=0))
+    assert online.score(iris, y) > 0.95
+
+
+def test_memory_is_bounded():
+    with (
+        config_context(working_memory=0.01),
+        pytest.raises(ValueError, match="lower max_support or raise working_memory"),
+    ):
+        KernelLVQClassifier().fit(iris, y)
+
+
+def test_float32_is_kept():
+    model = KernelLVQClassifier(random_state=0).fit(iris.astype(np.float32), y)
+    assert model.prototypes_.dtype == np.float32
+    assert model.decision_function(iris.astype(np.float32)).dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kernel": "gauss"}, "kernel must be a callable"),
+        ({"kernel": lambda A, B: np.ones(3)}, "kernel must return an array of shape"),
+        ({"kernel": lambda A, B: -(A @ B.T)}, "no positive eigenvalue"),
+        ({"gamma": -1.0}, "gamma"),
+        ({"max_support": 0}, "max_support"),
+    ],
+)
+def test_bad_parameters_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        KernelLVQClassifier(**options).fit(iris, y)
+
+
+def test_precomputed_must_be_square():
+    with pytest.raises(ValueError, match="square matrix"):
+        KernelLVQClassifier(kernel="precomputed").fit(gaussian(iris, iris[:100]), y)

@@ -1,0 +1,180 @@
+"""Kohonen's rules against a plain loop; guard, repair, chains and weights."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from widemargin.prototypes import LVQClassifier
+from widemargin.prototypes._lvq import class_balls
+from widemargin.prototypes._presentations import presentation_order
+from widemargin.prototypes._samples import Samples
+
+spec = importlib.util.spec_from_file_location(
+    "oracle", Path(__file__).with_name("oracle.py")
+)
+oracle = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(oracle)
+
+
+def problem(seed, n=60, d=3, n_classes=3, k=2):
+    rng = np.random.RandomState(seed)
+    y = rng.randint(0, n_classes, n)
+    y[:n_classes] = np.arange(n_classes)
+    X = rng.standard_normal((n, d)) + y[:, None]
+    P = rng.standard_normal((n_classes * k, d)) + np.repeat(
+        np.arange(n_classes), k
+    ).reshape(-1, 1)
+    return X, y, P, np.repeat(np.arange(n_classes), k)
+
+
+def plain(rule, P, labels, **options):
+    """A model that does what the book says and nothing more."""
+    return LVQClassifier(
+        rule,
+        init=P,
+        init_labels=labels,
+        shuffle=False,
+        guard=False,
+        repair=False,
+        **options,
+    )
+
+
+@pytest.mark.parametrize("rule", ["lvq1", "olvq1", "lvq2.1", "lvq3"])
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10_000), epochs=st.integers(1, 3))
+def test_equal_to_a_plain_loop(rule, seed, epochs):
+    X, y, P, labels = problem(seed)
+    model = plain(rule, P, labels, max_iter=epochs, learning_rate=0.2, window=0.4)
+    order = np.tile(np.arange(len(X)), epochs)
+    expected = oracle.kohonen(P, labels, X, y, order, rule, 0.2, window=0.4)
+    np.testing.assert_allclose(
+        model.fit(X, y).prototypes_, expected, rtol=1e-9, atol=1e-9
+    )
+
+
+def test_chain_is_one_stage_after_the_other():
+    X, y, P, labels = problem(1)
+    order = np.tile(np.arange(len(X)), 2)
+    middle = oracle.kohonen(P, labels, X, y, order, "olvq1", 0.3)
+    expected = oracle.kohonen(middle, labels, X, y, order[: len(X)], "lvq2.1", 0.05)
+    chain = ("olvq1", "lvq2.1")
+    model = plain(chain, P, labels, max_iter=(2, 1), learning_rate=(0.3, 0.05))
+    assert model.fit(X, y).n_iter_ == 3
+    np.testing.assert_allclose(model.prototypes_, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_float32_is_kept_and_close_to_float64():
+    X, y, P, labels = problem(2)
+    single = plain("lvq1", P, labels).fit(X.astype(np.float32), y)
+    double = plain("lvq1", P, labels).fit(X, y)
+    assert single.prototypes_.dtype == np.float32
+    np.testing.assert_allclose(single.prototypes_, double.prototypes_, atol=1e-3)
+
+
+def test_guard_keeps_prototypes_in_the_ball_of_their_class():
+    rng = np.random.RandomState(0)
+    X = rng.standard_normal((400, 2))
+    y = rng.randint(0, 2, 400)
+    start = {"init": np.array([[0.1, 0.0], [-0.1, 0.0]]), "init_labels": [0, 1]}
+    options = {"window": 0.9, "learning_rate": 0.5, "max_iter": 20, "random_state": 0}
+    loose = LVQClassifier("lvq2.1", guard=False, **start, **options).fit(X, y)
+    safe = LVQClassifier("lvq2.1", **start, **options).fit(X, y)
+    samples = Samples(X, y, np.ones(400), np.arange(400))
+    centres, radii_squared = class_balls(samples, 2)
+    reach = ((safe.prototypes_ - centres) ** 2).sum(axis=1)
+    assert np.all(reach <= radii_squared)
+    assert np.abs(loose.prototypes_).max() > np.abs(safe.prototypes_).max()
+
+
+def test_guard_changes_nothing_where_nothing_runs_away():
+    X, y, _, _ = problem(3, n=200)
+    options = {"prototypes_per_class": 2, "max_iter": 3, "random_state": 0}
+    with_guard = LVQClassifier("lvq3", **options).fit(X, y)
+    without = LVQClassifier("lvq3", guard=False, **options).fit(X, y)
+    np.testing.assert_array_equal(with_guard.prototypes_, without.prototypes_)
+
+
+def test_repair_revives_a_prototype_that_wins_nothing():
+    X, y, _, _ = problem(4, n=120, n_classes=2)
+    P = np.array([[0.0, 0, 0], [1e3, 1e3, 1e3], [1.0, 1, 1]])
+    options = {"init": P, "init_labels": [0, 0, 1], "max_iter": 5, "random_state": 0}
+    dead = LVQClassifier("lvq1", repair=False, **options).fit(X, y)
+    alive = LVQClassifier("lvq1", **options).fit(X, y)
+    assert np.abs(dead.prototypes_).max() == 1e3
+    assert np.abs(alive.prototypes_).max() < 10
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.floats(0.01, 5), min_size=1, max_size=30), st.integers(0, 100))
+def test_presentations_follow_the_weights(weights, seed):
+    weights = np.array(weights)
+    order = presentation_order(weights, True, np.random.RandomState(seed))
+    expected = len(weights) * weights / weights.sum()
+    counts = np.bincount(order, minlength=len(weights))
+    assert len(order) == len(weights)
+    assert np.all(np.abs(counts - expected) < 1 + 1e-9)
+
+
+def test_presentations_are_unbiased():
+    weights = np.array([0.5, 1.0, 2.5, 0.7])
+    rng = np.random.RandomState(0)
+    counts = sum(
+        np.bincount(presentation_order(weights, False, rng), minlength=4)
+        for _ in range(4000)
+    )
+    np.testing.assert_allclose(counts / 4000, 4 * weights / weights.sum(), atol=0.03)
+
+
+def test_order_is_kept_without_shuffle():
+    order = presentation_order(np.ones(5), False, np.random.RandomState(0))
+    assert order.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_weights_move_the_border():
+    rng = np.random.RandomState(0)
+    X = np.concatenate(
+        [rng.standard_normal((300, 1)), rng.standard_normal((300, 1)) + 1]
+    )
+    y = np.repeat([0, 1], 300)
+    for weights in ({"class_weight": {0: 10.0}}, {"class_weight": {1: 10.0}}):
+        model = LVQClassifier("lvq1", random_state=0, **weights).fit(X, y)
+        heavy = next(iter(weights["class_weight"]))
+        assert np.mean(model.predict(X) == heavy) > 0.6
+
+
+def test_partial_fit_equals_presentations_at_a_constant_rate():
+    X, y, P, labels = problem(5)
+    model = plain("lvq1", P, labels, learning_rate=0.1)
+    for batch in np.array_split(np.arange(len(X)), 3):
+        model.partial_fit(X[batch], y[batch], classes=[0, 1, 2])
+    expected = P.copy()
+    for x, label in zip(X, y, strict=True):
+        j = ((expected - x) ** 2).sum(axis=1).argmin()
+        expected[j] += (0.1 if labels[j] == label else -0.1) * (x - expected[j])
+    np.testing.assert_allclose(model.prototypes_, expected, atol=1e-12)
+    assert model.n_iter_ == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"algorithm": "lvq9"}, "algorithm must be one of"),
+        ({"algorithm": ()}, "at least one rule"),
+        ({"learning_rate": 1.5}, "learning_rate"),
+        ({"learning_rate": (0.1,)}, "one for each of the 2 rules"),
+        ({"max_iter": (1, 2, 3)}, "one for each of the 2 rules"),
+        ({"max_iter": 0}, "max_iter"),
+        ({"window": 1.0}, "window"),
+        ({"algorithm": "lvq3", "epsilon": 0.0}, "epsilon"),
+        ({"early_stopping": True, "validation_fraction": 1.0}, "validation_fraction"),
+    ],
+)
+def test_bad_parameters_are_named(options, message):
+    X, y, _, _ = problem(0)
+    with pytest.raises((ValueError, TypeError), match=message):
+        LVQClassifier(**options).fit(X, y)

@@ -1,0 +1,201 @@
+"""Algorithm 1: the sign, the three decisions and their margins, every loss."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_iris
+
+from widemargin.margins import (
+    BrokenLinear,
+    Exponential,
+    Hinge,
+    Identity,
+    MarginLoss,
+    Sigmoid,
+)
+from widemargin.prototypes import MarginLVQClassifier
+
+spec = importlib.util.spec_from_file_location(
+    "oracle", Path(__file__).with_name("oracle.py")
+)
+oracle = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(oracle)
+
+LOSSES = [Hinge(2.0), BrokenLinear(0.7), Exponential(0.5), Sigmoid(3.0), Identity()]
+DECISIONS = ["nearest", "k_nearest", "parzen"]
+iris, iris_y = load_iris(return_X_y=True)
+
+
+class Disguised(MarginLoss):
+    """A named loss that the compiled loop cannot recognise."""
+
+    def __init__(self, loss=None):
+        self.loss = loss
+
+    def _value(self, margin):
+        return self.loss.value(margin)
+
+    def _derivative(self, margin):
+        return self.loss.derivative(margin)
+
+
+def fitted(seed=0, **options):
+    rng = np.random.RandomState(seed)
+    P = rng.standard_normal((7, 3))
+    labels = np.array([0, 0, 0, 1, 1, 1, 2])
+    options = {"n_neighbors": 2, "bandwidth": 0.3, "unit": 1.0, **options}
+    model = MarginLVQClassifier(init=P, init_labels=labels, shuffle=False, **options)
+    return model, rng, P, labels
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("decision", DECISIONS)
+def test_one_presentation_descends_the_loss_along_its_gradient(loss, decision):
+    """p_new - p_old is -2 gamma times the numerical gradient of L(theta)."""
+    gamma = 1e-3
+    model, rng, P, labels = fitted(3, decision=decision, loss=loss, max_iter=1)
+    X = rng.standard_normal((3, 3))
+    y = np.array([0, 1, 2])
+
+    def cost(P):
+        theta = oracle.hypothesis_margin(X[0], y[0], P, labels, decision, 2, 0.3)
+        return float(loss.value(np.array([theta]))[0])
+
+    gradient = np.empty_like(P)
+    for index in np.ndindex(P.shape):
+        up, down = P.copy(), P.copy()
+        up[index] += 1e-6
+        down[index] -= 1e-6
+        gradient[index] = (cost(up) - cost(down)) / 2e-6
+    model.set_params(learning_rate=gamma)
+    model.partial_fit(X[:1], y[:1], classes=[0, 1, 2])
+    moved = model.prototypes_ - P
+    # The paper absorbs the 1/2 of theta into the step.
+    np.testing.assert_allclose(moved, -2 * gamma * gradient, atol=1e-8)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("decision", DECISIONS)
+def test_own_loss_equals_named_loss(loss, decision):
+    options = {"decision": decision, "max_iter": 3, "random_state": 0}
+    named = MarginLVQClassifier(2, loss=loss, **options).fit(iris, iris_y)
+    own = MarginLVQClassifier(2, loss=Disguised(loss), **options).fit(iris, iris_y)
+    np.testing.assert_allclose(own.prototypes_, named.prototypes_, rtol=1e-6)
+    np.testing.assert_allclose(own.history_["loss"], named.history_["loss"], rtol=1e-6)
+
+
+@pytest.mark.parametrize("decision", DECISIONS)
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 1000))
+def test_margins_are_the_definition_and_positive_iff_right(decision, seed):
+    model, rng, _, _ = fitted(seed, decision=decision, max_iter=2)
+    X, y = rng.standard_normal((40, 3)), rng.randint(0, 3, 40)
+    y[:3] = [0, 1, 2]
+    model.fit(X, y)
+    margins = model.margins(X, y)
+    expected = [
+        oracle.hypothesis_margin(
+            x, c, model.prototypes_, model.prototype_labels_, decision, 2, 0.3
+        )
+        for x, c in zip(X, y, strict=True)
+    ]
+    np.testing.assert_allclose(margins, expected, atol=1e-6)
+    assert np.array_equal(margins > 0, model.predict(X) == y)
+    np.testing.assert_allclose(
+        model.decision_function(X)[np.arange(40), y], margins, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("decision", DECISIONS)
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 1000))
+def test_radius_is_certified_for_every_decision(decision, seed):
+    model, rng, _, _ = fitted(seed, decision=decision, max_iter=1)
+    X, y = rng.standard_normal((30, 3)), np.arange(30) % 3
+    model.fit(X, y)
+    radius = model.certified_radius(X)
+    assert np.all(radius >= 0)
+    direction = rng.standard_normal((30, 3))
+    direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+    moved = X + 0.999 * radius[:, None] * direction
+    assert np.array_equal(model.predict(moved), model.predict(X))
+    # Lemma 1: prototypes may all move as far without changing the answer.
+    before = model.predict(X)
+    shift = rng.standard_normal(model.prototypes_.shape)
+    shift /= np.linalg.norm(shift, axis=1, keepdims=True)
+    i = int(radius.argmax())
+    model.prototypes_ = model.prototypes_ + 0.999 * radius[i] * shift
+    assert model.predict(X[i : i + 1]) == before[i]
+
+
+def test_k_nearest_is_the_majority_for_two_classes():
+    rng = np.random.RandomState(0)
+    P, labels = rng.standard_normal((20, 2)), np.repeat([0, 1], 10)
+    X, y = rng.standard_normal((50, 2)), np.arange(50) % 2
+    model = MarginLVQClassifier(
+        init=P, init_labels=labels, decision="k_nearest", n_neighbors=3, max_iter=1
+    ).fit(X, y)
+    d = ((X[:, None] - model.prototypes_[None]) ** 2).sum(axis=2)
+    votes = model.prototype_labels_[np.argsort(d, axis=1)[:, :5]].sum(axis=1)
+    assert np.array_equal(model.predict(X), votes >= 3)
+
+
+def test_narrow_parzen_window_is_the_nearest_prototype():
+    rng = np.random.RandomState(0)
+    X, y = rng.standard_normal((60, 3)), np.arange(60) % 3
+    options = {"max_iter": 1, "random_state": 0}
+    nearest = MarginLVQClassifier(3, **options).fit(X, y)
+    parzen = MarginLVQClassifier(3, decision="parzen", bandwidth=1e-6, **options)
+    np.testing.assert_allclose(
+        parzen.fit(X, y).prototypes_, nearest.prototypes_, atol=1e-4
+    )
+
+
+def test_huge_slopes_do_not_throw_prototypes_away():
+    model = MarginLVQClassifier(2, loss=Exponential(50.0), unit=1.0, random_state=0)
+    model.fit(iris, iris_y)
+    assert np.abs(model.prototypes_).max() < 100
+
+
+def test_learns_and_scale_does_not_matter():
+    one = MarginLVQClassifier(2, random_state=0).fit(iris, iris_y)
+    many = MarginLVQClassifier(2, random_state=0).fit(1024 * iris, iris_y)
+    assert one.score(iris, iris_y) > 0.95
+    assert one.history_["loss"][-1] < one.history_["loss"][0]
+    np.testing.assert_allclose(many.prototypes_, 1024 * one.prototypes_, rtol=1e-9)
+    single = MarginLVQClassifier(2).fit(iris.astype(np.float32), iris_y)
+    assert single.prototypes_.dtype == np.float32
+
+
+def test_bound_of_a_fitted_model():
+    model = MarginLVQClassifier(2, random_state=0).fit(iris, iris_y)
+    bound = model.margin_bound(iris, iris_y, theta=0.05, delta=0.1)
+    radius = np.linalg.norm(iris - iris.mean(axis=0), axis=1).max()
+    alpha = np.mean(model.margins(iris, iris_y) / radius < 0.05)
+    assert bound.alpha == pytest.approx(alpha)
+    assert bound.vacuous
+    assert bound.n_samples == 150
+    fewer = MarginLVQClassifier(1, random_state=0).fit(iris, iris_y)
+    simpler = fewer.margin_bound(iris, iris_y, theta=0.05, delta=0.1)
+    assert simpler.vc_dimension < bound.vc_dimension
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"decision": "vote"}, "decision must be one of"),
+        ({"n_neighbors": 0}, "n_neighbors"),
+        ({"bandwidth": 0.0}, "bandwidth"),
+        ({"unit": -1.0}, "unit"),
+        ({"learning_rate": 0.0}, "learning_rate"),
+        ({"loss": "log"}, "loss"),
+        ({"loss": object()}, "loss"),
+    ],
+)
+def test_bad_parameters_are_named(options, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        MarginLVQClassifier(**options).fit(iris, iris_y)

@@ -1,0 +1,134 @@
+"""Where prototypes start, dead ones, and the canonical form of weighted samples."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.cluster import KMeans
+
+from widemargin._compute.lvq_distances import squared_distances
+from widemargin.prototypes._class_statistics import within_class_spread
+from widemargin.prototypes._init import initial_prototypes, lloyd, spread_samples
+from widemargin.prototypes._repair import revivals, without_dead, worst_covered
+from widemargin.prototypes._samples import (
+    Samples,
+    class_weights,
+    merge_duplicates,
+    split_validation,
+)
+
+rng = np.random.RandomState(0)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_squared_distances_against_the_definition(dtype):
+    X, P = rng.standard_normal((9, 4)) + 100, rng.standard_normal((5, 4)) + 100
+    expected = ((X[:, None] - P[None]) ** 2).sum(axis=2)
+    found = squared_distances(X.astype(dtype), P.astype(dtype))
+    assert found.dtype == dtype
+    np.testing.assert_allclose(
+        found, expected, rtol=1e-3 if dtype == np.float32 else 1e-9
+    )
+
+
+def test_lloyd_agrees_with_scikit_learn():
+    X = rng.standard_normal((200, 3)) + 5 * rng.randint(0, 3, 200)[:, None]
+    weights = rng.uniform(0.5, 2, 200)
+    start = X[:4].copy()
+    reference = KMeans(4, init=start, n_init=1, tol=0, algorithm="lloyd")
+    expected = reference.fit(X, sample_weight=weights).cluster_centers_
+    np.testing.assert_allclose(lloyd(X, weights, start, max_iter=300), expected)
+    np.testing.assert_array_equal(start, X[:4])
+
+
+def test_seeds_are_spread():
+    X = np.concatenate([rng.standard_normal((500, 2)), [[1e3, 0], [0, 1e3]]])
+    rows = spread_samples(X, np.ones(502), 3, np.random.RandomState(0))
+    assert {500, 501} <= set(rows.tolist())
+    equal = spread_samples(np.ones((5, 2)), np.ones(5), 3, np.random.RandomState(0))
+    assert len(equal) == 1
+
+
+@pytest.mark.parametrize("init", ["kmeans", "samples"])
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.integers(0, 4), min_size=3, max_size=25), st.integers(1, 6))
+def test_no_prototype_starts_dead(init, values, count):
+    X = np.array(values, dtype=float)[:, None]
+    codes = np.zeros(len(X), dtype=int)
+    P, labels = initial_prototypes(
+        X, codes, np.ones(len(X)), np.array([count]), init, np.random.RandomState(0)
+    )
+    wins = np.bincount(((X - P.T) ** 2).argmin(axis=1), minlength=len(P))
+    assert np.all(wins > 0)
+    assert len(P) == len(labels) == min(count, len(np.unique(X)))
+
+
+def test_worst_covered_samples_come_one_by_one():
+    X = np.array([[0.0], [1.0], [10.0], [10.5], [-4.0]])
+    assert worst_covered(X, np.array([[0.0]]), 2) == [3, 4]
+    assert worst_covered(X, X, 2) == []
+    P = without_dead(X, np.array([[0.0], [1e6]]))
+    assert P.ravel().tolist() == [0.0, 10.5]
+
+
+def test_revivals_name_prototypes_and_samples_of_their_class():
+    X = np.array([[0.0], [9.0], [100.0], [1.0]])
+    codes = np.array([0, 0, 1, 1])
+    P, labels = np.array([[0.0], [1e6], [1.0]]), np.array([0, 0, 1])
+    dead, rows = revivals(X, codes, P, labels, np.array([5, 0, 3]))
+    assert dead.tolist() == [1]
+    assert rows.tolist() == [1]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 2)),
+        min_size=1,
+        max_size=20,
+    ),
+    st.integers(0, 1000),
+)
+def test_canonical_form_cannot_tell_weights_from_repetitions(rows, seed):
+    table = np.array(rows)
+    X = np.ascontiguousarray(table[:, :2] / 7.0)
+    counts = np.random.RandomState(seed).randint(1, 4, len(X))
+    order = np.random.RandomState(seed + 1).permutation(len(X))
+    weighted = Samples(X, table[:, 2], counts.astype(float), np.arange(len(X)))
+    repeated = Samples(
+        X.repeat(counts, axis=0),
+        table[:, 2].repeat(counts),
+        np.ones(counts.sum()),
+        np.arange(counts.sum()),
+    )
+    one, other = merge_duplicates(weighted.take(order)), merge_duplicates(repeated)
+    for a, b in zip(one[:3], other[:3], strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert len(np.unique(np.column_stack([one.X, one.codes]), axis=0)) == len(one.X)
+    np.testing.assert_array_equal(X[one.rows], one.X)
+
+
+def test_class_weights():
+    codes, weights = np.array([0, 0, 0, 1]), np.array([1.0, 1.0, 2.0, 1.0])
+    classes = np.array(["a", "b"])
+    factors = class_weights("balanced", classes, codes, weights)
+    assert (factors[codes] * weights)[:3].sum() == pytest.approx(factors[1])
+    assert class_weights({"b": 3}, classes, codes, weights).tolist() == [1, 3]
+
+
+def test_validation_split_is_by_class_and_leaves_one():
+    codes = np.array([0] * 20 + [1] * 10 + [2])
+    samples = Samples(np.zeros((31, 1)), codes, np.ones(31), np.arange(31))
+    train, held = split_validation(samples, 0.3, np.random.RandomState(0))
+    assert np.bincount(held.codes).tolist() == [6, 3]
+    assert np.bincount(train.codes).tolist() == [14, 7, 1]
+    assert sorted([*train.rows, *held.rows]) == list(range(31))
+
+
+def test_spread_is_within_classes_and_never_zero():
+    X = np.array([[0.0, 5, 1], [2.0, 5, 1], [10.0, 5, 2], [12.0, 5, 2]])
+    spread = within_class_spread(X, np.array([0, 0, 1, 1]), np.ones(4))
+    assert spread[0] == pytest.approx(1.0)
+    assert np.all(spread > 0)
+    flat = within_class_spread(np.ones((4, 2)), np.array([0, 0, 1, 1]), np.ones(4))
+    assert np.all(flat == 1)

@@ -1,0 +1,119 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_digits
+
+from widemargin.prototypes import HSSClassifier, TDNeuronClassifier
+from widemargin.prototypes._neuron_descent import NeuronDescent
+from widemargin.prototypes._samples import Samples
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X[:600] / 16, y[:600]
+
+
+def descent(n_tangents):
+    rng = np.random.RandomState(0)
+    X, codes = rng.standard_normal((40, 6)), np.arange(40) % 3
+    X += codes[:, None]
+    samples = Samples(X, codes, rng.uniform(0.5, 2, 40), np.arange(40))
+    out = NeuronDescent(samples, 3, None, map)
+    for _ in range(n_tangents):
+        out.add_tangent()
+    return out
+
+
+def slow_error(self, units):
+    error = 0.0
+    for x, w, t in zip(self.X, self.weights, self.targets, strict=True):
+        for j, model in enumerate(units.stack):
+            A, b = model[1:].T, x - model[0]
+            z = ((b - A @ np.linalg.lstsq(A, b, rcond=None)[0]) ** 2).sum()
+            u = np.exp(units.log_slope[j]) * (z / units.scale - units.threshold[j])
+            error += w * (1 / (1 + np.exp(u)) - t[j]) ** 2
+    return error
+
+
+@pytest.mark.parametrize("n_tangents", [0, 1, 3])
+def test_gradient_by_finite_differences(n_tangents):
+    d = descent(n_tangents)
+    slope, units = d._slope(d._units), d._units
+    assert slope.error == pytest.approx(slow_error(d, units))
+    rng, h = np.random.RandomState(1), 1e-6
+    for name in ("stack", "log_slope", "threshold"):
+        value = getattr(units, name)
+        direction = rng.standard_normal(value.shape)
+        ahead = slow_error(d, units._replace(**{name: value + h * direction}))
+        behind = slow_error(d, units._replace(**{name: value - h * direction}))
+        found = (getattr(slope, name) * direction).sum()
+        assert found == pytest.approx((ahead - behind) / (2 * h), rel=1e-4, abs=1e-8)
+
+
+def test_error_falls():
+    d = descent(0)
+    before = d._slope(d._units).error
+    after = d.train(30, 0.0)
+    assert after < before
+    d.add_tangent()
+    added = d._slope(d._units).error
+    assert d.train(30, 0.0) < added
+    frames = d.units.stack[:, 1:]
+    assert_allclose(frames @ frames.transpose(0, 2, 1), np.ones((3, 1, 1)))
+
+
+def test_number_of_tangents_is_the_best_on_held_out_samples(digits):
+    model = TDNeuronClassifier(8, random_state=0).fit(*digits)
+    scores = model.history_["validation_score"]
+    assert model.n_tangents_ == model.history_["n_tangents"][int(np.argmax(scores))]
+    assert model.tangents_.shape == (10, model.n_tangents_, 64)
+
+
+def test_answers_are_the_largest_outputs(digits):
+    X, y = digits
+    model = TDNeuronClassifier(4, random_state=0).fit(X, y)
+    outputs = model.outputs(X)
+    assert np.all((outputs >= 0) & (outputs <= 1))
+    assert_array_equal(model.predict(X), outputs.argmax(axis=1))
+    assert_array_equal(model.margins(X, y) > 0, model.predict(X) == y)
+    z = HSSClassifier._squared_distances
+    hss = HSSClassifier(n_tangents=4).fit(X, y)
+    hss.prototypes_, hss.tangents_ = model.prototypes_, model.tangents_
+    u = model.slopes_ * (z(hss, X) - model.thresholds_)
+    assert_allclose(outputs, 1 / (1 + np.exp(u)), atol=1e-12)
+
+
+def test_no_unit_and_no_threads(digits):
+    X, y = digits
+    plain = TDNeuronClassifier(3, max_iter=8, random_state=0).fit(X, y)
+    scaled = TDNeuronClassifier(3, max_iter=8, random_state=0).fit(1e4 * X, y)
+    assert_allclose(scaled.history_["error"], plain.history_["error"], rtol=1e-6)
+    two = TDNeuronClassifier(3, max_iter=8, random_state=0, n_jobs=2).fit(X, y)
+    assert_array_equal(two.prototypes_, plain.prototypes_)
+
+
+def test_hard_input_has_finite_answers():
+    X = np.array([[0.0, 0], [0, 0], [1, 1], [1, 1], [1, 1], [2, 2]])
+    model = TDNeuronClassifier(random_state=0).fit(X, [0, 0, 1, 1, 2, 2])
+    assert np.isfinite(model.outputs(X)).all()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"max_tangents": 64}, "max_tangents must be at least 0"),
+        ({"validation_fraction": 0.0}, "validation_fraction"),
+        ({"max_iter": 0}, "max_iter"),
+    ],
+)
+def test_bad_parameters(digits, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        TDNeuronClassifier(**parameters).fit(*digits)
+
+
+def test_no_certified_radius(digits):
+    X, y = digits
+    model = TDNeuronClassifier(1, max_iter=2, random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="outputs and not distances"):
+        model.certified_radius(X)

@@ -1,0 +1,213 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_iris
+from sklearn.model_selection import cross_val_score
+
+from widemargin.margins import margin_reweight
+from widemargin.prototypes import HSSClassifier, TVQClassifier
+from widemargin.tangents import ImageTangents
+
+TWO = {"sides": "two", "tangents": ImageTangents((8, 8))}
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X[:600] / 16, y[:600]
+
+
+@pytest.fixture(scope="module")
+def unseen():
+    X, y = load_digits(return_X_y=True)
+    return X[600:] / 16, y[600:]
+
+
+def same_models(one, other, atol=0.0):
+    assert_allclose(one.prototypes_, other.prototypes_, atol=atol)
+    assert_allclose(one.tangents_, other.tangents_, atol=atol)
+
+
+@pytest.mark.parametrize("options", [{}, TWO])
+def test_learns_more_than_hss(digits, unseen, options):
+    start = HSSClassifier(n_tangents=4, **options).fit(*digits)
+    model = TVQClassifier(n_tangents=4, theta=0.3, max_iter=60, **options)
+    model.fit(*digits)
+    assert model.score(*unseen) >= start.score(*unseen)
+    low = np.quantile(start.margins(*digits), 0.05)
+    assert model.history_["margin_quantiles"][-1][1] > low
+    frames = model.tangents_
+    identity = np.broadcast_to(np.eye(4), (10, 4, 4))
+    assert_allclose(frames @ frames.transpose(0, 2, 1), identity, atol=1e-9)
+
+
+def test_history_describes_the_models_after_the_pass(digits):
+    X, y = digits
+    model = TVQClassifier(n_tangents=3, max_iter=7, record_weights=True).fit(X, y)
+    mu = model.margins(X, y)
+    history = model.history_
+    assert history["loss"][-1] == pytest.approx(np.maximum(0, 0.4 - mu).mean())
+    assert history["n_theta_mistakes"][-1] == np.sum(mu < 0.4)
+    assert history["train_error"][-1] == np.mean(model.predict(X) != y)
+    quantiles = np.quantile(mu, (0, 0.05, 0.25, 0.5, 0.75))
+    assert_allclose(history["margin_quantiles"][-1], quantiles)
+    assert history["H"][-1] == pytest.approx(history["weights"][-1] @ mu)
+    assert {len(rows) for rows in history.values()} == {model.n_iter_} == {7}
+
+
+def test_weights_grow_where_margins_are_small(digits):
+    X, y = digits
+    options = {"n_tangents": 3, "theta": 0.3, "learning_rate": 1.0}
+    start = HSSClassifier(n_tangents=3).fit(X, y)
+    first = TVQClassifier(max_iter=1, record_weights=True, **options).fit(X, y)
+    w = margin_reweight(np.ones(len(y)), start.margins(X, y), 0.3)
+    assert_allclose(first.history_["weights"][0], w / w.sum())
+    second = TVQClassifier(max_iter=2, record_weights=True, **options).fit(X, y)
+    w = margin_reweight(w, first.margins(X, y), 0.3)
+    assert_allclose(second.history_["weights"][1], w / w.sum())
+
+
+def test_weights_become_uniform_on_the_mistakes(digits):
+    X, y = digits
+    model = TVQClassifier(
+        n_tangents=2, theta=0.5, max_iter=120, tol=0, record_weights=True
+    ).fit(X, y)
+    mistakes = model.margins(X, y) < 0.5
+    target = mistakes / mistakes.sum()
+    far = [np.abs(g - target).sum() / 2 for g in model.history_["weights"]]
+    assert far[-1] < far[40] < far[0]
+    assert far[-1] < 0.2
+
+
+@pytest.mark.parametrize("options", [{}, {"n_models": 2}, {"init": "random"}])
+def test_weight_two_is_two_samples(digits, options):
+    X, y = digits[0][:200], digits[1][:200]
+    rng = np.random.RandomState(0)
+    w = rng.randint(0, 4, len(y))
+    settings = {"n_tangents": 2, "max_iter": 8, "record_weights": True, **options}
+    weighted = TVQClassifier(random_state=0, **settings).fit(X, y, w)
+    replicas = np.repeat(np.arange(len(y)), w)
+    repeated = TVQClassifier(random_state=0, **settings).fit(X[replicas], y[replicas])
+    same_models(weighted, repeated)
+    gamma = np.bincount(replicas, repeated.history_["weights"][-1], len(y))
+    assert_allclose(weighted.history_["weights"][-1], gamma, atol=1e-15)
+    assert_allclose(gamma.sum(), 1)
+
+
+@pytest.mark.parametrize("init", ["hss", "random", "mean"])
+@pytest.mark.parametrize("n_models", [1, 2])
+def test_every_start_leads_somewhere(digits, init, n_models):
+    model = TVQClassifier(
+        n_models, 3, theta=0.3, init=init, max_iter=60, random_state=0
+    ).fit(*digits)
+    assert model.score(*digits) > 0.9
+    assert len(model.prototypes_) == 10 * n_models
+
+
+def test_no_tangents_is_lvq(digits):
+    model = TVQClassifier(n_tangents=0, theta=0.1, max_iter=60).fit(*digits)
+    assert model.tangents_.shape == (10, 0, 64)
+    start = HSSClassifier(n_tangents=0).fit(*digits)
+    assert model.score(*digits) > start.score(*digits) + 0.02
+    assert np.isfinite(model.margin_bound(*digits, theta=0.1).value)
+
+
+def test_defaults_on_four_features():
+    X, y = load_iris(return_X_y=True)
+    assert cross_val_score(TVQClassifier(), X, y).mean() > 0.9
+
+
+def test_early_stopping_keeps_the_best(digits):
+    model = TVQClassifier(
+        n_tangents=3, early_stopping=True, validation_fraction=0.2,
+        n_iter_no_change=5, max_iter=60, random_state=0, record_weights=True,
+    ).fit(*digits)  # fmt: skip
+    scores = model.history_["validation_score"]
+    assert len(scores) == model.n_iter_ < 60
+    held = model.history_["weights"][-1] == 0
+    assert 100 < held.sum() < 140
+    X, y = digits[0][held], digits[1][held]
+    assert model.score(X, y) == pytest.approx(max(scores))
+
+
+def test_stops_when_every_margin_is_reached(digits):
+    model = TVQClassifier(n_tangents=8, theta=0.05, max_iter=150).fit(*digits)
+    assert model.history_["n_theta_mistakes"][-1] == 0
+    assert model.n_iter_ < 150
+
+
+def test_threads_change_nothing(digits):
+    models = [
+        TVQClassifier(n_tangents=3, max_iter=5, n_jobs=jobs).fit(*digits)
+        for jobs in (1, 2)
+    ]
+    same_models(*models)
+
+
+@pytest.mark.parametrize("options", [{}, {**TWO, "spring": 1e-3}])
+def test_float32(digits, options):
+    X, y = digits
+    narrow = TVQClassifier(n_tangents=3, max_iter=5, **options)
+    narrow.fit(X.astype(np.float32), y)
+    wide = clone(narrow).fit(X, y)
+    assert narrow.prototypes_.dtype == narrow.tangents_.dtype == np.float32
+    assert_allclose(narrow.history_["loss"], wide.history_["loss"], rtol=1e-2)
+
+
+def test_partial_fit_goes_on(digits):
+    X, y = digits
+    model = TVQClassifier(n_tangents=3, theta=0.3, random_state=0)
+    losses = []
+    for start in range(0, 600, 100):
+        rows = slice(start, start + 100)
+        model.partial_fit(X[rows], y[rows], classes=np.arange(10))
+    for _ in range(10):
+        model.partial_fit(X, y)
+        losses.append(model.history_["loss"][-1])
+    assert losses[-1] < 0.7 * losses[0]
+    assert model.n_iter_ == 16
+
+
+def test_partial_fit_meets_classes_one_by_one(digits):
+    X, y = digits
+    model = TVQClassifier(n_tangents=2)
+    for c in range(10):
+        model.partial_fit(X[y == c], y[y == c], classes=np.arange(10))
+    assert_array_equal(np.unique(model.prototype_labels_), np.arange(10))
+    assert np.isfinite(model.tangents_).all()
+
+
+def test_hard_input_has_finite_answers():
+    rng = np.random.RandomState(0)
+    X = rng.standard_normal((30, 20))
+    X[:, 5] = 1.0
+    y = np.arange(30) % 3
+    X[1] = X[0]
+    X, y = np.vstack([X, X[2] + 1]), np.append(y, 3)
+    model = TVQClassifier(n_tangents=15, max_iter=20).fit(X, y)
+    assert np.isfinite(model.prototypes_).all()
+    assert np.isfinite(model.tangents_).all()
+    assert np.isfinite(model.margins(X, y)).all()
+    assert_array_equal(model.tangents_[3], 0)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"theta": 1.0}, "theta"),
+        ({"theta": -1.5}, "theta"),
+        ({"n_tangents": 64}, "n_tangents"),
+        ({"n_models": 0}, "n_models"),
+        ({"init": "zero"}, "init must be one of"),
+        ({"learning_rate": "fast"}, "learning_rate"),
+        ({"learning_rate": 0.0}, "learning_rate"),
+        ({"k": 0.0}, "k"),
+        ({"n_steps_per_reweight": 0}, "n_steps_per_reweight"),
+        ({"sides": "two"}, "needs tangents"),
+        ({"max_iter": 0}, "max_iter"),
+    ],
+)
+def test_bad_parameters(digits, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        TVQClassifier(**parameters).fit(*digits)
