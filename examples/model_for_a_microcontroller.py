@@ -1,7 +1,8 @@
 """A classifier in a few kilobytes, for a device without floating point to spare.
 
-TVQ keeps one centroid and a few tangents per class. Stored in single bytes it fits the
-flash of a small microcontroller, and prediction is a few hundred inner products.
+Prototype models keep a few vectors per class: GLVQ points, TVQ a centroid with tangents.
+Stored in single bytes they fit the flash of a small microcontroller, and prediction is a
+few hundred inner products. Which is smaller for the same error, the picture says.
 """
 
 import os
