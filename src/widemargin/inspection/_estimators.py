@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from widemargin.margins import decisions
+
 
 def by_name(estimator: Any, name: str | None = None) -> dict[str, Any]:
     """Return one thing or a mapping of things as a mapping from names."""
@@ -66,10 +68,9 @@ def score_margins(
     if not right.any(axis=1).all():
         unknown = np.unique(truth[~right.any(axis=1)])[:5].tolist()
         raise ValueError(f"y holds labels that have no score: {unknown}.")
-    if values.ndim == 1:
-        return np.where(right[:, 1], values, -values)
-    others = np.where(right, -np.inf, values).max(axis=1)
-    return values[right] - others
+    return decisions.score_margins(
+        decisions.from_decision(values), right.argmax(axis=1)
+    )
 
 
 def common_theta(estimators: Iterable[Any]) -> float | None:

@@ -12,17 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from widemargin.margins.decisions import from_decision, score_margins
+
 METHODS = ("margins", "decision_function", "predict_proba")
 
 
 def gap(scores: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """Score of the right label less the largest other one; (n,) scores are binary."""
-    if scores.ndim == 1:
-        return np.where(codes == 1, scores, -scores)
-    rows = np.arange(len(scores))
-    others = scores.astype(float)
-    others[rows, codes] = -np.inf
-    return scores[rows, codes] - others.max(axis=1)
+    return score_margins(from_decision(scores), codes)
 
 
 def choose_method(margin: Any, estimator: Any) -> str | Callable:

@@ -14,8 +14,6 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import (
-    BaseEstimator,
-    ClassifierMixin,
     MetaEstimatorMixin,
     clone,
 )
@@ -29,15 +27,13 @@ from sklearn.utils.validation import (
 
 from widemargin.margins.decisions import (
     as_decision,
-    class_codes,
-    from_decision,
-    score_margins,
 )
 from widemargin.svm._checks import check_weights, require_two_classes
+from widemargin.svm._decisions import DecisionClassifier
 from widemargin.svm._duels import class_pairs, graph_scores
 
 
-class DDAGClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class DDAGClassifier(MetaEstimatorMixin, DecisionClassifier):
     """Decision directed acyclic graph over a binary classifier.
 
     Parameters
@@ -136,40 +132,6 @@ class DDAGClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 n_classes,
             )
         )
-
-    def predict(self, X: Any) -> NDArray:
-        """Class that is never dropped.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        decision = self.decision_function(X)
-        if decision.ndim == 1:
-            return self.classes_[(decision > 0).astype(int)]
-        return self.classes_[decision.argmax(axis=1)]
-
-    def margins(self, X: Any, y: Any) -> NDArray:
-        """Score of the right class less the best other, positive where right.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-        y : array-like of shape (n_samples,)
-            Their labels.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        decision = from_decision(self.decision_function(X))
-        return score_margins(decision, class_codes(y, self.classes_))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -19,22 +19,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.kernel_approximation import Nystroem
 from sklearn.svm import SVC
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from widemargin._compute.threads import batched_slices
 from widemargin._validation import check_option
-from widemargin.margins.decisions import class_codes, from_decision, score_margins
 from widemargin.svm._checks import FLOATS, check_positive, check_training
+from widemargin.svm._decisions import DecisionClassifier
 from widemargin.svm._raw import raw_tangents
 from widemargin.tangents.fitting import fit_tangents
 
 KERNELS = ("linear", "rbf", "poly")
 
 
-class InvariantHyperplaneSVC(ClassifierMixin, BaseEstimator):
+class InvariantHyperplaneSVC(DecisionClassifier):
     """Support vector machine in a space where meaningless variation is small.
 
     Parameters
@@ -204,35 +203,3 @@ class InvariantHyperplaneSVC(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         X = validate_data(self, X, dtype=FLOATS, reset=False)
         return self.svc_.decision_function(self._map(X) @ self.whitening_)
-
-    def predict(self, X: Any) -> NDArray:
-        """Class of the highest score.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        scores = from_decision(self.decision_function(X))
-        return self.classes_[scores.argmax(axis=1)]
-
-    def margins(self, X: Any, y: Any) -> NDArray:
-        """Score of the right class less the best other, positive where right.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-        y : array-like of shape (n_samples,)
-            Their labels.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        scores = from_decision(self.decision_function(X))
-        return score_margins(scores, class_codes(y, self.classes_))

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics.pairwise import (
     linear_kernel,
     polynomial_kernel,
@@ -25,7 +24,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.threads import batched_slices
 from widemargin._validation import check_option
-from widemargin.margins.decisions import class_codes, from_decision, score_margins
 from widemargin.svm._checks import (
     FLOATS,
     check_positive,
@@ -34,12 +32,13 @@ from widemargin.svm._checks import (
     require_gram_fits,
     transform,
 )
+from widemargin.svm._decisions import DecisionClassifier
 from widemargin.svm.machine import PairwiseMachine
 
 KERNELS = ("rbf", "linear", "poly")
 
 
-class JitteredSVC(ClassifierMixin, BaseEstimator):
+class JitteredSVC(DecisionClassifier):
     """Support vector machine whose kernel compares the nearest transformed copies.
 
     Parameters
@@ -193,35 +192,3 @@ class JitteredSVC(ClassifierMixin, BaseEstimator):
             K += self._jittered(supports, X[rows]).T
             out[rows] = K / 2 @ self.coef_
         return self._machine.scores(out + self.intercept_)
-
-    def predict(self, X: Any) -> NDArray:
-        """Class that the duels decide for.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        scores = from_decision(self.decision_function(X))
-        return self.classes_[scores.argmax(axis=1)]
-
-    def margins(self, X: Any, y: Any) -> NDArray:
-        """Score of the right class less the best other, positive where right.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-        y : array-like of shape (n_samples,)
-            Their labels.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        scores = from_decision(self.decision_function(X))
-        return score_margins(scores, class_codes(y, self.classes_))

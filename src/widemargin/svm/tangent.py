@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -27,7 +26,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.threads import batched_slices
 from widemargin._validation import check_option
-from widemargin.margins.decisions import class_codes, from_decision, score_margins
 from widemargin.metrics import repair_spectrum, tangent_distances
 from widemargin.metrics.kernels import (
     check_kernel,
@@ -41,6 +39,7 @@ from widemargin.svm._checks import (
     check_training,
     require_gram_fits,
 )
+from widemargin.svm._decisions import DecisionClassifier
 from widemargin.svm.machine import PairwiseMachine, as_columns, calibrate
 from widemargin.tangents import Bundle, as_bundle
 from widemargin.tangents.fitting import fit_tangents
@@ -55,7 +54,7 @@ def _has_probabilities(machine):
     return True
 
 
-class TangentSVC(ClassifierMixin, BaseEstimator):
+class TangentSVC(DecisionClassifier):
     """Support vector machine with a tangent distance kernel.
 
     Parameters
@@ -332,23 +331,6 @@ class TangentSVC(ClassifierMixin, BaseEstimator):
             out[rows] = self._kernel(queries[rows], self.support_bundle_) @ self.coef_
         return out + self.intercept_
 
-    def predict(self, X: Any) -> NDArray:
-        """Class that the duels decide for.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            return self.classes_[(scores > 0).astype(int)]
-        return self.classes_[scores.argmax(axis=1)]
-
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> NDArray:
         """Probabilities of the classes, from calibrated scores.
@@ -365,20 +347,3 @@ class TangentSVC(ClassifierMixin, BaseEstimator):
         """
         scores = self.decision_function(X)
         return self._calibrator.predict_proba(as_columns(scores))
-
-    def margins(self, X: Any, y: Any) -> NDArray:
-        """Score of the right class less the best other, positive where right.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-        y : array-like of shape (n_samples,)
-            Their labels.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        scores = from_decision(self.decision_function(X))
-        return score_margins(scores, class_codes(y, self.classes_))

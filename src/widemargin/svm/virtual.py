@@ -13,11 +13,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.svm import SVC
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from widemargin.margins.decisions import class_codes, from_decision, score_margins
 from widemargin.svm._checks import (
     FLOATS,
     check_positive,
@@ -25,11 +23,12 @@ from widemargin.svm._checks import (
     check_transformations,
     transform,
 )
+from widemargin.svm._decisions import DecisionClassifier
 from widemargin.svm._raw import raw_tangents
 from widemargin.tangents.fitting import fit_tangents
 
 
-class VirtualSVC(ClassifierMixin, BaseEstimator):
+class VirtualSVC(DecisionClassifier):
     """Support vector machine trained again on transformed support vectors.
 
     Parameters
@@ -175,35 +174,3 @@ class VirtualSVC(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         X = validate_data(self, X, dtype=FLOATS, reset=False)
         return self.svc_.decision_function(X)
-
-    def predict(self, X: Any) -> NDArray:
-        """Class of the highest score.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        scores = from_decision(self.decision_function(X))
-        return self.classes_[scores.argmax(axis=1)]
-
-    def margins(self, X: Any, y: Any) -> NDArray:
-        """Score of the right class less the best other, positive where right.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-        y : array-like of shape (n_samples,)
-            Their labels.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        scores = from_decision(self.decision_function(X))
-        return score_margins(scores, class_codes(y, self.classes_))
