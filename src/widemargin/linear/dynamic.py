@@ -4,6 +4,7 @@ A batch is swept once with the test ``y.a <= (1 - tol) ||a||^2 / sum(m)``. Kept 
 own file because it shares no code with the solvers that look at all samples at once.
 """
 
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -30,8 +31,9 @@ class DynamicMarginClassifier(OnlineClassifier):
     C: float
     tol: float
 
+    @abstractmethod
     def _check_parameters(self) -> None:
-        raise NotImplementedError
+        """Raise where a parameter is out of its range."""
 
     def _private_squares(self, weight: np.ndarray) -> np.ndarray | None:
         return 0.5 / (self.C * weight) if np.isfinite(self.C) else None

@@ -5,6 +5,7 @@ are kept. All perceptron rules are such that the upper bound ``||a|| / sum(m)`` 
 true for everything shown so far.
 """
 
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,7 @@ class OnlineClassifier(HyperplaneClassifier):
     def _first_walk(self, patterns: Patterns) -> Walk:
         return start_walk(patterns)
 
+    @abstractmethod
     def _sweep(
         self,
         patterns: Patterns,
@@ -55,7 +57,7 @@ class OnlineClassifier(HyperplaneClassifier):
         max_sweeps: int,
         seed: np.ndarray,
     ) -> tuple[int, int]:
-        raise NotImplementedError
+        """Sweep over a batch; return (status, sweeps)."""
 
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Any:
         first = getattr(self, "_online", None) is None

@@ -6,6 +6,7 @@ returns the epoch's loss. Validation, weights, initial prototypes, early stoppin
 ``history_``, callbacks and ``partial_fit`` are here, once for all of them.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, Self
@@ -50,12 +51,13 @@ class TrainedPrototypes(PrototypeClassifier):
     def _n_epochs(self) -> int:
         return self.max_iter
 
+    @abstractmethod
     def _trainer(self, samples: Samples, rng: np.random.RandomState) -> Trainer:
-        raise NotImplementedError
+        """Prepare the training; the function returned runs one epoch."""
 
+    @abstractmethod
     def _partial_trainer(self, samples: Samples, rng: np.random.RandomState) -> Trainer:
         """Like `_trainer`, for one epoch of a series without a known end."""
-        raise NotImplementedError
 
     def _check_parameters(self) -> None:
         check_scalar(self.max_iter, "max_iter", Integral, min_val=1)
