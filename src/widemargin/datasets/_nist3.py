@@ -11,12 +11,12 @@ Reference: F. Aiolli, A. Sperduti, A re-weighting strategy for improving margins
 section 6; C. Yadav, L. Bottou, Cold case: the lost MNIST digits, NeurIPS 2019.
 """
 
-import gzip
-import struct
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+
+from widemargin.datasets._idx import read_idx
 
 N_DIGITS, N_TRAIN, SIDE = 10_705, 5_000, 16
 SD3_SERIES = 0
@@ -85,18 +85,6 @@ def read_nist3(folder: str | Path, *, seed: int = 0) -> Split:
     labels = read_idx(folder / "mnist" / "train-labels-idx1-ubyte.gz")
     extended = read_idx(folder / "qmnist-labels" / "qmnist-train-labels-idx2-int.gz")
     return make_nist3(images, labels, extended[:, 1], seed=seed)
-
-
-def read_idx(path: str | Path) -> np.ndarray:
-    """Read a gzipped idx file of unsigned bytes or of 32-bit integers."""
-    with gzip.open(path) as file:
-        raw = file.read()
-    dtypes = {0x08: "u1", 0x0C: ">i4"}
-    if raw[:2] != b"\0\0" or raw[2] not in dtypes:
-        raise ValueError(f"{path} is not an idx file of bytes or 32-bit integers.")
-    kind, ndim = raw[2], raw[3]
-    shape = struct.unpack(f">{ndim}I", raw[4 : 4 + 4 * ndim])
-    return np.frombuffer(raw, dtypes[kind], offset=4 + 4 * ndim).reshape(shape)
 
 
 def fill_frame(image: np.ndarray, side: int) -> np.ndarray:
