@@ -5,12 +5,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test lint bench bench-all clean
 
 help:
 	@echo "make demo    install into $(VENV) and run the demonstration"
 	@echo "make test    lint, types, tests and doctests"
-	@echo "make bench   the benchmark tables of benchmarks/README.md"
+	@echo "make bench   the benchmark tables of benchmarks/README.md; bench-all: every table"
 	@echo "make clean   remove $(VENV), caches and generated files"
 
 $(BIN)/python:
@@ -39,6 +39,13 @@ test: lint
 bench: $(VENV)/installed-test
 	$(BIN)/python benchmarks/tangent_distances.py
 	$(BIN)/python benchmarks/tangents.py
+
+bench-all: bench
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[bench]"
+	$(BIN)/python benchmarks/prototypes.py
+	$(BIN)/python benchmarks/tangent_models.py
+	$(BIN)/python benchmarks/tangent_kernels.py
+	$(BIN)/python benchmarks/linear.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

@@ -1,8 +1,9 @@
 """A classifier in a few kilobytes, for a device without floating point to spare.
 
-Prototype models keep a few vectors per class: GLVQ points, TVQ a centroid with tangents.
-Stored in single bytes they fit the flash of a small microcontroller, and prediction is a
-few hundred inner products. Which is smaller for the same error, the picture says.
+Prototype models keep a few vectors per class: GLVQ points, TVQ a centroid with
+tangents. Stored in single bytes they fit the flash of a small microcontroller, and a
+prediction is a few hundred inner products. Which is smaller for the same error, the
+picture says.
 """
 
 import os
