@@ -16,7 +16,7 @@ from widemargin._validation import check_option
 from widemargin.linear.certificate import relative_gap
 from widemargin.linear.dynamic import DynamicMarginClassifier
 from widemargin.linear.multiclass import SCHEMES
-from widemargin.linear.online import problem_rows
+from widemargin.linear.online import signed_rows
 from widemargin.linear.problem import (
     Outcome,
     solve_kernel_problem,
@@ -269,8 +269,7 @@ class MaxMarginClassifier(DynamicMarginClassifier):
 
     def _solve_problem(self, X, codes, weight, problem, seed, start) -> Outcome:
         """Solve one two-class problem; the dual vector covers all rows of X."""
-        chosen = problem_rows(codes, problem)
-        signs = np.where(codes[chosen] == problem[0], 1.0, -1.0)
+        chosen, signs = signed_rows(codes, problem)
         f = np.ones(len(chosen)) if weight is None else weight[chosen]
         diag = self._private_squares(f)
         whole = len(chosen) == len(codes)

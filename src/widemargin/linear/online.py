@@ -25,12 +25,22 @@ def forget_patterns(walk: Walk, patterns: Patterns) -> Walk:
     return Walk(np.empty(0), walk.v, sums)
 
 
-def problem_rows(codes: np.ndarray, problem: tuple[int, int]) -> np.ndarray:
-    """Find the samples that a two-class problem is about."""
+def signed_rows(
+    codes: np.ndarray, problem: tuple[int, int]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Find the samples that a two-class problem is about, and their signs.
+
+    All samples come in their own order; those of a pair come class by class, because
+    two short lists end to end take half the time of one mask over everything.
+    """
     positive, negative = problem
-    if negative < 0:
-        return np.arange(len(codes))
-    return np.flatnonzero((codes == positive) | (codes == negative))
+    plus, minus = codes == positive, codes == negative
+    n_plus, n_minus = np.count_nonzero(plus), np.count_nonzero(minus)
+    if negative < 0 or n_plus + n_minus == len(codes):
+        return np.arange(len(codes)), np.where(plus, 1.0, -1.0)
+    signs = np.ones(n_plus + n_minus)
+    signs[n_plus:] = -1.0
+    return np.concatenate((plus.nonzero()[0], minus.nonzero()[0])), signs
 
 
 class OnlineClassifier(HyperplaneClassifier):
@@ -99,10 +109,9 @@ class OnlineClassifier(HyperplaneClassifier):
         self._generator = check_random_state(self.random_state)
 
     def _sweep_batch(self, X, codes, weight, p, problem, seed) -> None:
-        rows = problem_rows(codes, problem)
+        rows, signs = signed_rows(codes, problem)
         if len(rows) == 0:
             return
-        signs = np.where(codes[rows] == problem[0], 1.0, -1.0)
         part = X if len(rows) == len(codes) else X[rows]
         f = np.ones(len(rows)) if weight is None else weight[rows]
         patterns = reflect(
