@@ -9,16 +9,31 @@ from pathlib import Path
 from statistics import median
 
 
-def data_folder() -> Path:
-    """Folder of the reference data: WIDEMARGIN_DATA, or ../shared/data."""
+def data_home() -> Path:
+    """Where the reference data should be: WIDEMARGIN_DATA, or ../shared/data."""
     beside = Path(__file__).resolve().parents[2] / "shared" / "data"
-    folder = Path(os.environ.get("WIDEMARGIN_DATA", beside))
+    return Path(os.environ.get("WIDEMARGIN_DATA", beside))
+
+
+def data_folder() -> Path:
+    """Folder of the reference data; ends the benchmark where it is absent."""
+    folder = data_home()
     if not folder.is_dir():
         sys.exit(
             "benchmark data not found: set WIDEMARGIN_DATA to a folder laid out as "
             "benchmarks/README.md says"
         )
     return folder
+
+
+def train_test(load: Callable) -> tuple:
+    """X_train, y_train, X_test, y_test of a loader of widemargin.datasets."""
+    options = {
+        "data_home": data_folder(),
+        "download_if_missing": False,
+        "return_X_y": True,
+    }
+    return *load(subset="train", **options), *load(subset="test", **options)
 
 
 def seconds(function: Callable[[], object]) -> float:

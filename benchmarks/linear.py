@@ -10,14 +10,13 @@ with margin m or more. Its hyperplane gets the best bias before the margin is me
 """
 
 import argparse
-import os
 import sys
 import time
 import warnings
-from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
+from common import data_home
 from sklearn.datasets import load_digits, load_svmlight_file
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC, LinearSVC
@@ -46,11 +45,6 @@ def median_time(action, repeats):
         result = action()
         times.append(time.process_time() - begin)
     return float(np.median(times)), result
-
-
-def data_folder():
-    here = Path(__file__).resolve().parents[1]
-    return Path(os.environ.get("WIDEMARGIN_DATA", here.parent / "shared" / "data"))
 
 
 def separable(n, d, gap=0.1, seed=0):
@@ -187,7 +181,7 @@ def bench_digits():
 
 
 def bench_sonar():
-    path = data_folder() / "sonar" / "sonar.npz"
+    path = data_home() / "sonar" / "sonar.npz"
     if not path.exists():
         print(f"\nsonar: skipped, {path} is absent")
         return
@@ -218,7 +212,7 @@ def objective(w, b, X, signs, C):
 
 def bench_soft():
     for name, d in (("a9a", 123), ("w8a", 300)):
-        path = data_folder() / name / f"{name}.bz2"
+        path = data_home() / name / f"{name}.bz2"
         if not path.exists():
             print(f"\n{name}: skipped, {path} is absent")
             continue

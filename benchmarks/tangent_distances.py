@@ -9,10 +9,11 @@ import argparse
 import tracemalloc
 
 import numpy as np
-from common import alternate, data_folder, machine, print_table, seconds
+from common import alternate, machine, print_table, seconds, train_test
 from sklearn import config_context
 from threadpoolctl import threadpool_limits
 
+from widemargin.datasets import load_usps
 from widemargin.metrics import tangent_distances
 from widemargin.tangents import Bundle, ImageTangents
 
@@ -21,11 +22,7 @@ BAR = 1.25
 
 
 def load(queries):
-    usps = np.load(data_folder() / "usps" / "usps.npz")
-    train, test = (
-        ((usps[name] / 1000 + 1) / 2).astype(np.float32)
-        for name in ("X_train_milli", "X_test_milli")
-    )
+    train, _, test, _ = train_test(load_usps)
     generator = ImageTangents(shape=(16, 16))
     return generator.bundle(test[:queries]), generator.bundle(train)
 

@@ -8,16 +8,16 @@ Run: python benchmarks/tangent_kernels.py [--quick] [--sections kernels,speed]
 """
 
 import argparse
-import gzip
 import resource
 import time
 from functools import partial
 from pathlib import Path
 
 import numpy as np
-from common import alternate, data_folder, machine, print_table
+from common import alternate, machine, print_table, train_test
 from sklearn.svm import SVC
 
+from widemargin.datasets import load_mnist, load_usps
 from widemargin.metrics import image_distortion_distances, tangent_distances
 from widemargin.neighbors import TangentDensityClassifier, TangentKNeighborsClassifier
 from widemargin.reproduce import tangent_kernel_figures, tangent_kernels
@@ -31,35 +31,10 @@ LEFT_OUT = 2000
 SECTIONS = ("neighbours", "densities", "kernels", "rivals", "speed", "figures")
 
 
-def load_usps(quick):
-    usps = np.load(data_folder() / "usps" / "usps.npz")
-    X_train, X_test = (
-        ((usps[name] / 1000 + 1) / 2).astype(np.float32)
-        for name in ("X_train_milli", "X_test_milli")
-    )
+def usps(quick):
+    X_train, y_train, X_test, y_test = train_test(load_usps)
     n_train, n_test = (1500, 500) if quick else (len(X_train), len(X_test))
-    return (
-        X_train[:n_train],
-        usps["y_train"][:n_train],
-        X_test[:n_test],
-        usps["y_test"][:n_test],
-    )
-
-
-def load_mnist(n_test):
-    def read(name, offset):
-        with gzip.open(data_folder() / "mnist" / name) as file:
-            return np.frombuffer(file.read(), np.uint8, offset=offset)
-
-    def images(name):
-        return read(name, 16).reshape(-1, 784).astype(np.float32) / 255
-
-    return (
-        images("train-images-idx3-ubyte.gz"),
-        read("train-labels-idx1-ubyte.gz", 8),
-        images("t10k-images-idx3-ubyte.gz")[:n_test],
-        read("t10k-labels-idx1-ubyte.gz", 8)[:n_test],
-    )
+    return X_train[:n_train], y_train[:n_train], X_test[:n_test], y_test[:n_test]
 
 
 def percent(wrong):
@@ -276,7 +251,8 @@ def _tangent_svc(sides, gamma, jobs):
 
 def mnist(n_test, n_brute, jobs):
     """Exact search on all of MNIST; brute force on the first few, for the ratio."""
-    X, y, X_test, y_test = load_mnist(n_test)
+    X, y, X_test, y_test = train_test(load_mnist)
+    X_test, y_test = X_test[:n_test], y_test[:n_test]
     tangents = ImageTangents((28, 28))
     knn = TangentKNeighborsClassifier(10, tangents=tangents, n_jobs=jobs)
     start = time.perf_counter()
@@ -391,7 +367,7 @@ def main():
     if unknown:
         parser.error(f"no section {', '.join(sorted(unknown))}; there are {SECTIONS}")
     print(machine())
-    data, jobs = load_usps(options.quick), options.jobs
+    data, jobs = usps(options.quick), options.jobs
     digits = Digits.scaled(*data)
     sigma = "auto"
     if sections & {"neighbours", "densities"}:

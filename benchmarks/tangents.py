@@ -8,32 +8,18 @@ Run: python benchmarks/tangents.py [--images 60000] [--loop 500] [--sigma]
 """
 
 import argparse
-import gzip
 import tracemalloc
 
 import numpy as np
-from common import alternate, data_folder, machine, print_table, seconds
+from common import alternate, machine, print_table, seconds, train_test
 from scipy.ndimage import gaussian_filter
 from sklearn import get_config
 from sklearn.datasets import load_digits
 
+from widemargin.datasets import load_mnist, load_usps
 from widemargin.tangents import ImageTangents
 
 BAR_SECONDS = 20
-
-
-def load_mnist():
-    folder = data_folder() / "mnist"
-    with gzip.open(folder / "train-images-idx3-ubyte.gz") as file:
-        pixels = np.frombuffer(file.read(), np.uint8, offset=16).reshape(-1, 784)
-    with gzip.open(folder / "train-labels-idx1-ubyte.gz") as file:
-        labels = np.frombuffer(file.read(), np.uint8, offset=8)
-    return (pixels / np.float32(255)).astype(np.float32), labels
-
-
-def load_usps():
-    usps = np.load(data_folder() / "usps" / "usps.npz")
-    return ((usps["X_train_milli"] / 1000 + 1) / 2).astype(np.float32), usps["y_train"]
 
 
 def loop(X, sigma):
@@ -67,7 +53,7 @@ def extra_memory(generator, X, n_jobs):
 
 
 def bundles(n_images, n_loop):
-    X = load_mnist()[0][:n_images]
+    X = train_test(load_mnist)[:2][0][:n_images]
     generator = ImageTangents(shape=(28, 28))
     ours, theirs = generator.bundle(X[:n_loop]).frames, loop(X[:n_loop], 0.2 * 28**0.5)
     # Both span the same spaces, up to how the two scale their filters.
@@ -123,8 +109,13 @@ def choose_sigma():
     digits, digit_labels = load_digits(return_X_y=True)
     sets = (
         ("digits, 8 × 8", digits / 16, digit_labels, 8, (300, 1400, 4)),
-        ("USPS training set, 16 × 16", *load_usps(), 16, (4000, 2000, 2)),
-        ("MNIST training set, 28 × 28", *load_mnist(), 28, (3000, 2000, 3)),
+        ("USPS training set, 16 × 16", *train_test(load_usps)[:2], 16, (4000, 2000, 2)),
+        (
+            "MNIST training set, 28 × 28",
+            *train_test(load_mnist)[:2],
+            28,
+            (3000, 2000, 3),
+        ),
     )
     factors = (0.0, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4)
     rows = []

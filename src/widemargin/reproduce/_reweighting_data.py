@@ -3,8 +3,7 @@
 import os
 from pathlib import Path
 
-import numpy as np
-
+from widemargin.datasets import load_usps
 from widemargin.datasets._nist3 import Split, read_nist3
 
 SETS = ("nist3", "usps")
@@ -24,12 +23,13 @@ def data_folder(data_home: str | Path | None = None) -> Path:
 
 def read_usps(folder: Path) -> Split:
     """USPS as float32 rows in [0, 1], in its official split."""
-    with np.load(folder / "usps" / "usps.npz") as raw:
-        X_train, X_test = (
-            ((raw[name] / 1000 + 1) / 2).astype(np.float32)
-            for name in ("X_train_milli", "X_test_milli")
+    train, test = (
+        load_usps(
+            subset=part, data_home=folder, download_if_missing=False, return_X_y=True
         )
-        return Split(X_train, raw["y_train"], X_test, raw["y_test"])
+        for part in ("train", "test")
+    )
+    return Split(*train, *test)
 
 
 def load_set(name: str, data_home: str | Path | None, quick: bool) -> Split:
