@@ -8,11 +8,13 @@ from widemargin.tangents.image import ImageTangents
 from widemargin.tangents.learned import LearnedTangents
 from widemargin.tangents.shifts import ImageShift, image_shifts
 from widemargin.tangents.signal import SignalTangents
+from widemargin.tangents.smoothing import GaussianSmoother
 from widemargin.tangents.transform import TransformTangents
 from widemargin.tangents.union import TangentUnion
 
 __all__ = [
     "Bundle",
+    "GaussianSmoother",
     "ImageShift",
     "ImageTangents",
     "LearnedTangents",

@@ -1,0 +1,159 @@
+r"""Smoothed samples: what a tangent promises, the sample should keep.
+
+A tangent is the derivative of the smoothed image or signal; a distance compares the
+sample itself. Where strokes or peaks are as narrow as a pixel, the sample leaves its
+tangent plane within a fraction of a pixel, and a little smoothing of the samples,
+
+.. math:: x \leftarrow g_\sigma * x,
+
+widens the range over which :math:`x + p\,t` stays close to the moved sample. X is
+(n, length), (n, h·w) or (n, h·w·c), channels last.
+
+Reference: Simard, LeCun, Denker, Victorri: Transformation invariance in pattern
+recognition: tangent distance and tangent propagation (1998), section 2.
+"""
+
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from widemargin._compute.threads import batched_slices
+from widemargin.tangents.checks import FLOATS
+from widemargin.tangents.filters import filter_matrix
+
+
+class GaussianSmoother(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Smooth images or signals by a Gaussian, as a step before a classifier.
+
+    Parameters
+    ----------
+    shape : tuple (length,), (height, width) or (height, width, channels), default=None
+        Shape of one sample; a row of `X` is the sample flattened in C order. None
+        takes the features as one signal.
+    sigma : float, default=0.6
+        Standard deviation of the Gaussian in pixels or time steps; 0 changes nothing.
+    background : float, default=0.0
+        Value of the sample outside its borders.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Number of features.
+
+    Notes
+    -----
+    Choose `sigma` together with that of the tangents, which smooths once more before
+    it differentiates: after smoothing by 0.6 pixels the tangents of 16×16 images want
+    about 0.7 instead of 0.8.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from widemargin import TangentKNeighborsClassifier
+    >>> from widemargin.tangents import GaussianSmoother, ImageTangents
+    >>> dot = np.zeros((1, 25))
+    >>> dot[0, 12] = 1.0
+    >>> GaussianSmoother((5, 5)).fit_transform(dot).reshape(5, 5)[2].round(2)
+    array([0.  , 0.11, 0.44, 0.11, 0.  ])
+    >>> model = make_pipeline(
+    ...     GaussianSmoother((5, 5)),
+    ...     TangentKNeighborsClassifier(tangents=ImageTangents((5, 5))),
+    ... )
+    """
+
+    def __init__(
+        self,
+        shape: Sequence[int] | None = None,
+        sigma: float = 0.6,
+        background: float = 0.0,
+    ):
+        self.shape = shape
+        self.sigma = sigma
+        self.background = background
+
+    def fit(self, X: Any, y: Any = None):
+        """Check the samples and the parameters; nothing is learned.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : GaussianSmoother
+            The transformer.
+        """
+        X = validate_data(self, X, dtype=FLOATS)
+        self._check(X.shape[1])
+        return self
+
+    def transform(self, X: Any) -> NDArray:
+        """Smooth samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            float32 if `X` is float32, else float64.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=FLOATS, reset=False)
+        height, width, channels = self._check(X.shape[1])
+        down, across = (self._filter(side, X.dtype) for side in (height, width))
+        background = X.dtype.type(self.background)
+        out = np.empty(X.shape, X.dtype)
+        for rows in batched_slices(len(X), 1024):
+            images: NDArray = X[rows] - background
+            # Every image by products of its own: it does not depend on its neighbours.
+            images = down @ images.reshape(-1, height, width * channels)
+            images = across @ images.reshape(-1, height, width, channels)
+            out[rows] = images.reshape(-1, X.shape[1]) + background
+        return out
+
+    def _filter(self, side: int, dtype: Any) -> NDArray:
+        # A signal is an image of one row, with nothing above or below it.
+        sigma = float(self.sigma) if side > 1 else 0.0
+        return filter_matrix(side, sigma, 0, dtype)
+
+    def _check(self, n_features: int) -> tuple[int, int, int]:
+        """Return (height, width, channels); a signal is one row."""
+        for name in ("sigma", "background"):
+            value = getattr(self, name)
+            if not isinstance(value, Real) or not np.isfinite(float(value)):
+                raise ValueError(f"{name} must be a finite number; got {value!r}.")
+        if self.sigma < 0:
+            raise ValueError(f"sigma must be at least 0; got {self.sigma!r}.")
+        sides = (n_features,) if self.shape is None else self.shape
+        sides = tuple(sides) if isinstance(sides, Sequence | np.ndarray) else ()
+        if (
+            len(sides) not in (1, 2, 3)
+            or not all(isinstance(side, Integral) and side > 0 for side in sides)
+            or np.prod(sides) != n_features
+        ):
+            raise ValueError(
+                "shape must be (length,), (height, width) or (height, width, channels),"
+                " positive integers whose product is the number of features, "
+                f"{n_features}; got {self.shape!r}."
+            )
+        if len(sides) == 1:
+            return 1, int(sides[0]), 1
+        height, width, channels = (*map(int, sides), 1)[:3]
+        return height, width, channels
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
