@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         TangentDensityClassifier,
         TangentKNeighborsClassifier,
     )
+    from widemargin.progress import show_progress
     from widemargin.prototypes import (
         GLVQClassifier,
         GMLVQClassifier,
@@ -80,6 +81,7 @@ _ESTIMATORS = {
     "TangentSVC": "svm",
     "VirtualSVC": "svm",
 }
+_FUNCTIONS = {"show_progress": "progress"}
 
 __all__ = [
     "DDAGClassifier",
@@ -112,6 +114,7 @@ __all__ = [
     "neighbors",
     "prototypes",
     "reproduce",
+    "show_progress",
     "svm",
     "tangents",
 ]
@@ -120,8 +123,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _SUBPACKAGES:
         return import_module(f"widemargin.{name}")
-    if name in _ESTIMATORS:
-        return getattr(import_module(f"widemargin.{_ESTIMATORS[name]}"), name)
+    home = _ESTIMATORS.get(name) or _FUNCTIONS.get(name)
+    if home:
+        return getattr(import_module(f"widemargin.{home}"), name)
     raise AttributeError(f"module 'widemargin' has no attribute {name!r}")
 
 

@@ -14,6 +14,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from widemargin.meta import MarginReweightingClassifier
+from widemargin.meta._learners import takes_weights
 from widemargin.meta._margins import gap
 from widemargin.prototypes import TVQClassifier
 
@@ -198,11 +199,9 @@ def test_weights_reach_a_step_of_a_pipeline(three):
         model = MarginReweightingClassifier(
             make_pipeline(scaler, step), theta=0.5, max_iter=2, validation_fraction=None
         ).fit(X, y)
-        assert model._takes_weights()
+        assert takes_weights(model.estimator)
     assert model.n_iter_ == 2
-    assert not MarginReweightingClassifier(
-        make_pipeline(StandardScaler(), LogisticRegression())
-    )._takes_weights()
+    assert not takes_weights(make_pipeline(StandardScaler(), LogisticRegression()))
 
 
 def test_metadata_go_to_the_estimator(three):

@@ -110,7 +110,8 @@ def pair_distances(
 
     # Late columns have the most rows in the symmetric case: start with them.
     blocks = list(batched_slices(len(y), n_y))[:: -1 if symmetric else 1]
-    thread_map(fill, blocks, workers)
+    weights = [b.stop if symmetric else 1 for b in blocks]
+    thread_map(fill, blocks, workers, "distances", weights)
     return out
 
 

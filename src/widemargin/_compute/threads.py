@@ -4,12 +4,14 @@ Results never depend on the number of workers: a chunk is computed by exactly on
 them, with the same single-threaded products it would see alone.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from joblib import effective_n_jobs
 from threadpoolctl import threadpool_limits
+
+from widemargin._compute.progress import announced
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -19,20 +21,31 @@ def thread_map(
     function: Callable[[Item], Result],
     items: Iterable[Item],
     n_jobs: int | None = None,
+    description: str = "blocks",
+    weights: Sequence[float] | None = None,
 ) -> list[Result]:
     """Apply `function` to every item, in order, on `n_jobs` threads.
 
     `n_jobs` follows scikit-learn: None is one worker unless a
     ``joblib.parallel_config`` says otherwise, -1 is one per core. At most one item
     per worker is under way, so that the memory of a call is bounded by
-    `n_jobs` times that of one item.
+    `n_jobs` times that of one item. Whoever watches is told each item done, of
+    `weights` if these differ.
     """
-    workers = effective_n_jobs(n_jobs)
+    workers, items = effective_n_jobs(n_jobs), list(items)
+    weights = [1] * len(items) if weights is None else weights
     with threadpool_limits(limits=1, user_api="blas"):
-        if workers == 1:
-            return [function(item) for item in items]
+        # One item needs no pool, and may have something to announce itself.
+        if workers == 1 or len(items) == 1:
+            return list(announced(map(function, items), description, weights))
         with ThreadPoolExecutor(workers) as pool:
-            return list(pool.map(function, items))
+            results = _mapped(pool, function, items)
+            return list(announced(results, description, weights))
+
+
+def _mapped(pool, function, items):
+    """Begin when first asked: threads that inherit a context find the loop open."""
+    yield from pool.map(function, items)
 
 
 def batched_slices(n: int, size: int) -> Iterable[slice]:

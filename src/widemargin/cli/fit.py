@@ -23,6 +23,7 @@ from widemargin.cli.modelfile import SavedModel, save
 from widemargin.cli.reading import as_usable, read
 from widemargin.cli.refusal import Refusal
 from widemargin.cli.tables import Table, check_classes, parse_shape
+from widemargin.progress import show_progress
 
 
 def run(
@@ -56,14 +57,15 @@ def run(
         grid = {k: v for k, v in entry.grid.items() if k not in read_settings}
         pipeline = search_grid(pipeline, grid, X, table.y, seed, console)
     start = time.perf_counter()
-    with progress(pipeline[-1], console):
+    with progress(pipeline[-1]):
         fit_or_refuse(pipeline, X, table.y)
     seconds = time.perf_counter() - start
     saved = SavedModel(
         pipeline, model, table.names, table.image_shape, table.target, X.shape[1]
     )
     save(saved, out)
-    wrong = float(np.mean(pipeline.predict(X) != table.y))
+    with show_progress():
+        wrong = float(np.mean(pipeline.predict(X) != table.y))
     print(
         f"{model}: {X.shape[0]} samples, {X.shape[1]} features, "
         f"{len(np.unique(table.y))} classes; fitted in "
@@ -96,25 +98,21 @@ def fit_or_refuse(pipeline: Any, X: Any, y: np.ndarray) -> None:
 
 
 @contextmanager
-def progress(estimator: Any, console: Console):
-    """Show the epochs where the estimator announces them, else a spinner."""
-    if not console.is_terminal:
-        yield
-        return
-    # scikit-learn's bar goes to standard output, which may be a file.
-    bar = HAS_CALLBACKS and hasattr(estimator, "set_callbacks")
-    if bar and sys.stdout.isatty():
-        from sklearn.callback import ProgressBar
-
-        estimator.set_callbacks(ProgressBar())
-        try:
+def progress(estimator: Any):
+    """Show the tasks of a fit; on a terminal only."""
+    # scikit-learn's bars tell more, but go to standard output, which may be a file.
+    if not (HAS_CALLBACKS and sys.stdout.isatty() and sys.stderr.isatty()):
+        with show_progress():
             yield
-        finally:
-            # The file must not carry the bar.
-            estimator.set_callbacks()
         return
-    with console.status("fitting"):
+    from sklearn.callback import ProgressBar
+
+    estimator.set_callbacks(ProgressBar())
+    try:
         yield
+    finally:
+        # The file must not carry the bar.
+        estimator.set_callbacks()
 
 
 def search_grid(

@@ -18,6 +18,7 @@ from widemargin.cli.reading import as_usable, read
 from widemargin.cli.refusal import Refusal
 from widemargin.cli.tables import Table
 from widemargin.margins import ErrorRejectCurve, error_reject_curve
+from widemargin.progress import show_progress
 
 
 @dataclass(frozen=True)
@@ -70,10 +71,11 @@ def answer(model: SavedModel, X: Any) -> tuple[np.ndarray, np.ndarray]:
 def judge(model: SavedModel, X: Any, y: np.ndarray) -> Judgement:
     """Compare a model's answers with the truth."""
     answer(model, X[:1])  # kernels load on first use; that is not the model's speed
-    start = time.perf_counter()
-    answers, confidence = answer(model, X)
-    seconds = time.perf_counter() - start
-    margins = np.asarray(model.estimator.margins(model.prepare(X), y), float)
+    with show_progress():
+        start = time.perf_counter()
+        answers, confidence = answer(model, X)
+        seconds = time.perf_counter() - start
+        margins = np.asarray(model.estimator.margins(model.prepare(X), y), float)
     classes = model.estimator.classes_
     return Judgement(y, answers, confidence, margins, classes, seconds)
 
@@ -100,7 +102,8 @@ def predict(model_path: Path, data: Path, out: Path | None) -> None:
     """Write one line per sample: its name, the label, how sure."""
     model = load(model_path)
     table, X = read_for(model, data, labelled=False)
-    labels, confidence = answer(model, X)
+    with show_progress():
+        labels, confidence = answer(model, X)
     rows = table.rows or range(1, len(labels) + 1)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

@@ -4,6 +4,7 @@ from importlib import import_module
 from pathlib import Path
 
 from widemargin.cli.refusal import Refusal, near
+from widemargin.progress import show_progress
 
 PAPERS = {
     "margin-lvq": "widemargin.reproduce.margin_lvq",
@@ -20,7 +21,8 @@ def run(paper: str, quick: bool, out: Path) -> None:
     if not out.is_dir():
         raise Refusal(f"--out: there is no folder {out}; make it first")
     try:
-        import_module(PAPERS[paper]).main(quick, out)
+        with show_progress():
+            import_module(PAPERS[paper]).main(quick, out)
     except ModuleNotFoundError as missing:
         raise Refusal(
             f"this needs {missing.name}: pip install {missing.name}"

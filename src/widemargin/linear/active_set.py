@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from widemargin._compute.progress import Advance, silent
 from widemargin.linear.certificate import class_averages, midpoint_bias, relative_gap
 from widemargin.linear.solution import Options, Solution
 from widemargin.linear.spaces import KernelSpace, LinearSpace
@@ -174,6 +175,7 @@ def solve_active_set(
     rho: float | None,
     options: Options,
     start: np.ndarray | None = None,
+    tick: Advance = silent,
 ) -> Solution:
     """Largest margin of `signs` in `space`; `rho` None for a free bias (geometric).
 
@@ -188,6 +190,7 @@ def solve_active_set(
     for n_iter in range(1, options.max_iter + 1):
         here = _general_round(space, signs, rows, alpha, bias, rho)
         n_updates += here.steps
+        tick()
         if not here.separable:
             dual[here.rows] = here.alpha
             return Solution(None, 0.0, dual, -np.inf, 0.0, n_iter, n_updates, False)

@@ -13,6 +13,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from widemargin._callbacks import CallbackSupportMixin
 from widemargin.linear.multiclass import (
     dag_margins,
     dag_scores,
@@ -39,7 +40,7 @@ def unit_hyperplane(
     return (w / length).astype(dtype), bias / length, length
 
 
-class HyperplaneClassifier(ClassifierMixin, BaseEstimator):
+class HyperplaneClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """Base of the classifiers in :mod:`widemargin.linear`; not for direct use."""
 
     classes_: np.ndarray

@@ -8,6 +8,7 @@ slopes then shrinks in proportion to what the certificate still lacks.
 
 import numpy as np
 
+from widemargin._compute.progress import Advance, silent
 from widemargin.linear.certificate import (
     bias_from_dual,
     directional_certificate,
@@ -21,7 +22,10 @@ _LOOK_EVERY = 100
 
 
 def solve_descent(
-    patterns: Patterns, options: Options, start: np.ndarray | None = None
+    patterns: Patterns,
+    options: Options,
+    start: np.ndarray | None = None,
+    tick: Advance = silent,
 ) -> Solution:
     """Largest margin of the patterns, hard (``diag`` zero) or 2-norm soft.
 
@@ -56,6 +60,7 @@ def solve_descent(
         )  # fmt: skip
         n_iter += sweeps
         n_updates += updates
+        tick()
         w = v - sums[0] * patterns.centre
         offset = bias + (0.0 if free else pull * sums[0]) - float(w @ patterns.centre)
         found = certify(patterns, a, w, offset)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from widemargin._compute.progress import Advance, silent
 from widemargin.linear.active_set import solve_active_set, solve_dense_active_set
 from widemargin.linear.descent import solve_descent
 from widemargin.linear.newton import solve_newton
@@ -53,8 +54,12 @@ def solve_dual(
     rho: float | None,
     options: Options,
     start: np.ndarray | None = None,
+    tick: Advance = silent,
 ) -> Solution:
-    """Certified margin of a linear problem; `rho` None for a free bias."""
+    """Certified margin of a linear problem; `rho` None for a free bias.
+
+    `tick` is told every round, except those of the engine that is one compiled call.
+    """
     d = X.shape[1]
     if diag is None and few_unknowns(X) and not sp.issparse(X):
         return solve_dense_active_set(X, signs, rho, options, start)
@@ -62,16 +67,16 @@ def solve_dual(
     limit = _FEW_SPARSE_FEATURES if sp.issparse(X) else _FEW_FEATURES
     if diag is None and few_unknowns(X):
         space = LinearSpace(X, centre)
-        found = solve_active_set(space, signs, rho, options, start)
+        found = solve_active_set(space, signs, rho, options, start, tick)
         support = np.flatnonzero(found.dual)
         w = space.weights(support, (found.dual * signs)[support])
         return found._replace(w=w, bias=found.bias - float(w @ centre))
     if diag is not None and d <= limit:
         plain = LinearSpace(X, np.zeros(d))
-        return solve_newton(plain, signs, diag, rho, options, start)
+        return solve_newton(plain, signs, diag, rho, options, start, tick)
     height = spread_around(X, centre) if rho is None else rho
     patterns = reflect(X, signs, rho=height, centre=centre, diag=diag)
-    return solve_descent(patterns, options, start)
+    return solve_descent(patterns, options, start, tick)
 
 
 def solve_kernel_dual(
@@ -81,8 +86,9 @@ def solve_kernel_dual(
     rho: float | None,
     options: Options,
     start: np.ndarray | None = None,
+    tick: Advance = silent,
 ) -> Solution:
     """Certified margin in the feature space of a kernel."""
     if diag is None:
-        return solve_active_set(space, signs, rho, options, start)
-    return solve_newton(space, signs, diag, rho, options, start)
+        return solve_active_set(space, signs, rho, options, start, tick)
+    return solve_newton(space, signs, diag, rho, options, start, tick)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
+from widemargin._compute.progress import Advance, silent
 from widemargin.linear.online import OnlineClassifier, forget_patterns
 from widemargin.linear.patterns import Patterns, reflect
 from widemargin.linear.problem import Outcome, height_of
@@ -57,6 +58,7 @@ class DynamicMarginClassifier(OnlineClassifier):
         f: np.ndarray,
         max_sweeps: int,
         seed: np.ndarray,
+        tick: Advance = silent,
     ) -> tuple[int, int]:
         from widemargin._compute import perceptron
 
@@ -67,6 +69,7 @@ class DynamicMarginClassifier(OnlineClassifier):
             eps=self.tol,
             max_sweeps=max_sweeps,
             seed=seed,
+            tick=tick,
         )
 
     @available_if(_is_online)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_scalar
 
+from widemargin._compute.progress import Advance, silent
 from widemargin._validation import check_option
 from widemargin.linear.patterns import Patterns
 from widemargin.linear.perceptrons import (
@@ -88,6 +89,11 @@ class FixedMarginPerceptron(PerceptronClassifier):
     feature_names_in_ : ndarray of shape (n_features,)
         Their names, where X has some.
 
+    Notes
+    -----
+    On scikit-learn 1.9 and later ``set_callbacks(sklearn.callback.ProgressBar())``
+    shows how far `fit` is.
+
     References
     ----------
     P. Tsampouka, J. Shawe-Taylor, Perceptron-like large margin classifiers, section
@@ -158,6 +164,7 @@ class FixedMarginPerceptron(PerceptronClassifier):
         f: np.ndarray,
         max_sweeps: int,
         seed: np.ndarray,
+        tick: Advance = silent,
     ) -> tuple[int, int]:
         from widemargin._compute import perceptron
 
@@ -182,6 +189,7 @@ class FixedMarginPerceptron(PerceptronClassifier):
                 max_sweeps=sweeps,
                 seed=seed,
                 shuffle=self.shuffle,
+                tick=tick,
             )
 
         if free or self.eta is not None:

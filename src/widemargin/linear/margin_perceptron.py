@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_scalar
 
+from widemargin._compute.progress import Advance, silent
 from widemargin._validation import check_option
 from widemargin.linear.patterns import Patterns
 from widemargin.linear.perceptrons import (
@@ -81,6 +82,11 @@ class MarginPerceptron(PerceptronClassifier):
     feature_names_in_ : ndarray of shape (n_features,)
         Their names, where X has some.
 
+    Notes
+    -----
+    On scikit-learn 1.9 and later ``set_callbacks(sklearn.callback.ProgressBar())``
+    shows how far `fit` is.
+
     References
     ----------
     P. Tsampouka, J. Shawe-Taylor, Perceptron-like large margin classifiers, section
@@ -152,6 +158,7 @@ class MarginPerceptron(PerceptronClassifier):
         f: np.ndarray,
         max_sweeps: int,
         seed: np.ndarray,
+        tick: Advance = silent,
     ) -> tuple[int, int]:
         from widemargin._compute import perceptron
 
@@ -168,6 +175,7 @@ class MarginPerceptron(PerceptronClassifier):
             max_sweeps=max_sweeps,
             seed=seed,
             shuffle=self.shuffle,
+            tick=tick,
         )
 
     def _evaluate_bounds(self, geometry: Geometry, gamma_d: float) -> PerceptronBounds:

@@ -11,6 +11,7 @@ from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, check_scalar
 
+from widemargin._callbacks import FitTasks, with_callbacks
 from widemargin._compute.threads import thread_map
 from widemargin._validation import check_option
 from widemargin.linear.certificate import relative_gap
@@ -132,6 +133,11 @@ class MaxMarginClassifier(DynamicMarginClassifier):
     widemargin.linear.MarginPerceptron : Online, a guaranteed share of the margin.
     widemargin.linear.FixedMarginPerceptron : Online, a margin asked for.
 
+    Notes
+    -----
+    On scikit-learn 1.9 and later ``set_callbacks(sklearn.callback.ProgressBar())``
+    shows how far `fit` is.
+
     References
     ----------
     P. Tsampouka, J. Shawe-Taylor, Perceptron-like large margin classifiers, 2005.
@@ -214,6 +220,7 @@ class MaxMarginClassifier(DynamicMarginClassifier):
                 "degree and coef0."
             )
 
+    @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "MaxMarginClassifier":
         """Find the hyperplanes.
 
@@ -250,10 +257,14 @@ class MaxMarginClassifier(DynamicMarginClassifier):
                 X, codes, weight, problems[p], seed, previous and previous[p]
             )
 
-        if effective_n_jobs(self.n_jobs) == 1:
-            found = [solve(p) for p in range(len(problems))]
-        else:
-            found = thread_map(solve, range(len(problems)), self.n_jobs)
+        every, alone = range(len(problems)), effective_n_jobs(self.n_jobs) == 1
+        n_tasks = len(problems) if alone else 1
+        with FitTasks(self, n_tasks, X=X, y=y, sample_weight=weight) as tasks:
+            if alone:
+                found = [solve(p) for p in tasks.each(every, "problem")]
+            else:
+                with tasks.parts("problems"):
+                    found = thread_map(solve, every, self.n_jobs, "problems")
         self._store(X, codes, rows, problems, found)
         self._online = None
         if self.method == "dynamic":

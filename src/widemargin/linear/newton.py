@@ -24,6 +24,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from widemargin._compute.memory import rows_in_budget
+from widemargin._compute.progress import Advance, silent
 from widemargin._compute.threads import batched_slices
 from widemargin.linear.certificate import (
     bias_from_dual,
@@ -183,6 +184,7 @@ def solve_newton(
     rho: float | None,
     options: Options,
     start: np.ndarray | None = None,
+    tick: Advance = silent,
 ) -> Solution:
     """2-norm soft margin with ``diag = 1 / (2 C_k)``; `rho` None for a free bias."""
     kernel = isinstance(space, KernelSpace)
@@ -196,6 +198,7 @@ def solve_newton(
         t = _line_search(point, new, signs, diag, rho, kernel)
         point = point.towards(new, t)
         n_iter += 1
+        tick()
         lower, bound, alpha = _enclose(space, point, signs, diag, rho)
         upper = min(upper, bound)
         settled = np.array_equal(inside, signs * (point.scores + point.bias) < 1.0)

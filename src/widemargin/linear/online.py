@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 
+from widemargin._compute.progress import Advance, silent
 from widemargin.linear.base import HyperplaneClassifier
 from widemargin.linear.patterns import Patterns, reflect, squared_row_norms
 from widemargin.linear.solution import random_state_array
@@ -66,8 +67,9 @@ class OnlineClassifier(HyperplaneClassifier):
         f: np.ndarray,
         max_sweeps: int,
         seed: np.ndarray,
+        tick: Advance = silent,
     ) -> tuple[int, int]:
-        """Sweep over a batch; return (status, sweeps)."""
+        """Sweep over a batch, tell `tick` the sweeps; return (status, sweeps)."""
 
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Any:
         first = getattr(self, "_online", None) is None

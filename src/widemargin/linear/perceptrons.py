@@ -9,6 +9,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin._callbacks import FitTasks, with_callbacks
+from widemargin._compute.progress import announce
 from widemargin.linear.online import OnlineClassifier, forget_patterns
 from widemargin.linear.patterns import (
     Patterns,
@@ -56,6 +58,7 @@ class PerceptronClassifier(OnlineClassifier):
             check_scalar(self.rho, "rho", Real, min_val=0, include_boundaries="neither")
         self._check_own_parameters()
 
+    @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Sweep over the samples until a full sweep changes nothing.
 
@@ -88,23 +91,26 @@ class PerceptronClassifier(OnlineClassifier):
         ):
             previous = None
         walks, online, planes, sweeps, reached = [], [], [], [], []
-        for p, problem in enumerate(problems):
-            signs = np.where(codes == problem[0], 1.0, -1.0)
-            patterns = reflect(X, signs, rho=self.rho_)
-            start = None if previous is None else previous[p].m
-            if start is not None and start.any():
-                walk = start_walk(patterns, start)
-            else:
-                walk = self._first_walk(patterns)
-            status, used = self._sweep(
-                patterns, walk, f, self.max_iter, random_state_array(seed + p)
-            )
-            self._judge(status, walk, problem)
-            walks.append(walk)
-            online.append(forget_patterns(walk, patterns))
-            planes.append(weight_vector(patterns, walk.m))
-            reached.append(directional_margin(patterns, walk))
-            sweeps.append(used)
+        with FitTasks(self, len(problems), X=X, y=y, sample_weight=weight) as tasks:
+            for p, problem in tasks.each(list(enumerate(problems)), "problem"):
+                signs = np.where(codes == problem[0], 1.0, -1.0)
+                patterns = reflect(X, signs, rho=self.rho_)
+                start = None if previous is None else previous[p].m
+                if start is not None and start.any():
+                    walk = start_walk(patterns, start)
+                else:
+                    walk = self._first_walk(patterns)
+                state = random_state_array(seed + p)
+                with announce("sweeps", self.max_iter) as tick:
+                    status, used = self._sweep(
+                        patterns, walk, f, self.max_iter, state, tick
+                    )
+                self._judge(status, walk, problem)
+                walks.append(walk)
+                online.append(forget_patterns(walk, patterns))
+                planes.append(weight_vector(patterns, walk.m))
+                reached.append(directional_margin(patterns, walk))
+                sweeps.append(used)
         self._set_hyperplanes(planes)
         self._walks = walks if self.warm_start else None
         self._go_online(online, self.rho_)

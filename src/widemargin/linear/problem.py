@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from widemargin._compute.progress import announce
 from widemargin.linear.certificate import class_averages
 from widemargin.linear.dual import (
     few_unknowns,
@@ -56,7 +57,8 @@ def solve_linear_problem(
     """Solve in the space of the samples; `diag` None for a hard margin."""
     height = None if options.geometric else height_of(X, rho)
     if method in ("auto", "dual"):
-        found = solve_dual(X, signs, diag, height, options, start)
+        with announce("rounds") as tick:
+            found = solve_dual(X, signs, diag, height, options, start, tick)
     else:
         found = _search(X, signs, diag, method, rho, height, options, start)
     if not found.separable:
@@ -82,7 +84,8 @@ def _search(X, signs, diag, method, rho, height, options, start) -> Solution:
     else:
         centre, level = np.zeros(X.shape[1]), height
     patterns = reflect(X, signs, rho=level, centre=centre, diag=diag)
-    found = solve_by_search(patterns, method, options, start)
+    with announce("sweeps") as tick:
+        found = solve_by_search(patterns, method, options, start, tick)
     if diag is None and found.margin <= 0.0 and few_unknowns(X):
         # The perceptrons never see that there is no solution; the dual does.
         proof = solve_dual(X, signs, None, height, options._replace(max_iter=1000))
@@ -103,7 +106,8 @@ def solve_kernel_problem(
     """Solve in the feature space of a kernel, or of the Gram matrix X."""
     space = KernelSpace(X, kernel)
     height = None if options.geometric else (1.0 if rho is None else float(rho))
-    found = solve_kernel_dual(space, signs, diag, height, options, start)
+    with announce("rounds") as tick:
+        found = solve_kernel_dual(space, signs, diag, height, options, start, tick)
     rows = np.flatnonzero(found.dual)
     norm = np.sqrt(space.square(rows, (found.dual * signs)[rows]))
     if options.geometric or not found.separable:

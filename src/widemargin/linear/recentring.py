@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from widemargin._compute.progress import Advance, silent
 from widemargin.linear.certificate import (
     directional_certificate,
     geometric_certificate,
@@ -55,12 +56,16 @@ def functional_weights(patterns: Patterns, m: np.ndarray, walk) -> tuple:
 
 
 def solve_by_search(
-    patterns: Patterns, method: str, options: Options, start: np.ndarray | None = None
+    patterns: Patterns,
+    method: str,
+    options: Options,
+    start: np.ndarray | None = None,
+    tick: Advance = silent,
 ) -> Solution:
     """Certified margin by one of the perceptron searches.
 
     Geometric with recentring if ``options.geometric``, else directional at the height
-    and centre of `patterns`.
+    and centre of `patterns`. `tick` is told the sweeps.
     """
     search = _search(method)
     seed = random_state_array(options.seed)
@@ -68,7 +73,7 @@ def solve_by_search(
     # Half of the tolerance for the search, the other half for the centre.
     inner = options.tol if not options.geometric else options.tol / 2
     if not options.geometric:
-        found = search(patterns, walk, inner, options.max_iter, seed)
+        found = search(patterns, walk, inner, options.max_iter, seed, tick)
         w, bias = functional_weights(patterns, found.walk.m, found.walk)
         # The slack that a soft margin needs is at most what the walk itself uses.
         here = directional_certificate(patterns, found.dual, w, bias)
@@ -79,7 +84,7 @@ def solve_by_search(
     best = (np.zeros(patterns.X.shape[1]), 0.0, walk.m)
     rough = max(inner, 0.1)
     while sweeps < options.max_iter:
-        found = search(patterns, walk, rough, options.max_iter - sweeps, seed)
+        found = search(patterns, walk, rough, options.max_iter - sweeps, seed, tick)
         sweeps, updates = sweeps + found.sweeps, updates + found.updates
         walk = found.walk
         w, bias = functional_weights(patterns, walk.m, walk)

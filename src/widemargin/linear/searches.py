@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from widemargin._compute.progress import Advance, silent
 from widemargin.linear.patterns import Patterns
 from widemargin.linear.walks import Walk, directional_margin, learn
 
@@ -39,7 +40,12 @@ class Search(NamedTuple):
 
 
 def search_dynamic(
-    patterns: Patterns, walk: Walk, tol: float, max_sweeps: int, seed: np.ndarray
+    patterns: Patterns,
+    walk: Walk,
+    tol: float,
+    max_sweeps: int,
+    seed: np.ndarray,
+    tick: Advance = silent,
 ) -> Search:
     """Run the dynamic-margin rule until its own certificate is within `tol`."""
     from widemargin._compute import perceptron
@@ -53,13 +59,14 @@ def search_dynamic(
         max_sweeps=max_sweeps,
         seed=seed,
         quick=True,
+        tick=tick,
     )
     margin = directional_margin(patterns, walk)
     updates = walk.n_updates - before
     return Search(walk, margin, walk.m, walk.upper_bound, sweeps, updates, [])
 
 
-def _round(patterns, walk, beta, checks, modules, seed) -> tuple[str, int, int]:
+def _round(patterns, walk, beta, checks, modules, seed, tick) -> tuple[str, int, int]:
     """One attempt at margin `beta` in place; how it ended, sweeps and updates."""
     from widemargin._compute import perceptron
 
@@ -67,7 +74,7 @@ def _round(patterns, walk, beta, checks, modules, seed) -> tuple[str, int, int]:
     first = checks if modules == 1 else max(1, checks // 2)
     status, sweeps = learn(
         patterns, walk, perceptron.FREE_LENGTH,
-        beta=beta, max_sweeps=first, seed=seed, quick=True,
+        beta=beta, max_sweeps=first, seed=seed, quick=True, tick=tick,
     )  # fmt: skip
     ending = {perceptron.QUIET: "reached", perceptron.INFEASIBLE: "impossible"}.get(
         status, "out of sweeps"
@@ -76,6 +83,7 @@ def _round(patterns, walk, beta, checks, modules, seed) -> tuple[str, int, int]:
         status, more = learn(
             patterns, walk, perceptron.STANDARD,
             b=beta * walk.norm, max_sweeps=checks - first, seed=seed, quick=True,
+            tick=tick,
         )  # fmt: skip
         sweeps += more
         if status == perceptron.QUIET:
@@ -89,6 +97,7 @@ def search_bisection(
     tol: float,
     max_sweeps: int,
     seed: np.ndarray,
+    tick: Advance = silent,
     *,
     modules: int = 1,
     checks: int = 50,
@@ -104,7 +113,7 @@ def search_bisection(
         beta = (lower + target) / 2
         trial = walk.copy()
         budget = min(checks, max_sweeps - sweeps)
-        ending, used, made = _round(patterns, trial, beta, budget, modules, seed)
+        ending, used, made = _round(patterns, trial, beta, budget, modules, seed, tick)
         sweeps, updates = sweeps + used, updates + made
         rounds.append((beta, ending))
         if trial.upper_bound < upper:

@@ -6,12 +6,16 @@ largest directional margin from above at every moment, and the smallest
 :mod:`widemargin._compute.perceptron`.
 """
 
+from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
 
+from widemargin._compute.progress import Advance, silent
 from widemargin.linear.patterns import Patterns, weight_vector
 
+# Seconds of sweeping between two words to whoever watches.
+_PATIENCE = 0.01
 _NO_TRACE = (np.empty(0, dtype=np.int64), np.empty(0))
 
 
@@ -86,23 +90,42 @@ def learn(
     shuffle: bool = True,
     max_updates: float = np.inf,
     trace: tuple[np.ndarray, np.ndarray] = _NO_TRACE,
+    tick: Advance = silent,
 ) -> tuple[int, int]:
     """Sweep with one of the rules; returns (status, sweeps).
 
     `quick` adds a pattern several times at once and cycles over the patterns just
-    added: the same algorithm in an order that it leaves free.
+    added: the same algorithm in an order that it leaves free. `tick` is told how many
+    sweeps have been made.
     """
     from widemargin._compute import perceptron
 
     n = patterns.signs.shape[0]
     repeatable = rule in (perceptron.FREE_LENGTH, perceptron.DYNAMIC) and not shaped
-    return perceptron.learn(
-        *patterns.matrix, patterns.signs, patterns.cx, patterns.lift, patterns.squares,
-        patterns.diag, patterns.centre, patterns.rho**2,
-        np.ones(n) if f is None else f, walk.m, walk.v, walk.sums, rule, b, b_upper,
-        eta, beta, eps, shaped, quick and repeatable, quick, shuffle,
-        np.arange(n), seed, max_sweeps, max_updates, *trace,
-    )  # fmt: skip
+    f = np.ones(n) if f is None else f
+    order = np.arange(n)
+
+    def sweep(most: int) -> tuple[int, int]:
+        return perceptron.learn(
+            *patterns.matrix, patterns.signs, patterns.cx, patterns.lift,
+            patterns.squares, patterns.diag, patterns.centre, patterns.rho**2,
+            f, walk.m, walk.v, walk.sums, rule, b, b_upper, eta, beta, eps, shaped,
+            quick and repeatable, quick, shuffle, order, seed, most, max_updates,
+            *trace,
+        )  # fmt: skip
+
+    if tick is silent:
+        return sweep(max_sweeps)
+    # All that a sweep leaves behind is in the arrays: in pieces it is the same walk.
+    status, done, piece = perceptron.OUT_OF_SWEEPS, 0, 1
+    while status == perceptron.OUT_OF_SWEEPS and done < max_sweeps:
+        start = perf_counter()
+        status, used = sweep(min(piece, max_sweeps - done))
+        tick(used)
+        done += used
+        if perf_counter() - start < _PATIENCE:
+            piece *= 2
+    return status, done
 
 
 def pattern_scores(patterns: Patterns, walk: Walk) -> np.ndarray:

@@ -5,9 +5,27 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.utils import check_random_state
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import (
+    assert_all_finite,
+    check_random_state,
+    column_or_1d,
+    indexable,
+)
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
+
+
+def check_samples(X: Any, y: ArrayLike) -> tuple[Any, NDArray]:
+    """Return samples that can be indexed, and labels as an array."""
+    if y is None:
+        raise ValueError("fit requires y to be passed, but the target y is None.")
+    X, y = indexable(X, y)
+    labels = column_or_1d(y, warn=True)
+    if labels.dtype.kind == "f":
+        assert_all_finite(labels, input_name="y")
+    check_classification_targets(labels)
+    return X, labels
 
 
 def check_fraction(cv: Any) -> float:

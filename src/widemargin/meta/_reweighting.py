@@ -19,7 +19,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn import get_config
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.utils import (
     Bunch,
     assert_all_finite,
@@ -30,20 +30,21 @@ from sklearn.utils import (
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
     MethodMapping,
-    get_routing_for_object,
     process_routing,
 )
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_sample_weight,
     column_or_1d,
-    has_fit_parameter,
     validate_data,
 )
 
+from widemargin._callbacks import CallbackSupportMixin, FitTasks, with_callbacks
+from widemargin._compute.progress import announced
 from widemargin._validation import check_option
 from widemargin.margins import margin_reweight
 from widemargin.meta._answers import DelegatesAnswers
+from widemargin.meta._learners import next_learner, takes_weights
 from widemargin.meta._margins import Margins, choose_method
 from widemargin.meta._rows import as_rows, hold_out, take_rows
 
@@ -51,7 +52,11 @@ UPDATES = ("auto", "refit", "warm_start", "partial_fit")
 
 
 class MarginReweightingClassifier(
-    DelegatesAnswers, MetaEstimatorMixin, ClassifierMixin, BaseEstimator
+    CallbackSupportMixin,
+    DelegatesAnswers,
+    MetaEstimatorMixin,
+    ClassifierMixin,
+    BaseEstimator,
 ):
     r"""Fit any classifier again and again, with more weight on small margins.
 
@@ -115,6 +120,11 @@ class MarginReweightingClassifier(
     n_iter_ : int
         Rounds.
 
+    Notes
+    -----
+    On scikit-learn 1.9 and later ``set_callbacks(sklearn.callback.ProgressBar())``
+    shows how far `fit` is.
+
     References
     ----------
     .. [1] F. Aiolli, A. Sperduti, A re-weighting strategy for improving margins,
@@ -157,6 +167,7 @@ class MarginReweightingClassifier(
         self.n_iter_no_change = n_iter_no_change
         self.random_state = random_state
 
+    @with_callbacks
     def fit(
         self,
         X: Any,
@@ -210,7 +221,10 @@ class MarginReweightingClassifier(
             X=take_rows(X, rows), y=labels[rows], given=given[rows],
             X_valid=take_rows(X, valid), y_valid=labels[valid], w_valid=given[valid],
         )  # fmt: skip
-        weights = self._rounds(data, routed, rng)
+        with FitTasks(
+            self, self.max_iter, X=data.X, y=data.y, sample_weight=data.given
+        ) as tasks:
+            weights = self._rounds(data, routed, rng, tasks)
         self.sample_weight_ = np.zeros(len(labels))
         self.sample_weight_[rows] = weights
         return self
@@ -230,7 +244,9 @@ class MarginReweightingClassifier(
                 self.theta, "theta", Real, min_val=-1, max_val=1, **open_interval
             )
 
-    def _rounds(self, data: Bunch, routed: dict, rng: Any) -> np.ndarray:
+    def _rounds(
+        self, data: Bunch, routed: dict, rng: Any, tasks: FitTasks
+    ) -> np.ndarray:
         total = data.given.sum()
         weights, learner = data.given.copy(), None
         best_score, waited = -np.inf, 0
@@ -238,9 +254,9 @@ class MarginReweightingClassifier(
         self.history_: dict[str, list] = {key: [] for key in keys}
         if len(data.y_valid):
             self.history_["validation_score"] = []
-        for t in range(self.max_iter):
+        for t in announced(range(self.max_iter), "rounds"):
             scaled = weights * (total / weights.sum())
-            learner = self._next_learner(learner, data, scaled, routed, rng)
+            learner = self._next_learner(learner, data, scaled, routed, rng, tasks)
             if t == 0:
                 method = choose_method(self.margin, learner)
                 self._margins = Margins(method, self.classes_)
@@ -289,64 +305,31 @@ class MarginReweightingClassifier(
         )
         return self.history_["validation_score"][-1]
 
-    def _takes_weights(self) -> bool:
-        if has_fit_parameter(self.estimator, "sample_weight"):
-            return True
-        if not get_config()["enable_metadata_routing"]:
-            return False
-        consumed = get_routing_for_object(self.estimator).consumes(
-            "fit", ["sample_weight"]
-        )
-        return bool(consumed)
-
     def _next_learner(
-        self, last: Any, data: Bunch, weights: np.ndarray, routed: dict, rng: Any
+        self,
+        last: Any,
+        data: Bunch,
+        weights: np.ndarray,
+        routed: dict,
+        rng: Any,
+        tasks: FitTasks,
     ) -> Any:
         """Fit the learner of the next round, from scratch or on from the last one."""
         X, y, params = data.X, data.y, dict(routed)
-        if self._takes_weights():
+        if takes_weights(self.estimator):
             params["sample_weight"] = weights
         elif last is not None:
             drawn = rng.choice(len(y), len(y), p=weights / weights.sum())
             # Without every class the learner's answers would have another shape.
             drawn = np.concatenate([drawn, np.unique(y, return_index=True)[1]])
             X, y = take_rows(X, drawn), y[drawn]
-        learner = self._fresh() if last is None else self._continued(last)
+        learner = next_learner(last, self.estimator, self.update, self.random_state)
         if self.update == "partial_fit":
-            learner.partial_fit(X, y, classes=self.classes_, **params)
+            with tasks.whole("round"):
+                learner.partial_fit(X, y, classes=self.classes_, **params)
         else:
-            learner.fit(X, y, **params)
+            tasks.delegate("round").fit(learner, X, y, **params)
         return learner
-
-    def _fresh(self) -> Any:
-        learner = clone(self.estimator)
-        own = learner.get_params()
-        if (
-            isinstance(self.random_state, Integral)
-            and own.get("random_state", 0) is None
-        ):
-            learner.set_params(random_state=self.random_state)
-        if self.update == "warm_start":
-            if "warm_start" not in own:
-                raise ValueError(
-                    f"update='warm_start', but {type(learner).__name__} has no "
-                    "parameter warm_start; use update='refit'."
-                )
-            learner.set_params(warm_start=True)
-        if self.update == "partial_fit" and not hasattr(learner, "partial_fit"):
-            raise ValueError(
-                f"update='partial_fit', but {type(learner).__name__} has no such "
-                "method; use update='refit'."
-            )
-        return learner
-
-    def _continued(self, last: Any) -> Any:
-        if self.update in ("warm_start", "partial_fit"):
-            return last
-        learned = hasattr(last, "coef_") or hasattr(last, "coefs_")
-        if self.update == "auto" and learned and "warm_start" in last.get_params():
-            return last.set_params(warm_start=True)
-        return self._fresh()
 
     def _route(self, fit_params: dict) -> dict:
         if get_config()["enable_metadata_routing"]:

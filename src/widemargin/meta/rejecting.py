@@ -24,24 +24,28 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import (
-    _safe_indexing,
-    assert_all_finite,
-    column_or_1d,
-    get_tags,
-    indexable,
-)
+from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
     MethodMapping,
     process_routing,
 )
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_method_params, check_is_fitted
 
+from widemargin._callbacks import (
+    HAS_CALLBACKS,
+    CallbackSupportMixin,
+    FitTasks,
+    with_callbacks,
+)
 from widemargin.margins import reject_threshold
-from widemargin.meta._holdout import check_fraction, hold_out, nothing_promised
+from widemargin.meta._holdout import (
+    check_fraction,
+    check_samples,
+    hold_out,
+    nothing_promised,
+)
 from widemargin.meta._reject_label import choose_reject_label, mixed_dtype
 from widemargin.meta.confidence import Confidence, confidence_of
 
@@ -56,7 +60,9 @@ def _estimator_has(method: str):
     return check
 
 
-class RejectingClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class RejectingClassifier(
+    CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixin, BaseEstimator
+):
     r"""Wrap a classifier so that it answers only where it is sure enough.
 
     `fit` holds out a random part of the samples, fits the classifier on the rest and
@@ -177,6 +183,7 @@ class RejectingClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.reject_label = reject_label
         self.random_state = random_state
 
+    @with_callbacks
     def fit(self, X: Any, y: ArrayLike, **params: Any) -> Self:
         """Fit the classifier on one part of the samples, the threshold on the other.
 
@@ -199,37 +206,34 @@ class RejectingClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 "RejectingClassifier needs exactly one of max_error and coverage; got "
                 f"max_error={self.max_error!r}, coverage={self.coverage!r}."
             )
-        X, y = self._check_samples(X, y)
-        if isinstance(self.cv, str):
-            self._check_prefit(params)
-            self.estimator_, held_out = self.estimator, np.arange(len(y))
-        else:
-            weights = params.get("sample_weight")
-            train, held_out = hold_out(y, weights, self.cv, self.random_state)
-            if get_config()["enable_metadata_routing"]:
-                params = process_routing(self, "fit", **params).estimator.fit
-            self.estimator_ = clone(self.estimator).fit(
-                _safe_indexing(X, train),
-                y[train],
-                **_check_method_params(X, params, indices=train),
-            )
-        for name in ("classes_", "n_features_in_", "feature_names_in_"):
-            if hasattr(self.estimator_, name):
-                setattr(self, name, getattr(self.estimator_, name))
-        self.reject_label_ = choose_reject_label(self.reject_label, self.classes_)
-        self._choose_threshold(_safe_indexing(X, held_out), y[held_out])
+        X, y = check_samples(X, y)
+        with FitTasks(self, 2, X=X, y=y) as tasks:
+            held_out = self._fit_estimator(X, y, params, tasks)
+            for name in ("classes_", "n_features_in_", "feature_names_in_"):
+                if hasattr(self.estimator_, name):
+                    setattr(self, name, getattr(self.estimator_, name))
+            self.reject_label_ = choose_reject_label(self.reject_label, self.classes_)
+            with tasks.parts("threshold"):
+                self._choose_threshold(_safe_indexing(X, held_out), y[held_out])
         return self
 
-    @staticmethod
-    def _check_samples(X: Any, y: ArrayLike) -> tuple[Any, NDArray]:
-        if y is None:
-            raise ValueError("fit requires y to be passed, but the target y is None.")
-        X, y = indexable(X, y)
-        labels = column_or_1d(y, warn=True)
-        if labels.dtype.kind == "f":
-            assert_all_finite(labels, input_name="y")
-        check_classification_targets(labels)
-        return X, labels
+    def _fit_estimator(self, X: Any, y: NDArray, params: dict, tasks: Any) -> NDArray:
+        """Set `estimator_`; return the rows that it has not seen."""
+        if isinstance(self.cv, str):
+            self._check_prefit(params)
+            self.estimator_ = self.estimator
+            return np.arange(len(y))
+        weights = params.get("sample_weight")
+        train, held_out = hold_out(y, weights, self.cv, self.random_state)
+        if get_config()["enable_metadata_routing"]:
+            params = process_routing(self, "fit", **params).estimator.fit
+        self.estimator_ = tasks.delegate("estimator").fit(
+            clone(self.estimator),
+            _safe_indexing(X, train),
+            y[train],
+            **_check_method_params(X, params, indices=train),
+        )
+        return held_out
 
     def _check_prefit(self, params: dict[str, Any]) -> None:
         if self.cv != "prefit":
@@ -265,7 +269,8 @@ class RejectingClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.error_ = float(wrong.mean()) if wrong.size else float("nan")
         if not answered.any():
             said = nothing_promised(self.max_error, self.delta, len(y))
-            warnings.warn(said, UserWarning, stacklevel=3)
+            # To the caller of fit, whatever scikit-learn wraps around it.
+            warnings.warn(said, UserWarning, stacklevel=3 + HAS_CALLBACKS)
 
     def confidences(self, X: Any) -> NDArray:
         """Return how sure the classifier is of each answer.

@@ -95,7 +95,7 @@ def image_distortion_distances(
             height, width, patch, window, out[rows, columns],
         )  # fmt: skip
 
-    thread_map(fill, blocks, n_jobs)
+    thread_map(fill, blocks, n_jobs, "distances")
     return out
 
 

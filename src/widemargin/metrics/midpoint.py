@@ -70,7 +70,7 @@ def midpoint_distances(
         for columns in batched_slices(len(y), size)
         if not symmetric or rows.start <= columns.start
     ]
-    thread_map(fill, blocks, n_jobs)
+    thread_map(fill, blocks, n_jobs, "distances")
     return out
 
 

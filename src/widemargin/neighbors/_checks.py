@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from widemargin._callbacks import HAS_CALLBACKS
 from widemargin._validation import check_option
 from widemargin.tangents import Bundle
 
@@ -61,5 +62,6 @@ def warn_of_blanks(bundle: Bundle, sides: str) -> None:
             "images?). Two-sided distances make them near to everything; drop them, or "
             "use sides='mean'.",
             UserWarning,
-            stacklevel=3,
+            # To the caller of fit, whatever scikit-learn wraps around it.
+            stacklevel=3 + HAS_CALLBACKS,
         )

@@ -26,6 +26,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from widemargin._callbacks import CallbackSupportMixin, FitProgress, with_callbacks
 from widemargin._compute.memory import rows_in_budget
+from widemargin._compute.progress import announce
 from widemargin._compute.threads import batched_slices
 from widemargin.margins.decisions import as_decision, class_codes, score_margins
 from widemargin.metrics import tangent_distances
@@ -162,6 +163,8 @@ class TangentDensityClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstima
         self.betas_ = self.cv_errors_ = self.cv_scores_ = np.empty(0)
         if betas is not None and len(betas) == 1:
             self.beta_ = float(betas[0])
+            # Nothing to choose, and yet a fit that began and ended.
+            list(FitProgress(self, 0, X=X, y=self.classes_[codes]))
         else:
             self._choose_beta(X, codes, weights, betas)
         return self
@@ -247,11 +250,15 @@ class TangentDensityClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstima
         if self.shift_test:
             versions += [_transform(X, shift) for shift in self.shifts or ()]
         total = np.full((len(X), len(self.classes_)), -np.inf)
-        for version in versions:
-            queries = as_bundle(version, self.tangents_, n_jobs=self.n_jobs)
-            for rows in self._chunks(len(X)):
-                scores = self._log_densities(self._distances(queries[rows]), self.beta_)
-                total[rows] = np.logaddexp(total[rows], scores)
+        chunks = list(self._chunks(len(X)))
+        with announce("densities", len(versions) * len(chunks)) as advance:
+            for version in versions:
+                queries = as_bundle(version, self.tangents_, n_jobs=self.n_jobs)
+                for rows in chunks:
+                    d2 = self._distances(queries[rows])
+                    scores = self._log_densities(d2, self.beta_)
+                    total[rows] = np.logaddexp(total[rows], scores)
+                    advance()
         return total
 
     def decision_function(self, X: Any) -> NDArray:

@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from widemargin._callbacks import CallbackSupportMixin, FitTasks, with_callbacks
 from widemargin._compute.memory import rows_in_budget
+from widemargin._compute.progress import announced
 from widemargin._compute.threads import batched_slices, thread_map
 from widemargin._validation import check_option
 from widemargin.margins import nearest_right_wrong, relative_margin
@@ -35,7 +37,7 @@ from widemargin.tangents.fitting import fit_tangents
 ALGORITHMS = ("exact", "brute", "rerank")
 
 
-class TangentKNeighborsClassifier(ClassifierMixin, BaseEstimator):
+class TangentKNeighborsClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """k nearest neighbours in tangent distance.
 
     Parameters
@@ -85,7 +87,8 @@ class TangentKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     Notes
     -----
     Distances that are returned come from the explicit residual in float64, whatever
-    the dtype of the samples. Equally near neighbours are ordered by index.
+    the dtype of the samples. Equally near neighbours are ordered by index. Inside
+    ``with widemargin.show_progress():`` a bar shows how far the search is.
 
     Examples
     --------
@@ -123,6 +126,7 @@ class TangentKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         self.n_candidates = n_candidates
         self.n_jobs = n_jobs
 
+    @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None):
         """Remember the training samples and compute their frames.
 
@@ -144,16 +148,23 @@ class TangentKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         X, codes, self.classes_, self._votes = check_training(self, X, y, sample_weight)
         check_count("n_neighbors", self.n_neighbors, len(X), "the training samples")
         self._codes = codes
-        self.tangents_ = fit_tangents(self.tangents, X, self.classes_[codes])
-        self.bundle_ = as_bundle(X, self.tangents_, n_jobs=self.n_jobs)
-        warn_of_blanks(self.bundle_, self.sides)
-        self._search: Any = None
-        if self.metric == "tangent" and self.sides != "midpoint":
-            self._search = self._searcher(self.sides, self.algorithm)
-        elif self.algorithm == "rerank":
-            # Candidates for another metric come from the cheapest tangent distance.
-            self._search = self._searcher("y", "brute")
+        labels = self.classes_[codes]
+        with FitTasks(self, 2, X=X, y=labels, sample_weight=self._votes) as tasks:
+            with tasks.parts("tangents"):
+                self.tangents_ = fit_tangents(self.tangents, X, labels)
+                self.bundle_ = as_bundle(X, self.tangents_, n_jobs=self.n_jobs)
+            warn_of_blanks(self.bundle_, self.sides)
+            with tasks.parts("projections"):
+                self._search: Any = self._choose_search()
         return self
+
+    def _choose_search(self):
+        if self.metric == "tangent" and self.sides != "midpoint":
+            return self._searcher(self.sides, self.algorithm)
+        if self.algorithm == "rerank":
+            # Candidates for another metric come from the cheapest tangent distance.
+            return self._searcher("y", "brute")
+        return None
 
     def _check_parameters(self):
         check_distance_parameters(self.sides, self.spring)
@@ -240,7 +251,8 @@ class TangentKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             indices[rows] = np.take_along_axis(j, order, axis=1)
 
         size = 1 if candidates is not None else self._chunk()
-        thread_map(fill, batched_slices(len(queries), size), self.n_jobs)
+        blocks = batched_slices(len(queries), size)
+        thread_map(fill, blocks, self.n_jobs, "neighbours")
         return distances, indices
 
     def _nearest_by_metric(self, X, candidates, rows):
@@ -359,7 +371,8 @@ class TangentKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             return score_margins(shares + 1e-9 * nearness, codes)
         queries = self._queries(X)
         out = np.empty(len(queries))
-        for rows in batched_slices(len(queries), self._chunk()):
+        chunks = batched_slices(len(queries), self._chunk())
+        for rows in announced(chunks, "margins"):
             d = self._to_all(queries[rows])
             near = nearest_right_wrong(d, self._codes, codes[rows])
             out[rows] = relative_margin(near.d_plus**2, near.d_minus**2)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.pairs import pair_distances
+from widemargin._compute.progress import announced
 from widemargin._compute.threads import batched_slices, thread_map
 from widemargin.tangents import Bundle, orthonormalize
 
@@ -81,7 +82,7 @@ class TangentSearch:
         d2, index = np.empty(shape), np.empty(shape, np.int64)
         per_query = 2 * len(self.references) * np.dtype(dtype).itemsize
         size = min(MAX_QUERIES, rows_in_budget(per_query))
-        for rows in batched_slices(len(queries), size):
+        for rows in announced(batched_slices(len(queries), size), "neighbours"):
             self._query_some(queries[rows], d2[rows], index[rows])
         return d2, index
 
@@ -105,7 +106,7 @@ class TangentSearch:
             else:
                 search.nearest_under_bounds(bounds[rows], shrink, *ends)
 
-        thread_map(finish, batched_slices(len(queries), 32), self.n_jobs)
+        thread_map(finish, batched_slices(len(queries), 32), self.n_jobs, "neighbours")
 
     def _bounds(self, queries):
         """Lower bounds of the squared distances, and the factor that makes them safe.
@@ -175,7 +176,7 @@ def project(bundle: Bundle, axes: NDArray, n_jobs: int | None) -> Bundle:
         shadows = bundle.frames[rows].astype(float) @ axes.T
         frames[rows] = orthonormalize(shadows, rtol=1e-10) if shadows.size else shadows
 
-    thread_map(fill, batched_slices(len(bundle), 512), n_jobs)
+    thread_map(fill, batched_slices(len(bundle), 512), n_jobs, "projections")
     return Bundle((bundle.points @ axes.T).astype(dtype), frames)
 
 

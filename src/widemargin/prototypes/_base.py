@@ -28,6 +28,7 @@ from sklearn.utils.validation import (
 from widemargin._callbacks import CallbackSupportMixin
 from widemargin._compute.lvq_distances import squared_distances
 from widemargin._compute.memory import rows_in_budget
+from widemargin._compute.progress import announced
 from widemargin._compute.threads import batched_slices
 from widemargin.margins import (
     MarginBound,
@@ -95,7 +96,8 @@ class PrototypeClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     ) -> np.ndarray:
         width = X.shape[1] + 3 * (len(self.prototype_labels_) + len(self.classes_))
         size = rows_in_budget(width * X.itemsize)
-        return np.concatenate([function(X[s]) for s in batched_slices(len(X), size)])
+        chunks = announced(batched_slices(len(X), size), "distances")
+        return np.concatenate([function(X[s]) for s in chunks])
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Return the label of the nearest reference.

@@ -21,8 +21,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state, check_scalar
 
-from widemargin._callbacks import FitProgress, with_callbacks
+from widemargin._callbacks import FitTasks, with_callbacks
 from widemargin._compute.pool import held_threads
+from widemargin._compute.progress import announced
 from widemargin.prototypes._neuron_descent import NeuronDescent, Units
 from widemargin.prototypes._samples import (
     Samples,
@@ -165,34 +166,37 @@ class TDNeuronClassifier(TangentModels):
             "error": [],
             "validation_score": [],
         }
-        with held_threads(self.n_jobs) as run:
+        tasks = FitTasks(
+            self,
+            n_tangents + 2 if n_tangents else 1,
+            X=samples.X,
+            y=self.classes_[samples.codes],
+            sample_weight=samples.weights,
+            state=self._state,
+        )
+        with held_threads(self.n_jobs) as run, tasks:
             units = None
             if n_tangents:
                 train, held = split_validation(samples, self.validation_fraction, rng)
-                units = self._construct(train, held, n_tangents, run)
+                units = self._construct(train, held, n_tangents, run, tasks)
             descent = NeuronDescent(samples, len(self.classes_), units, run)
-            self.history_["error"].append(descent.train(5 * self.max_iter, self.tol))
-            self._take(descent.units, samples.X.dtype)
+            with tasks.whole("final training"):
+                error = descent.train(5 * self.max_iter, self.tol)
+                self._take(descent.units, samples.X.dtype)
+            self.history_["error"].append(error)
         self.n_iter_ = descent.n_steps
         self.n_tangents_ = self.tangents_.shape[1]
         self.history_["n_tangents"].append(self.n_tangents_)
         return self
 
     def _construct(
-        self, train: Samples, held: Samples, n_tangents: int, run: Any
+        self, train: Samples, held: Samples, n_tangents: int, run: Any, tasks: FitTasks
     ) -> Units:
         """Add tangents one by one; return the units that were best on `held`."""
         descent = NeuronDescent(train, len(self.classes_), None, run)
-        progress = FitProgress(
-            self,
-            n_tangents + 1,
-            X=train.X,
-            y=self.classes_[train.codes],
-            sample_weight=train.weights,
-            state=self._state,
-        )
         best, best_score, waited = descent.units, -np.inf, 0
-        for count in progress:
+        for count in announced(range(n_tangents + 1), "epochs"):
+            task = tasks.begin("epoch")
             if count:
                 descent.add_tangent()
             self.history_["n_tangents"].append(count)
@@ -203,8 +207,8 @@ class TDNeuronClassifier(TangentModels):
             waited += 1
             if score > best_score:
                 best, best_score, waited = descent.units, score, 0
-            if waited >= self.n_iter_no_change:
-                progress.stop()
+            if tasks.end(task) or waited >= self.n_iter_no_change:
+                break
         return best
 
     def _state(self) -> dict[str, Any]:

@@ -5,10 +5,11 @@ from typing import Any
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
+from widemargin._callbacks import CallbackSupportMixin
 from widemargin.margins.decisions import class_codes, from_decision, score_margins
 
 
-class DecisionClassifier(ClassifierMixin, BaseEstimator):
+class DecisionClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """Base of classifiers that say all they know in ``decision_function``."""
 
     decision_function: Any

@@ -11,7 +11,6 @@ classification, NIPS 2000.
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import (
     MetaEstimatorMixin,
@@ -25,6 +24,9 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from widemargin._callbacks import FitTasks, with_callbacks
+from widemargin._compute.processes import process_map
+from widemargin._compute.progress import announce
 from widemargin.margins.decisions import (
     as_decision,
 )
@@ -51,6 +53,11 @@ class DDAGClassifier(MetaEstimatorMixin, DecisionClassifier):
     classes_ : ndarray of shape (n_classes,)
         The labels.
 
+    Notes
+    -----
+    On scikit-learn 1.9 and later ``set_callbacks(sklearn.callback.ProgressBar())``
+    shows how far `fit` is.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris
@@ -68,6 +75,7 @@ class DDAGClassifier(MetaEstimatorMixin, DecisionClassifier):
         self.estimator = estimator
         self.n_jobs = n_jobs
 
+    @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None):
         """Train a classifier for every pair of classes.
 
@@ -98,10 +106,13 @@ class DDAGClassifier(MetaEstimatorMixin, DecisionClassifier):
                 )
             sample_weight = check_weights(sample_weight, X)
         pairs = class_pairs(len(self.classes_))
-        fitted = Parallel(n_jobs=self.n_jobs)(
-            delayed(_fit_node)(clone(node), X, codes, sample_weight, pair)
-            for pair in pairs
-        )
+        with FitTasks(self, len(pairs), X=X, y=y, sample_weight=sample_weight) as tasks:
+            # All before the first is sent away: scikit-learn's tasks know each other.
+            nodes = [(tasks.delegate("node"), clone(node), pair) for pair in pairs]
+            data = (X, codes, sample_weight)
+            fitted = process_map(
+                _fit_node, [(*n, *data) for n in nodes], self.n_jobs, "nodes"
+            )
         self.estimators_ = dict(zip(pairs, fitted, strict=True))
         return self
 
@@ -125,13 +136,15 @@ class DDAGClassifier(MetaEstimatorMixin, DecisionClassifier):
         n_classes = len(self.classes_)
         if n_classes == 2:
             return _decide(self.estimators_[0, 1], X)
-        return as_decision(
-            graph_scores(
-                lambda i, j, rows: -_decide(self.estimators_[i, j], X[rows]),
-                X.shape[0],
-                n_classes,
-            )
-        )
+        # Every sample meets one node less than there are classes.
+        with announce("nodes", X.shape[0] * (n_classes - 1)) as advance:
+
+            def duel(i, j, rows):
+                decision = -_decide(self.estimators_[i, j], X[rows])
+                advance(len(rows))
+                return decision
+
+            return as_decision(graph_scores(duel, X.shape[0], n_classes))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -143,13 +156,12 @@ class DDAGClassifier(MetaEstimatorMixin, DecisionClassifier):
         return tags
 
 
-def _fit_node(node, X, codes, sample_weight, pair):
+def _fit_node(task, node, pair, X, codes, sample_weight):
     i, j = pair
     rows = np.flatnonzero((codes == i) | (codes == j))
     labels = (codes[rows] == j).astype(int)
-    if sample_weight is None:
-        return node.fit(X[rows], labels)
-    return node.fit(X[rows], labels, sample_weight=sample_weight[rows])
+    weights = {} if sample_weight is None else {"sample_weight": sample_weight[rows]}
+    return task.fit(node, X[rows], labels, **weights)
 
 
 def _decide(node: Any, X: Any) -> NDArray:

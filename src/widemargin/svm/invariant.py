@@ -23,6 +23,8 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.svm import SVC
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from widemargin._callbacks import FitTasks, with_callbacks
+from widemargin._compute.progress import announce, announced
 from widemargin._compute.threads import batched_slices
 from widemargin._validation import check_option
 from widemargin.svm._checks import FLOATS, check_positive, check_training
@@ -68,6 +70,11 @@ class InvariantHyperplaneSVC(DecisionClassifier):
     classes_ : ndarray of shape (n_classes,)
         The labels.
 
+    Notes
+    -----
+    On scikit-learn 1.9 and later ``set_callbacks(sklearn.callback.ProgressBar())``
+    shows how far `fit` is.
+
     Examples
     --------
     >>> import numpy as np
@@ -106,6 +113,7 @@ class InvariantHyperplaneSVC(DecisionClassifier):
         self.class_weight = class_weight
         self.random_state = random_state
 
+    @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None):
         """Learn the whitening and train the machine.
 
@@ -125,23 +133,31 @@ class InvariantHyperplaneSVC(DecisionClassifier):
         """
         self._check_parameters()
         X, y, self.classes_, weights = check_training(self, X, y, sample_weight)
-        generator = fit_tangents(self.tangents, X, y)
-        self._features = self._feature_map(X)
-        mapped = self._map(X)
-        self.whitening_ = np.eye(mapped.shape[1])
-        if generator is not None and self.lam < 1:
-            covariance = self._tangent_covariance(X, generator, mapped.shape[1])
-            covariance *= 1 - self.lam
-            covariance[np.diag_indices_from(covariance)] += self.lam
-            values, vectors = eigh(covariance)
-            self.whitening_ = (vectors / np.sqrt(values)) @ vectors.T
-        self.svc_ = SVC(
-            kernel="linear",
-            C=self.C,
-            class_weight=self.class_weight,
-            break_ties=len(self.classes_) > 2,
-        ).fit(mapped @ self.whitening_, y, weights)
+        with FitTasks(self, 4, X=X, y=y, sample_weight=weights) as tasks:
+            with tasks.whole("tangents"):
+                generator = fit_tangents(self.tangents, X, y)
+            with tasks.whole("features"):
+                self._features = self._feature_map(X)
+                mapped = self._map(X)
+            with tasks.parts("whitening"):
+                self.whitening_ = self._whiten(X, generator, mapped.shape[1])
+            with tasks.whole("solve"):
+                self.svc_ = SVC(
+                    kernel="linear",
+                    C=self.C,
+                    class_weight=self.class_weight,
+                    break_ties=len(self.classes_) > 2,
+                ).fit(mapped @ self.whitening_, y, weights)
         return self
+
+    def _whiten(self, X, generator, n_dimensions):
+        if generator is None or self.lam >= 1:
+            return np.eye(n_dimensions)
+        covariance = self._tangent_covariance(X, generator, n_dimensions)
+        covariance *= 1 - self.lam
+        covariance[np.diag_indices_from(covariance)] += self.lam
+        values, vectors = eigh(covariance)
+        return (vectors / np.sqrt(values)) @ vectors.T
 
     def _check_parameters(self):
         if not isinstance(self.lam, Real) or not 0 < self.lam <= 1:
@@ -177,7 +193,7 @@ class InvariantHyperplaneSVC(DecisionClassifier):
         total = np.zeros((n_dimensions, n_dimensions))
         count = 0
         h = X.dtype.type(self.step)
-        for rows in batched_slices(len(X), 256):
+        for rows in announced(batched_slices(len(X), 256), "whitening"):
             tangents = raw_tangents(generator, X[rows])
             for t in range(tangents.shape[1]):
                 moves = tangents[:, t]
@@ -202,4 +218,5 @@ class InvariantHyperplaneSVC(DecisionClassifier):
         """
         check_is_fitted(self)
         X = validate_data(self, X, dtype=FLOATS, reset=False)
-        return self.svc_.decision_function(self._map(X) @ self.whitening_)
+        with announce("decisions"):
+            return self.svc_.decision_function(self._map(X) @ self.whitening_)

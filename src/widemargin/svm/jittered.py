@@ -21,7 +21,9 @@ from sklearn.metrics.pairwise import (
 )
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from widemargin._callbacks import FitTasks, with_callbacks
 from widemargin._compute.memory import rows_in_budget
+from widemargin._compute.progress import announce, announced
 from widemargin._compute.threads import batched_slices
 from widemargin._validation import check_option
 from widemargin.svm._checks import (
@@ -65,6 +67,11 @@ class JitteredSVC(DecisionClassifier):
     classes_ : ndarray of shape (n_classes,)
         The labels.
 
+    Notes
+    -----
+    On scikit-learn 1.9 and later ``set_callbacks(sklearn.callback.ProgressBar())``
+    shows how far `fit` is.
+
     Examples
     --------
     >>> import numpy as np
@@ -96,6 +103,7 @@ class JitteredSVC(DecisionClassifier):
         self.multiclass = multiclass
         self.class_weight = class_weight
 
+    @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None):
         """Train the duels of all pairs of classes on the jittered Gram matrix.
 
@@ -126,11 +134,14 @@ class JitteredSVC(DecisionClassifier):
         variance = X.var()
         scale = 1 / (X.shape[1] * variance) if variance > 0 else 1.0
         self.gamma_ = scale if self.gamma == "scale" else float(self.gamma)
-        K = self._jittered(X, X)
-        K += K.T.copy()
-        K /= 2
         machine = PairwiseMachine("gram", self.C, self.class_weight, self.multiclass)
-        machine.fit(K, y, weights)
+        with FitTasks(self, 2, X=X, y=y, sample_weight=weights) as tasks:
+            with tasks.parts("kernel"):
+                K = self._jittered(X, X)
+            K += K.T.copy()
+            K /= 2
+            with tasks.whole("solve"):
+                machine.fit(K, y, weights)
         self.support_ = np.flatnonzero(np.any(machine.coef_ != 0, axis=1))
         self.support_vectors_ = X[self.support_]
         self.coef_ = machine.coef_[self.support_]
@@ -161,14 +172,17 @@ class JitteredSVC(DecisionClassifier):
         out = np.empty((len(X), len(Y)))
         versions = [Y, *(transform(Y, t) for t in self._transformations)]
         own = [self._own_values(version) for version in versions]
-        for rows in batched_slices(len(X), rows_in_budget(40 * len(Y))):
-            nearest = np.full((rows.stop - rows.start, len(Y)), np.inf)
-            for version, self_value in zip(versions, own, strict=True):
-                values = self._values(X[rows], version)
-                squared = self_value - 2 * values
-                closer = squared < nearest
-                np.copyto(nearest, squared, where=closer)
-                np.copyto(out[rows], values, where=closer)
+        chunks = list(batched_slices(len(X), rows_in_budget(40 * len(Y))))
+        with announce("kernel", len(chunks) * len(versions)) as advance:
+            for rows in chunks:
+                nearest = np.full((rows.stop - rows.start, len(Y)), np.inf)
+                for version, self_value in zip(versions, own, strict=True):
+                    values = self._values(X[rows], version)
+                    squared = self_value - 2 * values
+                    closer = squared < nearest
+                    np.copyto(nearest, squared, where=closer)
+                    np.copyto(out[rows], values, where=closer)
+                    advance()
         return out
 
     def decision_function(self, X: Any) -> NDArray:
@@ -187,7 +201,8 @@ class JitteredSVC(DecisionClassifier):
         X = validate_data(self, X, dtype=FLOATS, reset=False)
         supports = self.support_vectors_
         out = np.empty((len(X), self.coef_.shape[1]))
-        for rows in batched_slices(len(X), rows_in_budget(80 * len(supports))):
+        chunks = batched_slices(len(X), min(1024, rows_in_budget(80 * len(supports))))
+        for rows in announced(chunks, "kernel"):
             K = self._jittered(X[rows], supports)
             K += self._jittered(supports, X[rows]).T
             out[rows] = K / 2 @ self.coef_

@@ -15,6 +15,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.model_selection import cross_val_predict
 from sklearn.svm import SVC, LinearSVC
 
+from widemargin._compute.progress import announced
 from widemargin.svm._duels import class_pairs, combine
 
 
@@ -72,7 +73,7 @@ class PairwiseMachine(ClassifierMixin, BaseEstimator):
 
     def _solve_features(self, F, y, sample_weight):
         machines = []
-        for i, j in class_pairs(len(self.classes_)):
+        for i, j in announced(class_pairs(len(self.classes_)), "duels"):
             rows = np.flatnonzero((y == self.classes_[i]) | (y == self.classes_[j]))
             weight = None if sample_weight is None else sample_weight[rows]
             machine = LinearSVC(

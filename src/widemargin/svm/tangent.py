@@ -23,7 +23,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from widemargin._callbacks import FitTasks, with_callbacks
 from widemargin._compute.memory import rows_in_budget
+from widemargin._compute.progress import announced
 from widemargin._compute.threads import batched_slices
 from widemargin._validation import check_option
 from widemargin.metrics import repair_spectrum, tangent_distances
@@ -115,6 +117,11 @@ class TangentSVC(DecisionClassifier):
     classes_ : ndarray of shape (n_classes,)
         The labels.
 
+    Notes
+    -----
+    On scikit-learn 1.9 and later ``set_callbacks(sklearn.callback.ProgressBar())``
+    shows how far `fit` is.
+
     Examples
     --------
     >>> import numpy as np
@@ -159,6 +166,7 @@ class TangentSVC(DecisionClassifier):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
+    @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None):
         """Train the duels of all pairs of classes.
 
@@ -180,12 +188,18 @@ class TangentSVC(DecisionClassifier):
         X, y, self.classes_, weights = check_training(self, X, y, sample_weight)
         if self.landmarks is None:
             self._require_memory(X)
-        self.tangents_ = fit_tangents(self.tangents, X, y)
-        bundle = self._bundle(X)
-        if self.landmarks is None:
-            self._fit_gram(bundle, y, weights)
-        else:
-            self._fit_landmarks(bundle, y, weights, self.landmarks)
+        if hasattr(self, "gamma_"):
+            del self.gamma_
+        repairs = self.repair != "none" and self.landmarks is None
+        n_tasks = 3 + (self.landmarks is not None) + repairs + bool(self.probability)
+        with FitTasks(self, n_tasks, X=X, y=y, sample_weight=weights) as tasks:
+            with tasks.parts("tangents"):
+                self.tangents_ = fit_tangents(self.tangents, X, y)
+                bundle = self._bundle(X)
+            if self.landmarks is None:
+                self._fit_gram(bundle, y, weights, tasks)
+            else:
+                self._fit_landmarks(bundle, y, weights, self.landmarks, tasks)
         return self
 
     def _check_parameters(self):
@@ -248,28 +262,28 @@ class TangentSVC(DecisionClassifier):
             self._seed,
         )  # fmt: skip
 
-    def _fit_gram(self, bundle, y, weights):
-        if hasattr(self, "gamma_"):
-            del self.gamma_
+    def _fit_gram(self, bundle, y, weights, tasks):
         self._seed = check_random_state(self.random_state).randint(2**31 - 1)
-        K = self._kernel(bundle, None)
+        with tasks.parts("distances"):
+            K = self._kernel(bundle, None)
         change = None
         if self.repair != "none":
-            K, change, self.smallest_eigenvalue_ = repair_spectrum(K, self.repair)
-        machine = self._machine("gram").fit(K, y, weights)
+            with tasks.whole("repair"):
+                K, change, self.smallest_eigenvalue_ = repair_spectrum(K, self.repair)
+        with tasks.whole("solve"):
+            machine = self._machine("gram").fit(K, y, weights)
         coef = machine.coef_ if change is None else change @ machine.coef_
         self.support_ = np.flatnonzero(np.any(coef != 0, axis=1))
-        self._finish(machine, bundle, coef[self.support_], K, y, weights)
+        self._finish(machine, bundle, coef[self.support_], K, y, weights, tasks)
 
-    def _fit_landmarks(self, bundle, y, weights, m):
-        if hasattr(self, "gamma_"):
-            del self.gamma_
+    def _fit_landmarks(self, bundle, y, weights, m, tasks):
         random = check_random_state(self.random_state)
         self._seed = random.randint(2**31 - 1)
         m = min(m, len(bundle))
         chosen = np.sort(random.choice(len(bundle), m, replace=False))
         landmarks = bundle[chosen]
-        values, vectors = eigh(self._kernel(landmarks, None).astype(float))
+        with tasks.parts("distances"):
+            values, vectors = eigh(self._kernel(landmarks, None).astype(float))
         real = values > _EIGENVALUE_RTOL * values[-1]
         if not real.any():
             raise ValueError(
@@ -278,19 +292,24 @@ class TangentSVC(DecisionClassifier):
             )
         root = vectors[:, real] / np.sqrt(values[real])
         features = np.empty((len(bundle), root.shape[1]))
-        for rows in batched_slices(len(bundle), rows_in_budget(32 * m)):
-            features[rows] = self._kernel(bundle[rows], landmarks) @ root
-        machine = self._machine("features").fit(features, y, weights)
+        chunks = batched_slices(len(bundle), min(1024, rows_in_budget(32 * m)))
+        with tasks.parts("features"):
+            for rows in announced(chunks, "features"):
+                features[rows] = self._kernel(bundle[rows], landmarks) @ root
+        with tasks.parts("solve"):
+            machine = self._machine("features").fit(features, y, weights)
         self.support_ = chosen
-        self._finish(machine, bundle, root @ machine.coef_, features, y, weights)
+        coef = root @ machine.coef_
+        self._finish(machine, bundle, coef, features, y, weights, tasks)
 
-    def _finish(self, machine, bundle, coef, matrix, y, weights):
+    def _finish(self, machine, bundle, coef, matrix, y, weights, tasks):
         self.coef_, self.intercept_ = coef, machine.intercept_
         self.support_bundle_ = bundle[self.support_]
         self.machine_ = machine
         self._calibrator: Any = None
         if self.probability:
-            self._calibrator = calibrate(machine, matrix, y, weights)
+            with tasks.whole("calibrate"):
+                self._calibrator = calibrate(machine, matrix, y, weights)
         # Coefficients of all training samples are not needed any more.
         machine.coef_ = machine.intercept_ = None
 
@@ -327,7 +346,7 @@ class TangentSVC(DecisionClassifier):
         queries = self._bundle(X)
         out = np.empty((len(X), self.coef_.shape[1]))
         size = min(1024, rows_in_budget(24 * len(self.support_)))
-        for rows in batched_slices(len(X), size):
+        for rows in announced(batched_slices(len(X), size), "kernel"):
             out[rows] = self._kernel(queries[rows], self.support_bundle_) @ self.coef_
         return out + self.intercept_
 

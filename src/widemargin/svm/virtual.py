@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from sklearn.svm import SVC
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from widemargin._callbacks import FitTasks, with_callbacks
+from widemargin._compute.progress import announce
 from widemargin.svm._checks import (
     FLOATS,
     check_positive,
@@ -62,6 +64,11 @@ class VirtualSVC(DecisionClassifier):
     classes_ : ndarray of shape (n_classes,)
         The labels.
 
+    Notes
+    -----
+    On scikit-learn 1.9 and later ``set_callbacks(sklearn.callback.ProgressBar())``
+    shows how far `fit` is.
+
     Examples
     --------
     >>> import numpy as np
@@ -96,6 +103,7 @@ class VirtualSVC(DecisionClassifier):
         self.transformations = transformations
         self.class_weight = class_weight
 
+    @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None):
         """Train both stages.
 
@@ -117,28 +125,35 @@ class VirtualSVC(DecisionClassifier):
         check_positive("step", self.step)
         transformations = check_transformations(self.transformations)
         X, y, self.classes_, weights = check_training(self, X, y, sample_weight)
-        generator = fit_tangents(self.tangents, X, y)
         gamma = self.gamma
         if gamma == "scale":
             variance = X.var()
             gamma = 1 / (X.shape[1] * variance) if variance > 0 else 1.0
-        first = self._stage(gamma).fit(X, y, weights)
-        self.first_support_ = rows = first.support_
-        copies = [
-            *self._moved(X[rows], generator),
-            *(transform(X[rows], t) for t in transformations),
-        ]
-        self.n_virtual_ = len(rows) * len(copies)
-        if not copies:
-            self.svc_ = first
-            return self
-        times = 1 + len(copies)
-        self.svc_ = self._stage(gamma).fit(
-            np.concatenate([X[rows], *copies]),
-            np.tile(y[rows], times),
-            None if weights is None else np.tile(weights[rows], times),
-        )
+        with FitTasks(self, 4, X=X, y=y, sample_weight=weights) as tasks:
+            with tasks.whole("tangents"):
+                generator = fit_tangents(self.tangents, X, y)
+            with tasks.whole("solve"):
+                first = self._stage(gamma).fit(X, y, weights)
+            self.first_support_ = rows = first.support_
+            with tasks.whole("virtual samples"):
+                copies = [
+                    *self._moved(X[rows], generator),
+                    *(transform(X[rows], t) for t in transformations),
+                ]
+            self.n_virtual_ = len(rows) * len(copies)
+            with tasks.whole("solve again"):
+                self.svc_ = first
+                if copies:
+                    self.svc_ = self._second(gamma, X[rows], y[rows], weights, copies)
         return self
+
+    def _second(self, gamma, X, y, weights, copies):
+        """Train on the support vectors of the first stage and their copies."""
+        times = 1 + len(copies)
+        if weights is not None:
+            weights = np.tile(weights[self.first_support_], times)
+        every = np.concatenate([X, *copies])
+        return self._stage(gamma).fit(every, np.tile(y, times), weights)
 
     def _stage(self, gamma):
         return SVC(
@@ -173,4 +188,5 @@ class VirtualSVC(DecisionClassifier):
         """
         check_is_fitted(self)
         X = validate_data(self, X, dtype=FLOATS, reset=False)
-        return self.svc_.decision_function(X)
+        with announce("decisions"):
+            return self.svc_.decision_function(X)

@@ -103,7 +103,8 @@ class TangentGenerator(BaseEstimator, ABC):
         def fill(rows: slice) -> None:
             out[rows] = tangents_of(rows)
 
-        thread_map(fill, sample_blocks(len(out), out[0].size, None))
+        blocks = sample_blocks(len(out), out[0].size, None)
+        thread_map(fill, blocks, description="tangents")
         return out
 
     def bundle(

@@ -73,9 +73,8 @@ def fill_frames(
         frames[rows] = work
 
     if n_tangents:
-        thread_map(
-            fill, sample_blocks(n_samples, n_tangents * n_features, n_jobs), n_jobs
-        )
+        blocks = sample_blocks(n_samples, n_tangents * n_features, n_jobs)
+        thread_map(fill, blocks, n_jobs, "tangents")
     return frames
 
 
