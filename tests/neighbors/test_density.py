@@ -1,3 +1,5 @@
+import warnings
+
 import numpy as np
 import pytest
 from sklearn import config_context
@@ -78,21 +80,27 @@ def test_shifts_are_more_training_and_test_images(data):
     np.testing.assert_allclose(both.predict_proba(X_test), expected, rtol=1e-9)
 
 
-def test_beta_leaves_a_sample_out_with_all_its_copies(data):
+@pytest.mark.parametrize("shift_test", [False, True])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_beta_leaves_groups_out_with_all_their_copies(data, grouped, shift_test):
     X, y, *_ = data
     shifts = image_shifts((4, 4), diagonal=False)
     betas = np.array([0.05, 0.2, 1.0])
-    model = TangentDensityClassifier(betas, shifts=shifts).fit(X, y)
+    groups = np.repeat(np.arange(8), 5) if grouped else np.arange(len(X))
+    model = TangentDensityClassifier(betas, shifts=shifts, shift_test=shift_test)
+    model.fit(X, y, groups=np.char.add("writer ", groups.astype(str)))
     every, labels = np.concatenate([X, *(s(X) for s in shifts)]), np.tile(y, 5)
-    origin = np.tile(np.arange(len(X)), 5)
     for beta, error, score in zip(
         betas, model.cv_errors_, model.cv_scores_, strict=True
     ):
         truth = []
         for i in range(len(X)):
-            others = origin != i
-            d2 = ((X[i] - every[others]) ** 2).sum(axis=1)[None]
-            posterior = slow_posterior(d2, labels[others], beta, 1.0)[0]
+            others = np.tile(groups, 5) != groups[i]
+            asked = [X[i : i + 1]]
+            asked += [s(X[i : i + 1]) for s in shifts] if shift_test else []
+            d2 = np.hstack([((x - every[others]) ** 2).sum(axis=1) for x in asked])
+            answers = np.tile(labels[others], len(asked))
+            posterior = slow_posterior(d2[None], answers, beta, 1.0)[0]
             right = np.array(list("abc")) == y[i]
             brier = ((posterior - right) ** 2).sum()
             truth.append((brier, not right[posterior.argmax()]))
@@ -100,6 +108,39 @@ def test_beta_leaves_a_sample_out_with_all_its_copies(data):
         assert error == pytest.approx(wrong.mean())
         assert score == pytest.approx(squares.mean())
     assert model.beta_ == betas[model.cv_scores_.argmin()]
+    if not grouped:
+        model.fit(X, y)
+        assert score == pytest.approx(model.cv_scores_[-1])
+
+
+def test_weightless_samples_take_their_groups_along(data):
+    X, y, *_ = data
+    groups, weights = np.arange(40) // 4, np.tile([1.0, 2.0, 0.0, 1.0], 10)
+    kept = weights > 0
+    some = TangentDensityClassifier().fit(X, y, weights, groups=groups)
+    same = TangentDensityClassifier()
+    same.fit(X[kept], y[kept], weights[kept], groups=groups[kept])
+    np.testing.assert_array_equal(some.cv_scores_, same.cv_scores_)
+
+
+def test_blank_samples_are_mentioned_once(data):
+    X, y, *_ = data
+    X = X.copy()
+    X[3] = 0
+    generator = ImageTangents((4, 4), ["x_shift", "y_shift"])
+    model = TangentDensityClassifier(tangents=generator)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X, y).predict(X)
+    assert ["1 of 40" in str(w.message) for w in caught] == [True]
+    assert caught[0].filename == __file__
+
+
+def test_tiny_float32_samples_have_a_posterior(data):
+    X, y, *_ = data
+    tiny = (1e-19 * X).astype(np.float32)
+    proba = TangentDensityClassifier().fit(tiny, y).predict_proba(tiny)
+    np.testing.assert_allclose(proba.sum(axis=1), 1)
 
 
 def test_auto_beta_has_no_unit(data):
@@ -123,6 +164,8 @@ def test_margins_are_positive_where_right(data):
         ({"beta": [1.0, -1.0]}, "beta must be a number above 0"),
         ({"beta": "best"}, "beta must be a number above 0"),
         ({"shifts": [3]}, "shifts must be a sequence of functions"),
+        ({"shifts": 3}, "shifts must be a sequence of functions"),
+        ({"shifts": iter([abs])}, "shifts must be a sequence of functions"),
         ({"shifts": [lambda X: X[:, :3]]}, "must return finite samples of shape"),
         ({"cv_samples": 0}, "cv_samples must be an integer"),
         ({"sides": "left"}, "sides must be one of"),
@@ -136,6 +179,19 @@ def test_bad_parameters(data, settings, message):
 def test_one_sample_cannot_be_left_out():
     with pytest.raises(ValueError, match="give beta a number"):
         TangentDensityClassifier().fit([[1.0, 2.0]], [0])
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        (np.zeros(40), "one group"),
+        (np.arange(39), "one entry per sample, 40"),
+        (np.ones((40, 2)), "1d array"),
+    ],
+)
+def test_bad_groups(data, groups, message):
+    with pytest.raises(ValueError, match=message):
+        TangentDensityClassifier().fit(*data[:2], groups=groups)
 
 
 def test_a_class_of_one_sample_is_fine(data):

@@ -16,6 +16,7 @@ machines, ICPR 2002; P. Simard, Y. LeCun, J. Denker, NIPS 1992.
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from widemargin._compute.pairs import pair_distances
 from widemargin.metrics._ends import (
@@ -118,19 +119,44 @@ def tangent_distances(
             n_jobs=n_jobs,
         )
     ends = check_ends(X, Y, X_tangents, Y_tangents, tangents, sides, n_jobs)
-    if sides in ("two", "mean") and _share_one_frame(ends.x, ends.y):
+    return bundle_distances(
+        ends.x,
+        ends.y,
+        sides=sides,
+        spring=spring,
+        squared=squared,
+        symmetric=ends.symmetric,
+        n_jobs=n_jobs,
+    )
+
+
+def bundle_distances(
+    x: Bundle,
+    y: Bundle,
+    *,
+    sides: str,
+    spring: float,
+    squared: bool = True,
+    symmetric: bool = False,
+    n_jobs: int | None = None,
+) -> NDArray:
+    """Tangent distances of bundles, by those who have checked them, and warned.
+
+    An end that stays put may carry frames all the same.
+    """
+    if sides in ("two", "mean") and _share_one_frame(x, y):
         # With one common frame both ends move along the same directions: two springs
         # in series are one of half the stiffness.
         sides, spring = "y", spring / 2 if sides == "two" else spring
     return pair_distances(
-        ends.x.points,
-        ends.x.frames,
-        ends.y.points,
-        ends.y.frames,
+        x.points,
+        x.frames,
+        y.points,
+        y.frames,
         sides=sides,
         spring=float(spring),
         squared=squared,
-        symmetric=ends.symmetric,
+        symmetric=symmetric,
         n_jobs=n_jobs,
     )
 

@@ -7,29 +7,30 @@ Every training sample carries a bump, and the class with the most density wins:
 With transformations, each training sample is accompanied by its transformed copies,
 and each sample x by its own, whose densities are summed. All sums are taken in log
 space. beta is chosen by leaving training samples out, one distance matrix for all
-candidates; a sample's transformed copies leave with it.
+candidates; a sample's transformed copies leave with it, and all samples of its group.
 
 Reference: D. Keysers, J. Dahmen, T. Theiner, H. Ney, Experiments with an extended
 tangent distance, ICPR 2000. Shapes: distances (n_queries, n_references), class
 scores (n_queries, n_classes).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from widemargin._callbacks import CallbackSupportMixin, FitProgress, with_callbacks
 from widemargin._compute.memory import rows_in_budget
-from widemargin._compute.progress import announce
+from widemargin._compute.progress import announced
 from widemargin._compute.threads import batched_slices
 from widemargin.margins.decisions import as_decision, class_codes, score_margins
 from widemargin.metrics import tangent_distances
+from widemargin.metrics.distances import bundle_distances
 from widemargin.neighbors._checks import (
     FLOATS,
     check_count,
@@ -37,6 +38,7 @@ from widemargin.neighbors._checks import (
     check_training,
     warn_of_blanks,
 )
+from widemargin.neighbors._copies import check_shifts, with_copies
 from widemargin.tangents import Bundle, as_bundle
 from widemargin.tangents.fitting import fit_tangents
 
@@ -66,8 +68,8 @@ class TangentDensityClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstima
     shift_test : bool, default=True
         Transform the samples to predict too, and sum their densities.
     cv_samples : int, default=2000
-        How many training samples, drawn at random, are left out to choose `beta`.
-        They are predicted as they are, without transformed copies.
+        How many training samples, drawn at random, are left out to choose `beta`. They
+        are predicted as new samples are, with transformed copies if `shift_test`.
     random_state : int, RandomState instance or None, default=None
         For that draw.
     n_jobs : int, default=None
@@ -127,7 +129,7 @@ class TangentDensityClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstima
         self.n_jobs = n_jobs
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None):
         """Remember the samples, transform them, and choose beta.
 
         Parameters
@@ -138,6 +140,9 @@ class TangentDensityClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstima
             Labels.
         sample_weight : array-like of shape (n_samples,), default=None
             Weight of each bump; samples of weight 0 are left out.
+        groups : array-like of shape (n_samples,), default=None
+            Samples that resemble each other, such as those of one writer or one day:
+            all of a left-out sample's group are left out when `beta` is chosen.
 
         Returns
         -------
@@ -147,50 +152,60 @@ class TangentDensityClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstima
         check_distance_parameters(self.sides, self.spring)
         check_count("cv_samples", self.cv_samples)
         betas = _check_betas(self.beta)
-        shifts = _check_shifts(self.shifts)
+        self._shifts = check_shifts(self.shifts)
+        groups = _check_groups(groups, sample_weight)
         X, codes, self.classes_, weights = check_training(self, X, y, sample_weight)
+        if groups is not None and len(groups) != len(X):
+            raise ValueError(
+                f"groups must have one entry per sample, {len(X)} of positive weight; "
+                f"got {len(groups)}."
+            )
         # Classes side by side, so that a class is a slice of every distance row.
-        order = np.argsort(np.tile(codes, 1 + len(shifts)), kind="stable")
+        order = np.argsort(np.tile(codes, 1 + len(self._shifts)), kind="stable")
         self.tangents_ = fit_tangents(self.tangents, X, self.classes_[codes])
-        everything = np.concatenate([X, *(_transform(X, t) for t in shifts)])[order]
-        self.bundle_ = as_bundle(everything, self.tangents_, n_jobs=self.n_jobs)
+        everything = np.concatenate(list(with_copies(X, self._shifts)))[order]
+        self.bundle_ = self._bundle(everything)
         warn_of_blanks(self.bundle_, self.sides)
-        self._origin = np.tile(np.arange(len(X)), 1 + len(shifts))[order]
-        self._weights = weights[self._origin]
-        self._starts = np.searchsorted(
-            codes[self._origin], np.arange(len(self.classes_))
-        )
+        origin = np.tile(np.arange(len(X)), 1 + len(self._shifts))[order]
+        self._weights = weights[origin]
+        self._starts = np.searchsorted(codes[origin], np.arange(len(self.classes_)))
         self.betas_ = self.cv_errors_ = self.cv_scores_ = np.empty(0)
         if betas is not None and len(betas) == 1:
             self.beta_ = float(betas[0])
             # Nothing to choose, and yet a fit that began and ended.
             list(FitProgress(self, 0, X=X, y=self.classes_[codes]))
         else:
-            self._choose_beta(X, codes, weights, betas)
+            groups = np.arange(len(X)) if groups is None else groups
+            self._choose_beta(X, codes, weights, betas, groups, groups[origin])
         return self
 
-    def _choose_beta(self, X, codes, weights, betas):
-        """Leave samples out, with their copies, and score every beta on one pass."""
+    def _choose_beta(self, X, codes, weights, betas, groups, reference_groups):
+        """Leave groups out, copies and all, and score every beta on one pass."""
+        if len(np.unique(groups)) == 1:
+            raise ValueError(
+                "beta='auto' leaves samples out, which one sample, or one group of "
+                "them, does not allow; give beta a number."
+            )
         random = check_random_state(self.random_state)
         left_out = np.arange(len(X))
         if len(X) > self.cv_samples:
             left_out = np.sort(random.choice(len(X), self.cv_samples, replace=False))
-        if len(X) == 1:
-            raise ValueError(
-                "beta='auto' leaves samples out, which one sample does not allow; give "
-                "beta a number."
-            )
-        queries = as_bundle(X[left_out], self.tangents_, n_jobs=self.n_jobs)
+
+        def distances(samples):
+            """Distances of each version of some samples, of other groups only."""
+            same = groups[samples, None] == reference_groups
+            for d2 in self._distances(X[samples]):
+                d2[same] = np.inf
+                yield d2
+
         if betas is None:
-            betas = RELATIVE_BETAS / self._typical_nearest(queries, left_out)
+            betas = RELATIVE_BETAS / _typical(next(distances(left_out[:200])))
         errors, brier = np.zeros(len(betas)), np.zeros(len(betas))
-        chunks = list(self._chunks(len(queries)))
+        chunks = list(self._chunks(len(left_out)))
         for step in FitProgress(self, len(chunks), X=X, y=self.classes_[codes]):
-            rows = chunks[step]
-            d2 = self._left_out_distances(queries[rows], left_out[rows])
-            truth, weight = codes[left_out[rows]], weights[left_out[rows]]
-            for b, beta in enumerate(betas):
-                scores = self._log_densities(d2, beta)
+            samples = left_out[chunks[step]]
+            truth, weight = codes[samples], weights[samples]
+            for b, scores in enumerate(self._log_densities(distances(samples), betas)):
                 wrong = scores.argmax(axis=1) != truth
                 posterior = np.exp(_log_normalized(scores))
                 posterior[np.arange(len(truth)), truth] -= 1
@@ -203,62 +218,62 @@ class TangentDensityClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstima
         # loss is not, which a few outliers would decide.
         self.beta_ = float(betas[brier.argmin()])
 
-    def _typical_nearest(self, queries, left_out):
-        some = slice(0, min(len(queries), 200))
-        nearest = self._left_out_distances(queries[some], left_out[some]).min(axis=1)
-        typical = np.median(nearest[np.isfinite(nearest)])
-        # All nearest neighbours are copies of each other: any sharp beta will do.
-        return typical if typical > 0 else 1.0
+    def _bundle(self, X: NDArray) -> Bundle:
+        # The tangents of a midpoint belong to no sample.
+        tangents = None if self.sides == "midpoint" else self.tangents_
+        return as_bundle(X, tangents, n_jobs=self.n_jobs)
 
-    def _left_out_distances(self, queries, indices):
-        d2 = self._distances(queries)
-        d2[indices[:, None] == self._origin[None, :]] = np.inf
-        return d2
-
-    def _distances(self, queries: Bundle) -> NDArray:
-        if self.sides == "midpoint":
-            return tangent_distances(
-                queries.points, self.bundle_.points, tangents=self.tangents_,
-                sides="midpoint", spring=self.spring, n_jobs=self.n_jobs,
-            )  # fmt: skip
-        return tangent_distances(
-            queries, self.bundle_, sides=self.sides, spring=self.spring,
-            n_jobs=self.n_jobs,
-        )  # fmt: skip
+    def _distances(self, X: NDArray) -> Iterator[NDArray]:
+        """Yield squared distances to all references, of X and of its copies."""
+        for version in with_copies(X, self._shifts if self.shift_test else ()):
+            if self.sides == "midpoint":
+                yield tangent_distances(
+                    version, self.bundle_.points, tangents=self.tangents_,
+                    sides="midpoint", spring=self.spring, n_jobs=self.n_jobs,
+                )  # fmt: skip
+            else:
+                yield bundle_distances(
+                    self._bundle(version), self.bundle_, sides=self.sides,
+                    spring=self.spring, n_jobs=self.n_jobs,
+                )  # fmt: skip
 
     def _chunks(self, n):
         # Distances, their exponentials and a mask, all of one row per query.
-        return batched_slices(n, min(512, rows_in_budget(24 * len(self.bundle_))))
+        return batched_slices(n, min(512, rows_in_budget(26 * len(self.bundle_))))
 
-    def _log_densities(self, d2: NDArray, beta: float) -> NDArray:
-        """Logarithm of sum w exp(-beta d2) of every class, up to a common constant."""
-        nearest = np.minimum.reduceat(d2, self._starts, axis=1)
-        sizes = np.diff(np.append(self._starts, d2.shape[1]))
-        base = np.where(np.isfinite(nearest), nearest, 0)
-        bumps = np.exp((np.repeat(base, sizes, axis=1) - d2) * d2.dtype.type(beta))
-        bumps *= self._weights.astype(d2.dtype)
-        with np.errstate(divide="ignore"):
-            total = np.log(np.add.reduceat(bumps, self._starts, axis=1, dtype=float))
-        return total - beta * base.astype(float)
+    def _log_densities(self, versions: Iterable[NDArray], betas: Any) -> NDArray:
+        """Logarithm of sum w exp(-beta d2) of every class, up to a common constant.
+
+        Summed over all `versions` of the squared distances: (n_betas, n, n_classes).
+        What is given is overwritten.
+        """
+        total: Any = -np.inf
+        for d2 in versions:
+            nearest = np.minimum.reduceat(d2, self._starts, axis=1)
+            base = np.where(np.isfinite(nearest), nearest, 0)
+            sizes = np.diff(np.append(self._starts, d2.shape[1]))
+            depth = np.subtract(np.repeat(base, sizes, axis=1), d2, out=d2)
+            sums = np.stack([self._bumps(depth, beta) for beta in betas])
+            far = np.multiply.outer(np.asarray(betas, float), base.astype(float))
+            with np.errstate(divide="ignore"):
+                total = np.logaddexp(total, np.log(sums) - far)
+        return total
+
+    def _bumps(self, depth: NDArray, beta: float) -> NDArray:
+        """Sum of w exp(beta depth) over the samples of each class; depths are ≤ 0."""
+        steep = depth.dtype.type(min(beta, np.finfo(depth.dtype).max))
+        bumps = depth * steep
+        np.exp(bumps, out=bumps)
+        bumps *= self._weights.astype(depth.dtype)
+        return np.add.reduceat(bumps, self._starts, axis=1, dtype=float)
 
     def _scores(self, X) -> NDArray:
         check_is_fitted(self)
         X = validate_data(self, X, dtype=FLOATS, order="C", reset=False)
-        dtype = np.result_type(X, self.bundle_.points)
-        X = X.astype(dtype, copy=False)
-        versions = [X]
-        if self.shift_test:
-            versions += [_transform(X, shift) for shift in self.shifts or ()]
-        total = np.full((len(X), len(self.classes_)), -np.inf)
-        chunks = list(self._chunks(len(X)))
-        with announce("densities", len(versions) * len(chunks)) as advance:
-            for version in versions:
-                queries = as_bundle(version, self.tangents_, n_jobs=self.n_jobs)
-                for rows in chunks:
-                    d2 = self._distances(queries[rows])
-                    scores = self._log_densities(d2, self.beta_)
-                    total[rows] = np.logaddexp(total[rows], scores)
-                    advance()
+        X = X.astype(self.bundle_.points.dtype, copy=False)
+        total = np.empty((len(X), len(self.classes_)))
+        for rows in announced(list(self._chunks(len(X))), "densities"):
+            total[rows] = self._log_densities(self._distances(X[rows]), [self.beta_])[0]
         return total
 
     def decision_function(self, X: Any) -> NDArray:
@@ -328,6 +343,26 @@ def _log_normalized(scores: NDArray) -> NDArray:
     return scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
 
 
+def _typical(d2: NDArray) -> float:
+    """Median squared distance to the nearest; 1 where these are copies of each other.
+
+    Then any sharp beta will do.
+    """
+    nearest = d2.min(axis=1)
+    typical = float(np.median(nearest[np.isfinite(nearest)]))
+    return typical if typical > 0 else 1.0
+
+
+def _check_groups(groups: Any, sample_weight: Any) -> NDArray | None:
+    """Return the group of every sample of positive weight, numbered."""
+    if groups is None:
+        return None
+    groups = np.unique(column_or_1d(groups), return_inverse=True)[1]
+    if sample_weight is not None and np.shape(sample_weight) == groups.shape:
+        groups = groups[np.asarray(sample_weight) > 0]
+    return groups
+
+
 def _check_betas(beta: Any) -> NDArray | None:
     if isinstance(beta, str) and beta == "auto":
         return None
@@ -340,24 +375,3 @@ def _check_betas(beta: Any) -> NDArray | None:
             f"beta must be a number above 0, several of them, or 'auto'; got {beta!r}."
         )
     return values
-
-
-def _check_shifts(shifts: Any) -> tuple[Callable, ...]:
-    if shifts is None:
-        return ()
-    if callable(shifts) or not all(callable(shift) for shift in shifts):
-        raise ValueError(
-            "shifts must be a sequence of functions X -> X, for instance "
-            f"image_shifts(shape=(16, 16)); got {shifts!r}."
-        )
-    return tuple(shifts)
-
-
-def _transform(X: NDArray, transformation: Callable) -> NDArray:
-    out = np.asarray(transformation(X), dtype=X.dtype)
-    if out.shape != X.shape or not np.isfinite(out).all():
-        raise ValueError(
-            f"each of shifts must return finite samples of shape {X.shape}; "
-            f"{transformation!r} returned shape {out.shape}."
-        )
-    return out
