@@ -46,6 +46,7 @@ def test_kernels_line_by_line(command, monkeypatch, digits, tmp_path):
         "RBF MN",
         10.0,
         10.0,
+        0.1,
         1.5,
         2.5,
         0.1,
@@ -65,7 +66,7 @@ def test_kernels_line_by_line(command, monkeypatch, digits, tmp_path):
     code, out, err = command("reproduce", "tangent-kernels", "--quick")
     assert code == 0, err
     cells = next(row for row in out.splitlines() if row.startswith("RBF MN")).split()
-    assert cells == ["RBF", "MN", "10", "10", "1.5", "2.5", "2", "3.4", "33"]
+    assert cells == ["RBF", "MN", "10", "10", "0.1", "1.5", "2.5", "2", "3.4", "33"]
     assert seen[0].X_train.shape == (90, 256)
     assert seen[0].X_test.shape == (30, 256)
     assert len(list(tmp_path.glob("tangent_kernels_figure_*.png"))) == 3

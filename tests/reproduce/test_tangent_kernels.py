@@ -1,9 +1,19 @@
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
+from sklearn.svm import SVC
 
 from widemargin.reproduce import tangent_kernels
-from widemargin.reproduce.tangent_kernels import PUBLISHED, Digits, rivals, tables
+from widemargin.reproduce.tangent_kernels import (
+    PUBLISHED,
+    SPRINGS,
+    Digits,
+    rivals,
+    stretches,
+    supports_per_duel,
+    tables,
+)
+from widemargin.svm import TangentSVC
 
 
 @pytest.fixture(scope="module")
@@ -30,12 +40,51 @@ def test_tables_have_both_columns(digits):
     assert {line.name for line in lines} == {row.name for row in PUBLISHED}
     for line in lines:
         assert line.gamma in (5, 10, 1.0)
+        assert line.spring in (SPRINGS if line.paper.sides == "two" else SPRINGS[:1])
         assert 0 <= line.error <= 20
         assert 0 <= line.error_at_papers <= 20
         assert line.supports > 0
     # The grid of ND is the paper's own choice for Euclid: both columns must agree.
     nd = next(line for line in lines if line.name == "ND")
     assert nd.error == nd.error_at_papers
+
+
+def test_two_sided_kernels_choose_the_spring_of_the_least_error(digits):
+    row = next(row for row in PUBLISHED if row.name == "RBF 2S")
+    grid = {"rbf": {"gamma": (300,), "C": (10,)}}
+    alone = {
+        spring: next(tables(digits, rows=(row,), grid=grid, springs=(spring,)))
+        for spring in (1e-5, 0.1, 30.0)
+    }
+    errors = [line.cv_error for line in alone.values()]
+    assert len(set(errors)) > 1
+    line = next(tables(digits, rows=(row,), grid=grid, springs=tuple(alone)))
+    assert line.cv_error == min(errors)
+    assert line.error == alone[line.spring].error
+    # The second column is the paper's, which has no spring.
+    assert line.error_at_papers == alone[1e-5].error_at_papers
+
+
+def test_stretches_are_contiguous_and_about_as_long():
+    groups = stretches(17, 5)
+    assert (np.diff(groups) >= 0).all()
+    counts = np.bincount(groups)
+    assert len(counts) == 5
+    assert set(counts) == {3, 4}
+
+
+def test_supports_are_counted_in_every_duel(digits):
+    X, y = digits.X_train, digits.y_train
+    machine = TangentSVC(gamma=8.0).fit(X, y)
+    from_duels = [
+        len(
+            SVC(C=10, gamma=8.0)
+            .fit(X[(y == i) | (y == j)], y[(y == i) | (y == j)])
+            .support_
+        )
+        for i, j in ((0, 1), (0, 2), (1, 2))
+    ]
+    assert supports_per_duel(machine) == pytest.approx(np.mean(from_duels), abs=1)
 
 
 def test_rivals(digits):

@@ -12,6 +12,7 @@ HEADER = (
     "kernel",
     "gamma",
     "C",
+    "spring",
     "cv error",
     "error",
     "at paper's",
@@ -55,7 +56,7 @@ def main(quick: bool = False, out: Path | str = ".") -> None:
 def _print_line(line: tangent_kernels.Line) -> None:
     published = None if line.paper is None else line.paper.error
     numbers = (
-        *(line.gamma, line.C, line.cv_error, line.error),
+        *(line.gamma, line.C, line.spring, line.cv_error, line.error),
         *(line.error_at_papers, published, line.supports),
     )
     cells = ("" if v is None or np.isnan(v) else f"{v:.4g}" for v in numbers)
