@@ -52,6 +52,11 @@ def alternate(functions: Sequence[Callable[[], object]], repeats: int) -> list[f
     return [median(record) for record in times]
 
 
+def percent(wrong) -> float:
+    """Share of True, in per cent."""
+    return 100 * float(sum(wrong.ravel()) / wrong.size)
+
+
 def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence]) -> None:
     """Print a Markdown table, aligned."""
     cells = [[str(cell) for cell in row] for row in (header, *rows)]
