@@ -266,6 +266,10 @@ def test_errors_leave_the_terminal_as_it_was(error, at_once):
     assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h") == 1
     assert not is_observed()
     assert (sys.stdout, sys.stderr) == streams
+    # rich's own thread sees at its next tick that it is over.
+    deadline = time.monotonic() + 5
+    while threading.active_count() > threads and time.monotonic() < deadline:
+        time.sleep(0.01)
     assert threading.active_count() == threads
 
 
