@@ -213,7 +213,7 @@ def test_a_bar_is_drawn_and_goes(at_once):
         slowly()
     shown = console.file.getvalue()
     assert "naps" in shown
-    assert " 33%" in shown
+    assert " 33%" in shown or " 67%" in shown  # a busy machine may skip one
     assert "100%" in shown
     assert shown.endswith("\x1b[2K")  # the line is wiped
     assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h") == 1  # the cursor
