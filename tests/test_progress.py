@@ -213,7 +213,7 @@ def test_a_bar_is_drawn_and_goes(at_once):
         slowly()
     shown = console.file.getvalue()
     assert "naps" in shown
-    assert " 33%" in shown
+    assert " 33%" in shown or " 67%" in shown  # a busy machine may skip one
     assert "100%" in shown
     assert shown.endswith("\x1b[2K")  # the line is wiped
     assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h") == 1  # the cursor
@@ -266,6 +266,10 @@ def test_errors_leave_the_terminal_as_it_was(error, at_once):
     assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h") == 1
     assert not is_observed()
     assert (sys.stdout, sys.stderr) == streams
+    # rich's own thread sees at its next tick that it is over.
+    deadline = time.monotonic() + 5
+    while threading.active_count() > threads and time.monotonic() < deadline:
+        time.sleep(0.01)
     assert threading.active_count() == threads
 
 

@@ -11,7 +11,7 @@ callbacks an observer, such as that of ``widemargin.show_progress``, is told the
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NamedTuple, Self, TypeVar
 
 from widemargin._compute.progress import (
@@ -41,6 +41,7 @@ except ImportError:
 
 Item = TypeVar("Item")
 
+_NOTHING: AbstractContextManager = nullcontext()
 # A bar shows per cent, and scikit-learn's adds up all subtasks whenever one ends.
 _MOST_SUBTASKS = 100
 
@@ -69,9 +70,9 @@ class FitTasks:
         self._data = {"X": X, "y": y, "metadata": metadata}
         self._state = state
         self._root: Any = None
+        self._hush: AbstractContextManager = _NOTHING
 
     def __enter__(self) -> Self:
-        self._scope = ExitStack()
         callbacks = getattr(self._estimator, "_skl_callbacks", None)
         if HAS_CALLBACKS and callbacks:
             self._root = self._estimator._init_callback_context(
@@ -80,11 +81,12 @@ class FitTasks:
             self._begin(self._root)
             if any(isinstance(callback, ProgressBar) for callback in callbacks):
                 # One bar for one thing.
-                self._scope.enter_context(observed_by(None))
+                self._hush = observed_by(None)
+        self._hush.__enter__()
         return self
 
     def __exit__(self, error: Any, *details: Any) -> None:
-        self._scope.close()
+        self._hush.__exit__(None, None, None)
         if error is None and self._root is not None:
             self._end(self._root)
 
@@ -110,20 +112,23 @@ class FitTasks:
         """End a task; whether a callback asks to stop."""
         return task is not None and self._end(task)
 
-    @contextmanager
-    def whole(self, name: str) -> Iterator[None]:
+    def whole(self, name: str) -> AbstractContextManager:
         """Run a task that is one call: nobody can say how far it is."""
+        return announce(name) if self._root is None else self._whole(name)
+
+    @contextmanager
+    def _whole(self, name: str) -> Iterator[None]:
         task = self.begin(name)
         with announce(name):
             yield
         self.end(task)
 
-    @contextmanager
-    def parts(self, name: str) -> Iterator[None]:
+    def parts(self, name: str) -> AbstractContextManager:
         """Run a task whose parts are those of the loop that runs inside it."""
-        if self._root is None:
-            yield
-            return
+        return _NOTHING if self._root is None else self._parts(name)
+
+    @contextmanager
+    def _parts(self, name: str) -> Iterator[None]:
         task = _Parts(self, name, observer() or ignore)
         with observed_by(task.loop):
             yield
@@ -205,9 +210,8 @@ class Delegate(NamedTuple):
         data = {"X": X, "y": y, "metadata": params or None}
         # scikit-learn warns of estimators without callbacks; they need none here.
         speaks = hasattr(estimator, "set_callbacks")
-        with (
-            self.task.propagate_callback_context(estimator) if speaks else nullcontext()
-        ):
+        spread = self.task.propagate_callback_context
+        with spread(estimator) if speaks else _NOTHING:
             self.task.call_on_fit_task_begin(estimator=self.owner, **data)
             fitted = estimator.fit(X, y, **params)
             self.task.call_on_fit_task_end(estimator=self.owner, **data)

@@ -45,9 +45,9 @@ def show_progress(console: "Console | None" = None) -> Iterator[None]:
     >>> import numpy as np
     >>> from widemargin import show_progress
     >>> from widemargin.metrics import tangent_distances
-    >>> X = np.eye(3)
+    >>> X, along_first_axis = np.eye(3), np.array([[1.0, 0.0, 0.0]])
     >>> with show_progress():
-    ...     D = tangent_distances(X)
+    ...     D = tangent_distances(X, tangents=along_first_axis)
     >>> D.shape
     (3, 3)
     """
