@@ -10,14 +10,15 @@ from contextlib import contextmanager
 from typing import Any
 
 from joblib import effective_n_jobs
-from threadpoolctl import threadpool_limits
+
+from widemargin._compute.threads import one_blas_thread
 
 
 @contextmanager
 def held_threads(n_jobs: int | None = None) -> Iterator[Callable[..., Iterable[Any]]]:
     """Yield an ordered ``map`` that runs on `n_jobs` threads, BLAS held to one each."""
     workers = effective_n_jobs(n_jobs)
-    with threadpool_limits(limits=1, user_api="blas"):
+    with one_blas_thread():
         if workers == 1:
             yield map
             return

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from joblib import Parallel, delayed
+from sklearn.utils.parallel import Parallel, delayed
 
 from widemargin._compute.progress import announced, observer
 

@@ -6,15 +6,30 @@ them, with the same single-threaded products it would see alone.
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from functools import cache
 from typing import TypeVar
 
 from joblib import effective_n_jobs
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from widemargin._compute.progress import announced
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    # Looking for them takes milliseconds; numpy's and scipy's are loaded by now.
+    import scipy.linalg.blas  # noqa: F401
+
+    return ThreadpoolController()
+
+
+def one_blas_thread() -> AbstractContextManager:
+    """Hold BLAS to one thread: the workers are the threads."""
+    return _libraries().limit(limits=1, user_api="blas")
 
 
 def thread_map(
@@ -34,7 +49,7 @@ def thread_map(
     """
     workers, items = effective_n_jobs(n_jobs), list(items)
     weights = [1] * len(items) if weights is None else weights
-    with threadpool_limits(limits=1, user_api="blas"):
+    with one_blas_thread():
         # One item needs no pool, and may have something to announce itself.
         if workers == 1 or len(items) == 1:
             return list(announced(map(function, items), description, weights))

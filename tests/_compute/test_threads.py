@@ -1,0 +1,38 @@
+import numpy as np
+import pytest
+import scipy.linalg.blas
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from widemargin._compute.pool import held_threads
+from widemargin._compute.threads import batched_slices, thread_map
+
+
+def blas_threads(_=None):
+    # scipy's library is not numpy's; both must be held.
+    scipy.linalg.blas.dgemm(1.0, np.eye(2), np.eye(2))
+    return [p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas"]
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_blas_has_one_thread_per_worker_and_gets_the_others_back(n_jobs):
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        seen = thread_map(blas_threads, range(4), n_jobs)
+        with held_threads(n_jobs) as run:
+            seen += list(run(blas_threads, range(4)))
+        assert before
+        assert all(set(threads) == {1} for threads in seen)
+        assert blas_threads() == before
+
+
+@pytest.mark.parametrize("n_jobs", [None, 1, 2, -1])
+def test_results_come_in_order(n_jobs):
+    assert thread_map(lambda i: i**2, iter(range(50)), n_jobs) == [
+        i**2 for i in range(50)
+    ]
+
+
+@pytest.mark.parametrize(("n", "size"), [(0, 3), (7, 3), (7, 7), (7, 100), (5, 0.5)])
+def test_slices_cover_everything_once(n, size):
+    rows = [i for part in batched_slices(n, size) for i in range(n)[part]]
+    assert rows == list(range(n))
