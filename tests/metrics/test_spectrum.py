@@ -2,8 +2,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.metrics.pairwise import rbf_kernel
 
 from widemargin.metrics import repair_spectrum, smallest_eigenvalue
+from widemargin.metrics.spectrum import repair_in_place, symmetrize
 
 
 def indefinite(seed, n=7):
@@ -48,9 +50,55 @@ def test_asymmetric_matrices_are_symmetrised():
     assert smallest_eigenvalue(K) == pytest.approx(np.linalg.eigvalsh(symmetric)[0])
 
 
-def test_large_matrices_by_lanczos():
+@pytest.mark.parametrize("gamma", [1e-3, 0.05, 1.0])
+def test_eigenvalues_of_large_smooth_kernels_crowd_at_zero(gamma):
+    K = rbf_kernel(np.random.default_rng(0).normal(size=(800, 4)), gamma=gamma)
+    expected = np.linalg.eigvalsh(K)
+    tolerance = 1e-13 * expected[-1]
+    assert smallest_eigenvalue(K) == pytest.approx(expected[0], abs=tolerance)
+    shifted = repair_spectrum(K, "shift")
+    assert np.linalg.eigvalsh(shifted.K)[0] >= -tolerance
+
+
+def test_large_matrices_of_any_kind():
+    assert smallest_eigenvalue(np.zeros((600, 600))) == 0
     K = indefinite(1, 600)
-    assert smallest_eigenvalue(K) == pytest.approx(np.linalg.eigvalsh(K)[0], rel=1e-5)
+    assert smallest_eigenvalue(K) == pytest.approx(np.linalg.eigvalsh(K)[0])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("method", ["clip", "flip"])
+def test_rounding_is_not_repaired(dtype, method):
+    points = np.random.default_rng(0).random((60, 3))
+    K = symmetrize(rbf_kernel(np.concatenate([points, points]))).astype(dtype)
+    assert np.linalg.eigvalsh(K.astype(float))[0] < 0
+    repaired = repair_spectrum(K, method)
+    assert repaired.transform is None
+    np.testing.assert_array_equal(repaired.K, K)
+    # What is negative beyond rounding still goes.
+    K[0, 1] = K[1, 0] = 2.0
+    assert np.linalg.eigvalsh(repair_spectrum(K, method).K)[0] > -1e-4
+
+
+def test_in_place_pieces_are_the_plain_formulas():
+    K = np.random.default_rng(0).normal(size=(600, 600))
+    expected = (K + K.T) / 2
+    np.testing.assert_array_equal(symmetrize(K), expected)
+    whole = repair_spectrum(K, "clip")
+    coefficients = np.random.default_rng(1).normal(size=(600, 3))
+    repair = repair_in_place(K, "clip", 1e-16)
+    np.testing.assert_allclose(K, whole.K, atol=1e-10)
+    np.testing.assert_allclose(
+        repair.transform(coefficients), whole.transform @ coefficients, atol=1e-12
+    )
+
+
+def test_the_matrix_given_stays_as_it_is():
+    K = indefinite(2)
+    before = K.copy()
+    for method in ("clip", "flip", "shift"):
+        repair_spectrum(K, method)
+    np.testing.assert_array_equal(K, before)
 
 
 def test_bad_input():

@@ -18,13 +18,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh
-from scipy.sparse.linalg import eigsh
 from sklearn.utils import check_array
 
+from widemargin._compute.threads import batched_slices
 from widemargin._validation import check_option
 
 METHODS = ("none", "clip", "flip", "shift")
-_DENSE = 500
+# Rows that symmetrisation and repair treat at once, so that they need no second matrix.
+_ROWS = 256
 
 
 class RepairedSpectrum(NamedTuple):
@@ -46,6 +47,21 @@ class RepairedSpectrum(NamedTuple):
     smallest_eigenvalue: float
 
 
+class Repair(NamedTuple):
+    """A repair without its matrix: T = I - share · V Vᵀ, V (n, n_negative)."""
+
+    smallest_eigenvalue: float
+    vectors: NDArray | None = None
+    share: float = 0.0
+
+    def transform(self, coefficients: NDArray) -> NDArray:
+        """T @ coefficients: what coefficients on repaired values are on plain ones."""
+        if self.vectors is None:
+            return coefficients
+        V = self.vectors
+        return coefficients - V @ (self.share * (V.T @ coefficients))
+
+
 def repair_spectrum(K: ArrayLike, method: str = "clip") -> RepairedSpectrum:
     """Make a symmetric kernel matrix positive semi-definite.
 
@@ -64,8 +80,9 @@ def repair_spectrum(K: ArrayLike, method: str = "clip") -> RepairedSpectrum:
 
     Notes
     -----
-    "clip" and "flip" need all eigenvectors, in time n³; "shift" and "none" only the
-    smallest eigenvalue.
+    All methods take time n³; "clip" and "flip" also need the eigenvectors of negative
+    eigenvalues. These two leave alone what is negative by rounding only: up to
+    ``10 sqrt(n)`` times the precision of K and its largest row sum of absolute values.
 
     Examples
     --------
@@ -75,22 +92,35 @@ def repair_spectrum(K: ArrayLike, method: str = "clip") -> RepairedSpectrum:
            [0., 1.]])
     """
     check_option("method", method, METHODS)
-    K = _check_square(K)
+    values = _check_square(K, copy=True)
+    repair = repair_in_place(values, method, rounding_of(K))
+    changed = repair.vectors is not None
+    transform = repair.transform(np.eye(len(values))) if changed else None
+    return RepairedSpectrum(values, transform, repair.smallest_eigenvalue)
+
+
+def repair_in_place(K: NDArray, method: str, rounding: float) -> Repair:
+    """Repair a symmetric float64 matrix and say how; needs memory for two more.
+
+    `rounding` is the relative size of rounding in the entries of K.
+    """
+    n = len(K)
+    smallest = _smallest(K)
     if method in ("none", "shift"):
-        smallest = smallest_eigenvalue(K)
         if method == "shift" and smallest < 0:
-            K = K.copy()
             K[np.diag_indices_from(K)] -= smallest
-        return RepairedSpectrum(K, None, smallest)
-    values, vectors = eigh(K)
-    smallest = float(values[0])
-    if smallest >= 0:
-        return RepairedSpectrum(K, None, smallest)
-    signs = np.where(values < 0, -1.0 if method == "flip" else 0.0, 1.0)
-    repaired = (vectors * (values * signs)) @ vectors.T
-    return RepairedSpectrum(
-        (repaired + repaired.T) / 2, (vectors * signs) @ vectors.T, smallest
-    )
+        return Repair(smallest)
+    # No eigenvalue is larger than a sum of absolute values along a row.
+    size = max(np.abs(K[rows]).sum(axis=1).max() for rows in batched_slices(n, _ROWS))
+    tolerance = 10 * np.sqrt(n) * rounding * size
+    if smallest >= -tolerance:
+        return Repair(smallest)
+    values, vectors = eigh(K, subset_by_value=(-np.inf, -tolerance))
+    share = 2.0 if method == "flip" else 1.0
+    for rows in batched_slices(n, _ROWS):
+        K[rows] -= (vectors[rows] * (share * values)) @ vectors.T
+    symmetrize(K)
+    return Repair(smallest, vectors, share)
 
 
 def smallest_eigenvalue(K: ArrayLike) -> float:
@@ -111,19 +141,39 @@ def smallest_eigenvalue(K: ArrayLike) -> float:
     >>> round(smallest_eigenvalue([[0.0, 1.0], [1.0, 0.0]]), 12)
     -1.0
     """
-    K = _check_square(K)
-    if len(K) <= _DENSE:
-        return float(eigh(K, eigvals_only=True, subset_by_index=(0, 0))[0])
-    start = np.random.default_rng(0).normal(size=len(K))
-    values = eigsh(K, 1, which="SA", v0=start, return_eigenvectors=False, tol=1e-6)
-    return float(values[0])
+    return _smallest(_check_square(K))
 
 
-def _check_square(K: Any) -> NDArray:
-    K = check_array(K, dtype=np.float64, input_name="K")
+def _smallest(K: NDArray) -> float:
+    # Not by Lanczos: the eigenvalues of a smooth kernel crowd at zero, where it does
+    # not converge, and the reduction to tridiagonal form takes n³ whatever they are.
+    return float(eigh(K, eigvals_only=True, subset_by_index=(0, 0))[0])
+
+
+def symmetrize(K: NDArray) -> NDArray:
+    """Replace K by (K + Kᵀ)/2, in place."""
+    for rows in batched_slices(len(K), _ROWS):
+        right = slice(rows.start, None)
+        mean = (K[rows, right] + K[right, rows].T) / 2
+        # Its first columns are a block on the diagonal: both triangles at once.
+        K[rows, right] = mean
+        K[right, rows] = mean.T
+    return K
+
+
+def rounding_of(K: Any) -> float:
+    """Relative size of rounding in kernel values, by their dtype."""
+    dtype = getattr(K, "dtype", np.float64)
+    return float(np.finfo(dtype if dtype == np.float32 else np.float64).eps)
+
+
+def _check_square(K: Any, copy: bool = False) -> NDArray:
+    K = check_array(K, dtype=np.float64, input_name="K", copy=copy)
     if K.shape[0] != K.shape[1]:
         raise ValueError(
             f"K must be a square matrix of kernel values between samples; got shape "
             f"{K.shape}."
         )
-    return K if np.array_equal(K, K.T) else (K + K.T) / 2
+    if np.array_equal(K, K.T):
+        return K
+    return symmetrize(K if copy else K.copy())
