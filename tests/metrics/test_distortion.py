@@ -86,6 +86,8 @@ def test_wider_windows_are_nearer_and_identical_images_at_zero():
         ({"shape": 8}, "shape must be .height, width."),
         ({"shape": (8, 8), "window": -1}, "window must be an integer"),
         ({"shape": (8, 8), "patch": 1.5}, "patch must be an integer"),
+        ({"shape": (8, 8), "background": np.nan}, "background must be a finite"),
+        ({"shape": (8, 8), "background": "0"}, "background must be a finite"),
     ],
 )
 def test_bad_parameters(settings, message):

@@ -50,6 +50,39 @@ def test_of_one_set_with_itself(generator):
     assert_allclose(small, found, rtol=1e-7, atol=1e-12)
 
 
+class Pair:
+    """Tangents A x and A x + share · B x; affine, and told so or not."""
+
+    def __init__(self, share, is_affine):
+        self.share, self.is_affine = share, is_affine
+
+    def tangents(self, X):
+        rng = np.random.default_rng(7)
+        A, B = rng.normal(size=(2, X.shape[1], X.shape[1]))
+        along = X @ A
+        return np.stack([along, along + self.share * (X @ B)], axis=1)
+
+
+@pytest.mark.parametrize("share", [1e-2, 1e-4, 1e-6, 1e-8, 0.0])
+def test_nearly_dependent_tangents_count_alike_on_both_paths(share):
+    X, Y = images(5, 6), images(6, 7)
+    fast, general = (
+        tangent_distances(X, Y, tangents=Pair(share, affine), sides="midpoint")
+        for affine in (True, False)
+    )
+    assert_allclose(fast, general, rtol=1e-5 if 0 < share < 1e-7 else 1e-7)
+
+
+def test_tangents_that_cancel_at_the_midpoint():
+    X = images(8, 4)
+    Y = -X * (1 + 1e-7 * np.arange(4))[:, None]
+    fast, general = (
+        tangent_distances(X, Y, tangents=Pair(0.5, affine), sides="midpoint")
+        for affine in (True, False)
+    )
+    assert_allclose(fast, general, rtol=1e-6)
+
+
 def test_keeps_float32_and_takes_roots():
     X = images(3, 4).astype(np.float32)
     generator = ImageTangents(shape=(6, 6), directions=AFFINE)

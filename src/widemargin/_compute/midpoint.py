@@ -3,9 +3,10 @@
 import numpy as np
 from numba import njit
 
-# A direction that adds less than this share of its own length to the ones before it
-# is taken as dependent, as orthonormalize does.
-DEPENDENT = 1e-10
+# Squares and products have half the digits of the tangents themselves: a direction of
+# which, squared, no more than this share is left outside the ones before it may be a
+# short one or mere rounding. Such pairs are left to orthonormalize, which can tell.
+UNCLEAR = 1e-6
 SUSPECT = 1e-9
 
 
@@ -14,6 +15,7 @@ def _project(products, x_grams, y_grams, x_moves, y_moves, spring, tile):
     """Subtract c^T G^+ c/(1+k) from every entry of `tile` (which holds |delta|^2)."""
     n_x, n_y = tile.shape
     n_tangents = x_moves.shape[1]
+    sizes = np.empty(n_tangents)
     G = np.empty((n_tangents, n_tangents))
     c = np.empty(n_tangents)
     for i in range(n_x):
@@ -23,24 +25,30 @@ def _project(products, x_grams, y_grams, x_moves, y_moves, spring, tile):
                 along_x = x_moves[i, s] - products[0][row, j]
                 along_y = products[1][i, column] - y_moves[j, s]
                 c[s] = 0.5 * (along_x + along_y)
+                sizes[s] = 0.25 * (x_grams[i, s, s] + y_grams[j, s, s])
                 for t in range(n_tangents):
                     cross = products[2][row, j * n_tangents + t]
                     mirrored = products[2][i * n_tangents + t, column]
                     own = x_grams[i, s, t] + y_grams[j, s, t]
                     G[s, t] = 0.25 * (own + cross + mirrored)
-            tile[i, j] -= _quadratic_form(G, c) / (1.0 + spring)
+            tile[i, j] -= _quadratic_form(G, c, sizes) / (1.0 + spring)
 
 
 @njit(cache=True, nogil=True)
-def _quadratic_form(G, c):
-    """c^T G^+ c for a positive semi-definite G, by elimination; both overwritten."""
+def _quadratic_form(G, c, sizes):
+    """c^T G^+ c by elimination, infinite where `UNCLEAR`; G and c are overwritten.
+
+    `sizes` are what the diagonal of G was summed from: its rounding is relative to
+    them, not to G, where tangents of the two ends nearly cancel.
+    """
     n = c.shape[0]
     total = 0.0
-    lengths = np.diag(G).copy()
     for s in range(n):
         pivot = G[s, s]
-        if pivot <= DEPENDENT * lengths[s]:
+        if sizes[s] == 0.0:
             continue
+        if pivot <= UNCLEAR * sizes[s]:
+            return np.inf
         total += c[s] * c[s] / pivot
         for t in range(s + 1, n):
             factor = G[t, s] / pivot
@@ -51,7 +59,7 @@ def _quadratic_form(G, c):
 
 
 def affine_midpoint_tile(x, x_tangents, y, y_tangents, spring):
-    """Squared midpoint distances of a block of pairs, -1 where only rounding is left.
+    """Squared midpoint distances of a block of pairs, -1 where rounding may decide.
 
     `x` is (n_x, d) and `x_tangents` (n_x, l, d), raw tangents, float64; `y` likewise.
     """

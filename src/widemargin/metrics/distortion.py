@@ -15,7 +15,7 @@ recognition, IEEE PAMI 29 (2007). X is (n_x, h·w), Y (n_y, h·w).
 
 from collections.abc import Sequence
 from functools import partial
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -79,6 +79,8 @@ def image_distortion_distances(
         if not isinstance(value, Integral) or int(value) < 0:
             raise ValueError(f"{name} must be an integer of at least 0; got {value!r}.")
     window, patch = int(window), int(patch)
+    if not isinstance(background, Real) or not np.isfinite(background):
+        raise ValueError(f"background must be a finite number; got {background!r}.")
     out = np.empty((len(x), len(y)), x.dtype)
     blocks = [
         (rows, columns)

@@ -9,7 +9,8 @@ them. Where the generator is affine in x, T_m = (T_x + T_x')/2, and every inner
 product the projection needs comes from the products of the two ends:
 G = T_m T_m^T = (T_x T_x^T + T_x' T_x'^T + N + N^T)/4 with N = T_x T_x'^T, and
 d^2 = |delta|^2 - c^T G^+ c / (1 + k) with c = T_m delta. Otherwise (thickness is
-quadratic in x) the midpoint images and their frames are made, chunk by chunk.
+quadratic in x), and for pairs whose G is nearly singular, the midpoint images and
+their frames are made, chunk by chunk.
 
 Reference: Haasdonk and Keysers 2002, equation for d_MP; the sum of the two one-sided
 distances to the midpoint is this one, because both are equal.
