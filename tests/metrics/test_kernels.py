@@ -3,6 +3,7 @@ import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 
 from widemargin.metrics import tangent_distances, tangent_kernel
+from widemargin.metrics.kernels import resolve_gamma
 from widemargin.tangents import ImageTangents
 
 GENERATOR = ImageTangents((4, 4), ["x_shift", "rotation"])
@@ -50,6 +51,45 @@ def test_a_kernel_of_ones_own(X):
     K = tangent_kernel(X, kernel=lambda d2: 1 / (1 + d2), tangents=GENERATOR)
     d2 = tangent_distances(X, tangents=GENERATOR, sides="mean")
     np.testing.assert_allclose(K, 1 / (1 + d2))
+
+
+def test_a_large_kernel_of_ones_own_is_computed_by_rows():
+    X = np.random.default_rng(0).random((1100, 16)).astype(np.float32)
+    shapes = []
+
+    def kernel(d2):
+        shapes.append(d2.shape)
+        return 1 / (1 + d2)
+
+    K = tangent_kernel(X, kernel=kernel, tangents=np.empty((0, 16)))
+    d2 = tangent_distances(X, tangents=np.empty((0, 16)), sides="mean")
+    np.testing.assert_array_equal(K, 1 / (1 + d2))
+    assert len(shapes) > 1
+    assert K.dtype == np.float32
+
+
+def test_the_scale_is_that_of_one_set(X):
+    with pytest.raises(ValueError, match="gamma='scale' would depend on the pairs"):
+        tangent_kernel(X[:1], X, tangents=GENERATOR)
+    # The exponent of the others is 1 whatever the pairs.
+    np.testing.assert_array_equal(
+        tangent_kernel(X[:2], X, kernel="nd", tangents=GENERATOR),
+        tangent_kernel(X[:2], X, kernel="nd", gamma=1.0, tangents=GENERATOR),
+    )
+
+
+def test_the_scale_of_a_part_estimates_that_of_the_whole():
+    rng = np.random.default_rng(0)
+    d2 = tangent_distances(rng.random((300, 8)), tangents=np.empty((0, 8)))
+    whole = resolve_gamma(d2, "rbf", "scale")
+    assert resolve_gamma(d2, "rbf", "scale", 300) == whole
+    for size in (2, 5, 50):
+        guesses = []
+        for _ in range(2000 // size):
+            chosen = rng.choice(300, size, replace=False)
+            part = d2[np.ix_(chosen, chosen)]
+            guesses.append(1 / resolve_gamma(part, "rbf", "scale", 300))
+        assert np.mean(guesses) == pytest.approx(1 / whole, rel=0.05)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """The two ends of a tangent distance: validated points and the frames they carry."""
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +7,7 @@ import numpy as np
 from sklearn.utils import check_array, check_scalar
 
 from widemargin._validation import check_option
+from widemargin.metrics.blanks import warn_of_blanks
 from widemargin.tangents import Bundle, as_bundle
 
 SIDES = ("x", "y", "two", "mean", "midpoint")
@@ -76,7 +76,9 @@ def check_ends(
         given = X_tangents if symmetric else Y_tangents
         y_end = _carrier(source, y, given, tangents, "Y", sides, n_jobs)
     if sides == "two":
-        _warn_of_blanks(x_end, y_end)
+        for end, bundle in (("X", x_end), ("Y", y_end)):
+            if warn_of_blanks(bundle, f"samples in {end}", stacklevel=3):
+                break
     return Ends(x_end, y_end, symmetric and sides in ("two", "mean"))
 
 
@@ -100,19 +102,3 @@ def _carrier(source, points, own, shared, end, sides, n_jobs) -> Bundle:
     bundle = as_bundle(points, given, name=name, n_jobs=n_jobs)
     frames = bundle.frames.astype(points.dtype, copy=False)
     return Bundle(points, frames)
-
-
-def _warn_of_blanks(x_end: Bundle, y_end: Bundle) -> None:
-    for end, bundle in (("X", x_end), ("Y", y_end)):
-        if bundle.n_tangents == 0:
-            continue
-        blank = int(np.count_nonzero(bundle.ranks == 0))
-        if blank:
-            warnings.warn(
-                f"{blank} of {len(bundle)} samples in {end} have no tangents at all "
-                "(blank images?). Two-sided distances make them near to everything; "
-                "drop them, or use sides='mean'.",
-                UserWarning,
-                stacklevel=4,
-            )
-            return

@@ -25,11 +25,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from widemargin._compute.threads import batched_slices
 from widemargin._validation import check_option
 from widemargin.metrics._ends import DEFAULT_SPRING
 from widemargin.metrics.distances import tangent_distances
 
 KERNELS = ("rbf", "nd", "log")
+# Distances that a user's kernel sees at once: its temporary arrays stay small.
+_ENTRIES = 2**20
 
 
 def tangent_kernel(
@@ -54,11 +57,14 @@ def tangent_kernel(
     kernel : {"rbf", "nd", "log"} or callable, default="rbf"
         Radial basis :math:`e^{-\gamma d^2}`, negative distance :math:`-d^\gamma`,
         logarithmic :math:`-\log(1 + d^\gamma)`, or a function from an array of squared
-        distances to an array of kernel values of the same shape.
+        distances to an array of kernel values of the same shape, called on a few rows
+        at a time.
     gamma : float or "scale", default="scale"
-        Width of "rbf", exponent of the others; not used by a callable. "scale" is
-        two over the mean squared distance of the pairs given for "rbf", which is
-        close to scikit-learn's where there are no tangents, and 1 for the others.
+        Width of "rbf", exponent of the others; not used by a callable. "scale" is 1
+        for the others; for "rbf" it is two over the mean squared distance of all pairs
+        of rows of `X`, which is close to scikit-learn's where there are no tangents,
+        and `Y` must be None: kernels of other samples need the number that was used
+        for the training samples.
 
     Returns
     -------
@@ -76,6 +82,12 @@ def tangent_kernel(
            [-2., -0.]])
     """
     check_kernel(kernel, gamma)
+    if Y is not None and gamma == "scale" and kernel == "rbf":
+        raise ValueError(
+            "gamma='scale' would depend on the pairs of X and Y given, and differ from "
+            "that of the training samples: pass a number, for instance "
+            "2 / tangent_distances(X_train, ...).mean()."
+        )
     d2 = tangent_distances(
         X, Y, X_tangents=X_tangents, Y_tangents=Y_tangents, tangents=tangents,
         sides=sides, spring=spring, n_jobs=n_jobs,
@@ -96,26 +108,31 @@ def check_kernel(kernel: Any, gamma: Any) -> None:
         raise ValueError(f"gamma must be a positive number or 'scale'; got {gamma!r}.")
 
 
-def resolve_gamma(d2: NDArray, kernel: Any, gamma: Any) -> float:
-    """Turn "scale" into a number, from squared distances."""
+def resolve_gamma(
+    d2: NDArray, kernel: Any, gamma: Any, n_samples: int | None = None
+) -> float:
+    """Turn "scale" into a number, from the squared distances (n, n) of a set to itself.
+
+    Where the set is a part of `n_samples`, what all of them would give is estimated.
+    """
     if gamma != "scale":
         return float(gamma)
     if kernel != "rbf":
         return 1.0
+    n = len(d2)
     typical = float(d2.mean(dtype=np.float64))
+    if n_samples is not None and n > 1:
+        # Distances of samples to themselves, zero, are a share 1/n of all.
+        typical *= (1 - 1 / n_samples) / (1 - 1 / n)
     return 2 / typical if typical > 0 else 1.0
 
 
 def kernel_of_distances(d2: NDArray, kernel: Any, gamma: float) -> NDArray:
-    """Kernel values of squared distances, in place where the kernel has a name."""
+    """Kernel values of squared distances, in place."""
     if callable(kernel):
-        values = np.asarray(kernel(d2))
-        if values.shape != d2.shape or not np.isfinite(values).all():
-            raise ValueError(
-                "kernel must return finite values of the shape of the squared "
-                f"distances it is given, {d2.shape}; got shape {values.shape}."
-            )
-        return values
+        for rows in batched_slices(len(d2), _ENTRIES // max(1, d2.shape[1])):
+            d2[rows] = _values(kernel, d2[rows])
+        return d2
     if kernel == "rbf":
         d2 *= d2.dtype.type(-gamma)
         return np.exp(d2, out=d2)
@@ -124,3 +141,14 @@ def kernel_of_distances(d2: NDArray, kernel: Any, gamma: float) -> NDArray:
     if kernel == "log":
         np.log1p(d2, out=d2)
     return np.negative(d2, out=d2)
+
+
+def _values(kernel: Callable, d2: NDArray) -> NDArray:
+    """Values of a kernel that is not ours, checked."""
+    values = np.asarray(kernel(d2))
+    if values.shape != d2.shape or not np.isfinite(values).all():
+        raise ValueError(
+            "kernel must return finite values of the shape of the squared distances "
+            f"it is given, {d2.shape}; got shape {values.shape}."
+        )
+    return values
