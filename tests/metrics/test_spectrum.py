@@ -88,6 +88,7 @@ def test_in_place_pieces_are_the_plain_formulas():
     coefficients = np.random.default_rng(1).normal(size=(600, 3))
     repair = repair_in_place(K, "clip", 1e-16)
     np.testing.assert_allclose(K, whole.K, atol=1e-10)
+    np.testing.assert_array_equal(K, K.T)
     np.testing.assert_allclose(
         repair.transform(coefficients), whole.transform @ coefficients, atol=1e-12
     )

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.multiclass import OneVsOneClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
@@ -68,6 +68,27 @@ def test_sample_weight_goes_to_the_nodes(digits):
     assert agree.mean() > 0.95
     with pytest.raises(ValueError, match="KNeighborsClassifier takes no sample_weight"):
         DDAGClassifier(KNeighborsClassifier()).fit(X, y, np.ones(300))
+
+
+def test_weights_are_repetitions(digits):
+    X, y, X_test, _ = digits
+    times = 1 + np.arange(300) % 3
+    node = LogisticRegression(tol=1e-8, max_iter=1000)
+    rows = np.repeat(np.arange(300), times)
+    weighted = DDAGClassifier(node).fit(X, y, times.astype(float))
+    repeated = DDAGClassifier(node).fit(X[rows], y[rows])
+    plain = DDAGClassifier(node).fit(X, y)
+    for pair, fitted in weighted.estimators_.items():
+        expected = repeated.estimators_[pair].decision_function(X_test)
+        found = fitted.decision_function(X_test)
+        np.testing.assert_allclose(found, expected, atol=1e-3)
+    other = plain.estimators_[pair].decision_function(X_test)
+    assert np.abs(other - found).max() > 0.02
+
+
+def test_a_regression_is_refused(digits):
+    with pytest.raises(ValueError, match=r"must be a classifier.*LinearRegression"):
+        DDAGClassifier(LinearRegression()).fit(*digits[:2])
 
 
 def test_one_class_is_refused(digits):

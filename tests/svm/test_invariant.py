@@ -62,6 +62,34 @@ def test_smaller_lambda_is_more_invariant(digits):
         assert sensitivity(kernel, 0.01) < sensitivity(kernel, 1.0)
 
 
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_weights_reach_the_solver(digits, kernel):
+    X, y, X_test, _ = digits
+    weights = np.linspace(0.01, 2, len(X))
+    ours = InvariantHyperplaneSVC(
+        0.2, kernel=kernel, C=0.05, gamma=0.05, tangents=GENERATOR, n_components=40,
+        random_state=0,
+    ).fit(X, y, weights)  # fmt: skip
+    mapped = ours._map(X) @ ours.whitening_, ours._map(X_test) @ ours.whitening_
+    svc = SVC(kernel="linear", C=0.05)
+    found = ours.decision_function(X_test)
+    expected = svc.fit(mapped[0], y, weights).decision_function(mapped[1])
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+    plain = svc.fit(mapped[0], y).decision_function(mapped[1])
+    assert np.abs(plain - found).max() > 0.1
+
+
+def test_weights_are_repetitions(digits):
+    X, y, X_test, _ = digits
+    times = 1 + np.arange(len(X)) % 3
+    # Directions that all samples share: repeating samples does not change their mean.
+    svc = InvariantHyperplaneSVC(0.2, C=0.01, tangents=np.eye(64)[20:24])
+    weighted = svc.fit(X, y, times.astype(float)).decision_function(X_test)
+    svc.fit(np.repeat(X, times, axis=0), np.repeat(y, times))
+    np.testing.assert_allclose(weighted, svc.decision_function(X_test), atol=0.02)
+    assert np.abs(svc.fit(X, y).decision_function(X_test) - weighted).max() > 0.1
+
+
 def test_margins_are_positive_where_right(digits):
     X, y, X_test, y_test = digits
     svc = InvariantHyperplaneSVC(0.1, tangents=GENERATOR).fit(X, y)
@@ -78,7 +106,9 @@ def test_margins_are_positive_where_right(digits):
         ({"kernel": "nd"}, "kernel must be one of"),
         ({"C": 0}, "C must be a number above 0"),
         ({"step": -1}, "step must be a number above 0"),
-        ({"n_components": 0}, "n_components must be a number above 0"),
+        ({"n_components": 0}, "n_components must be an integer of at least 1"),
+        ({"n_components": 0.5}, "n_components must be an integer of at least 1"),
+        ({"class_weight": {99: 2.0}}, "a weight for 99, which is no class of y"),
     ],
 )
 def test_bad_parameters(digits, settings, message):

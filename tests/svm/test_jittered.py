@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from sklearn import config_context
 from sklearn.datasets import load_digits
 from sklearn.metrics.pairwise import polynomial_kernel
 from sklearn.svm import SVC
@@ -78,12 +79,46 @@ def test_jittering_helps_against_shifts(digits):
     np.testing.assert_array_equal(margins > 0, ours.predict(shifted) == y_test)
 
 
+def test_weights_are_repetitions(digits):
+    X, y, X_test, _ = digits
+    times = 1 + np.arange(len(X)) % 3
+    svc = JitteredSVC(C=0.1, gamma=0.05, transformations=SHIFTS, multiclass="ovo")
+    weighted = svc.fit(X, y, times.astype(float)).decision_function(X_test)
+    svc.fit(np.repeat(X, times, axis=0), np.repeat(y, times))
+    np.testing.assert_allclose(weighted, svc.decision_function(X_test), atol=0.02)
+    assert np.abs(svc.fit(X, y).decision_function(X_test) - weighted).max() > 0.1
+    halved = svc.set_params(C=0.2).fit(X, y, times / 2).decision_function(X_test)
+    np.testing.assert_allclose(halved, weighted, atol=0.01)
+
+
+def test_supports_are_transformed_once_per_call(digits):
+    X, y, X_test, _ = digits
+    seen = []
+
+    def shift(X):
+        seen.append(len(X))
+        return SHIFTS[0](X)
+
+    svc = JitteredSVC(transformations=[shift]).fit(X, y)
+    n = len(svc.support_vectors_)
+    X_test = np.concatenate([X_test] * 30)
+    expected = svc.decision_function(X_test)
+    seen.clear()
+    # 80 bytes for each pair: a few chunks.
+    with config_context(working_memory=400 * 80 * n / 2**20):
+        found = svc.decision_function(X_test)
+    assert seen == [n, 400, 400, 400]
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"kernel": "nd"}, "kernel must be one of"),
         ({"gamma": 0.0}, "gamma must be a number above 0"),
         ({"transformations": [1]}, "sequence of functions"),
+        ({"transformations": iter(SHIFTS)}, "sequence of functions"),
+        ({"class_weight": {99: 2.0}}, "a weight for 99, which is no class of y"),
         ({"multiclass": "ovr"}, "multiclass must be one of"),
     ],
 )

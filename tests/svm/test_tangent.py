@@ -1,13 +1,18 @@
 import pickle
+import warnings
 
 import numpy as np
 import pytest
+from sklearn import config_context
 from sklearn.datasets import load_digits
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
-from widemargin.metrics import repair_spectrum, tangent_kernel
-from widemargin.svm import TangentSVC, _checks
-from widemargin.tangents import ImageTangents
+from widemargin.metrics import repair_spectrum, tangent_distances, tangent_kernel
+from widemargin.metrics.distances import bundle_distances
+from widemargin.svm import TangentSVC, _tangent_kernel
+from widemargin.tangents import ImageTangents, as_bundle
 
 GENERATOR = ImageTangents((8, 8), ["x_shift", "y_shift", "rotation"])
 
@@ -101,19 +106,152 @@ def test_repaired_spectra_hold_for_new_samples_too(digits, repair):
     np.testing.assert_allclose(ours.duels(X_test), svc.decision_function(k), atol=1e-6)
 
 
-def test_all_landmarks_are_the_whole_kernel(digits):
-    X, y, X_test, y_test = digits
-    whole = TangentSVC(tangents=GENERATOR, landmarks=160, random_state=0).fit(X, y)
-    some = TangentSVC(tangents=GENERATOR, landmarks=60, random_state=0).fit(X, y)
-    exact = TangentSVC(tangents=GENERATOR).fit(X, y)
-    assert whole.score(X_test, y_test) >= exact.score(X_test, y_test) - 0.02
-    assert some.score(X_test, y_test) >= exact.score(X_test, y_test) - 0.1
-    assert len(some.support_bundle_) == 60
-    balanced = TangentSVC(
-        landmarks=60, class_weight={0: 50.0}, random_state=0, C=0.01
-    ).fit(X, y)
-    plain = TangentSVC(landmarks=60, random_state=0, C=0.01).fit(X, y)
-    assert (balanced.predict(X_test) == 0).sum() > (plain.predict(X_test) == 0).sum()
+def test_a_shift_of_many_samples():
+    X, y = load_digits(return_X_y=True)
+    svc = TangentSVC(repair="shift", gamma=0.01).fit(X[:600] / 16, y[:600])
+    K = rbf_kernel(X[:600] / 16, gamma=0.01)
+    smallest = np.linalg.eigvalsh(K)[0]
+    assert svc.smallest_eigenvalue_ == pytest.approx(smallest, abs=1e-10)
+    assert svc.score(X[600:] / 16, y[600:]) > 0.9
+
+
+def test_rounding_does_not_make_everything_a_support(digits):
+    X, y, *_ = digits
+    twice, labels = np.concatenate([X, X]), np.concatenate([y, y])
+    clipped = TangentSVC(gamma=0.1, repair="clip").fit(twice, labels)
+    assert -1e-12 < clipped.smallest_eigenvalue_ < 0
+    plain = TangentSVC(gamma=0.1).fit(twice, labels)
+    np.testing.assert_array_equal(clipped.support_, plain.support_)
+
+
+def test_a_refit_forgets_the_last_repair(digits):
+    X, y, *_ = digits
+    svc = TangentSVC(gamma=0.1, repair="clip").fit(X, y)
+    assert svc.smallest_eigenvalue_ > -1
+    assert svc.set_params(repair="none", gamma="scale").fit(X, y).gamma_ != 0.1
+    assert not hasattr(svc, "smallest_eigenvalue_")
+
+
+def test_parameters_set_after_fit_wait_for_the_next_one(digits):
+    X, y, X_test, _ = digits
+    svc = TangentSVC(gamma=0.1, tangents=GENERATOR).fit(X, y)
+    before = svc.duels(X_test)
+    svc.set_params(kernel="nd", sides="two", spring=1.0, gamma=3.0)
+    np.testing.assert_array_equal(svc.duels(X_test), before)
+
+
+@pytest.mark.parametrize("tangents", [None, np.eye(64)[:2]])
+@pytest.mark.parametrize("sides", ["x", "y"])
+def test_one_frame_for_all_is_computed_once(digits, monkeypatch, tangents, sides):
+    X, y, X_test, _ = digits
+    calls = []
+
+    def counting(*args, **options):
+        calls.append(options["sides"])
+        return bundle_distances(*args, **options)
+
+    monkeypatch.setattr(_tangent_kernel, "bundle_distances", counting)
+    svc = TangentSVC(gamma=0.1, tangents=tangents, sides=sides, spring=0).fit(X, y)
+    found = svc.duels(X_test)
+    assert len(calls) == 2
+    kept = X[:, 0 if tangents is None else 2 :]
+    plain = SVC(C=10, gamma=0.1, decision_function_shape="ovo").fit(kept, y)
+    np.testing.assert_allclose(
+        found, plain.decision_function(X_test[:, 64 - kept.shape[1] :]), atol=1e-6
+    )
+
+
+def test_frames_of_queries_are_made_chunk_by_chunk(digits, monkeypatch):
+    X, y, X_test, _ = digits
+    svc = TangentSVC(gamma=0.1, tangents=GENERATOR).fit(X, y)
+    many = np.tile(X_test, (12, 1))
+    kernel, supports = svc._kernel, svc.support_bundle_
+    at_once = kernel.bundle(many)
+    expected = np.concatenate(
+        [
+            kernel.between(at_once[rows], supports) @ svc.coef_
+            for rows in (slice(0, 1024), slice(1024, 1200))
+        ]
+    )
+    sizes = []
+
+    def counting(X, *args, **options):
+        sizes.append(len(X))
+        return as_bundle(X, *args, **options)
+
+    monkeypatch.setattr(_tangent_kernel, "as_bundle", counting)
+    np.testing.assert_array_equal(svc.duels(many), expected + svc.intercept_)
+    assert sizes == [1024, 176]
+    with config_context(working_memory=1):
+        svc.duels(many)
+    assert max(sizes[2:]) < 500
+
+
+@pytest.mark.parametrize("landmarks", [None, 30])
+def test_blank_images_are_warned_of_once(digits, landmarks):
+    X, y, X_test, _ = digits
+    X, X_test = X.copy(), X_test.copy()
+    X[:3] = X_test[:2] = 0
+    svc = TangentSVC(tangents=GENERATOR, sides="two", landmarks=landmarks)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        svc.fit(X, y)
+    assert ["3 of 160 training" in str(w.message) for w in caught] == [True]
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        svc.predict(X_test)
+        TangentSVC(tangents=GENERATOR, sides="mean").fit(X, y)
+
+
+def test_a_kernel_of_ones_own_is_symmetrised(digits):
+    X, y, *_ = digits
+
+    def uneven(d2):
+        return np.exp(-d2 / d2.mean(axis=1, keepdims=True))
+
+    ours = TangentSVC(uneven, tangents=GENERATOR).fit(X, y)
+    K = uneven(tangent_distances(X, tangents=GENERATOR, sides="mean"))
+    assert np.abs(K - K.T).max() > 0.01
+    svc = SVC(kernel="precomputed", C=10).fit((K + K.T) / 2, y)
+    np.testing.assert_array_equal(ours.support_, np.sort(svc.support_))
+    np.testing.assert_allclose(ours.intercept_, svc.intercept_)
+
+
+def test_the_tolerance_reaches_the_solver(digits):
+    X, y, X_test, _ = digits
+    exact, rough = (
+        TangentSVC(gamma=0.1, tol=tol).fit(X, y).duels(X_test) for tol in (1e-6, 0.5)
+    )
+    assert np.abs(exact - rough).max() > 1e-2
+
+
+def test_the_machine_kept_is_whole(digits):
+    X, y, X_test, _ = digits
+    for options in ({}, {"repair": "clip", "kernel": "nd"}, {"landmarks": 20}):
+        svc = TangentSVC(**{"gamma": 0.5, "random_state": 0, **options}).fit(X, y)
+        K = tangent_kernel(
+            X_test, svc.support_bundle_, kernel=svc.kernel, gamma=0.5,
+            tangents=np.empty((0, 64)),
+        )  # fmt: skip
+        np.testing.assert_array_equal(svc.machine_.predict(K), svc.predict(X_test))
+    assert (svc.n_support_ == 20).all()
+    plain = TangentSVC(gamma=0.5).fit(X, y)
+    libsvm = SVC(C=10, gamma=0.5).fit(X[y < 2], y[y < 2])
+    assert plain.n_support_[0] == libsvm.n_support_.sum()
+    assert (plain.machine_.n_support_ == plain.n_support_).all()
+    repaired = TangentSVC("nd", gamma=1.0, repair="clip").fit(X, y)
+    assert (repaired.n_support_ < 160).all()
+
+
+def test_probabilities_need_a_fit_that_learned_them(digits):
+    X, y, X_test, _ = digits
+    svc = TangentSVC().fit(X, y).set_params(probability=True)
+    with pytest.raises(NotFittedError, match="fitted with probability=False"):
+        svc.predict_proba(X_test)
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        TangentSVC(probability=True).predict_proba(X_test)
+    assert svc.fit(X, y).predict_proba(X_test).shape == (100, 4)
 
 
 def test_probabilities(digits):
@@ -135,6 +273,17 @@ def test_margins_are_positive_where_right(digits):
     assert 0 < np.mean(margins > 0) < 1
 
 
+@pytest.mark.parametrize("sides", ["mean", "y", "midpoint"])
+def test_queries_may_have_another_dtype(digits, sides):
+    X, y, X_test, _ = digits
+    options = {"gamma": 0.1, "tangents": GENERATOR, "sides": sides}
+    exact = TangentSVC(**options).fit(X, y)
+    expected = exact.duels(X_test)
+    single = TangentSVC(**options).fit(X.astype(np.float32), y)
+    for found in (exact.duels(X_test.astype(np.float32)), single.duels(X_test)):
+        np.testing.assert_allclose(found, expected, atol=2e-3)
+
+
 def test_prediction_needs_no_training_set(digits):
     X, y, X_test, _ = digits
     svc = TangentSVC(tangents=GENERATOR).fit(X, y)
@@ -154,18 +303,6 @@ def test_tangents_help_when_there_are_few_samples(digits):
     assert with_tangents.score(X_test, y_test) >= without.score(X_test, y_test)
 
 
-def test_a_gram_matrix_beyond_memory_is_refused(digits, monkeypatch):
-    X, y, *_ = digits
-    monkeypatch.setattr(_checks, "available_bytes", lambda: 1e5)
-    with pytest.raises(MemoryError, match=r"160 × 160 × 16 bytes.*landmarks=1000"):
-        TangentSVC().fit(X, y)
-    TangentSVC(landmarks=10).fit(X, y)
-
-
-def test_memory_there_is():
-    assert 1e6 < _checks.available_bytes() < 1e16
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -176,6 +313,13 @@ def test_memory_there_is():
         ({"multiclass": "ovr"}, "multiclass must be one of"),
         ({"repair": "mend"}, "repair must be one of"),
         ({"landmarks": 0}, "landmarks must be None or an integer"),
+        ({"landmarks": 2.0}, "landmarks must be None or an integer"),
+        ({"spring": -1.0}, "spring must be a finite number of at least 0"),
+        ({"landmarks": 20, "repair": "flip"}, "repair='flip' needs the whole Gram"),
+        ({"class_weight": {99: 2.0}}, "a weight for 99, which is no class of y"),
+        ({"class_weight": {99: 2.0}, "landmarks": 20}, "for 99, which is no class"),
+        ({"class_weight": {0: -1.0}}, r"class_weight\[0\] must be a number above 0"),
+        ({"class_weight": "even"}, "class_weight must be a dict"),
         ({"sides": "midpoint"}, "needs a generator"),
     ],
 )

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 from sklearn.svm import SVC
+from sklearn.utils.class_weight import compute_sample_weight
 
 from widemargin.svm import VirtualSVC
 from widemargin.tangents import ImageTangents, image_shifts
@@ -73,12 +74,46 @@ def test_weights_go_to_copies_too(digits):
     )
 
 
+@pytest.mark.parametrize("class_weight", [None, {0: 3.0}, "balanced"])
+def test_weights_of_the_whole_set_hold_in_both_stages(digits, class_weight):
+    X, y, X_test, _ = digits
+    kept = (y > 0) | (np.arange(160) % 4 == 0)
+    X, y = X[kept], y[kept]
+    shifts = image_shifts((8, 8), diagonal=False)
+    weights = np.linspace(0.01, 2, len(X))
+    ours = VirtualSVC(
+        C=0.1, transformations=shifts, class_weight=class_weight
+    ).fit(X, y, weights)  # fmt: skip
+    # "scale" and the weights are those of the training set, not of its supports.
+    svc = SVC(C=0.1, gamma=1 / (64 * X.var()))
+    factors = weights * compute_sample_weight(class_weight, y)
+    rows = svc.fit(X, y, factors).support_
+    np.testing.assert_array_equal(ours.first_support_, rows)
+    copies = np.concatenate([X[rows], *(s(X[rows]) for s in shifts)])
+
+    def second(factors):
+        svc.fit(copies, np.tile(y[rows], 5), np.tile(factors, 5))
+        return svc.decision_function(X_test)
+
+    found = ours.decision_function(X_test)
+    np.testing.assert_allclose(found, second(factors[rows]), atol=1e-9)
+    for wrong in (
+        np.ones(len(rows)),
+        weights[rows] * compute_sample_weight("balanced", y[rows]),
+    ):
+        assert np.abs(second(wrong) - found).max() > 0.01
+    svc.set_params(gamma=1 / (64 * copies.var()))
+    assert np.abs(second(factors[rows]) - found).max() > 1e-3
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"C": -1}, "C must be a number above 0"),
         ({"step": 0}, "step must be a number above 0"),
         ({"transformations": "shift"}, "sequence of functions"),
+        ({"transformations": (t for t in [np.copy])}, "sequence of functions"),
+        ({"class_weight": {99: 2.0}}, "a weight for 99, which is no class of y"),
         ({"transformations": [lambda X: X[:2]]}, "must return finite samples"),
         ({"tangents": np.ones((1, 5))}, "tangents has 5 features"),
     ],

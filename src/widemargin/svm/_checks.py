@@ -1,15 +1,19 @@
 """What the machines of this package ask of their parameters, samples and memory."""
 
-import os
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from widemargin._compute.available import available_bytes
+
 FLOATS = (np.float64, np.float32)
+# scikit-learn's cache_size, in bytes.
+LIBSVM_CACHE = 200 * 2**20
 
 
 def check_positive(name: str, value: Any) -> float:
@@ -17,6 +21,53 @@ def check_positive(name: str, value: Any) -> float:
     if not isinstance(value, Real) or not 0 < float(value) < np.inf:
         raise ValueError(f"{name} must be a number above 0; got {value!r}.")
     return float(value)
+
+
+def check_spring(spring: Any) -> None:
+    """Refuse a cost of moving that is negative or infinite."""
+    if not isinstance(spring, Real) or not 0 <= float(spring) < np.inf:
+        raise ValueError(
+            f"spring must be a finite number of at least 0; got {spring!r}."
+        )
+
+
+def check_count(name: str, value: Any, otherwise: str = "") -> int:
+    """Return an integer of at least 1; the error begins with what else would do."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 1:
+        raise ValueError(
+            f"{name} must be {otherwise}an integer of at least 1; got {value!r}."
+        )
+    return int(value)
+
+
+def check_class_weight(class_weight: Any, classes: NDArray) -> None:
+    """Refuse weights of classes that are not there, and unknown names."""
+    if class_weight is None or class_weight == "balanced":
+        return
+    if not isinstance(class_weight, dict):
+        raise ValueError(
+            "class_weight must be a dict {label: weight}, 'balanced' or None; got "
+            f"{class_weight!r}."
+        )
+    labels = classes.tolist()
+    for label, weight in class_weight.items():
+        if label not in labels:
+            raise ValueError(
+                f"class_weight has a weight for {label!r}, which is no class of y; the "
+                f"classes are {labels}."
+            )
+        check_positive(f"class_weight[{label!r}]", weight)
+
+
+def weigh(
+    class_weight: Any, classes: NDArray, y: NDArray, sample_weight: NDArray | None
+) -> NDArray | None:
+    """Factor on C of every sample: that of its class times its own; None is 1."""
+    if class_weight is None:
+        return sample_weight
+    of_class = compute_class_weight(class_weight, classes=classes, y=y)
+    factors = of_class[np.searchsorted(classes, y)]
+    return factors if sample_weight is None else factors * sample_weight
 
 
 def require_two_classes(classes: NDArray) -> None:
@@ -54,9 +105,11 @@ def check_transformations(transformations: Any) -> tuple:
     """Functions X -> X, as a tuple."""
     if transformations is None:
         return ()
-    if callable(transformations) or not all(callable(t) for t in transformations):
+    # An iterator is used up by one fit: a second would silently find nothing.
+    sized = hasattr(transformations, "__len__")
+    if not sized or not all(callable(t) for t in transformations):
         raise ValueError(
-            "transformations must be a sequence of functions X -> X, for instance "
+            "transformations must be a sequence of functions X -> X, such as a list or "
             f"image_shifts(shape=(16, 16)); got {transformations!r}."
         )
     return tuple(transformations)
@@ -73,27 +126,14 @@ def transform(X: NDArray, transformation: Any) -> NDArray:
     return out
 
 
-def available_bytes() -> float:
-    """Memory that can still be had, as far as the system says."""
-    try:
-        with open("/proc/meminfo") as lines:
-            for line in lines:
-                if line.startswith("MemAvailable:"):
-                    return 1024.0 * int(line.split()[1])
-    except OSError:
-        pass
-    try:
-        return float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return float("inf")
-
-
 def require_gram_fits(n: int, bytes_per_entry: int, way_out: str) -> None:
     """Refuse a Gram matrix that memory does not hold, before any of it exists."""
-    needed, there = float(n) ** 2 * bytes_per_entry, available_bytes()
+    # What LIBSVM keeps of it in single precision comes on top, up to a limit.
+    cache = min(4 * n**2, LIBSVM_CACHE)
+    needed, there = float(n) ** 2 * bytes_per_entry + cache, available_bytes()
     if needed > there:
         raise MemoryError(
             f"the Gram matrix of {n} samples needs {needed / 2**30:.1f} GiB, "
-            f"{n} × {n} × {bytes_per_entry} bytes, and {there / 2**30:.1f} GiB of "
-            f"memory are available. {way_out}"
+            f"{n} × {n} × {bytes_per_entry} bytes and what the solver keeps, and "
+            f"{there / 2**30:.1f} GiB of memory are available. {way_out}"
         )

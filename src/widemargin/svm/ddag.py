@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sklearn.base import (
     MetaEstimatorMixin,
     clone,
+    is_classifier,
 )
 from sklearn.svm import SVC
 from sklearn.utils.multiclass import check_classification_targets
@@ -98,6 +99,11 @@ class DDAGClassifier(MetaEstimatorMixin, DecisionClassifier):
         self.classes_, codes = np.unique(y, return_inverse=True)
         require_two_classes(self.classes_)
         node = SVC() if self.estimator is None else self.estimator
+        if not is_classifier(node):
+            raise ValueError(
+                "estimator must be a classifier such as SVC(); got "
+                f"{type(node).__name__}."
+            )
         if sample_weight is not None:
             if not has_fit_parameter(node, "sample_weight"):
                 raise ValueError(

@@ -27,7 +27,13 @@ from widemargin._callbacks import FitTasks, with_callbacks
 from widemargin._compute.progress import announce, announced
 from widemargin._compute.threads import batched_slices
 from widemargin._validation import check_option
-from widemargin.svm._checks import FLOATS, check_positive, check_training
+from widemargin.svm._checks import (
+    FLOATS,
+    check_class_weight,
+    check_count,
+    check_positive,
+    check_training,
+)
 from widemargin.svm._decisions import DecisionClassifier
 from widemargin.svm._raw import raw_tangents
 from widemargin.tangents.fitting import fit_tangents
@@ -133,6 +139,7 @@ class InvariantHyperplaneSVC(DecisionClassifier):
         """
         self._check_parameters()
         X, y, self.classes_, weights = check_training(self, X, y, sample_weight)
+        check_class_weight(self.class_weight, self.classes_)
         with FitTasks(self, 4, X=X, y=y, sample_weight=weights) as tasks:
             with tasks.whole("tangents"):
                 generator = fit_tangents(self.tangents, X, y)
@@ -165,7 +172,7 @@ class InvariantHyperplaneSVC(DecisionClassifier):
         check_option("kernel", self.kernel, KERNELS)
         check_positive("C", self.C)
         check_positive("step", self.step)
-        check_positive("n_components", self.n_components)
+        check_count("n_components", self.n_components)
         if self.gamma != "scale":
             check_positive("gamma", self.gamma)
 

@@ -26,8 +26,10 @@ from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.progress import announce, announced
 from widemargin._compute.threads import batched_slices
 from widemargin._validation import check_option
+from widemargin.metrics.spectrum import symmetrize
 from widemargin.svm._checks import (
     FLOATS,
+    check_class_weight,
     check_positive,
     check_training,
     check_transformations,
@@ -128,8 +130,9 @@ class JitteredSVC(DecisionClassifier):
             check_positive("gamma", self.gamma)
         self._transformations = check_transformations(self.transformations)
         X, y, self.classes_, weights = check_training(self, X, y, sample_weight)
+        check_class_weight(self.class_weight, self.classes_)
         require_gram_fits(
-            len(X), 16, "Use VirtualSVC, which needs no Gram matrix, or fewer samples."
+            len(X), 8, "Use VirtualSVC, which needs no Gram matrix, or fewer samples."
         )
         variance = X.var()
         scale = 1 / (X.shape[1] * variance) if variance > 0 else 1.0
@@ -137,16 +140,14 @@ class JitteredSVC(DecisionClassifier):
         machine = PairwiseMachine("gram", self.C, self.class_weight, self.multiclass)
         with FitTasks(self, 2, X=X, y=y, sample_weight=weights) as tasks:
             with tasks.parts("kernel"):
-                K = self._jittered(X, X)
-            K += K.T.copy()
-            K /= 2
+                K = symmetrize(self._jittered(X, self._versions(X)))
             with tasks.whole("solve"):
                 machine.fit(K, y, weights)
         self.support_ = np.flatnonzero(np.any(machine.coef_ != 0, axis=1))
         self.support_vectors_ = X[self.support_]
         self.coef_ = machine.coef_[self.support_]
         self.intercept_ = machine.intercept_
-        machine.coef_ = machine.intercept_ = None
+        machine.coef_ = self.coef_
         self._machine = machine
         return self
 
@@ -167,16 +168,20 @@ class JitteredSVC(DecisionClassifier):
             return inner
         return (self.gamma_ * inner + self.coef0) ** self.degree
 
-    def _jittered(self, X, Y):
-        """k_J(x, y) for all pairs, copies taken of the rows of Y."""
-        out = np.empty((len(X), len(Y)))
-        versions = [Y, *(transform(Y, t) for t in self._transformations)]
-        own = [self._own_values(version) for version in versions]
-        chunks = list(batched_slices(len(X), rows_in_budget(40 * len(Y))))
+    def _versions(self, Y):
+        """List samples and their copies, each with its own kernel values k(q, q)."""
+        copies = [Y, *(transform(Y, t) for t in self._transformations)]
+        return [(version, self._own_values(version)) for version in copies]
+
+    def _jittered(self, X, versions):
+        """k_J(x, y) for all pairs, y any of its versions."""
+        n = len(versions[0][0])
+        out = np.empty((len(X), n))
+        chunks = list(batched_slices(len(X), rows_in_budget(40 * n)))
         with announce("kernel", len(chunks) * len(versions)) as advance:
             for rows in chunks:
-                nearest = np.full((rows.stop - rows.start, len(Y)), np.inf)
-                for version, self_value in zip(versions, own, strict=True):
+                nearest = np.full((rows.stop - rows.start, n), np.inf)
+                for version, self_value in versions:
                     values = self._values(X[rows], version)
                     squared = self_value - 2 * values
                     closer = squared < nearest
@@ -200,10 +205,11 @@ class JitteredSVC(DecisionClassifier):
         check_is_fitted(self)
         X = validate_data(self, X, dtype=FLOATS, reset=False)
         supports = self.support_vectors_
+        versions = self._versions(supports)
         out = np.empty((len(X), self.coef_.shape[1]))
         chunks = batched_slices(len(X), min(1024, rows_in_budget(80 * len(supports))))
         for rows in announced(chunks, "kernel"):
-            K = self._jittered(X[rows], supports)
-            K += self._jittered(supports, X[rows]).T
+            K = self._jittered(X[rows], versions)
+            K += self._jittered(supports, self._versions(X[rows])).T
             out[rows] = K / 2 @ self.coef_
         return self._machine.scores(out + self.intercept_)

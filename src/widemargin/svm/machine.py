@@ -3,7 +3,9 @@ r"""Pairwise support vector machines on a Gram matrix or on features.
 Both end as one matrix of coefficients: the decisions of all duels are
 ``K @ coef_ + intercept_`` with K the kernel values of new samples and the training
 samples (or their features), zero rows for those that support nothing. Solvers are
-LIBSVM and LIBLINEAR through scikit-learn.
+LIBSVM and LIBLINEAR through scikit-learn. Both minimise |w|²/2 + Σ C_i max(0, 1 - m_i)
+over margins m; LIBLINEAR counts the offset as one more feature of w, LIBSVM leaves it
+free.
 """
 
 from typing import Any
@@ -16,7 +18,11 @@ from sklearn.model_selection import cross_val_predict
 from sklearn.svm import SVC, LinearSVC
 
 from widemargin._compute.progress import announced
+from widemargin.svm._checks import weigh
 from widemargin.svm._duels import class_pairs, combine
+
+# Of LIBLINEAR, whose passes over the samples are cheap and many.
+_MOST_PASSES = 100_000
 
 
 class PairwiseMachine(ClassifierMixin, BaseEstimator):
@@ -53,44 +59,41 @@ class PairwiseMachine(ClassifierMixin, BaseEstimator):
     def fit(self, K, y, sample_weight=None):
         """Solve all duels on kernel values (n, n) or features (n, m)."""
         self.classes_ = np.unique(y)
+        factors = weigh(self.class_weight, self.classes_, y, sample_weight)
         solve = self._solve_gram if self.matrix == "gram" else self._solve_features
-        self.coef_, self.intercept_ = solve(K, y, sample_weight)
+        self.coef_, self.intercept_ = solve(K, y, factors)
         return self
 
-    def _solve_gram(self, K, y, sample_weight):
+    def _solve_gram(self, K, y, factors):
         svc = SVC(
             kernel="precomputed",
             C=self.C,
-            class_weight=self.class_weight,
             tol=self.tol,
             decision_function_shape="ovo",
             random_state=self.random_state,
-        ).fit(K, y, sample_weight)
+        ).fit(K, y, factors)
         coef = np.zeros((K.shape[1], len(class_pairs(len(self.classes_)))))
         coef[svc.support_], intercept = pairwise_coefficients(svc)
-        self.n_support_ = _supports_per_duel(coef)
         return coef, intercept
 
-    def _solve_features(self, F, y, sample_weight):
+    def _solve_features(self, F, y, factors):
         machines = []
         for i, j in announced(class_pairs(len(self.classes_)), "duels"):
             rows = np.flatnonzero((y == self.classes_[i]) | (y == self.classes_[j]))
-            weight = None if sample_weight is None else sample_weight[rows]
             machine = LinearSVC(
-                C=self.C, class_weight=self._duel_weight(i, j), tol=self.tol,
-                dual="auto", max_iter=10_000, random_state=self.random_state,
+                C=self.C, loss="hinge", dual=True, tol=self.tol, max_iter=_MOST_PASSES,
+                random_state=self.random_state,
             )  # fmt: skip
-            machines.append(machine.fit(F[rows], y[rows] == self.classes_[i], weight))
+            first = y[rows] == self.classes_[i]
+            own = None if factors is None else factors[rows]
+            machines.append(machine.fit(F[rows], first, own))
         coef = np.column_stack([machine.coef_[0] for machine in machines])
         return coef, np.array([machine.intercept_[0] for machine in machines])
 
-    def _duel_weight(self, i, j):
-        """Class weights of one duel, whose labels are True for i and False for j."""
-        if not isinstance(self.class_weight, dict):
-            return self.class_weight
-        first, second = self.classes_[[i, j]].tolist()
-        weights = self.class_weight
-        return {True: weights.get(first, 1.0), False: weights.get(second, 1.0)}
+    @property
+    def n_support_(self):
+        """Samples (or features) that take part in each duel."""
+        return np.count_nonzero(self.coef_, axis=0)
 
     def scores(self, decisions: NDArray) -> NDArray:
         """Class scores, (n, K), or the decision of the one duel there is."""
@@ -132,10 +135,6 @@ def pairwise_coefficients(svc: SVC) -> tuple[NDArray, NDArray]:
         coef[first, column] = alphas[j - 1, first]
         coef[second, column] = alphas[i, second]
     return coef, svc.intercept_
-
-
-def _supports_per_duel(coef: NDArray) -> NDArray:
-    return np.count_nonzero(coef, axis=0)
 
 
 class _Scores(ClassifierMixin, BaseEstimator):

@@ -6,8 +6,7 @@ one Gram matrix, and only the support vectors are kept, with their frames:
 
     f_ij(x) = sum_s coef_s,ij k(x, x_s) + b_ij.
 
-With `landmarks` the Gram matrix is never formed: the kernel to m landmarks Z gives
-features k(x, Z) K_ZZ^{-1/2} (Nyström), on which LIBLINEAR solves the duels.
+With `landmarks` the Gram matrix is never formed; see :mod:`widemargin.svm._landmarks`.
 
 Reference: B. Haasdonk, D. Keysers, Tangent distance kernels for support vector
 machines, ICPR 2002.
@@ -18,36 +17,35 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from widemargin._callbacks import FitTasks, with_callbacks
+from widemargin._callbacks import HAS_CALLBACKS, FitTasks, with_callbacks
 from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.progress import announced
 from widemargin._compute.threads import batched_slices
 from widemargin._validation import check_option
-from widemargin.metrics import repair_spectrum, tangent_distances
-from widemargin.metrics.kernels import (
-    check_kernel,
-    kernel_of_distances,
-    resolve_gamma,
-)
-from widemargin.metrics.spectrum import METHODS
+from widemargin.metrics.blanks import warn_of_blanks
+from widemargin.metrics.kernels import check_kernel
+from widemargin.metrics.spectrum import METHODS, repair_in_place, rounding_of
 from widemargin.svm._checks import (
     FLOATS,
+    check_class_weight,
+    check_count,
     check_positive,
+    check_spring,
     check_training,
     require_gram_fits,
 )
 from widemargin.svm._decisions import DecisionClassifier
+from widemargin.svm._landmarks import choose_landmarks, landmark_features
+from widemargin.svm._tangent_kernel import TangentKernel
 from widemargin.svm.machine import PairwiseMachine, as_columns, calibrate
-from widemargin.tangents import Bundle, as_bundle
 from widemargin.tangents.fitting import fit_tangents
 
-# Eigenvalues of the landmarks' Gram matrix below this share of the largest are noise.
-_EIGENVALUE_RTOL = 1e-7
+SIDES = ("mean", "two", "x", "y", "midpoint")
 
 
 def _has_probabilities(machine):
@@ -69,7 +67,8 @@ class TangentSVC(DecisionClassifier):
         Penalty of margin errors.
     gamma : float or "scale", default="scale"
         Width of "rbf", exponent of the others. "scale" is two over the mean squared
-        tangent distance of the training samples for "rbf", and 1 for the others.
+        tangent distance of the training samples for "rbf" (with `landmarks` of 500 of
+        them), and 1 for the others.
     tangents : generator, array of shape (n_tangents, n_features) or None, default=None
         What may vary; None is the Euclidean distance.
     sides : {"mean", "two", "x", "y", "midpoint"}, default="mean"
@@ -83,11 +82,12 @@ class TangentSVC(DecisionClassifier):
         by votes.
     repair : {"none", "clip", "flip", "shift"}, default="none"
         What happens to negative eigenvalues of the Gram matrix. With "clip" and "flip"
-        all training samples take part in predictions; with landmarks it is always
-        "clip".
+        all training samples take part in predictions, unless the matrix needs no
+        repair. Landmarks always clip.
     landmarks : int or None, default=None
         Number of training samples, drawn at random, to approximate the kernel with.
-        For sets whose Gram matrix does not fit into memory.
+        For sets whose Gram matrix does not fit into memory. If it is all of them the
+        machine is that of "clip", but for a small penalty on the offsets.
     class_weight : dict, "balanced" or None, default=None
         Factor on C of each class.
     probability : bool, default=False
@@ -110,6 +110,10 @@ class TangentSVC(DecisionClassifier):
         Coefficients of the duels (0, 1), (0, 2), ..., positive for the first class.
     intercept_ : ndarray of shape (n_duels,)
         Their offsets.
+    n_support_ : ndarray of shape (n_duels,)
+        Training samples (or landmarks) that support each duel.
+    machine_ : PairwiseMachine
+        The duels: takes kernel values of samples with `support_bundle_`.
     gamma_ : float
         The gamma used.
     smallest_eigenvalue_ : float
@@ -186,132 +190,121 @@ class TangentSVC(DecisionClassifier):
         """
         self._check_parameters()
         X, y, self.classes_, weights = check_training(self, X, y, sample_weight)
+        check_class_weight(self.class_weight, self.classes_)
         if self.landmarks is None:
             self._require_memory(X)
-        if hasattr(self, "gamma_"):
-            del self.gamma_
+        if hasattr(self, "smallest_eigenvalue_"):
+            del self.smallest_eigenvalue_
         repairs = self.repair != "none" and self.landmarks is None
         n_tasks = 3 + (self.landmarks is not None) + repairs + bool(self.probability)
         with FitTasks(self, n_tasks, X=X, y=y, sample_weight=weights) as tasks:
             with tasks.parts("tangents"):
                 self.tangents_ = fit_tangents(self.tangents, X, y)
-                bundle = self._bundle(X)
+                kernel = self._new_kernel()
+                bundle = kernel.bundle(X, self.n_jobs)
+            if self.sides == "two":
+                warn_of_blanks(bundle, "training samples", stacklevel=2 + HAS_CALLBACKS)
+            kernel = kernel.fitted_to(bundle)
             if self.landmarks is None:
-                self._fit_gram(bundle, y, weights, tasks)
+                self._fit_gram(kernel, bundle, y, weights, tasks)
             else:
-                self._fit_landmarks(bundle, y, weights, self.landmarks, tasks)
+                m = int(self.landmarks)
+                self._fit_landmarks(kernel, bundle, m, y, weights, tasks)
         return self
 
     def _check_parameters(self):
         check_kernel(self.kernel, self.gamma)
+        check_option("sides", self.sides, SIDES)
+        check_spring(self.spring)
         check_positive("C", self.C)
         check_positive("tol", self.tol)
         check_option("multiclass", self.multiclass, ("ddag", "ovo"))
         check_option("repair", self.repair, METHODS)
-        m = self.landmarks
-        if m is not None and (isinstance(m, bool) or not isinstance(m, int) or m < 1):
+        if self.landmarks is None:
+            return
+        check_count("landmarks", self.landmarks, "None or ")
+        if self.repair in ("flip", "shift"):
             raise ValueError(
-                f"landmarks must be None or an integer of at least 1; got {m!r}."
+                f"repair={self.repair!r} needs the whole Gram matrix: landmarks always "
+                "clip negative eigenvalues. Use repair='clip' or 'none', or "
+                "landmarks=None."
             )
 
     def _require_memory(self, X):
-        # Distances in the dtype of the samples, and LIBSVM's copy in float64.
+        # Distances in the dtype of the samples, then LIBSVM's float64.
+        needed = 8 if X.dtype == np.float64 else 12
+        if self.probability:
+            # The part of the matrix that five-fold cross-validation trains on.
+            needed = max(needed, 16)
+        if self.repair != "none":
+            # LAPACK overwrites a copy, and eigenvectors are as large again.
+            needed = max(needed, 16 if self.repair == "shift" else 24)
         require_gram_fits(
             len(X),
-            X.dtype.itemsize + 8,
+            needed,
             "Use TangentSVC(landmarks=1000), which approximates the kernel, or fewer "
             "samples.",
         )
 
-    def _bundle(self, X):
-        if self.sides == "midpoint":
-            # Its tangents belong to no sample: the points are enough.
-            return as_bundle(X, None)
-        return as_bundle(X, self.tangents_, n_jobs=self.n_jobs)
-
-    def _squared_distances(self, x: Bundle, y: Bundle | None, sides: str) -> NDArray:
-        if sides == "midpoint":
-            return tangent_distances(
-                x.points, None if y is None else y.points, tangents=self.tangents_,
-                sides=sides, spring=self.spring, n_jobs=self.n_jobs,
-            )  # fmt: skip
-        return tangent_distances(
-            x, y, sides=sides, spring=self.spring, n_jobs=self.n_jobs
+    def _new_kernel(self):
+        return TangentKernel(
+            self.kernel, self.gamma, self.tangents_, self.sides, self.spring
         )
 
-    def _kernel(self, x: Bundle, y: Bundle | None) -> NDArray:
-        """Kernel values, symmetrised; y None is x."""
-        # The first distances there are set the scale.
-        K = self._squared_distances(x, y, self.sides)
-        if not hasattr(self, "gamma_"):
-            self.gamma_ = resolve_gamma(K, self.kernel, self.gamma)
-        K = kernel_of_distances(K, self.kernel, self.gamma_)
-        if self.sides in ("x", "y"):
-            if y is None:
-                return (K + K.T) / 2
-            other = "y" if self.sides == "x" else "x"
-            mirrored = self._squared_distances(x, y, other)
-            K = (K + kernel_of_distances(mirrored, self.kernel, self.gamma_)) / 2
-        elif y is None and callable(self.kernel):
-            K = (K + K.T) / 2
-        return K
-
-    def _machine(self, matrix):
+    def _new_machine(self, matrix, random):
         return PairwiseMachine(
             matrix, self.C, self.class_weight, self.multiclass, self.tol,
-            self._seed,
+            random.randint(2**31 - 1),
         )  # fmt: skip
 
-    def _fit_gram(self, bundle, y, weights, tasks):
-        self._seed = check_random_state(self.random_state).randint(2**31 - 1)
+    def _fit_gram(self, kernel, bundle, y, weights, tasks):
+        machine = self._new_machine("gram", check_random_state(self.random_state))
         with tasks.parts("distances"):
-            K = self._kernel(bundle, None)
-        change = None
+            d2 = kernel.squared_distances(bundle, n_jobs=self.n_jobs)
+        kernel = kernel.scaled_to(d2)
+        rounding = rounding_of(d2)
+        K = kernel.gram(d2).astype(np.float64, copy=False)
+        del d2
+        repair = None
         if self.repair != "none":
             with tasks.whole("repair"):
-                K, change, self.smallest_eigenvalue_ = repair_spectrum(K, self.repair)
+                repair = repair_in_place(K, self.repair, rounding)
+            self.smallest_eigenvalue_ = repair.smallest_eigenvalue
         with tasks.whole("solve"):
-            machine = self._machine("gram").fit(K, y, weights)
-        coef = machine.coef_ if change is None else change @ machine.coef_
+            machine.fit(K, y, weights)
+        self._calibrate(machine, K, y, weights, tasks)
+        self.n_support_ = machine.n_support_
+        coef = machine.coef_ if repair is None else repair.transform(machine.coef_)
         self.support_ = np.flatnonzero(np.any(coef != 0, axis=1))
-        self._finish(machine, bundle, coef[self.support_], K, y, weights, tasks)
+        self._keep(machine, kernel, bundle, coef[self.support_])
 
-    def _fit_landmarks(self, bundle, y, weights, m, tasks):
+    def _fit_landmarks(self, kernel, bundle, m, y, weights, tasks):
         random = check_random_state(self.random_state)
-        self._seed = random.randint(2**31 - 1)
-        m = min(m, len(bundle))
-        chosen = np.sort(random.choice(len(bundle), m, replace=False))
-        landmarks = bundle[chosen]
+        machine = self._new_machine("features", random)
         with tasks.parts("distances"):
-            values, vectors = eigh(self._kernel(landmarks, None).astype(float))
-        real = values > _EIGENVALUE_RTOL * values[-1]
-        if not real.any():
-            raise ValueError(
-                "the kernel of the landmarks has no positive eigenvalue; use another "
-                "kernel or gamma."
-            )
-        root = vectors[:, real] / np.sqrt(values[real])
-        features = np.empty((len(bundle), root.shape[1]))
-        chunks = batched_slices(len(bundle), min(1024, rows_in_budget(32 * m)))
+            landmarks = choose_landmarks(kernel, bundle, m, random, self.n_jobs)
         with tasks.parts("features"):
-            for rows in announced(chunks, "features"):
-                features[rows] = self._kernel(bundle[rows], landmarks) @ root
+            features = landmark_features(landmarks, bundle, self.n_jobs)
         with tasks.parts("solve"):
-            machine = self._machine("features").fit(features, y, weights)
-        self.support_ = chosen
-        coef = root @ machine.coef_
-        self._finish(machine, bundle, coef, features, y, weights, tasks)
+            machine.fit(features, y, weights)
+        self._calibrate(machine, features, y, weights, tasks)
+        self.support_ = landmarks.positions
+        self._keep(machine, landmarks.kernel, bundle, landmarks.root @ machine.coef_)
+        self.n_support_ = machine.n_support_
 
-    def _finish(self, machine, bundle, coef, matrix, y, weights, tasks):
-        self.coef_, self.intercept_ = coef, machine.intercept_
-        self.support_bundle_ = bundle[self.support_]
-        self.machine_ = machine
+    def _calibrate(self, machine, matrix, y, weights, tasks):
         self._calibrator: Any = None
         if self.probability:
             with tasks.whole("calibrate"):
                 self._calibrator = calibrate(machine, matrix, y, weights)
-        # Coefficients of all training samples are not needed any more.
-        machine.coef_ = machine.intercept_ = None
+
+    def _keep(self, machine, kernel, bundle, coef):
+        """Keep what prediction needs; `coef` are those of the supports."""
+        self.coef_, self.intercept_ = coef, machine.intercept_
+        self.support_bundle_ = bundle[self.support_]
+        self.gamma_, self._kernel = kernel.gamma, kernel
+        machine.coef_ = coef
+        self.machine_ = machine
 
     def decision_function(self, X: Any) -> NDArray:
         """Class scores: duels won, or how long each class stays in the graph.
@@ -343,11 +336,15 @@ class TangentSVC(DecisionClassifier):
         """
         check_is_fitted(self)
         X = validate_data(self, X, dtype=FLOATS, order="C", reset=False)
-        queries = self._bundle(X)
+        supports = self.support_bundle_
+        X = X.astype(supports.points.dtype, copy=False)
         out = np.empty((len(X), self.coef_.shape[1]))
-        size = min(1024, rows_in_budget(24 * len(self.support_)))
+        of_frames = 8 * supports.n_tangents * supports.n_features
+        size = min(1024, rows_in_budget(24 * len(supports) + of_frames))
         for rows in announced(batched_slices(len(X), size), "kernel"):
-            out[rows] = self._kernel(queries[rows], self.support_bundle_) @ self.coef_
+            queries = self._kernel.bundle(X[rows], self.n_jobs)
+            K = self._kernel.between(queries, supports, self.n_jobs)
+            out[rows] = K @ self.coef_
         return out + self.intercept_
 
     @available_if(_has_probabilities)
@@ -364,5 +361,11 @@ class TangentSVC(DecisionClassifier):
         ndarray of shape (n_samples, n_classes)
             They need not be largest for the class predicted.
         """
+        check_is_fitted(self)
+        if self._calibrator is None:
+            raise NotFittedError(
+                "this TangentSVC was fitted with probability=False: call fit again to "
+                "learn probabilities."
+            )
         scores = self.decision_function(X)
         return self._calibrator.predict_proba(as_columns(scores))

@@ -20,10 +20,12 @@ from widemargin._callbacks import FitTasks, with_callbacks
 from widemargin._compute.progress import announce
 from widemargin.svm._checks import (
     FLOATS,
+    check_class_weight,
     check_positive,
     check_training,
     check_transformations,
     transform,
+    weigh,
 )
 from widemargin.svm._decisions import DecisionClassifier
 from widemargin.svm._raw import raw_tangents
@@ -51,7 +53,7 @@ class VirtualSVC(DecisionClassifier):
         :func:`~widemargin.tangents.image_shifts`. Without these and without tangents
         there is one stage only.
     class_weight : dict, "balanced" or None, default=None
-        Factor on C of each class.
+        Factor on C of each class; "balanced" counts the training samples.
 
     Attributes
     ----------
@@ -125,6 +127,9 @@ class VirtualSVC(DecisionClassifier):
         check_positive("step", self.step)
         transformations = check_transformations(self.transformations)
         X, y, self.classes_, weights = check_training(self, X, y, sample_weight)
+        check_class_weight(self.class_weight, self.classes_)
+        # What "balanced" means for the whole set holds in both stages.
+        factors = weigh(self.class_weight, self.classes_, y, weights)
         gamma = self.gamma
         if gamma == "scale":
             variance = X.var()
@@ -133,7 +138,7 @@ class VirtualSVC(DecisionClassifier):
             with tasks.whole("tangents"):
                 generator = fit_tangents(self.tangents, X, y)
             with tasks.whole("solve"):
-                first = self._stage(gamma).fit(X, y, weights)
+                first = self._stage(gamma).fit(X, y, factors)
             self.first_support_ = rows = first.support_
             with tasks.whole("virtual samples"):
                 copies = [
@@ -144,16 +149,17 @@ class VirtualSVC(DecisionClassifier):
             with tasks.whole("solve again"):
                 self.svc_ = first
                 if copies:
-                    self.svc_ = self._second(gamma, X[rows], y[rows], weights, copies)
+                    self.svc_ = self._second(gamma, X, y, factors, copies)
         return self
 
-    def _second(self, gamma, X, y, weights, copies):
+    def _second(self, gamma, X, y, factors, copies):
         """Train on the support vectors of the first stage and their copies."""
-        times = 1 + len(copies)
-        if weights is not None:
-            weights = np.tile(weights[self.first_support_], times)
-        every = np.concatenate([X, *copies])
-        return self._stage(gamma).fit(every, np.tile(y, times), weights)
+        rows, times = self.first_support_, 1 + len(copies)
+        return self._stage(gamma).fit(
+            np.concatenate([X[rows], *copies]),
+            np.tile(y[rows], times),
+            None if factors is None else np.tile(factors[rows], times),
+        )
 
     def _stage(self, gamma):
         return SVC(
@@ -162,7 +168,6 @@ class VirtualSVC(DecisionClassifier):
             gamma=gamma,
             degree=self.degree,
             coef0=self.coef0,
-            class_weight=self.class_weight,
             break_ties=len(self.classes_) > 2,
         )
 
