@@ -12,6 +12,7 @@ from sklearn.svm import SVC
 from widemargin.metrics import repair_spectrum, tangent_distances, tangent_kernel
 from widemargin.metrics.distances import bundle_distances
 from widemargin.svm import TangentSVC, _tangent_kernel
+from widemargin.svm.machine import PairwiseMachine, calibrate
 from widemargin.tangents import ImageTangents, as_bundle
 
 GENERATOR = ImageTangents((8, 8), ["x_shift", "y_shift", "rotation"])
@@ -262,6 +263,20 @@ def test_probabilities(digits):
     likeliest = svc.classes_[proba.argmax(axis=1)]
     assert np.mean(likeliest == y_test) >= svc.score(X_test, y_test) - 0.03
     assert not hasattr(TangentSVC(), "predict_proba")
+
+
+def test_probabilities_count_weights(digits):
+    X, y, X_test, _ = digits
+    weights = np.where(y == 0, 5.0, 0.2)
+    svc = TangentSVC(gamma=0.1, C=0.1, probability=True).fit(X, y, weights)
+    K = rbf_kernel(X, gamma=0.1)
+    scores = svc.decision_function(X_test)
+    by_weight, plain = (
+        calibrate(PairwiseMachine("gram", 0.1), K, y, w).predict_proba(scores)
+        for w in (weights, None)
+    )
+    np.testing.assert_allclose(svc.predict_proba(X_test), by_weight, atol=1e-3)
+    assert np.abs(plain - by_weight).max() > 0.1
 
 
 def test_margins_are_positive_where_right(digits):
