@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import config_context
+from sklearn.datasets import load_digits
 from sklearn.metrics.pairwise import euclidean_distances
 
 from widemargin.metrics import tangent_distances
@@ -266,3 +267,25 @@ def test_bundle_of_one_dtype_and_points_of_another():
     )
     assert mixed.dtype == np.float64
     assert_allclose(np.diag(mixed), 0, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("spring", [0.0, 1e-12, 1e-5])
+@pytest.mark.parametrize("scale", [1e-2, 1e-3, 1e-4])
+def test_moving_both_ends_is_never_worse_where_frames_are_nearly_parallel(
+    scale, spring, dtype
+):
+    """Frames in float32 are orthonormal to 1e-7, which is all that tells them apart."""
+    X = load_digits().data
+    X = ((10 * X[0] + scale * X) / 16).astype(dtype)
+    two, at_x, at_y = (
+        tangent_distances(
+            X[300:340], X[:300], tangents=ImageTangents((8, 8)), sides=sides,
+            spring=spring,
+        ).astype(float)
+        for sides in ("two", "x", "y")
+    )  # fmt: skip
+    euclid = ((X[300:340, None].astype(float) - X[:300]) ** 2).sum(axis=2)
+    rounding = 1e-4 if dtype is np.float32 else 1e-9
+    assert (two <= np.minimum(at_x, at_y) + rounding * euclid).all()
+    assert (np.maximum(at_x, at_y) <= (1 + rounding) * euclid).all()
