@@ -2,10 +2,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.datasets import load_digits
 
+from widemargin._compute.pairs import pair_distances
+from widemargin._compute.residuals import repair
 from widemargin.metrics import tangent_distances
+from widemargin.neighbors import search as search_module
 from widemargin.neighbors.search import TangentSearch, principal_axes, project
-from widemargin.tangents import Bundle
+from widemargin.tangents import Bundle, ImageTangents, as_bundle
 
 
 def bundle(rng, n, n_tangents=2, d=12, dtype=np.float64):
@@ -20,6 +24,29 @@ def searcher(references, sides="two", algorithm="exact", **options):
     return TangentSearch(
         references, sides=sides, algorithm=algorithm, **{**settings, **options}
     )
+
+
+def explicit(queries, references, sides, spring):
+    """All squared distances from their residuals in float64, without products."""
+    if sides == "x":
+        return explicit(references, queries, "y", spring).T
+    d2 = np.full((len(queries), len(references)), -1.0)
+    code = {"y": 0, "two": 1, "mean": 2}[sides]
+    ends = (
+        array.astype(float)
+        for end in (queries, references)
+        for array in (end.points, np.array(end.frames))
+    )
+    repair(d2, *ends, code, float(spring))
+    return d2
+
+
+def nearly_parallel(scale, dtype):
+    """Digits that differ by little from one of them, so that their frames do."""
+    X = load_digits().data
+    X = ((10 * X[0] + scale * X) / 16).astype(dtype)
+    generator = ImageTangents((8, 8))
+    return as_bundle(X[1500:1540], generator), as_bundle(X[:500], generator)
 
 
 def oracle(queries, references, sides, k):
@@ -40,14 +67,14 @@ def test_finds_what_all_distances_say(sides, algorithm, dtype):
     asked = Bundle(queries.points.astype(float), queries.frames.astype(float))
     expected_d2, expected = oracle(asked, exact, sides, 5)
     np.testing.assert_array_equal(index, expected)
-    np.testing.assert_allclose(d2, expected_d2, rtol=1e-6)
+    np.testing.assert_allclose(d2**2, expected_d2, rtol=1e-6)
 
 
 def test_exact_prunes_with_the_projection():
     rng = np.random.default_rng(0)
     search = searcher(bundle(rng, 300))
     assert search.algorithm == "exact"
-    assert search.projected.n_features == 4
+    assert search.shadows.n_features == 4
     assert searcher(bundle(rng, 30), n_components=10).algorithm == "brute"
 
 
@@ -68,7 +95,7 @@ def test_shared_frames_are_folded_into_the_points():
         d2, index = searcher(references, sides, spring=0.3).query(queries, 3)
         full = tangent_distances(queries, references, sides=sides, spring=0.3)
         np.testing.assert_array_equal(index, np.argsort(full, axis=1)[:, :3])
-        np.testing.assert_allclose(d2, np.sort(full, axis=1)[:, :3], rtol=1e-9)
+        np.testing.assert_allclose(d2**2, np.sort(full, axis=1)[:, :3], rtol=1e-9)
 
 
 def test_rerank_looks_at_its_candidates_only():
@@ -96,9 +123,173 @@ def test_the_projection_bounds_from_below(seed, k, n_tangents, sides, spring):
     rng = np.random.default_rng(seed)
     x, y = bundle(rng, 4, n_tangents), bundle(rng, 6, n_tangents)
     axes = principal_axes(y.points, k)
-    np.testing.assert_allclose(axes @ axes.T, np.eye(k), atol=1e-12)
+    np.testing.assert_allclose(axes @ axes.T, np.eye(len(axes)), atol=1e-12)
     bound = tangent_distances(
-        project(x, axes, None), project(y, axes, None), sides=sides, spring=0.0
+        project(x, axes, None), project(y, axes, None), sides=sides, spring=spring
     )
     true = tangent_distances(x, y, sides=sides, spring=spring)
     assert (bound <= true + 1e-9).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    angle=st.sampled_from([1e-7, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0]),
+    offset=st.sampled_from([0.0, 10.0, 1000.0]),
+    sides=st.sampled_from(["x", "y", "two", "mean"]),
+    spring=st.sampled_from([0.0, 1e-7, 1e-5, 0.5]),
+    dtype=st.sampled_from([np.float32, np.float64]),
+)
+def test_lower_distances_are_below_the_explicit_ones(
+    seed, angle, offset, sides, spring, dtype
+):
+    """Whatever the angles between the frames, however far apart two clusters are."""
+    rng = np.random.default_rng(seed)
+    common = rng.normal(size=(3, 9))
+
+    def end(n):
+        points = rng.normal(size=(n, 9))
+        points[:, 0] += offset * rng.choice([-1, 1], size=n)
+        tangents = common + angle * rng.normal(size=(n, 3, 9))
+        return Bundle.from_tangents(points.astype(dtype), tangents.astype(dtype))
+
+    x, y = end(20), end(30)
+    lower = pair_distances(
+        x.points, x.frames, y.points, y.frames, sides=sides, spring=spring, lower=True
+    )
+    true = explicit(x, y, sides, spring)
+    assert (lower <= true).all()
+    if angle == 1.0 and offset == 0.0:
+        # Not by giving everything away.
+        assert np.mean(lower >= 0.9 * true - 1e-3) > 0.9
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("spring", [0.0, 1e-5])
+@pytest.mark.parametrize("scale", [1e-2, 1e-3])
+def test_nearly_parallel_frames(scale, spring, dtype):
+    queries, references = nearly_parallel(scale, dtype)
+    true = explicit(queries, references, "two", spring)
+    expected = np.argsort(true, axis=1, kind="stable")[:, :3]
+    for algorithm in ("exact", "brute"):
+        d, index = searcher(
+            references, algorithm=algorithm, spring=spring, n_components=40
+        ).query(queries, 3)
+        np.testing.assert_array_equal(index, expected)
+        near = np.take_along_axis(true, index, axis=1)
+        np.testing.assert_allclose(d, np.sqrt(near), rtol=1e-9)
+
+
+@pytest.mark.parametrize("algorithm", ["exact", "brute"])
+@pytest.mark.parametrize("sides", ["y", "two", "mean"])
+def test_clusters_far_apart(sides, algorithm):
+    """Products of points at ±1000 round by more than neighbours differ."""
+    rng = np.random.default_rng(0)
+
+    def end(n):
+        points = rng.normal(size=(n, 32))
+        points[:, 0] += rng.choice([-1000, 1000], size=n)
+        return Bundle.from_tangents(
+            points.astype("f"), rng.normal(size=(n, 2, 32)).astype("f")
+        )
+
+    references, queries = end(1000), end(30)
+    true = explicit(queries, references, sides, 1e-5)
+    d, index = searcher(references, sides, algorithm, n_components=16).query(queries, 3)
+    np.testing.assert_array_equal(index, np.argsort(true, axis=1, kind="stable")[:, :3])
+    np.testing.assert_array_equal(d, np.sqrt(np.sort(true, axis=1)[:, :3]))
+
+
+def test_a_float32_estimate_above_a_tie_is_not_believed():
+    """Equal distances whose float32 sums are rounded up: the first index counts."""
+    rng = np.random.default_rng(0)
+    # Squares of 25 bits: float32 rounds them, float64 adds them without rounding.
+    values = 1 + (2 * rng.integers(2**11, size=8) + 1) * 2.0**-12
+    references = np.stack([rng.permutation(values) for _ in range(40)])
+    far = np.stack([rng.permutation(values) for _ in range(60)]) * 64
+    points = np.concatenate([references, far]).astype("f")
+    ties = Bundle(points, np.empty((100, 0, 8), "f"))
+    for query in (0.0, 0.125, -0.25):
+        at = np.full((1, 8), query, "f")
+        asked = Bundle(at, np.empty((1, 0, 8), "f"))
+        for algorithm in ("exact", "brute", "rerank"):
+            d, index = searcher(
+                ties, algorithm=algorithm, n_components=2, n_candidates=60
+            ).query(asked, 1)
+            assert index[0, 0] == 0
+            assert d[0, 0] == np.sqrt(((values - query) ** 2).sum())
+
+
+def test_more_neighbours_than_references_of_a_kind():
+    rng = np.random.default_rng(4)
+    references, queries = bundle(rng, 60), bundle(rng, 5)
+    labels, asked = np.arange(60) // 30, np.array([0, 1, 0, 1, 2])
+    for algorithm in ("exact", "brute", "rerank"):
+        search = searcher(references, algorithm=algorithm)
+        d_plus, d_minus, right = search.right_and_wrong(queries, asked, labels)
+        true = np.sqrt(explicit(queries, references, "two", 1e-5))
+        own = asked[:, None] == labels
+        np.testing.assert_array_equal(d_plus, np.where(own, true, np.inf).min(axis=1))
+        np.testing.assert_array_equal(d_minus, np.where(own, np.inf, true).min(axis=1))
+        np.testing.assert_array_equal(right, labels[true.argmin(axis=1)] == asked)
+    assert d_plus[4] == np.inf
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("sides", ["x", "y", "two", "mean"])
+@pytest.mark.parametrize("algorithm", ["exact", "brute"])
+def test_shared_frames_answer_from_the_points_themselves(algorithm, sides, dtype):
+    rng = np.random.default_rng(5)
+    points = (100 + rng.normal(size=(90, 12))).astype(dtype)
+    frame = rng.normal(size=(2, 12)).astype(dtype)
+    references = Bundle.from_tangents(points, frame)
+    d, index = searcher(references, sides, algorithm).query(references[:20], 3)
+    np.testing.assert_array_equal(d[:, 0], 0)
+    np.testing.assert_array_equal(index[:, 0], np.arange(20))
+    true = np.sqrt(explicit(references[:20], references, sides, 1e-5))
+    np.testing.assert_array_equal(index, np.argsort(true, axis=1)[:, :3])
+    np.testing.assert_allclose(d, np.sort(true, axis=1)[:, :3], rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize("algorithm", ["exact", "brute", "rerank"])
+def test_finer_queries_leave_the_references_alone(algorithm):
+    rng = np.random.default_rng(6)
+    points = 1e4 + rng.normal(size=(80, 12))
+    tangents = rng.normal(size=(80, 2, 12))
+    references = Bundle.from_tangents(points.astype("f"), tangents.astype("f"))
+    queries = Bundle.from_tangents(points[:20] + 1e-3, tangents[:20])
+    search = searcher(references, algorithm=algorithm, n_candidates=80)
+    before = search.query(references[:20], 3)
+    d, index = search.query(queries, 3)
+    true = explicit(queries, references, "two", 1e-5)
+    np.testing.assert_array_equal(index, np.argsort(true, axis=1)[:, :3])
+    np.testing.assert_array_equal(d, np.sqrt(np.sort(true, axis=1)[:, :3]))
+    assert search.references.points.dtype == np.float32
+    for again, first in zip(search.query(references[:20], 3), before, strict=True):
+        np.testing.assert_array_equal(again, first)
+
+
+def test_axes_come_from_the_smaller_matrix(monkeypatch):
+    sizes = []
+
+    def spy(matrix, **options):
+        sizes.append(len(matrix))
+        return real(matrix, **options)
+
+    real = search_module.eigh
+    monkeypatch.setattr(search_module, "eigh", spy)
+    rng = np.random.default_rng(7)
+    low = rng.normal(size=(1500, 3)) @ rng.normal(size=(3, 2000))
+    for points in (low[:40], low):
+        axes = principal_axes(points, 10)
+        np.testing.assert_allclose(axes @ axes.T, np.eye(3), atol=1e-9)
+        centred = points - points.mean(axis=0)
+        np.testing.assert_allclose(centred @ axes.T @ axes, centred, atol=1e-6)
+    assert max(sizes) <= 1024
+    assert len(principal_axes(np.ones((3, 5)), 2)) == 1
+
+
+def test_few_references_are_not_worth_a_projection():
+    rng = np.random.default_rng(8)
+    few = Bundle(rng.normal(size=(15, 40)), np.empty((15, 0, 40)))
+    assert searcher(few).algorithm == "brute"

@@ -19,6 +19,9 @@ from widemargin._compute.threads import batched_slices, thread_map
 PRODUCT_ROWS, PRODUCT_COLUMNS = 512, 1024
 LANES = 64
 SIDES = {"y": 0, "two": 1, "mean": 2}
+# Rounding errors that a product over d features may collect, in units of the dtype's
+# epsilon: ROUNDINGS + sqrt(d), as errors of either sign add up.
+ROUNDINGS = 16.0
 # Relative size below which a squared distance is recomputed from its residual.
 SUSPECT = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-10}
 
@@ -59,6 +62,11 @@ class _End:
         return self.points[rows].astype(float), self.frames[rows].astype(float)
 
 
+def product_error(dtype, n_features):
+    """Return the rounding of an inner product and its uses, per unit of norm."""
+    return float((ROUNDINGS + np.sqrt(n_features)) * np.finfo(dtype).eps)
+
+
 def pair_distances(
     x,
     x_frames,
@@ -69,6 +77,7 @@ def pair_distances(
     spring,
     squared=True,
     symmetric=False,
+    lower=False,
     n_jobs=None,
 ):
     """Tangent distances between all rows of `x` and of `y`.
@@ -81,6 +90,9 @@ def pair_distances(
     sides : {"x", "y", "two", "mean"}
     symmetric : bool
         `y` is `x`: compute each unordered pair once.
+    lower : bool
+        Squared distances less their possible rounding, negative where nothing can be
+        said: never above the true ones, and nothing is computed twice.
 
     Returns
     -------
@@ -100,7 +112,7 @@ def pair_distances(
     n_x, n_y, workers = _plan(x_end, y_end, sides, n_jobs)
 
     def fill(columns):
-        block = _Block(x_end, y_end, columns, n_x, sides, spring)
+        block = _Block(x_end, y_end, columns, n_x, sides, spring, lower)
         last = columns.stop if symmetric else len(x)
         for rows in batched_slices(last, n_x):
             tile = block.squared_distances(rows)
@@ -145,9 +157,9 @@ class _Block:
     much as the tail.
     """
 
-    def __init__(self, x_end, y_end, columns, n_x, sides, spring):
+    def __init__(self, x_end, y_end, columns, n_x, sides, spring, lower):
         self.x_end, self.y_end, self.columns = x_end, y_end, columns
-        self.sides, self.spring = sides, spring
+        self.sides, self.spring, self.lower = sides, spring, lower
         n_y = columns.stop - columns.start
         l_x, d = x_end.frames.shape[1:]
         stack_rows = n_y * (1 + y_end.frames.shape[1])
@@ -169,7 +181,11 @@ class _Block:
         tile, x_end, y_stack = self.tile[:n], self.x_end, self.y_stack
         x_norms, x_coefficients = x_end.norms[rows], x_end.coefficients[rows]
         y_norms, y_coefficients = self.y_norms, self.y_coefficients
-        spring, tau = self.spring, SUSPECT[tile.dtype]
+        spring, lower, error = self.spring, self.lower, 0.0
+        tau = SUSPECT[tile.dtype]
+        if lower:
+            error = product_error(tile.dtype, y_stack.shape[1])
+            tau = 8 * error
         n_rows = n * (1 + x_coefficients.shape[1]) if self.sides == "two" else n
         x_stack, products = self.x_stack[:n_rows], self.products[:n_rows]
         if self.sides == "two":
@@ -181,9 +197,11 @@ class _Block:
             # The smallest eigenvalue S can have; float32 may round below it.
             stiffness = (1 + spring) - 1 / (1 + spring)
             floor = max(stiffness, 8 * np.finfo(tile.dtype).eps)
+            # A spring that keeps S above its rounding spares a look at the pivots.
+            least = 0.0 if stiffness >= 2 * error else 2 * error
             suspects = tails.two_sided(
                 products, x_norms, x_coefficients, y_norms, y_coefficients,
-                spring, tau, floor, tile,
+                spring, tau, floor, least, lower, tile,
             )  # fmt: skip
         elif self.sides == "mean":
             x_rows = x_end.frames[rows].reshape(-1, y_stack.shape[1])
@@ -191,11 +209,11 @@ class _Block:
             np.matmul(x_rows, y_stack[: len(y_norms)].T, out=x_products)
             suspects = tails.mean_sided(
                 products, x_products, x_norms, x_coefficients, y_norms, y_coefficients,
-                spring, tau, tile,
+                spring, tau, lower, tile,
             )  # fmt: skip
         else:
             suspects = tails.one_sided(
-                products, x_norms, y_norms, y_coefficients, spring, tau, tile
+                products, x_norms, y_norms, y_coefficients, spring, tau, lower, tile
             )
         if suspects:
             x, x_frames = x_end.exact(rows)

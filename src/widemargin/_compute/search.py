@@ -6,22 +6,26 @@ estimate, less its possible rounding error, reaches the k nearest so far, the ex
 residual in float64. What is kept is therefore exact, ordered by (distance, index),
 and independent of how the bounds were made.
 
-Shapes: `x` (n_x, d), `x_frames` (n_x, l_x, d), likewise y; results (n_x, k).
+The rounding taken off is that of :mod:`widemargin._compute.tails`, with |delta|^2 in
+the place of |x|^2 + |y|^2: `error` is the rounding of a product per unit of norm.
+
+Shapes: `x` (n_x, d), `x_frames` (n_x, l_x, d), likewise y, where a single frame is
+that of all references; results (n_x, k). Only references whose label is `labels[i]`
+count for row i with kind = 1, only the others with kind = -1, all with kind = 0.
 """
 
 import numpy as np
 from numba import njit
 
-from widemargin._compute.residuals import repair
+from widemargin._compute.residuals import squared_distance
 
 # Sums may be reordered, which is what lets the products over features vectorise.
 _REORDER = {"reassoc", "contract", "nsz"}
-# Sides as in residuals.repair.
+# Sides as in residuals.squared_distance.
 TANGENTS_AT_Y, TWO_SIDED, MEAN = 0, 1, 2
-# Pivots below this are rounding: the direction is in both frames.
-SINGULAR = 1e-7
-# Roundings a product over the features may collect, in units of the dtype's epsilon.
-ROUNDINGS = 32.0
+# References that are looked at first, beyond k: the best under the bound are nearly
+# always the nearest, and a small radius spares most of the rest.
+MORE_SEEDS = 8
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
@@ -33,87 +37,101 @@ def _dot(u, v):
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
-def _rows_times(rows, vector, out):
-    """Inner products of `vector` with every row, four rows at a time."""
-    n, d = rows.shape
-    zero = rows.dtype.type(0)
-    s = 0
-    while s + 4 <= n:
-        u0, u1, u2, u3 = rows[s], rows[s + 1], rows[s + 2], rows[s + 3]
-        t0, t1, t2, t3 = zero, zero, zero, zero
-        for i in range(d):
-            v = vector[i]
-            t0 += u0[i] * v
-            t1 += u1[i] * v
-            t2 += u2[i] * v
-            t3 += u3[i] * v
-        out[s], out[s + 1], out[s + 2], out[s + 3] = t0, t1, t2, t3
-        s += 4
-    while s < n:
-        out[s] = _dot(rows[s], vector)
-        s += 1
+def _cross(u, v, out):
+    """Inner products of all rows of `u` with all rows of `v`, two by four at a time.
+
+    Where the rows run out the last is taken again, to the same place.
+    """
+    n, m, zero = u.shape[0], v.shape[0], u.dtype.type(0)
+    for p in range(0, n, 2):
+        p1 = min(p + 1, n - 1)
+        u0, u1 = u[p], u[p1]
+        for s in range(0, m, 4):
+            s1, s2, s3 = min(s + 1, m - 1), min(s + 2, m - 1), min(s + 3, m - 1)
+            v0, v1, v2, v3 = v[s], v[s1], v[s2], v[s3]
+            a0, a1, a2, a3 = zero, zero, zero, zero
+            b0, b1, b2, b3 = zero, zero, zero, zero
+            for i in range(u.shape[1]):
+                a, b = u0[i], u1[i]
+                a0 += a * v0[i]
+                a1 += a * v1[i]
+                a2 += a * v2[i]
+                a3 += a * v3[i]
+                b0 += b * v0[i]
+                b1 += b * v1[i]
+                b2 += b * v2[i]
+                b3 += b * v3[i]
+            out[p, s], out[p, s1], out[p, s2], out[p, s3] = a0, a1, a2, a3
+            out[p1, s], out[p1, s1], out[p1, s2], out[p1, s3] = b0, b1, b2, b3
 
 
 @njit(cache=True, nogil=True)
-def _eliminate(M, a, b, spring):
-    """Energy taken off by both frames, and how far rounding may have been amplified."""
+def _eliminate(M, a, r, S, spring, least):
+    """Energy taken off by both frames, and the squared length of the moves at y.
+
+    `r` holds b and is overwritten, `S` is scratch. The length is infinite where S is
+    singular but for rounding.
+    """
     l_x, l_y = M.shape
     stiffness = 1.0 + spring
-    S = np.empty((l_y, l_y))
-    r = np.empty(l_y)
-    taken = 0.0
+    taken, det, length = 0.0, 1.0, 0.0
     for p in range(l_x):
         taken += a[p] * a[p] / stiffness
     for s in range(l_y):
-        along = 0.0
         for p in range(l_x):
-            along += M[p, s] * a[p]
-        r[s] = b[s] - along / stiffness
+            r[s] -= M[p, s] * a[p] / stiffness
         for t in range(s + 1):
             common = 0.0
             for p in range(l_x):
                 common += M[p, s] * M[p, t]
             S[s, t] = -common / stiffness
         S[s, s] += stiffness
-    amplified = taken
     for s in range(l_y):
-        pivot = max(S[s, s], SINGULAR)
-        energy = r[s] * r[s] / pivot
-        taken += energy
-        amplified += energy / pivot
+        pivot = S[s, s]
+        det *= pivot / stiffness
+        if pivot <= 0.0 or det < least:
+            return taken, np.inf
+        taken += r[s] * r[s] / pivot
         for t in range(s + 1, l_y):
             factor = S[t, s] / pivot
             r[t] -= factor * r[s]
             for u in range(s + 1, t + 1):
                 S[t, u] -= factor * S[u, s]
-    return taken, amplified
+    for s in range(l_y - 1, -1, -1):
+        for t in range(s + 1, l_y):
+            r[s] -= S[t, s] * r[t]
+        r[s] /= S[s, s]
+        length += r[s] * r[s]
+    return taken, length
 
 
 @njit(cache=True, nogil=True)
-def _estimate(x, x_frame, y, y_frame, sides, spring, delta, products):
-    """Squared distance of one pair in the dtype of the data, less its rounding."""
+def _estimate(rows, x, y, y_frame, sides, spring, error, products, small):
+    """Squared distance of one pair in the dtype of the data, less its rounding.
+
+    The frame of x is in `rows`, after a first row for delta; `products` (1 + l_x, l_y)
+    and `small` (2 + l_y, l_x + l_y) are scratch.
+    """
+    delta, l_x, l_y = rows[0], rows.shape[0] - 1, y_frame.shape[0]
     for i in range(x.shape[0]):
         delta[i] = x[i] - y[i]
-    norm = np.float64(_dot(delta, delta))
-    l_x, l_y = x_frame.shape[0], y_frame.shape[0]
-    a, b = products[l_x, l_y:], products[l_x, :l_y]
-    _rows_times(y_frame, delta, b)
-    if sides == TANGENTS_AT_Y:
-        taken = np.float64(_dot(b, b)) / (1.0 + spring)
-        amplified = taken
-    else:
-        a = a[:l_x]
-        _rows_times(x_frame, delta, a)
-        if sides == MEAN:
-            both = np.float64(_dot(a, a)) + np.float64(_dot(b, b))
-            taken = 0.5 * both / (1.0 + spring)
-            amplified = taken
-        else:
-            for p in range(l_x):
-                _rows_times(y_frame, x_frame[p], products[p, :l_y])
-            taken, amplified = _eliminate(products[:l_x, :l_y], a, b, spring)
-    eps = ROUNDINGS * np.finfo(x.dtype).eps
-    return norm - taken - eps * (norm + amplified)
+    norm, length, taken = np.float64(_dot(delta, delta)), 0.0, 0.0
+    _cross(rows if sides == TWO_SIDED else rows[:1], y_frame, products)
+    a, b = small[0], small[1]
+    for s in range(l_y):
+        b[s] = products[0, s]
+        taken += b[s] * b[s] / (1.0 + spring)
+    if sides != TANGENTS_AT_Y:
+        for p in range(l_x):
+            a[p] = _dot(rows[1 + p], delta)
+            taken += a[p] * a[p] / (1.0 + spring)
+    if sides == MEAN:
+        taken *= 0.5
+    if sides == TWO_SIDED:
+        # No eigenvalue of S is below twice the spring.
+        least = 0.0 if spring >= error else 2.0 * error
+        taken, length = _eliminate(products[1:], a, b, small[2:], spring, least)
+    return norm - taken - 8.0 * error * (norm + length)
 
 
 @njit(cache=True, nogil=True)
@@ -134,70 +152,88 @@ def _insert(d2, j, best_d2, best_j):
 
 
 @njit(cache=True, nogil=True)
+def _counts(label, reference, kind):
+    return kind == 0 or (label == reference) == (kind > 0)
+
+
+@njit(cache=True, nogil=True)
+def _consider(x, x_frame, y, y_frame, j, sides, spring, best_d2, best_j, scratch):
+    """Insert one pair with its distance from the explicit residual."""
+    d2 = squared_distance(x, x_frame, y, y_frame, sides, spring, scratch[0], scratch[1])
+    _insert(d2, j, best_d2, best_j)
+
+
+@njit(cache=True, nogil=True)
 def nearest_under_bounds(
-    bounds, shrink, x, x_frames, y, y_frames, sides, spring, best_d2, best_j
-):
+    bounds, x, x_frames, y, y_frames, sides, spring, error,
+    labels, y_labels, kind, best_d2, best_j,
+):  # fmt: skip
     """Fill `best_d2` and `best_j` with the k nearest references of every row of x.
 
-    ``shrink * bounds[i, j]`` never exceeds the squared distance of the pair.
+    ``bounds[i, j]`` never exceeds the squared distance of the pair. Places for which
+    there is no reference keep an infinite distance and the index n_y.
     """
     n_x, n_y = bounds.shape
-    k = best_d2.shape[1]
+    k, step = best_d2.shape[1], int(len(y_frames) == n_y)
     l_x, l_y = x_frames.shape[1], y_frames.shape[1]
-    delta = np.empty(x.shape[1], x.dtype)
-    products = np.empty((l_x + 1, l_x + l_y), x.dtype)
-    seed_bound, seed = np.empty(k), np.empty(k, np.int64)
+    rows = np.empty((1 + l_x, x.shape[1]), x.dtype)
+    products, small = np.empty((1 + l_x, l_y), x.dtype), np.empty((2 + l_y, l_x + l_y))
+    scratch = np.empty((2, x.shape[1]))
+    n_seeds = k + MORE_SEEDS
+    seed_bound, seed = np.empty(n_seeds), np.empty(n_seeds, np.int64)
     for i in range(n_x):
+        rows[1:] = x_frames[i]
         best_d2[i] = np.inf
         best_j[i] = n_y
         seed_bound[:] = np.inf
         seed[:] = n_y
         for j in range(n_y):
-            if bounds[i, j] < seed_bound[k - 1]:
+            if bounds[i, j] < seed_bound[n_seeds - 1] and _counts(
+                labels[i], y_labels[j], kind
+            ):
                 _insert(np.float64(bounds[i, j]), j, seed_bound, seed)
-        for s in range(k):
-            _consider(i, seed[s], x, x_frames, y, y_frames, sides, spring,
-                      best_d2[i], best_j[i])  # fmt: skip
-        radius = best_d2[i, k - 1]
-        for j in range(n_y):
+        for place in range(n_seeds + n_y):
+            j = seed[place] if place < n_seeds else place - n_seeds
+            if j == n_y:
+                continue
             bound = np.float64(bounds[i, j])
-            if shrink * bound > radius:
+            if bound > best_d2[i, k - 1]:
                 continue
-            if bound <= seed_bound[k - 1] and (seed == j).any():
+            if place >= n_seeds and (
+                not _counts(labels[i], y_labels[j], kind)
+                or (bound <= seed_bound[n_seeds - 1] and (seed == j).any())
+            ):
                 continue
-            estimate = _estimate(x[i], x_frames[i], y[j], y_frames[j], sides, spring,
-                                 delta, products)  # fmt: skip
-            if estimate <= radius:
-                _consider(i, j, x, x_frames, y, y_frames, sides, spring,
-                          best_d2[i], best_j[i])  # fmt: skip
-                radius = best_d2[i, k - 1]
+            if place >= k:
+                estimate = _estimate(rows, x[i], y[j], y_frames[j * step], sides,
+                                     spring, error, products, small)  # fmt: skip
+                if estimate > best_d2[i, k - 1]:
+                    continue
+            _consider(x[i], x_frames[i], y[j], y_frames[j * step], j, sides, spring,
+                      best_d2[i], best_j[i], scratch)  # fmt: skip
 
 
 @njit(cache=True, nogil=True)
 def nearest_of_candidates(
-    candidates, x, x_frames, y, y_frames, sides, spring, best_d2, best_j
-):
+    candidates, x, x_frames, y, y_frames, sides, spring, error,
+    labels, y_labels, kind, best_d2, best_j,
+):  # fmt: skip
     """As `nearest_under_bounds`, among the given `candidates` (n_x, n_candidates)."""
-    k = best_d2.shape[1]
+    k, step = best_d2.shape[1], int(len(y_frames) == len(y))
     l_x, l_y = x_frames.shape[1], y_frames.shape[1]
-    delta = np.empty(x.shape[1], x.dtype)
-    products = np.empty((l_x + 1, l_x + l_y), x.dtype)
+    rows = np.empty((1 + l_x, x.shape[1]), x.dtype)
+    products, small = np.empty((1 + l_x, l_y), x.dtype), np.empty((2 + l_y, l_x + l_y))
+    scratch = np.empty((2, x.shape[1]))
     for i in range(x.shape[0]):
+        rows[1:] = x_frames[i]
         best_d2[i] = np.inf
-        best_j[i] = y.shape[0]
+        best_j[i] = len(y)
         for c in range(candidates.shape[1]):
             j = candidates[i, c]
-            estimate = _estimate(x[i], x_frames[i], y[j], y_frames[j], sides, spring,
-                                 delta, products)  # fmt: skip
+            if not _counts(labels[i], y_labels[j], kind):
+                continue
+            estimate = _estimate(rows, x[i], y[j], y_frames[j * step], sides,
+                                 spring, error, products, small)  # fmt: skip
             if estimate <= best_d2[i, k - 1]:
-                _consider(i, j, x, x_frames, y, y_frames, sides, spring,
-                          best_d2[i], best_j[i])  # fmt: skip
-
-
-@njit(cache=True, nogil=True)
-def _consider(i, j, x, x_frames, y, y_frames, sides, spring, best_d2, best_j):
-    """Insert one pair with its distance from the explicit residual."""
-    tile = np.full((1, 1), -1.0)
-    repair(tile, x[i : i + 1], x_frames[i : i + 1], y[j : j + 1], y_frames[j : j + 1],
-           sides, spring)  # fmt: skip
-    _insert(tile[0, 0], j, best_d2, best_j)
+                _consider(x[i], x_frames[i], y[j], y_frames[j * step], j, sides, spring,
+                          best_d2[i], best_j[i], scratch)  # fmt: skip

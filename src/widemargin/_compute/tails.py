@@ -18,6 +18,14 @@ where e_s is what pivot p_s took off: the first two terms are the cancellation o
 expanded square, the last is how strongly a small pivot amplifies errors (weighted by
 c = AMPLIFIED, because there an accurate distance can be had for few recomputations).
 
+With `lower` the result is a lower bound instead, d2 - tau (|x|^2 + |y|^2 + |q|^2), and
+nothing is suspect. Let products be wrong by at most e per unit of norm. For the best
+moves q of the true problem, r^T S^-1 r = 2 r.q - q^T S q exceeds what was computed by
+at most 2e (|x| + |y|) |q| + e |q|^2, and where S has no eigenvalue below 2e, q is at
+most twice the computed one plus |x| + |y|; so tau = 8e is enough. The pivots, in units
+of 1+k, multiply to no more than the smallest eigenvalue: where their product is below
+`least`, nothing can be said and the bound is negative.
+
 Shapes: C is (n_x * rows, columns * n_y); `x_norms` (n_x,), `x_coefficients` = U x
 (n_x, l_x), `y_norms` (n_y,), `y_coefficients` = V y (l_y, n_y); `out` (n_x, n_y).
 """
@@ -25,14 +33,28 @@ Shapes: C is (n_x * rows, columns * n_y); `x_norms` (n_x,), `x_coefficients` = U
 import numpy as np
 from numba import njit
 
-LANES = 64
+LANES = 128
 AMPLIFIED = 32.0
 # Sums are never reordered: results must not depend on how a block was cut.
 MATH = {"contract", "nsz", "arcp"}
 
 
 @njit(cache=True, nogil=True, fastmath=MATH)
-def one_sided(products, x_norms, y_norms, y_coefficients, spring, tau, out):
+def _mark(d2, x_norm, y_norms, tau, lower):
+    """Take the rounding off, or write -1 where it is most of the result."""
+    suspects = 0
+    for j in range(d2.shape[0]):
+        rounding = tau * (x_norm + y_norms[j])
+        if lower:
+            d2[j] -= rounding
+        elif d2[j] < rounding:
+            d2[j] = d2.dtype.type(-1)
+            suspects += 1
+    return suspects
+
+
+@njit(cache=True, nogil=True, fastmath=MATH)
+def one_sided(products, x_norms, y_norms, y_coefficients, spring, tau, lower, out):
     """Tangents at y: |delta|^2 - |b|^2/(1+k). `products` is (n_x, (1 + l_y) * n_y)."""
     l_y, n_y = y_coefficients.shape
     real = products.dtype.type
@@ -49,10 +71,7 @@ def one_sided(products, x_norms, y_norms, y_coefficients, spring, tau, out):
             for j in range(n_y):
                 b = b_row[j] - offset[j]
                 d2[j] -= b * b * shrink
-        for j in range(n_y):
-            if d2[j] < tau * (x_norm + y_norms[j]):
-                d2[j] = real(-1)
-                suspects += 1
+        suspects += _mark(d2, x_norm, y_norms, tau, lower)
     return suspects
 
 
@@ -66,6 +85,7 @@ def mean_sided(
     y_coefficients,
     spring,
     tau,
+    lower,
     out,
 ):
     """Mean of both one-sided distances; `x_products` (n_x * l_x, n_y) is U y."""
@@ -91,15 +111,12 @@ def mean_sided(
             for j in range(n_y):
                 a = own - a_row[j]
                 d2[j] -= a * a * half_shrink
-        for j in range(n_y):
-            if d2[j] < tau * (x_norm + y_norms[j]):
-                d2[j] = real(-1)
-                suspects += 1
+        suspects += _mark(d2, x_norm, y_norms, tau, lower)
     return suspects
 
 
 @njit(cache=True, nogil=True, fastmath=MATH)
-def _eliminate(gram, r, stiffness, shrink, floor, d2, scale, scratch, width):
+def _eliminate(gram, r, stiffness, shrink, floor, d2, scale, inverses, factor, width):
     """Subtract r^T S^-1 r from `d2` by Gaussian elimination, LANES pairs at a time.
 
     `gram` holds the lower triangle of M^T M and is overwritten. Every pivot of S is
@@ -107,9 +124,8 @@ def _eliminate(gram, r, stiffness, shrink, floor, d2, scale, scratch, width):
     """
     real = gram.dtype.type
     l_y = r.shape[0]
-    inverse, factor = scratch[0], scratch[1]
     for s in range(l_y):
-        pivots, r_s = gram[s * (s + 1) // 2 + s], r[s]
+        pivots, r_s, inverse = gram[s * (s + 1) // 2 + s], r[s], inverses[s]
         for j in range(width):
             inverse[j] = real(1) / max(stiffness - shrink * pivots[j], floor)
             taken = r_s[j] * r_s[j] * inverse[j]
@@ -128,6 +144,28 @@ def _eliminate(gram, r, stiffness, shrink, floor, d2, scale, scratch, width):
 
 
 @njit(cache=True, nogil=True, fastmath=MATH)
+def _lower(gram, r, stiffness, shrink, inverses, tau, least, norms, d2, det, out):
+    """Bounds from what `_eliminate` left: solve for q, take its rounding off."""
+    real = gram.dtype.type
+    width = d2.shape[0]
+    for j in range(width):
+        det[j] = real(1)
+    for s in range(r.shape[0] - 1, -1, -1):
+        r_s, inverse = r[s], inverses[s]
+        for t in range(s + 1, r.shape[0]):
+            column, r_t = gram[t * (t + 1) // 2 + s], r[t]
+            for j in range(width):
+                r_s[j] += shrink * column[j] * r_t[j]
+        for j in range(width):
+            r_s[j] *= inverse[j]
+            norms[j] += r_s[j] * r_s[j]
+            det[j] *= stiffness * inverse[j]
+    for j in range(width):
+        resolved = det[j] * least <= real(1)
+        out[j] = d2[j] - tau * norms[j] if resolved else -norms[j]
+
+
+@njit(cache=True, nogil=True, fastmath=MATH)
 def two_sided(
     products,
     x_norms,
@@ -137,6 +175,8 @@ def two_sided(
     spring,
     tau,
     floor,
+    least,
+    lower,
     out,
 ):
     """Tangents at both ends; `products` is (n_x * (1 + l_x), (1 + l_y) * n_y)."""
@@ -144,12 +184,12 @@ def two_sided(
     l_y, n_y = y_coefficients.shape
     real = products.dtype.type
     stiffness, shrink = real(1.0 + spring), real(1.0 / (1.0 + spring))
-    tau, floor = real(tau), real(floor)
+    tau, floor, least = real(tau), real(floor), real(least)
     gram = np.empty((l_y * (l_y + 1) // 2, LANES), products.dtype)
     r = np.empty((l_y, LANES), products.dtype)
     d2 = np.empty(LANES, products.dtype)
     scale = np.empty(LANES, products.dtype)
-    scratch = np.empty((2, LANES), products.dtype)
+    inverses = np.empty((l_y, LANES), products.dtype)
     a = np.empty(LANES, products.dtype)
     suspects = 0
     for i in range(out.shape[0]):
@@ -182,8 +222,14 @@ def two_sided(
                         entry = gram[s * (s + 1) // 2 + t]
                         for j in range(width):
                             entry[j] += m_s[j] * m_t[j]
-            _eliminate(gram, r, stiffness, shrink, floor, d2, scale, scratch, width)
-            target = out[i, start:]
+            target = out[i, start : start + width]
+            _eliminate(gram, r, stiffness, shrink, floor, d2, scale, inverses, a, width)
+            if lower:
+                for j in range(width):
+                    scale[j] = x_norm + norms[j]
+                _lower(gram, r, stiffness, shrink, inverses, tau, least, scale,
+                       d2[:width], a, target)  # fmt: skip
+                continue
             for j in range(width):
                 if d2[j] < tau * scale[j]:
                     target[j] = real(-1)

@@ -65,3 +65,18 @@ def warn_of_blanks(bundle: Bundle, sides: str) -> None:
             # To the caller of fit, whatever scikit-learn wraps around it.
             stacklevel=3 + HAS_CALLBACKS,
         )
+
+
+def check_squares(X: NDArray) -> NDArray:
+    """Return samples whose squared distances are finite in their dtype."""
+    largest = max(float(X.max(initial=0)), -float(X.min(initial=0)))
+    # Squared distances reach four times the squared norms; sums, twice that.
+    if largest > np.sqrt(float(np.finfo(X.dtype).max) / (8 * X.shape[1])):
+        instead = "scale the data, for instance by StandardScaler"
+        if X.dtype == np.float32:
+            instead += ", or pass them as float64"
+        raise ValueError(
+            f"X contains {largest:.2g}, whose squared distances overflow {X.dtype}; "
+            f"{instead}."
+        )
+    return X

@@ -8,6 +8,7 @@ transformation distance, NIPS 1992.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,25 +17,29 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from widemargin._callbacks import CallbackSupportMixin, FitTasks, with_callbacks
-from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.progress import announced
-from widemargin._compute.threads import batched_slices, thread_map
+from widemargin._compute.threads import batched_slices
 from widemargin._validation import check_option
-from widemargin.margins import nearest_right_wrong, relative_margin
+from widemargin.margins import relative_margin
 from widemargin.margins.decisions import as_decision, class_codes, score_margins
 from widemargin.metrics import tangent_distances
 from widemargin.neighbors._checks import (
     FLOATS,
     check_count,
     check_distance_parameters,
+    check_squares,
     check_training,
     warn_of_blanks,
 )
+from widemargin.neighbors._votes import shares_of_votes, vote_weights
+from widemargin.neighbors.by_metric import MetricSearch
 from widemargin.neighbors.search import TangentSearch
 from widemargin.tangents import as_bundle
 from widemargin.tangents.fitting import fit_tangents
 
 ALGORITHMS = ("exact", "brute", "rerank")
+# Margin of a right answer between equally near samples of two classes.
+TIE = float(np.finfo(np.float64).eps)
 
 
 class TangentKNeighborsClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
@@ -46,7 +51,7 @@ class TangentKNeighborsClassifier(CallbackSupportMixin, ClassifierMixin, BaseEst
         How many neighbours vote.
     weights : {"uniform", "distance"} or callable, default="uniform"
         Weight of a neighbour's vote: one, the inverse of its distance, or a function
-        from an array of distances to weights.
+        from an array of distances to weights, of which one per row must be above 0.
     tangents : generator, array of shape (n_tangents, n_features) or None, default=None
         What may vary, for instance ``ImageTangents(shape=(16, 16))``; None is the
         Euclidean distance.
@@ -80,15 +85,18 @@ class TangentKNeighborsClassifier(CallbackSupportMixin, ClassifierMixin, BaseEst
     classes_ : ndarray of shape (n_classes,)
         The labels.
     bundle_ : Bundle
-        Training samples with their frames.
+        Training samples, with their frames where the search uses them: not for
+        ``sides="midpoint"`` or a `metric` of your own unless it reranks.
     n_features_in_ : int
         Number of features.
 
     Notes
     -----
     Distances that are returned come from the explicit residual in float64, whatever
-    the dtype of the samples. Equally near neighbours are ordered by index. Inside
-    ``with widemargin.show_progress():`` a bar shows how far the search is.
+    the dtype of the samples. Equally near neighbours are ordered by index. What is
+    searched, and how, is decided by `fit`; `n_neighbors`, `weights` and `n_jobs` may be
+    set after it. Inside ``with widemargin.show_progress():`` a bar shows how far the
+    search is.
 
     Examples
     --------
@@ -147,24 +155,41 @@ class TangentKNeighborsClassifier(CallbackSupportMixin, ClassifierMixin, BaseEst
         self._check_parameters()
         X, codes, self.classes_, self._votes = check_training(self, X, y, sample_weight)
         check_count("n_neighbors", self.n_neighbors, len(X), "the training samples")
+        self._squares = not callable(self.metric) or self.algorithm == "rerank"
+        if self._squares:
+            check_squares(X)
         self._codes = codes
         labels = self.classes_[codes]
         with FitTasks(self, 2, X=X, y=labels, sample_weight=self._votes) as tasks:
             with tasks.parts("tangents"):
                 self.tangents_ = fit_tangents(self.tangents, X, labels)
-                self.bundle_ = as_bundle(X, self.tangents_, n_jobs=self.n_jobs)
+                own = self._prunes() or self.algorithm == "rerank"
+                self.bundle_ = as_bundle(
+                    X, self.tangents_ if own else None, n_jobs=self.n_jobs
+                )
             warn_of_blanks(self.bundle_, self.sides)
             with tasks.parts("projections"):
                 self._search: Any = self._choose_search()
         return self
 
+    def _prunes(self):
+        """Whether the distance is one of the frames of both samples."""
+        return self.metric == "tangent" and self.sides != "midpoint"
+
     def _choose_search(self):
-        if self.metric == "tangent" and self.sides != "midpoint":
+        if self._prunes():
             return self._searcher(self.sides, self.algorithm)
+        candidates = None
         if self.algorithm == "rerank":
             # Candidates for another metric come from the cheapest tangent distance.
-            return self._searcher("y", "brute")
-        return None
+            candidates = self._searcher("y", "brute")
+        metric = self.metric
+        if not callable(metric):
+            metric = partial(
+                tangent_distances, tangents=self.tangents_, sides=self.sides,
+                spring=self.spring, squared=False,
+            )  # fmt: skip
+        return MetricSearch(self.bundle_, metric, candidates, self.n_candidates)
 
     def _check_parameters(self):
         check_distance_parameters(self.sides, self.spring)
@@ -222,86 +247,43 @@ class TangentKNeighborsClassifier(CallbackSupportMixin, ClassifierMixin, BaseEst
         there = len(self.bundle_) - own
         k = self.n_neighbors if n_neighbors is None else n_neighbors
         k = check_count("n_neighbors", k, there, "the training samples there are")
+        X = None if own else self._samples(X)
+        found = [
+            self._search.query(queries, k + own, self.n_jobs)
+            for _, queries in self._some_after_another(X, "neighbours")
+        ]
+        distances, indices = (
+            np.concatenate(parts) for parts in zip(*found, strict=True)
+        )
         if own:
-            distances, indices = _without_self(*self._nearest(self.bundle_, k + 1))
-        else:
-            distances, indices = self._nearest(self._queries(X), k)
+            distances, indices = _without_self(distances, indices)
         return (distances, indices) if return_distance else indices
 
-    def _queries(self, X):
+    def _samples(self, X):
         X = validate_data(self, X, dtype=FLOATS, order="C", reset=False)
-        return as_bundle(X, self.tangents_, n_jobs=self.n_jobs)
+        if self._squares:
+            check_squares(X)
+        # Frames have the dtype of their points; the finer one serves both ends.
+        return X.astype(np.result_type(X, self.bundle_.points), copy=False)
 
-    def _nearest(self, queries, k):
-        if self.metric == "tangent" and self.sides != "midpoint":
-            d2, indices = self._search.query(queries, k)
-            return np.sqrt(d2), indices
-        distances = np.empty((len(queries), k))
-        indices = np.empty((len(queries), k), np.int64)
-        if self.algorithm == "rerank":
-            count = min(len(self.bundle_), max(k, self.n_candidates))
-            candidates = np.sort(self._search.query(queries, count)[1], axis=1)
-        else:
-            candidates = None
+    def _some_after_another(self, X, what):
+        """Cut queries, None for the training samples, into bundles; with their rows.
 
-        def fill(rows):
-            d, j = self._nearest_by_metric(queries[rows].points, candidates, rows)
-            order = np.argsort(d, axis=1, kind="stable")[:, :k]
-            distances[rows] = np.take_along_axis(d, order, axis=1)
-            indices[rows] = np.take_along_axis(j, order, axis=1)
-
-        size = 1 if candidates is not None else self._chunk()
-        blocks = batched_slices(len(queries), size)
-        thread_map(fill, blocks, self.n_jobs, "neighbours")
-        return distances, indices
-
-    def _nearest_by_metric(self, X, candidates, rows):
-        if candidates is not None:
-            some = candidates[rows.start]
-            return self._pairs(X, self.bundle_.points[some]), some[None]
-        d = self._pairs(X, self.bundle_.points)
-        return d, np.broadcast_to(np.arange(d.shape[1]), d.shape)
-
-    def _pairs(self, X, Y):
-        if callable(self.metric):
-            d = np.asarray(self.metric(X, Y), dtype=float)
-            if d.shape != (len(X), len(Y)):
-                raise ValueError(
-                    f"metric must return distances of shape {(len(X), len(Y))}, one "
-                    f"per pair; got {d.shape}."
-                )
-            return d
-        return tangent_distances(
-            X, Y, tangents=self.tangents_, sides=self.sides, spring=self.spring,
-            squared=False,
-        )  # fmt: skip
-
-    def _chunk(self):
-        return min(256, rows_in_budget(32 * len(self.bundle_)))
+        Frames are made when they are needed, so that memory does not grow with X.
+        """
+        n = len(self.bundle_) if X is None else len(X)
+        tangents = self.tangents_ if self._search.needs_frames else None
+        for rows in announced(batched_slices(n, self._search.max_queries()), what):
+            if X is None:
+                yield rows, self.bundle_[rows]
+            else:
+                yield rows, as_bundle(X[rows], tangents, n_jobs=self.n_jobs)
 
     def _scores(self, X):
         """Class scores: shares of the vote, and less than any vote for nearness."""
         distances, indices = self.kneighbors(X)
-        n, k = distances.shape
-        if callable(self.weights):
-            weights = np.asarray(self.weights(distances), dtype=float)
-        elif self.weights == "uniform":
-            weights = np.ones_like(distances)
-        else:
-            # A neighbour at distance 0 outvotes all that are farther.
-            zero = distances == 0
-            with np.errstate(divide="ignore"):
-                weights = np.where(zero.any(1)[:, None], zero, 1 / distances)
-        weights = weights * self._votes[indices]
-        shares = np.zeros((n, len(self.classes_)))
-        rank = np.zeros_like(shares)
-        codes = self._codes[indices]
-        for place in range(k - 1, -1, -1):
-            at = np.arange(n), codes[:, place]
-            shares[at] += weights[:, place]
-            rank[at] = k - place
-        total = shares.sum(axis=1, keepdims=True)
-        return shares / np.where(total > 0, total, 1), rank / (k + 1)
+        weights = vote_weights(self.weights, distances) * self._votes[indices]
+        return shares_of_votes(weights, self._codes[indices], len(self.classes_))
 
     def predict_proba(self, X: Any) -> NDArray:
         """Shares of the vote.
@@ -361,30 +343,26 @@ class TangentKNeighborsClassifier(CallbackSupportMixin, ClassifierMixin, BaseEst
         -------
         ndarray of shape (n_queries,)
             For one neighbour the relative margin of the squared distances to the
-            nearest right and the nearest wrong training sample, in [-1, 1]; for more
-            the share of the right class less the best other share.
+            nearest right and the nearest wrong training sample that the search looks
+            at, in [-1, 1]; for more the share of the right class less the best other
+            share. Of equally near samples the first decides, as in :meth:`predict`: a
+            right answer then has the smallest margin above 0.
         """
         check_is_fitted(self)
         codes = class_codes(y, self.classes_)
         if self.n_neighbors > 1 or len(self.classes_) == 1:
             shares, nearness = self._scores(X)
             return score_margins(shares + 1e-9 * nearness, codes)
-        queries = self._queries(X)
-        out = np.empty(len(queries))
-        chunks = batched_slices(len(queries), self._chunk())
-        for rows in announced(chunks, "margins"):
-            d = self._to_all(queries[rows])
-            near = nearest_right_wrong(d, self._codes, codes[rows])
-            out[rows] = relative_margin(near.d_plus**2, near.d_minus**2)
+        X = self._samples(X)
+        out = np.empty(len(X))
+        for rows, queries in self._some_after_another(X, "margins"):
+            d_plus, d_minus, right = self._search.right_and_wrong(
+                queries, codes[rows], self._codes, self.n_jobs
+            )
+            margin = relative_margin(d_plus**2, d_minus**2)
+            # Equal distances: the first of them decides, by the least there is.
+            out[rows] = np.where(right, np.maximum(margin, TIE), np.minimum(margin, 0))
         return out
-
-    def _to_all(self, queries):
-        if callable(self.metric) or self.sides == "midpoint":
-            return self._pairs(queries.points, self.bundle_.points)
-        return tangent_distances(
-            queries, self.bundle_, sides=self.sides, spring=self.spring,
-            squared=False, n_jobs=self.n_jobs,
-        )  # fmt: skip
 
 
 def _without_self(distances, indices):
