@@ -194,6 +194,16 @@ def test_bad_groups(data, groups, message):
         TangentDensityClassifier().fit(*data[:2], groups=groups)
 
 
+def test_squares_that_overflow_are_refused(data):
+    X, y, X_test, _ = data
+    model = TangentDensityClassifier(0.3).fit(X.astype(np.float32), y)
+    for huge in (X.astype(np.float32) * np.float32(1e19), X_test * 1e19):
+        with pytest.raises(ValueError, match=r"X contains .* overflow float32"):
+            model.predict(huge)
+    with pytest.raises(ValueError, match="scale the data"):
+        TangentDensityClassifier(0.3).fit(X * 1e160, y)
+
+
 def test_a_class_of_one_sample_is_fine(data):
     X, y, *_ = data
     X, y = np.concatenate([X, X[:1] + 9]), np.append(y, "z")

@@ -1,6 +1,5 @@
 """What both classifiers of this package ask of their parameters and samples."""
 
-import warnings
 from numbers import Integral, Real
 from typing import Any
 
@@ -11,6 +10,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from widemargin._callbacks import HAS_CALLBACKS
 from widemargin._validation import check_option
+from widemargin.metrics import blanks
 from widemargin.tangents import Bundle
 
 FLOATS = (np.float64, np.float32)
@@ -53,18 +53,9 @@ def check_training(
 
 def warn_of_blanks(bundle: Bundle, sides: str) -> None:
     """Warn, once, of training samples that are near to everything."""
-    if sides != "two" or bundle.n_tangents == 0:
-        return
-    blank = int(np.count_nonzero(bundle.ranks == 0))
-    if blank:
-        warnings.warn(
-            f"{blank} of {len(bundle)} training samples have no tangents at all (blank "
-            "images?). Two-sided distances make them near to everything; drop them, or "
-            "use sides='mean'.",
-            UserWarning,
-            # To the caller of fit, whatever scikit-learn wraps around it.
-            stacklevel=3 + HAS_CALLBACKS,
-        )
+    if sides == "two":
+        # To the caller of fit, whatever scikit-learn wraps around it.
+        blanks.warn_of_blanks(bundle, "training samples", stacklevel=3 + HAS_CALLBACKS)
 
 
 def check_squares(X: NDArray) -> NDArray:

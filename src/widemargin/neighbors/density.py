@@ -35,6 +35,7 @@ from widemargin.neighbors._checks import (
     FLOATS,
     check_count,
     check_distance_parameters,
+    check_squares,
     check_training,
     warn_of_blanks,
 )
@@ -155,6 +156,7 @@ class TangentDensityClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstima
         self._shifts = check_shifts(self.shifts)
         groups = _check_groups(groups, sample_weight)
         X, codes, self.classes_, weights = check_training(self, X, y, sample_weight)
+        check_squares(X)
         if groups is not None and len(groups) != len(X):
             raise ValueError(
                 f"groups must have one entry per sample, {len(X)} of positive weight; "
@@ -270,7 +272,7 @@ class TangentDensityClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstima
     def _scores(self, X) -> NDArray:
         check_is_fitted(self)
         X = validate_data(self, X, dtype=FLOATS, order="C", reset=False)
-        X = X.astype(self.bundle_.points.dtype, copy=False)
+        X = check_squares(X.astype(self.bundle_.points.dtype, copy=False))
         total = np.empty((len(X), len(self.classes_)))
         for rows in announced(list(self._chunks(len(X))), "densities"):
             total[rows] = self._log_densities(self._distances(X[rows]), [self.beta_])[0]
