@@ -45,6 +45,7 @@ bench-all: bench
 	$(BIN)/python benchmarks/prototypes.py
 	$(BIN)/python benchmarks/tangent_models.py
 	$(BIN)/python benchmarks/tangent_kernels.py
+	$(BIN)/python benchmarks/mnist.py
 	$(BIN)/python benchmarks/linear.py
 
 clean:
