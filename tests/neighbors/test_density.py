@@ -166,7 +166,7 @@ def test_margins_are_positive_where_right(data):
         ({"shifts": [3]}, "shifts must be a sequence of functions"),
         ({"shifts": 3}, "shifts must be a sequence of functions"),
         ({"shifts": iter([abs])}, "shifts must be a sequence of functions"),
-        ({"shifts": [lambda X: X[:, :3]]}, "must return finite samples of shape"),
+        ({"shifts": [lambda X: X[:, :3]]}, "each of shifts must return finite samples"),
         ({"cv_samples": 0}, "cv_samples must be an integer"),
         ({"sides": "left"}, "sides must be one of"),
     ],

@@ -15,6 +15,7 @@ scores (n_queries, n_classes).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from numbers import Real
 from typing import Any
 
@@ -39,8 +40,8 @@ from widemargin.neighbors._checks import (
     check_training,
     warn_of_blanks,
 )
-from widemargin.neighbors._copies import check_shifts, with_copies
 from widemargin.tangents import Bundle, as_bundle
+from widemargin.tangents.copies import check_transformations, copies
 from widemargin.tangents.fitting import fit_tangents
 
 # Candidates of beta, in units of one over the median squared nearest distance.
@@ -153,7 +154,7 @@ class TangentDensityClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstima
         check_distance_parameters(self.sides, self.spring)
         check_count("cv_samples", self.cv_samples)
         betas = _check_betas(self.beta)
-        self._shifts = check_shifts(self.shifts)
+        self._shifts = check_transformations("shifts", self.shifts)
         groups = _check_groups(groups, sample_weight)
         X, codes, self.classes_, weights = check_training(self, X, y, sample_weight)
         check_squares(X)
@@ -165,7 +166,7 @@ class TangentDensityClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstima
         # Classes side by side, so that a class is a slice of every distance row.
         order = np.argsort(np.tile(codes, 1 + len(self._shifts)), kind="stable")
         self.tangents_ = fit_tangents(self.tangents, X, self.classes_[codes])
-        everything = np.concatenate(list(with_copies(X, self._shifts)))[order]
+        everything = np.concatenate([X, *copies(X, self._shifts, "shifts")])[order]
         self.bundle_ = self._bundle(everything)
         warn_of_blanks(self.bundle_, self.sides)
         origin = np.tile(np.arange(len(X)), 1 + len(self._shifts))[order]
@@ -227,7 +228,8 @@ class TangentDensityClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstima
 
     def _distances(self, X: NDArray) -> Iterator[NDArray]:
         """Yield squared distances to all references, of X and of its copies."""
-        for version in with_copies(X, self._shifts if self.shift_test else ()):
+        shifts = self._shifts if self.shift_test else ()
+        for version in chain([X], copies(X, shifts, "shifts")):
             if self.sides == "midpoint":
                 yield tangent_distances(
                     version, self.bundle_.points, tangents=self.tangents_,

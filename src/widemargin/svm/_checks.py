@@ -101,31 +101,6 @@ def check_training(
     return X, y, classes, weights
 
 
-def check_transformations(transformations: Any) -> tuple:
-    """Functions X -> X, as a tuple."""
-    if transformations is None:
-        return ()
-    # An iterator is used up by one fit: a second would silently find nothing.
-    sized = hasattr(transformations, "__len__")
-    if not sized or not all(callable(t) for t in transformations):
-        raise ValueError(
-            "transformations must be a sequence of functions X -> X, such as a list or "
-            f"image_shifts(shape=(16, 16)); got {transformations!r}."
-        )
-    return tuple(transformations)
-
-
-def transform(X: NDArray, transformation: Any) -> NDArray:
-    """Return the transformed samples, checked."""
-    out = np.asarray(transformation(X), dtype=X.dtype)
-    if out.shape != X.shape or not np.isfinite(out).all():
-        raise ValueError(
-            "each of transformations must return finite samples of the shape it is "
-            f"given, {X.shape}; {transformation!r} returned shape {out.shape}."
-        )
-    return out
-
-
 def require_gram_fits(n: int, bytes_per_entry: int, way_out: str) -> None:
     """Refuse a Gram matrix that memory does not hold, before any of it exists."""
     # What LIBSVM keeps of it in single precision comes on top, up to a limit.

@@ -32,12 +32,11 @@ from widemargin.svm._checks import (
     check_class_weight,
     check_positive,
     check_training,
-    check_transformations,
     require_gram_fits,
-    transform,
 )
 from widemargin.svm._decisions import DecisionClassifier
 from widemargin.svm.machine import PairwiseMachine
+from widemargin.tangents.copies import check_transformations, copies
 
 KERNELS = ("rbf", "linear", "poly")
 
@@ -128,7 +127,9 @@ class JitteredSVC(DecisionClassifier):
         check_positive("C", self.C)
         if self.gamma != "scale":
             check_positive("gamma", self.gamma)
-        self._transformations = check_transformations(self.transformations)
+        self._transformations = check_transformations(
+            "transformations", self.transformations
+        )
         X, y, self.classes_, weights = check_training(self, X, y, sample_weight)
         check_class_weight(self.class_weight, self.classes_)
         require_gram_fits(
@@ -170,8 +171,8 @@ class JitteredSVC(DecisionClassifier):
 
     def _versions(self, Y):
         """List samples and their copies, each with its own kernel values k(q, q)."""
-        copies = [Y, *(transform(Y, t) for t in self._transformations)]
-        return [(version, self._own_values(version)) for version in copies]
+        versions = [Y, *copies(Y, self._transformations, "transformations")]
+        return [(version, self._own_values(version)) for version in versions]
 
     def _jittered(self, X, versions):
         """k_J(x, y) for all pairs, y any of its versions."""

@@ -23,12 +23,11 @@ from widemargin.svm._checks import (
     check_class_weight,
     check_positive,
     check_training,
-    check_transformations,
-    transform,
     weigh,
 )
 from widemargin.svm._decisions import DecisionClassifier
 from widemargin.svm._raw import raw_tangents
+from widemargin.tangents.copies import check_transformations, copies
 from widemargin.tangents.fitting import fit_tangents
 
 
@@ -125,7 +124,7 @@ class VirtualSVC(DecisionClassifier):
         """
         check_positive("C", self.C)
         check_positive("step", self.step)
-        transformations = check_transformations(self.transformations)
+        transformations = check_transformations("transformations", self.transformations)
         X, y, self.classes_, weights = check_training(self, X, y, sample_weight)
         check_class_weight(self.class_weight, self.classes_)
         # What "balanced" means for the whole set holds in both stages.
@@ -141,22 +140,22 @@ class VirtualSVC(DecisionClassifier):
                 first = self._stage(gamma).fit(X, y, factors)
             self.first_support_ = rows = first.support_
             with tasks.whole("virtual samples"):
-                copies = [
+                virtual = [
                     *self._moved(X[rows], generator),
-                    *(transform(X[rows], t) for t in transformations),
+                    *copies(X[rows], transformations, "transformations"),
                 ]
-            self.n_virtual_ = len(rows) * len(copies)
+            self.n_virtual_ = len(rows) * len(virtual)
             with tasks.whole("solve again"):
                 self.svc_ = first
-                if copies:
-                    self.svc_ = self._second(gamma, X, y, factors, copies)
+                if virtual:
+                    self.svc_ = self._second(gamma, X, y, factors, virtual)
         return self
 
-    def _second(self, gamma, X, y, factors, copies):
+    def _second(self, gamma, X, y, factors, virtual):
         """Train on the support vectors of the first stage and their copies."""
-        rows, times = self.first_support_, 1 + len(copies)
+        rows, times = self.first_support_, 1 + len(virtual)
         return self._stage(gamma).fit(
-            np.concatenate([X[rows], *copies]),
+            np.concatenate([X[rows], *virtual]),
             np.tile(y[rows], times),
             None if factors is None else np.tile(factors[rows], times),
         )
