@@ -217,7 +217,7 @@ def told_lines(title, lines):
         rows.append(
             (
                 line.name,
-                f"{line.gamma:g}",
+                "" if np.isnan(line.gamma) else f"{line.gamma:g}",
                 f"{line.C:g}",
                 "" if np.isnan(line.spring) else f"{line.spring:g}",
                 f"{line.cv_error:.2f}",
