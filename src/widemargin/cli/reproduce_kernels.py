@@ -36,7 +36,7 @@ def main(quick: bool = False, out: Path | str = ".") -> None:
     )
     print(f"USPS, {n_train} training and {n_test} test images; errors in per cent")
     print(
-        "".join(f"{head:>11}" if i else f"{head:<34}" for i, head in enumerate(HEADER))
+        "".join(f"{head:>11}" if i else f"{head:<40}" for i, head in enumerate(HEADER))
     )
     for line in tangent_kernels.tables(digits):
         _print_line(line)
@@ -60,4 +60,4 @@ def _print_line(line: tangent_kernels.Line) -> None:
         *(line.error_at_papers, published, line.supports),
     )
     cells = ("" if v is None or np.isnan(v) else f"{v:.4g}" for v in numbers)
-    print(f"{line.name:<34}" + "".join(f"{cell:>11}" for cell in cells), flush=True)
+    print(f"{line.name:<40}" + "".join(f"{cell:>11}" for cell in cells), flush=True)
