@@ -1,6 +1,5 @@
 """What both classifiers of this package ask of their parameters and samples."""
 
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -9,28 +8,23 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from widemargin._callbacks import HAS_CALLBACKS
-from widemargin._validation import check_option
+from widemargin._validation import check_count, check_option, check_spring
 from widemargin.metrics import blanks
+from widemargin.metrics._ends import SIDES
 from widemargin.tangents import Bundle
 
 FLOATS = (np.float64, np.float32)
-SIDES = ("x", "y", "two", "mean", "midpoint")
 
 
 def check_distance_parameters(sides: Any, spring: Any) -> None:
     """Validate `sides` and `spring`."""
     check_option("sides", sides, SIDES)
-    if not isinstance(spring, Real) or not 0 <= float(spring) < np.inf:
-        raise ValueError(
-            f"spring must be a finite number of at least 0; got {spring!r}."
-        )
+    check_spring(spring)
 
 
-def check_count(name: str, value: Any, at_most: int | None = None, of: str = "") -> int:
+def check_at_most(name: str, value: Any, at_most: int, of: str) -> int:
     """Return a positive integer, or say how many there may be."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < 1:
-        raise ValueError(f"{name} must be an integer of at least 1; got {value!r}.")
-    if at_most is not None and int(value) > at_most:
+    if check_count(name, value) > at_most:
         raise ValueError(
             f"{name} must be at most n_samples={at_most}, {of}; got {value}."
         )

@@ -29,12 +29,12 @@ from widemargin._callbacks import CallbackSupportMixin, FitProgress, with_callba
 from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.progress import announced
 from widemargin._compute.threads import batched_slices
+from widemargin._validation import check_count
 from widemargin.margins.decisions import as_decision, class_codes, score_margins
 from widemargin.metrics import tangent_distances
 from widemargin.metrics.distances import bundle_distances
 from widemargin.neighbors._checks import (
     FLOATS,
-    check_count,
     check_distance_parameters,
     check_squares,
     check_training,

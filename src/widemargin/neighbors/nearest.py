@@ -19,13 +19,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from widemargin._callbacks import CallbackSupportMixin, FitTasks, with_callbacks
 from widemargin._compute.progress import announced
 from widemargin._compute.threads import batched_slices
-from widemargin._validation import check_option
+from widemargin._validation import check_count, check_option
 from widemargin.margins import relative_margin
 from widemargin.margins.decisions import as_decision, class_codes, score_margins
 from widemargin.metrics import tangent_distances
 from widemargin.neighbors._checks import (
     FLOATS,
-    check_count,
+    check_at_most,
     check_distance_parameters,
     check_squares,
     check_training,
@@ -154,7 +154,7 @@ class TangentKNeighborsClassifier(CallbackSupportMixin, ClassifierMixin, BaseEst
         """
         self._check_parameters()
         X, codes, self.classes_, self._votes = check_training(self, X, y, sample_weight)
-        check_count("n_neighbors", self.n_neighbors, len(X), "the training samples")
+        check_at_most("n_neighbors", self.n_neighbors, len(X), "the training samples")
         self._squares = not callable(self.metric) or self.algorithm == "rerank"
         if self._squares:
             check_squares(X)
@@ -246,7 +246,7 @@ class TangentKNeighborsClassifier(CallbackSupportMixin, ClassifierMixin, BaseEst
         own = X is None
         there = len(self.bundle_) - own
         k = self.n_neighbors if n_neighbors is None else n_neighbors
-        k = check_count("n_neighbors", k, there, "the training samples there are")
+        k = check_at_most("n_neighbors", k, there, "the training samples there are")
         X = None if own else self._samples(X)
         found = [
             self._search.query(queries, k + own, self.n_jobs)

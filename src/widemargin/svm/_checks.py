@@ -1,6 +1,6 @@
 """What the machines of this package ask of their parameters, samples and memory."""
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -21,23 +21,6 @@ def check_positive(name: str, value: Any) -> float:
     if not isinstance(value, Real) or not 0 < float(value) < np.inf:
         raise ValueError(f"{name} must be a number above 0; got {value!r}.")
     return float(value)
-
-
-def check_spring(spring: Any) -> None:
-    """Refuse a cost of moving that is negative or infinite."""
-    if not isinstance(spring, Real) or not 0 <= float(spring) < np.inf:
-        raise ValueError(
-            f"spring must be a finite number of at least 0; got {spring!r}."
-        )
-
-
-def check_count(name: str, value: Any, otherwise: str = "") -> int:
-    """Return an integer of at least 1; the error begins with what else would do."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 1:
-        raise ValueError(
-            f"{name} must be {otherwise}an integer of at least 1; got {value!r}."
-        )
-    return int(value)
 
 
 def check_class_weight(class_weight: Any, classes: NDArray) -> None:

@@ -26,11 +26,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from widemargin._callbacks import FitTasks, with_callbacks
 from widemargin._compute.progress import announce, announced
 from widemargin._compute.threads import batched_slices
-from widemargin._validation import check_option
+from widemargin._validation import check_count, check_option
 from widemargin.svm._checks import (
     FLOATS,
     check_class_weight,
-    check_count,
     check_positive,
     check_training,
 )

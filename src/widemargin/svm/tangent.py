@@ -26,16 +26,14 @@ from widemargin._callbacks import HAS_CALLBACKS, FitTasks, with_callbacks
 from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.progress import announced
 from widemargin._compute.threads import batched_slices
-from widemargin._validation import check_option
+from widemargin._validation import check_count, check_option, check_spring
 from widemargin.metrics.blanks import warn_of_blanks
 from widemargin.metrics.kernels import check_kernel
 from widemargin.metrics.spectrum import METHODS, repair_in_place, rounding_of
 from widemargin.svm._checks import (
     FLOATS,
     check_class_weight,
-    check_count,
     check_positive,
-    check_spring,
     check_training,
     require_gram_fits,
 )
