@@ -117,7 +117,8 @@ def measure(options):
     truth = y[: options.left_out]
     error = Density(y).fit(mine, truth).error(found, y_test)
     rows.append(("density of the 10 nearest", f"{error:.2f} %", "≤ 1.1 %"))
-    print(*rows, sep="\n", flush=True)
+    for what, value, _ in rows:
+        print(f"  {what}: {value}", flush=True)
     if not options.no_shifts:
         for shift in image_shifts(SHAPE, diagonal=False):
             moved = shift(X[: options.left_out])
@@ -166,7 +167,7 @@ def distorted(X, y, X_test, y_test, jobs):
     found = [knn.kneighbors(X_test)]
     took = time.perf_counter() - start
     return [
-        (f"distortion {k}-NN, one-sided top 50", f"{error:.2f} %", f"{took:.0f} s")
+        (f"distortion {k}-NN, one-sided top 50, {took:.0f} s", f"{error:.2f} %", "")
         for k in (1, 3)
         for error in [vote_error(y, found, k, y_test)]
     ]
