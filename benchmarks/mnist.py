@@ -16,7 +16,7 @@ import numpy as np
 from common import data_folder, machine, percent, print_table, seconds, train_test
 
 from widemargin.datasets import load_mnist
-from widemargin.datasets._idx import read_idx
+from widemargin.datasets.idx import read_idx
 from widemargin.metrics import image_distortion_distances
 from widemargin.neighbors import TangentKNeighborsClassifier
 from widemargin.tangents import GaussianSmoother, ImageTangents, image_shifts

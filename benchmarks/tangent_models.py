@@ -19,12 +19,12 @@ from sklearn.svm import SVC
 
 from widemargin._compute.pool import held_threads
 from widemargin._compute.threads import batched_slices
-from widemargin.datasets._nist3 import read_nist3
+from widemargin.datasets.nist3 import read_nist3
 from widemargin.prototypes import TVQClassifier
-from widemargin.prototypes._margin_passes import _BLOCK, OneSidedPass
-from widemargin.reproduce._reweighting_data import read_usps
-from widemargin.reproduce._reweighting_figures import figure_7
-from widemargin.reproduce._reweighting_tables import PAPER_2, poly_svm
+from widemargin.prototypes.margin_passes import _BLOCK, OneSidedPass
+from widemargin.reproduce.reweighting_data import read_usps
+from widemargin.reproduce.reweighting_figures import figure_7
+from widemargin.reproduce.reweighting_tables import PAPER_2, poly_svm
 from widemargin.reproduce.tangent_kernels import stretches
 from widemargin.tangents import GaussianSmoother, ImageTangents
 

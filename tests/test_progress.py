@@ -12,7 +12,6 @@ from sklearn.datasets import load_digits
 
 import widemargin
 from widemargin import DDAGClassifier, GLVQClassifier, TangentSVC, progress
-from widemargin._callbacks import HAS_CALLBACKS
 from widemargin._compute.processes import process_map
 from widemargin._compute.progress import (
     announce,
@@ -23,6 +22,7 @@ from widemargin._compute.progress import (
     silent,
 )
 from widemargin._compute.threads import thread_map
+from widemargin._core.callbacks import HAS_CALLBACKS
 from widemargin.metrics import image_distortion_distances, tangent_distances
 from widemargin.neighbors import TangentDensityClassifier, TangentKNeighborsClassifier
 from widemargin.svm import InvariantHyperplaneSVC, JitteredSVC, VirtualSVC

@@ -11,8 +11,8 @@ import threading
 import numpy as np
 import pytest
 
-from widemargin.datasets import _home, _idx, _tables, digits, get_data_home
-from widemargin.datasets._tables import TextTable
+from widemargin.datasets import digits, get_data_home, home, idx, tables
+from widemargin.datasets.tables import TextTable
 
 pytest.importorskip("pooch")
 # After a refused download requests leaves its socket to the garbage collector.
@@ -41,7 +41,7 @@ def server(tmp_path, monkeypatch):
         thread = threading.Thread(target=httpd.serve_forever, args=(0.01,))
         thread.start()
         address = f"http://127.0.0.1:{httpd.server_address[1]}/"
-        monkeypatch.setattr(_tables, "UCI", address)
+        monkeypatch.setattr(tables, "UCI", address)
         yield served
         httpd.shutdown()
         thread.join()
@@ -53,7 +53,7 @@ def table():
     return TextTable(
         "tiny",
         ["tiny.data"],
-        [_home.content_digest(X, Y)],
+        [home.content_digest(X, Y)],
         label_codes={"R": 0, "M": 1},
     )
 
@@ -101,7 +101,7 @@ def test_no_network_says_where_to_put_which_file(server, table, tmp_path):
 
 def test_without_download_nothing_is_touched(table, tmp_path):
     with pytest.raises(FileNotFoundError, match="are not there"):
-        _home.find_or_fetch(tmp_path / "tiny", table.sources, download=False)
+        home.find_or_fetch(tmp_path / "tiny", table.sources, download=False)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -113,13 +113,13 @@ def test_without_pooch_a_message(table, tmp_path, monkeypatch):
 
 def test_a_published_checksum_is_checked(server, tmp_path):
     (server / "a.bin").write_bytes(b"content")
-    url = _tables.UCI + "a.bin"
+    url = tables.UCI + "a.bin"
     right = "md5:" + hashlib.md5(b"content").hexdigest()
     folder = tmp_path / "home" / "set"
     with pytest.raises(OSError, match="not what they should be"):
-        _home.find_or_fetch(folder, [_home.Source("a.bin", url, "md5:" + 32 * "0")])
+        home.find_or_fetch(folder, [home.Source("a.bin", url, "md5:" + 32 * "0")])
     assert not folder.exists()
-    _home.find_or_fetch(folder, [_home.Source("a.bin", url, right)])
+    home.find_or_fetch(folder, [home.Source("a.bin", url, right)])
     assert (folder / "a.bin").read_bytes() == b"content"
 
 
@@ -156,18 +156,18 @@ def test_data_home(monkeypatch, tmp_path):
 @pytest.mark.parametrize("packed", [False, True])
 def test_idx_round_trip(tmp_path, dtype, packed):
     values = np.arange(12).reshape(3, 2, 2).astype(dtype)
-    code = next(c for c, d in _idx.DTYPES.items() if d == np.dtype(f">{dtype}"))
+    code = next(c for c, d in idx.DTYPES.items() if d == np.dtype(f">{dtype}"))
     raw = bytes([0, 0, code, 3]) + struct.pack(">3I", *values.shape)
     raw += values.astype(f">{dtype}").tobytes()
     path = tmp_path / "a.idx"
     path.write_bytes(gzip.compress(raw) if packed else raw)
-    np.testing.assert_array_equal(_idx.read_idx(path), values)
+    np.testing.assert_array_equal(idx.read_idx(path), values)
     path.write_bytes((gzip.compress(raw) if packed else raw)[:-3])
     with pytest.raises(ValueError, match=r"a\.idx"):
-        _idx.read_idx(path)
+        idx.read_idx(path)
 
 
 def test_idx_refuses_other_files(tmp_path):
     (tmp_path / "a").write_bytes(b"hello world")
     with pytest.raises(ValueError, match="not an idx file"):
-        _idx.read_idx(tmp_path / "a")
+        idx.read_idx(tmp_path / "a")

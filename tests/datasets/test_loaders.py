@@ -104,7 +104,7 @@ def test_missing_values_can_be_kept():
 @pytest.mark.parametrize("table", uci.TABLES, ids=lambda table: table.name)
 def test_the_digests_are_those_of_the_sets(table):
     need(table.name)
-    from widemargin.datasets._home import check_content
+    from widemargin.datasets.home import check_content
 
     check_content(table.digests, *table.read(HOME / table.name))
 

@@ -9,7 +9,7 @@ from matplotlib import pyplot as plt
 from sklearn.datasets import load_digits
 
 from widemargin.inspection import AlignmentDisplay, PrototypeDisplay, TangentDisplay
-from widemargin.inspection._names import SIMARD7
+from widemargin.inspection.names import SIMARD7
 from widemargin.metrics import tangent_alignment, tangent_distances
 from widemargin.tangents import (
     ImageTangents,

@@ -18,8 +18,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from widemargin.margins import reject_threshold
 from widemargin.meta import RejectingClassifier
-from widemargin.meta._holdout import hold_out
 from widemargin.meta.confidence import best_two_gap, confidence_of
+from widemargin.meta.holdout import hold_out
 
 
 def noisy(n=400, classes=(0, 1, 2), seed=0):

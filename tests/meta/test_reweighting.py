@@ -14,8 +14,8 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from widemargin.meta import MarginReweightingClassifier
-from widemargin.meta._learners import takes_weights
-from widemargin.meta._margins import gap
+from widemargin.meta.learners import takes_weights
+from widemargin.meta.margins import gap
 from widemargin.prototypes import TVQClassifier
 
 SPLIT = "the validation samples are drawn row by row"

@@ -5,7 +5,7 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
 from widemargin.prototypes import HSSClassifier, TVQClassifier
-from widemargin.prototypes._ascent import Watch
+from widemargin.prototypes.ascent import Watch
 from widemargin.tangents import orthonormalize
 
 

@@ -16,7 +16,7 @@ from widemargin.prototypes import (
     LVQClassifier,
     MarginLVQClassifier,
 )
-from widemargin.prototypes._base import class_distances
+from widemargin.prototypes.base import class_distances
 
 iris, y = load_iris(return_X_y=True)
 names = np.array(["setosa", "versicolor", "virginica"])[y]

@@ -13,9 +13,9 @@ from widemargin.margins import (
     nearest_right_wrong,
     relative_margin,
 )
-from widemargin.prototypes import GLVQClassifier, GMLVQClassifier, _adam
-from widemargin.prototypes._class_statistics import discriminant_directions
-from widemargin.prototypes._gradients import (
+from widemargin.prototypes import GLVQClassifier, GMLVQClassifier, adam
+from widemargin.prototypes.class_statistics import discriminant_directions
+from widemargin.prototypes.gradients import (
     coefficients,
     mapped_distances,
     matrix_gradients,
@@ -73,13 +73,13 @@ def test_matrix_gradients(loss):
 
 def test_adam_steps_do_not_depend_on_the_scale_of_the_gradient():
     gradient = rng.standard_normal((3, 2))
-    small, large = _adam.start(gradient), _adam.start(gradient)
+    small, large = adam.start(gradient), adam.start(gradient)
     for factor in (1.0, 2.0, 0.5):
-        small, a = _adam.step(small, 1e-5 * factor * gradient)
-        large, b = _adam.step(large, 1e5 * factor * gradient)
+        small, a = adam.step(small, 1e-5 * factor * gradient)
+        large, b = adam.step(large, 1e5 * factor * gradient)
     np.testing.assert_allclose(a, b)
     assert np.all(np.abs(a) < 1.5)
-    _, none = _adam.step(_adam.start(gradient), np.zeros((3, 2)))
+    _, none = adam.step(adam.start(gradient), np.zeros((3, 2)))
     assert not none.any()
 
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from widemargin.prototypes import LVQClassifier
-from widemargin.prototypes._lvq import class_balls
-from widemargin.prototypes._presentations import presentation_order
-from widemargin.prototypes._samples import Samples
+from widemargin.prototypes.lvq import class_balls
+from widemargin.prototypes.presentations import presentation_order
+from widemargin.prototypes.samples import Samples
 
 spec = importlib.util.spec_from_file_location(
     "oracle", Path(__file__).with_name("oracle.py")

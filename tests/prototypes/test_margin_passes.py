@@ -7,8 +7,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from widemargin._compute.pool import held_threads
 from widemargin.margins import relative_margin
 from widemargin.metrics import tangent_distances
-from widemargin.prototypes._affine import random_frames
-from widemargin.prototypes._margin_passes import OneSidedPass, TwoSidedPass
+from widemargin.prototypes.affine import random_frames
+from widemargin.prototypes.margin_passes import OneSidedPass, TwoSidedPass
 from widemargin.tangents import Bundle
 
 SPRING = 0.05

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 
 from widemargin._compute.lvq_distances import squared_distances
-from widemargin.prototypes._class_statistics import within_class_spread
-from widemargin.prototypes._init import initial_prototypes, lloyd, spread_samples
-from widemargin.prototypes._repair import revivals, without_dead, worst_covered
-from widemargin.prototypes._samples import (
+from widemargin.prototypes.class_statistics import within_class_spread
+from widemargin.prototypes.placing import initial_prototypes, lloyd, spread_samples
+from widemargin.prototypes.repair import revivals, without_dead, worst_covered
+from widemargin.prototypes.samples import (
     Samples,
     class_weights,
     merge_duplicates,

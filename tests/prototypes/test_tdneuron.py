@@ -4,8 +4,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
 
 from widemargin.prototypes import HSSClassifier, TDNeuronClassifier
-from widemargin.prototypes._neuron_descent import NeuronDescent
-from widemargin.prototypes._samples import Samples
+from widemargin.prototypes.neuron_descent import NeuronDescent
+from widemargin.prototypes.samples import Samples
 
 
 @pytest.fixture(scope="module")

@@ -3,11 +3,11 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.datasets import load_digits
 
-from widemargin.datasets._nist3 import Split
+from widemargin.datasets.nist3 import Split
 from widemargin.prototypes import TVQClassifier
-from widemargin.reproduce import _reweighting_data, reweighting
-from widemargin.reproduce._reweighting_figures import figure_7, figure_8, follow
-from widemargin.reproduce._reweighting_tables import PAPER_1, PAPER_2, poly_svm
+from widemargin.reproduce import reweighting, reweighting_data
+from widemargin.reproduce.reweighting_figures import figure_7, figure_8, follow
+from widemargin.reproduce.reweighting_tables import PAPER_1, PAPER_2, poly_svm
 
 
 @pytest.fixture(scope="module")
@@ -71,4 +71,4 @@ def test_main_writes_tables_and_figures(small, tmp_path, monkeypatch, capsys):
 
 def test_missing_data_says_what_to_do(tmp_path):
     with pytest.raises(FileNotFoundError, match="WIDEMARGIN_DATA"):
-        _reweighting_data.data_folder(tmp_path / "nowhere")
+        reweighting_data.data_folder(tmp_path / "nowhere")

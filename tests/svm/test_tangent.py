@@ -11,7 +11,8 @@ from sklearn.svm import SVC
 
 from widemargin.metrics import repair_spectrum, tangent_distances, tangent_kernel
 from widemargin.metrics.distances import bundle_distances
-from widemargin.svm import TangentSVC, _tangent_kernel
+from widemargin.svm import TangentSVC
+from widemargin.svm import tangent_kernel as kernel_module
 from widemargin.svm.machine import PairwiseMachine, calibrate
 from widemargin.tangents import ImageTangents, as_bundle
 
@@ -151,7 +152,7 @@ def test_one_frame_for_all_is_computed_once(digits, monkeypatch, tangents, sides
         calls.append(options["sides"])
         return bundle_distances(*args, **options)
 
-    monkeypatch.setattr(_tangent_kernel, "bundle_distances", counting)
+    monkeypatch.setattr(kernel_module, "bundle_distances", counting)
     svc = TangentSVC(gamma=0.1, tangents=tangents, sides=sides, spring=0).fit(X, y)
     found = svc.duels(X_test)
     assert len(calls) == 2
@@ -180,7 +181,7 @@ def test_frames_of_queries_are_made_chunk_by_chunk(digits, monkeypatch):
         sizes.append(len(X))
         return as_bundle(X, *args, **options)
 
-    monkeypatch.setattr(_tangent_kernel, "as_bundle", counting)
+    monkeypatch.setattr(kernel_module, "as_bundle", counting)
     np.testing.assert_array_equal(svc.duels(many), expected + svc.intercept_)
     assert sizes == [1024, 176]
     with config_context(working_memory=1):

@@ -17,7 +17,7 @@ from sklearn.model_selection import ParameterGrid, StratifiedKFold, cross_val_sc
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from widemargin._callbacks import HAS_CALLBACKS
+from widemargin._core.callbacks import HAS_CALLBACKS
 from widemargin.cli import models
 from widemargin.cli.modelfile import SavedModel, save
 from widemargin.cli.reading import as_usable, read

@@ -166,7 +166,7 @@ def _as_float(X: np.ndarray) -> np.ndarray:
 
 
 def _read_idx(path: Path, target: str | None, labelled: bool) -> Table:
-    from widemargin.datasets._idx import read_idx
+    from widemargin.datasets.idx import read_idx
 
     X = _idx_or_refuse(read_idx, path)
     if X.ndim < 2:

@@ -8,8 +8,8 @@ and, for images, ``image_shape``. Sets with an official split take ``subset="tra
 ``"test"`` or ``"all"`` (train first, then test).
 """
 
-from widemargin.datasets._home import get_data_home
 from widemargin.datasets.digits import load_mnist, load_nist3, load_usps
+from widemargin.datasets.home import get_data_home
 from widemargin.datasets.libsvm import load_a9a, load_w8a
 from widemargin.datasets.uci import (
     load_ionosphere,

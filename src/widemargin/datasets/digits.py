@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from sklearn.datasets import load_svmlight_file
 
-from widemargin.datasets._bunch import split_bunch
-from widemargin.datasets._home import Source, find_or_fetch, get_data_home, read_npz
-from widemargin.datasets._idx import read_idx
-from widemargin.datasets._nist3 import make_nist3
+from widemargin.datasets.bunch import split_bunch
+from widemargin.datasets.home import Source, find_or_fetch, get_data_home, read_npz
+from widemargin.datasets.idx import read_idx
+from widemargin.datasets.nist3 import make_nist3
 
 PathLike = str | os.PathLike[str] | None
 DIGITS = np.arange(10)

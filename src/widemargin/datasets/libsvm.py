@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from sklearn.datasets import load_svmlight_file
 
-from widemargin.datasets._bunch import split_bunch
-from widemargin.datasets._home import (
+from widemargin.datasets.bunch import split_bunch
+from widemargin.datasets.home import (
     Source,
     check_content,
     find_or_fetch,

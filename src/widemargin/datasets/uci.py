@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from widemargin.datasets._tables import PathLike, TextTable
+from widemargin.datasets.tables import PathLike, TextTable
 
 SOILS = [
     "red soil",

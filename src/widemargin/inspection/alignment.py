@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from widemargin.inspection._estimators import fitted, generator_of, image_shape_of
-from widemargin.inspection._samples import Look, check_look, one_row
-from widemargin.inspection._style import (
+from widemargin.inspection.estimators import fitted, generator_of, image_shape_of
+from widemargin.inspection.samples import Look, check_look, one_row
+from widemargin.inspection.style import (
     INK,
     RED,
     SERIES,

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from widemargin.inspection._estimators import fitted
-from widemargin.inspection._style import GREY, INK, RED, legend, own_axes
+from widemargin.inspection.estimators import fitted
+from widemargin.inspection.style import GREY, INK, RED, legend, own_axes
 
 __all__ = ["BoundDisplay"]
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from widemargin.inspection._estimators import by_name
-from widemargin.inspection._style import from_zero, legend, own_axes, series_style
+from widemargin.inspection.estimators import by_name
+from widemargin.inspection.style import from_zero, legend, own_axes, series_style
 from widemargin.margins import ErrorRejectCurve, error_reject_curve
 from widemargin.meta.confidence import Confidence, confidence_of
 from widemargin.meta.rejecting import RejectingClassifier

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from widemargin.inspection._estimators import (
+from widemargin.inspection.estimators import (
     by_name,
     common_theta,
     margins_of,
     score_margins,
 )
-from widemargin.inspection._style import (
+from widemargin.inspection.style import (
     GREY,
     INK,
     legend,

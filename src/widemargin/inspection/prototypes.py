@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from widemargin.inspection._estimators import fitted, image_shape_of
-from widemargin.inspection._mosaic import draw_mosaic, mosaic_inches
-from widemargin.inspection._samples import Look, check_look
-from widemargin.inspection._style import (
+from widemargin.inspection.estimators import fitted, image_shape_of
+from widemargin.inspection.mosaic import draw_mosaic, mosaic_inches
+from widemargin.inspection.samples import Look, check_look
+from widemargin.inspection.style import (
     common_limits,
     most_values,
     new_axes,

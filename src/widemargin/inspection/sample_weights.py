@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from widemargin.inspection._style import (
+from widemargin.inspection.style import (
     GREY,
     from_zero,
     legend,

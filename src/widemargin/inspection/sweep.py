@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from widemargin.inspection._estimators import fitted, generator_of, image_shape_of
-from widemargin.inspection._mosaic import draw_mosaic, mosaic_inches
-from widemargin.inspection._names import tangent_names
-from widemargin.inspection._samples import Look, check_look, one_row
-from widemargin.inspection._style import (
+from widemargin.inspection.estimators import fitted, generator_of, image_shape_of
+from widemargin.inspection.mosaic import draw_mosaic, mosaic_inches
+from widemargin.inspection.names import tangent_names
+from widemargin.inspection.samples import Look, check_look, one_row
+from widemargin.inspection.style import (
     INK,
     common_limits,
     new_axes,

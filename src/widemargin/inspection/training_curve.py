@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from widemargin.inspection._estimators import by_name, fitted
-from widemargin.inspection._style import (
+from widemargin.inspection.estimators import by_name, fitted
+from widemargin.inspection.style import (
     DASHES,
     SERIES,
     from_zero,

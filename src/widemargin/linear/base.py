@@ -13,7 +13,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from widemargin._callbacks import CallbackSupportMixin
+from widemargin._core.callbacks import CallbackSupportMixin
 from widemargin.linear.multiclass import (
     dag_margins,
     dag_scores,

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.utils import check_scalar
 
 from widemargin._compute.progress import Advance, silent
-from widemargin._validation import check_option
+from widemargin._core.checks import check_option
 from widemargin.linear.patterns import Patterns
 from widemargin.linear.perceptrons import (
     Geometry,

@@ -11,9 +11,9 @@ from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, check_scalar
 
-from widemargin._callbacks import FitTasks, with_callbacks
 from widemargin._compute.threads import thread_map
-from widemargin._validation import check_option
+from widemargin._core.callbacks import FitTasks, with_callbacks
+from widemargin._core.checks import check_option
 from widemargin.linear.certificate import relative_gap
 from widemargin.linear.dynamic import DynamicMarginClassifier
 from widemargin.linear.multiclass import SCHEMES

@@ -9,8 +9,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin._callbacks import FitTasks, with_callbacks
 from widemargin._compute.progress import announce
+from widemargin._core.callbacks import FitTasks, with_callbacks
 from widemargin.linear.online import OnlineClassifier, forget_patterns
 from widemargin.linear.patterns import (
     Patterns,

@@ -32,7 +32,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from widemargin.margins._checks import (
+from widemargin.margins.checks import (
     as_float_vector,
     check_count,
     check_finite,

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
-from widemargin.margins._checks import (
+from widemargin.margins.checks import (
     FloatArray,
     as_floats,
     check_finite,

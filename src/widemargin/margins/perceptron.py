@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from widemargin.margins import perceptron_fixed as fixed
 from widemargin.margins import perceptron_standard as standard
-from widemargin.margins._checks import check_finite, check_option
+from widemargin.margins.checks import check_finite, check_option
 
 __all__ = ["PerceptronBounds", "perceptron_bounds"]
 

@@ -33,7 +33,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betainc, betaincc, betaincinv
 
-from widemargin.margins._checks import (
+from widemargin.margins.checks import (
     FloatArray,
     as_float_vector,
     as_labels,

@@ -28,7 +28,7 @@ from numbers import Real
 import numpy as np
 import numpy.typing as npt
 
-from widemargin.margins._checks import (
+from widemargin.margins.checks import (
     FloatArray,
     as_float_vector,
     check_finite,

@@ -29,7 +29,7 @@ from scipy.spatial.distance import cdist
 from sklearn import get_config
 from sklearn.utils import gen_batches
 
-from widemargin.margins._checks import (
+from widemargin.margins.checks import (
     FloatArray,
     as_matrix,
     check_same_length,

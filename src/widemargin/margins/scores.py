@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from widemargin.margins._checks import (
+from widemargin.margins.checks import (
     FloatArray,
     as_floats,
     as_matrix,

@@ -33,21 +33,21 @@ from sklearn.utils.metadata_routing import (
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_method_params, check_is_fitted
 
-from widemargin._callbacks import (
+from widemargin._core.callbacks import (
     HAS_CALLBACKS,
     CallbackSupportMixin,
     FitTasks,
     with_callbacks,
 )
 from widemargin.margins import reject_threshold
-from widemargin.meta._holdout import (
+from widemargin.meta.confidence import Confidence, confidence_of
+from widemargin.meta.holdout import (
     check_fraction,
     check_samples,
     hold_out,
     nothing_promised,
 )
-from widemargin.meta._reject_label import choose_reject_label, mixed_dtype
-from widemargin.meta.confidence import Confidence, confidence_of
+from widemargin.meta.reject_label import choose_reject_label, mixed_dtype
 
 __all__ = ["RejectingClassifier"]
 

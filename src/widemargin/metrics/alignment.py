@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from widemargin.metrics._ends import DEFAULT_SPRING, check_ends, check_pair, check_sides
+from widemargin.metrics.ends import DEFAULT_SPRING, check_ends, check_pair, check_sides
 from widemargin.tangents import Bundle, as_bundle
 
 ALIGNED_SIDES = ("x", "y", "two", "midpoint")

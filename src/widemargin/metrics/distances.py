@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widemargin._compute.pairs import pair_distances
-from widemargin.metrics._ends import (
+from widemargin.metrics.ends import (
     DEFAULT_SPRING,
     check_ends,
     check_pair,

@@ -26,9 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widemargin._compute.threads import batched_slices
-from widemargin._validation import check_option
-from widemargin.metrics._ends import DEFAULT_SPRING
+from widemargin._core.checks import check_option
 from widemargin.metrics.distances import tangent_distances
+from widemargin.metrics.ends import DEFAULT_SPRING
 
 KERNELS = ("rbf", "nd", "log")
 # Distances that a user's kernel sees at once: its temporary arrays stay small.

@@ -21,7 +21,7 @@ from scipy.linalg import eigh
 from sklearn.utils import check_array
 
 from widemargin._compute.threads import batched_slices
-from widemargin._validation import check_option
+from widemargin._core.checks import check_option
 
 METHODS = ("none", "clip", "flip", "shift")
 # Rows that symmetrisation and repair treat at once, so that they need no second matrix.

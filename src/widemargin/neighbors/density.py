@@ -25,15 +25,15 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from widemargin._callbacks import CallbackSupportMixin, FitProgress, with_callbacks
 from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.progress import announced
 from widemargin._compute.threads import batched_slices
-from widemargin._validation import check_count
-from widemargin.margins.decisions import as_decision, class_codes, score_margins
+from widemargin._core.callbacks import CallbackSupportMixin, FitProgress, with_callbacks
+from widemargin._core.checks import check_count
+from widemargin._core.decisions import as_decision, class_codes, score_margins
 from widemargin.metrics import tangent_distances
 from widemargin.metrics.distances import bundle_distances
-from widemargin.neighbors._checks import (
+from widemargin.neighbors.checks import (
     FLOATS,
     check_distance_parameters,
     check_squares,

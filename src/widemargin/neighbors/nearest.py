@@ -16,14 +16,15 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from widemargin._callbacks import CallbackSupportMixin, FitTasks, with_callbacks
 from widemargin._compute.progress import announced
 from widemargin._compute.threads import batched_slices
-from widemargin._validation import check_count, check_option
+from widemargin._core.callbacks import CallbackSupportMixin, FitTasks, with_callbacks
+from widemargin._core.checks import check_count, check_option
+from widemargin._core.decisions import as_decision, class_codes, score_margins
 from widemargin.margins import relative_margin
-from widemargin.margins.decisions import as_decision, class_codes, score_margins
 from widemargin.metrics import tangent_distances
-from widemargin.neighbors._checks import (
+from widemargin.neighbors.by_metric import MetricSearch
+from widemargin.neighbors.checks import (
     FLOATS,
     check_at_most,
     check_distance_parameters,
@@ -31,9 +32,8 @@ from widemargin.neighbors._checks import (
     check_training,
     warn_of_blanks,
 )
-from widemargin.neighbors._votes import shares_of_votes, vote_weights
-from widemargin.neighbors.by_metric import MetricSearch
 from widemargin.neighbors.search import TangentSearch
+from widemargin.neighbors.votes import shares_of_votes, vote_weights
 from widemargin.tangents import as_bundle
 from widemargin.tangents.fitting import fit_tangents
 

@@ -1,13 +1,13 @@
 """Learned models: classifiers by nearest prototype."""
 
-from widemargin.prototypes._glvq import GLVQClassifier
-from widemargin.prototypes._gmlvq import GMLVQClassifier
-from widemargin.prototypes._hss import HSSClassifier
-from widemargin.prototypes._kernel_lvq import KernelLVQClassifier
-from widemargin.prototypes._lvq import LVQClassifier
-from widemargin.prototypes._margin_lvq import MarginLVQClassifier
-from widemargin.prototypes._tdneuron import TDNeuronClassifier
-from widemargin.prototypes._tvq import TVQClassifier
+from widemargin.prototypes.glvq import GLVQClassifier
+from widemargin.prototypes.gmlvq import GMLVQClassifier
+from widemargin.prototypes.hss import HSSClassifier
+from widemargin.prototypes.kernel_lvq import KernelLVQClassifier
+from widemargin.prototypes.lvq import LVQClassifier
+from widemargin.prototypes.margin_lvq import MarginLVQClassifier
+from widemargin.prototypes.tdneuron import TDNeuronClassifier
+from widemargin.prototypes.tvq import TVQClassifier
 
 __all__ = [
     "GLVQClassifier",

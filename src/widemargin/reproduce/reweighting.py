@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from widemargin.datasets._nist3 import Split
+from widemargin.datasets.nist3 import Split
 from widemargin.prototypes import TVQClassifier
-from widemargin.reproduce._reweighting_data import SETS, load_set
-from widemargin.reproduce._reweighting_figures import (
+from widemargin.reproduce.reweighting_data import SETS, load_set
+from widemargin.reproduce.reweighting_figures import (
     figure_3,
     figure_4,
     figure_5,
@@ -27,7 +27,7 @@ from widemargin.reproduce._reweighting_figures import (
     figure_8,
     follow,
 )
-from widemargin.reproduce._reweighting_tables import Row, table_1, table_2, two_sided
+from widemargin.reproduce.reweighting_tables import Row, table_1, table_2, two_sided
 
 HEADER = ("method", "parameters", "paper, %", "ours, %", "fit, s", "test, s")
 SHOWN = (0, 5, 20, 60, 150)
@@ -45,7 +45,7 @@ def figures(
     split: Split, models: dict[str, Any], out: Path, *, quick: bool, seed: int
 ) -> dict[str, Any]:
     """Compute and save Figures 3 to 8; return their data by name."""
-    from widemargin.reproduce._reweighting_plots import save_panels, save_weights
+    from widemargin.reproduce.reweighting_plots import save_panels, save_weights
 
     n_iter = 20 if quick else 150
     shown = tuple(t for t in SHOWN if t < n_iter) + ((n_iter,) if quick else (150,))

@@ -25,15 +25,15 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from widemargin._callbacks import FitTasks, with_callbacks
 from widemargin._compute.processes import process_map
 from widemargin._compute.progress import announce
-from widemargin.margins.decisions import (
+from widemargin._core.callbacks import FitTasks, with_callbacks
+from widemargin._core.decisions import (
     as_decision,
 )
-from widemargin.svm._checks import check_weights, require_two_classes
-from widemargin.svm._decisions import DecisionClassifier
-from widemargin.svm._duels import class_pairs, graph_scores
+from widemargin.svm.checks import check_weights, require_two_classes
+from widemargin.svm.decisions import DecisionClassifier
+from widemargin.svm.duels import class_pairs, graph_scores
 
 
 class DDAGClassifier(MetaEstimatorMixin, DecisionClassifier):

@@ -23,18 +23,18 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.svm import SVC
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from widemargin._callbacks import FitTasks, with_callbacks
 from widemargin._compute.progress import announce, announced
 from widemargin._compute.threads import batched_slices
-from widemargin._validation import check_count, check_option
-from widemargin.svm._checks import (
+from widemargin._core.callbacks import FitTasks, with_callbacks
+from widemargin._core.checks import check_count, check_option
+from widemargin.svm.checks import (
     FLOATS,
     check_class_weight,
     check_positive,
     check_training,
 )
-from widemargin.svm._decisions import DecisionClassifier
-from widemargin.svm._raw import raw_tangents
+from widemargin.svm.decisions import DecisionClassifier
+from widemargin.svm.raw import raw_tangents
 from widemargin.tangents.fitting import fit_tangents
 
 KERNELS = ("linear", "rbf", "poly")

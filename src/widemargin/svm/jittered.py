@@ -21,20 +21,20 @@ from sklearn.metrics.pairwise import (
 )
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from widemargin._callbacks import FitTasks, with_callbacks
 from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.progress import announce, announced
 from widemargin._compute.threads import batched_slices
-from widemargin._validation import check_option
+from widemargin._core.callbacks import FitTasks, with_callbacks
+from widemargin._core.checks import check_option
 from widemargin.metrics.spectrum import symmetrize
-from widemargin.svm._checks import (
+from widemargin.svm.checks import (
     FLOATS,
     check_class_weight,
     check_positive,
     check_training,
     require_gram_fits,
 )
-from widemargin.svm._decisions import DecisionClassifier
+from widemargin.svm.decisions import DecisionClassifier
 from widemargin.svm.machine import PairwiseMachine
 from widemargin.tangents.copies import check_transformations, copies
 

@@ -18,8 +18,8 @@ from sklearn.model_selection import cross_val_predict
 from sklearn.svm import SVC, LinearSVC
 
 from widemargin._compute.progress import announced
-from widemargin.svm._checks import weigh
-from widemargin.svm._duels import class_pairs, combine
+from widemargin.svm.checks import weigh
+from widemargin.svm.duels import class_pairs, combine
 
 # Of LIBLINEAR, whose passes over the samples are cheap and many.
 _MOST_PASSES = 100_000

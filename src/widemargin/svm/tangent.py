@@ -6,7 +6,7 @@ one Gram matrix, and only the support vectors are kept, with their frames:
 
     f_ij(x) = sum_s coef_s,ij k(x, x_s) + b_ij.
 
-With `landmarks` the Gram matrix is never formed; see :mod:`widemargin.svm._landmarks`.
+With `landmarks` the Gram matrix is never formed; see :mod:`widemargin.svm.landmarks`.
 
 Reference: B. Haasdonk, D. Keysers, Tangent distance kernels for support vector
 machines, ICPR 2002.
@@ -22,25 +22,25 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from widemargin._callbacks import HAS_CALLBACKS, FitTasks, with_callbacks
 from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.progress import announced
 from widemargin._compute.threads import batched_slices
-from widemargin._validation import check_count, check_option, check_spring
+from widemargin._core.callbacks import HAS_CALLBACKS, FitTasks, with_callbacks
+from widemargin._core.checks import check_count, check_option, check_spring
 from widemargin.metrics.blanks import warn_of_blanks
 from widemargin.metrics.kernels import check_kernel
 from widemargin.metrics.spectrum import METHODS, repair_in_place, rounding_of
-from widemargin.svm._checks import (
+from widemargin.svm.checks import (
     FLOATS,
     check_class_weight,
     check_positive,
     check_training,
     require_gram_fits,
 )
-from widemargin.svm._decisions import DecisionClassifier
-from widemargin.svm._landmarks import choose_landmarks, landmark_features
-from widemargin.svm._tangent_kernel import TangentKernel
+from widemargin.svm.decisions import DecisionClassifier
+from widemargin.svm.landmarks import choose_landmarks, landmark_features
 from widemargin.svm.machine import PairwiseMachine, as_columns, calibrate
+from widemargin.svm.tangent_kernel import TangentKernel
 from widemargin.tangents.fitting import fit_tangents
 
 SIDES = ("mean", "two", "x", "y", "midpoint")

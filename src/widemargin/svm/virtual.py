@@ -16,17 +16,17 @@ from numpy.typing import NDArray
 from sklearn.svm import SVC
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from widemargin._callbacks import FitTasks, with_callbacks
 from widemargin._compute.progress import announce
-from widemargin.svm._checks import (
+from widemargin._core.callbacks import FitTasks, with_callbacks
+from widemargin.svm.checks import (
     FLOATS,
     check_class_weight,
     check_positive,
     check_training,
     weigh,
 )
-from widemargin.svm._decisions import DecisionClassifier
-from widemargin.svm._raw import raw_tangents
+from widemargin.svm.decisions import DecisionClassifier
+from widemargin.svm.raw import raw_tangents
 from widemargin.tangents.copies import check_transformations, copies
 from widemargin.tangents.fitting import fit_tangents
 

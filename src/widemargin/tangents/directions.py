@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from widemargin._validation import check_option
+from widemargin._core.checks import check_option
 from widemargin.tangents.base import TangentGenerator
 from widemargin.tangents.checks import check_samples
 

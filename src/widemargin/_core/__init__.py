@@ -1,0 +1,1 @@
+"""What every estimator stands on: checks, samples, decisions, progress."""

@@ -1,0 +1,29 @@
+import numpy as np
+import pytest
+
+from widemargin._core.decisions import (
+    as_decision,
+    class_codes,
+    from_decision,
+    score_margins,
+)
+
+
+def test_two_classes_are_one_column_and_back():
+    scores = np.array([[1.0, 3.0], [2.0, 0.0]])
+    np.testing.assert_array_equal(as_decision(scores), [2.0, -2.0])
+    back = from_decision(as_decision(scores))
+    np.testing.assert_array_equal(back.argmax(axis=1), scores.argmax(axis=1))
+    np.testing.assert_array_equal(back[:, 1] - back[:, 0], [2.0, -2.0])
+
+
+def test_margins():
+    scores = np.array([[1.0, 3.0, 2.0], [2.0, 0.0, 5.0]])
+    np.testing.assert_array_equal(score_margins(scores, [1, 0]), [1.0, -3.0])
+
+
+def test_unknown_labels_are_named():
+    classes = np.array(["a", "b"])
+    np.testing.assert_array_equal(class_codes(["b", "a"], classes), [1, 0])
+    with pytest.raises(ValueError, match=r"\['c'\].*classes are \['a', 'b'\]"):
+        class_codes(["a", "c"], classes)
