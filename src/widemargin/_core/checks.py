@@ -1,8 +1,17 @@
-"""Checks shared by every package: each error names the parameter and the way out."""
+"""The one checker of parameters: name first, NaN refused, the way out said."""
 
-from collections.abc import Iterable
+import math
+import sys
+import warnings
+from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
 from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_array
+
+FLOATS = (np.float64, np.float32)
 
 
 def check_option(name: str, value: Any, options: Iterable[str]) -> str:
@@ -14,18 +23,193 @@ def check_option(name: str, value: Any, options: Iterable[str]) -> str:
     return value
 
 
-def check_count(name: str, value: Any, otherwise: str = "") -> int:
-    """Return an integer of at least 1; the error begins with what else would do."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 1:
+def check_count(name: str, value: Any, otherwise: str = "", *, low: int = 1) -> int:
+    """Return an integer of at least `low`; the error begins with what else would do."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < low:
         raise ValueError(
-            f"{name} must be {otherwise}an integer of at least 1; got {value!r}."
+            f"{name} must be {otherwise}an integer of at least {low}; got {value!r}."
         )
     return int(value)
 
 
-def check_spring(spring: Any) -> None:
-    """Refuse a cost of moving that is negative or infinite."""
-    if not isinstance(spring, Real) or not 0 <= float(spring) < float("inf"):
-        raise ValueError(
-            f"spring must be a finite number of at least 0; got {spring!r}."
+def check_number(
+    name: str,
+    value: Any,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    below: float | None = None,
+    at_most: float | None = None,
+    infinite: bool = False,
+    otherwise: str = "",
+) -> float:
+    """Return a number within its bounds, never NaN; infinity only where `infinite`.
+
+    >>> check_number("theta", 0.25, above=0, below=1)
+    0.25
+    >>> check_number("theta", float("nan"), above=0, below=1)
+    Traceback (most recent call last):
+    ...
+    ValueError: theta must be a finite number above 0 and below 1; got nan.
+    """
+    if isinstance(value, Real) and not isinstance(value, bool | np.bool_):
+        number = float(value)
+        if (
+            not math.isnan(number)
+            and (infinite or math.isfinite(number))
+            and (above is None or number > above)
+            and (at_least is None or number >= at_least)
+            and (below is None or number < below)
+            and (at_most is None or number <= at_most)
+        ):
+            return number
+    bounds = [
+        f"{words} {bound:g}"
+        for words, bound in (
+            ("above", above),
+            ("of at least", at_least),
+            ("below", below),
+            ("of at most", at_most),
         )
+        if bound is not None
+    ]
+    kind = "a number" if infinite else "a finite number"
+    wanted = " ".join([kind, " and ".join(bounds)]).strip()
+    raise ValueError(f"{name} must be {otherwise}{wanted}; got {value!r}.")
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """Return a boolean; anything that merely looks true is refused."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False; got {value!r}.")
+    return bool(value)
+
+
+def check_spring(spring: Any) -> float:
+    """Return a cost of moving: finite and not negative."""
+    return check_number("spring", spring, at_least=0)
+
+
+def check_at_most(name: str, value: Any, at_most: int, of: str) -> int:
+    """Return a positive integer, or say how many there may be."""
+    if check_count(name, value) > at_most:
+        raise ValueError(
+            f"{name} must be at most n_samples={at_most}, {of}; got {value}."
+        )
+    return int(value)
+
+
+def check_image_shape(shape: Any, owner: str, n_features: int | None = None) -> tuple:
+    """Return (height, width) or (height, width, channels), fitting `n_features`."""
+    try:
+        sides = tuple(shape)
+    except TypeError:
+        sides = ()
+    whole = [isinstance(n, Integral) and not isinstance(n, bool) for n in sides]
+    if len(sides) not in (2, 3) or not all(whole) or min(sides) < 1:
+        hint = ""
+        root = math.isqrt(n_features) if n_features else 0
+        if root and root * root == n_features:
+            hint = f"; {n_features} features could be ({root}, {root})"
+        raise ValueError(
+            f"{owner} needs shape=(height, width) or (height, width, channels), "
+            f"positive integers{hint}; got {shape!r}."
+        )
+    sides = tuple(int(n) for n in sides)
+    if n_features is not None and math.prod(sides) != n_features:
+        raise ValueError(
+            f"shape={sides} has {math.prod(sides)} pixels and values, but X has "
+            f"{n_features} features."
+        )
+    return sides
+
+
+def check_class_weight(class_weight: Any, classes: NDArray) -> None:
+    """Refuse all but None, "balanced" and finite weights above 0 of known labels."""
+    if class_weight is None:
+        return
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        return
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(
+            "class_weight must be None, 'balanced' or a dict {label: weight}; got "
+            f"{class_weight!r}."
+        )
+    known = set(classes.tolist())
+    for label, weight in class_weight.items():
+        if label not in known:
+            raise ValueError(
+                f"class_weight names {label!r}, which is no class of y; the classes "
+                f"are {some(classes)}."
+            )
+        check_number(f"class_weight[{label!r}]", weight, above=0)
+
+
+def as_floats(name: str, values: ArrayLike) -> NDArray:
+    """Return `values` as a float array without NaN; float32 stays float32."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "buif":
+        raise ValueError(f"{name} must be numbers; got an array of {array.dtype}.")
+    array = np.asarray(array, dtype=np.result_type(array.dtype, np.float32))
+    if np.isnan(array).any():
+        raise ValueError(f"{name} contains NaN; every value must be a number.")
+    return array
+
+
+def as_float_vector(name: str, values: ArrayLike) -> NDArray:
+    """Return `values` as a non-empty one-dimensional float array without NaN."""
+    vector = as_floats(name, values)
+    if vector.ndim != 1 or vector.size == 0:
+        raise ValueError(
+            f"{name} must be one number per sample, an array of shape (n_samples,) "
+            f"with n_samples >= 1; got shape {vector.shape}."
+        )
+    return vector
+
+
+def as_matrix(name: str, values: Any, **options: Any) -> Any:
+    """Return `values` as a two-dimensional finite array; float32 stays float32."""
+    return check_array(values, **({"dtype": FLOATS, "input_name": name} | options))
+
+
+def check_same_length(**arrays: NDArray) -> None:
+    """Raise unless all named arrays have the same number of samples."""
+    lengths = {name: array.shape[0] for name, array in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        listed = ", ".join(f"{name} has {n}" for name, n in lengths.items())
+        raise ValueError(f"One entry per sample is needed in each: {listed}.")
+
+
+def check_squares(X: NDArray) -> NDArray:
+    """Return samples whose squared distances are finite in their dtype."""
+    largest = max(float(X.max(initial=0)), -float(X.min(initial=0)))
+    # Squared distances reach four times the squared norms; sums, twice that.
+    if largest > np.sqrt(float(np.finfo(X.dtype).max) / (8 * max(1, X.shape[1]))):
+        instead = "scale the data, for instance by StandardScaler"
+        if X.dtype == np.float32:
+            instead += ", or pass them as float64"
+        raise ValueError(
+            f"X contains {largest:.2g}, whose squared distances overflow {X.dtype}; "
+            f"{instead}."
+        )
+    return X
+
+
+def some(labels: NDArray, n_shown: int = 10) -> str:
+    """List a few labels as a user would write them."""
+    shown = ", ".join(repr(label) for label in np.asarray(labels)[:n_shown].tolist())
+    return shown + (", …" if len(labels) > n_shown else "")
+
+
+def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line of the user: the first frame outside this package and sklearn.
+
+    Decorators and base classes then need no stack levels to be counted.
+    """
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None:
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if package not in ("widemargin", "sklearn", "contextlib", "joblib"):
+            break
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level - 1 + (level == 2))

@@ -1,14 +1,81 @@
-"""Class scores in the shapes scikit-learn wants, and the margins they imply.
+"""From labels to codes, from scores to answers and margins, from duels to scores.
 
-Scores are (n_samples, n_classes), larger is likelier; two classes collapse to the
-one column score[1] - score[0]. The margin of a sample is the score of its own class
-less the best other score: positive exactly where the largest score is the right one.
+Scores are (n_samples, n_classes), larger is likelier; the answer is the largest, the
+first of equals. The margin of a label is its score less the best other score: positive
+exactly where that label is the answer, zero on a tie.
+
+Duels are (n_samples, K(K-1)/2), one column per pair (i, j), i < j, in the order (0, 1),
+(0, 2), ..., (K-2, K-1); positive means i. They are decided
+
+* by votes: the class that wins most duels; how clearly they were won orders equals;
+* by a directed acyclic graph (DDAG): let the first of the classes left meet the last,
+  drop the loser: K - 1 duels per sample. Where some class wins all its duels, both
+  agree.
+
+Reference: J. Platt, N. Cristianini, J. Shawe-Taylor, Large margin DAGs for multiclass
+classification, NIPS 2000.
 """
 
-from typing import Any
+from collections.abc import Callable, Iterator
+from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import assert_all_finite, column_or_1d
+
+from widemargin._core.checks import some
+
+
+def as_labels(name: str, y: ArrayLike, n_samples: int | None = None) -> NDArray:
+    """Return labels as a non-empty one-dimensional array, of `n_samples` if given."""
+    labels = np.asarray(column_or_1d(y, warn=True))
+    if labels.size == 0:
+        raise ValueError(f"{name} is empty; at least one label is needed.")
+    if labels.dtype.kind == "f":
+        assert_all_finite(labels, input_name=name)
+    if n_samples is not None and len(labels) != n_samples:
+        raise ValueError(
+            f"{name} must have one label per sample: X has {n_samples} samples and "
+            f"{name} has {len(labels)}."
+        )
+    return labels
+
+
+def class_codes(
+    y: ArrayLike,
+    classes: NDArray,
+    n_samples: int | None = None,
+    *,
+    name: str = "y",
+    owner: str = "the classifier was not fitted with; its classes",
+) -> NDArray:
+    """Positions of labels among sorted `classes`, or an error naming the unknown.
+
+    >>> class_codes(["b", "a", "b"], np.array(["a", "b"]))
+    array([1, 0, 1])
+    """
+    labels = as_labels(name, y, n_samples)
+    # NumPy would turn numbers into strings to compare them, and 1 is not "1".
+    texts = classes.dtype.kind in "SU", labels.dtype.kind in "SU"
+    objects = "O" in (classes.dtype.kind, labels.dtype.kind)
+    if objects:
+        place = {label: code for code, label in enumerate(classes.tolist())}
+        codes = np.array([place.get(label, -1) for label in labels.tolist()], np.intp)
+        unknown = codes < 0
+    elif texts[0] != texts[1]:
+        unknown = np.ones(len(labels), bool)
+        codes = np.zeros(len(labels), np.intp)
+    else:
+        codes = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
+        unknown = classes[codes] != labels
+    if unknown.any():
+        strange = list(dict.fromkeys(labels[unknown].tolist()))
+        listed = ", ".join(repr(label) for label in strange[:10])
+        raise ValueError(
+            f"{name} contains {listed}{', …' if len(strange) > 10 else ''}, which "
+            f"{owner} are {some(classes)}."
+        )
+    return codes
 
 
 def as_decision(scores: NDArray) -> NDArray:
@@ -20,27 +87,127 @@ def from_decision(decision: NDArray) -> NDArray:
     """Undo `as_decision`, up to what two classes have in common."""
     if decision.ndim == 2:
         return decision
-    return np.column_stack([-decision, decision]) / 2
+    # Halving the smallest numbers there are would lose which is larger.
+    return np.column_stack([np.where(decision > 0, 0, -decision),
+                            np.where(decision > 0, decision, 0)])  # fmt: skip
 
 
-def class_codes(y: Any, classes: NDArray) -> NDArray:
-    """Positions of labels among `classes`, or an error that names the unknown ones."""
-    y = np.asarray(y)
-    codes = np.searchsorted(classes, y)
-    codes = np.minimum(codes, len(classes) - 1)
-    unknown = np.unique(y[classes[codes] != y])
-    if len(unknown):
-        raise ValueError(
-            f"y contains {unknown[:10].tolist()}, which the classifier was not fitted "
-            f"with; its classes are {classes.tolist()}."
-        )
-    return codes
+def label_margins(scores: NDArray) -> NDArray:
+    """Margin that each label would have: its score less the best other one.
+
+    A class that is out of the question scores -inf; two such classes tie. With a single
+    class there is nothing to compare: its margin is its score.
+
+    >>> label_margins(np.array([[3.0, 1.0, 2.0]]))
+    array([[ 1., -2., -1.]])
+    """
+    if scores.shape[1] < 2:
+        return scores
+    rows = np.arange(len(scores))
+    best = scores.argmax(axis=1)
+    rest = scores.copy()
+    rest[rows, best] = -np.inf
+    others = np.repeat(scores[rows, best][:, None], scores.shape[1], axis=1)
+    others[rows, best] = rest.max(axis=1)
+    with np.errstate(invalid="ignore"):
+        return np.where(scores == others, 0, scores - others)
 
 
 def score_margins(scores: NDArray, codes: NDArray) -> NDArray:
-    """Score of the right class less the best score of a wrong one."""
-    scores = np.array(scores, dtype=float)
-    rows = np.arange(len(scores))
-    right = scores[rows, codes].copy()
-    scores[rows, codes] = -np.inf
-    return right - scores.max(axis=1)
+    """Score of the right class less the best score of a wrong one.
+
+    >>> score_margins(np.array([[2.0, -1.0, 0.5]]), np.array([2]))
+    array([-1.5])
+    """
+    return label_margins(scores)[np.arange(len(scores)), codes]
+
+
+def class_pairs(n_classes: int) -> list[tuple[int, int]]:
+    """Pairs (i, j), i < j, in the order of the columns of duels."""
+    return list(combinations(range(n_classes), 2))
+
+
+def vote_scores(duels: NDArray, n_classes: int) -> NDArray:
+    """Duels won, plus less than half a duel for how clearly they were won.
+
+    >>> vote_scores(np.array([[-1.0, 1.0, 2.0]]), 3).round(2)
+    array([[ 1.  ,  2.25, -0.25]])
+    """
+    votes = np.zeros((len(duels), n_classes))
+    clearness = np.zeros_like(votes)
+    for column, (i, j) in enumerate(class_pairs(n_classes)):
+        first_wins = duels[:, column] > 0
+        votes[:, i] += first_wins
+        votes[:, j] += ~first_wins
+        clearness[:, i] += duels[:, column]
+        clearness[:, j] -= duels[:, column]
+    return votes + clearness / (3 * (np.abs(clearness) + 1))
+
+
+Duel = Callable[[int, int, NDArray], NDArray]
+
+
+def walk_graph(duel: Duel, n_samples: int, n_classes: int) -> tuple[NDArray, NDArray]:
+    """Round in which each class is dropped, and the decision that dropped it.
+
+    ``duel(i, j, rows)`` returns the decisions of some samples, positive for i. The
+    winner has round n_classes - 1 and the smallest decision met on its way.
+    """
+    rounds = np.full((n_samples, n_classes), n_classes - 1)
+    decided = np.full((n_samples, n_classes), np.inf)
+    first = np.zeros(n_samples, int)
+    last = np.full(n_samples, n_classes - 1)
+    for step in range(n_classes - 1):
+        for (i, j), rows in _meetings(first, last):
+            decision = np.asarray(duel(i, j, rows), dtype=float)
+            first_wins = decision > 0
+            losers = np.where(first_wins, j, i)
+            winners = np.where(first_wins, i, j)
+            size = np.abs(decision)
+            rounds[rows, losers] = step
+            decided[rows, losers] = size
+            decided[rows, winners] = np.minimum(decided[rows, winners], size)
+            last[rows] -= first_wins
+            first[rows] += ~first_wins
+    return rounds, decided
+
+
+def _meetings(first: NDArray, last: NDArray) -> Iterator[tuple]:
+    """Group the samples by the two classes that meet next."""
+    n_classes = last.max(initial=0) + 1
+    met, group = np.unique(first * n_classes + last, return_inverse=True)
+    members = [np.flatnonzero(group == g) for g in range(len(met))]
+    for code, rows in zip(met, members, strict=True):
+        yield (int(code // n_classes), int(code % n_classes)), rows
+
+
+def graph_scores(duel: Duel, n_samples: int, n_classes: int) -> NDArray:
+    """Walk the graph; the later a class is dropped the higher its score.
+
+    A class dropped in round s = 0, 1, ... scores s and up to a half more for a narrow
+    loss, the winner K - 1 and up to a half more for its narrowest win.
+    """
+    rounds, decided = walk_graph(duel, n_samples, n_classes)
+    with np.errstate(invalid="ignore"):
+        clearness = np.where(np.isinf(decided), 0.5, 0.5 * decided / (1 + decided))
+    return rounds + np.where(rounds == n_classes - 1, clearness, 0.5 - clearness)
+
+
+def combine(duels: NDArray, n_classes: int, multiclass: str) -> NDArray:
+    """Class scores from all duels: "ddag" or "ovo"."""
+    if multiclass == "ovo":
+        return vote_scores(duels, n_classes)
+    return graph_scores(_lookup(duels, n_classes), len(duels), n_classes)
+
+
+def graph_margins(duels: NDArray, codes: NDArray, n_classes: int) -> NDArray:
+    """Decision that kept the right class in, or minus the one that threw it out."""
+    rounds, decided = walk_graph(_lookup(duels, n_classes), len(duels), n_classes)
+    rows = np.arange(len(codes))
+    right = rounds[rows, codes] == n_classes - 1
+    return np.where(right, 1, -1) * decided[rows, codes]
+
+
+def _lookup(duels: NDArray, n_classes: int) -> Duel:
+    column = {pair: c for c, pair in enumerate(class_pairs(n_classes))}
+    return lambda i, j, rows: duels[rows, column[i, j]]

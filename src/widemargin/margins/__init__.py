@@ -4,9 +4,11 @@ A margin is one signed number per sample, positive where the classifier is right
 larger where it is surer. This package computes margins from distances or hyperplanes,
 turns them into losses with derivatives, into bounds on errors and on updates, into
 sample weights for the next round, and into thresholds below which not to answer. It
-is functions on arrays and depends on nothing else in the library.
+is functions on arrays, and two that ask any fitted classifier.
 """
 
+from widemargin._core.classifier import MARGIN_UNITS
+from widemargin._core.confidence import confidence_of, margins_of
 from widemargin.margins.bounds import MarginBound, lvq_margin_bound
 from widemargin.margins.hyperplane import directional_margin, geometric_margin
 from widemargin.margins.losses import (
@@ -34,6 +36,7 @@ from widemargin.margins.scores import (
 )
 
 __all__ = [
+    "MARGIN_UNITS",
     "BrokenLinear",
     "ErrorRejectCurve",
     "Exponential",
@@ -45,12 +48,14 @@ __all__ = [
     "PerceptronBounds",
     "Sigmoid",
     "check_loss",
+    "confidence_of",
     "directional_margin",
     "error_reject_curve",
     "geometric_margin",
     "hypothesis_margin",
     "lvq_margin_bound",
     "margin_reweight",
+    "margins_of",
     "nearest_right_wrong",
     "perceptron_bounds",
     "reject_threshold",

@@ -1,0 +1,174 @@
+"""The contract of every classifier here: what it answers, and how sure it is.
+
+A subclass gives one score per class, `_class_scores`, and where it has a better measure
+than the gap between scores, `_label_margins`. Everything a user asks follows:
+
+* ``predict`` is the class of the largest score, the first of equals;
+* ``decision_function`` has the prediction as its argmax;
+* ``margins(X, y)`` is positive exactly where the prediction is y, zero on a tie;
+* ``confidence(X)`` is ``margins(X, predict(X))``, never negative.
+
+Margins come in four units, named by ``margin_unit``, see `MARGIN_UNITS`. Shapes: scores
+and label margins (n_samples, n_classes), margins and confidences (n_samples,).
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from widemargin._core import decisions
+from widemargin._core.callbacks import CallbackSupportMixin, with_callbacks
+from widemargin._core.decisions import class_codes
+from widemargin._core.samples import check_X
+
+MARGIN_UNITS = {
+    "relative": "a difference over a sum, in [-1, 1]; free of the units of the data",
+    "distance": "how far the sample is from changing the answer, in the units of the "
+    "data or of the kernel's space",
+    "log-odds": "logarithm of how many times likelier the label is than the next",
+    "share": "share of the votes, or of the probability, less that of the next; "
+    "in [-1, 1]",
+}
+
+
+def whole_or_not_at_all(method: Callable) -> Callable:
+    """Decorate a fit: a failure leaves the model that was there before.
+
+    Attributes are put back and arrays that were changed in place restored, whatever
+    ended the call, an interrupt included.
+    """
+
+    @wraps(method)
+    def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
+        before = dict(vars(self))
+        arrays = {
+            name: value.copy()
+            for name, value in before.items()
+            if isinstance(value, np.ndarray) and name.endswith("_")
+        }
+        try:
+            return method(self, *args, **kwargs)
+        except BaseException:
+            for name, copy in arrays.items():
+                before[name][...] = copy
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    return fit
+
+
+def fit_method(method: Callable) -> Callable:
+    """Decorate ``fit``: scikit-learn's callbacks around it, whole or not at all."""
+    return whole_or_not_at_all(with_callbacks(method))
+
+
+class MarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+    """Base of all classifiers of the package; see the module's docstring."""
+
+    # Which of MARGIN_UNITS; a property where parameters decide.
+    margin_unit: Any
+    # Whether sparse matrices are welcome.
+    _sparse: ClassVar[bool] = False
+
+    classes_: NDArray
+
+    @abstractmethod
+    def _class_scores(self, X: Any) -> NDArray:
+        """(n, n_classes) scores of checked samples; the largest is the answer."""
+
+    def _label_margins(self, scores: NDArray) -> NDArray:
+        """(n, n_classes): the margin that each label would have, from the scores."""
+        return decisions.label_margins(scores)
+
+    def _margins(self, X: Any, codes: NDArray | None) -> NDArray:
+        """Margins of labels given by their codes, None for those predicted."""
+        scores = self._class_scores(X)
+        wanted = scores.argmax(axis=1) if codes is None else codes
+        return self._label_margins(scores)[np.arange(len(scores)), wanted]
+
+    def _check_predict(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return check_X(self, X, sparse=self._sparse)
+
+    def predict(self, X: ArrayLike) -> NDArray:
+        """Return the likeliest label of each sample.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Members of ``classes_``, the argmax of ``decision_function``; of equals, the
+            first.
+        """
+        scores = self._class_scores(self._check_predict(X))
+        return self.classes_[scores.argmax(axis=1)]
+
+    def decision_function(self, X: ArrayLike) -> NDArray:
+        """Return one score per class; the largest is the answer.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes), or (n_samples,) for two classes
+            Scores in the order of ``classes_``; for two classes the margin of
+            ``classes_[1]``, positive where it is the answer.
+        """
+        scores = self._class_scores(self._check_predict(X))
+        if scores.shape[1] != 2:
+            return scores
+        return self._label_margins(scores)[:, 1]
+
+    def margins(self, X: ArrayLike, y: ArrayLike) -> NDArray:
+        """Return how sure the model is of each given label.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        y : array-like of shape (n_samples,)
+            Their labels, all among ``classes_``.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            One number per sample in the unit ``margin_unit``: positive if and only if
+            the sample is classified as `y`, zero on a tie.
+        """
+        samples = self._check_predict(X)
+        codes = class_codes(y, self.classes_, samples.shape[0])
+        return self._margins(samples, codes)
+
+    def confidence(self, X: ArrayLike) -> NDArray:
+        """Return how sure the model is of each of its answers.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            ``margins(X, predict(X))``: at least 0, in the unit ``margin_unit``.
+        """
+        return self._margins(self._check_predict(X), None)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._sparse
+        return tags

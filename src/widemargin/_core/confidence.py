@@ -1,0 +1,122 @@
+"""How sure any classifier is, ours or not: margins and confidences on one footing.
+
+Our classifiers say it themselves. Of others the gap between scores is taken, from
+``decision_function`` or else ``predict_proba``; pipelines and searches are looked
+through, so that the last step is asked about what it sees. Margins are (n_samples,),
+positive where the given label is the answer; the confidence is the margin of the
+answer.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from widemargin._core.decisions import class_codes, from_decision, label_margins
+
+SCORES = ("decision_function", "predict_proba")
+
+
+def look_through(estimator: Any, X: Any) -> tuple[Any, Any]:
+    """Return the classifier that decides, and the samples as it sees them."""
+    while True:
+        if hasattr(estimator, "best_estimator_"):
+            estimator = estimator.best_estimator_
+        elif hasattr(estimator, "steps") and hasattr(estimator, "named_steps"):
+            check_is_fitted(estimator)
+            if len(estimator.steps) > 1:
+                X = estimator[:-1].transform(X)
+            estimator = estimator.steps[-1][1]
+        else:
+            return estimator, X
+
+
+def margin_unit_of(estimator: Any) -> str:
+    """Return the unit of an estimator's margins; see `MARGIN_UNITS`."""
+    inner = estimator
+    while True:
+        if hasattr(inner, "margin_unit"):
+            return inner.margin_unit
+        if hasattr(inner, "best_estimator_"):
+            inner = inner.best_estimator_
+        elif hasattr(inner, "steps") and hasattr(inner, "named_steps"):
+            inner = inner.steps[-1][1]
+        else:
+            return "distance" if hasattr(inner, "decision_function") else "share"
+
+
+def class_scores_of(estimator: Any, X: Any) -> NDArray:
+    """(n_samples, n_classes) scores of a classifier that is not ours."""
+    for method in SCORES:
+        if hasattr(estimator, method):
+            return from_decision(np.asarray(getattr(estimator, method)(X)))
+    raise ValueError(
+        f"{type(estimator).__name__} has none of margins, {', '.join(SCORES)}, so "
+        "nothing tells how sure it is; give a classifier that has one of them."
+    )
+
+
+def margins_of(estimator: Any, X: Any, y: ArrayLike) -> NDArray:
+    """Return the margins of labelled samples under any fitted classifier.
+
+    Parameters
+    ----------
+    estimator : fitted classifier
+        Ours, or any with ``decision_function`` or ``predict_proba``; pipelines and
+        grid searches are looked through.
+    X : array-like of shape (n_samples, n_features)
+        Samples.
+    y : array-like of shape (n_samples,)
+        Their labels.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        Positive where the answer is `y`, zero on a tie.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from widemargin.margins import margins_of
+    >>> model = LogisticRegression().fit([[-1.0], [1.0]], [0, 1])
+    >>> margins_of(model, [[5.0], [5.0]], [1, 0]) > 0
+    array([ True, False])
+    """
+    inner, seen = look_through(estimator, X)
+    if hasattr(inner, "margins"):
+        return np.asarray(inner.margins(seen, y))
+    scores = class_scores_of(inner, seen)
+    codes = class_codes(y, inner.classes_, len(scores))
+    return label_margins(scores)[np.arange(len(scores)), codes]
+
+
+def confidence_of(estimator: Any, X: Any) -> NDArray:
+    """Return how sure any fitted classifier is of its answers.
+
+    Parameters
+    ----------
+    estimator : fitted classifier
+        Ours, or any with ``decision_function`` or ``predict_proba``; pipelines and
+        grid searches are looked through.
+    X : array-like of shape (n_samples, n_features)
+        Samples.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        At least 0: the margin of the answer.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from widemargin.margins import confidence_of
+    >>> model = LogisticRegression().fit([[-1.0], [1.0]], [0, 1])
+    >>> sure, unsure = confidence_of(model, [[5.0], [0.1]])
+    >>> bool(sure > unsure)
+    True
+    """
+    inner, seen = look_through(estimator, X)
+    if hasattr(inner, "confidence"):
+        return np.asarray(inner.confidence(seen))
+    return label_margins(class_scores_of(inner, seen)).max(axis=1)

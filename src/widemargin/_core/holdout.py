@@ -1,0 +1,49 @@
+"""Holding samples out: the same share of every class, or a plain random draw.
+
+A share of every class keeps each class in training, which is what choosing a model
+wants. A promise about new samples needs a draw that does not look at the labels.
+Masks are (n_samples,), True where a sample is held out.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def hold_out_of_classes(
+    codes: NDArray,
+    fraction: float,
+    rng: np.random.RandomState,
+    usable: NDArray | None = None,
+    *,
+    name: str = "validation_fraction",
+) -> NDArray:
+    """Hold out `fraction` of every class; each keeps at least one sample.
+
+    >>> codes = np.array([0, 0, 0, 0, 1])
+    >>> hold_out_of_classes(codes, 0.25, np.random.RandomState(0)).sum()
+    np.int64(1)
+    """
+    held = np.zeros(len(codes), dtype=bool)
+    shuffled = rng.permutation(len(held))
+    if usable is not None:
+        shuffled = shuffled[usable[shuffled]]
+    shuffled = shuffled[np.argsort(codes[shuffled], kind="stable")]
+    _, starts = np.unique(codes[shuffled], return_index=True)
+    for rows in np.split(shuffled, starts[1:]):
+        held[rows[: min(round(fraction * len(rows)), len(rows) - 1)]] = True
+    if not held.any():
+        raise ValueError(
+            f"{name}={fraction} of {len(codes)} samples holds none out, as every class "
+            f"keeps one to learn from; raise {name}, give more samples, or do without."
+        )
+    return held
+
+
+def hold_out_at_random(
+    n_samples: int, fraction: float, rng: np.random.RandomState
+) -> NDArray:
+    """Hold out `fraction` of the samples, at least one and never all, labels unseen."""
+    n_held = min(max(1, round(fraction * n_samples)), n_samples - 1)
+    held = np.zeros(n_samples, dtype=bool)
+    held[rng.permutation(n_samples)[:n_held]] = True
+    return held

@@ -1,0 +1,165 @@
+"""What a fit works on: checked samples, class codes, and weights that really act.
+
+A weight of zero removes the sample. Learners that take the whole set at once may bring
+it into a canonical form (`merge_duplicates`): equal rows with equal labels become one
+row that carries the sum of the weights, in an order that depends on the values alone.
+What they do afterwards, random choices included, then cannot tell a sample of weight 2
+from a sample given twice. Shapes: X (n, d), the rest (n,).
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from widemargin._compute.threads import batched_slices
+from widemargin._core.checks import FLOATS, check_class_weight, some
+from widemargin._core.decisions import class_codes
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Rows of X with the position of their class in `classes` and a positive weight.
+
+    `rows` tells where they stood in the data that came in; after `merge_duplicates`,
+    where the first of each group stood, and `inverse` which group each of the samples
+    merged went into.
+    """
+
+    X: Any
+    codes: NDArray
+    weights: NDArray
+    classes: NDArray
+    rows: NDArray
+    inverse: NDArray | None = None
+
+    def __len__(self) -> int:
+        return self.X.shape[0]
+
+    @property
+    def labels(self) -> NDArray:
+        """The labels in the user's terms."""
+        return self.classes[self.codes]
+
+    def take(self, rows: NDArray | slice) -> "Samples":
+        """Return the samples of `rows`."""
+        return Samples(
+            self.X[rows],
+            self.codes[rows],
+            self.weights[rows],
+            self.classes,
+            self.rows[rows],
+        )
+
+
+def check_X(estimator: Any, X: Any, *, sparse: bool = False, order: Any = None) -> Any:
+    """Return samples to predict, as the fitted `estimator` expects them."""
+    return validate_data(
+        estimator,
+        X,
+        dtype=FLOATS,
+        order=order,
+        accept_sparse="csr" if sparse else False,
+        accept_large_sparse=True,
+        reset=False,
+    )
+
+
+def check_samples(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any = None,
+    *,
+    class_weight: Any = None,
+    classes: ArrayLike | None = None,
+    reset: bool = True,
+    sparse: bool = False,
+    min_classes: int = 2,
+) -> Samples:
+    """Validate the input of a fit and drop samples of weight zero.
+
+    With `classes`, the call is one of a series (``partial_fit``): the batch may lack
+    classes, but not bring new ones. `reset` is False after the first of them.
+    """
+    rows, labels = validate_data(
+        estimator,
+        X,
+        y,
+        dtype=FLOATS,
+        order="C",
+        accept_sparse="csr" if sparse else False,
+        accept_large_sparse=True,
+        reset=reset,
+    )
+    check_classification_targets(labels)
+    weights = _check_sample_weight(
+        sample_weight, rows, dtype=np.float64, ensure_non_negative=True
+    )
+    kept = weights > 0
+    if not kept.any():
+        raise ValueError(
+            "sample_weight is zero for every sample; give one a weight above 0."
+        )
+    at = np.arange(rows.shape[0])
+    if not kept.all():
+        rows, labels, weights, at = rows[kept], labels[kept], weights[kept], at[kept]
+    if classes is None:
+        known, codes = np.unique(labels, return_inverse=True)
+    else:
+        known = np.unique(np.asarray(classes))
+        codes = class_codes(labels, known, owner="classes does not name: they")
+    if len(known) < min_classes:
+        raise ValueError(
+            f"{type(estimator).__name__} needs samples of at least {min_classes} "
+            f"classes with a positive weight; y holds one class, {some(known)}."
+        )
+    check_class_weight(class_weight, known)
+    factors = class_weights(class_weight, known, codes, weights)
+    weights = weights * factors[codes]
+    if not np.isfinite(weights.sum()):
+        raise ValueError(
+            "sample_weight (times class_weight) sums to infinity; give smaller weights."
+        )
+    return Samples(rows, codes, weights, known, at)
+
+
+def class_weights(
+    class_weight: Any, classes: NDArray, codes: NDArray, weights: NDArray
+) -> NDArray:
+    """Return one factor per class; "balanced" gives every class the same total."""
+    if class_weight is None:
+        return np.ones(len(classes))
+    if isinstance(class_weight, str):
+        totals = np.bincount(codes, weights, minlength=len(classes))
+        there = totals > 0
+        mean = totals.sum() / max(1, np.count_nonzero(there))
+        return np.where(there, mean / np.where(there, totals, 1), 1.0)
+    return np.array([class_weight.get(label, 1.0) for label in classes.tolist()], float)
+
+
+def merge_duplicates(samples: Samples) -> Samples:
+    """Bring the samples into the canonical form of the module's docstring."""
+    X, codes = samples.X, samples.codes
+    direction = np.random.RandomState(0).uniform(1, 2, size=(X.shape[1],))
+    direction = direction.astype(X.dtype)
+    # Not a product: BLAS may round equal rows differently, depending on where they are.
+    with np.errstate(over="ignore", invalid="ignore"):
+        key = np.concatenate(
+            [(X[s] * direction).sum(axis=1) for s in batched_slices(len(X), 64)]
+        )
+    order = np.lexsort((key, codes))
+    ordered, key = samples.take(order), key[order]
+    same = (ordered.codes[1:] == ordered.codes[:-1]) & (key[1:] == key[:-1])
+    at = np.flatnonzero(same)
+    same[at] = np.all(ordered.X[at + 1] == ordered.X[at], axis=1)
+    fresh = np.concatenate([[True], ~same])
+    starts = np.flatnonzero(fresh)
+    inverse = np.empty(len(X), np.intp)
+    inverse[order] = np.cumsum(fresh) - 1
+    merged = ordered.take(starts)
+    totals = np.add.reduceat(ordered.weights, starts)
+    return replace(merged, weights=totals, inverse=inverse)
