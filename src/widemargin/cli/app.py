@@ -150,7 +150,7 @@ def predict(
     ] = None,
 ) -> None:
     """Label samples, each with the margin of its label."""
-    from widemargin.cli.judging import predict as run
+    from widemargin.cli.judge import predict as run
 
     run(model, data, out)
 

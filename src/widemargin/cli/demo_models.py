@@ -19,7 +19,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC
 
 from widemargin.cli.counting import vectors_kept
-from widemargin.cli.judging import Judgement
+from widemargin.cli.judge import Judgement
 from widemargin.cli.modelfile import SavedModel
 from widemargin.cli.terminal import image_text
 from widemargin.linear import MaxMarginClassifier

@@ -6,7 +6,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from widemargin.cli.judging import Judgement, load_and_judge
+from widemargin.cli.judge import Judgement, load_and_judge
 
 REJECTED = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 1.0)

@@ -19,10 +19,10 @@ from sklearn.preprocessing import StandardScaler
 
 from widemargin._core.callbacks import HAS_CALLBACKS
 from widemargin.cli import models
+from widemargin.cli.columns import Table, check_classes, parse_shape
 from widemargin.cli.modelfile import SavedModel, save
-from widemargin.cli.reading import as_usable, read
+from widemargin.cli.read import as_usable, read
 from widemargin.cli.refusal import Refusal
-from widemargin.cli.tables import Table, check_classes, parse_shape
 from widemargin.progress import show_progress
 
 

@@ -15,9 +15,9 @@ from typing import Any
 from sklearn.pipeline import Pipeline
 
 import widemargin
+from widemargin.cli.columns import Table
 from widemargin.cli.files import write_atomically
 from widemargin.cli.refusal import Refusal
-from widemargin.cli.tables import Table
 
 FORMAT = 1
 # Plain containers of numbers that fitted models hold and skops does not list.

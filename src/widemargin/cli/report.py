@@ -12,7 +12,7 @@ import widemargin
 from widemargin.cli.counting import vectors_kept
 from widemargin.cli.files import write_atomically
 from widemargin.cli.html import Page, code, confusion, picture, table
-from widemargin.cli.judging import Judgement, load_and_judge
+from widemargin.cli.judge import Judgement, load_and_judge
 from widemargin.cli.modelfile import SavedModel
 from widemargin.cli.refusal import Refusal
 from widemargin.cli.report_displays import (

@@ -6,7 +6,7 @@ import numpy as np
 
 from widemargin.cli.counting import learned_tangents
 from widemargin.cli.html import Page, picture
-from widemargin.cli.judging import Judgement
+from widemargin.cli.judge import Judgement
 from widemargin.cli.modelfile import SavedModel
 
 MOST_PROTOTYPES = 200

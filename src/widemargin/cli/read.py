@@ -9,9 +9,15 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from widemargin.cli.csvfile import csv_columns
+from widemargin.cli.columns import (
+    Table,
+    check_finite,
+    check_shape,
+    from_columns,
+    labels,
+)
+from widemargin.cli.csvtext import csv_columns
 from widemargin.cli.refusal import Refusal, near
-from widemargin.cli.tables import Table, check_finite, check_shape, from_columns, labels
 
 LIBSVM_LINE = re.compile(r"^[+-]?[\d.]+(e[+-]?\d+)?(\s+\d+:\S+)+\s*(#.*)?$")
 DENSE_LIMIT = 2 * 1024**3  # bytes

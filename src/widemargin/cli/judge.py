@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import confusion_matrix
 
+from widemargin.cli.columns import Table
 from widemargin.cli.files import write_atomically
 from widemargin.cli.modelfile import SavedModel, load, match_features
 from widemargin.cli.models import MODELS
-from widemargin.cli.reading import as_usable, read
+from widemargin.cli.read import as_usable, read
 from widemargin.cli.refusal import Refusal
-from widemargin.cli.tables import Table
 from widemargin.margins import ErrorRejectCurve, error_reject_curve
 from widemargin.progress import show_progress
 
