@@ -80,7 +80,7 @@ def test_heavy_libraries_load_only_when_used():
     )
     code = (
         "import importlib, sys, widemargin\n"
-        # scikit-learn imports pandas by itself, and pandas pyarrow, where they are there.
+        # scikit-learn imports pandas, and pandas pyarrow, where they are installed.
         "assert 'rich' not in sys.modules\n"
         f"for part in {parts!r}: importlib.import_module('widemargin.' + part)\n"
         "for name in widemargin.__all__: getattr(widemargin, name)\n"

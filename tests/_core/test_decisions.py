@@ -25,5 +25,5 @@ def test_margins():
 def test_unknown_labels_are_named():
     classes = np.array(["a", "b"])
     np.testing.assert_array_equal(class_codes(["b", "a"], classes), [1, 0])
-    with pytest.raises(ValueError, match="contains 'c'.*classes are 'a', 'b'"):
+    with pytest.raises(ValueError, match=r"contains 'c'.*classes are 'a', 'b'"):
         class_codes(["a", "c"], classes)
