@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 
-from widemargin._compute.lvq_distances import squared_distances
+from widemargin._compute.nearest import squared_distances
 from widemargin.prototypes.class_statistics import within_class_spread
 from widemargin.prototypes.placing import initial_prototypes, lloyd, spread_samples
 from widemargin.prototypes.repair import revivals, without_dead, worst_covered

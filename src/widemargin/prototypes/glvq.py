@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_scalar
 
-from widemargin._compute.lvq_distances import expanded_distances, squared_norms
+from widemargin._compute.nearest import expanded_distances, squared_norms
 from widemargin.margins import Sigmoid, check_loss
 from widemargin.prototypes import adam
 from widemargin.prototypes.class_statistics import within_class_spread

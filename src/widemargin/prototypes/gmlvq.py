@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_scalar
 
-from widemargin._compute.lvq_distances import squared_distances
+from widemargin._compute.nearest import squared_distances
 from widemargin.prototypes import adam
 from widemargin.prototypes.class_statistics import (
     class_means,

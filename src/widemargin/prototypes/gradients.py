@@ -14,7 +14,7 @@ s, the gradients of ``||Omega (x - p)||^2`` are
     dOmega =  2 (Z^T diag(r) X - (C^T Z)^T P - Q^T C^T X + Q^T diag(s) P),
 
 with ``Z = X Omega^T`` and ``Q = P Omega^T``; for a Euclidean distance Omega is the
-identity. X and P should be centred, see :mod:`widemargin._compute.lvq_distances`.
+identity. X and P should be centred, see :mod:`widemargin._compute.nearest`.
 
 Sato and Yamada, "Generalized learning vector quantization", NIPS 1995; Schneider,
 Biehl and Hammer, "Adaptive relevance matrices in LVQ", Neural Computation 2009.
@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from widemargin._compute.lvq_distances import expanded_distances
+from widemargin._compute.nearest import expanded_distances
 
 
 class Pairs(NamedTuple):
@@ -37,7 +37,7 @@ class Pairs(NamedTuple):
 
     def transposed_product(self, X: np.ndarray) -> np.ndarray:
         """Return ``C^T X``."""
-        from widemargin._compute.lvq_margin import pair_product
+        from widemargin._compute.lvq import pair_product
 
         return pair_product(self.values, self.at, X, len(self.column_sums))
 
@@ -46,7 +46,7 @@ def coefficients(
     D: np.ndarray, labels: np.ndarray, codes: np.ndarray, weights: np.ndarray, loss: Any
 ) -> Pairs:
     """Return the summed loss and the coefficients for (n, K) squared distances `D`."""
-    from widemargin._compute.lvq_margin import right_wrong
+    from widemargin._compute.lvq import right_wrong
 
     D_plus, D_minus, at = right_wrong(D, labels, codes)
     total = np.maximum(D_plus + D_minus, np.finfo(D.dtype).tiny)

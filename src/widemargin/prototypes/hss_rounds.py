@@ -16,7 +16,7 @@ distance, NIPS 1994. Shapes: points (n, d), frames (n, l, d).
 import numpy as np
 from sklearn.cluster import kmeans_plusplus
 
-from widemargin._compute.lvq_distances import squared_distances
+from widemargin._compute.nearest import squared_distances
 from widemargin._compute.pairs import pair_distances
 from widemargin.prototypes.affine import principal_model, slide
 from widemargin.prototypes.placing import lloyd

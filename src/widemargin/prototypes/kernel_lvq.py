@@ -27,7 +27,7 @@ from sklearn import get_config
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 from sklearn.utils import check_scalar
 
-from widemargin._compute.lvq_distances import expanded_distances, squared_norms
+from widemargin._compute.nearest import expanded_distances, squared_norms
 from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.threads import batched_slices
 from widemargin.prototypes.glvq import GLVQClassifier

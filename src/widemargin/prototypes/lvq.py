@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_scalar
 
-from widemargin._compute.lvq_distances import squared_norms
+from widemargin._compute.nearest import squared_norms
 from widemargin._core.checks import check_option
 from widemargin.prototypes.presentations import presentation_order
 from widemargin.prototypes.repair import revivals

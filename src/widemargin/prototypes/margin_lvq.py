@@ -256,11 +256,11 @@ class MarginLVQClassifier(TrainedPrototypes):
     def _present(
         self, samples: Samples, rng: np.random.RandomState, start: int, total: float
     ) -> float:
-        from widemargin._compute import lvq_margin
+        from widemargin._compute import lvq
 
         order = presentation_order(samples.weights, self.shuffle, rng)
         loss = check_loss(self.loss)
-        rule = lvq_margin.SOFT if self.decision == "parzen" else lvq_margin.KTH
+        rule = lvq.SOFT if self.decision == "parzen" else lvq.KTH
         k = self.n_neighbors if self.decision == "k_nearest" else 1
         data = (self.prototypes_, self._bounds(), samples.X, samples.codes, order)
         schedule = (float(self.unit_), float(self.learning_rate), start, total)
@@ -270,8 +270,8 @@ class MarginLVQClassifier(TrainedPrototypes):
             summed = _present_with_own_loss(*data, loss, *schedule, *how)
         else:
             beta = float(getattr(loss, "beta", 1.0))
-            kind = getattr(lvq_margin, name)
-            summed = lvq_margin.margin_epoch(*data, kind, beta, *schedule, *how)
+            kind = getattr(lvq, name)
+            summed = lvq.margin_epoch(*data, kind, beta, *schedule, *how)
         return summed / len(order)
 
 
@@ -279,7 +279,7 @@ def _present_with_own_loss(
     P, bounds, X, y, order, loss, unit, gamma, start, total, rule, k, h
 ):
     """As ``margin_epoch``, with a loss that numba does not know."""
-    from widemargin._compute.lvq_margin import find_pair, move_pair
+    from widemargin._compute.lvq import find_pair, move_pair
 
     d, w = np.empty(len(P)), np.empty(len(P))
     losses = 0.0

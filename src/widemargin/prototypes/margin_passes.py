@@ -66,7 +66,7 @@ class OneSidedPass:
 
     def __call__(self, stack: np.ndarray, gamma: np.ndarray, run: Any = map) -> Pass:
         """Run one pass; `run` is the ``map`` of ``held_threads``."""
-        from widemargin._compute.model_margins import one_sided, pull_sums
+        from widemargin._compute.models import one_sided, pull_sums
 
         n_models, width, d = stack.shape
         n, dtype = len(self.X), self.X.dtype

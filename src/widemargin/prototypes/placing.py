@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_array
 
-from widemargin._compute.lvq_distances import squared_norms
+from widemargin._compute.nearest import squared_norms
 from widemargin._core.checks import check_option
 from widemargin.prototypes.repair import without_dead
 

@@ -8,7 +8,7 @@ with the earlier ones in place.
 
 import numpy as np
 
-from widemargin._compute.lvq_distances import squared_distances
+from widemargin._compute.nearest import squared_distances
 
 
 def worst_covered(X: np.ndarray, alive: np.ndarray, count: int) -> list[int]:
