@@ -284,7 +284,7 @@ def find_pair(x, P, bounds, c_plus, rule, k, h, d, w):
 
 @njit(cache=True, nogil=True)
 def margin_coefficients(P, bounds, X, y, rule, k, h):
-    """theta (n,) and S_l(r) w_r / ||x_l - p_r|| (n, K), S the sign of the class."""
+    """Theta (n,) and S_l(r) w_r / ||x_l - p_r|| (n, K), S the sign of the class."""
     n, K = X.shape[0], P.shape[0]
     theta, pulls = np.empty(n), np.zeros((n, K))
     d, w = np.empty(K), np.empty(K)

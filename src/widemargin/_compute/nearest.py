@@ -53,7 +53,7 @@ def settled(
     coarse: float | None = None,
     n_features: int = 1,
 ) -> np.ndarray:
-    """Compute again, in place, what rounding of ``X_errors_i + P_errors_j`` leaves open.
+    """Compute again, in place, what rounding of X_errors + P_errors leaves open.
 
     ``direct(rows, columns)`` returns the squared distances of some pairs.
     """

@@ -118,7 +118,8 @@ class PrototypeClassifier(MarginClassifier):
         ndarray of shape (n_samples,)
             Predicted labels.
         """
-        return self.classes_[self._nearest_codes(self._check_predict(X))]
+        samples = self._check_predict(X)
+        return self.classes_[self._nearest_codes(samples)]
 
     def _nearest_codes(self, X: np.ndarray) -> np.ndarray:
         return self._in_chunks(X, lambda x: self._class_distances(x).argmin(axis=1))

@@ -6,8 +6,9 @@ squared Euclidean distances. It depends on them through two coefficients per sam
     c_plus  = w L'(mu) (-2 D_minus / (D_plus + D_minus)^2),
     c_minus = w L'(mu) (+2 D_plus  / (D_plus + D_minus)^2);
 
-written into a sparse (n_samples, n_prototypes) matrix C with column sums s, its gradient
-is ``-2 (C^T X - diag(s) P)``: a sum over samples (`glvq_sums`), which shards may share.
+written into a sparse (n_samples, n_prototypes) matrix C with column sums s, the
+gradient is ``-2 (C^T X - diag(s) P)``: a sum over samples (`glvq_sums`), which shards
+may share.
 Mini-batches, Adam steps measured in the within-class spread of the data, rate falling
 linearly to zero.
 

@@ -17,7 +17,7 @@ quantization", Neural Computation 2009; Bunte et al., "Limited rank matrix learn
 Neural Networks 2012.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -174,7 +174,7 @@ class GMLVQClassifier(
     True
     """
 
-    _state_names = {"prototypes": "prototypes_", "omega": "omega_"}
+    _state_names: ClassVar = {"prototypes": "prototypes_", "omega": "omega_"}
 
     def __init__(
         self,

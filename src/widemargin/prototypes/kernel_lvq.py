@@ -304,7 +304,7 @@ class KernelLVQClassifier(GLVQClassifier):
         return np.concatenate([np.diag(self._kernel_values(x, x)) for x in blocks])
 
     def _coordinates_of(self, X: np.ndarray) -> np.ndarray:
-        """z of every sample, in bounded chunks."""
+        """Z of every sample, in bounded chunks."""
         size = rows_in_budget(len(self.support_) * X.itemsize)
         parts = [
             self._kernel_rows(X[s]) @ self._coordinates

@@ -61,7 +61,7 @@ def hull(X: np.ndarray, P: np.ndarray, known: np.ndarray | None = None) -> np.nd
 
 
 def pen(hull: np.ndarray) -> np.ndarray:
-    """The box no push leaves: a whole width of the data beyond them on every side."""
+    """Box that no push leaves: as wide as the data beyond them on every side."""
     width = hull[1] - hull[0]
     return np.stack([hull[0] - width, hull[1] + width])
 
@@ -95,11 +95,12 @@ class LVQClassifier(TrainedPrototypes):
     shuffle : bool, default=True
         Present the samples in a new random order every epoch; False keeps the order
         of the data.
-    guard : bool, default=False
+    guard : bool, default=True
         Hold the prototypes of LVQ2.1 and LVQ3 among the samples of their class: a step
         that pushes one out of the smallest ball around its class mean that holds the
-        training samples of its class is left out. The rules as Kohonen gives them
-        have no such ball.
+        training samples of its class is left out. False is Kohonen's rule to the
+        letter, as in LVQ_PAK, which runs away even on iris, with one prototype per
+        class; on data where it does not, the ball moves prototypes a little.
     repair : {"dead", "none"}, default="dead"
         Put a prototype that came first for no sample in an epoch of LVQ1 or OLVQ1 on
         the sample of its class that is covered worst, or leave it where it is.
@@ -171,7 +172,7 @@ class LVQClassifier(TrainedPrototypes):
         window: float = 0.3,
         epsilon: float = 0.1,
         shuffle: bool = True,
-        guard: bool = False,
+        guard: bool = True,
         repair: str = "dead",
         class_weight: Any = None,
         early_stopping: bool = False,
@@ -281,7 +282,7 @@ class LVQClassifier(TrainedPrototypes):
             rates = state["rates"].copy()
             if n_epochs == np.inf:
                 # A span without end keeps the rate where it is.
-                span = (0, np.inf)
+                span, epochs = (0, np.inf), 1
             elif epoch == 0:
                 rates[:] = rate
             P, wins = state["prototypes"].copy(), np.zeros(len(labels), dtype=np.intp)
@@ -296,13 +297,15 @@ class LVQClassifier(TrainedPrototypes):
                 _say_fled(name)
                 best = fewest["prototypes"]
                 state = {**state, "prototypes": best, "given_up": stage}
-            elif self.repair == "dead" and name in ("lvq1", "olvq1"):
-                if epoch + 1 < epochs and n_epochs < np.inf and not wins.all():
-                    dead, rows = revivals(data.X, data.codes, P, labels, wins)
-                    P[dead], rates[dead] = data.X[rows], rate
+            elif self._repairs(name) and epoch + 1 < epochs and not wins.all():
+                dead, rows = revivals(data.X, data.codes, P, labels, wins)
+                P[dead], rates[dead] = data.X[rows], rate
             return Outcome(state, {"loss": error})
 
         return train
+
+    def _repairs(self, name: str) -> bool:
+        return self.repair == "dead" and name in ("lvq1", "olvq1")
 
     def _balls(self, samples: Samples, names: list[str]) -> tuple:
         """Where the guard keeps the prototypes of each class; empty if not needed."""
@@ -320,12 +323,13 @@ class LVQClassifier(TrainedPrototypes):
     ) -> tuple[int, int]:
         from widemargin._compute import lvq
 
+        kernels: Any = lvq
         if name == "olvq1":
-            return lvq.olvq1_epoch(*shared, alpha_0, rates)
+            return kernels.olvq1_epoch(*shared, alpha_0, rates)
         if name == "lvq1":
-            return lvq.lvq1_epoch(*shared, alpha_0, *span)
+            return kernels.lvq1_epoch(*shared, alpha_0, *span)
         epsilon = float(self.epsilon) if name == "lvq3" else 0.0
-        return lvq.window_epoch(
+        return kernels.window_epoch(
             *shared, alpha_0, *span, float(self.window), epsilon, self.guard, *balls
         )
 

@@ -21,7 +21,7 @@ lemmas need: theta stays a certified radius for all three.
 The batch form (section 5.1) sums the steps of all samples at the same prototypes. It
 rests where every prototype is the mean of the samples with the weights
 
-    w_l^r = alpha_l^r / sum_l alpha_l^r,    alpha_l^r = L'(theta_l) S_l(r) / ||x_l - p_r||,
+    w_l^r = a_l^r / sum_l a_l^r,    a_l^r = L'(theta_l) S_l(r) / ||x_l - p_r||,
 
 S_l(r) = +1, -1 or 0 as p_r answers for the right class, the nearest wrong one or none.
 
@@ -384,7 +384,7 @@ def margin_sums(
     unit: float,
     rule: tuple[int, int, float],
 ) -> tuple[np.ndarray, float]:
-    """Sums over samples of the batch form's step, (K, d), and of the loss."""
+    """Sum the step of the batch form, (K, d), and the loss over samples."""
     theta, alpha = margin_pulls(P, bounds, X, codes, loss, unit, rule)
     pulls = weights[:, None] * alpha
     values = loss.value(theta.clip(-1e9, 1e9))

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import _num_samples
 
 from widemargin._compute.pool import held_threads
 from widemargin._core.callbacks import FitProgress
@@ -61,8 +62,8 @@ Step = Callable[[State, int], Outcome]
 
 def is_finite(state: State) -> bool:
     """Whether every number of a state is one."""
-    arrays = (np.asarray(value) for value in state.values())
-    return all(np.isfinite(a).all() for a in arrays if a.dtype.kind == "f")
+    numbers = (v for v in state.values() if isinstance(v, float | np.ndarray))
+    return all(bool(np.isfinite(value).all()) for value in numbers)
 
 
 def check_scale(X: np.ndarray) -> np.ndarray:
@@ -103,12 +104,14 @@ def run_epochs(
     *,
     held: Samples | None = None,
     patience: int = 1,
+    last: Step | None = None,
 ) -> tuple[State, dict[str, list]]:
     """Step from `state` until the epochs, the learner or the held-out samples say stop.
 
     `model` takes every state as its own (``_take``), so that callbacks and held-out
     samples see it. Returned is the last state, or the best on `held`, the first of
-    equals; never one that is not finite.
+    equals; never one that is not finite. Where there is a `last` step, it is the last
+    epoch, and takes what would else be returned.
     """
     history: dict[str, list] = {}
     best, best_score, waited = state, -np.inf, 0
@@ -120,7 +123,11 @@ def run_epochs(
         sample_weight=samples.weights,
         state=lambda: model._fitted(state),
     )
+    done = False
     for epoch in progress:
+        if last is not None and (done or epoch == n_epochs - 1):
+            state, step, held = (state if held is None else best), last, None
+            progress.stop()
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             outcome = step(state, epoch)
         for key in outcome.row:
@@ -145,7 +152,7 @@ def run_epochs(
             if score > best_score:
                 best, best_score, waited = state, score, 0
             done = done or waited >= patience
-        if done:
+        if done and last is None:
             progress.stop()
     return (state if held is None else best), history
 
@@ -166,7 +173,7 @@ class TrainedPrototypes(PrototypeClassifier):
     def _prepare(
         self, samples: Samples, rng: np.random.RandomState, run: Run, first: bool
     ) -> Any:
-        """What the steps need of the samples; `first` unless a model is there."""
+        """Return what the steps need of the samples; `first` if there is no model."""
         return samples
 
     @abstractmethod
@@ -256,13 +263,15 @@ class TrainedPrototypes(PrototypeClassifier):
                 patience=self.n_iter_no_change,
             )
         self._keep(state)
-        vars(self).pop("_rng", None)
+        self.__dict__.pop("_rng", None)
         self.n_iter_ = max(map(len, self.history_.values()))
-        self._finish(checked, merged, samples)
+        self._finish(_num_samples(X), checked, merged, samples)
         return self
 
-    def _finish(self, checked: Samples, merged: Samples, trained: Samples) -> None:
-        """Say what is left to say once the training is over."""
+    def _finish(
+        self, n_rows: int, checked: Samples, merged: Samples, trained: Samples
+    ) -> None:
+        """Say what is left to say of the `n_rows` given once training is over."""
 
     @whole_or_not_at_all
     def partial_fit(
@@ -302,20 +311,24 @@ class TrainedPrototypes(PrototypeClassifier):
                 f"said: {self.classes_!r}."
             )
         samples = self._check_samples(
-            X, y, sample_weight, classes=classes if first else self.classes_, reset=first
+            X,
+            y,
+            sample_weight,
+            classes=classes if first else self.classes_,
+            reset=first,
         )
         if not first and samples.X.dtype != self.prototypes_.dtype:
             samples = replace(samples, X=samples.X.astype(self.prototypes_.dtype))
         if self._exact_weights:
             samples = merge_duplicates(samples)
-        rng = vars(self).get("_rng") or check_random_state(self.random_state)
+        rng = self.__dict__.get("_rng") or check_random_state(self.random_state)
         with (
             held_threads(getattr(self, "n_jobs", 1)) as run,
             np.errstate(over="ignore", invalid="ignore", divide="ignore"),
         ):
             data = self._prepare(samples, rng, run, first)
             if first:
-                self.history_: dict[str, list] = {}
+                self.history_ = {}
                 self.n_iter_ = 0
                 state = self._start(data, rng)
             else:
@@ -330,7 +343,8 @@ class TrainedPrototypes(PrototypeClassifier):
             )
         self._keep(state)
         self._rng = rng
-        self.history_.setdefault("loss", []).append(row["loss"])
+        for key, value in row.items():
+            self.history_.setdefault(key, []).append(value)
         self.n_iter_ += 1
         return self
 
@@ -363,7 +377,7 @@ class TrainedPrototypes(PrototypeClassifier):
         return P
 
     def _placed(self, P: np.ndarray) -> np.ndarray:
-        """The user's prototypes, in the space they are trained in."""
+        """Map the user's prototypes to the space they are trained in."""
         return P
 
     def _place_new(

@@ -144,7 +144,9 @@ def figure_4(
     rows = np.concatenate(
         [rng.choice(np.flatnonzero(y == c), k, False) for c, k in enumerate(counts)]
     )
-    model = LVQClassifier("olvq1", init=X[rows], init_labels=y[rows], shuffle=False)
+    model = LVQClassifier(
+        algorithm="olvq1", init=X[rows], init_labels=y[rows], shuffle=False
+    )
     prototypes = X[rows]
     done = np.arange(0, n_presentations + 1, every)
     hinge, error = np.empty(len(done)), np.empty(len(done))
@@ -192,7 +194,7 @@ def prototypes_against_neighbours(
     True
     """
     learners: dict[str, ClassifierMixin] = {
-        "OLVQ1": LVQClassifier("olvq1"),
+        "OLVQ1": LVQClassifier(algorithm="olvq1"),
         "margin LVQ": MarginLVQClassifier(),
         "GLVQ": GLVQClassifier(),
     }

@@ -35,7 +35,7 @@ def margins(D: np.ndarray, codes: np.ndarray) -> np.ndarray:
 
 def follow(model: TVQClassifier, split: Split, at: np.ndarray) -> dict[str, list]:
     """Fit `model`; margins of both parts at the start (0) and after the passes `at`."""
-    start = HSSClassifier(model.n_models, model.n_tangents, random_state=0)
+    start = HSSClassifier(model.prototypes_per_class, model.n_tangents, random_state=0)
     model.set_params(record_models=True, tol=0.0).fit(split.X_train, split.y_train)
     first = start.fit(split.X_train, split.y_train)
     out: dict[str, list] = {"iteration": [], "train": [], "test": []}
@@ -88,7 +88,7 @@ def figure_4(
 ) -> dict[str, Curves]:
     """Train and test errors of TVQ; and what is left of them without re-weighting."""
     plain = TVQClassifier(
-        1, 15, theta=0.4, reweight=False, max_iter=int(at[-1]), random_state=seed
+        1, 15, theta=0.4, k=0, max_iter=int(at[-1]), random_state=seed
     )
     plain_followed = follow(plain, split, at)
     typical = {

@@ -73,7 +73,7 @@ def table_1_methods(X: np.ndarray, seed: int) -> dict[tuple[str, str], Any]:
     images = ImageTangents((16, 16))
     methods = [
         HSSClassifier(n_tangents=15),
-        LVQClassifier("lvq2.1", prototypes_per_class=16, random_state=seed),
+        LVQClassifier(algorithm="lvq2.1", prototypes_per_class=16, random_state=seed),
         TDNeuronClassifier(15, random_state=seed),
         HSSClassifier(n_tangents=9, sides="two", tangents=images),
         KNeighborsClassifier(1),
