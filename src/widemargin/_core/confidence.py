@@ -13,7 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin._core.decisions import class_codes, from_decision, label_margins
+from widemargin._core.decisions import (
+    class_codes,
+    from_decision,
+    label_margins,
+    vote_scores,
+)
 
 SCORES = ("decision_function", "predict_proba")
 
@@ -47,14 +52,26 @@ def margin_unit_of(estimator: Any) -> str:
 
 
 def class_scores_of(estimator: Any, X: Any) -> NDArray:
-    """(n_samples, n_classes) scores of a classifier that is not ours."""
+    """(n_samples, n_classes) scores of any classifier; the largest is its answer."""
+    inner, seen = look_through(estimator, X)
     for method in SCORES:
-        if hasattr(estimator, method):
-            return from_decision(np.asarray(getattr(estimator, method)(X)))
+        if hasattr(inner, method):
+            scores = np.asarray(getattr(inner, method)(seen))
+            if scores.dtype.kind != "f":
+                scores = scores.astype(float)
+            if scores.ndim == 2 and _holds_duels(inner, method):
+                return vote_scores(scores, len(inner.classes_))
+            return from_decision(scores)
     raise ValueError(
-        f"{type(estimator).__name__} has none of margins, {', '.join(SCORES)}, so "
+        f"{type(inner).__name__} has none of margins, {', '.join(SCORES)}, so "
         "nothing tells how sure it is; give a classifier that has one of them."
     )
+
+
+def _holds_duels(estimator: Any, method: str) -> bool:
+    """Whether decisions are one per pair of classes, as SVC may give them."""
+    shape = getattr(estimator, "decision_function_shape", None)
+    return method == "decision_function" and shape == "ovo"
 
 
 def margins_of(estimator: Any, X: Any, y: ArrayLike) -> NDArray:
@@ -88,7 +105,7 @@ def margins_of(estimator: Any, X: Any, y: ArrayLike) -> NDArray:
         return np.asarray(inner.margins(seen, y))
     scores = class_scores_of(inner, seen)
     codes = class_codes(y, inner.classes_, len(scores))
-    return label_margins(scores)[np.arange(len(scores)), codes]
+    return _finite(label_margins(scores)[np.arange(len(scores)), codes])
 
 
 def confidence_of(estimator: Any, X: Any) -> NDArray:
@@ -117,6 +134,26 @@ def confidence_of(estimator: Any, X: Any) -> NDArray:
     True
     """
     inner, seen = look_through(estimator, X)
-    if hasattr(inner, "confidence"):
+    if callable(getattr(inner, "confidence", None)):
         return np.asarray(inner.confidence(seen))
-    return label_margins(class_scores_of(inner, seen)).max(axis=1)
+    if hasattr(inner, "margins"):
+        return np.asarray(inner.margins(seen, inner.predict(seen)))
+    return _finite(label_margins(class_scores_of(inner, seen)).max(axis=1))
+
+
+def answers_of(estimator: Any, X: Any) -> tuple[NDArray, NDArray]:
+    """Return the answers of any fitted classifier and how sure it is of each.
+
+    What ``predict`` and `confidence_of` return, at the cost of one of them where the
+    classifier is ours.
+    """
+    inner, seen = look_through(estimator, X)
+    if hasattr(inner, "_answers"):
+        return inner._answers(seen)
+    return np.asarray(inner.predict(seen)), confidence_of(inner, seen)
+
+
+def _finite(margins: NDArray) -> NDArray:
+    """Margins to classes that are out of the question, as large as numbers get."""
+    largest = np.finfo(margins.dtype).max
+    return np.clip(margins, -largest, largest)

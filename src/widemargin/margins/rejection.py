@@ -227,6 +227,7 @@ def samples_needed(max_error: float, delta: float) -> int:
     return ceil(ln(delta) / log1p(-max_error) - 1e-9)
 
 
+@lru_cache(maxsize=32)
 def samples_for_rejecting(max_error: float, delta: float) -> int:
     """Fewest samples of which the surest two thirds without a mistake suffice."""
     n = samples_needed(max_error, delta)
@@ -280,7 +281,7 @@ class _Way(NamedTuple):
 
 @lru_cache(maxsize=128)
 def _plan(n: int, max_error: float, delta: float) -> _Way | int | None:
-    """What to test, from the size of the sample alone: a way, one rank, or nothing."""
+    """Plan the test from the size of the sample alone: a way, one rank, or nothing."""
     # A mistake allowed at the start makes it robust, where it does not come too late.
     for allowed, latest in ((2, n / 2), (1, n / 2), (0, 0.8 * n)):
         way = _window(n, allowed, max_error, delta)
@@ -291,7 +292,7 @@ def _plan(n: int, max_error: float, delta: float) -> _Way | int | None:
 
 
 def _window(n: int, allowed: int, max_error: float, delta: float) -> _Way | None:
-    """The start at which so many mistakes still pass, or None without room for it."""
+    """Start where so many mistakes still pass; None where there is no room for it."""
     level, delta_start = 0.9 * delta, 0.1 * delta
     counts = np.arange(1, n + 1)
     passing = _binomial_cdf(np.full(n, allowed), counts, max_error) <= level
