@@ -89,7 +89,7 @@ SETTINGS = {
     ],
     "TangentDensityClassifier": [
         wm.TangentDensityClassifier(),
-        wm.TangentDensityClassifier(1.0),
+        wm.TangentDensityClassifier(gamma=1.0),
     ],
     "TangentKNeighborsClassifier": [
         wm.TangentKNeighborsClassifier(),
@@ -111,6 +111,8 @@ ONLINE = (
     "often the sample comes, and a repeated sample is seen twice in another order"
 )
 PLACES = "a repeated sample takes several of the k places, a weighted one takes one"
+FEW = "few neighbours vote, and those of other classes do not"
+SHARP = "bumps as sharp as these are outweighed by no factor"
 LEFT_OUT = (
     "a parameter is chosen by leaving samples out, and copies of a repeated one stay in"
 )
@@ -144,10 +146,13 @@ def waived(estimator) -> dict[str, str]:
             weights = ONLINE
         case wm.TVQClassifier() | wm.TDNeuronClassifier():
             others["check_class_weight_classifiers"] = SADDLE
-        case wm.TangentKNeighborsClassifier() if estimator.n_neighbors > 1:
-            weights = PLACES
+        case wm.TangentKNeighborsClassifier():
+            weights = PLACES if estimator.n_neighbors > 1 else None
+            others["check_class_weight_classifiers"] = FEW
+        case wm.TangentDensityClassifier(gamma="cv"):
+            weights = LEFT_OUT
         case wm.TangentDensityClassifier():
-            weights = LEFT_OUT if repr(estimator).endswith("()") else None
+            others["check_class_weight_classifiers"] = SHARP
         case wm.DDAGClassifier():
             pass
         case (

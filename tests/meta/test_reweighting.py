@@ -235,7 +235,7 @@ def test_learner_without_scores(three):
     "learner",
     [
         LogisticRegression(),
-        TangentDensityClassifier(1.0),
+        TangentDensityClassifier(gamma=1.0),
         TangentKNeighborsClassifier(),
         TangentKNeighborsClassifier(3),
         MarginLVQClassifier(max_iter=3, random_state=0),

@@ -93,17 +93,6 @@ class MarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         wanted = scores.argmax(axis=1) if codes is None else codes
         return self._label_margins(scores)[np.arange(len(scores)), wanted]
 
-    def _answers(self, X: Any) -> tuple[NDArray, NDArray]:
-        """Answers and confidences of samples, from one pass where scores tell both."""
-        samples = self._check_predict(X)
-        scores = self._class_scores(samples)
-        codes = scores.argmax(axis=1)
-        if type(self)._margins is MarginClassifier._margins:
-            confidence = self._label_margins(scores)[np.arange(len(codes)), codes]
-        else:
-            confidence = self._margins(samples, None)
-        return self.classes_[codes], confidence
-
     def _check_predict(self, X: Any) -> Any:
         check_is_fitted(self)
         return check_X(self, X, sparse=self._sparse)

@@ -86,7 +86,7 @@ class ErrorRejectDisplay:
         """
         curves = {}
         for key, model in by_name(estimator, name).items():
-            answers, sure = answers_of(*without_refusals(model, X))
+            answers, sure, _ = answers_of(*without_refusals(model, X))
             curves[key] = error_reject_curve(y, answers, sure)
         return cls(curves=curves).plot(ax, **options)
 

@@ -360,7 +360,7 @@ class RejectingClassifier(WrappingClassifier):
     def _sure_answers(self, X: Any) -> tuple[NDArray, NDArray]:
         """Answers of the estimator, and what is compared with the threshold."""
         if self._criterion is None:
-            return answers_of(self.estimator_, X)
+            return answers_of(self.estimator_, X)[:2]
         return np.asarray(self.estimator_.predict(X)), self._criterion_of(X)
 
     def _criterion_of(self, X: Any) -> NDArray:
@@ -422,14 +422,11 @@ class RejectingClassifier(WrappingClassifier):
         labels : ndarray of shape (n_samples,)
             In a dtype that holds the classes and ``reject_label_``.
         """
-        return self._answers(X)[0]
-
-    def _answers(self, X: Any) -> tuple[NDArray, NDArray]:
         self._check_predict(X)
         answers, confidence = self._sure_answers(X)
         labels = answers.astype(mixed_dtype(answers, self.reject_label_))
         labels[~(confidence >= self.threshold_)] = self.reject_label_
-        return labels, confidence
+        return labels
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Say where metadata goes: everything to the `fit` of the estimator.

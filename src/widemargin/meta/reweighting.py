@@ -292,7 +292,7 @@ class MarginReweightingClassifier(WrappingClassifier):
         if unit == "log-odds":
             return np.tanh(m / 2)
         if unit != "distance":
-            return m
+            return np.clip(m, -1, 1)  # which it leaves by rounding at most
         if self.margin_scale_ is None:
             self.margin_scale_ = float(np.median(np.abs(m))) or 1.0
         return squeezed(m, self.margin_scale_)
@@ -379,10 +379,6 @@ class MarginReweightingClassifier(WrappingClassifier):
     def _margins(self, X: Any, codes: NDArray | None) -> NDArray:
         labels = self.estimator_.predict(X) if codes is None else self.classes_[codes]
         return self._relative_margins(self.estimator_, X, np.asarray(labels))
-
-    def _answers(self, X: Any) -> tuple[NDArray, NDArray]:
-        labels = self.predict(X)
-        return labels, self._relative_margins(self.estimator_, X, labels)
 
 
 def squeezed(m: NDArray, scale: float) -> NDArray:
