@@ -86,3 +86,32 @@ def data(name: str, dtype: Any = np.float64, scale: float = 1.0) -> tuple:
     between = (X + X[::-1]) / 2
     queries = np.concatenate([X, between, X[:5] * 100, X[:2] * 0])
     return (X * scale).astype(dtype), y, (queries * scale).astype(dtype)
+
+
+def each_number(value: Any, path: str, seen: set):
+    """Every array and number that a fitted model holds, with the way to it."""
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind == "f":
+            yield path, value
+        elif value.dtype.kind == "O":
+            for i, item in enumerate(value.ravel()):
+                yield from each_number(item, f"{path}[{i}]", seen)
+    elif isinstance(value, float | np.floating):
+        yield path, np.asarray(value)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from each_number(item, f"{path}[{key!r}]", seen)
+    elif isinstance(value, list | tuple):
+        for i, item in enumerate(value):
+            yield from each_number(item, f"{path}[{i}]", seen)
+    elif type(value).__module__.startswith("widemargin") and hasattr(value, "__dict__"):
+        for key, item in vars(value).items():
+            if key.endswith("_") or not isinstance(value, BaseEstimator):
+                yield from each_number(item, f"{path}.{key}", seen)
+
+
+# Numbers that may say "none": documented in the docstrings of their estimators.
+MAY_BE_INFINITE = {"threshold_", "error_"}

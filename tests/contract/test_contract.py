@@ -10,7 +10,14 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from tests.contract.registry import DATA, NAMES, data, make
+from tests.contract.registry import (
+    DATA,
+    MAY_BE_INFINITE,
+    NAMES,
+    data,
+    each_number,
+    make,
+)
 from widemargin.margins import MARGIN_UNITS
 
 pytestmark = [
@@ -44,35 +51,6 @@ def answered(model: BaseEstimator, X: Any) -> tuple[np.ndarray, np.ndarray]:
 def given(model: BaseEstimator, X: Any) -> np.ndarray:
     """Answers as if none were refused."""
     return model.classes_[class_scores(model, X).argmax(axis=1)]
-
-
-def each_number(value: Any, path: str, seen: set):
-    """Every array and number that a fitted model holds, with the way to it."""
-    if id(value) in seen:
-        return
-    seen.add(id(value))
-    if isinstance(value, np.ndarray):
-        if value.dtype.kind == "f":
-            yield path, value
-        elif value.dtype.kind == "O":
-            for i, item in enumerate(value.ravel()):
-                yield from each_number(item, f"{path}[{i}]", seen)
-    elif isinstance(value, float | np.floating):
-        yield path, np.asarray(value)
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from each_number(item, f"{path}[{key!r}]", seen)
-    elif isinstance(value, list | tuple):
-        for i, item in enumerate(value):
-            yield from each_number(item, f"{path}[{i}]", seen)
-    elif type(value).__module__.startswith("widemargin") and hasattr(value, "__dict__"):
-        for key, item in vars(value).items():
-            if key.endswith("_") or not isinstance(value, BaseEstimator):
-                yield from each_number(item, f"{path}.{key}", seen)
-
-
-# Numbers that may say "none": documented in the docstrings of their estimators.
-MAY_BE_INFINITE = {"threshold_", "error_"}
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e6])
