@@ -113,7 +113,7 @@ def sane(X: Any) -> bool:
     """Whether the samples are plain numbers of ordinary size."""
     if not isinstance(X, np.ndarray) or X.dtype.kind != "f" or X.ndim != 2:
         return False
-    size = np.abs(X).max(initial=0)
+    size = float(np.abs(np.asarray(X)).max(initial=0))
     return bool(np.isfinite(size)) and (size == 0 or 1e-6 < size < 1e9)
 
 
@@ -315,8 +315,8 @@ def stays(
             out.append(wrong(name, "one row alone", i=i, answers=answers,
                              alone=alone.result, sure=sure))  # fmt: skip
         return out
-    if kind == 1:
-        known = [p for p in model.get_params(deep=False) if p not in ("estimator", "n_jobs")]
+    known = [p for p in model.get_params(deep=False) if p not in ("estimator", "n_jobs")]
+    if kind == 1 and known:
         at = known[rng.integers(len(known))]
         model.set_params(**{at: values.junk(rng, at)})
         what = f"{at} set after fit"

@@ -76,6 +76,12 @@ def generator(rng: Rng, d: int) -> Any:
 
 def argument(rng: Rng, owner: Any, name: str, n: int, d: int) -> Any:
     """A value for an argument, by its name alone."""
+    if name in ("x", "y", "bundle") and getattr(owner, "__name__", "") in METRIC:
+        held = values.matrix(rng, n, d, odd=0.05)
+        try:
+            return tangents.Bundle.from_tangents(held, values.numbers(rng, (1, d)))
+        except (TypeError, ValueError):
+            return held
     if name in ("X", "Y", "x", "y_aligned", "x_aligned", "prototypes", "points"):
         return values.matrix(rng, n, d)
     if name in ("y", "y_true", "y_pred", "labels", "prototype_labels", "reference_labels"):
@@ -97,6 +103,8 @@ def argument(rng: Rng, owner: Any, name: str, n: int, d: int) -> Any:
         return pick(rng, [generator(rng, d)], [generator(rng, d), ("b", generator(rng, d))], [])
     if name == "estimator":
         return _fitted(rng, n, d)
+    if name == "end":
+        return pick(rng, "x", "y", "z", None)
     if name == "loss":
         return pick(rng, "hinge", None, margins.Hinge(), margins.Hinge, 3)
     if name in ("kernel", "metric", "method", "sides", "formula", "variant"):
@@ -110,6 +118,7 @@ def argument(rng: Rng, owner: Any, name: str, n: int, d: int) -> Any:
     return values.parameter(rng, owner, name)
 
 
+METRIC = ("TangentMetric", "distances", "squared_distances", "warn_of_blanks")
 _MODELS: dict[tuple, Any] = {}
 
 
@@ -203,6 +212,7 @@ def plain(*arrays: Any) -> bool:
     for array in arrays:
         if not isinstance(array, np.ndarray) or array.dtype.kind != "f":
             return False
+        array = np.asarray(array, np.longdouble)
         held = np.abs(array[array != 0])
         if not np.isfinite(array).all() or (held.size and not (
             held.max() < 1e6 and held.min() > 1e-6
@@ -250,12 +260,12 @@ def _plane_oracle(given: dict, result: Any) -> str:
     if not plain(given["X"], given["coef"]):
         return ""
     X, w = (np.asarray(given[k], oracles.WIDE) for k in ("X", "coef"))
+    b = float(np.asarray(given["intercept"]).ravel()[0])
     sign = np.where(np.asarray(given["y"]) == np.max(given["y"]), 1, -1)
-    want = sign * (X @ w + oracles.WIDE(given["intercept"]))
-    length = np.sqrt((w**2).sum() + (0 if "rho" not in given else 0))
-    size = np.abs(X) @ np.abs(w) + abs(given["intercept"])
+    want = sign * (X @ w + b)
+    size = np.abs(X) @ np.abs(w) + abs(b)
     clear = np.abs(want) > 1e-5 * size
-    if (np.sign(result) != np.sign(want))[clear].any() or not length:
+    if (np.sign(result) != np.sign(want))[clear].any():
         return "margin of a plane has the wrong sign"
     return ""
 
@@ -343,12 +353,10 @@ def function_case(rng: Rng) -> Case:
         return outcomes, describe
     result = outcome.result
     if not isinstance(result, tuple) and hasattr(result, "dtype"):
-        ends = (given.get(k) for k in ("d_plus", "d_minus"))
         if name not in INFINITE and not finite(result) or np.isnan(
             np.asarray(result, float)).any():  # fmt: skip
             outcomes.append(wrong(name, "answer not finite", result=np.asarray(result)))
             return outcomes, describe
-        del ends
     if name in ORACLES:
         try:
             said = ORACLES[name](given, result)
@@ -406,7 +414,7 @@ def _component(
             continue
         wanted = inspect.signature(thing.result).parameters
         given = {
-            key: asked["X"] if key == "X" else argument(rng, held, key, n, d)
+            key: asked["X"] if key == "X" else argument(rng, thing.result, key, n, d)
             for key, p in wanted.items()
             if (p.default is p.empty or rarely(rng, 0.2)) and p.kind in (0, 1, 3)
         }

@@ -34,6 +34,7 @@ def model(
     fitted: Any, name: str, X: Any, y: Any, Q: np.ndarray, answers: dict, rng: Any
 ) -> list[Outcome]:
     """Wrong answers of a fitted model, as far as they can be known."""
+    X, Q = np.asarray(X), np.asarray(Q)
     out = []
     predicted = answers["predict"]
     if name in EUCLIDEAN and getattr(fitted, "decision", "nearest") == "nearest":
