@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
-
-import widemargin
 from tests.contract.registry import (
     MAY_BE_INFINITE,
     NAMES,
@@ -20,6 +18,8 @@ from tests.contract.registry import (
 from tests.fuzz import oracles, values
 from tests.fuzz.judge import REFUSED, RIGHT, Outcome, call, finite, wrong
 from tests.fuzz.values import pick, rarely, show
+
+import widemargin
 from widemargin import margins, tangents
 from widemargin.margins import MARGIN_UNITS
 
@@ -30,11 +30,13 @@ QUESTIONS = ("predict", "decision_function", "confidence", "predict_proba",
              "certified_radius", "kneighbors", "transform", "outputs", "duels",
              "accepts", "confidences", "pairwise_distances")  # fmt: skip
 # Everything else that a model can be asked, by the arguments it takes.
-KNOWN = {*QUESTIONS, "fit", "partial_fit", "margins", "score", "fit_transform", "bounds",
+KNOWN = {*QUESTIONS, "fit", "partial_fit", "margins", "score", "fit_transform",
+         "bounds",
          "margin_bound", "get_params", "set_params", "get_metadata_routing",
          "get_feature_names_out", "set_output", "set_callbacks"}  # fmt: skip
 LOSSES = tuple(getattr(margins, name) for name in
-               ("Hinge", "Exponential", "Sigmoid", "Identity", "BrokenLinear"))  # fmt: skip
+               ("Hinge", "Exponential", "Sigmoid", "Identity",
+                "BrokenLinear"))  # fmt: skip
 
 
 def component(rng: np.random.Generator, owner: Any, name: str, d: int) -> Any:
@@ -120,7 +122,10 @@ def sane(X: Any) -> bool:
 def classifier_case(rng: np.random.Generator, name: str | None = None) -> Case:
     """Draw a fit, judge it, and if a model came of it, ask it everything."""
     name = name or NAMES[rng.integers(len(NAMES))]
-    n, d = int(pick(rng, 1, 2, 3, 5, 8, 8, 12, 12, 20)), int(pick(rng, 1, 2, 3, 4, 4, 6))
+    n, d = (
+        int(pick(rng, 1, 2, 3, 5, 8, 8, 12, 12, 20)),
+        int(pick(rng, 1, 2, 3, 4, 4, 6)),
+    )
     chosen = settings(rng, name, d)
     X, y = values.matrix(rng, n, d), values.labels(rng, n)
     told = {"sample_weight": values.vector(rng, n, low=0.0)} if rarely(rng, 0.2) else {}
@@ -143,8 +148,10 @@ def classifier_case(rng: np.random.Generator, name: str | None = None) -> Case:
         if hasattr(value, "get_params") and not isinstance(value, type):
             names |= {*value.get_params(deep=False), type(value).__name__}
     model = owner(**chosen)
-    before = [np.array(a, copy=True) if isinstance(a, np.ndarray) else None for a in (X, y)]
-    outcome = call(f"{name}.fit", model.fit, X, y, names=names, **told)
+    before = [
+        np.array(a, copy=True) if isinstance(a, np.ndarray) else None for a in (X, y)
+    ]
+    outcome = call(f"{name}.fit", model.fit, X, y, _names=names, **told)
     outcomes = [outcome]
     for what, old in zip((X, y), before, strict=True):
         if old is not None and not _same(what, old):
@@ -171,7 +178,9 @@ def classifier_case(rng: np.random.Generator, name: str | None = None) -> Case:
             if sane(X) and sane(Q):
                 outcomes += oracles.model(model, name, X, y, Q, answers, rng)
         except Exception as error:
-            outcomes.append(wrong(name, f"oracle failed: {type(error).__name__} {error}"))
+            outcomes.append(
+                wrong(name, f"oracle failed: {type(error).__name__} {error}")
+            )
     others(model, name, X, y, names, outcomes, rng)
     if "predict" in answers:
         outcomes += stays(model, name, Q, answers, X, y, rng)
@@ -191,11 +200,15 @@ def ask(model: Any, name: str, Q: Any, names: set, outcomes: list) -> dict[str, 
         method = getattr(model, question, None)
         if not callable(method):
             continue
-        outcome = call(f"{name}.{question}", method, Q, names=names)
+        outcome = call(f"{name}.{question}", method, Q, _names=names)
         outcomes.append(outcome)
         if outcome.sort == RIGHT:
             answers[question] = outcome.result
-            held = outcome.result if isinstance(outcome.result, tuple) else [outcome.result]
+            held = (
+                outcome.result
+                if isinstance(outcome.result, tuple)
+                else [outcome.result]
+            )
             if not all(finite(part) for part in held):
                 outcomes.append(wrong(f"{name}.{question}", f"not finite: {question}",
                                       result=np.asarray(held[0])))  # fmt: skip
@@ -224,14 +237,14 @@ def check(model: Any, name: str, Q: Any, answers: dict, rng: Any) -> list[Outcom
     if sure is not None:
         if sure.shape != (n,) or not (sure >= 0).all():
             out.append(wrong(name, "confidence below 0", confidence=sure))
-        margin = call(f"{name}.margins", model.margins, Q, best, names=("y",))
+        margin = call(f"{name}.margins", model.margins, Q, best, _names=("y",))
         out.append(margin)
         if margin.sort == RIGHT and not np.array_equal(margin.result, sure):
             out.append(wrong(name, "confidence is not the margin of the answer",
                              confidence=sure, margins=margin.result))  # fmt: skip
         label = model.classes_[rng.integers(len(model.classes_))]
         margin = call(f"{name}.margins", model.margins, Q,
-                      np.repeat(np.asarray([label]), n), names=("y",))  # fmt: skip
+                      np.repeat(np.asarray([label]), n), _names=("y",))  # fmt: skip
         out.append(margin)
         if margin.sort == RIGHT:
             right, held = best == label, margin.result
@@ -260,10 +273,12 @@ def others(
 ) -> None:
     """Methods that take labels or nothing, and any that nobody has listed."""
     if rarely(rng, 0.5):
-        outcomes.append(call(f"{name}.score", model.score, X, y, names=names))
+        outcomes.append(call(f"{name}.score", model.score, X, y, _names=names))
     if rarely(rng, 0.3):
         outcomes.append(
-            call(f"{name}.margins", model.margins, X, values.labels(rng, 5), names=names)
+            call(
+                f"{name}.margins", model.margins, X, values.labels(rng, 5), _names=names
+            )
         )
     for method in ("margin_bound", "bounds"):
         held = getattr(model, method, None)
@@ -275,13 +290,17 @@ def others(
                     given[key] = {"X": X, "y": y}[key]
                 elif p.default is p.empty or rarely(rng, 0.3):
                     given[key] = values.parameter(rng, held, key)
-            outcomes.append(call(f"{name}.{method}", held, names={*names, *wanted}, **given))
+            outcomes.append(
+                call(f"{name}.{method}", held, _names={*names, *wanted}, **given)
+            )
     if hasattr(model, "partial_fit") and rarely(rng, 0.3):
-        outcomes.append(call(f"{name}.partial_fit", model.partial_fit, X, y, names=names))
+        outcomes.append(
+            call(f"{name}.partial_fit", model.partial_fit, X, y, _names=names)
+        )
     for method in dir(type(model)):
         if method.startswith(("_", "set_")) or method in KNOWN or rarely(rng, 0.7):
             continue
-        held = call(f"{name}.{method}", getattr, model, method, None, names=names)
+        held = call(f"{name}.{method}", getattr, model, method, None, _names=names)
         outcomes.append(held)
         if held.sort == RIGHT and callable(held.result):
             wanted = inspect.signature(held.result).parameters
@@ -291,7 +310,7 @@ def others(
                 if p.default is p.empty and p.kind in (1, 3)
             }
             outcomes.append(
-                call(f"{name}.{method}", held.result, names={*names, *wanted}, **given)
+                call(f"{name}.{method}", held.result, _names={*names, *wanted}, **given)
             )
 
 
@@ -315,21 +334,23 @@ def stays(
             out.append(wrong(name, "one row alone", i=i, answers=answers,
                              alone=alone.result, sure=sure))  # fmt: skip
         return out
-    known = [p for p in model.get_params(deep=False) if p not in ("estimator", "n_jobs")]
+    known = [
+        p for p in model.get_params(deep=False) if p not in ("estimator", "n_jobs")
+    ]
     if kind == 1 and known:
         at = known[rng.integers(len(known))]
         model.set_params(**{at: values.junk(rng, at)})
         what = f"{at} set after fit"
     elif kind == 2:
         bad = np.full((3, 2), np.nan)
-        failed = call(f"{name}.fit", model.fit, bad, [0, 1, 1], names=("X", "Input"))
+        failed = call(f"{name}.fit", model.fit, bad, [0, 1, 1], _names=("X", "Input"))
         if failed.sort == RIGHT:
             return [wrong(name, "fit on NaN")]
         out.append(failed)
         what = "a failed fit"
     else:
         return out
-    again = call(f"{name}.predict", model.predict, Q, names=("X",))
+    again = call(f"{name}.predict", model.predict, Q, _names=("X",))
     out.append(again)
     if again.sort == RIGHT and not np.array_equal(again.result, answers):
         out.append(wrong(name, f"answers changed by {what}", before=answers,

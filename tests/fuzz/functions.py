@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
-
-import widemargin
 from tests.contract.registry import make
 from tests.fuzz import oracles, values
 from tests.fuzz.classifiers import Case, _negate, _stretch
 from tests.fuzz.judge import RIGHT, Outcome, call, finite, wrong
 from tests.fuzz.values import pick, rarely, show
+
+import widemargin
 from widemargin import margins, tangents
 
 Rng = np.random.Generator
@@ -50,7 +50,9 @@ SELDOM = [n for n in PUBLIC if n not in COMMON]
 def frames(rng: Rng, n: int, d: int) -> Any:
     """Tangents of n samples: separate, shared, of any rank, or none."""
     n_tangents = int(rng.integers(0, 4))
-    raw = values.numbers(rng, (n, n_tangents, d) if rarely(rng, 0.7) else (n_tangents, d))
+    raw = values.numbers(
+        rng, (n, n_tangents, d) if rarely(rng, 0.7) else (n_tangents, d)
+    )
     if rarely(rng, 0.1) and n_tangents > 1:
         raw[..., 0, :] = raw[..., 1, :]
     if rarely(rng, 0.05):
@@ -84,7 +86,14 @@ def argument(rng: Rng, owner: Any, name: str, n: int, d: int) -> Any:
             return held
     if name in ("X", "Y", "x", "y_aligned", "x_aligned", "prototypes", "points"):
         return values.matrix(rng, n, d)
-    if name in ("y", "y_true", "y_pred", "labels", "prototype_labels", "reference_labels"):
+    if name in (
+        "y",
+        "y_true",
+        "y_pred",
+        "labels",
+        "prototype_labels",
+        "reference_labels",
+    ):
         return values.labels(rng, n, n_classes=2)
     if name in ("d_plus", "d_minus", "weights", "sample_weight", "confidence"):
         return values.vector(rng, n, low=0.0)
@@ -100,7 +109,9 @@ def argument(rng: Rng, owner: Any, name: str, n: int, d: int) -> Any:
     if name == "functions":
         return pick(rng, [_stretch], {"s": _stretch}, [_stretch, np.roll], _negate, [])
     if name == "generators":
-        return pick(rng, [generator(rng, d)], [generator(rng, d), ("b", generator(rng, d))], [])
+        return pick(
+            rng, [generator(rng, d)], [generator(rng, d), ("b", generator(rng, d))], []
+        )
     if name == "estimator":
         return _fitted(rng, n, d)
     if name == "end":
@@ -123,7 +134,9 @@ _MODELS: dict[tuple, Any] = {}
 
 
 def _fitted(rng: Rng, n: int, d: int) -> Any:
-    name = pick(rng, "GLVQClassifier", "TangentKNeighborsClassifier", "MaxMarginClassifier")
+    name = pick(
+        rng, "GLVQClassifier", "TangentKNeighborsClassifier", "MaxMarginClassifier"
+    )
     if (name, d) not in _MODELS:
         draw = np.random.default_rng(0)
         X = draw.normal(size=(12, d))
@@ -139,9 +152,7 @@ def drawn(rng: Rng, function: Any, n: int, d: int) -> dict[str, Any]:
     for name, p in inspect.signature(function).parameters.items():
         if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
             continue
-        if name in DRAWN_TOGETHER:
-            given[name] = argument(rng, function, name, n, d)
-        elif p.default is p.empty or rarely(rng, 0.3):
+        if name in DRAWN_TOGETHER or p.default is p.empty or rarely(rng, 0.3):
             given[name] = argument(rng, function, name, n, d)
     if "shape" in given and rarely(rng, 0.7):
         given["shape"] = pick(rng, (1, d), (d, 1))
@@ -192,7 +203,10 @@ def _rejection(rng: Rng, n: int, d: int) -> dict[str, Any]:
 
 def _threshold(rng: Rng, n: int, d: int) -> dict[str, Any]:
     name = pick(rng, "max_error", "coverage")
-    held = {name: values.parameter(rng, None, name), "delta": values.parameter(rng, None, "delta")}
+    held = {
+        name: values.parameter(rng, None, name),
+        "delta": values.parameter(rng, None, "delta"),
+    }
     return _rejection(rng, n, d) | held
 
 
@@ -239,12 +253,17 @@ def _tangent_oracle(given: dict, result: Any) -> str:
     size = max(np.abs(X).max(initial=0), np.abs(Y).max(initial=0)) ** 2 * X.shape[1]
     single = np.float32 in (X.dtype, Y.dtype)
     # Nearly parallel frames are cut at another place; a sharp test has its own tests.
-    off = np.abs(result - expected) > 1e-2 * expected + (1e-4 if single else 1e-9) * size
+    off = (
+        np.abs(result - expected) > 1e-2 * expected + (1e-4 if single else 1e-9) * size
+    )
     return "tangent distances differ from least squares" if off.any() else ""
 
 
 def _kernel_oracle(given: dict, result: Any) -> str:
-    if given.get("kernel", "rbf") == "rbf" and ((result < 0) | (result > 1 + 1e-6)).any():
+    if (
+        given.get("kernel", "rbf") == "rbf"
+        and ((result < 0) | (result > 1 + 1e-6)).any()
+    ):
         return "rbf kernel outside [0, 1]"
     return ""
 
@@ -275,7 +294,10 @@ def _orthonormal_oracle(given: dict, result: Any) -> str:
     ones = np.einsum("nii->ni", G)
     off = G - np.einsum("ni,ij->nij", ones, np.eye(G.shape[1]))
     tol = 1e-3 if result.dtype == np.float32 else 1e-7
-    if np.abs(off).max(initial=0) > tol or (np.minimum(abs(ones), abs(ones - 1)) > tol).any():
+    if (
+        np.abs(off).max(initial=0) > tol
+        or (np.minimum(abs(ones), abs(ones - 1)) > tol).any()
+    ):
         return "frames are not orthonormal"
     return ""
 
@@ -304,7 +326,9 @@ def _not_negative(given: dict, result: Any) -> str:
 
 
 ORACLES: dict[str, Callable[[dict, Any], str]] = {
-    "metrics.tangent_distances": lambda g, r: _not_negative(g, r) or _tangent_oracle(g, r),
+    "metrics.tangent_distances": lambda g, r: (
+        _not_negative(g, r) or _tangent_oracle(g, r)
+    ),
     "metrics.image_distortion_distances": _not_negative,
     "metrics.tangent_kernel": _kernel_oracle,
     "metrics.repair_spectrum": _spectrum_oracle,
@@ -316,7 +340,8 @@ ORACLES: dict[str, Callable[[dict, Any], str]] = {
     "tangents.orthonormalize": _orthonormal_oracle,
 }
 # Infinity is what they document: no such model, no such bound, nothing answered.
-INFINITE = {"margins.relative_margin", "margins.hypothesis_margin", "margins.reject_threshold",
+INFINITE = {"margins.relative_margin", "margins.hypothesis_margin",
+            "margins.reject_threshold",
             "margins.nearest_right_wrong", "margins.sample_margin"}  # fmt: skip
 
 
@@ -342,7 +367,7 @@ def function_case(rng: Rng) -> Case:
     if name.startswith("inspection."):
         _display(rng, name, function, n, d, outcomes, later)
         return outcomes, describe
-    outcome = call(name, function, names=names, **given)
+    outcome = call(name, function, _names=names, **given)
     if name.startswith("datasets.") and "FileNotFoundError" in outcome.kind:
         return [Outcome("refused", name)], describe
     outcomes.append(outcome)
@@ -353,8 +378,8 @@ def function_case(rng: Rng) -> Case:
         return outcomes, describe
     result = outcome.result
     if not isinstance(result, tuple) and hasattr(result, "dtype"):
-        if name not in INFINITE and not finite(result) or np.isnan(
-            np.asarray(result, float)).any():  # fmt: skip
+        held = np.asarray(result, float)
+        if np.isnan(held).any() or (name not in INFINITE and not finite(held)):
             outcomes.append(wrong(name, "answer not finite", result=np.asarray(result)))
             return outcomes, describe
     if name in ORACLES:
@@ -363,12 +388,21 @@ def function_case(rng: Rng) -> Case:
         except Exception as error:
             said = f"oracle failed: {type(error).__name__} {error}"
         if said:
-            outcomes.append(wrong(name, said, result=np.asarray(getattr(result, "K", result))))
+            outcomes.append(
+                wrong(name, said, result=np.asarray(getattr(result, "K", result)))
+            )
     return outcomes, describe
 
 
 def _component(
-    rng: Rng, name: str, held: Any, n: int, d: int, names: set, outcomes: list, later: list
+    rng: Rng,
+    name: str,
+    held: Any,
+    n: int,
+    d: int,
+    names: set,
+    outcomes: list,
+    later: list,
 ) -> None:
     """Ask everything of a loss, a generator of tangents, a smoother, a bundle."""
     asked = {"X": values.matrix(rng, n, d), "margin": values.vector(rng, n),
@@ -378,8 +412,8 @@ def _component(
     if isinstance(held, margins.MarginLoss):
         mu = values.vector(rng, n)
         later.append(f"mu = {show(mu)}")
-        value = call(f"{name}.value", held.value, mu, names=more)
-        slope = call(f"{name}.derivative", held.derivative, mu, names=more)
+        value = call(f"{name}.value", held.value, mu, _names=more)
+        slope = call(f"{name}.derivative", held.derivative, mu, _names=more)
         outcomes += [value, slope]
         if value.sort == slope.sort == RIGHT and plain(mu) and mu.dtype == float:
             h = 1e-6 * (1 + np.abs(mu))
@@ -396,19 +430,19 @@ def _component(
         if rarely(rng, 0.5):
             given["y"] = values.labels(rng, n)
             later.append(f"y = {show(given['y'])}")
-        fitted = call(f"{name}.fit", held.fit, names=more, **given)
+        fitted = call(f"{name}.fit", held.fit, _names=more, **given)
         outcomes.append(fitted)
         if fitted.sort != RIGHT:
             return
         held = fitted.result
     elif callable(held):
-        result = call(name, held, asked["X"], names=more)
+        result = call(name, held, asked["X"], _names=more)
         outcomes.append(result)
         return
     for method in dir(type(held)):
         if method.startswith(("_", "set_", "get_", "fit", "index", "count")):
             continue
-        thing = call(f"{name}.{method}", getattr, held, method, names=more)
+        thing = call(f"{name}.{method}", getattr, held, method, _names=more)
         outcomes.append(thing)
         if thing.sort != RIGHT or not callable(thing.result):
             continue
@@ -418,10 +452,16 @@ def _component(
             for key, p in wanted.items()
             if (p.default is p.empty or rarely(rng, 0.2)) and p.kind in (0, 1, 3)
         }
-        later.append(f"{method}: " + ", ".join(f"{k}={show(v)}" for k, v in given.items()))
-        done = call(f"{name}.{method}", thing.result, names={*more, *wanted}, **given)
+        later.append(
+            f"{method}: " + ", ".join(f"{k}={show(v)}" for k, v in given.items())
+        )
+        done = call(f"{name}.{method}", thing.result, _names={*more, *wanted}, **given)
         outcomes.append(done)
-        if done.sort == RIGHT and hasattr(done.result, "dtype") and not finite(done.result):
+        if (
+            done.sort == RIGHT
+            and hasattr(done.result, "dtype")
+            and not finite(done.result)
+        ):
             outcomes.append(wrong(f"{name}.{method}", f"{method} not finite",
                                   result=done.result))  # fmt: skip
 
@@ -440,9 +480,11 @@ def _display(
     ways = [w for w in dir(display) if w.startswith("from_")]
     way = getattr(display, pick(rng, *ways))
     given = drawn(rng, way, n, d)
-    later.append(f"{way.__name__}: " + ", ".join(f"{k}={show(v)}" for k, v in given.items()))
+    later.append(
+        f"{way.__name__}: " + ", ".join(f"{k}={show(v)}" for k, v in given.items())
+    )
     names = {*inspect.signature(way).parameters, *inspect.signature(display).parameters}
-    outcomes.append(call(f"{name}.{way.__name__}", way, names=names, **given))
+    outcomes.append(call(f"{name}.{way.__name__}", way, _names=names, **given))
     plt.close("all")
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from tests.fuzz.values import show
 
 RIGHT, REFUSED, DEFECT = "right", "refused", "defect"
@@ -25,7 +24,8 @@ FAMILIAR = re.compile(
     r"Complex data not supported|Negative values in data|feature names|"
     r"expecting \d+ features|Cannot clone|Unable to convert array of bytes|"
     r"A column-vector|y cannot be None|bad input shape|Unsupported dtype|"
-    r"Expected .* min_features|greater than 50%|cannot be used to seed|Sample weights must|Mix of label input types"
+    r"Expected .* min_features|greater than 50%|cannot be used to seed|"
+    r"Sample weights must|Mix of label input types"
 )
 # Words of Python and NumPy that no check of ours would use.
 DEPTHS = re.compile(
@@ -77,11 +77,10 @@ def call(
     title: str,
     function: Callable,
     *args: Any,
-    names: Iterable[str] = (),
-    show_only: str | None = None,
+    _names: Iterable[str] = (),
     **kwargs: Any,
 ) -> Outcome:
-    """Call and sort; a refusal must hold one of `names`."""
+    """Call and sort; a refusal must hold one of `_names`."""
     caught: list[warnings.WarningMessage]
     try:
         with warnings.catch_warnings(record=True) as caught, alarm():
@@ -92,7 +91,7 @@ def call(
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:
-        return _sort_error(title, error, names)
+        return _sort_error(title, error, _names)
     for warning in caught:
         text = str(warning.message).split("\n")[0]
         name = warning.category.__name__
@@ -118,9 +117,7 @@ def _sort_error(title: str, error: BaseException, names: Iterable[str]) -> Outco
     kind = f"{type(error).__name__} {where} {re.sub(r'[-0-9.e+]+', '#', text)[:60]}"
     below = any(part in path for part in BELOW)
     known = isinstance(error, ValueError | TypeError)
-    named = re.search(
-        r"(?<!\w)(" + "|".join(map(re.escape, names)) + r")(?!\w)", text
-    )
+    named = re.search(r"(?<!\w)(" + "|".join(map(re.escape, names)) + r")(?!\w)", text)
     if known and not below:
         if "sklearn" in path and (FAMILIAR.search(text) or named):
             return Outcome(REFUSED, title, kind)
@@ -134,7 +131,9 @@ def _sort_error(title: str, error: BaseException, names: Iterable[str]) -> Outco
 
 def wrong(title: str, what: str, **values: Any) -> Outcome:
     """A defect that an oracle found."""
-    listed = "\n".join(f"{name} = {show(value)[:600]}" for name, value in values.items())
+    listed = "\n".join(
+        f"{name} = {show(value)[:600]}" for name, value in values.items()
+    )
     return Outcome(DEFECT, title, f"wrong {what}", listed)
 
 

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-
 from tests.fuzz.judge import Outcome, wrong
 
 WIDE = np.longdouble
@@ -18,7 +17,7 @@ def squares(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
 def not_nearest(
     Q: np.ndarray, points: np.ndarray, labels: np.ndarray, answers: np.ndarray
 ) -> np.ndarray:
-    """Where the answer is not the label of any nearest point, ties in rounding aside."""
+    """Where the answer is no label of a nearest point, ties in rounding aside."""
     d = squares(Q, points)
     kind = np.result_type(np.asarray(Q), np.asarray(points))
     eps = np.finfo(kind if kind.kind == "f" else np.float64).eps

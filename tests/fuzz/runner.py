@@ -153,7 +153,8 @@ def run(
                     worker.end()
                     counts["defect"] += 1
                     note((number, "process", f"{said.split(',')[0]} in case {number}",
-                          said, f"python -m tests.fuzz --seed {seed} --case {number}"))  # fmt: skip
+                          said, f"python -m tests.fuzz --seed {seed} --case {number}"
+                          ))  # fmt: skip
                     if number + 1 < last:
                         task = (chunk, number + 1, last)
                         open_tasks[chunk] = task

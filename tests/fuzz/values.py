@@ -74,7 +74,8 @@ def poisoned(rng: Generator, values: np.ndarray) -> np.ndarray:
 
 
 DTYPES = ("float32", "float16", "int64", "int32", "int8", "uint8", "bool", "longdouble",
-          ">f8", ">f4", "complex128", "object", "str", "bytes", "datetime64[s]")  # fmt: skip
+          ">f8", ">f4", "complex128", "object", "str", "bytes",
+          "datetime64[s]")  # fmt: skip
 
 
 def cast(rng: Generator, values: np.ndarray, dtype: str) -> np.ndarray:
@@ -98,8 +99,10 @@ def dressed(rng: Generator, values: np.ndarray, plain: float = 0.5) -> Any:
     if rarely(rng, plain):
         return values
     if rarely(rng, 0.5):
-        return np.asarray(values, np.float32) if rarely(rng, 0.7) else cast(
-            rng, values, pick(rng, *DTYPES)
+        return (
+            np.asarray(values, np.float32)
+            if rarely(rng, 0.7)
+            else cast(rng, values, pick(rng, *DTYPES))
         )
     kind = rng.integers(14)
     two = values.ndim == 2
@@ -156,7 +159,7 @@ def bent(rng: Generator, values: np.ndarray) -> np.ndarray:
     if kind == 4:
         return values.T
     if kind == 5:
-        return values.ravel()[:1].reshape(())  if values.size else values
+        return values.ravel()[:1].reshape(()) if values.size else values
     return values[..., :-1]
 
 
@@ -230,10 +233,13 @@ def labels(rng: Generator, n: int, odd: float = 0.15, n_classes: int = 0) -> Any
 
 
 JUNK = (
-    None, float("nan"), float("inf"), -float("inf"), -1, 0, 1, 2, 3, 0.5, 0.1, 1.5, 1e-300,
-    1e300, 5e-324, -0.0, "", "nonsense", True, False, np.float32(0.25), np.int64(2), np.bool_(True),
+    None, float("nan"), float("inf"), -float("inf"), -1, 0, 1, 2, 3, 0.5, 0.1, 1.5,
+    1e-300,
+    1e300, 5e-324, -0.0, "", "nonsense", True, False, np.float32(0.25), np.int64(2),
+    np.bool_(True),
     [1, 2], [0.5, 0.5], np.array([1.0, 2.0]), [], (), {}, b"x", 1j, object(), len, int,
-    np.array(0.5), "auto", 10**20, {"a": 1}, np.str_("auto"), [[1.0, 2.0]], {0: 1.0, 1: 2.0},
+    np.array(0.5), "auto", 10**20, {"a": 1}, np.str_("auto"), [[1.0, 2.0]], {0: 1.0,
+    1: 2.0},
 )  # fmt: skip
 
 
@@ -251,7 +257,9 @@ def options(owner: Any, name: str) -> tuple:
     found: list[str] = []
     for cls in getattr(owner, "__mro__", (owner,)):
         text = cls.__doc__ or ""
-        for line in re.findall(rf"^ *[\w, ]*\b{name}\b[\w, ]* : (.*(?:\\\n.*)?)", text, re.M):
+        for line in re.findall(
+            rf"^ *[\w, ]*\b{name}\b[\w, ]* : (.*(?:\\\n.*)?)", text, re.M
+        ):
             found += re.findall(r"[\"']([\w.\-]+)[\"']", line)
         if found:
             break
@@ -266,24 +274,33 @@ POOLS: dict[str, tuple] = {
     "n_tangents": (0, 1, 2), "max_tangents": (0, 1, 2), "n_neighbors": (1, 2, 3),
     "n_components": (1, 2, 5), "learning_rate": (0.01, 0.3), "theta": (0.1, 0.4, 0.9),
     "beta": (0.0, 0.1, 1.0, 5.0), "random_state": (0, 1), "n_jobs": (None, 1, 2),
-    "validation_fraction": (0.2, 0.4), "delta": (None, 0.05, 0.5), "coverage": (0.5, 0.9),
-    "max_error": (0.1, 0.4), "cv": (0.25, 0.5, 2, 3), "class_weight": (None, "balanced"),
+    "validation_fraction": (0.2, 0.4), "delta": (None, 0.05, 0.5),
+    "coverage": (0.5, 0.9),
+    "max_error": (0.1, 0.4), "cv": (0.25, 0.5, 2, 3),
+    "class_weight": (None, "balanced"),
     "rho": (None, 0.5, 2.0), "b": (None, 0.5, 1.0), "window": (0, 1, 0.2),
     "landmarks": (None, 2, 5), "shape": ((2, 2), (3, 2), (2, 3), (1, 4), (2, 2, 1)),
     "sigma": (0.0, 0.5, 1.0), "background": (0.0, -1.0), "eta": (0.5, 1.0),
     "lam": (0.0, 0.5, 0.99), "step": (0.1, 1.0), "bandwidth": (0.5, 2.0),
     "unit": (0.5, 2.0), "k": (1.0, 0.5, "ratio"), "batch_size": (1, 4),
-    "directions": ("simard7", ("x_shift",), ["x_shift", "rotation"], ("shift",), ("offset", "slope")),
+    "directions": ("simard7", ("x_shift",), ["x_shift", "rotation"], ("shift",),
+    ("offset", "slope")),
     "early_stopping": (True, False), "shuffle": (True, False), "guard": (True, False),
-    "repair": (True, False), "squared": (True, False), "patch": (0, 1), "radius": (1, 2.5),
-    "n_channels": (1, 2), "down": (0, 1, -1), "right": (0, 2), "diagonal": (True, False),
-    "n_features": (1, 5), "log_base": (2.0, 10.0), "R": (2.0,), "r": (1.0,), "gamma_d": (0.5,),
+    "repair": (True, False), "squared": (True, False), "patch": (0, 1),
+    "radius": (1, 2.5),
+    "n_channels": (1, 2), "down": (0, 1, -1), "right": (0, 2),
+    "diagonal": (True, False),
+    "n_features": (1, 5), "log_base": (2.0, 10.0), "R": (2.0,), "r": (1.0,),
+    "gamma_d": (0.5,),
     "n_classes": (None, 2, 3), "n_samples": (None, 10), "alpha": (None, 0.1),
-    "n_candidates": (1, 50), "record_weights": (True, False), "record_models": (True, False),
-    "f_min": (None, 0.5), "f_max": (None, 1.0), "b_u": (None, 2.0), "b_upper": (None, 3.0),
+    "n_candidates": (1, 50), "record_weights": (True, False),
+    "record_models": (True, False),
+    "f_min": (None, 0.5), "f_max": (None, 1.0), "b_u": (None, 2.0),
+    "b_upper": (None, 3.0),
     "margin": ("auto",), "reject_label": (None, -7, "none"), "max_support": (2, 10),
     "n_steps_per_reweight": (1, 2), "n_iter_no_change": (1, 3), "epsilon": (0.1, 0.4),
-    "matrix_learning_rate": (0.01, 0.1), "rtol": (None, 1e-6), "per_class": (True, False),
+    "matrix_learning_rate": (0.01, 0.1), "rtol": (None, 1e-6),
+    "per_class": (True, False),
     "local": (True, False), "cv_samples": (5, 100), "shift_test": (True, False),
 }  # fmt: skip
 
@@ -303,7 +320,9 @@ def show(value: Any) -> str:
     if isinstance(value, np.ndarray):
         if value.dtype.kind in "OM":
             return f"np.array({value.tolist()!r}, dtype={value.dtype.str!r})"
-        nan = "".join(f"{n}=np.{n}; " for n in ("nan", "inf") if n in repr(value.tolist()))
+        nan = "".join(
+            f"{n}=np.{n}; " for n in ("nan", "inf") if n in repr(value.tolist())
+        )
         note = "" if value.flags.c_contiguous else " (strided)"
         note += "" if value.flags.writeable else " (read-only)"
         note += " (memmap)" if isinstance(value, np.memmap) else ""
@@ -314,7 +333,9 @@ def show(value: Any) -> str:
     if sparse.issparse(value):
         return f"sparse.{type(value).__name__}({show(value.toarray())})"
     if pd is not None and isinstance(value, pd.DataFrame):
-        return f"pd.DataFrame({show(value.to_numpy())}, columns={list(value.columns)!r})"
+        return (
+            f"pd.DataFrame({show(value.to_numpy())}, columns={list(value.columns)!r})"
+        )
     if pd is not None and isinstance(value, pd.Series):
         return f"pd.Series({value.tolist()!r}, dtype={str(value.dtype)!r})"
     if pl is not None and isinstance(value, pl.DataFrame):
