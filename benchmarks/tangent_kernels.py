@@ -21,7 +21,7 @@ from sklearn.svm import SVC
 from widemargin.datasets import load_usps
 from widemargin.metrics import image_distortion_distances, tangent_distances
 from widemargin.neighbors import TangentDensityClassifier, TangentKNeighborsClassifier
-from widemargin.reproduce import tangent_kernel_figures, tangent_kernels
+from widemargin.reproduce import tangent_kernels
 from widemargin.reproduce.tangent_kernels import Digits, stretches, timed
 from widemargin.svm import TangentSVC
 from widemargin.tangents import GaussianSmoother, ImageTangents, image_shifts
@@ -48,7 +48,7 @@ class Setting:
         self.tangents = ImageTangents(SHAPE, sigma=sigma)
 
     def density(self, jobs, **options):
-        """Fit a density, beta chosen on left-out stretches of the training set."""
+        """Fit a density, gamma chosen on left-out stretches of the training set."""
         classifier = TangentDensityClassifier(
             tangents=self.tangents,
             cv_samples=len(self.X),
@@ -184,11 +184,12 @@ def densities(setting, jobs):
     """Errors of kernel densities."""
     four, eight = (image_shifts(SHAPE, diagonal=diagonal) for diagonal in (False, True))
     rows = []
+    at_fit = {"transform_test": False}
     for name, options, bar in (
         ("no shifts", {}, "≤ 2.7"),
-        ("4 shifts, training images", {"shifts": four, "shift_test": False}, ""),
-        ("8 shifts, training images", {"shifts": eight, "shift_test": False}, ""),
-        ("4 shifts, training and test images", {"shifts": four}, "≤ 2.5"),
+        ("4 shifts, training images", {"transformations": four, **at_fit}, ""),
+        ("8 shifts, training images", {"transformations": eight, **at_fit}, ""),
+        ("4 shifts, training and test images", {"transformations": four}, "≤ 2.5"),
     ):
         start = time.perf_counter()
         density = setting.density(jobs, **options)
@@ -196,7 +197,7 @@ def densities(setting, jobs):
         took = time.perf_counter() - start
         best = density.cv_scores_.argmin()
         told = (
-            f"{density.beta_:.2f}",
+            f"{density.gamma_:.2f}",
             f"{density.cv_scores_[best]:.5f}",
             f"{100 * density.cv_errors_[best]:.2f}",
             f"{error:.2f}",
@@ -205,7 +206,7 @@ def densities(setting, jobs):
         print(f"  {name}: {error:.2f} %", flush=True)
     print_table(
         "Kernel densities, two-sided",
-        ("what", "beta", "Brier", "left-out %", "test error %", "bar", "seconds"),
+        ("what", "gamma", "Brier", "left-out %", "test error %", "bar", "seconds"),
         rows,
     )
 
@@ -321,16 +322,7 @@ def figures(data, folder):
     import matplotlib
 
     matplotlib.use("Agg")
-    folder.mkdir(parents=True, exist_ok=True)
-    X, y = data[:2]
-    for number, figure in (
-        (2, tangent_kernel_figures.figure_2()),
-        (3, tangent_kernel_figures.figure_3(X, y)),
-        (4, tangent_kernel_figures.figure_4(X[np.flatnonzero(y == 2)[0]])),
-    ):
-        path = folder / f"tangent_kernels_figure_{number}.png"
-        figure.savefig(path, dpi=120, bbox_inches="tight")
-        print(f"figure {number}: {path.name}")
+    tangent_kernels.save_figures(*data[:2], folder)
 
 
 def main():
