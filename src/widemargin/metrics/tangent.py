@@ -31,7 +31,7 @@ from widemargin._core.checks import (
 )
 from widemargin.metrics.midpoint import midpoint_distances
 from widemargin.tangents import Bundle, as_bundle
-from widemargin.tangents.fitting import check_tangents, fit_tangents, is_generator
+from widemargin.tangents.generator import check_tangents, fit_tangents, is_generator
 
 # Which ends carry the tangents that a distance looks at. Those of a midpoint belong
 # to no sample.

@@ -35,8 +35,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from widemargin.tangents.directions import DirectionalTangents, check_sigma
-from widemargin.tangents.filters import filter_matrix
+from widemargin.tangents.generator import DirectionalTangents, check_sigma
+from widemargin.tangents.smoothing import filter_matrix
 
 FIELDS: dict[str, Callable] = {
     "x_shift": lambda x, y: (np.ones_like(x), np.zeros_like(x)),

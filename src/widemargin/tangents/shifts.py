@@ -5,13 +5,14 @@ themselves, for virtual training images, virtual test images and jittering. Each
 transformation maps X (n, h·w·c) to an array of the same shape.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from widemargin.tangents.checks import check_samples
+from widemargin.tangents.frames import check_samples
 
 
 class ImageShift(BaseEstimator):
@@ -109,3 +110,34 @@ def image_shifts(
         for right in steps
         if (down or right) and (diagonal or not (down and right))
     ]
+
+
+def check_transformations(name: str, transformations: Any) -> tuple[Callable, ...]:
+    """Return functions X -> X as a tuple; None is none of them.
+
+    `name` is what the caller calls the parameter.
+    """
+    if transformations is None:
+        return ()
+    # An iterator is used up by one look: the next would silently find nothing.
+    sized = hasattr(transformations, "__len__")
+    if not sized or not all(map(callable, transformations)):
+        raise ValueError(
+            f"{name} must be a sequence of functions X -> X, such as a list or "
+            f"image_shifts(shape=(16, 16)); got {transformations!r}."
+        )
+    return tuple(transformations)
+
+
+def copies(
+    X: NDArray, transformations: Sequence[Callable], name: str
+) -> Iterator[NDArray]:
+    """Yield the samples transformed by one function after the other."""
+    for transformation in transformations:
+        out = np.asarray(transformation(X), dtype=X.dtype)
+        if out.shape != X.shape or not np.isfinite(out).all():
+            raise ValueError(
+                f"each of {name} must return finite samples of the shape it is given, "
+                f"{X.shape}; {transformation!r} returned shape {out.shape}."
+            )
+        yield out

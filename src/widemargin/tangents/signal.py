@@ -32,8 +32,8 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy.ndimage import correlate1d
 
-from widemargin.tangents.directions import DirectionalTangents, check_sigma
-from widemargin.tangents.filters import gaussian_weights
+from widemargin.tangents.generator import DirectionalTangents, check_sigma
+from widemargin.tangents.smoothing import gaussian_weights
 
 # Displacement of time as a function of centred time tau and of s in [0, 1].
 FIELDS: dict[str, Callable] = {

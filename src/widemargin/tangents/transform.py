@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import validate_data
 
-from widemargin.tangents.base import TangentGenerator
-from widemargin.tangents.checks import FLOATS
+from widemargin.tangents.frames import FLOATS
+from widemargin.tangents.generator import TangentGenerator
 
 # Samples looked at, and steps tried, when a step is chosen.
 _N_PROBES = 16
