@@ -12,7 +12,6 @@ fitted, and applied to samples.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,7 +20,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from widemargin._compute.threads import thread_map
-from widemargin._core.checks import check_option, warn_caller
+from widemargin._core.checks import check_number, check_option, warn_caller
 from widemargin.tangents.bundle import Bundle
 from widemargin.tangents.frames import (
     FLOATS,
@@ -251,13 +250,16 @@ class DirectionalTangents(TangentGenerator):
             )
 
 
-def check_sigma(sigma: float | str, auto: float) -> float:
-    """Return the standard deviation to smooth with, `auto` for "auto"."""
+def check_sigma(sigma: float | str, auto: float, size: int) -> float:
+    """Return the standard deviation to smooth with, `auto` for "auto".
+
+    Over ten times the `size` of a sample nothing is left of it, but filters grow.
+    """
     if isinstance(sigma, str) and sigma == "auto":
         return auto
-    if not isinstance(sigma, Real) or not np.isfinite(sigma) or sigma < 0:
-        raise ValueError(f"sigma must be 'auto' or a number >= 0; got {sigma!r}.")
-    return float(sigma)
+    return check_number(
+        "sigma", sigma, at_least=0, at_most=10 * size, otherwise="'auto' or "
+    )
 
 
 def as_bundle(

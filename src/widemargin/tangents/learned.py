@@ -15,7 +15,6 @@ using tangent vectors (2004).
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from numbers import Integral
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,6 +30,7 @@ from sklearn.utils.validation import (
 )
 
 from widemargin._compute.threads import batched_slices
+from widemargin._core.checks import check_count, check_flag
 from widemargin.tangents.bundle import Bundle
 from widemargin.tangents.frames import FLOATS
 from widemargin.tangents.generator import TangentGenerator
@@ -222,13 +222,11 @@ class LearnedTangents(TangentGenerator):
 
     def _check_parameters(self) -> int:
         """Return the number of neighbours to compare with."""
-        for name in ("n_tangents", "n_neighbors"):
-            value = getattr(self, name)
-            if value is None and name == "n_neighbors":
-                continue
-            if not isinstance(value, Integral) or value < 1:
-                raise ValueError(f"{name} must be an integer >= 1; got {value!r}.")
-        if self.per_class and self.local:
+        check_count("n_tangents", self.n_tangents)
+        if self.n_neighbors is not None:
+            check_count("n_neighbors", self.n_neighbors, "None or ")
+        per_class = check_flag("per_class", self.per_class)
+        if check_flag("local", self.local) and per_class:
             raise ValueError(
                 "per_class and local exclude each other; local=True already compares "
                 "samples of the same class."

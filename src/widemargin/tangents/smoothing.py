@@ -29,7 +29,6 @@ recognition: tangent distance and tangent propagation (1998), section 2.
 """
 
 from collections.abc import Sequence
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -38,6 +37,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from widemargin._compute.threads import batched_slices
+from widemargin._core.checks import check_image_shape, check_number
 from widemargin.tangents.frames import FLOATS
 
 # Below this sigma the filters equal their limits to all digits, and squares of g_1
@@ -178,27 +178,15 @@ class GaussianSmoother(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def _check(self, n_features: int) -> tuple[int, int, int]:
         """Return (height, width, channels); a signal is one row."""
-        for name in ("sigma", "background"):
-            value = getattr(self, name)
-            if not isinstance(value, Real) or not np.isfinite(float(value)):
-                raise ValueError(f"{name} must be a finite number; got {value!r}.")
-        if self.sigma < 0:
-            raise ValueError(f"sigma must be at least 0; got {self.sigma!r}.")
-        sides = (n_features,) if self.shape is None else self.shape
-        sides = tuple(sides) if isinstance(sides, Sequence | np.ndarray) else ()
-        if (
-            len(sides) not in (1, 2, 3)
-            or not all(isinstance(side, Integral) and side > 0 for side in sides)
-            or np.prod(sides) != n_features
-        ):
-            raise ValueError(
-                "shape must be (length,), (height, width) or (height, width, channels),"
-                " positive integers whose product is the number of features, "
-                f"{n_features}; got {self.shape!r}."
-            )
+        given = (n_features,) if self.shape is None else self.shape
+        sides = check_image_shape(
+            given, type(self).__name__, n_features, axes=(1, 2, 3)
+        )
+        check_number("sigma", self.sigma, at_least=0, at_most=10 * max(sides))
+        check_number("background", self.background)
         if len(sides) == 1:
-            return 1, int(sides[0]), 1
-        height, width, channels = (*map(int, sides), 1)[:3]
+            return 1, sides[0], 1
+        height, width, channels = (*sides, 1)[:3]
         return height, width, channels
 
     def __sklearn_tags__(self):
