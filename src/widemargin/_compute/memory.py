@@ -11,11 +11,13 @@ from pathlib import Path, PurePosixPath
 
 from sklearn import get_config
 
+from widemargin._compute.threads import worker_count
 
-def rows_in_budget(bytes_per_row: float, n_workers: int = 1) -> int:
+
+def rows_in_budget(bytes_per_row: float, n_jobs: int | None = 1) -> int:
     """How many rows of `bytes_per_row` each worker may hold at once, at least one."""
     budget = get_config()["working_memory"] * 2**20
-    return max(1, int(budget / (max(1, n_workers) * max(1.0, bytes_per_row))))
+    return max(1, int(budget / (worker_count(n_jobs) * max(1.0, bytes_per_row))))
 
 
 _FOLDER = "sys/fs/cgroup"

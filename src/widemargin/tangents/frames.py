@@ -14,7 +14,6 @@ section 5.2).
 from collections.abc import Callable, Iterable
 
 import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.utils import check_array
 
@@ -55,7 +54,7 @@ def sample_blocks(
 ) -> Iterable[slice]:
     """Cut samples of `n_numbers` tangent entries each into blocks to work on."""
     # Raw tangents, their float64 copy and as much again for what computes them.
-    budget = rows_in_budget(4 * 8 * n_numbers, effective_n_jobs(n_jobs))
+    budget = rows_in_budget(4 * 8 * n_numbers, n_jobs)
     return batched_slices(n_samples, min(budget, _BLOCK // max(1, n_numbers)))
 
 
