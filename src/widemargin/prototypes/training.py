@@ -24,7 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples
 
-from widemargin._compute.pool import held_threads
+from widemargin._compute.threads import held_threads
 from widemargin._core.callbacks import FitProgress
 from widemargin._core.checks import (
     check_count,
