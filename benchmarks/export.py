@@ -1,9 +1,9 @@
 """Exported models against their originals: answers, sizes and single predictions.
 
 float32 test sets of scikit-learn's digits, USPS and letter. Answers of ONNX graphs and
-of C headers (compiled with sanitisers) next to Python's in float64; then the time of one
-prediction of TVQ on digits in Python, onnxruntime and C, one thread each, and of one row
-in Python next to scikit-learn's LogisticRegression.
+of C headers (compiled with sanitisers) next to Python's in float64; then the time of
+one prediction of TVQ on digits in Python, onnxruntime and C, one thread each, and of
+one row in Python next to scikit-learn's LogisticRegression.
 
 Run: python benchmarks/export.py [--sections agreement speed rows]
 """
@@ -66,9 +66,7 @@ def models(shape: tuple | None) -> dict:
             "TVQ, two-sided": wm.TVQClassifier(
                 sides="two", tangents=tangents, max_iter=5
             ),
-            "SVC, two-sided": wm.TangentSVC(
-                tangents=tangents, sides="two", spring=0.1
-            ),
+            "SVC, two-sided": wm.TangentSVC(tangents=tangents, sides="two", spring=0.1),
             "1-NN, two-sided": wm.TangentKNeighborsClassifier(tangents=tangents),
             "5-NN, mean": wm.TangentKNeighborsClassifier(
                 5, tangents=tangents, sides="mean"
@@ -84,7 +82,7 @@ def agreement() -> None:
         ("USPS", float32(load_usps), (16, 16)),
         ("letter", float32(load_letter), None),
     ):
-        X, y, X_test, y_test = data
+        X, y, X_test, _ = data
         # Every 4th sample and 300 rows where references are kept: minutes, not hours.
         for title, model in models(shape).items():
             keeps = "NN" in title or "SVC" in title
@@ -104,9 +102,9 @@ def agreement() -> None:
                 rows.append([name, title, kind, *compared(model, exported, samples)])
                 print(*rows[-1], flush=True)
     print_table(
-        "Answers (error: of the scale of the margin; int8 bound: least to most)",
-        ["data", "model", "as", "rows", "KiB", "differ", "close calls", "of them differ",
-         "margin error"],
+        "Answers against Python's; error and bound in units of the margin's scale",
+        ["data", "model", "as", "rows", "KiB", "differ", "close calls", "these differ",
+         "accepted", "margin error"],
         rows,
     )  # fmt: skip
 
@@ -123,6 +121,9 @@ def compared(model, exported, X) -> list:
         f"{found.n_wrong}{'' if found.agrees else ' FAILS'}",
         found.n_close,
         found.n_close_differing,
+        ""
+        if found.n_accepted is None
+        else f"{found.n_accepted} of {found.n_accepted_python}",
         error,
     ]
 
@@ -255,9 +256,7 @@ def single_rows() -> None:
         ]  # fmt: skip
         ratio = median(own / other for own, other in times)
         own = median(own for own, _ in times)
-        rows.append(
-            [type(model).__name__, f"{1e6 * own:.0f}", f"{ratio:.2f}×", "≤ 3×"]
-        )
+        rows.append([type(model).__name__, f"{1e6 * own:.0f}", f"{ratio:.2f}×", "≤ 3×"])
     print_table("One row in Python", ["model", "µs", "ratio", "bar"], rows)
 
 
