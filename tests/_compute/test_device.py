@@ -29,7 +29,7 @@ def projections(F):
     return np.einsum("nld,nle->nde", F, F)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 6), st.integers(1, 8))
 def test_frames_span_what_the_cpu_says(seed, n_tangents, n_features):
     rng = np.random.default_rng(seed)
@@ -81,7 +81,7 @@ def test_distances(sides, spring, offset, dtype):
     np.testing.assert_allclose(found, expected, rtol=rtol, atol=1e-6)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     st.integers(0, 10**6),
     st.sampled_from([0.0, 1e-5, 0.1]),

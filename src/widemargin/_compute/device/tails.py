@@ -123,7 +123,7 @@ def _triton() -> ModuleType | None:
 @cache
 def _kernel(l_x: int, l_y: int) -> Any:
     """Compile the kernel for so many tangents at the query and at the reference."""
-    triton = _triton()
+    triton: Any = _triton()
     source = _source(l_x, l_y)
     name = f"<tail of {l_x} and {l_y} tangents>"
     # Triton reads the source of what it compiles.
