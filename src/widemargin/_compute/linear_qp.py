@@ -15,7 +15,8 @@ Solving least squares problems, 1974. Shapes: H (m, m); h, a (m,).
 """
 
 import numpy as np
-from numba import njit
+
+from widemargin._compute.compiled import njit
 
 SOLVED, UNBOUNDED, OUT_OF_STEPS = 0, 1, 2
 

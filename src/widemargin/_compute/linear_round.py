@@ -7,8 +7,8 @@ few hundred samples costs. Shapes: X (n, d) in double precision; signs (n,); row
 """
 
 import numpy as np
-from numba import njit
 
+from widemargin._compute.compiled import njit
 from widemargin._compute.linear_qp import UNBOUNDED, nonnegative_qp
 
 

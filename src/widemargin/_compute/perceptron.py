@@ -28,8 +28,8 @@ that are no longer at hand.
 """
 
 import numpy as np
-from numba import njit
 
+from widemargin._compute.compiled import njit
 from widemargin._compute.linear_rows import row_add, row_dot, shuffle
 
 STANDARD, RELAXATION, FREE_LENGTH, FIXED_LENGTH, DYNAMIC = 0, 1, 2, 3, 4

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import cache
-from typing import TypeVar
+from threading import Lock
+from typing import Any, TypeVar
 
 from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
@@ -27,9 +28,47 @@ def _libraries() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+class _OneBlasThread(AbstractContextManager):
+    """Hold BLAS to one thread for as long as anybody in the process asks for it.
+
+    The limit belongs to the process: whoever comes first sets it, the last to leave
+    restores what the first found, in whatever order they come and go.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._holders = Lock(), 0
+        self._before: list[tuple[Any, int]] = []
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._holders == 0:
+                libraries = _libraries().select(user_api="blas").lib_controllers
+                self._before = [(one, one.num_threads) for one in libraries]
+                for library, _ in self._before:
+                    _set_threads(library, 1)
+            self._holders += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._holders -= 1
+            if self._holders == 0:
+                for library, threads in self._before:
+                    _set_threads(library, threads)
+
+
+def _set_threads(library: Any, threads: int) -> None:
+    # threadpoolctl lets one thread alone change OpenBLAS, and ignores all others; here
+    # the first and the last to come may be two.
+    change = getattr(library, "_real_set_num_threads", library.set_num_threads)
+    change(threads)
+
+
+_one_blas_thread = _OneBlasThread()
+
+
 def one_blas_thread() -> AbstractContextManager:
     """Hold BLAS to one thread: the workers are the threads."""
-    return _libraries().limit(limits=1, user_api="blas")
+    return _one_blas_thread
 
 
 def thread_map(

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
 FLOATS = (np.float64, np.float32)
+FloatArray = NDArray[np.floating[Any]]
 
 
 def check_option(name: str, value: Any, options: Iterable[str]) -> str:

@@ -360,14 +360,16 @@ def tangent_distances(
     Returns
     -------
     ndarray of shape (n_x, n_y)
-        float32 if `X` and `Y` are float32, else float64. Never negative; exactly 0
-        for identical samples.
+        float32 if `X` and `Y` are float32 and it can hold the squares, else float64.
+        Never negative; exactly 0 for identical samples; finite.
 
     Notes
     -----
-    Inner products are expanded squares about the mean of `Y`; pairs whose distance is
-    mostly rounding are computed again from the explicit residual in float64. Memory
-    beyond the result and the frames stays within scikit-learn's ``working_memory``.
+    Inner products are expanded squares about the mean of `Y`; pairs whose rounding
+    could reach 1e-3 of the distance in float32, or 1e-6 in float64, are computed again
+    from the explicit residual in float64. With a spring of 0, directions of two frames
+    that agree to 1e-6 count as one. Squares that float64 cannot hold are refused.
+    Memory beyond the result and the frames stays within ``working_memory``.
     A blank image has no tangents: it is spuriously near to everything under
     ``"two"``, which warns.
 

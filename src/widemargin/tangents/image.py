@@ -150,7 +150,7 @@ class ImageTangents(DirectionalTangents):
                 if name in FIELDS:
                     tangent = grid.along(name, gradient)
                 elif name == "thickness":
-                    tangent = gradient[0] ** 2 + gradient[1] ** 2
+                    tangent = grid.thickness(gradient)
                 elif name == "brightness":
                     tangent = np.ones_like(images)
                 else:
@@ -200,6 +200,27 @@ class _Grid:
         tangent = field_x * gradient[0]
         tangent += field_y * gradient[1]
         return tangent
+
+    def thickness(self, gradient: tuple[NDArray, NDArray]) -> NDArray:
+        """Squared length of the gradient; where that overflows or vanishes, in units.
+
+        A direction is what counts, so images of any size have one.
+        """
+        along_x, along_y = gradient
+        axes = tuple(range(1, along_x.ndim))
+        largest = np.maximum(
+            np.abs(along_x).max(axes, keepdims=True),
+            np.abs(along_y).max(axes, keepdims=True),
+        )
+        numbers = np.finfo(largest.dtype)
+        fits = (largest < numbers.max**0.25) & (largest > numbers.tiny**0.25)
+        if not fits.all():
+            exponents = np.where(fits, 0, -np.frexp(largest)[1])
+            along_x, along_y = (
+                np.ldexp(along_x, exponents),
+                np.ldexp(along_y, exponents),
+            )
+        return along_x**2 + along_y**2
 
     def linear(self, name: str, images: NDArray, transpose: bool = False) -> NDArray:
         if name == "contrast":
