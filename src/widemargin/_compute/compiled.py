@@ -25,7 +25,7 @@ def njit(**options: Any) -> Callable[[Callable], Any]:
     where neither can be written it is made again in every process.
     """
     options = {"nogil": True, **options, "cache": True}
-    if "fastmath" in options:
+    if isinstance(options.get("fastmath"), frozenset):
         options["fastmath"] = set(options["fastmath"])
 
     def compiled(function: Callable) -> Any:
