@@ -36,9 +36,9 @@ from widemargin.svm.pairwise import (
     DuelClassifier,
     duels_of,
     gamma_in_unit,
-    solved,
+    say_how_it_ended,
+    solve,
     unit_for,
-    warn_unless,
 )
 from widemargin.tangents.fitting import (
     check_tangents,
@@ -91,6 +91,8 @@ class InvariantHyperplaneSVC(DuelClassifier):
     svc_ : SVC
         The linear machine in the whitened space; its labels are positions in
         `classes_`.
+    n_iter_ : int
+        Steps of the solver, of the duel that took most.
     classes_ : ndarray of shape (n_classes,)
         The labels.
 
@@ -193,8 +195,8 @@ class InvariantHyperplaneSVC(DuelClassifier):
                     decision_function_shape="ovo",
                 )
                 whitened = mapped @ self.whitening_
-                converged = solved(self.svc_, whitened, samples.codes, weights)
-        warn_unless(converged, self)
+                end = solve(self.svc_, whitened, samples.codes, weights)
+        say_how_it_ended(end, self)
         return self
 
     def _whiten(self, X, labels, generator, n_dimensions):

@@ -39,11 +39,12 @@ from widemargin.metrics.spectrum import symmetrize
 from widemargin.svm.pairwise import (
     DuelClassifier,
     PairwiseMachine,
+    decide,
     gamma_in_unit,
     gamma_of_data,
     require_gram_fits,
+    say_how_it_ended,
     unit_for,
-    warn_unless,
 )
 from widemargin.tangents.copies import check_transformations, copies
 
@@ -133,6 +134,8 @@ class JitteredSVC(DuelClassifier):
         All that prediction needs, with `coef_` (n_support, n_duels) and `intercept_`.
     gamma_ : float
         The gamma used.
+    n_iter_ : int
+        Steps of the solver, of the duel that took most.
     classes_ : ndarray of shape (n_classes,)
         The labels.
 
@@ -235,7 +238,7 @@ class JitteredSVC(DuelClassifier):
                 K = symmetrize(kernel.values(versions[0][0], versions))
             with tasks.whole("solve"):
                 machine.fit(K, samples.codes, weights)
-        warn_unless(machine.converged_, self)
+        say_how_it_ended(machine.end_, self)
         self.support_ = np.flatnonzero(np.any(machine.coef_ != 0, axis=1))
         self.support_vectors_ = X[self.support_]
         self.coef_ = machine.coef_[self.support_]
@@ -256,5 +259,5 @@ class JitteredSVC(DuelClassifier):
             of_queries = kernel.versions(X[rows])
             K = kernel.values(of_queries[0][0], versions)
             K += kernel.values(versions[0][0], of_queries).T
-            out[rows] = K / 2 @ self.coef_
-        return out + self.intercept_
+            out[rows] = decide(K / 2, self.coef_, self.intercept_)
+        return out

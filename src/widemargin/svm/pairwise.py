@@ -13,7 +13,7 @@ by votes or along a graph: see :mod:`widemargin._core.decisions`.
 
 import warnings
 from abc import abstractmethod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,8 @@ SCHEMES = ("ovo", "ddag")
 STEPS_PER_PASS = 10
 # scikit-learn's cache_size, in bytes.
 LIBSVM_CACHE = 200 * 2**20
+# Roundings that the sum of a decision may collect, in units of the dtype's epsilon.
+ROUNDINGS = 512
 
 
 class DuelClassifier(MarginClassifier):
@@ -99,8 +101,8 @@ def duel_scores(duels: NDArray, n_classes: int, multiclass: str) -> NDArray:
 class PairwiseMachine(ClassifierMixin, BaseEstimator):
     """One SVM per pair of classes, combined by "ovo" or "ddag".
 
-    `matrix` is "gram", square kernel values, or "features". It says in `converged_`
-    whether the solver reached its tolerance, and warns of nothing.
+    `matrix` is "gram", square kernel values, or "features". It says in `end_` how the
+    solver ended, and warns of nothing.
 
     Examples
     --------
@@ -131,8 +133,9 @@ class PairwiseMachine(ClassifierMixin, BaseEstimator):
     def fit(self, K, y, sample_weight=None):
         """Solve all duels on kernel values (n, n) or features (n, m)."""
         self.classes_ = np.unique(y)
-        solve = self._solve_gram if self.matrix == "gram" else self._solve_features
-        self.coef_, self.intercept_, self.converged_ = solve(K, y, sample_weight)
+        on_gram = self.matrix == "gram"
+        solve_all = self._solve_gram if on_gram else self._solve_features
+        self.coef_, self.intercept_, self.end_ = solve_all(K, y, sample_weight)
         return self
 
     def _solve_gram(self, K, y, weights):
@@ -144,13 +147,13 @@ class PairwiseMachine(ClassifierMixin, BaseEstimator):
             decision_function_shape="ovo",
             random_state=self.random_state,
         )
-        converged = solved(svc, K, y, weights)
+        end = solve(svc, K, y, weights)
         coef = np.zeros((K.shape[1], len(class_pairs(len(self.classes_)))))
         coef[svc.support_], intercept = pairwise_coefficients(svc)
-        return coef, intercept, converged
+        return coef, intercept, end
 
     def _solve_features(self, F, y, weights):
-        machines, converged = [], True
+        machines, end = [], Solved()
         for i, j in announced(class_pairs(len(self.classes_)), "duels"):
             rows = np.flatnonzero((y == self.classes_[i]) | (y == self.classes_[j]))
             machine = LinearSVC(
@@ -160,11 +163,11 @@ class PairwiseMachine(ClassifierMixin, BaseEstimator):
             )  # fmt: skip
             own = None if weights is None else weights[rows]
             first = y[rows] == self.classes_[i]
-            converged &= solved(machine, F[rows], first, own)
+            end = end.and_(solve(machine, F[rows], first, own))
             machines.append(machine)
         coef = np.column_stack([machine.coef_[0] for machine in machines])
         offsets = np.array([machine.intercept_[0] for machine in machines])
-        return coef, offsets, converged
+        return coef, offsets, end
 
     @property
     def n_support_(self):
@@ -190,19 +193,42 @@ class PairwiseMachine(ClassifierMixin, BaseEstimator):
         return tags
 
 
-def solved(machine: Any, X: NDArray, y: NDArray, weights: NDArray | None) -> bool:
-    """Fit a machine of scikit-learn; tell whether it reached its tolerance."""
+class Solved(NamedTuple):
+    """How a solver ended: within its tolerance or not, after how many steps."""
+
+    converged: bool = True
+    n_iter: int = 1
+
+    def and_(self, other: "Solved") -> "Solved":
+        """Return the worse of two ends."""
+        return Solved(
+            self.converged and other.converged, max(self.n_iter, other.n_iter)
+        )
+
+
+def solve(machine: Any, X: NDArray, y: NDArray, weights: NDArray | None) -> Solved:
+    """Fit a machine of scikit-learn; tell how that ended."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         machine.fit(X, y, weights)
+    n_iter = max(1, int(np.max(machine.n_iter_)))
     if isinstance(machine, LinearSVC):
-        return bool(machine.n_iter_ < machine.max_iter)
-    return machine.fit_status_ == 0
+        return Solved(n_iter < machine.max_iter, n_iter)
+    return Solved(machine.fit_status_ == 0, n_iter)
 
 
-def warn_unless(converged: bool, estimator: Any) -> None:
-    """Say that a solver stopped before its time: the model is not the best there is."""
-    if not converged:
+def decide(K: NDArray, coef: NDArray, intercept: NDArray) -> NDArray:
+    """Decisions of all duels; what is rounding is a tie, alone as in a batch."""
+    duels = K @ coef + intercept
+    size = np.abs(K).max(axis=1, initial=0)[:, None] * np.abs(coef).sum(axis=0)
+    noise = ROUNDINGS * np.finfo(K.dtype).eps * (size + np.abs(intercept))
+    return np.where(np.abs(duels) <= noise, 0.0, duels)
+
+
+def say_how_it_ended(end: Solved, estimator: Any) -> None:
+    """Keep the steps taken; warn of a solver that stopped before its time."""
+    estimator.n_iter_ = end.n_iter
+    if not end.converged:
         warn_caller(
             f"the solver of {type(estimator).__name__} stopped at "
             f"max_iter={estimator.max_iter} before it reached tol={estimator.tol:g}: "

@@ -44,11 +44,12 @@ from widemargin.svm.pairwise import (
     PairwiseMachine,
     calibrate,
     calibrated,
+    decide,
     gamma_in_unit,
     gamma_of_data,
     require_gram_fits,
+    say_how_it_ended,
     unit_for,
-    warn_unless,
 )
 from widemargin.svm.tangent_kernel import TangentKernel
 from widemargin.tangents.fitting import tangents_meant
@@ -132,6 +133,8 @@ class TangentSVC(DuelClassifier):
         Training samples (or landmarks) that support each duel.
     gamma_ : float
         The gamma used.
+    n_iter_ : int
+        Steps of the solver, of the duel that took most.
     smallest_eigenvalue_ : float
         Of the Gram matrix before its repair; only with `repair` other than "none".
     classes_ : ndarray of shape (n_classes,)
@@ -322,7 +325,7 @@ class TangentSVC(DuelClassifier):
 
     def _keep(self, machine, kernel, bundle, coef):
         """Keep what prediction needs; `coef` are those of the supports."""
-        warn_unless(machine.converged_, self)
+        say_how_it_ended(machine.end_, self)
         self.n_support_ = machine.n_support_
         self.coef_, self.intercept_ = coef, machine.intercept_
         self.support_bundle_ = bundle[self.support_]
@@ -360,8 +363,8 @@ class TangentSVC(DuelClassifier):
         for rows in announced(batched_slices(len(X), size), "kernel"):
             queries = self._kernel.bundle(X[rows], n_jobs=self.n_jobs)
             K = self._kernel.between(queries, supports, self.n_jobs)
-            out[rows] = K @ self.coef_
-        return out + self.intercept_
+            out[rows] = decide(K, self.coef_, self.intercept_)
+        return out
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: ArrayLike) -> NDArray:

@@ -31,9 +31,9 @@ from widemargin.svm.pairwise import (
     duels_of,
     gamma_in_unit,
     gamma_of_data,
-    solved,
+    say_how_it_ended,
+    solve,
     unit_for,
-    warn_unless,
 )
 from widemargin.tangents.copies import check_transformations, copies
 from widemargin.tangents.fitting import (
@@ -82,6 +82,8 @@ class VirtualSVC(DuelClassifier):
         The machine of the second stage; its labels are positions in `classes_`.
     gamma_ : float
         The gamma of both stages.
+    n_iter_ : int
+        Steps of the solver, of the duel that took most.
     first_support_ : ndarray of shape (n_first,)
         Training samples (of positive weight) that support the first stage.
     n_virtual_ : int
@@ -174,7 +176,7 @@ class VirtualSVC(DuelClassifier):
                 generator = fit_tangents(tangents, X, labels)
             with tasks.whole("solve"):
                 self.svc_ = self._new_machine(gamma)
-                converged = solved(self.svc_, self._in_unit(X), codes, weights)
+                end = solve(self.svc_, self._in_unit(X), codes, weights)
             self.first_support_ = rows = self.svc_.support_
             with tasks.whole("virtual samples"):
                 virtual = [
@@ -187,13 +189,10 @@ class VirtualSVC(DuelClassifier):
                     times = 1 + len(virtual)
                     everything = self._in_unit(np.concatenate([X[rows], *virtual]))
                     self.svc_ = self._new_machine(gamma)
-                    converged &= solved(
-                        self.svc_,
-                        everything,
-                        np.tile(codes[rows], times),
-                        np.tile(weights[rows], times),
-                    )
-        warn_unless(converged, self)
+                    labels, weights = codes[rows], weights[rows]
+                    again = np.tile(labels, times), np.tile(weights, times)
+                    end = end.and_(solve(self.svc_, everything, *again))
+        say_how_it_ended(end, self)
         return self
 
     def _check_parameters(self):
