@@ -11,13 +11,13 @@ from typing import Any
 
 from joblib import effective_n_jobs
 
-from widemargin._compute.threads import one_blas_thread
+from widemargin._compute.threads import check_n_jobs, one_blas_thread
 
 
 @contextmanager
 def held_threads(n_jobs: int | None = None) -> Iterator[Callable[..., Iterable[Any]]]:
     """Yield an ordered ``map`` that runs on `n_jobs` threads, BLAS held to one each."""
-    workers = effective_n_jobs(n_jobs)
+    workers = effective_n_jobs(check_n_jobs(n_jobs))
     with one_blas_thread():
         if workers == 1:
             yield map

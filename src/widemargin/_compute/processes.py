@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 from sklearn.utils.parallel import Parallel, delayed
 
 from widemargin._compute.progress import announced, observer
+from widemargin._compute.threads import check_n_jobs
 
 Result = TypeVar("Result")
 
@@ -20,6 +21,7 @@ def process_map(
 
     `n_jobs` follows scikit-learn; one worker is this process.
     """
+    n_jobs = check_n_jobs(n_jobs)
     calls = (delayed(function)(*one) for one in arguments)
     if observer() is None:
         return Parallel(n_jobs=n_jobs)(calls)

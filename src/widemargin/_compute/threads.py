@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import cache
+from numbers import Integral
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -71,6 +72,19 @@ def one_blas_thread() -> AbstractContextManager:
     return _one_blas_thread
 
 
+def check_n_jobs(n_jobs: Any) -> int | None:
+    """Return `n_jobs` if joblib can make workers of it."""
+    if n_jobs is None:
+        return None
+    whole = isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool)
+    if not whole or not 0 < abs(int(n_jobs)) < 2**31:
+        raise ValueError(
+            "n_jobs must be None, a number of workers, or negative to count from the "
+            f"number of cores, where -1 is all of them; got {n_jobs!r}."
+        )
+    return int(n_jobs)
+
+
 def thread_map(
     function: Callable[[Item], Result],
     items: Iterable[Item],
@@ -86,7 +100,7 @@ def thread_map(
     `n_jobs` times that of one item. Whoever watches is told each item done, of
     `weights` if these differ.
     """
-    workers, items = effective_n_jobs(n_jobs), list(items)
+    workers, items = effective_n_jobs(check_n_jobs(n_jobs)), list(items)
     weights = [1] * len(items) if weights is None else weights
     with one_blas_thread():
         # One item needs no pool, and may have something to announce itself.
