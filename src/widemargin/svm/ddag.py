@@ -16,8 +16,8 @@ from sklearn.base import MetaEstimatorMixin, clone, is_classifier
 from sklearn.svm import SVC
 from sklearn.utils.validation import has_fit_parameter
 
-from widemargin._compute.processes import process_map
 from widemargin._compute.progress import announce
+from widemargin._compute.threads import process_map
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.classifier import MarginClassifier, fit_method
 from widemargin._core.confidence import margin_unit_of

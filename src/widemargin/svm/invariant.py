@@ -40,7 +40,7 @@ from widemargin.svm.pairwise import (
     solve,
     unit_for,
 )
-from widemargin.tangents.fitting import (
+from widemargin.tangents.generator import (
     check_tangents,
     fit_tangents,
     raw_tangents,

@@ -52,7 +52,7 @@ from widemargin.svm.pairwise import (
     unit_for,
 )
 from widemargin.svm.tangent_kernel import TangentKernel
-from widemargin.tangents.fitting import tangents_meant
+from widemargin.tangents.generator import tangents_meant
 
 
 def _has_probabilities(machine):

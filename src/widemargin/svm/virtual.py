@@ -35,13 +35,13 @@ from widemargin.svm.pairwise import (
     solve,
     unit_for,
 )
-from widemargin.tangents.copies import check_transformations, copies
-from widemargin.tangents.fitting import (
+from widemargin.tangents.generator import (
     check_tangents,
     fit_tangents,
     raw_tangents,
     tangents_meant,
 )
+from widemargin.tangents.shifts import check_transformations, copies
 
 KERNELS = ("linear", "poly", "rbf", "sigmoid")
 
