@@ -255,13 +255,8 @@ def _machine(model: Any) -> Program:
 
 @describes(meta.RejectingClassifier)
 def _rejecting(model: Any) -> Program:
-    if callable(model.confidence) is False and model.confidence not in (
-        "auto",
-        "margin",
-    ):
-        raise refuse(
-            model, f"its confidence is {model.confidence!r} and not the margin"
-        )
+    if callable(model.criterion):
+        raise refuse(model, "its criterion is a function of Python")
     program = describe(model.estimator_)
     if np.isposinf(model.threshold_):
         raise refuse(
