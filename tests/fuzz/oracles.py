@@ -49,7 +49,7 @@ def model(
         and fitted.metric == "tangent"
         and fitted.algorithm in ("exact", "brute")
     ):
-        labels = np.asarray(y)
+        labels = np.asarray(y).ravel()
         bad = not_nearest(Q.astype(np.result_type(Q, X)), X, labels, predicted)
         if bad.any():
             out.append(wrong(name, "not the nearest neighbour", Q=Q[bad],
