@@ -5,8 +5,12 @@ import pytest
 import scipy.linalg.blas
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from widemargin._compute.pool import held_threads
-from widemargin._compute.threads import batched_slices, one_blas_thread, thread_map
+from widemargin._compute.threads import (
+    batched_slices,
+    held_threads,
+    one_blas_thread,
+    thread_map,
+)
 
 
 def blas_threads(_=None):

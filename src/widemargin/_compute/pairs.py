@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from joblib import effective_n_jobs
 from sklearn import get_config
 
-from widemargin._compute.threads import batched_slices, thread_map
+from widemargin._compute.threads import batched_slices, thread_map, worker_count
 
 # Rows and columns of one block of inner products: 2 MiB in float32.
 PRODUCT_ROWS, PRODUCT_COLUMNS = 512, 1024
@@ -204,7 +203,7 @@ def _plan(x_end, y_end, sides, n_jobs):
     while block_bytes() > budget and max(n_x, n_y) > 1:
         n_x, n_y = max(1, n_x // 2), max(1, n_y // 2)
     affordable = max(1, int(budget // block_bytes()))
-    return n_x, n_y, min(effective_n_jobs(n_jobs), affordable)
+    return n_x, n_y, min(worker_count(n_jobs), affordable)
 
 
 class _Block:

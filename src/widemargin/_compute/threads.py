@@ -4,18 +4,19 @@ Results never depend on the number of workers: a chunk is computed by exactly on
 them, with the same single-threaded products it would see alone.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from numbers import Integral
 from threading import Lock
 from typing import Any, TypeVar
 
 from joblib import effective_n_jobs
+from sklearn.utils.parallel import Parallel, delayed
 from threadpoolctl import ThreadpoolController
 
-from widemargin._compute.progress import announced
+from widemargin._compute.progress import announced, observer
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -85,6 +86,11 @@ def check_n_jobs(n_jobs: Any) -> int | None:
     return int(n_jobs)
 
 
+def worker_count(n_jobs: int | None) -> int:
+    """How many workers `n_jobs` means here and now, as scikit-learn counts them."""
+    return effective_n_jobs(check_n_jobs(n_jobs))
+
+
 def thread_map(
     function: Callable[[Item], Result],
     items: Iterable[Item],
@@ -100,7 +106,7 @@ def thread_map(
     `n_jobs` times that of one item. Whoever watches is told each item done, of
     `weights` if these differ.
     """
-    workers, items = effective_n_jobs(check_n_jobs(n_jobs)), list(items)
+    workers, items = worker_count(n_jobs), list(items)
     weights = [1] * len(items) if weights is None else weights
     with one_blas_thread():
         # One item needs no pool, and may have something to announce itself.
@@ -121,3 +127,41 @@ def batched_slices(n: int, size: int) -> Iterable[slice]:
     size = max(1, int(size))
     for start in range(0, n, size):
         yield slice(start, min(start + size, n))
+
+
+@contextmanager
+def held_threads(n_jobs: int | None = None) -> Iterator[Callable[..., Iterable[Any]]]:
+    """Yield an ordered ``map`` that runs on `n_jobs` threads, BLAS held to one each."""
+    workers = worker_count(n_jobs)
+    with one_blas_thread():
+        if workers == 1:
+            yield map
+            return
+        with ThreadPoolExecutor(workers) as pool:
+            yield pool.map
+
+
+def process_map(
+    function: Callable[..., Result],
+    arguments: Sequence[tuple],
+    n_jobs: int | None = None,
+    description: str = "calls",
+) -> list[Result]:
+    """Call `function` with every tuple of `arguments`, in order, through joblib.
+
+    `n_jobs` follows scikit-learn; one worker is this process.
+    """
+    n_jobs = check_n_jobs(n_jobs)
+    calls = (delayed(function)(*one) for one in arguments)
+    if observer() is None:
+        return Parallel(n_jobs=n_jobs)(calls)
+    return list(announced(_results(n_jobs, calls), description, [1] * len(arguments)))
+
+
+def _results(n_jobs: int | None, calls: Any) -> Any:
+    try:
+        parallel = Parallel(n_jobs=n_jobs, return_as="generator")
+    except ValueError:
+        # A backend that gives everything at once, at the end.
+        parallel = Parallel(n_jobs=n_jobs)
+    yield from parallel(calls)

@@ -41,7 +41,7 @@ from widemargin.export.program import (
     refuse,
 )
 from widemargin.tangents import GaussianSmoother
-from widemargin.tangents.filters import filter_matrix
+from widemargin.tangents.smoothing import filter_matrix
 
 CLASSIFIERS: dict[type, Callable[[Any], Program]] = {}
 TRANSFORMERS: dict[type, Callable[[Any], list[Step]]] = {}
