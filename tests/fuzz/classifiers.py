@@ -281,9 +281,13 @@ def others(
     for method in ("margin_bound", "bounds"):
         held = getattr(model, method, None)
         if callable(held) and rarely(rng, 0.3):
-            wanted = inspect.signature(held).parameters
+            wanted = dict(inspect.signature(held).parameters)
+            if any(p.kind is p.VAR_KEYWORD for p in wanted.values()):
+                wanted |= inspect.signature(margins.lvq_margin_bound).parameters
             given = {}
             for key, p in wanted.items():
+                if p.kind is p.VAR_KEYWORD or key == "margins":
+                    continue
                 if key in ("X", "y"):
                     given[key] = {"X": X, "y": y}[key]
                 elif p.default is p.empty or rarely(rng, 0.3):

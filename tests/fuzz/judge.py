@@ -24,7 +24,7 @@ FAMILIAR = re.compile(
     r"Complex data not supported|Negative values in data|feature names|"
     r"expecting \d+ features|Cannot clone|Unable to convert array of bytes|"
     r"A column-vector|y cannot be None|bad input shape|Unsupported dtype|"
-    r"Expected .* min_features|greater than 50%|cannot be used to seed|"
+    r"Expected .* min_features|greater than 50%|cannot be used to seed|Seed must be|"
     r"Sample weights must|Mix of label input types"
 )
 # Words of Python and NumPy that no check of ours would use.
