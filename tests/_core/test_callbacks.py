@@ -87,6 +87,9 @@ def test_progress_bar_runs(capsys):
     from sklearn.callback import ProgressBar
 
     GLVQClassifier(max_iter=3, random_state=0).set_callbacks(ProgressBar()).fit(X, y)
+    shown = capsys.readouterr().out
+    assert "GLVQClassifier - fit" in shown
+    assert "100%" in shown
 
 
 @needs_callbacks

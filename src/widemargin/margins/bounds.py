@@ -32,12 +32,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from widemargin.margins.checks import (
+from widemargin._core.checks import (
     as_float_vector,
     check_count,
-    check_finite,
+    check_number,
     check_option,
-    check_real,
 )
 
 __all__ = ["MarginBound", "lvq_margin_bound"]
@@ -139,12 +138,12 @@ def lvq_margin_bound(
     >>> bound.alpha, bound.vacuous, bound.samples_needed
     (0.25, True, 83241)
     """
-    theta = check_real(theta, "theta", 0, 0.5)
-    radius = check_finite(radius, "radius", 0)
-    n_features = check_real(n_features, "n_features", 1, boundaries="left")
-    delta = check_real(delta, "delta", 0, 1)
-    log_base = check_finite(log_base, "log_base", 1)
-    check_option(formula, "formula", ("printed", "pairwise"))
+    theta = check_number("theta", theta, above=0, below=0.5)
+    radius = check_number("radius", radius, above=0)
+    n_features = check_number("n_features", n_features, at_least=1, infinite=True)
+    delta = check_number("delta", delta, above=0, below=1)
+    log_base = check_number("log_base", log_base, above=1)
+    check_option("formula", formula, ("printed", "pairwise"))
     counts = _prototype_counts(prototypes_per_class, n_classes)
     alpha, m = _theta_mistakes(margins, theta, alpha, n_samples)
 
@@ -189,8 +188,10 @@ def _prototype_counts(
             raise ValueError(
                 f"n_classes is needed with {name}={per_class!r}, one number for all."
             )
-        return [check_count(per_class, name)] * check_count(n_classes, "n_classes", 2)
-    counts = [check_count(k, name) for k in np.asarray(per_class).ravel()]
+        return [check_count(name, per_class)] * check_count(
+            "n_classes", n_classes, low=2
+        )
+    counts = [check_count(name, k) for k in np.asarray(per_class).ravel()]
     if len(counts) < 2 or n_classes not in (None, len(counts)):
         raise ValueError(
             f"{name} must be one number, or one for each of the n_classes >= 2 "
@@ -208,12 +209,12 @@ def _theta_mistakes(
     if margins is not None:
         if alpha is not None or n_samples is not None:
             raise ValueError("Give either margins, or alpha and n_samples; not both.")
-        sample = as_float_vector(margins, "margins")
+        sample = as_float_vector("margins", margins)
         return float(np.mean(sample < theta)), sample.size
     if alpha is None or n_samples is None:
         raise ValueError("Give the margins of the sample, or both alpha and n_samples.")
-    alpha = check_real(alpha, "alpha", 0, 1, boundaries="both")
-    return alpha, check_count(n_samples, "n_samples")
+    alpha = check_number("alpha", alpha, at_least=0, at_most=1)
+    return alpha, check_count("n_samples", n_samples)
 
 
 def _first_below(bound: Callable[[int], float], limit: float = 1e300) -> int | float:

@@ -48,6 +48,7 @@ from widemargin.margins.rejection import (
     samples_for_rejecting,
     samples_needed,
     smallest_max_error,
+    smallest_shown,
 )
 from widemargin.meta.wrapping import WrappingClassifier, takes_weights
 
@@ -464,14 +465,7 @@ def nothing_promised(
     needed = samples_needed(max_error, delta)
     if needed > n:
         said += f" Even without a mistake {needed} held-out samples are needed."
-    shown = None
-    for error in np.geomspace(least, 0.99, 60):
-        threshold = reject_threshold(
-            np.zeros(n), wrong, confidence, max_error=error, delta=delta
-        )
-        if threshold < np.inf:
-            shown = error
-            break
+    shown = smallest_shown(wrong, confidence, delta)
     said += f" {n} faultless ones promise max_error={_round_up(least)}"
     if shown is None:
         said += "; with the mistakes made on these, nothing can be promised"
