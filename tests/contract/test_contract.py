@@ -33,18 +33,10 @@ pytestmark = [
 PENDING = {
     "DDAGClassifier",
     "FixedMarginPerceptron",
-    "GLVQClassifier",
-    "GMLVQClassifier",
-    "HSSClassifier",
     "InvariantHyperplaneSVC",
     "JitteredSVC",
-    "KernelLVQClassifier",
-    "LVQClassifier",
-    "MarginLVQClassifier",
     "MarginPerceptron",
     "MaxMarginClassifier",
-    "TDNeuronClassifier",
-    "TVQClassifier",
     "TangentSVC",
     "VirtualSVC",
 }
