@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 CHUNK = 100
-STUCK = 40.0
+STUCK = 60.0
 MEMORY = 16 * 2**30
 
 
