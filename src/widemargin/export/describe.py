@@ -135,18 +135,16 @@ def _relevance(model: Any) -> Program:
 
 
 @describes(prototypes.MarginLVQClassifier)
-def _hypothesis(model: Any) -> Program:
+def _class_rule(model: Any) -> Program:
     rules = {
         "nearest": ("nearest", 1),
-        "k_nearest": ("kth", model.n_neighbors),
+        "k_nearest": ("kth", model.n_neighbors_),
         "parzen": ("parzen", model.bandwidth_),
     }
-    rule, number = rules[model.decision]
+    rule, number = rules[model.decision_]
     return _program(
         model,
-        Nearest(
-            References(model.prototypes_), _codes(model), "hypothesis", rule, number
-        ),
+        Nearest(References(model.prototypes_), _codes(model), rule=rule, number=number),
     )
 
 
@@ -158,7 +156,7 @@ def _tangent_models(model: Any) -> Program:
             references,
             tangents=input_tangents(model, model.input_tangents_, model.n_features_in_),
             sides="two",
-            spring=float(model.spring),
+            spring=float(model.metric_.spring),
         )
     return _program(model, Nearest(references, _codes(model)))
 

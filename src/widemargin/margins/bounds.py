@@ -34,12 +34,13 @@ import numpy.typing as npt
 
 from widemargin._core.checks import (
     as_float_vector,
+    as_matrix,
     check_count,
     check_number,
     check_option,
 )
 
-__all__ = ["MarginBound", "lvq_margin_bound"]
+__all__ = ["MarginBound", "lvq_distance", "lvq_margin_bound"]
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,42 @@ class MarginBound:
     complexity: float
     vc_dimension: float
     n_samples: int
+
+
+def lvq_distance(prototypes: npt.ArrayLike, others: npt.ArrayLike) -> float:
+    r"""Distance ρ(μ, μ̂) = max_i ‖μ_i − μ̂_i‖ between two sets of prototypes.
+
+    The distance behind the hypothesis margin: a classifier by nearest prototype gives
+    a sample the same label as any other one that is nearer to it than the sample's
+    margin, where prototypes with the same row have the same label.
+
+    Parameters
+    ----------
+    prototypes, others : array-like of shape (n_prototypes, n_features)
+        The two sets, in the same order.
+
+    Returns
+    -------
+    float
+        The largest distance between paired prototypes.
+
+    References
+    ----------
+    .. [1] K. Crammer et al., Margin analysis of the LVQ algorithm, section 3.
+
+    Examples
+    --------
+    >>> from widemargin.margins import lvq_distance
+    >>> lvq_distance([[0.0, 0.0], [1.0, 1.0]], [[0.0, 0.0], [4.0, 5.0]])
+    5.0
+    """
+    one, other = as_matrix("prototypes", prototypes), as_matrix("others", others)
+    if one.shape != other.shape:
+        raise ValueError(
+            "prototypes and others must have the same shape, a row for every pair; got "
+            f"{one.shape} and {other.shape}."
+        )
+    return float(max(math.dist(p, q) for p, q in zip(one, other, strict=True)))
 
 
 def lvq_margin_bound(
