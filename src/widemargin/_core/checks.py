@@ -13,6 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
+from widemargin._core.arrays import (
+    check_tensor,
+    largest_of,
+    numpy_dtype,
+    on_device,
+)
+
 FLOATS = (np.float64, np.float32)
 FloatArray = NDArray[np.floating[Any]]
 
@@ -211,6 +218,8 @@ def as_float_vector(name: str, values: ArrayLike) -> NDArray:
 
 def as_matrix(name: str, values: Any, **options: Any) -> Any:
     """Return `values` as a two-dimensional finite array; float32 stays float32."""
+    if on_device(values):
+        return check_tensor(name, values)
     with naming(name):
         return check_array(values, **({"dtype": FLOATS, "input_name": name} | options))
 
@@ -228,8 +237,8 @@ def unit_of_squares(X: NDArray) -> float:
 
     Only where squares of `X` could overflow or vanish in its dtype.
     """
-    tiny, huge = (1e-100, 1e100) if X.dtype == np.float64 else (1e-10, 1e12)
-    largest = max(float(X.max(initial=0)), -float(X.min(initial=0)))
+    tiny, huge = (1e-100, 1e100) if numpy_dtype(X) == np.float64 else (1e-10, 1e12)
+    largest = largest_of(X)
     if largest == 0 or tiny <= largest <= huge:
         return 1.0
     return math.ldexp(1.0, min(max(math.frexp(largest)[1], -1022), 1022))
@@ -240,17 +249,17 @@ def check_squares(X: NDArray, unit: float = 1.0) -> NDArray:
 
     `unit` is what they will be divided by.
     """
-    largest = max(float(X.max(initial=0)), -float(X.min(initial=0)))
+    largest, dtype = largest_of(X), numpy_dtype(X)
     # Squared distances reach four times the squared norms; sums, twice that.
-    most = np.sqrt(float(np.finfo(X.dtype).max) / (8 * max(1, X.shape[1])))
+    most = np.sqrt(float(np.finfo(dtype).max) / (8 * max(1, X.shape[1])))
     if largest / unit > most:
         instead = "scale the data, for instance by StandardScaler"
         if unit != 1:
             instead = f"the training samples are of the size of {unit:.2g}"
-        elif X.dtype == np.float32:
+        elif dtype == np.float32:
             instead += ", or pass them as float64"
         raise ValueError(
-            f"X contains {largest:.2g}, whose squared distances overflow {X.dtype}; "
+            f"X contains {largest:.2g}, whose squared distances overflow {dtype}; "
             f"{instead}."
         )
     return X

@@ -11,10 +11,10 @@ from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import validate_data
 
-from widemargin.tangents.frames import FLOATS
-from widemargin.tangents.generator import TangentGenerator
+from widemargin._core.arrays import is_tensor, numpy_dtype, xp_of
+from widemargin.tangents.frames import like
+from widemargin.tangents.generator import DEVICE_METHODS, TangentGenerator
 
 # Samples looked at, and steps tried, when a step is chosen.
 _N_PROBES = 16
@@ -33,6 +33,7 @@ class TransformTangents(TangentGenerator):
         transformed samples, of the same shape; p = 0 leaves them as they are. A
         function must treat every sample alone. It gets a copy of the samples, and is
         called from several threads when a bundle is made with `n_jobs` above one.
+        Samples that are tensors on a device come as such, and so must what is returned.
     step : float, sequence of floats or "auto", default="auto"
         The p at which differences are taken, the same for all functions or one for
         each. "auto" finds for each function the smallest power of 8, at most 1, that
@@ -56,6 +57,8 @@ class TransformTangents(TangentGenerator):
     >>> TransformTangents(gamma_correction).tangents(X).round(6)
     array([[[-0.346574,  0.      ,  1.386294]]])
     """
+
+    device_methods = DEVICE_METHODS
 
     def __init__(
         self,
@@ -90,7 +93,7 @@ class TransformTangents(TangentGenerator):
         self : TransformTangents
             The generator itself.
         """
-        samples = validate_data(self, X, dtype=FLOATS)
+        samples = self._check_fit(X)
         self.steps_ = self._choose_steps(samples)
         return self
 
@@ -150,10 +153,10 @@ class TransformTangents(TangentGenerator):
 
         def tangents_of(rows: slice) -> NDArray:
             samples = X[rows]
-            out = np.empty((len(samples), len(named), X.shape[1]), X.dtype)
+            out = like((len(samples), len(named), X.shape[1]), X)
             for k, ((name, function), h) in enumerate(zip(named, steps, strict=True)):
-                moved = _call(name, function, samples, h).astype(np.float64)
-                out[:, k] = (moved - _call(name, function, samples, -h)) / (2 * h)
+                h = float(h)
+                out[:, k] = _change(name, function, samples, h) / (2 * h)
             return out
 
         return tangents_of
@@ -167,14 +170,13 @@ def auto_step(name: str, function: Transformation, X: NDArray) -> float:
     makes less of it. The steps are tried from the smallest up to 1, so that a function
     is never called further out than needed.
     """
-    returned = _call(name, function, X, 0.0).dtype
+    returned = numpy_dtype(_call(name, function, X, 0.0))
     # A function that works in a lower precision needs a larger step.
-    eps = max(np.finfo(t).eps for t in (X.dtype, returned) if t.kind == "f")
-    wanted = eps ** (1 / 3) * (np.linalg.norm(X) or 1.0)
+    eps = max(np.finfo(t).eps for t in (numpy_dtype(X), returned) if t.kind == "f")
+    wanted = eps ** (1 / 3) * (float(xp_of(X).linalg.norm(X)) or 1.0)
 
     def change(h: float) -> float:
-        moved = _call(name, function, X, h).astype(np.float64)
-        return float(np.linalg.norm(moved - _call(name, function, X, -h))) / 2
+        return float(xp_of(X).linalg.norm(_change(name, function, X, h))) / 2
 
     before = change(_STEPS[0])
     for h in _STEPS[1:]:
@@ -185,15 +187,33 @@ def auto_step(name: str, function: Transformation, X: NDArray) -> float:
     return float(h)
 
 
+def _change(name: str, function: Transformation, X: NDArray, h: float) -> NDArray:
+    """Difference of the samples moved by h and by -h, in float64."""
+    one, other = (_call(name, function, X, p) for p in (h, -h))
+    if is_tensor(X):
+        return one.double() - other
+    return one.astype(np.float64) - other
+
+
 def _call(name: str, function: Transformation, X: NDArray, p: float) -> NDArray:
     """Return the transformed samples, or say what is wrong with them."""
-    moved = np.asarray(function(X.copy(), float(p)))
+    if is_tensor(X):
+        moved = function(X.clone(), float(p))
+        if not is_tensor(moved) or moved.device != X.device:
+            raise ValueError(
+                f"{name} was given a tensor on {X.device} and must return one there; "
+                f"got {type(moved).__name__}."
+            )
+        moved = moved.detach()
+    else:
+        moved = np.asarray(function(X.copy(), float(p)))
     if moved.shape != X.shape:
         raise ValueError(
-            f"{name} must return samples of the shape it got, {X.shape}; "
-            f"it returned {moved.shape}."
+            f"{name} must return samples of the shape it got, {tuple(X.shape)}; "
+            f"it returned {tuple(moved.shape)}."
         )
-    if moved.dtype.kind not in "biuf" or not np.isfinite(moved).all():
+    numbers = numpy_dtype(moved).kind in "biuf"
+    if not numbers or not xp_of(moved).isfinite(moved).all():
         raise ValueError(
             f"{name} returned NaN, infinity or no numbers at p = {p:.3g}; it must be "
             "defined for small p of both signs, or be given a smaller step."
