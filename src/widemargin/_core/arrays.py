@@ -259,6 +259,37 @@ def _door(name: str, method: Callable) -> Callable:
     return call
 
 
+def in_kind(function: Callable) -> Callable:
+    """Decorate a function of samples: it answers in the kind of the first argument.
+
+    What is on a device stays there; the function sees all else as NumPy arrays.
+    """
+
+    @wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        if not any(map(is_foreign, (*args, *options.values()))):
+            return function(*args, **options)
+        kind = kind_of(args[0] if args else options.get("X"))
+
+        def seen(name: str, value: Any) -> Any:
+            check_foreign(name, value)
+            return value if on_device(value) else to_numpy(value)
+
+        args = tuple(seen("XY"[i : i + 1] or "Y", a) for i, a in enumerate(args))
+        options = {name: seen(name, value) for name, value in options.items()}
+        answer = function(*args, **options)
+        return answer if kind is None else kind.wrap(answer)
+
+    return call
+
+
+def refuse_device(owner: str, **arrays: Any) -> None:
+    """Say in one line that there is no code for a device here."""
+    for name, array in arrays.items():
+        if on_device(array):
+            raise ValueError(f"{owner} works on the CPU only; pass {name}.cpu().")
+
+
 def _inner(value: Any, data: Any) -> Any:
     """Return an argument as methods know it: the samples may be on a device."""
     if not is_foreign(value) or (value is data and on_device(data)):

@@ -15,6 +15,7 @@ scores (n_queries, n_classes).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from numbers import Real
 from typing import Any
@@ -27,6 +28,15 @@ from sklearn.utils.validation import check_is_fitted
 from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.progress import announced
 from widemargin._compute.threads import batched_slices
+from widemargin._core.arrays import (
+    in_dtype,
+    is_tensor,
+    made_once,
+    numpy_dtype,
+    put,
+    to_numpy,
+    xp_of,
+)
 from widemargin._core.callbacks import FitProgress
 from widemargin._core.checks import check_count, check_flag, check_squares
 from widemargin._core.classifier import MarginClassifier, fit_method
@@ -118,6 +128,10 @@ class TangentDensityClassifier(MarginClassifier):
     """
 
     margin_unit = "log-odds"
+    device_methods = (
+        *("fit", "predict", "predict_proba", "decision_function"),
+        *("margins", "confidence"),
+    )
 
     def __init__(
         self,
@@ -172,7 +186,7 @@ class TangentDensityClassifier(MarginClassifier):
         transformations = check_transformations("transformations", self.transformations)
         at_test = check_flag("transform_test", self.transform_test)
         samples = check_samples(
-            self, X, y, sample_weight, class_weight=self.class_weight
+            self, X, y, sample_weight, class_weight=self.class_weight, stay=True
         )
         groups = _check_groups(groups, X, samples)
         self.classes_ = samples.classes
@@ -186,7 +200,7 @@ class TangentDensityClassifier(MarginClassifier):
         versions = [samples.X, *copies(samples.X, transformations, "transformations")]
         origin = np.tile(np.arange(len(samples)), times)[order]
         self.bundle_ = metric.bundle(
-            np.concatenate(versions)[order], samples.labels[origin], n_jobs=self.n_jobs
+            xp_of(samples.X).concatenate(versions)[order], samples.labels[origin], n_jobs=self.n_jobs
         )
         metric.warn_of_blanks(self.bundle_)
         codes = samples.codes[origin]
@@ -222,16 +236,17 @@ class TangentDensityClassifier(MarginClassifier):
             """Distances of each version of some samples, of other groups only."""
             same = groups[asked, None] == reference_groups
             for d2 in self._distances(samples.X[asked]):
-                d2[same] = np.inf
+                d2[put(same, d2.device if is_tensor(d2) else None)] = np.inf
                 yield d2
 
         if gammas is None:
-            inner = RELATIVE_GAMMAS / _typical(next(distances(left_out[:200])))
+            near = to_numpy(next(distances(left_out[:200])))
+            inner = RELATIVE_GAMMAS / _typical(near)
             gammas = _in_unit(inner, 1 / self._metric.unit)
         else:
             inner = _in_unit(gammas, self._metric.unit)
         errors, brier = np.zeros(len(inner)), np.zeros(len(inner))
-        chunks = list(self._chunks(len(left_out)))
+        chunks = list(self._chunks(samples.X, len(left_out)))
         for step in FitProgress(self, len(chunks), X=samples.X, y=samples.labels):
             asked = left_out[chunks[step]]
             truth, weight = samples.codes[asked], weights[asked]
@@ -252,13 +267,24 @@ class TangentDensityClassifier(MarginClassifier):
     def _distances(self, X: NDArray) -> Iterator[NDArray]:
         """Yield squared distances to all references, of X and of its copies."""
         moved = copies(X, self._test_transformations, "transformations")
+        references = self._references_at(X)
         for version in chain([X], moved):
             queries = self._metric.bundle(version, end="x", n_jobs=self.n_jobs)
             yield self._metric.squared_distances(
-                queries, self.bundle_, n_jobs=self.n_jobs
+                queries, references, n_jobs=self.n_jobs
             )
 
-    def _chunks(self, n):
+    def _references_at(self, X: Any) -> Any:
+        """Return the training samples where the queries are."""
+        if is_tensor(X) == is_tensor(self.bundle_.points):
+            return self.bundle_
+        place = str(X.device) if is_tensor(X) else "NumPy"
+        make = partial(self._metric.bundle_like, self.bundle_, X)
+        return made_once(self.bundle_, place, make)
+
+    def _chunks(self, X, n):
+        if is_tensor(X):
+            return batched_slices(n, 2**30 // len(self.bundle_))
         # Distances, their exponentials and a mask, all of one row per query.
         return batched_slices(n, min(512, rows_in_budget(26 * len(self.bundle_))))
 
@@ -270,6 +296,12 @@ class TangentDensityClassifier(MarginClassifier):
         """
         total: Any = -np.inf
         for d2 in versions:
+            if is_tensor(d2):
+                from widemargin._compute.device.density import log_densities
+
+                sums = log_densities(d2, self._starts, self._log_weights, gammas)
+                total = np.logaddexp(total, np.maximum(to_numpy(sums), LEAST))
+                continue
             nearest = np.minimum.reduceat(d2, self._starts, axis=1)
             base = np.where(np.isfinite(nearest), nearest, 0)
             sizes = np.diff(np.append(self._starts, d2.shape[1]))
@@ -301,12 +333,12 @@ class TangentDensityClassifier(MarginClassifier):
     def _check_predict(self, X):
         check_is_fitted(self)
         X = check_X(self, X, order="C")
-        X = X.astype(self.bundle_.points.dtype, copy=False)
+        X = in_dtype(X, numpy_dtype(self.bundle_.points))
         return check_squares(X, self._metric.unit)
 
     def _class_scores(self, X) -> NDArray:
         out = np.empty((len(X), len(self.classes_)))
-        for rows in announced(list(self._chunks(len(X))), "densities"):
+        for rows in announced(list(self._chunks(X, len(X))), "densities"):
             versions = self._distances(X[rows])
             out[rows] = self._log_densities(versions, [self._inner_gamma])[0]
         return _log_normalized(out)

@@ -25,6 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.progress import announced
 from widemargin._compute.threads import batched_slices
+from widemargin._core.arrays import in_dtype, is_tensor, made_once, numpy_dtype
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
     check_at_most,
@@ -37,7 +38,11 @@ from widemargin._core.decisions import label_margins
 from widemargin._core.samples import Samples, check_samples, check_X
 from widemargin.margins import relative_margin
 from widemargin.metrics import TangentMetric
-from widemargin.neighbors.search import MetricSearch, TangentSearch
+from widemargin.neighbors.search import (
+    DeviceTangentSearch,
+    MetricSearch,
+    TangentSearch,
+)
 from widemargin.tangents import Bundle
 from widemargin.tangents.generator import tangents_meant
 
@@ -79,7 +84,8 @@ class TangentKNeighborsClassifier(MarginClassifier):
         there is no bound to prune with and "exact" computes everything.
     n_components : int or "auto", default="auto"
         Dimensions of the lower bound of "exact"; "auto" is
-        ``10 * cbrt(n_features)``. Results do not depend on it.
+        ``10 * cbrt(n_features)``, on a GPU ``14 * cbrt(n_features)``. Results do not
+        depend on it.
     n_candidates : int, default=500
         Candidates of "rerank". On USPS the two-sided nearest neighbour is among the
         first 10, 100, 500 in 94.4, 99.5, 99.95 % of the cases.
@@ -125,6 +131,11 @@ class TangentKNeighborsClassifier(MarginClassifier):
     >>> knn.fit(X, ["low", "high"]).predict([[50.0, 0.9]])
     array(['high'], dtype='<U4')
     """
+
+    device_methods = (
+        *("fit", "predict", "predict_proba", "decision_function"),
+        *("margins", "confidence", "kneighbors"),
+    )
 
     def __init__(
         self,
@@ -182,7 +193,7 @@ class TangentKNeighborsClassifier(MarginClassifier):
         """
         metric = self._check_parameters()
         samples = check_samples(
-            self, X, y, sample_weight, class_weight=self.class_weight
+            self, X, y, sample_weight, class_weight=self.class_weight, stay=True
         )
         self._n_neighbors = check_at_most(
             "n_neighbors", self.n_neighbors, len(samples), "the training samples"
@@ -194,13 +205,17 @@ class TangentKNeighborsClassifier(MarginClassifier):
         self._codes = samples.codes.astype(np.int64)
         # Only ratios count, and they may be of any size.
         self._votes = samples.weights / samples.weights.max()
+        asked = ("algorithm", "metric", "n_components", "n_candidates")
+        self._asked = {name: getattr(self, name) for name in asked}
         data = {"X": samples.X, "y": samples.labels, "sample_weight": samples.weights}
         with FitTasks(self, 2, **data) as tasks:
             with tasks.parts("tangents"):
                 self.bundle_ = self._remember(metric, samples)
             self._metric.warn_of_blanks(self.bundle_)
             with tasks.parts("projections"):
-                self._search: Any = self._choose_search()
+                self._search: Any = None
+                if not is_tensor(self.bundle_.points):
+                    self._search = self._choose_search(self.bundle_)
         return self
 
     def _check_parameters(self) -> TangentMetric:
@@ -240,29 +255,50 @@ class TangentKNeighborsClassifier(MarginClassifier):
             metric = replace(metric, tangents=None)
         return metric.bundle(samples.X, samples.labels, n_jobs=self.n_jobs)
 
-    def _choose_search(self):
+    def _search_among(self, X):
+        """Return the search where the queries are; made when it is first needed.
+
+        What `fit` made for its own samples belongs to the model, and to its pickle.
+        """
+        if not is_tensor(X) and self._search is not None:
+            return self._search
+        place = (str(X.device), str(X.dtype)) if is_tensor(X) else "NumPy"
+
+        def make():
+            if is_tensor(X):
+                return self._choose_search(self._metric.bundle_like(self.bundle_, X))
+            return self._choose_search(self.bundle_.to(None))
+
+        return made_once(self.bundle_, place, make)
+
+    def _choose_search(self, bundle):
         if not self._measures_points:
-            return self._searcher(self._metric.sides, self.algorithm)
+            return self._searcher(bundle, self._metric.sides, self._asked["algorithm"])
         candidates = None
-        if self.algorithm == "rerank":
+        if self._asked["algorithm"] == "rerank":
             # Candidates for another metric come from the cheapest tangent distance.
-            candidates = self._searcher("y", "brute")
-        metric = self.metric
+            candidates = self._searcher(bundle, "y", "brute")
+        metric = self._asked["metric"]
         if not callable(metric):
             metric = partial(_distances_of_points, self._metric)
-        return MetricSearch(self.bundle_, metric, candidates, int(self.n_candidates))
+        return MetricSearch(
+            bundle, metric, candidates, int(self._asked["n_candidates"])
+        )
 
-    def _searcher(self, sides, algorithm):
-        n_components: Any = self.n_components
+    def _searcher(self, bundle, sides, algorithm):
+        on_device = is_tensor(bundle.points)
+        n_components: Any = self._asked["n_components"]
         if n_components == "auto":
-            n_components = round(10 * np.cbrt(self.bundle_.n_features))
-        return TangentSearch(
-            self.bundle_,
+            # Products on a device are cheap beside what the bound leaves open.
+            n_components = round((14 if on_device else 10) * np.cbrt(bundle.n_features))
+        search = DeviceTangentSearch if on_device else TangentSearch
+        return search(
+            bundle,
             sides=sides,
             spring=self._metric.spring,
             algorithm=algorithm,
             n_components=n_components,
-            n_candidates=int(self.n_candidates),
+            n_candidates=int(self._asked["n_candidates"]),
             n_jobs=self.n_jobs,
         )
 
@@ -311,8 +347,8 @@ class TangentKNeighborsClassifier(MarginClassifier):
     def _neighbors(self, X, k):
         """Distances and places, among the ordered samples, of the k nearest."""
         found = [
-            self._search.query(queries, k, self.n_jobs)
-            for _, queries in self._some_after_another(X, "neighbours")
+            search.query(queries, k, self.n_jobs)
+            for _, queries, search in self._some_after_another(X, "neighbours")
         ]
         distances, places = zip(*found, strict=True)
         return np.concatenate(distances), np.concatenate(places)
@@ -323,7 +359,8 @@ class TangentKNeighborsClassifier(MarginClassifier):
         if self._squares:
             check_squares(X, self._metric.unit)
         # Frames have the dtype of their points; the finer one serves both ends.
-        return X.astype(np.result_type(X, self.bundle_.points), copy=False)
+        known = numpy_dtype(self.bundle_.points)
+        return in_dtype(X, np.result_type(numpy_dtype(X), known))
 
     def _some_after_another(self, X, what):
         """Cut queries, None for the training samples, into bundles; with their rows.
@@ -331,14 +368,15 @@ class TangentKNeighborsClassifier(MarginClassifier):
         Frames are made when they are needed, so that memory does not grow with X.
         """
         n = len(self.bundle_) if X is None else len(X)
+        search = self._search_among(self.bundle_.points if X is None else X)
         metric = self._metric
-        if not self._search.needs_frames:
+        if not search.needs_frames:
             metric = replace(metric, tangents=None)
-        for rows in announced(batched_slices(n, self._search.max_queries()), what):
+        for rows in announced(batched_slices(n, search.max_queries()), what):
             if X is None:
-                yield rows, self.bundle_[rows]
+                yield rows, search.references[rows], search
             else:
-                yield rows, metric.bundle(X[rows], n_jobs=self.n_jobs)
+                yield rows, metric.bundle(X[rows], n_jobs=self.n_jobs), search
 
     def _shares(self, X):
         """Share of the votes of every class, and how near it comes, in (0, 1)."""
@@ -396,10 +434,8 @@ class TangentKNeighborsClassifier(MarginClassifier):
             return shares + NEARNESS * nearness
         n_classes = len(self.classes_)
         margins = np.empty((len(X), n_classes))
-        for rows, queries in self._some_after_another(X, "margins"):
-            nearest = self._search.of_classes(
-                queries, self._codes, n_classes, self.n_jobs
-            )
+        for rows, queries, search in self._some_after_another(X, "margins"):
+            nearest = search.of_classes(queries, self._codes, n_classes, self.n_jobs)
             margins[rows] = self._relative(nearest, _best_other(nearest))
         return margins
 
@@ -410,15 +446,15 @@ class TangentKNeighborsClassifier(MarginClassifier):
         if self._n_neighbors > 1:
             return super()._margins(X, codes)
         out = np.empty(len(X))
-        for rows, queries in self._some_after_another(X, "margins"):
+        for rows, queries, search in self._some_after_another(X, "margins"):
             wanted = None if codes is None else codes[rows]
-            rivals = self._search.rivals(queries, self._codes, wanted, self.n_jobs)
+            rivals = search.rivals(queries, self._codes, wanted, self.n_jobs)
             out[rows] = self._relative(*rivals)
         return out
 
     def _relative(self, d_plus, d_minus):
         """Relative margin of the squares; where these would vanish, in other units."""
-        if self._search.power == 1:
+        if self._measures_points:
             unit = np.maximum(d_plus, np.where(np.isfinite(d_minus), d_minus, 0))
             unit = np.where((unit > 0) & np.isfinite(unit), unit, 1)
             d_plus, d_minus = (d_plus / unit) ** 2, (d_minus / unit) ** 2
