@@ -16,6 +16,7 @@ distance, NIPS 1994; Aiolli and Sperduti, equations 4, 9 and 10.
 import numpy as np
 from scipy.linalg import eigh
 
+from widemargin._core.arrays import is_tensor, to_numpy
 from widemargin.tangents import orthonormalize
 
 # Share of the variance below which a direction is none.
@@ -37,6 +38,12 @@ def principal_model(
 
     Samples that vary in fewer than `n_tangents` directions leave zero rows, last.
     """
+    if is_tensor(X) and n_tangents and len(X) > X.shape[1]:
+        from widemargin._compute.device.models import weighted_moments as on_device
+
+        mean, covariance = map(to_numpy, on_device(X, weights / weights.max()))
+        return mean, principal_of_moments(covariance, n_tangents)
+    X = to_numpy(X)
     X, weights = X.astype(float), weights.astype(float)
     d = X.shape[1]
     frame = np.zeros((n_tangents, d))
@@ -111,6 +118,10 @@ def slide(
     q : ndarray of shape (n, m)
         Coefficients of the model's own tangents.
     """
+    if is_tensor(points):
+        from widemargin._compute.device.models import slide as on_device
+
+        return on_device(points, frames, C, T, spring)
     stiffness = 1.0 + spring
     n, n_own, d = frames.shape
     delta = points - C

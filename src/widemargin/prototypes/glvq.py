@@ -24,7 +24,7 @@ Sato and Yamada, "Generalized learning vector quantization", NIPS 1995; Kingma a
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -35,11 +35,13 @@ from widemargin._compute.nearest import (
     settled,
     squared_norms,
 )
+from widemargin._core.arrays import is_tensor, put, to_numpy
 from widemargin._core.checks import check_count, check_number, check_option
 from widemargin._core.samples import Samples
 from widemargin.margins import Sigmoid, check_loss
 from widemargin.prototypes.placing import REPAIRS, revivals, within_class_spread
 from widemargin.prototypes.training import (
+    DEVICE_METHODS,
     Outcome,
     Run,
     State,
@@ -106,6 +108,12 @@ class Centred:
             offsets, self.is_risky,
         )  # fmt: skip
 
+    def at(self, device: Any) -> "Centred":
+        """Return the samples on a device; None leaves them."""
+        offsets = None if self.offsets is None else put(self.offsets, device)
+        arrays = (put(a, device) for a in (self.X, self.codes, self.weights))
+        return Centred(*arrays, put(self.norms, device), offsets, self.is_risky)
+
 
 class Sums(NamedTuple):
     """What samples contribute to one step: add those of shards."""
@@ -117,6 +125,8 @@ class Sums(NamedTuple):
 
 def glvq_sums(P: np.ndarray, labels: np.ndarray, batch: Centred, loss: Any) -> Sums:
     """Loss, gradient in the prototypes, and how often each was its class's nearest."""
+    if is_tensor(P):
+        return Sums(*device_lvq().glvq_sums(P, labels, batch, loss))
     error = product_error(P.dtype, P.shape[1])
     x_errors, p_errors = error * batch.norms, error * squared_norms(P)
     D = expanded_distances(batch.X, P, batch.norms)
@@ -133,6 +143,17 @@ def glvq_sums(P: np.ndarray, labels: np.ndarray, batch: Centred, loss: Any) -> S
     )
     towards = pairs.transposed_product(batch.X) - pairs.column_sums[:, None] * P
     return Sums(pairs.loss, -2 * towards, np.bincount(pairs.at[:, 0], minlength=len(P)))
+
+
+def state_at(state: State, device: Any) -> State:
+    """Return a state whose arrays are on a device; None is NumPy."""
+
+    def moved(value: Any) -> Any:
+        if device is None:
+            return to_numpy(value)
+        return put(value, device) if isinstance(value, np.ndarray) else value
+
+    return {name: moved(value) for name, value in state.items()}
 
 
 def adam_start(name: str, like: np.ndarray) -> State:
@@ -156,7 +177,7 @@ def adam(
     t = state[f"{name}_t"] + 1
     m = rates[0] * state[f"{name}_m"] + (1 - rates[0]) * gradient
     v = rates[1] * state[f"{name}_v"] + (1 - rates[1]) * gradient * gradient
-    root = np.sqrt(v / (1 - rates[1] ** t))
+    root = (v / (1 - rates[1] ** t)) ** 0.5
     # Where every gradient so far was zero there is nothing to divide.
     root[root == 0] = 1
     moments = {f"{name}_m": m, f"{name}_v": v, f"{name}_t": t}
@@ -184,6 +205,13 @@ class Mapped:
         rounding = product_error(X.dtype, X.shape[1]) * float(norms.max())
         is_risky = rounding > 1e-3 * float(np.median(norms))
         return centre, Centred(X, samples.codes, weights, norms, offsets, is_risky)
+
+
+def device_lvq() -> Any:
+    """Return the same sums for tensors; needs torch."""
+    from widemargin._compute.device import lvq
+
+    return lvq
 
 
 class GLVQClassifier(TrainedPrototypes):
@@ -261,6 +289,7 @@ class GLVQClassifier(TrainedPrototypes):
     """
 
     _exact_weights = True
+    device_methods: ClassVar = DEVICE_METHODS
 
     def __init__(
         self,
@@ -337,26 +366,32 @@ class GLVQClassifier(TrainedPrototypes):
         pieces = list(pairwise(edges))
         for t, i in enumerate(rng.permutation(len(pieces)), epoch * len(pieces)):
             rate = self.learning_rate * (1 - t / (n_epochs * len(pieces)))
-            yield slice(*pieces[i]), rate
+            # A Python number: it leaves the dtype of what it multiplies.
+            yield slice(*pieces[i]), float(rate)
 
     def _step(self, data: Mapped, rng: np.random.RandomState, n_epochs: float) -> Step:
         loss, labels = self._checked_loss(), self._prototype_codes
-        n = len(data.samples)
-        centre, rows = data.centred(rng.permutation(n))
+        n, device = len(data.samples), data.samples.device
+        centre, host = data.centred(rng.permutation(n))
+        # The sums are made where the samples came from; states are always NumPy's.
+        rows, owners = host.at(device), put(labels, device)
 
         def train(state: State, epoch: int) -> Outcome:
-            P, spread = state["prototypes"] - centre, state["spread"]
-            wins, total = np.zeros(len(P), dtype=np.intp), 0.0
+            state = state_at(state, device)
+            spread = state["spread"]
+            P = state["prototypes"] - put(centre, device)
+            wins, total = put(np.zeros(len(P), dtype=np.intp), device), 0.0
             for batch, rate in self._batches(n, rng, epoch, n_epochs):
-                sums = glvq_sums(P, labels, rows[batch], loss)
+                sums = glvq_sums(P, owners, rows[batch], loss)
                 moments, ascent = adam(state, "prototypes", sums.gradient)
                 state = {**state, **moments}
-                P = P - P.dtype.type(rate) * spread * ascent
+                P = P - rate * spread * ascent
                 total += sums.loss
                 wins += sums.wins
+            P, wins, state = to_numpy(P), to_numpy(wins), state_at(state, None)
             if self._repairs(wins, epoch, n_epochs):
-                dead, samples = revivals(rows.X, rows.codes, P, labels, wins)
-                P[dead] = rows.X[samples]
+                dead, samples = revivals(host.X, host.codes, P, labels, wins)
+                P[dead] = host.X[samples]
             return Outcome({**state, "prototypes": P + centre}, {"loss": total / n})
 
         return train

@@ -30,9 +30,10 @@ from widemargin._compute.nearest import (
     squared_distances,
     squared_norms,
 )
+from widemargin._core.arrays import is_tensor, put, to_numpy
 from widemargin._core.checks import check_count, check_number
 from widemargin._core.samples import Samples
-from widemargin.prototypes.base import CERTAIN, no_bound
+from widemargin.prototypes.base import CERTAIN, no_bound, plain_distances
 from widemargin.prototypes.glvq import (
     Centred,
     GLVQClassifier,
@@ -41,6 +42,8 @@ from widemargin.prototypes.glvq import (
     adam_grow,
     adam_start,
     coefficients,
+    device_lvq,
+    state_at,
 )
 from widemargin.prototypes.placing import (
     class_means,
@@ -64,6 +67,8 @@ def gmlvq_sums(
     P: np.ndarray, omega: np.ndarray, labels: np.ndarray, batch: Centred, loss: Any
 ) -> MatrixSums:
     """Loss, gradients in prototypes and Omega, and wins among the own class."""
+    if is_tensor(P):
+        return MatrixSums(*device_lvq().gmlvq_sums(P, omega, labels, batch, loss))
     Z, Q = batch.X @ omega.T, P @ omega.T
     norms, size = squared_norms(Z), product_error(P.dtype, P.shape[1])
     length = float(np.linalg.norm(omega)) ** 2
@@ -240,12 +245,18 @@ class GMLVQClassifier(
         ndarray of shape (n_samples, n_components)
             ``X @ omega_.T``.
         """
-        return self._check_predict(X) @ self.omega_.T
+        samples = self._check_predict(X)
+        if is_tensor(samples):
+            omega = put(self.omega_, samples.device).double()
+            return (samples.double() @ omega.T).to(samples.dtype)
+        return samples @ self.omega_.T
 
     def _squared_distances(
         self, X: np.ndarray, coarse: float | None = None
     ) -> np.ndarray:
         P, omega = self.prototypes_, self.omega_
+        if is_tensor(X):
+            return plain_distances(X, P, omega)
         dtype = np.result_type(X, P)
         centre = P.mean(axis=0, dtype=np.float64).astype(dtype)
         x, p = X - centre, P - centre
@@ -328,6 +339,7 @@ class GMLVQClassifier(
     def _step(self, data: Mapped, rng: np.random.RandomState, n_epochs: float) -> Step:
         loss, labels = self._checked_loss(), self._prototype_codes
         n, order = len(data.samples), rng.permutation(len(data.samples))
+        device = data.samples.device
         ratio = self.matrix_learning_rate / self.learning_rate
         ratio /= np.sqrt(data.X.shape[1])
         prepared: list[Any] = []
@@ -335,24 +347,28 @@ class GMLVQClassifier(
         def train(state: State, epoch: int) -> Outcome:
             spread = state["spread"]
             if not prepared:
-                prepared.extend(data.centred(order, spread))
-            centre, rows = prepared
-            P = (state["prototypes"] - centre) / spread
-            omega = _inner(state["omega"], spread)
-            wins, total = np.zeros(len(P), dtype=np.intp), 0.0
+                centre, host = data.centred(order, spread)
+                prepared.extend([centre, host, host.at(device), put(labels, device)])
+            centre, host, rows, owners = prepared
+            P = put((state["prototypes"] - centre) / spread, device)
+            omega = put(_inner(state["omega"], spread), device)
+            state = state_at(state, device)
+            wins, total = put(np.zeros(len(P), dtype=np.intp), device), 0.0
             for batch, rate in self._batches(n, rng, epoch, n_epochs):
-                sums = gmlvq_sums(P, omega, labels, rows[batch], loss)
+                sums = gmlvq_sums(P, omega, owners, rows[batch], loss)
                 by_P, ascent = adam(state, "prototypes", sums.prototypes)
                 by_omega, turn = adam(state, "omega", sums.omega)
                 state = {**state, **by_P, **by_omega}
-                P = P - P.dtype.type(rate) * ascent
-                omega = omega - P.dtype.type(rate * ratio) * turn
+                P = P - rate * ascent
+                omega = omega - float(rate * ratio) * turn
                 total += sums.loss
                 wins += sums.wins
+            P, omega, wins = to_numpy(P), to_numpy(omega), to_numpy(wins)
+            state = state_at(state, None)
             if self._repairs(wins, epoch, n_epochs):
-                mapped, Q = rows.X @ omega.T, P @ omega.T
-                dead, samples = revivals(mapped, rows.codes, Q, labels, wins)
-                P[dead] = rows.X[samples]
+                mapped, Q = host.X @ omega.T, P @ omega.T
+                dead, samples = revivals(mapped, host.codes, Q, labels, wins)
+                P[dead] = host.X[samples]
             moved = {"prototypes": P * spread + centre, "omega": _outer(omega, spread)}
             return Outcome({**state, **moved}, {"loss": total / n})
 

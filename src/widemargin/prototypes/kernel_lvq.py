@@ -134,6 +134,8 @@ class KernelLVQClassifier(GLVQClassifier):
     True
     """
 
+    device_methods = ()
+
     def __init__(
         self,
         prototypes_per_class: Any = 1,
