@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin._core.arrays import inside
 from widemargin._core.classifier import MarginClassifier
 from widemargin._core.decisions import (
     class_codes,
@@ -158,6 +159,7 @@ def answers_of(estimator: Any, X: Any, y: ArrayLike | None = None) -> Answers:
     """
     inner, seen = look_through(estimator, X)
     if _is_by_scores(inner):
+        inner = inside(inner)
         scores = inner._class_scores(inner._check_predict(seen))
         by_label, best = inner._label_margins(scores), scores.argmax(axis=1)
         labels, sure = inner.classes_[best], by_label[np.arange(len(best)), best]

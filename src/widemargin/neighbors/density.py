@@ -200,7 +200,9 @@ class TangentDensityClassifier(MarginClassifier):
         versions = [samples.X, *copies(samples.X, transformations, "transformations")]
         origin = np.tile(np.arange(len(samples)), times)[order]
         self.bundle_ = metric.bundle(
-            xp_of(samples.X).concatenate(versions)[order], samples.labels[origin], n_jobs=self.n_jobs
+            xp_of(samples.X).concatenate(versions)[order],
+            samples.labels[origin],
+            n_jobs=self.n_jobs,
         )
         metric.warn_of_blanks(self.bundle_)
         codes = samples.codes[origin]

@@ -119,6 +119,7 @@ def fill_frames(
 
     if rtol is not None and not 0 <= rtol < 1:
         raise ValueError(f"rtol must be at least 0 and below 1; got {rtol!r}.")
+
     def fill(rows: slice) -> None:
         raw = tangents_of(rows)
         if raw.shape != frames[rows].shape:

@@ -40,7 +40,6 @@ from widemargin.tangents.frames import (
     like,
 )
 
-
 # What generators that work on tensors do there.
 DEVICE_METHODS = ("fit", "tangents", "bundle", "apply", "adjoint")
 

@@ -212,7 +212,9 @@ class LearnedTangents(TangentGenerator):
             if c is not None:
                 members, queries = members[self.codes_ == c], queries[codes == c]
             k = min(n_neighbors + 1, len(members))
-            neighbors[queries, :k] = members[_nearest(self.samples_[members], k, X[queries])]
+            neighbors[queries, :k] = members[
+                _nearest(self.samples_[members], k, X[queries])
+            ]
         samples = self.samples_
         if is_tensor(X):
             samples = put(samples, X.device)

@@ -37,7 +37,13 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from widemargin._compute.threads import batched_slices
-from widemargin._core.arrays import AnswersInKind, is_tensor, numpy_dtype, on_device, put
+from widemargin._core.arrays import (
+    AnswersInKind,
+    is_tensor,
+    numpy_dtype,
+    on_device,
+    put,
+)
 from widemargin._core.checks import check_image_shape, check_number
 from widemargin._core.samples import check_on_device
 from widemargin.tangents.frames import FLOATS, like

@@ -7,7 +7,7 @@ from typing import Any
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from widemargin._core.arrays import xp_of
+from widemargin._core.arrays import inside, xp_of
 from widemargin.tangents.generator import DEVICE_METHODS, TangentGenerator
 
 
@@ -166,9 +166,8 @@ class TangentUnion(TangentGenerator):
     def _tangents_of(
         self, X: NDArray, y: ArrayLike | None
     ) -> Callable[[slice], NDArray]:
-        functions = [
-            part._tangents_of(part._check_samples(X), y) for part in self._parts()
-        ]
+        parts = [inside(part) for part in self._parts()]
+        functions = [part._tangents_of(part._check_samples(X), y) for part in parts]
         return lambda rows: xp_of(X).concatenate([f(rows) for f in functions], 1)
 
 

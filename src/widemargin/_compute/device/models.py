@@ -26,7 +26,9 @@ def slide(
     points: Tensor, frames: Tensor, C: Any, T: Any, spring: float
 ) -> tuple[Tensor, Tensor]:
     """Move every sample along its own frame to where it meets the model."""
-    C, T = (torch.as_tensor(a, dtype=points.dtype, device=points.device) for a in (C, T))
+    C, T = (
+        torch.as_tensor(a, dtype=points.dtype, device=points.device) for a in (C, T)
+    )
     stiffness = 1.0 + spring
     n, n_own, d = frames.shape
     moved, q = torch.empty_like(points), points.new_empty((n, len(T)))
@@ -78,9 +80,7 @@ def model_pass(
     safe = torch.where(flat, 1.0, total)
     scale = torch.where(flat, 0.0, 4 * gamma / safe)
     held = torch.where(flat[:, None], 0.0, z)
-    c = torch.stack(
-        [scale * (held[:, 1] / safe), -scale * (held[:, 0] / safe)], dim=1
-    )
+    c = torch.stack([scale * (held[:, 1] / safe), -scale * (held[:, 0] / safe)], dim=1)
     sums = torch.zeros_like(stack)
     moments = stack.new_zeros((n_models, width, width))
     sizes = stack.new_zeros((n_models, width))
