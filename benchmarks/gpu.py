@@ -56,9 +56,11 @@ class Bench:
         self._known = {}
 
     def put(self, array):
+        """Return a tensor on the device."""
         return torch.from_numpy(array).to(self.device)
 
     def once(self, name, make):
+        """Return what was made before under this name, or make it."""
         if name not in self._known:
             self._known[name] = make()
         return self._known[name]
@@ -82,11 +84,13 @@ class Bench:
         )
 
     def forget(self):
+        """Give the memory back."""
         self._known.clear()
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
 
     def synchronize(self):
+        """Wait for the device."""
         if self.device.type == "cuda":
             torch.cuda.synchronize()
 
@@ -135,7 +139,7 @@ def knn(**options):
 
 
 def bare_products(x, y):
-    """The products of a two-sided distance and nothing else, by the same chunks."""
+    """Return the products of a two-sided distance and nothing else, by chunks."""
     X = torch.cat([x.points[:, None], x.frames], 1)
     Y = torch.cat([y.points[:, None], y.frames], 1).transpose(0, 1)
     Y = Y.reshape(-1, X.shape[2])
@@ -195,7 +199,7 @@ def row_exact(bench):
 
 
 def row_neighbours(bench):
-    """The neighbours of "exact" here and of "brute" on the CPU in float64."""
+    """Neighbours of "exact" here and of "brute" on the CPU in float64."""
     known, queries = bench.bundles
     n = min(300, len(queries))
     finder = search.DeviceSearch(
@@ -318,8 +322,8 @@ def row_tvq(bench):
     errors = 100 * np.mean(answers != bench.y_test)
     return (
         f"{ours:.2f} s for {passes} passes; CPU {(three - one) / 2:.2f} s a pass, "
-        f"{cpu:.0f} s in all: {cpu / ours:.1f}×; errors {errors:.2f} %; HSS first, then "
-        f"{best.n_iter_} passes: {from_hss:.2f} s",
+        f"{cpu:.0f} s in all: {cpu / ours:.1f}×; errors {errors:.2f} %; HSS first, "
+        f"then {best.n_iter_} passes: {from_hss:.2f} s",
         "≥ 20×",
     )
 
@@ -383,7 +387,7 @@ def row_agreement(bench):
 
 
 def row_halves(bench):
-    """Products of float32 numbers, each split into two float16: bare, for what it is."""
+    """Products of float32 numbers, each split into two float16: bare."""
     if bench.device.type != "cuda":
         return "only on a GPU", ""
     known, asked = bench.bundles

@@ -212,7 +212,7 @@ class AnswersInKind:
                 setattr(cls, name, _door(name, method))
 
     def __getstate__(self) -> Any:
-        state = super().__getstate__()  # type: ignore[misc]
+        state: Any = super().__getstate__()
         return {name: to_numpy(value) for name, value in state.items()}
 
     def __sklearn_tags__(self) -> Any:

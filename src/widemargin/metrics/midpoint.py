@@ -131,7 +131,7 @@ def _on_device(x: Any, y: Any, generator: Any, spring: float, squared: bool) -> 
         at = torch.arange(pairs.start, pairs.stop, device=x.device)
         one, other = x[at // n_y].double(), y[at % n_y].double()
         tangents = generator.tangents((one + other) / 2)
-        d2 = _explicit(one - other, tangents, spring)
+        d2: Any = _explicit(one - other, tangents, spring)
         out[pairs] = (d2 if squared else torch.sqrt(d2)).to(out.dtype)
 
     per_pair = 8 * d * (2 + generator.tangents(x[:1]).shape[1])

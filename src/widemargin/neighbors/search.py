@@ -338,7 +338,7 @@ class DeviceTangentSearch:
             d2, there = map(to_numpy, self.finder.query(*ends, n_neighbors))
         return np.sqrt(d2), there
 
-    def _likely(self, ends: tuple, n_neighbors: int) -> tuple[NDArray, NDArray]:
+    def _likely(self, ends: tuple[Any, Any], n_neighbors: int) -> tuple[Any, Any]:
         count = min(len(self.references), max(self.n_candidates, n_neighbors))
         d2, there = self.finder.candidates(*ends, count)
         return to_numpy(d2), to_numpy(there)

@@ -191,7 +191,7 @@ class DevicePass:
     ) -> None:
         from widemargin._compute.device.models import model_pass
 
-        X = bundle.points
+        X: Any = bundle.points
         self._pass, self.device = model_pass, X.device
         moved = X - put(centre, X.device).to(X.dtype)
         self.bundle, self.metric = Bundle(moved, bundle.frames), metric

@@ -111,8 +111,10 @@ class Centred:
     def at(self, device: Any) -> "Centred":
         """Return the samples on a device; None leaves them."""
         offsets = None if self.offsets is None else put(self.offsets, device)
-        arrays = (put(a, device) for a in (self.X, self.codes, self.weights))
-        return Centred(*arrays, put(self.norms, device), offsets, self.is_risky)
+        X, codes, weights, norms = (
+            put(a, device) for a in (self.X, self.codes, self.weights, self.norms)
+        )
+        return Centred(X, codes, weights, norms, offsets, self.is_risky)
 
 
 class Sums(NamedTuple):
@@ -289,7 +291,7 @@ class GLVQClassifier(TrainedPrototypes):
     """
 
     _exact_weights = True
-    device_methods: ClassVar = DEVICE_METHODS
+    device_methods: ClassVar[tuple[str, ...]] = DEVICE_METHODS
 
     def __init__(
         self,

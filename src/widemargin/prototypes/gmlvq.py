@@ -245,7 +245,7 @@ class GMLVQClassifier(
         ndarray of shape (n_samples, n_components)
             ``X @ omega_.T``.
         """
-        samples = self._check_predict(X)
+        samples: Any = self._check_predict(X)
         if is_tensor(samples):
             omega = put(self.omega_, samples.device).double()
             return (samples.double() @ omega.T).to(samples.dtype)

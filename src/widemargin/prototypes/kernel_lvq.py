@@ -19,7 +19,7 @@ Hofmann et al., "Efficient approximations of robust soft LVQ", Neurocomputing 20
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn import get_config
@@ -134,7 +134,7 @@ class KernelLVQClassifier(GLVQClassifier):
     True
     """
 
-    device_methods = ()
+    device_methods: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,

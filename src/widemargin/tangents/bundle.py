@@ -172,9 +172,9 @@ class Bundle:
     @property
     def is_shared(self) -> bool:
         """Whether all samples share one frame, stored once."""
-        if is_tensor(self.frames):
-            return len(self) > 0 and self.frames.stride(0) == 0
-        return len(self) > 0 and self.frames.strides[0] == 0
+        frames: Any = self.frames
+        step = frames.stride(0) if is_tensor(frames) else frames.strides[0]
+        return len(self) > 0 and step == 0
 
     @property
     def ranks(self) -> NDArray:

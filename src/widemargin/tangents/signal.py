@@ -201,7 +201,7 @@ class _Line:
         self.pull = first / mass
         self.scale = 1 / (second - self.pull * shift)
 
-    def slope(self, signals: NDArray, transpose: bool = False) -> NDArray:
+    def slope(self, signals: Any, transpose: bool = False) -> NDArray:
         """Differentiate every signal, or apply the transpose of that linear map."""
         x = signals.reshape(len(signals), self.length, self.channels)
         if is_tensor(signals):

@@ -8,6 +8,7 @@ of order eps/h; the best h changes the samples by about eps^(1/3) of their size
 
 from collections.abc import Callable, Sequence
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -191,14 +192,14 @@ def _change(name: str, function: Transformation, X: NDArray, h: float) -> NDArra
     """Difference of the samples moved by h and by -h, in float64."""
     one, other = (_call(name, function, X, p) for p in (h, -h))
     if is_tensor(X):
-        return one.double() - other
+        return one.double() - other  # type: ignore[attr-defined]
     return one.astype(np.float64) - other
 
 
 def _call(name: str, function: Transformation, X: NDArray, p: float) -> NDArray:
     """Return the transformed samples, or say what is wrong with them."""
     if is_tensor(X):
-        moved = function(X.clone(), float(p))
+        moved: Any = function(X.clone(), float(p))  # type: ignore[attr-defined]
         if not is_tensor(moved) or moved.device != X.device:
             raise ValueError(
                 f"{name} was given a tensor on {X.device} and must return one there; "

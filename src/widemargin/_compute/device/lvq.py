@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 class Pairs(NamedTuple):
-    """The loss of a batch, the (n, K) coefficients C, their sums, and who was nearest."""
+    """Loss of a batch, the (n, K) coefficients C, their sums, and who was nearest."""
 
     loss: float
     C: Tensor

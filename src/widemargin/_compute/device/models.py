@@ -70,7 +70,7 @@ def model_pass(
     `stack` is in float64. Returns z (n, 2), nearest (n, 2), and the gradient, moments
     and sizes of :class:`widemargin.prototypes.ascent.Pass`.
     """
-    n_models, width, d = stack.shape
+    n_models, width, _ = stack.shape
     z_plus, plus = torch.where(right, D, torch.inf).min(1)
     z_minus, minus = torch.where(right, torch.inf, D).min(1)
     z = torch.stack([z_plus, z_minus], 1).double()

@@ -150,7 +150,7 @@ class DeviceSearch:
         return self._stacks[name]
 
     def _slack(self, x: Ends, y: Ends) -> Tensor | float:
-        """What folding a shared frame may have rounded: in units of the points.
+        """Return what folding a shared frame may have rounded, in units of the points.
 
         Of all pairs; 0 where nothing was folded.
         """
@@ -166,13 +166,16 @@ class DeviceSearch:
         return slack.to(x.rows.dtype)
 
     def _bounds(
-        self, queries: Ends, shadow: Shadow | None
+        self, queries: Ends, shadow: Shadow | None, rough: bool = False
     ) -> tuple[Tensor, Tensor | None]:
-        """(n_q, n) lower bounds of the squared distances; all products if whole."""
+        """(n_q, n) lower bounds of the squared distances; all products if whole.
+
+        If `rough`, the rounding is not taken off.
+        """
         spring, sides = self.spring, self.sides
         if shadow is None:
             x, y, kind = queries, self.ends, "whole"
-            error, tf32 = error_of(x.rows), False
+            error, tf32 = 0.0 if rough else error_of(x.rows), False
         else:
             x, y, kind = shadow.rough, self.shadow.rough, "rough"
             p = x.points.shape[1]
@@ -247,7 +250,7 @@ class DeviceSearch:
         cheap.sides = end
 
         def look(rows: slice) -> None:
-            bounds, _ = cheap._bounds(queries.take(rows), None)
+            bounds, _ = cheap._bounds(queries.take(rows), None, rough=True)
             there[rows] = bounds.topk(count, dim=1, largest=False).indices
 
         width = 1 + max(frames.shape[1], self.ends.frames.shape[1])
