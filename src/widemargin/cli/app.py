@@ -53,6 +53,7 @@ PAPERS = ("margin-lvq", "reweighting", "tangent-kernels", "perceptrons")
 TARGET = "Column or array of the labels; for idx the file of the labels."
 DataPath = Annotated[Path, typer.Argument(help=DATA, metavar="DATA")]
 ModelPath = Annotated[Path, typer.Argument(help="Made by fit.", metavar="MODEL")]
+Device = Annotated[str, typer.Option(help="Where to work: cpu, or cuda for a GPU.")]
 Target = Annotated[str | None, typer.Option(help=TARGET)]
 
 
@@ -151,20 +152,23 @@ def predict(
     out: Annotated[
         Path | None, typer.Option(help="CSV to write; standard output by default.")
     ] = None,
+    device: Device = "cpu",
 ) -> None:
     """Label samples, each with the margin of its label."""
     from widemargin.cli.judge import predict as run
 
-    run(model, data, out)
+    run(model, data, out, device)
 
 
 @app.command()
 @one_line
-def evaluate(model: ModelPath, data: DataPath, target: Target = None) -> None:
+def evaluate(
+    model: ModelPath, data: DataPath, target: Target = None, device: Device = "cpu"
+) -> None:
     """Print error, margins, reject curve and confusion on labelled data."""
     from widemargin.cli.judge import evaluate as run
 
-    run(model, data, target)
+    run(model, data, target, device)
 
 
 @app.command()

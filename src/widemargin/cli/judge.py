@@ -6,6 +6,7 @@ the reject curve all come from one pass over the data.
 
 import csv
 import io
+import os
 import sys
 import time
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from widemargin.cli.columns import Table
 from widemargin.cli.modelfile import SavedModel, load, match_features
 from widemargin.cli.models import MODELS
 from widemargin.cli.read import as_usable, read
-from widemargin.cli.refusal import Refusal, check_out, console, tell
+from widemargin.cli.refusal import Refusal, check_library, check_out, console, tell
 from widemargin.margins import ErrorRejectCurve, error_reject_curve
 from widemargin.progress import show_progress
 
@@ -96,6 +97,27 @@ def judge(estimator: Any, X: Any, y: np.ndarray) -> Judgement:
     return Judgement(y, labels, sure, margins, estimator.classes_, seconds)
 
 
+def on_device(X: Any, device: str) -> Any:
+    """Return samples as a tensor there, and let the library work there; "cpu" is X."""
+    if device == "cpu":
+        return X
+    if not hasattr(X, "dtype") or hasattr(X, "toarray"):
+        raise Refusal(f"--device {device} needs a dense table; leave it out")
+    check_library("torch", f"--device {device}", "'widemargin[gpu]'")
+    import sklearn
+    import torch
+
+    try:
+        there = torch.as_tensor(X, device=device)
+    except (AssertionError, RuntimeError) as error:
+        words = str(error).partition("\n")[0]
+        raise Refusal(f"--device {device} cannot be used: {words}") from error
+    # scikit-learn asks whether SciPy would take part; nothing here needs it to.
+    os.environ.setdefault("SCIPY_ARRAY_API", "1")
+    sklearn.set_config(array_api_dispatch=True)
+    return there
+
+
 def read_for(
     model: SavedModel, data: Path, *, labelled: bool, target: str | None = None
 ) -> tuple[Table, Any]:
@@ -114,14 +136,16 @@ def read_for(
     return table, model.prepare(as_usable(table.X, takes_sparse, model.name))
 
 
-def predict(model_path: Path, data: Path, out: Path | None) -> None:
+def predict(
+    model_path: Path, data: Path, out: Path | None, device: str = "cpu"
+) -> None:
     """Write one line per sample: its name, the label, how sure."""
     if out is not None:
         check_out("--out", out)
     model = load(model_path)
     table, X = read_for(model, data, labelled=False)
     with show_progress():
-        labels, sure, _ = answer(model.estimator, X)
+        labels, sure, _ = answer(model.estimator, on_device(X, device))
         accepted = model.accepts(X)
     header = ["row", "label", "margin"]
     lines: list[Any] = [
@@ -164,21 +188,23 @@ def check_labels_known(model: SavedModel, y: np.ndarray, data: Path) -> np.ndarr
 
 
 def load_and_judge(
-    model_path: Path, data: Path, target: str | None
+    model_path: Path, data: Path, target: str | None, device: str = "cpu"
 ) -> tuple[SavedModel, Any, Judgement]:
     """Read model and labelled data, as the classifier sees them, and compare."""
     model = load(model_path)
     table, X = read_for(model, data, labelled=True, target=target)
     assert table.y is not None
     y = check_labels_known(model, table.y, data)
-    judged = judge(model.estimator, X, y)
+    judged = judge(model.estimator, on_device(X, device), y)
     tell(table.notes)
     return model, X, judged
 
 
-def evaluate(model_path: Path, data: Path, target: str | None) -> None:
+def evaluate(
+    model_path: Path, data: Path, target: str | None, device: str = "cpu"
+) -> None:
     """Print how good the model is on labelled data."""
-    model, _, judged = load_and_judge(model_path, data, target)
+    model, _, judged = load_and_judge(model_path, data, target, device)
     out = console()
     n, wrong = len(judged.truth), int((judged.truth != judged.answers).sum())
     out.print(
