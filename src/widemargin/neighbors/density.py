@@ -43,6 +43,7 @@ from widemargin._core.classifier import MarginClassifier, fit_method
 from widemargin._core.decisions import as_labels
 from widemargin._core.samples import Samples, check_samples, check_X
 from widemargin.metrics import TangentMetric
+from widemargin.neighbors.search import MAX_AXES, components_on_device
 from widemargin.tangents.generator import tangents_meant
 from widemargin.tangents.shifts import check_transformations, copies
 
@@ -284,6 +285,39 @@ class TangentDensityClassifier(MarginClassifier):
         make = partial(self._metric.bundle_like, self.bundle_, X)
         return made_once(self.bundle_, place, make)
 
+    def _finder_at(self, X: Any) -> Any:
+        """Return a search on the device that spares most distances, or None."""
+        references, metric = self._references_at(X), self._metric
+        n, d = references.points.shape
+        p = components_on_device(d)
+        if metric.sides == "midpoint" or not references.n_tangents:
+            return None
+        if references.is_shared or p >= 0.75 * d or n < 4 * p or d > MAX_AXES:
+            return None
+
+        def make():
+            from widemargin._compute.device.search import DeviceSearch
+
+            return DeviceSearch(
+                references.points, references.frames, sides=metric.sides,
+                spring=metric.spring, n_components=p,
+            )  # fmt: skip
+
+        return made_once(references, "densities", make)
+
+    def _pruned_densities(self, X: Any, finder: Any) -> NDArray:
+        starts = self._starts.tolist()
+        weights = put(self._log_weights, X.device)
+        total: Any = -np.inf
+        moved = copies(X, self._test_transformations, "transformations")
+        for version in chain([X], moved):
+            x = self._metric.bundle(version, end="x")
+            sums = finder.log_densities(
+                x.points, x.frames, starts, weights, self._inner_gamma
+            )
+            total = np.logaddexp(total, np.maximum(to_numpy(sums), LEAST))
+        return total
+
     def _chunks(self, X, n):
         if is_tensor(X):
             return batched_slices(n, 2**30 // len(self.bundle_))
@@ -339,6 +373,10 @@ class TangentDensityClassifier(MarginClassifier):
         return check_squares(X, self._metric.unit)
 
     def _class_scores(self, X) -> NDArray:
+        if is_tensor(X):
+            finder = self._finder_at(X)
+            if finder is not None:
+                return _log_normalized(self._pruned_densities(X, finder))
         out = np.empty((len(X), len(self.classes_)))
         for rows in announced(list(self._chunks(X, len(X))), "densities"):
             versions = self._distances(X[rows])

@@ -42,6 +42,7 @@ from widemargin.neighbors.search import (
     DeviceTangentSearch,
     MetricSearch,
     TangentSearch,
+    components_on_device,
 )
 from widemargin.tangents import Bundle
 from widemargin.tangents.generator import tangents_meant
@@ -84,8 +85,8 @@ class TangentKNeighborsClassifier(MarginClassifier):
         there is no bound to prune with and "exact" computes everything.
     n_components : int or "auto", default="auto"
         Dimensions of the lower bound of "exact"; "auto" is
-        ``10 * cbrt(n_features)``, on a GPU ``14 * cbrt(n_features)``. Results do not
-        depend on it.
+        ``10 * cbrt(n_features)``, on a GPU about ``14 * cbrt(n_features)``. Results do
+        not depend on it.
     n_candidates : int, default=500
         Candidates of "rerank". On USPS the two-sided nearest neighbour is among the
         first 10, 100, 500 in 94.4, 99.5, 99.95 % of the cases.
@@ -289,8 +290,9 @@ class TangentKNeighborsClassifier(MarginClassifier):
         on_device = is_tensor(bundle.points)
         n_components: Any = self._asked["n_components"]
         if n_components == "auto":
-            # Products on a device are cheap beside what the bound leaves open.
-            n_components = round((14 if on_device else 10) * np.cbrt(bundle.n_features))
+            n_components = round(10 * np.cbrt(bundle.n_features))
+            if on_device:
+                n_components = components_on_device(bundle.n_features)
         search = DeviceTangentSearch if on_device else TangentSearch
         return search(
             bundle,

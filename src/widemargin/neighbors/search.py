@@ -374,6 +374,15 @@ class DeviceTangentSearch:
         return rivals_of_classes(self, queries, codes, wanted, n_jobs)
 
 
+def components_on_device(n_features: int) -> int:
+    """Return how many dimensions a bound should have there, a multiple of 32.
+
+    Products are cheap beside what a bound leaves open, but slow where rows are not
+    aligned.
+    """
+    return max(32, 32 * round(14 * float(np.cbrt(n_features)) / 32))
+
+
 def rivals_of_classes(search, queries, codes, wanted, n_jobs):
     """Nearest of the wanted class and of all others, from those of every class."""
     nearest = search.of_classes(queries, codes, int(codes.max()) + 1, n_jobs)

@@ -189,26 +189,19 @@ class DevicePass:
         centre: np.ndarray,
         metric: TangentMetric,
     ) -> None:
-        from widemargin._compute.device.models import model_pass
+        from widemargin._compute.device.models import ModelPasses
 
         X: Any = bundle.points
-        self._pass, self.device = model_pass, X.device
+        self.device = X.device
         moved = X - put(centre, X.device).to(X.dtype)
-        self.bundle, self.metric = Bundle(moved, bundle.frames), metric
-        self.right = put(right, X.device)
+        right = put(right, X.device)
+        self._pass = ModelPasses(moved, bundle.frames, right, metric.spring)
         rounding = float(np.finfo(str(X.dtype).removeprefix("torch.")).eps)
         self.tiny = 1e2 * rounding * float(X.double().var(0, correction=0).sum())
 
     def __call__(self, stack: np.ndarray, gamma: np.ndarray, run: Any = map) -> Pass:
         """Run one pass; there is one device, so that `run` has nothing to do."""
-        X = self.bundle.points
-        models = put(stack, self.device)
-        C, T = models[:, 0].to(X.dtype), models[:, 1:].to(X.dtype)
-        D = self.metric.squared_distances(self.bundle, Bundle(C, T))
-        found = self._pass(
-            X, self.bundle.frames, models, D, self.right, put(gamma, self.device),
-            self.metric.spring, self.tiny,
-        )  # fmt: skip
+        found = self._pass(put(stack, self.device), put(gamma, self.device), self.tiny)
         z, nearest, gradient, moments, sizes = map(to_numpy, found)
         margins = relative_margin(z[:, 0], z[:, 1])
         return Pass(margins, nearest, gradient, moments, sizes)

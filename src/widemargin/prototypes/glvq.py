@@ -382,7 +382,8 @@ class GLVQClassifier(TrainedPrototypes):
             state = state_at(state, device)
             spread = state["spread"]
             P = state["prototypes"] - put(centre, device)
-            wins, total = put(np.zeros(len(P), dtype=np.intp), device), 0.0
+            wins = put(np.zeros(len(P), dtype=np.intp), device)
+            total: Any = 0.0
             for batch, rate in self._batches(n, rng, epoch, n_epochs):
                 sums = glvq_sums(P, owners, rows[batch], loss)
                 moments, ascent = adam(state, "prototypes", sums.gradient)
@@ -394,7 +395,8 @@ class GLVQClassifier(TrainedPrototypes):
             if self._repairs(wins, epoch, n_epochs):
                 dead, samples = revivals(host.X, host.codes, P, labels, wins)
                 P[dead] = host.X[samples]
-            return Outcome({**state, "prototypes": P + centre}, {"loss": total / n})
+            moved = {**state, "prototypes": P + centre}
+            return Outcome(moved, {"loss": float(total) / n})
 
         return train
 

@@ -353,7 +353,8 @@ class GMLVQClassifier(
             P = put((state["prototypes"] - centre) / spread, device)
             omega = put(_inner(state["omega"], spread), device)
             state = state_at(state, device)
-            wins, total = put(np.zeros(len(P), dtype=np.intp), device), 0.0
+            wins = put(np.zeros(len(P), dtype=np.intp), device)
+            total: Any = 0.0
             for batch, rate in self._batches(n, rng, epoch, n_epochs):
                 sums = gmlvq_sums(P, omega, owners, rows[batch], loss)
                 by_P, ascent = adam(state, "prototypes", sums.prototypes)
@@ -370,7 +371,7 @@ class GMLVQClassifier(
                 dead, samples = revivals(mapped, host.codes, Q, labels, wins)
                 P[dead] = host.X[samples]
             moved = {"prototypes": P * spread + centre, "omega": _outer(omega, spread)}
-            return Outcome({**state, **moved}, {"loss": total / n})
+            return Outcome({**state, **moved}, {"loss": float(total) / n})
 
         return train
 

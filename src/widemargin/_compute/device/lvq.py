@@ -14,7 +14,7 @@ from torch import Tensor
 class Pairs(NamedTuple):
     """Loss of a batch, the (n, K) coefficients C, their sums, and who was nearest."""
 
-    loss: float
+    loss: Tensor
     C: Tensor
     column_sums: Tensor
     wins: Tensor
@@ -49,16 +49,26 @@ def coefficients(
     # Where a side has no prototype at all the other has won.
     margins = torch.where(torch.isinf(minus) & ~torch.isinf(plus), 1, margins)
     margins = torch.where(torch.isinf(plus) & ~torch.isinf(minus), -1, margins)
-    host = margins.to(D.dtype).cpu().numpy()
-    slope = torch.from_numpy(loss.derivative(host)).to(D.device)
+    value, slope = _loss_of(loss, margins.to(D.dtype))
     slope = torch.where(clear, batch.weights * slope, 0)
     C = torch.zeros_like(D)
     rows = torch.arange(len(D), device=D.device)
     C[rows, at_plus] = slope * (-2 * (minus / safe) / safe).nan_to_num(0, 0, 0)
     C[rows, at_minus] += slope * (2 * (plus / safe) / safe).nan_to_num(0, 0, 0)
-    value = torch.from_numpy(loss.value(host)).to(D.device)
     wins = torch.bincount(at_plus, minlength=len(labels))
-    return Pairs(float((batch.weights * value).sum()), C, C.sum(0), wins)
+    # Not a Python number: that would wait for the device, batch after batch.
+    return Pairs((batch.weights * value).sum(), C, C.sum(0), wins)
+
+
+def _loss_of(loss: Any, margins: Tensor) -> tuple[Tensor, Tensor]:
+    """Value and derivative of a loss; the usual one without leaving the device."""
+    if getattr(loss, "is_logistic", False):
+        value = torch.sigmoid(-loss.beta * margins)
+        return value, -loss.beta * value * (1 - value)
+    host = margins.cpu().numpy()
+    found = loss.value(host), loss.derivative(host)
+    value, slope = (torch.from_numpy(a).to(margins) for a in found)
+    return value, slope
 
 
 def glvq_sums(P: Tensor, labels: Tensor, batch: Any, loss: Any) -> tuple:
@@ -84,7 +94,7 @@ def gmlvq_sums(
 ) -> tuple:
     """Loss, gradients in prototypes and Omega, and wins among the own class."""
     Z, Q = batch.X @ omega.T, P @ omega.T
-    size = product_error(P) * float((omega * omega).sum())
+    size = product_error(P) * (omega * omega).sum()
     pairs = coefficients(
         _expanded(Z, Q, _squared_norms(Z)), labels, batch, loss,
         size * batch.norms, size * _squared_norms(P),

@@ -14,6 +14,7 @@ answer is ordered by (distance, index) and is that of computing every distance i
 float64.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,7 @@ from widemargin._compute.device.pairs import (
     floor_of,
     halving,
     listed,
+    pair_distances,
     products_in,
     stacked_products,
 )
@@ -35,6 +37,10 @@ from widemargin._compute.device.residuals import paired_distances
 from widemargin._compute.device.tails import tail
 
 SEEDS = 8
+# Share of a density that may be left out.
+NEGLECTED = 1e-7
+# Relative size below which a distance of a density is taken from its residual.
+DOUBTFUL = 1e-3
 
 
 def rounded(rows: Tensor) -> Tensor:
@@ -258,6 +264,65 @@ class DeviceSearch:
         i = torch.arange(len(points), device=there.device).repeat_interleave(count)
         d2 = self._exact(queries, i, there.flatten())
         return d2.view(there.shape), there
+
+    def log_densities(
+        self, points: Tensor, frames: Tensor, starts: list[int], log_weights: Tensor,
+        gamma: float,
+    ) -> Tensor:  # fmt: skip
+        """(n, n_classes) logarithms of sum w exp(-gamma d^2), in float64.
+
+        Class c has the references from ``starts[c]`` on. What the bound says is below
+        NEGLECTED of a class's sum, all of it together, is left out; where that is
+        little, every distance is computed.
+        """
+        queries = self._prepared(points, frames)
+        shadow = None if self.axes is None else Shadow.cast(queries, self.axes)
+        shape = len(points), len(starts)
+        out = torch.empty(shape, dtype=torch.float64, device=points.device)
+        edges = [*starts, len(self.ends)]
+        width = (1 + frames.shape[1]) * (1 + self.ends.frames.shape[1])
+        for c, start in enumerate(starts):
+            own = slice(start, edges[c + 1])
+            some, weights = self.part(own), log_weights[own].to(points.dtype)
+
+            def look(rows: slice, c=c, some=some, weights=weights) -> None:
+                x = queries.take(rows)
+                seen = None if shadow is None else shadow.take(rows)
+                out[rows, c] = some._log_sums(x, seen, weights, gamma)
+
+            size = chunk_size(len(some.ends), 1, width, queries.rows)
+            halving(size, len(points), look)
+        return out
+
+    def _log_sums(
+        self, x: Ends, shadow: Shadow | None, weights: Tensor, gamma: float
+    ) -> Tensor:
+        bumps = weights - gamma * self._bounds(x, shadow)[0]
+        n, n_y = bumps.shape
+        seeds = bumps.topk(min(n_y, 1 + SEEDS), dim=1, sorted=False).indices
+        i = torch.arange(n, device=bumps.device).repeat_interleave(seeds.shape[1])
+        j = seeds.flatten()
+        _, far = self._paired(x, i, self.ends, j)
+        least = (weights[j] - gamma * far).view(seeds.shape).amax(1)
+        depth = math.log(n_y / NEGLECTED)
+        i, j = (bumps >= (least - depth)[:, None]).nonzero(as_tuple=True)
+        del bumps
+        if len(i) > n * n_y // 16:
+            y = self.ends
+            d2 = pair_distances(
+                x.raw, x.frames, y.raw, y.frames, sides=self.sides, spring=self.spring
+            )
+            return torch.logsumexp(weights.double() - gamma * d2.double(), 1)
+        near, far = self._paired(x, i, self.ends, j)
+        d2 = (near.double() + far) / 2
+        # Where little is left of large norms the residual says more.
+        doubtful = ~(d2 > DOUBTFUL * (x.norms[i] + self.ends.norms[j]))
+        if bool(doubtful.any()):
+            d2[doubtful] = self._exact(x, i[doubtful], j[doubtful])
+        base = least.double()
+        logs = weights[j].double() - gamma * d2 - base[i]
+        total = torch.zeros_like(base).index_add_(0, i, torch.exp(logs))
+        return base + torch.log(total)
 
     def _exact(self, queries: Ends, i: Tensor, j: Tensor) -> Tensor:
         """Squared distances in float64 of listed pairs, from the residual."""
