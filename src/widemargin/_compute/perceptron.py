@@ -21,7 +21,7 @@ scaling the step by ``||a|| / beta`` instead walks through the same directions.
 
 References: Tsampouka and Shawe-Taylor, Perceptron-like large margin classifiers, 2005;
 Panagiotakopoulos and Tsampouka, The perceptron with dynamic margin, ALT 2011.
-Shapes: matrix (n, d) as in :mod:`widemargin._compute.linear_rows`; signs, cx, squares,
+Shapes: matrix (n, d) as in :mod:`widemargin._compute.rows`; signs, cx, squares,
 diag, f, m, order (n,); v, centre (d,); sums (6,) holds sum(l m), v.c, ||a||^2, sum(m),
 the number of updates, and the squared length along the private coordinates of patterns
 that are no longer at hand.
@@ -30,7 +30,7 @@ that are no longer at hand.
 import numpy as np
 from numba import njit
 
-from widemargin._compute.linear_rows import row_add, row_dot, shuffle
+from widemargin._compute.rows import row_add, row_dot, shuffle
 
 STANDARD, RELAXATION, FREE_LENGTH, FIXED_LENGTH, DYNAMIC = 0, 1, 2, 3, 4
 QUIET, OUT_OF_SWEEPS, INFEASIBLE, OUT_OF_UPDATES = 0, 1, 2, 3

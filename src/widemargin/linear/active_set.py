@@ -11,7 +11,7 @@ yields a true upper bound (from the subset) and a true lower one (from the sweep
 subset optimum rises strictly as long as a violator is added: no set occurs twice.
 
 Reference: Joachims, Making large-scale SVM learning practical, 1999, for the working
-sets; :mod:`widemargin._compute.linear_qp` for the exact step.
+sets; :mod:`widemargin._compute.active_set` for the exact step.
 """
 
 from typing import NamedTuple
@@ -40,7 +40,7 @@ class _Step(NamedTuple):
 
 def _solve_working_set(space, signs, rows, alpha, bias, rho) -> _Step:
     """Exact optimum of the patterns in `rows`; `rho` None leaves the bias free."""
-    from widemargin._compute import linear_qp
+    from widemargin._compute import active_set
 
     l = signs[rows]  # noqa: E741
     H = np.outer(l, l) * space.gram(rows)
@@ -52,13 +52,13 @@ def _solve_working_set(space, signs, rows, alpha, bias, rho) -> _Step:
     pull = _HEIGHT if rho is None else rho**2 / scale
     H += pull * np.outer(l, l)
     alpha = alpha * scale
-    status, bias, steps = linear_qp.nonnegative_qp(
+    status, bias, steps = active_set.nonnegative_qp(
         H, np.ones(len(rows)), l, alpha, bias if rho is None else 0.0,
         pull if rho is None else 0.0, _EXACT, 1e-11, 1000 + 50 * len(rows),
     )  # fmt: skip
     if rho is not None:
         bias = pull * float(alpha @ l)
-    return _Step(alpha / scale, bias, steps, status != linear_qp.UNBOUNDED)
+    return _Step(alpha / scale, bias, steps, status != active_set.UNBOUNDED)
 
 
 def _enclose(space, signs, rows, step, scores, rho):
@@ -156,8 +156,8 @@ def solve_dense_active_set(
 
     The solution holds the weights, and its bias refers to the samples themselves.
     """
-    from widemargin._compute import linear_qp
-    from widemargin._compute.linear_round import dense_active_set
+    from widemargin._compute import active_set
+    from widemargin._compute.dense_active_set import dense_active_set
 
     dual = np.zeros(len(signs))
     status, lower, upper, rounds, steps, w, bias, rows, alpha = dense_active_set(
@@ -165,7 +165,7 @@ def solve_dense_active_set(
         _HEIGHT, _EXACT, _FIRST_BATCH, _BATCH, options.tol, options.max_iter,
     )  # fmt: skip
     dual[rows] = alpha
-    separable = status != linear_qp.UNBOUNDED
+    separable = status != active_set.UNBOUNDED
     return Solution(w, bias, dual, lower, upper, rounds, steps, separable)
 
 

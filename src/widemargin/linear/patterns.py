@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 
 class Patterns(NamedTuple):
-    """The arrays of :mod:`widemargin._compute.linear_rows`, and what goes with them."""
+    """The arrays of :mod:`widemargin._compute.rows`, and what goes with them."""
 
     X: Any
     matrix: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]

@@ -9,7 +9,7 @@ few hundred samples costs. Shapes: X (n, d) in double precision; signs (n,); row
 import numpy as np
 from numba import njit
 
-from widemargin._compute.linear_qp import UNBOUNDED, nonnegative_qp
+from widemargin._compute.active_set import UNBOUNDED, nonnegative_qp
 
 
 @njit(cache=True, nogil=True)

@@ -12,13 +12,13 @@ the rest has converged; only a pass over all of them may end the descent.
 
 Reference: Hsieh, Chang, Lin, Keerthi and Sundararajan, A dual coordinate descent method
 for large-scale linear SVM, ICML 2008. Shapes: matrix (n, d) as in
-:mod:`widemargin._compute.linear_rows`; signs, cx, squares, diag, a (n,); v (d,).
+:mod:`widemargin._compute.rows`; signs, cx, squares, diag, a (n,); v (d,).
 """
 
 import numpy as np
 from numba import njit
 
-from widemargin._compute.linear_rows import row_add, row_dot, shuffle
+from widemargin._compute.rows import row_add, row_dot, shuffle
 
 OMEGA = 1.6
 
