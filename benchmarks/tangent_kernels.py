@@ -21,7 +21,7 @@ from sklearn.svm import SVC
 from widemargin.datasets import load_usps
 from widemargin.metrics import image_distortion_distances, tangent_distances
 from widemargin.neighbors import TangentDensityClassifier, TangentKNeighborsClassifier
-from widemargin.reproduce import tangent_kernel_figures, tangent_kernels
+from widemargin.reproduce import tangent_kernels
 from widemargin.reproduce.tangent_kernels import Digits, stretches, timed
 from widemargin.svm import TangentSVC
 from widemargin.tangents import GaussianSmoother, ImageTangents, image_shifts
@@ -321,16 +321,7 @@ def figures(data, folder):
     import matplotlib
 
     matplotlib.use("Agg")
-    folder.mkdir(parents=True, exist_ok=True)
-    X, y = data[:2]
-    for number, figure in (
-        (2, tangent_kernel_figures.figure_2()),
-        (3, tangent_kernel_figures.figure_3(X, y)),
-        (4, tangent_kernel_figures.figure_4(X[np.flatnonzero(y == 2)[0]])),
-    ):
-        path = folder / f"tangent_kernels_figure_{number}.png"
-        figure.savefig(path, dpi=120, bbox_inches="tight")
-        print(f"figure {number}: {path.name}")
+    tangent_kernels.save_figures(*data[:2], folder)
 
 
 def main():

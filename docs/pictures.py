@@ -9,8 +9,7 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 
-from widemargin.cli.demo import tell
-from widemargin.cli.demo_figure import draw
+from widemargin.cli.demo import draw, tell_story
 
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"
@@ -25,7 +24,7 @@ def main():
     exec(snippet.group(1), {})
     plt.axis("off")
     plt.savefig(IMAGES / "turned.png", dpi=110)
-    draw(tell(), IMAGES / "hero.png")
+    draw(tell_story(), IMAGES / "hero.png")
 
 
 if __name__ == "__main__":

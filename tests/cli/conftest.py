@@ -30,10 +30,10 @@ def command(tmp_path, monkeypatch):
 def refuses(command, tmp_path):
     """Check that a call ends in one line on stderr, code 2, and no new file."""
 
-    def check(*arguments):
+    def check(*arguments, expected=2):
         before = sorted(tmp_path.rglob("*"))
         code, out, err = command(*arguments)
-        assert code == 2, err
+        assert code == expected, err
         assert out == ""
         assert err.count("\n") == 1
         assert err.startswith("widemargin: ")

@@ -12,7 +12,7 @@ import pytest
 from sklearn.datasets import dump_svmlight_file
 
 from widemargin.cli import modelfile
-from widemargin.cli.judging import Judgement
+from widemargin.cli.judge import Judgement
 from widemargin.cli.models import MODELS
 
 QUICK = {"tvq": ["--set", "max_iter=5"], "tdneuron": ["--set", "max_tangents=2"]}

@@ -8,15 +8,16 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import widemargin
-from widemargin.cli import demo, demo_models, files, main, terminal
+from widemargin.cli import demo, main
 from widemargin.cli.app import app
+from widemargin.cli.report import vectors_kept
 
 runner = CliRunner()
 
 
 @pytest.fixture(scope="module")
 def story():
-    return demo.tell()
+    return demo.tell_story()
 
 
 def test_the_case_is_what_it_says(story):
@@ -47,27 +48,26 @@ def test_the_command_prints_and_saves(tmp_path):
     assert "1-NN error" in result.output
     assert f"Report: {report}" in result.output.replace("\n", "")
     page = report.read_text()
-    for name in demo_models.contestants():
+    for name in demo.contestants():
         assert name in result.output
         assert f"<td>{name}</td>" in page
     assert page.count("data:image/png;base64,") >= 6
-    for piece in (demo.SNIPPET, demo_models.SNIPPET):
-        assert all(line in result.output for line in piece.splitlines())
+    assert all(line in result.output for line in demo.SNIPPET.splitlines())
 
 
 def test_the_models_are_judged_by_what_they_answer():
-    data = demo_models.digits()
+    data = demo.digits()
     chosen = ("sklearn 1-NN", "sklearn SVC", "GLVQ", "TVQ")
-    models = {name: demo_models.contestants()[name] for name in chosen}
-    nearest, machine, glvq, tvq = demo_models.compare(data, models)
+    models = {name: demo.contestants()[name] for name in chosen}
+    nearest, machine, glvq, tvq = demo.compare(data, models)
     X, y = data[1], data[3]
     for row in (nearest, machine, glvq, tvq):
-        assert row.error == pytest.approx(1 - row.model.score(X, y))
-        assert row.error < 0.05
+        assert row.judged.error == pytest.approx(1 - row.model.score(X, y))
+        assert row.judged.error < 0.05
     assert nearest.rejected is None
-    assert demo_models.cells(nearest)[-1] == "cannot"
-    assert (nearest.kept, glvq.kept, tvq.kept) == (500, 20, 90)
-    assert machine.kept == len(machine.model.support_)
+    assert nearest.cells()[-1] == "cannot"
+    kept = [vectors_kept(row.model) for row in (nearest, machine, glvq, tvq)]
+    assert kept == [500, len(machine.model.support_), 20, 90]
     # Rejecting that share by hand leaves an error of at most 1 %.
     order = np.argsort(tvq.judged.confidence)[round(tvq.rejected * len(y)) :]
     assert np.mean(tvq.judged.answers[order] != y[order]) <= 0.01
@@ -78,20 +78,17 @@ def test_prototypes_fit_the_terminal():
     for width in (30, 80, 200):
         console = Console(width=width, no_color=True)
         with console.capture() as capture:
-            demo_models.print_prototypes(model, console)
+            demo.print_prototypes(model, console)
         lines = capture.get().splitlines()
         assert max(map(len, lines)) <= width
         assert sum(line.count("                ") for line in lines[1:]) >= 80
 
 
-@pytest.mark.parametrize(
-    ("snippet", "name", "shape"),
-    [(demo.SNIPPET, "D", (100, 1697)), (demo_models.SNIPPET, "X_train", (500, 64))],
-)
-def test_the_printed_python_runs(snippet, name, shape):
+def test_the_printed_python_runs():
     namespace: dict = {}
-    exec(snippet, namespace)
-    assert namespace[name].shape == shape
+    exec(demo.SNIPPET, namespace)
+    assert namespace["D"].shape == (100, 1697)
+    assert namespace["X_train"].shape == (500, 64)
 
 
 @pytest.mark.parametrize(
@@ -139,22 +136,8 @@ def test_main_runs_the_app(monkeypatch, capsys):
     assert widemargin.__version__ in capsys.readouterr().out
 
 
-def test_a_failed_write_leaves_the_old_file(tmp_path):
-    path = tmp_path / "file.txt"
-    path.write_text("old")
-
-    def fail(temporary):
-        temporary.write_text("half")
-        raise OSError("disk full")
-
-    with pytest.raises(OSError, match="disk full"):
-        files.write_atomically(path, fail)
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
-
-
 def test_images_are_readable_without_colour():
-    text = terminal.image_text(np.array([[0.0, 1.0], [1.0, 0.0]]))
+    text = demo.image_text(np.array([[0.0, 1.0], [1.0, 0.0]]))
     console = Console(no_color=True, width=20)
     with console.capture() as capture:
         console.print(text)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import dump_svmlight_file
 
-from widemargin.cli.reading import kind_of, read
+from widemargin.cli.read import kind_of, read
 from widemargin.cli.refusal import Refusal
 
 spec = importlib.util.spec_from_file_location(

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from widemargin.cli import html
-from widemargin.cli.counting import vectors_kept
 from widemargin.cli.models import MODELS
+from widemargin.cli.report import vectors_kept
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("widemargin.inspection")

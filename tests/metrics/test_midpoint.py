@@ -1,19 +1,11 @@
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import config_context
+from tests.metrics import oracle
 
 from widemargin.metrics import tangent_distances
 from widemargin.tangents import ImageTangents
-
-_spec = importlib.util.spec_from_file_location(
-    "oracle", Path(__file__).with_name("oracle.py")
-)
-oracle = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(oracle)
 
 AFFINE = ("x_shift", "y_shift", "scaling", "rotation", "brightness")
 GENERATORS = [

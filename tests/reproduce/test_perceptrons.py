@@ -73,7 +73,7 @@ def test_sonar_is_optional(tmp_path):
 def test_main_draws(tmp_path, capsys, monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.setenv("WIDEMARGIN_DATA", str(tmp_path))
-    paths = main(quick=True, folder=tmp_path)
+    paths = main(quick=True, out=tmp_path)
     assert all(path.stat().st_size > 1000 for path in paths)
     printed = capsys.readouterr().out
     assert "2.58" in printed

@@ -212,4 +212,4 @@ def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
         if package not in ("widemargin", "sklearn", "contextlib", "joblib"):
             break
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, category, stacklevel=level - 1 + (level == 2))
+    warnings.warn(message, category, stacklevel=level)

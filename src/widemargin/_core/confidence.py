@@ -7,15 +7,24 @@ positive where the given label is the answer; the confidence is the margin of th
 answer.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin._core.classifier import MarginClassifier
 from widemargin._core.decisions import class_codes, from_decision, label_margins
 
 SCORES = ("decision_function", "predict_proba")
+
+
+class Answers(NamedTuple):
+    """What a classifier says of some samples; `margins` are those of given labels."""
+
+    labels: NDArray
+    confidence: NDArray
+    margins: NDArray | None
 
 
 def look_through(estimator: Any, X: Any) -> tuple[Any, Any]:
@@ -119,4 +128,49 @@ def confidence_of(estimator: Any, X: Any) -> NDArray:
     inner, seen = look_through(estimator, X)
     if hasattr(inner, "confidence"):
         return np.asarray(inner.confidence(seen))
+    if hasattr(inner, "margins"):
+        return np.asarray(inner.margins(seen, inner.predict(seen)))
     return label_margins(class_scores_of(inner, seen)).max(axis=1)
+
+
+def answers_of(estimator: Any, X: Any, y: ArrayLike | None = None) -> Answers:
+    """Return answers, confidences and margins of `y`, from one pass where it suffices.
+
+    Distances to everything a model keeps are most of the work, and all three follow
+    from the same ones.
+    """
+    inner, seen = look_through(estimator, X)
+    if _is_by_scores(inner):
+        scores = inner._class_scores(inner._check_predict(seen))
+        by_label, best = inner._label_margins(scores), scores.argmax(axis=1)
+        labels, sure = inner.classes_[best], by_label[np.arange(len(best)), best]
+    elif not hasattr(inner, "margins"):
+        by_label = label_margins(class_scores_of(inner, seen))
+        labels, sure = inner.predict(seen), by_label.max(axis=1)
+    else:
+        labels, sure = inner.predict(seen), confidence_of(inner, seen)
+        return Answers(labels, sure, _margins_beside(inner, seen, y, labels, sure))
+    if y is None:
+        return Answers(labels, sure, None)
+    codes = class_codes(y, inner.classes_, len(by_label))
+    return Answers(labels, sure, by_label[np.arange(len(codes)), codes])
+
+
+def _is_by_scores(estimator: Any) -> bool:
+    """Whether answers and margins are those that the base makes of the scores."""
+    return isinstance(estimator, MarginClassifier) and all(
+        getattr(type(estimator), name) is getattr(MarginClassifier, name)
+        for name in ("predict", "margins", "confidence", "_margins")
+    )
+
+
+def _margins_beside(
+    estimator: Any, X: Any, y: ArrayLike | None, labels: NDArray, sure: NDArray
+) -> NDArray | None:
+    """Margins of `y`: the confidence where it is the answer, asked for elsewhere."""
+    if y is None:
+        return None
+    margins, other = sure.copy(), np.flatnonzero(np.asarray(y) != labels)
+    if len(other):
+        margins[other] = margins_of(estimator, X[other], np.asarray(y)[other])
+    return margins

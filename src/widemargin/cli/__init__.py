@@ -1,7 +1,9 @@
 """To run: the ``widemargin`` command."""
 
+import io
 import signal
 import sys
+from typing import Any, NoReturn
 
 
 def main() -> None:
@@ -15,6 +17,21 @@ def main() -> None:
             f"The widemargin command needs {missing.name}: "
             "pip install 'widemargin[cli,plot]'"
         )
-    # A terminated command cleans up like an interrupted one.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, _terminate)
+    _write_whole_lines()
     app()
+
+
+def _terminate(*_: Any) -> NoReturn:
+    from widemargin.cli.refusal import Terminated
+
+    raise Terminated
+
+
+def _write_whole_lines() -> None:
+    """Buffer what Python leaves unbuffered, where a short write loses the rest."""
+    stream: Any = sys.stdout
+    if isinstance(getattr(stream, "buffer", None), io.RawIOBase):
+        encoding, errors = stream.encoding, stream.errors
+        buffer = io.BufferedWriter(stream.detach())
+        sys.stdout = io.TextIOWrapper(buffer, encoding, errors, line_buffering=True)

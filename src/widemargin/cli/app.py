@@ -1,5 +1,6 @@
 """The commands and their options; what they do lives in a module of their own."""
 
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -7,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 import widemargin
-from widemargin.cli.refusal import Refusal, leave, one_line
+from widemargin.cli.refusal import Refusal, check_library, leave, near, one_line
 
 
 class OneLineGroup(TyperGroup):
@@ -47,6 +48,7 @@ app = typer.Typer(
 DATA = (
     "CSV, Parquet, npz, idx(.gz), LIBSVM text, or a folder with one folder per class."
 )
+PAPERS = ("margin-lvq", "reweighting", "tangent-kernels", "perceptrons")
 TARGET = "Column or array of the labels; for idx the file of the labels."
 DataPath = Annotated[Path, typer.Argument(help=DATA, metavar="DATA")]
 ModelPath = Annotated[Path, typer.Argument(help="Made by fit.", metavar="MODEL")]
@@ -85,11 +87,6 @@ def demo(
     ] = Path("widemargin-demo.html"),
 ) -> None:
     """Show on scikit-learn's digits what a tangent is and what it buys."""
-    for option, path, ending in (("--out", out, ".png"), ("--report", report, ".html")):
-        if path.suffix != ending:
-            raise Refusal(f"{option} must end in {ending}; got {path}")
-        if not path.parent.is_dir():
-            raise Refusal(f"{option}: there is no folder {path.parent}; make it first")
     from widemargin.cli.demo import run
 
     run(out, report)
@@ -150,7 +147,7 @@ def predict(
     ] = None,
 ) -> None:
     """Label samples, each with the margin of its label."""
-    from widemargin.cli.judging import predict as run
+    from widemargin.cli.judge import predict as run
 
     run(model, data, out)
 
@@ -159,7 +156,7 @@ def predict(
 @one_line
 def evaluate(model: ModelPath, data: DataPath, target: Target = None) -> None:
     """Print error, margins, reject curve and confusion on labelled data."""
-    from widemargin.cli.evaluate import run
+    from widemargin.cli.judge import evaluate as run
 
     run(model, data, target)
 
@@ -186,7 +183,7 @@ def reproduce(
     paper: Annotated[
         str,
         typer.Argument(
-            help="margin-lvq, reweighting, tangent-kernels or perceptrons.",
+            help=f"{', '.join(PAPERS[:-1])} or {PAPERS[-1]}.",
             metavar="PAPER",
         ),
     ],
@@ -196,9 +193,16 @@ def reproduce(
     out: Annotated[Path, typer.Option(help="Folder for the figures.")] = Path("."),
 ) -> None:
     """Print the tables of a paper and draw its figures."""
-    from widemargin.cli.reproduce import run
+    if paper not in PAPERS:
+        raise Refusal(f"there is no paper {paper!r}; {near(paper, PAPERS)}")
+    if not out.is_dir():
+        raise Refusal(f"--out: there is no folder {out}; make it first")
+    check_library("matplotlib", "a paper's figures", "'widemargin[plot]'")
+    from widemargin.progress import show_progress
 
-    run(paper, quick, out)
+    module = import_module(f"widemargin.reproduce.{paper.replace('-', '_')}")
+    with show_progress():
+        module.main(quick, out)
 
 
 @app.command()

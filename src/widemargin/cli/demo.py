@@ -1,39 +1,94 @@
-"""What a tangent is and what it buys, on scikit-learn's bundled digits.
+"""``widemargin demo``: what a tangent is and what it buys, on bundled digits.
 
-Everything shown is computed here and now: the distances of all pairs once, then
-1-NN errors over repeated draws of a few labelled images per class.
+Everything shown is computed here and now. First the distances of all pairs, and 1-NN
+errors over repeated draws of a few labelled images per class. Then models side by side:
+all get the same 500 labelled digits and are asked about the other 1297; settings are
+the defaults or round numbers, none was chosen by looking at the answers.
 """
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from rich.console import Console
+from rich.style import Style
 from rich.table import Table
+from rich.text import Text
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.metrics.pairwise import euclidean_distances
+from sklearn.model_selection import train_test_split
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import Pipeline
+from sklearn.svm import SVC
 
-from widemargin.cli.files import write_atomically
-from widemargin.cli.terminal import image_text
+from widemargin._core.files import write_atomically
+from widemargin.cli import html
+from widemargin.cli.judge import Judgement, judge
+from widemargin.cli.modelfile import SavedModel
+from widemargin.cli.refusal import Refusal, check_out, console
+from widemargin.cli.report import build, use_agg, vectors_kept, write_page
+from widemargin.linear import MaxMarginClassifier
 from widemargin.metrics import Alignment, tangent_alignment, tangent_distances
+from widemargin.prototypes import GLVQClassifier, HSSClassifier, TVQClassifier
+from widemargin.svm import TangentSVC
 from widemargin.tangents import ImageTangents
 
 SHAPE = (8, 8)
 LABELS_PER_CLASS = (1, 3, 10, 30)
 DRAWS = 20
+N_TRAIN = 500
+RAMP = " .:-=+*#%@"
+HEADER = ("model", "error", "vectors", "fit, s", "µs each", "refused for 1 %")
 SNIPPET = """\
 from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
 from widemargin.metrics import tangent_distances
+from widemargin.prototypes import TVQClassifier
 from widemargin.tangents import ImageTangents
 
 X, y = load_digits(return_X_y=True)
 D = tangent_distances(X[:100], X[100:], tangents=ImageTangents(shape=(8, 8)))
+
+X_train, X_test, y_train, y_test = train_test_split(
+    X / 16, y, train_size=500, stratify=y, random_state=0
+)
+model = TVQClassifier(n_tangents=8, max_iter=60, random_state=0)
+model.fit(X_train, y_train)
+print(1 - model.score(X_test, y_test), model.margins(X_test, y_test).min())
 """
+
+
+def run(out: Path, report: Path) -> None:
+    """Tell the story in the terminal, as a picture and as a page."""
+    check_out("--out", out, ".png")
+    check_out("--report", report, ".html")
+    screen, missing = console(), None
+    try:
+        use_agg()
+    except Refusal as refusal:
+        missing = f"No picture, no report: {refusal}"
+        screen.print(missing + "\n")
+    with screen.status("distances of all pairs of 1797 digits"):
+        story = tell_story()
+    print_story(story, screen)
+    with screen.status("seven models on the same digits"):
+        data = digits()
+        rows = compare(data, contestants())
+    print_rows(rows, screen)
+    tvq = next(row for row in rows if row.name == "TVQ")
+    print_prototypes(tvq.model, screen)
+    if missing is None:
+        write_atomically(out, lambda path: draw(story, path))
+        write_page(demo_page(story, rows, tvq, data[1], out), report)
+        screen.print(f"\nPicture: {out}\nReport: {report}")
+    screen.print(f"\nThe Python that does the same:\n\n{SNIPPET}")
 
 
 @dataclass(frozen=True)
 class Story:
-    """All the demonstration shows; indices are rows of `images`."""
+    """All that the first half shows; indices are rows of `images`."""
 
     images: np.ndarray
     labels: np.ndarray
@@ -42,30 +97,11 @@ class Story:
     relative: int  # nearest by tangent distance, the same class
     euclid: dict[int, float]
     tangent: dict[int, float]
-    alignment: Alignment
+    alignment: Alignment  # of the query with its relative, and with its lookalike
     errors: dict[str, list[float]]
 
 
-def draw_labelled(labels: np.ndarray, per_class: int, seed: int) -> np.ndarray:
-    """Pick `per_class` samples of every class at random."""
-    rng = np.random.default_rng(seed)
-    picks = [
-        rng.choice(np.flatnonzero(labels == label), per_class, replace=False)
-        for label in np.unique(labels)
-    ]
-    return np.concatenate(picks)
-
-
-def nearest_neighbour_error(
-    distances: np.ndarray, labels: np.ndarray, labelled: np.ndarray
-) -> float:
-    """1-NN error on everything that is not labelled."""
-    rest = np.setdiff1d(np.arange(len(labels)), labelled)
-    nearest = labelled[distances[np.ix_(rest, labelled)].argmin(axis=1)]
-    return float(np.mean(labels[nearest] != labels[rest]))
-
-
-def tell() -> Story:
+def tell_story() -> Story:
     """Compute the story."""
     images, labels = load_digits(return_X_y=True)
     images = images / 16.0
@@ -104,6 +140,25 @@ def tell() -> Story:
     )
 
 
+def draw_labelled(labels: np.ndarray, per_class: int, seed: int) -> np.ndarray:
+    """Pick `per_class` samples of every class at random."""
+    rng = np.random.default_rng(seed)
+    picks = [
+        rng.choice(np.flatnonzero(labels == label), per_class, replace=False)
+        for label in np.unique(labels)
+    ]
+    return np.concatenate(picks)
+
+
+def nearest_neighbour_error(
+    distances: np.ndarray, labels: np.ndarray, labelled: np.ndarray
+) -> float:
+    """1-NN error on everything that is not labelled."""
+    rest = np.setdiff1d(np.arange(len(labels)), labelled)
+    nearest = labelled[distances[np.ix_(rest, labelled)].argmin(axis=1)]
+    return float(np.mean(labels[nearest] != labels[rest]))
+
+
 def _telling_case(euclid, tangent, labels) -> tuple[int, int, int]:
     """Find the query that Euclid gets wrong and tangent distance right most clearly."""
     labelled = draw_labelled(labels, 10, seed=0)
@@ -116,7 +171,7 @@ def _telling_case(euclid, tangent, labels) -> tuple[int, int, int]:
     return int(rest[best]), int(by_euclid[best]), int(by_tangent[best])
 
 
-def print_story(story: Story, console: Console) -> None:
+def print_story(story: Story, screen: Any) -> None:
     """Print the pictures and the numbers."""
     labels, images = story.labels, story.images
     trio = Table(title="Whose digit is this?", title_justify="left")
@@ -131,8 +186,8 @@ def print_story(story: Story, console: Console) -> None:
             f"{distances[story.lookalike]:.3f}",
             f"{distances[story.relative]:.3f}",
         )
-    console.print(trio)
-    console.print(
+    screen.print(trio)
+    screen.print(
         "A tangent is how an image begins to change when it is shifted, turned, "
         "scaled or thickened. The tangent distance lets both images move along "
         "their tangents before it measures.\n"
@@ -146,45 +201,166 @@ def print_story(story: Story, console: Console) -> None:
         errors.add_column(str(per_class), justify="right")
     for name, values in story.errors.items():
         errors.add_row(name, *(f"{100 * value:.1f} %" for value in values))
-    console.print(errors)
+    screen.print(errors)
 
 
-def run(out: Path, report: Path) -> None:
-    """Tell the story in the terminal, as a picture and as a page."""
-    console = Console()
-    with console.status("distances of all pairs of 1797 digits"):
-        story = tell()
-    print_story(story, console)
-    # The models load and compile what the story above does not need.
-    from widemargin.cli import demo_models
+def image_text(image: np.ndarray) -> Text:
+    """Render a (height, width) image in 0..1 as text, two cells a pixel.
 
-    with console.status("seven models on the same digits"):
-        data = demo_models.digits()
-        rows = demo_models.compare(data, demo_models.contestants())
-    demo_models.print_rows(rows, console)
-    tvq = next(row for row in rows if row.name == "TVQ")
-    demo_models.print_prototypes(tvq.model, console)
-    try:
-        from widemargin.cli.demo_figure import draw
-    except ModuleNotFoundError:
-        console.print(
-            "No picture, no report: they need matplotlib (pip install "
-            "'widemargin[plot]')."
+    The characters carry the picture where there is no colour; the background carries
+    it where there is.
+    """
+    text = Text()
+    for i, row in enumerate(np.clip(np.asarray(image, float), 0, 1)):
+        if i:
+            text.append("\n")
+        for value in row:
+            level = round(255 * value)
+            shade = f"rgb({level},{level},{level})"
+            mark = RAMP[round(value * (len(RAMP) - 1))] * 2
+            text.append(mark, Style(color=shade, bgcolor=shade))
+    return text
+
+
+def draw(story: Story, path: Path) -> None:
+    """Save the story as a PNG: what may vary, how far, what it buys."""
+    import matplotlib.pyplot as plt
+
+    from widemargin.inspection import AlignmentDisplay, TangentDisplay
+
+    figure = plt.figure(figsize=(13.2, 5.6), dpi=150, layout="constrained")
+    parts: Any = figure.subfigures(1, 3, width_ratios=(1.05, 1.05, 1.1))
+    left, middle, right = parts
+    left.suptitle("What may vary: one digit along its tangents", fontsize=11)
+    TangentDisplay.from_estimator(
+        ImageTangents(SHAPE), story.images[story.query].ravel(), ax=left.subplots()
+    )
+    middle.suptitle("How far: each image moves before it is measured", fontsize=11)
+    query = f"a {story.labels[story.query]}"
+    others = (story.relative, story.lookalike)
+    for pair, (ax, other) in enumerate(zip(middle.subplots(2), others, strict=True)):
+        names = (query, f"a {story.labels[other]}")
+        AlignmentDisplay.from_alignment(
+            story.alignment, pair, names=names, shape=SHAPE, ax=ax
         )
-    else:
-        write_atomically(out, lambda path: draw(story, path))
-        _write_report(story, rows, tvq, data[1], out, report)
-        console.print(f"\nPicture: {out}\nReport: {report}", highlight=False)
-    console.print("\nThe Python that does the same:\n")
-    console.print(SNIPPET + "\n" + demo_models.SNIPPET, highlight=False, markup=False)
+    right.suptitle("What it buys: 1-NN error with few labels", fontsize=11)
+    axes = right.subplots()
+    places = np.arange(len(LABELS_PER_CLASS))
+    for offset, (name, values), colour in zip(
+        (-0.2, 0.2), story.errors.items(), ("#9aa5b1", "#d64545"), strict=True
+    ):
+        percent = 100 * np.array(values)
+        bars = axes.bar(places + offset, percent, 0.38, color=colour, label=name)
+        axes.bar_label(bars, fmt="%.1f", fontsize=9, padding=2)
+    axes.set_xticks(places, [str(count) for count in LABELS_PER_CLASS])
+    axes.set(xlabel="labelled images per class", ylabel="error, %")
+    axes.legend(frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, format="png", facecolor="white")
+    plt.close(figure)
 
 
-def _write_report(story, rows, tvq, X_test, picture_path: Path, report: Path) -> None:
-    from widemargin.cli import demo_models, html
-    from widemargin.cli.report import build, use_agg, write_page
+@dataclass(frozen=True)
+class Row:
+    """One model: what it costs, what it gets wrong, how well it knows."""
 
-    use_agg()
-    model = demo_models.saved(tvq.model, X_test.shape[1])
+    name: str
+    model: Any
+    fit_seconds: float
+    predict_seconds: float
+    judged: Judgement
+
+    @property
+    def rejected(self) -> float | None:
+        """Share to reject for an error of 1 %; None where all are equally sure."""
+        if np.ptp(self.judged.confidence) == 0:
+            return None
+        return self.judged.rejected_at(0.01)
+
+    def cells(self) -> list[str]:
+        """Return one row of the table as text."""
+        return [
+            self.name,
+            f"{100 * self.judged.error:.1f} %",
+            str(vectors_kept(self.model)),
+            f"{self.fit_seconds:.2f}",
+            f"{1e6 * self.predict_seconds:.0f}",
+            "cannot" if self.rejected is None else f"{100 * self.rejected:.1f} %",
+        ]
+
+
+def digits() -> tuple:
+    """Return X_train, X_test, y_train, y_test, pixels in 0..1."""
+    X, y = load_digits(return_X_y=True)
+    return train_test_split(X / 16, y, train_size=N_TRAIN, stratify=y, random_state=0)
+
+
+def contestants() -> dict[str, Any]:
+    """Return the unfitted models by name; two of scikit-learn's for comparison."""
+    return {
+        "sklearn 1-NN": KNeighborsClassifier(1),
+        "sklearn SVC": SVC(),
+        "maximum margin": MaxMarginClassifier(random_state=0),
+        "GLVQ": GLVQClassifier(prototypes_per_class=2, random_state=0),
+        "HSS": HSSClassifier(n_tangents=8, random_state=0),
+        "TVQ": TVQClassifier(n_tangents=8, max_iter=60, random_state=0),
+        "tangent SVC": TangentSVC(tangents=ImageTangents(shape=SHAPE), random_state=0),
+    }
+
+
+def compare(data: tuple, models: dict[str, Any]) -> list[Row]:
+    """Fit and judge every model."""
+    X_train, X_test, y_train, y_test = data
+    rows = []
+    for name, model in models.items():
+        # Kernels compile on first use, once per machine: that is not the model's time.
+        clone(model).fit(X_train[:100], y_train[:100]).predict(X_test[:2])
+        start = time.perf_counter()
+        model.fit(X_train, y_train)
+        fitted = time.perf_counter()
+        model.predict(X_test)
+        each = (time.perf_counter() - fitted) / len(y_test)
+        judged = judge(model, X_test, y_test)
+        rows.append(Row(name, model, fitted - start, each, judged))
+    return rows
+
+
+def print_rows(rows: list[Row], screen: Any) -> None:
+    """Print the models side by side."""
+    table = Table(
+        title=f"{N_TRAIN} labelled digits, asked about the others",
+        title_justify="left",
+    )
+    for i, head in enumerate(HEADER):
+        table.add_column(head, justify="right" if i else "left")
+    for row in rows:
+        table.add_row(*row.cells())
+    screen.print(table)
+    screen.print(
+        "vectors: how many the model keeps; µs: of one prediction; refused: how many "
+        "of the least sure answers, for one wrong answer in a hundred among the rest.\n"
+    )
+
+
+def print_prototypes(model: Any, screen: Any) -> None:
+    """Draw one prototype per class."""
+    per_row = max(1, min(5, (screen.width - 1) // (2 * SHAPE[1] + 3)))
+    images = model.prototypes_.reshape(-1, *SHAPE)
+    table = Table(
+        title="What TVQ keeps of each digit", title_justify="left", show_header=False
+    )
+    for start in range(0, len(images), per_row):
+        chosen = range(start, min(start + per_row, len(images)))
+        table.add_row(*(image_text(images[i]) for i in chosen), end_section=True)
+    screen.print(table)
+
+
+def demo_page(
+    story: Story, rows: list[Row], tvq: Row, X_test: np.ndarray, picture: Path
+) -> html.Page:
+    """Return TVQ's report with the story and the table of models before it."""
+    pipeline = Pipeline([("model", tvq.model)])
+    model = SavedModel(pipeline, "tvq", [], SHAPE, None, X_test.shape[1])
     page = build(model, X_test, tvq.judged, "scikit-learn's digits")
     page.title = "widemargin: the demonstration"
     page.lead = (
@@ -193,7 +369,7 @@ def _write_report(story, rows, tvq, X_test, picture_path: Path, report: Path) ->
     )
     page.tiles = [(f"TVQ: {what}", value) for what, value in page.tiles]
     parts, page.sections = page.sections, []
-    image = html.embed(picture_path.read_bytes(), "the story of the tangents", 1260)
+    image = html.embed(picture.read_bytes(), "the story of the tangents", 1320)
     page.add(
         "What may vary, how far, what it buys",
         "One digit along its tangents, two pairs of digits, and 1-NN with few labels.",
@@ -202,12 +378,12 @@ def _write_report(story, rows, tvq, X_test, picture_path: Path, report: Path) ->
     )
     page.add(
         "Models side by side",
-        f"{demo_models.N_TRAIN} labelled digits, asked about {len(X_test)} others. "
+        f"{N_TRAIN} labelled digits, asked about {len(X_test)} others. "
         "Vectors: how many the model keeps. Refused: how many of the least sure "
         "answers, for one wrong answer in a hundred among the rest.",
-        html.table(demo_models.HEADER, [demo_models.cells(row) for row in rows]),
+        html.table(HEADER, [row.cells() for row in rows]),
         wide=True,
     )
     page.sections += parts
-    page.add("The same in Python", "", html.code(demo_models.SNIPPET), wide=True)
-    write_page(page, report)
+    page.add("The same in Python", "", html.code(SNIPPET), wide=True)
+    return page

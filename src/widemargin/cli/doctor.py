@@ -5,11 +5,11 @@ import platform
 import time
 from importlib import metadata
 
-from rich.console import Console
 from rich.table import Table
 from threadpoolctl import threadpool_info
 
 import widemargin
+from widemargin.cli.refusal import console
 
 PACKAGES = (
     *("numpy", "scipy", "scikit-learn", "numba", "joblib", "threadpoolctl"),
@@ -38,7 +38,7 @@ def run() -> None:
     table = Table(show_header=False, box=None)
     for what, value in findings():
         table.add_row(what, value)
-    Console().print(table, highlight=False)
+    console().print(table)
 
 
 def _version(name: str) -> str:
@@ -78,13 +78,12 @@ def _memory() -> str:
 
 
 def _numba_cache() -> str:
-    import widemargin._compute as compute
-
-    folder = os.environ.get("NUMBA_CACHE_DIR") or os.path.join(
-        os.path.dirname(str(compute.__file__)), "__pycache__"
-    )
-    if os.path.isdir(folder) and not os.access(folder, os.W_OK):
-        return f"{folder} is not writable: set NUMBA_CACHE_DIR, or every start compiles"
+    folder = _cache_folder()
+    if folder is None:
+        return (
+            "nowhere to write: every start compiles; set NUMBA_CACHE_DIR to a "
+            "writable folder"
+        )
     files = [
         os.path.join(base, name)
         for base, _, names in os.walk(folder)
@@ -93,6 +92,22 @@ def _numba_cache() -> str:
     ]
     size = sum(map(os.path.getsize, files))
     return f"{len(files)} files, {size / 2**20:.1f} MiB in {folder}"
+
+
+def _cache_folder() -> str | None:
+    """Return where numba writes: where it is told to, beside the code, or at home."""
+    import widemargin._compute as compute
+
+    told = os.environ.get("NUMBA_CACHE_DIR")
+    beside = os.path.join(os.path.dirname(str(compute.__file__)), "__pycache__")
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    for folder in (told,) if told else (beside, os.path.join(home, "numba")):
+        above = folder
+        while not os.path.isdir(above) and os.path.dirname(above) != above:
+            above = os.path.dirname(above)
+        if os.access(above, os.W_OK | os.X_OK):
+            return folder
+    return None
 
 
 def _kernel_seconds() -> str:
@@ -104,7 +119,10 @@ def _kernel_seconds() -> str:
     start = time.perf_counter()
     rng = np.random.default_rng(0)
     X, T = rng.normal(size=(2, 8)), rng.normal(size=(2, 2, 8))
-    tangent_distances(X, X_tangents=T, Y_tangents=T)
+    try:
+        tangent_distances(X, X_tangents=T, Y_tangents=T)
+    except RuntimeError as error:
+        return f"fails: {error}"
     seconds = time.perf_counter() - start
     state = "as from a cache" if seconds < 2 else "as when compiling"
     return f"{seconds:.2f} s, {state}"

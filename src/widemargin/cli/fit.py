@@ -1,4 +1,4 @@
-"""``widemargin fit``: read, build, perhaps search, fit, save."""
+"""``widemargin fit``: read, build, perhaps search, fit, look at what came out, save."""
 
 import sys
 import time
@@ -8,21 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table as RichTable
 from scipy import sparse
-from sklearn.base import clone
-from sklearn.model_selection import ParameterGrid, StratifiedKFold, cross_val_score
+from sklearn.metrics import recall_score
+from sklearn.model_selection import GridSearchCV, ParameterGrid, StratifiedKFold
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from widemargin._core.callbacks import HAS_CALLBACKS
 from widemargin.cli import models
-from widemargin.cli.modelfile import SavedModel, save
-from widemargin.cli.reading import as_usable, read
-from widemargin.cli.refusal import Refusal
-from widemargin.cli.tables import Table, check_classes, parse_shape
+from widemargin.cli.columns import Table, check_classes, parse_shape
+from widemargin.cli.judge import answer
+from widemargin.cli.modelfile import SavedModel, check_skops, save
+from widemargin.cli.read import as_usable, read
+from widemargin.cli.refusal import Refusal, check_out, console, tell
 from widemargin.progress import show_progress
 
 
@@ -41,34 +41,40 @@ def run(
 ) -> None:
     """Fit and save; every refusal comes before any output."""
     entry = models.find(model)
-    if out.is_dir() or not out.parent.is_dir():
-        raise Refusal(f"--out: {out} cannot be written; name a file in a folder")
+    check_out("--out", out)
+    check_skops()
     read_settings = models.parse_settings(settings)
     table = read(data, target=target, image_shape=parse_shape(image_shape), drop=drop)
-    assert table.y is not None
-    check_classes(table.y)
+    y = table.y
+    assert y is not None
+    check_classes(y)
     X = as_usable(table.X, entry.sparse, model)
     estimator = models.build(
         model, read_settings, image_shape=table.image_shape, seed=seed
     )
     pipeline = Pipeline([*scaling(table, X, scale), ("model", estimator)])
-    console = Console(stderr=True)
+    found: list[Any] = []
     if search:
         grid = {k: v for k, v in entry.grid.items() if k not in read_settings}
-        pipeline = search_grid(pipeline, grid, X, table.y, seed, console)
+        pipeline, found = search_grid(pipeline, grid, X, y, seed)
     start = time.perf_counter()
-    with progress(pipeline[-1]):
-        fit_or_refuse(pipeline, X, table.y)
+    notes, prepared = fit_or_refuse(pipeline, X, y)
     seconds = time.perf_counter() - start
-    saved = SavedModel(
-        pipeline, model, table.names, table.image_shape, table.target, X.shape[1]
-    )
-    save(saved, out)
     with show_progress():
-        wrong = float(np.mean(pipeline.predict(X) != table.y))
+        labels = answer(pipeline[-1], prepared).labels
+    wrong, more = check_learned(labels, y)
+    save(
+        SavedModel(
+            pipeline, model, table.names, table.image_shape, table.target, X.shape[1]
+        ),
+        out,
+    )
+    tell([*table.notes, *notes, *more])
+    for part in found:
+        console().print(part)
     print(
         f"{model}: {X.shape[0]} samples, {X.shape[1]} features, "
-        f"{len(np.unique(table.y))} classes; fitted in "
+        f"{len(np.unique(y))} classes; fitted in "
         f"{seconds:.1f} s, training error {100 * wrong:.2f} %"
     )
     print(f"Model: {out} ({out.stat().st_size / 1024:.0f} KiB)")
@@ -83,18 +89,45 @@ def scaling(table: Table, X: Any, scale: bool | None) -> list[tuple[str, Any]]:
     return [("scale", StandardScaler(with_mean=not sparse.issparse(X)))]
 
 
-def fit_or_refuse(pipeline: Any, X: Any, y: np.ndarray) -> None:
-    """Fit; what the estimator finds wrong with its parameters is a refusal."""
+def fit_or_refuse(pipeline: Any, X: Any, y: np.ndarray) -> tuple[list[str], Any]:
+    """Fit; return the warnings on the way, and the data as the model sees them.
+
+    What the estimator finds wrong with its parameters is a refusal.
+    """
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             # Step by step: a model inside a pipeline may not carry a bar of its own.
             prepared = pipeline[:-1].fit_transform(X) if len(pipeline) > 1 else X
-            pipeline[-1].fit(prepared, y)
+            with progress(pipeline[-1]):
+                pipeline[-1].fit(prepared, y)
     except (ValueError, TypeError) as error:
         raise Refusal(f"the model refuses: {error}") from error
-    for message in dict.fromkeys(str(warning.message) for warning in caught):
-        Console(stderr=True).print(f"note: {message}", markup=False, highlight=False)
+    return [str(warning.message) for warning in caught], prepared
+
+
+def check_learned(labels: np.ndarray, y: np.ndarray) -> tuple[float, list[str]]:
+    """Return the training error; refuse a model that learned nothing.
+
+    That is one whose answers are no better than always the most frequent class, in
+    errors and in the mean over the classes. Where classes are weighted, more errors may
+    be meant: then it is told.
+    """
+    classes, counts = np.unique(y, return_counts=True)
+    wrong, usual = float(np.mean(labels != y)), 1 - float(counts.max()) / len(y)
+    if wrong < usual:
+        return wrong, []
+    words = (
+        f"training error {100 * wrong:.2f} %, no better than always answering "
+        f"{classes[counts.argmax()]!s} ({100 * usual:.2f} %)"
+    )
+    recall = recall_score(y, labels, average="macro", labels=classes, zero_division=0)
+    if recall <= 1 / len(classes) + 1e-12:
+        raise Refusal(
+            f"the model learned nothing: {words}. Nothing was saved; scale the "
+            "features, set other parameters or take another model"
+        )
+    return wrong, [words]
 
 
 @contextmanager
@@ -116,40 +149,45 @@ def progress(estimator: Any):
 
 
 def search_grid(
-    pipeline: Any, grid: dict, X: Any, y: np.ndarray, seed: int, console: Console
-) -> Any:
-    """Return the pipeline with the settings of least cross-validated error."""
+    pipeline: Any, grid: dict, X: Any, y: np.ndarray, seed: int
+) -> tuple[Any, list[Any]]:
+    """Return the pipeline of least cross-validated error, and what to print of it."""
     folds = min(5, int(np.unique(y, return_counts=True)[1].min()))
     cv = StratifiedKFold(folds, shuffle=True, random_state=seed)
+    steps = {f"model__{key}": values for key, values in grid.items()}
+    stderr = console(stderr=True)
+    quiet = not stderr.is_terminal
+    with Progress(console=stderr, transient=True, disable=quiet) as bar:
+        task = bar.add_task("search", total=folds * len(ParameterGrid(steps)))
+
+        def accuracy(model: Any, X_held: Any, y_held: np.ndarray) -> float:
+            bar.advance(task)
+            return float(model.score(X_held, y_held))
+
+        search = GridSearchCV(pipeline, steps, cv=cv, scoring=accuracy, refit=False)
+        try:
+            with warnings.catch_warnings():
+                # The grid is the same for all data; few features rule some of it out.
+                warnings.simplefilter("ignore")
+                search.fit(X, y)
+        except (ValueError, TypeError) as error:
+            last = str(error).strip().splitlines()[-1]
+            raise Refusal(
+                f"the model refuses every setting of the search: {last}"
+            ) from error
+    shares = 1 - search.cv_results_["mean_test_score"]
     shown = RichTable(title=f"{folds}-fold cross-validation", title_justify="left")
     shown.add_column("settings")
     shown.add_column("error", justify="right")
-    best, least, chosen = pipeline, np.inf, ""
-    refused: Exception | None = None
-    quiet = not console.is_terminal
-    with Progress(console=console, transient=True, disable=quiet) as bar:
-        for settings in bar.track(list(ParameterGrid(grid)), description="search"):
-            steps = {f"model__{key}": value for key, value in settings.items()}
-            candidate = clone(pipeline).set_params(**steps)
-            words = ", ".join(f"{key}={value}" for key, value in settings.items())
-            try:
-                error = _cross_validated_error(candidate, X, y, cv)
-            except (ValueError, TypeError) as reason:
-                # The grid is the same for all data; few features rule some of it out.
-                refused = reason
-                continue
-            shown.add_row(words or "as given", f"{100 * error:.2f} %")
-            if error < least:
-                best, least, chosen = candidate, error, words
-    if np.isinf(least):
-        raise Refusal(f"the model refuses every setting of the search: {refused}")
-    Console().print(shown)
-    print(f"Best: {chosen or 'as given'}, {100 * least:.2f} %")
-    return best
+    words = [_words(params) for params in search.cv_results_["params"]]
+    for text, share in zip(words, shares, strict=True):
+        if np.isfinite(share):
+            shown.add_row(text, f"{100 * share:.2f} %")
+    best = search.best_index_
+    told = f"Best: {words[best]}, {100 * shares[best]:.2f} %"
+    return pipeline.set_params(**search.best_params_), [shown, told]
 
 
-def _cross_validated_error(candidate: Any, X: Any, y: np.ndarray, cv: Any) -> float:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        scores = cross_val_score(candidate, X, y, cv=cv, error_score="raise")
-    return float(1 - scores.mean())
+def _words(params: dict) -> str:
+    shown = (f"{key.removeprefix('model__')}={value}" for key, value in params.items())
+    return ", ".join(shown) or "as given"

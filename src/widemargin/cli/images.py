@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
+from widemargin.cli.columns import Table
 from widemargin.cli.refusal import Refusal
-from widemargin.cli.tables import Table
 
 
 def read_folder(

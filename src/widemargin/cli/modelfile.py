@@ -15,9 +15,9 @@ from typing import Any
 from sklearn.pipeline import Pipeline
 
 import widemargin
-from widemargin.cli.files import write_atomically
-from widemargin.cli.refusal import Refusal
-from widemargin.cli.tables import Table
+from widemargin._core.files import write_atomically
+from widemargin.cli.columns import Table
+from widemargin.cli.refusal import Refusal, check_library
 
 FORMAT = 1
 # Plain containers of numbers that fitted models hold and skops does not list.
@@ -145,9 +145,13 @@ def _is_ours(type_name: str) -> bool:
     return isinstance(found, type) and found.__module__ == module
 
 
+def check_skops() -> None:
+    """Refuse before any work where no model file could be written."""
+    check_library("skops", "a model file", "skops")
+
+
 def _skops() -> Any:
-    try:
-        import skops.io
-    except ModuleNotFoundError:
-        raise Refusal("model files need skops: pip install skops") from None
+    check_skops()
+    import skops.io
+
     return skops.io

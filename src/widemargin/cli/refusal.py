@@ -1,17 +1,22 @@
-"""Bad input ends in one line that says what is wrong and how to mend it."""
+"""What the command says: one line where it cannot go on, plain text otherwise."""
 
 import difflib
 import functools
 import os
 import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, NoReturn
 
-EXIT_CODE = 2
+REFUSED, INTERRUPTED, TERMINATED = 2, 130, 143
 
 
 class Refusal(Exception):
     """The command cannot go on; the message is for the person who called it."""
+
+
+class Terminated(KeyboardInterrupt):
+    """The process was asked to end: it cleans up like an interrupted one."""
 
 
 def near(word: str, options: Iterable[str]) -> str:
@@ -26,23 +31,74 @@ def near(word: str, options: Iterable[str]) -> str:
     return f"there are: {shown}"
 
 
+def check_out(option: str, path: Path, ending: str | None = None) -> None:
+    """Refuse, before any work, a path where no file can be written."""
+    if ending is not None and path.suffix != ending:
+        raise Refusal(f"{option} must end in {ending}; got {path}")
+    if path.is_dir():
+        raise Refusal(f"{option}: {path} is a folder; name a file in it")
+    if path.exists() and not path.is_file():
+        raise Refusal(f"{option}: {path} is no plain file; name one")
+    if not path.parent.is_dir():
+        raise Refusal(f"{option}: there is no folder {path.parent}; make it first")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise Refusal(f"{option}: the folder of {path} is not writable; name another")
+
+
+def check_library(module: str, what: str, install: str) -> None:
+    """Refuse, before any work, what needs a library that is not there."""
+    from importlib.util import find_spec
+
+    try:
+        found = sys.modules[module] if module in sys.modules else find_spec(module)
+    except ValueError:
+        found = None
+    if found is None:
+        raise Refusal(f"{what} needs {module}: pip install {install}")
+
+
+def console(stderr: bool = False) -> Any:
+    """Return where to print: text from files and labels is never taken for markup."""
+    from rich.console import Console
+
+    return Console(stderr=stderr, markup=False, highlight=False)
+
+
+def tell(notes: Iterable[str]) -> None:
+    """Print what a person should know though all went on."""
+    for note in dict.fromkeys(notes):
+        print(f"note: {' '.join(note.split())}", file=sys.stderr)
+
+
 def one_line(command: Callable[..., Any]) -> Callable[..., Any]:
     """Make a command that refuses in one line on stderr with exit code 2."""
 
     @functools.wraps(command)
     def refusing(*args: Any, **options: Any) -> Any:
         try:
-            return command(*args, **options)
+            done = command(*args, **options)
+            # A full disk shows when the last of the output is written, not before.
+            sys.stdout.flush()
+            return done
         except BrokenPipeError:
-            # Whoever read our output has seen enough; Python flushes once more.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _abandon_output()
             sys.exit(1)
         except (Refusal, OSError, MemoryError) as error:
+            _abandon_output()
             leave(_text_of(error))
-        except KeyboardInterrupt:
-            leave("interrupted; no output was written")
+        except KeyboardInterrupt as stop:
+            code = TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
+            leave("interrupted; no file was written", code)
 
     return refusing
+
+
+def _abandon_output() -> None:
+    """Drop what cannot be written: Python would try once more as it ends."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _text_of(error: BaseException) -> str:
@@ -50,11 +106,11 @@ def _text_of(error: BaseException) -> str:
         return "not enough memory for this data; use fewer rows or a smaller model"
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
-        return f"{where}{error.strerror}; no output was written"
+        return f"{where}{error.strerror}; the output is not complete"
     return str(error)
 
 
-def leave(message: str) -> NoReturn:
+def leave(message: str, code: int = REFUSED) -> NoReturn:
     """End the process with one line on stderr."""
     print(f"widemargin: {' '.join(message.split())}", file=sys.stderr)
-    sys.exit(EXIT_CODE)
+    sys.exit(code)

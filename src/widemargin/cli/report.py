@@ -9,34 +9,28 @@ import numpy as np
 import sklearn
 
 import widemargin
-from widemargin.cli.counting import vectors_kept
-from widemargin.cli.files import write_atomically
+from widemargin._core.files import write_atomically
 from widemargin.cli.html import Page, code, confusion, picture, table
-from widemargin.cli.judging import Judgement, load_and_judge
+from widemargin.cli.judge import Judgement, load_and_judge
 from widemargin.cli.modelfile import SavedModel
-from widemargin.cli.refusal import Refusal
-from widemargin.cli.report_displays import (
-    add_alignment,
-    add_gallery,
-    add_prototypes,
-    add_tangents,
-    add_training,
-    add_weights,
-)
+from widemargin.cli.refusal import check_library, check_out
 
 REJECTED = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)
 QUANTILES = (0.01, 0.05, 0.1, 0.25, 0.5, 0.9)
 WIDEST_CONFUSION = 40
+MOST_PROTOTYPES = 200
+MOST_TANGENTS = 6
+LEAST_CURVE = 3  # fewer features than this are no curve to look at
+SHOWN = 12
 
 
 def run(model_path: Path, data: Path, target: str | None, out: Path) -> None:
     """Judge the model on labelled data and write the page, whole or not at all."""
-    if out.is_dir() or not out.parent.is_dir():
-        raise Refusal(f"--out: {out} cannot be written; name a file in a folder")
+    check_out("--out", out)
     use_agg()
     model, X, judged = load_and_judge(model_path, data, target)
     size = model_path.stat().st_size
-    page = build(model, model.prepare(X), judged, str(data.name), size)
+    page = build(model, X, judged, str(data.name), size)
     page.add("The same in Python", "", code(snippet(model)), wide=True)
     write_page(page, out)
     print(f"Report: {out}")
@@ -44,12 +38,9 @@ def run(model_path: Path, data: Path, target: str | None, out: Path) -> None:
 
 def use_agg() -> None:
     """Draw without a screen, or say what is missing."""
-    try:
-        import matplotlib
-    except ModuleNotFoundError:
-        raise Refusal(
-            "a report needs matplotlib: pip install 'widemargin[plot]'"
-        ) from None
+    check_library("matplotlib", "a report", "'widemargin[plot]'")
+    import matplotlib
+
     matplotlib.use("Agg")
 
 
@@ -156,6 +147,154 @@ def add_rejection(page: Page, judged: Judgement) -> None:
     )
 
 
+def add_gallery(page: Page, model: SavedModel, X: Any, judged: Judgement) -> None:
+    """Show the surest mistakes, as images."""
+    wrong = np.flatnonzero(judged.truth != judged.answers)
+    if model.image_shape is None or len(wrong) == 0:
+        return
+    from matplotlib import pyplot as plt
+
+    chosen = wrong[np.argsort(judged.margins[wrong])][:SHOWN]
+    columns = min(6, len(chosen))
+    rows = -(-len(chosen) // columns)
+    figure, axes = plt.subplots(
+        rows,
+        columns,
+        figsize=(0.95 * columns, 1.3 * rows),
+        squeeze=False,
+        layout="constrained",
+    )
+    for axis in axes.flat:
+        axis.set_axis_off()
+    for axis, i in zip(axes.flat, chosen, strict=False):
+        image = X[i].reshape(model.image_shape)
+        axis.imshow(image, cmap="gray_r" if image.ndim == 2 else None)
+        title = f"{judged.truth[i]} as {judged.answers[i]}"
+        axis.set_title(title, fontsize=9, color="#d64545")
+    page.add(
+        "The surest mistakes",
+        "What each is, and what the model takes it for.",
+        picture(figure, "images the model is wrong about and sure of"),
+    )
+
+
+def add_prototypes(page: Page, model: SavedModel) -> None:
+    """Show the prototypes, as images or curves."""
+    estimator = model.estimator
+    prototypes = getattr(estimator, "prototypes_", None)
+    if prototypes is None or not _drawable(model):
+        return
+    if prototypes.shape[1] != model.n_features or hasattr(estimator, "dual_coef_"):
+        return  # prototypes in the space of a kernel are no samples to look at
+    from widemargin.inspection import PrototypeDisplay
+
+    few = slice(MOST_PROTOTYPES)
+    shown = PrototypeDisplay(
+        prototypes=prototypes[few],
+        labels=estimator.prototype_labels_[few],
+        shape=model.image_shape,
+    ).plot()
+    scaled = ", in standardised features" if len(model.pipeline) > 1 else ""
+    page.add(
+        "What the model knows",
+        f"{len(prototypes)} prototypes, by class{scaled}.",
+        picture(shown.figure_, "the prototypes of each class"),
+        wide=model.image_shape is None,
+    )
+
+
+def add_tangents(page: Page, model: SavedModel, X: Any) -> None:
+    """Show what may vary: a model along its tangents, or a sample along its own."""
+    estimator = model.estimator
+    from widemargin.inspection import TangentDisplay
+
+    if not _drawable(model):
+        return
+    learned = learned_tangents(estimator)
+    if learned is not None:
+        if not np.any(learned[0]):
+            return
+        moves = learned[0][np.abs(learned[0]).max(axis=1) > 0]
+        shown = TangentDisplay(
+            sample=estimator.prototypes_[0],
+            tangents=moves[:MOST_TANGENTS],
+            shape=model.image_shape,
+        ).plot()
+        words = (
+            f"The model of {estimator.prototype_labels_[0]} along what it learned: "
+            f"{min(MOST_TANGENTS, len(moves))} of its {len(moves)} tangents."
+        )
+    elif getattr(estimator, "tangents", None) is not None:
+        shown = TangentDisplay.from_estimator(
+            estimator, sample=X[0], shape=model.image_shape
+        )
+        words = "One sample, moved along each of its tangents; the middle is as it is."
+    else:
+        return
+    page.add("What may vary", words, picture(shown.figure_, "swept along tangents"))
+
+
+def add_alignment(page: Page, model: SavedModel, X: Any, judged: Judgement) -> None:
+    """Show the least sure right answer beside the model it moved to."""
+    estimator = model.estimator
+    learned = learned_tangents(estimator)
+    right = np.flatnonzero(judged.truth == judged.answers)
+    if learned is None or model.image_shape is None or len(right) == 0:
+        return
+    from widemargin.inspection import AlignmentDisplay
+
+    chosen = right[np.argmin(judged.margins[right])]
+    shown = AlignmentDisplay.from_estimator(
+        estimator, X[chosen], shape=model.image_shape
+    )
+    page.add(
+        "The least sure right answer",
+        f"A {judged.truth[chosen]} and the model nearest to it, before and after.",
+        picture(shown.figure_, "a sample aligned with its nearest model"),
+    )
+
+
+def add_training(page: Page, model: SavedModel) -> None:
+    """Show how the fit went, where the model kept its history."""
+    history = getattr(model.estimator, "history_", None)
+    if not history or max(map(np.size, _columns(history))) < 2:
+        return  # one pass is no curve
+    from widemargin.inspection import TrainingCurveDisplay
+
+    shown = TrainingCurveDisplay.from_estimator(model.estimator)
+    page.add(
+        "How it was learned",
+        "Over the passes of the training data.",
+        picture(shown.figure_, "training curves"),
+    )
+
+
+def add_weights(page: Page, model: SavedModel) -> None:
+    """Show the weights of the samples, where the model re-weights."""
+    estimator = model.estimator
+    history = getattr(estimator, "history_", None)
+    recorded = isinstance(history, dict) and len(history.get("weights", ())) > 0
+    if not recorded and not hasattr(estimator, "sample_weight_"):
+        return
+    from widemargin.inspection import SampleWeightDisplay
+
+    shown = SampleWeightDisplay.from_estimator(estimator)
+    page.add(
+        "Where the model looked",
+        "Weights of the training samples: those of small margin count more.",
+        picture(shown.figure_, "sample weights over the rounds"),
+    )
+
+
+def _columns(history: Any) -> list:
+    """Return the recorded series: of a dict of them, or of one alone."""
+    return list(history.values()) if isinstance(history, dict) else [history]
+
+
+def _drawable(model: SavedModel) -> bool:
+    return model.image_shape is not None or model.n_features >= LEAST_CURVE
+
+
 def snippet(model: SavedModel) -> str:
     """Return Python that builds the same estimator."""
     estimator = model.estimator
@@ -172,3 +311,38 @@ def snippet(model: SavedModel) -> str:
         steps = f"make_pipeline(StandardScaler(), {steps})"
     lines += ["", f"model = {steps}", "model.fit(X_train, y_train)"]
     return "\n".join([*lines, "model.predict(X_test)"])
+
+
+def learned_tangents(estimator: Any) -> np.ndarray | None:
+    """Return the (n_models, n_tangents, n_features) tangents a model learned, if any.
+
+    Models of remembered samples have ``tangents_`` too, but that is a generator.
+    """
+    tangents = getattr(estimator, "tangents_", None)
+    if isinstance(tangents, np.ndarray) and tangents.ndim == 3:
+        return tangents
+    return None
+
+
+def vectors_kept(estimator: Any) -> int | None:
+    """Count the rows of features that a prediction is computed from.
+
+    Hyperplanes, else support vectors, else prototypes with the tangents they learned,
+    else remembered samples.
+    """
+    coef = getattr(estimator, "coef_", None)
+    if coef is not None and np.shape(coef)[-1] == estimator.n_features_in_:
+        return len(np.atleast_2d(coef))
+    machine = getattr(estimator, "svc_", estimator)
+    for name in ("support_vectors_", "support_"):
+        if hasattr(machine, name):
+            return len(getattr(machine, name))
+    if hasattr(estimator, "prototypes_"):
+        count = len(estimator.prototypes_)
+        tangents = learned_tangents(estimator)
+        if tangents is not None and tangents.size:
+            count += int((np.abs(tangents).max(axis=2) > 0).sum())
+        return count
+    if hasattr(estimator, "bundle_"):
+        return len(estimator.bundle_.points)
+    return getattr(estimator, "n_samples_fit_", None)

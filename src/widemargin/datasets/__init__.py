@@ -10,6 +10,7 @@ and, for images, ``image_shape``. Sets with an official split take ``subset="tra
 
 from widemargin.datasets.digits import load_mnist, load_nist3, load_usps
 from widemargin.datasets.home import get_data_home
+from widemargin.datasets.idx import read_idx
 from widemargin.datasets.libsvm import load_a9a, load_w8a
 from widemargin.datasets.uci import (
     load_ionosphere,
@@ -35,4 +36,5 @@ __all__ = [
     "load_usps",
     "load_w8a",
     "load_wbc",
+    "read_idx",
 ]

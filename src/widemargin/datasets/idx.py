@@ -19,7 +19,34 @@ DTYPES: dict[int, np.dtype] = {
 
 
 def read_idx(path: str | Path) -> np.ndarray:
-    """Read an idx file, gzipped or not, in the machine's byte order."""
+    """Read an idx file, gzipped or not.
+
+    Parameters
+    ----------
+    path : path
+        Of the file.
+
+    Returns
+    -------
+    ndarray
+        Its values in their shape and type, in the machine's byte order.
+
+    Raises
+    ------
+    ValueError
+        If the file is something else, or damaged; it names the file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from widemargin.datasets import read_idx
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "three"
+    ...     _ = path.write_bytes(bytes([0, 0, 8, 1, 0, 0, 0, 3, 7, 2, 1]))
+    ...     read_idx(path)
+    array([7, 2, 1], dtype=uint8)
+    """
     try:
         raw = Path(path).read_bytes()
         if raw[:2] == b"\x1f\x8b":

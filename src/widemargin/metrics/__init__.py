@@ -1,7 +1,6 @@
 """How far: distances that ignore what may vary."""
 
 from widemargin.metrics.alignment import Alignment, tangent_alignment
-from widemargin.metrics.distances import tangent_distances
 from widemargin.metrics.distortion import image_distortion_distances
 from widemargin.metrics.kernels import tangent_kernel
 from widemargin.metrics.spectrum import (
@@ -9,10 +8,12 @@ from widemargin.metrics.spectrum import (
     repair_spectrum,
     smallest_eigenvalue,
 )
+from widemargin.metrics.tangent import TangentMetric, tangent_distances
 
 __all__ = [
     "Alignment",
     "RepairedSpectrum",
+    "TangentMetric",
     "image_distortion_distances",
     "repair_spectrum",
     "smallest_eigenvalue",

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from widemargin.metrics.ends import DEFAULT_SPRING, check_ends, check_pair, check_sides
+from widemargin.metrics.tangent import DEFAULT_SPRING, check_ends
 from widemargin.tangents import Bundle, as_bundle
 
 ALIGNED_SIDES = ("x", "y", "two", "midpoint")
@@ -92,17 +92,20 @@ def tangent_alignment(
     >>> pair.squared_distances
     array([16.])
     """
-    check_sides(sides, spring, ALIGNED_SIDES)
-    x, y = check_pair(X, Y)
+    metric, x_end, y_end = check_ends(
+        X, X if Y is None else Y, X_tangents, Y_tangents, tangents, sides, spring,
+        allowed=ALIGNED_SIDES,
+    )  # fmt: skip
+    assert y_end is not None
+    x, y = x_end.points, y_end.points
     if len(x) != len(y):
         raise ValueError(
             f"tangent_alignment pairs rows: X has {len(x)} samples and Y has {len(y)}. "
             "For all pairs use tangent_distances."
         )
     if sides == "midpoint":
-        return _align_at_midpoint(x, y, X_tangents, Y_tangents, tangents, spring)
-    ends = check_ends(X, Y, X_tangents, Y_tangents, tangents, sides, None)
-    return align(ends.x, ends.y, spring)
+        return _align_at_midpoint(x, y, tangents, metric.spring)
+    return align(x_end, y_end, metric.spring)
 
 
 def align(x: Bundle, y: Bundle, spring: float = DEFAULT_SPRING) -> Alignment:
@@ -133,10 +136,7 @@ def _solve(S, r, spring):
     return np.matmul(vectors, (inverse * along)[:, :, None])[:, :, 0]
 
 
-def _align_at_midpoint(x, y, X_tangents, Y_tangents, generator, spring) -> Alignment:
-    from widemargin.metrics.midpoint import require_generator
-
-    require_generator(generator, X_tangents is not None or Y_tangents is not None)
+def _align_at_midpoint(x, y, generator, spring) -> Alignment:
     frames = as_bundle((x + y) / 2, generator).frames.astype(x.dtype, copy=False)
     half = np.matmul(frames, (x - y)[:, :, None])[:, :, 0] / (2 * (1 + spring))
     # Two moves of half the size store half the energy of one: count the spring as

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from widemargin._compute.threads import batched_slices, thread_map
-from widemargin.metrics.ends import check_pair
+from widemargin.metrics.tangent import check_pair
 
 
 def image_distortion_distances(

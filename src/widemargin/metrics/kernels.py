@@ -27,8 +27,7 @@ from numpy.typing import NDArray
 
 from widemargin._compute.threads import batched_slices
 from widemargin._core.checks import check_option
-from widemargin.metrics.distances import tangent_distances
-from widemargin.metrics.ends import DEFAULT_SPRING
+from widemargin.metrics.tangent import DEFAULT_SPRING, tangent_distances
 
 KERNELS = ("rbf", "nd", "log")
 # Distances that a user's kernel sees at once: its temporary arrays stay small.

@@ -26,29 +26,17 @@ from widemargin._compute.threads import batched_slices, thread_map
 from widemargin.tangents import orthonormalize
 
 
-def require_generator(generator: Any, given_frames: bool) -> None:
-    """Raise unless tangents can be computed at points that are not samples."""
-    if given_frames or not callable(getattr(generator, "tangents", None)):
-        raise ValueError(
-            "sides='midpoint' takes its tangents at (x + y)/2, so it needs a "
-            "generator: pass tangents=ImageTangents(...) or another object with a "
-            "tangents(X) method instead of tangent arrays."
-        )
-
-
 def midpoint_distances(
     x: np.ndarray,
     y: np.ndarray,
     generator: Any,
     *,
-    given_frames: bool,
     symmetric: bool,
     spring: float,
     squared: bool,
     n_jobs: int | None,
 ) -> np.ndarray:
     """Compute midpoint distances between all rows of `x` and `y`; see the module."""
-    require_generator(generator, given_frames)
     affine = bool(getattr(generator, "is_affine", False))
     tile = _affine_tile if affine else _general_tile
     out = np.empty((len(x), len(y)), x.dtype)

@@ -329,7 +329,7 @@ def _print_ratios(ratios: dict[str, Any], heights: np.ndarray) -> None:
         print(f"{name:<18}{cells}")
 
 
-def main(quick: bool = False, folder: Path | str | None = None) -> list[Path]:
+def main(quick: bool = False, out: Path | str | None = None) -> list[Path]:
     """Print the tables; save the figures if a folder is given."""
     problems = [known_margin_set(200, 5, 0.3), known_margin_set(200, 20, 0.3)]
     problems += [digit_pair(3, 8)] if quick else [digit_pair(3, 8), digit_pair(1, 7)]
@@ -346,9 +346,9 @@ def main(quick: bool = False, folder: Path | str | None = None) -> list[Path]:
     heights = np.geomspace(0.1, 100.0, 7 if quick else 13)
     ratios = {p.name: margin_ratio(p, heights) for p in (problems[0], problems[2])}
     _print_ratios(ratios, heights)
-    if folder is None:
+    if out is None:
         return []
-    folder = Path(folder)
+    folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     paths = [
         folder / "perceptrons_stepwise.png",
@@ -364,4 +364,4 @@ if __name__ == "__main__":
     parser.add_argument("--quick", action="store_true", help="fewer and smaller runs")
     parser.add_argument("--figures", type=Path, default=None, help="folder for PNGs")
     given = parser.parse_args()
-    main(quick=given.quick, folder=given.figures)
+    main(quick=given.quick, out=given.figures)

@@ -13,14 +13,14 @@ two-sided kernels may choose a spring too. Without one both images are free to l
 a common blur, the distances come out too small and the kernel far from positive.
 
 Reference: B. Haasdonk, D. Keysers, Tangent distance kernels for support vector
-machines, ICPR 2002. Figures 2 to 4 are in
-:mod:`widemargin.reproduce.tangent_kernel_figures`.
+machines, ICPR 2002.
 """
 
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,11 +28,14 @@ from numpy.typing import NDArray
 from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedShuffleSplit
 
 from widemargin._compute.threads import thread_map
-from widemargin.metrics import tangent_distances
+from widemargin.datasets import load_usps
+from widemargin.inspection import PrototypeDisplay, TangentDisplay
+from widemargin.metrics import tangent_alignment, tangent_distances
 from widemargin.metrics.kernels import kernel_of_distances
+from widemargin.reproduce import save_figure
 from widemargin.svm import InvariantHyperplaneSVC, JitteredSVC, TangentSVC, VirtualSVC
 from widemargin.svm.machine import PairwiseMachine, pairwise_coefficients
-from widemargin.tangents import ImageTangents, image_shifts
+from widemargin.tangents import ImageTangents, TransformTangents, image_shifts
 
 SHAPE = (16, 16)
 # The midpoint distance is fast for tangents that are affine in the image only: it
@@ -81,6 +84,18 @@ GRID = {
 # Next to none, and two that hold: for distances with tangents at both ends.
 SPRINGS = (1e-5, 0.1, 0.2)
 N_FOLDS = 5
+QUICK = (600, 300)  # training and test images; the paper has 7291 and 2007
+HEADER = (
+    "kernel",
+    "gamma",
+    "C",
+    "spring",
+    "cv error",
+    "error",
+    "at paper's",
+    "paper",
+    "supports",
+)
 
 
 @dataclass(frozen=True)
@@ -276,3 +291,110 @@ def rivals(digits: Digits) -> Iterator[Line]:
 
 def _told(parameters: dict) -> str:
     return ", ".join(f"{name}={value}" for name, value in parameters.items())
+
+
+def figure_2() -> Any:
+    """Illustration of the four tangent distances of two points in space.
+
+    Each point is varied by a turn about the third axis and a rise with the angle, so
+    that its tangent is a line askew to the other's.
+    """
+    import matplotlib.pyplot as plt
+
+    x, y = np.array([[2.0, 0.2, 0.0]]), np.array([[0.4, 1.8, 1.0]])
+    generator = TransformTangents([_helix])
+    lines = {"x": generator.tangents(x)[0, 0], "y": generator.tangents(y)[0, 0]}
+    middle = (x + y) / 2
+    lines["m"] = generator.tangents(middle)[0, 0]
+    figure = plt.figure(figsize=(11, 3.2))
+    panels = (("y", "1S"), ("two", "2S"), ("mean", "MN"), ("midpoint", "MP"))
+    for place, (sides, name) in enumerate(panels):
+        axes: Any = figure.add_subplot(1, 4, place + 1, projection="3d")
+        if sides != "midpoint":
+            _line(axes, x[0], lines["x"], dashed=sides == "y")
+            _line(axes, y[0], lines["y"], dashed=False)
+        else:
+            _line(axes, middle[0], lines["m"], dashed=False)
+        shown = ("x", "y") if sides == "mean" else (sides,)
+        for side in shown:
+            pair = tangent_alignment(x, y, tangents=generator, sides=side)
+            ends = np.concatenate([pair.x_aligned, pair.y_aligned])
+            axes.plot(*ends.T, "o-", color="tab:red", markersize=3)
+        axes.scatter(*np.concatenate([x, y]).T, color="black")
+        for point, label in ((x[0], "x"), (y[0], "x'")):
+            axes.text(*point, f"  {label}")
+        d = tangent_distances(x, y, tangents=generator, sides=sides, squared=False)
+        axes.set_title(f"{name}: d = {d[0, 0]:.2f}")
+        axes.set_xticks([])
+        axes.set_yticks([])
+        axes.set_zticks([])
+    return figure
+
+
+def _helix(X: NDArray, p: float) -> NDArray:
+    c, s = np.cos(p), np.sin(p)
+    turned = X[:, :1] * [[c, s]] + X[:, 1:2] * [[-s, c]]
+    return np.column_stack([turned, X[:, 2] + 0.4 * p * X[:, 0]])
+
+
+def _line(axes: Any, point: NDArray, direction: NDArray, *, dashed: bool) -> None:
+    steps = np.linspace(-0.8, 0.8, 2)[:, None]
+    style = "--" if dashed else "-"
+    axes.plot(*(point + steps * direction).T, style, color="0.6")
+
+
+def figure_3(X: NDArray, y: NDArray, per_digit: int = 4) -> Any:
+    """Examples of USPS digits."""
+    chosen = [np.flatnonzero(y == label)[:per_digit] for label in np.unique(y)]
+    rows = np.concatenate(chosen)
+    return PrototypeDisplay(prototypes=X[rows], labels=y[rows], shape=SHAPE).plot()
+
+
+def figure_4(x: NDArray) -> Any:
+    """One image and the points of its tangent space, along each tangent t_i."""
+    return TangentDisplay.from_estimator(ImageTangents(SHAPE), x)
+
+
+def main(quick: bool = False, out: Path | str = ".") -> None:
+    """Run tables 2 and 3 on USPS line by line, then the rivals and the figures."""
+    train, test = (load_usps(subset=part) for part in ("train", "test"))
+    n_train, n_test = QUICK if quick else (len(train.data), len(test.data))
+    rng = np.random.default_rng(0)
+    rows = [
+        np.sort(rng.choice(len(part.data), n, replace=False))
+        for part, n in ((train, n_train), (test, n_test))
+    ]
+    X, y = train.data[rows[0]].astype(np.float64), train.target[rows[0]]
+    digits = Digits.scaled(
+        X, y, test.data[rows[1]].astype(np.float64), test.target[rows[1]]
+    )
+    print(f"USPS, {n_train} training and {n_test} test images; errors in per cent")
+    print(
+        "".join(f"{head:>11}" if i else f"{head:<40}" for i, head in enumerate(HEADER))
+    )
+    for line in tables(digits):
+        _print_line(line)
+    for line in rivals(digits):
+        _print_line(line)
+    save_figures(X, y, Path(out))
+
+
+def save_figures(X: NDArray, y: NDArray, folder: Path) -> None:
+    """Draw figures 2 to 4 with images of USPS."""
+    figures = {
+        2: figure_2(),
+        3: figure_3(X, y).figure_,
+        4: figure_4(X[np.flatnonzero(y == 2)[0]]).figure_,
+    }
+    for number, figure in figures.items():
+        save_figure(figure, folder / f"tangent_kernels_figure_{number}.png")
+
+
+def _print_line(line: Line) -> None:
+    published = None if line.paper is None else line.paper.error
+    numbers = (
+        *(line.gamma, line.C, line.spring, line.cv_error, line.error),
+        *(line.error_at_papers, published, line.supports),
+    )
+    cells = ("" if v is None or np.isnan(v) else f"{v:.4g}" for v in numbers)
+    print(f"{line.name:<40}" + "".join(f"{cell:>11}" for cell in cells), flush=True)

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from widemargin._compute.threads import thread_map
 from widemargin.tangents.bundle import Bundle
-from widemargin.tangents.checks import FLOATS
+from widemargin.tangents.checks import FLOATS, check_samples
 from widemargin.tangents.frames import fill_frames, sample_blocks
 
 
@@ -134,7 +134,17 @@ class TangentGenerator(BaseEstimator, ABC):
 
     def _check_samples(self, X: ArrayLike) -> NDArray:
         check_is_fitted(self)
-        return validate_data(self, X, dtype=FLOATS, reset=False)
+        if hasattr(X, "columns") and hasattr(self, "feature_names_in_"):
+            return validate_data(self, X, dtype=FLOATS, reset=False)
+        # Names are compared where both have them; a generator needs none.
+        samples = check_samples(X)
+        expected = getattr(self, "n_features_in_", samples.shape[1])
+        if samples.shape[1] != expected:
+            raise ValueError(
+                f"X has {samples.shape[1]} features, but {type(self).__name__} is "
+                f"expecting {expected} features as input."
+            )
+        return samples
 
     def _allocate(self, X: NDArray) -> NDArray:
         return np.empty((len(X), self.n_tangents, X.shape[1]), X.dtype)

@@ -14,12 +14,17 @@ def check_samples(X: ArrayLike, name: str = "X") -> NDArray:
 
 def check_tangent_array(tangents: ArrayLike, name: str) -> NDArray:
     """Return `tangents` as a finite float array of any number of axes."""
-    return check_array(
-        tangents,
-        dtype=FLOATS,
-        ensure_2d=False,
-        allow_nd=True,
-        ensure_min_samples=0,
-        ensure_min_features=0,
-        input_name=name,
-    )
+    try:
+        return check_array(
+            tangents,
+            dtype=FLOATS,
+            ensure_2d=False,
+            allow_nd=True,
+            ensure_min_samples=0,
+            ensure_min_features=0,
+            input_name=name,
+        )
+    except (TypeError, ValueError) as error:
+        if name in str(error):
+            raise
+        raise type(error)(f"{name} must be an array of numbers: {error}") from None

@@ -30,7 +30,7 @@ def as_bundle(
           method ``tangents(X)`` returns (n_samples, n_tangents, n_features);
         - an array (n_samples, n_tangents, n_features), tangents of every sample;
         - an array (n_tangents, n_features), tangents that all samples share;
-        - a :class:`Bundle`, whose frames are taken as they are;
+        - a :class:`Bundle`, whose frames are laid on `X` as they are;
         - None, no tangents.
     y : array-like of shape (n_samples,), default=None
         Labels, for generators that use them.
@@ -66,7 +66,13 @@ def as_bundle(
                 f"{name} is a Bundle of points of shape {tangents.points.shape}, "
                 f"which must be the shape of the samples, {points.shape}."
             )
-        return tangents
+        if tangents.frames.dtype == points.dtype and (
+            tangents.points is points or np.array_equal(tangents.points, points)
+        ):
+            return tangents
+        frames = tangents.frames[:1] if tangents.is_shared else tangents.frames
+        frames = frames.astype(points.dtype, copy=False)
+        return Bundle(points, np.broadcast_to(frames, tangents.frames.shape))
     if isinstance(tangents, type):
         raise TypeError(
             f"{name} is the class {tangents.__name__}; pass an instance, "

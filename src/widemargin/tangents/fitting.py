@@ -1,31 +1,65 @@
-"""What an estimator does with its `tangents` parameter when it is fitted."""
+"""What an estimator does with its `tangents` parameter: check it, and fit it."""
 
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 
-from widemargin.tangents.base import TangentGenerator
+from widemargin.tangents.checks import check_tangent_array
+
+
+def is_generator(tangents: Any) -> bool:
+    """Whether `tangents` computes tangents of any sample: it has that method."""
+    return not isinstance(tangents, type) and callable(
+        getattr(tangents, "tangents", None)
+    )
+
+
+def check_tangents(tangents: Any, name: str = "tangents") -> Any:
+    """Return what can give any sample tangents: a generator, a shared array or None.
+
+    Arrays come back as finite float arrays (n_tangents, n_features). Tangents of single
+    samples are refused: a sample to predict would have none.
+    """
+    if tangents is None or is_generator(tangents):
+        return tangents
+    if isinstance(tangents, type):
+        raise TypeError(
+            f"{name} is the class {tangents.__name__}; pass an instance, "
+            f"{tangents.__name__}(...)."
+        )
+    wanted = (
+        f"{name} must be a generator such as ImageTangents(shape=(16, 16)), an array "
+        "(n_tangents, n_features) that all samples share, or None"
+    )
+    # A generator of Python is used up by one look: the next would find nothing.
+    if isinstance(tangents, str | bytes) or not hasattr(tangents, "__len__"):
+        raise TypeError(f"{wanted}; got {tangents!r}.")
+    try:
+        ndim = np.ndim(getattr(tangents, "frames", tangents))
+    except ValueError:
+        raise ValueError(f"{wanted}; got rows of different lengths.") from None
+    if ndim != 2:
+        raise ValueError(
+            f"{wanted}, so that samples to predict have tangents too; got {ndim} "
+            f"ax{'i' if ndim == 1 else 'e'}s."
+        )
+    return check_tangent_array(tangents, name)
 
 
 def fit_tangents(tangents: Any, X: ArrayLike, y: ArrayLike | None = None) -> Any:
     """Return what :func:`as_bundle` can later apply to samples not seen yet.
 
-    Generators are cloned and fitted; None and an array (n_tangents, n_features) that
-    all samples share stay as they are. Tangents of single samples are refused: a
-    sample to predict would have none.
+    Generators are cloned and fitted; what all samples share stays as it is.
     """
-    if isinstance(tangents, TangentGenerator):
+    tangents = check_tangents(tangents)
+    if isinstance(tangents, BaseEstimator) and hasattr(tangents, "fit"):
         return clone(tangents).fit(X, y)
-    if tangents is None or callable(getattr(tangents, "tangents", None)):
-        return tangents
-    if hasattr(tangents, "__len__") and not isinstance(tangents, str):
-        ndim = np.ndim(getattr(tangents, "frames", tangents))
-        if ndim != 2:
-            raise ValueError(
-                "tangents must be a generator such as ImageTangents(shape=(16, 16)) "
-                "or an array (n_tangents, n_features) that all samples share, so that "
-                f"samples to predict have tangents too; got {ndim} axes."
-            )
+    n_features = np.shape(X)[1]
+    if isinstance(tangents, np.ndarray) and tangents.shape[1] != n_features:
+        raise ValueError(
+            f"tangents has {tangents.shape[1]} features but the samples have "
+            f"{n_features}."
+        )
     return tangents

@@ -9,9 +9,16 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from widemargin.cli.csvfile import csv_columns
+from widemargin.cli.columns import (
+    Table,
+    as_table,
+    check_finite,
+    check_shape,
+    csv_columns,
+    labels,
+    parquet_columns,
+)
 from widemargin.cli.refusal import Refusal, near
-from widemargin.cli.tables import Table, check_finite, check_shape, from_columns, labels
 
 LIBSVM_LINE = re.compile(r"^[+-]?[\d.]+(e[+-]?\d+)?(\s+\d+:\S+)+\s*(#.*)?$")
 DENSE_LIMIT = 2 * 1024**3  # bytes
@@ -47,12 +54,11 @@ def read(
         raise Refusal(f"{path} is empty; give a file with data")
     kind = kind_of(path)
     if kind in ("csv", "parquet"):
-        reader = csv_columns if kind == "csv" else _parquet_columns
-        names, columns, place = reader(path)
-        chosen = _column_name(target or usual_target, names) if labelled else None
-        table = from_columns(
-            names, columns, target=chosen, drop=drop, keep=keep, place=place
-        )
+        wanted = target or usual_target
+        asked = [*drop, *keep, *([wanted] if wanted else [])]
+        columns = csv_columns(path, asked) if kind == "csv" else parquet_columns(path)
+        chosen = _column_name(wanted, columns.names) if labelled else None
+        table = as_table(columns, target=chosen, drop=drop, keep=keep)
     elif drop:
         raise Refusal(f"--drop is for named columns; {path} has none")
     elif kind == "npz":
@@ -113,22 +119,6 @@ def _column_name(target: str | None, names: Sequence[str]) -> str:
     return target
 
 
-def _parquet_columns(path: Path) -> tuple[list[str], list, Any]:
-    try:
-        import pyarrow.lib
-        import pyarrow.parquet
-    except ModuleNotFoundError:
-        raise Refusal("Parquet needs pyarrow: pip install pyarrow") from None
-    try:
-        table = pyarrow.parquet.read_table(path)
-    except (pyarrow.lib.ArrowException, OSError) as error:
-        raise Refusal(
-            f"{path} is a damaged Parquet file ({error}); write it again"
-        ) from None
-    columns = [column.to_pylist() for column in table.columns]
-    return table.column_names, columns, lambda row: f"row {row + 1}"
-
-
 def _read_npz(path: Path, target: str | None, labelled: bool) -> Table:
     try:
         with np.load(path, allow_pickle=False) as file:
@@ -166,7 +156,7 @@ def _as_float(X: np.ndarray) -> np.ndarray:
 
 
 def _read_idx(path: Path, target: str | None, labelled: bool) -> Table:
-    from widemargin.datasets.idx import read_idx
+    from widemargin.datasets import read_idx
 
     X = _idx_or_refuse(read_idx, path)
     if X.ndim < 2:

@@ -1,0 +1,247 @@
+"""Answers of a saved model: labels, how sure they are, and how good they were.
+
+``widemargin predict`` and ``widemargin evaluate``. Answers, confidences, margins and
+the reject curve all come from one pass over the data.
+"""
+
+import csv
+import io
+import sys
+import time
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.table import Table as RichTable
+from rich.text import Text
+from sklearn.metrics import confusion_matrix
+
+from widemargin._core.confidence import Answers, answers_of
+from widemargin._core.files import write_atomically
+from widemargin.cli.columns import Table
+from widemargin.cli.modelfile import SavedModel, load, match_features
+from widemargin.cli.models import MODELS
+from widemargin.cli.read import as_usable, read
+from widemargin.cli.refusal import Refusal, check_out, console, tell
+from widemargin.margins import ErrorRejectCurve, error_reject_curve
+from widemargin.progress import show_progress
+
+REJECTED = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 1.0)
+WIDEST_CONFUSION = 26
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A model's answers on labelled samples; margins are positive where right."""
+
+    truth: np.ndarray
+    answers: np.ndarray
+    confidence: np.ndarray
+    margins: np.ndarray
+    classes: np.ndarray
+    seconds: float
+
+    @property
+    def error(self) -> float:
+        """Share of wrong answers."""
+        return float(np.mean(self.truth != self.answers))
+
+    @cached_property
+    def curve(self) -> ErrorRejectCurve:
+        """Error among the accepted at every threshold on the confidence."""
+        return error_reject_curve(self.truth, self.answers, self.confidence)
+
+    @cached_property
+    def confusion(self) -> np.ndarray:
+        """Counts: rows are true classes, columns are answers."""
+        return confusion_matrix(self.truth, self.answers, labels=self.classes)
+
+    def rejected_at(self, max_error: float) -> float:
+        """Least share to reject, least sure first, for at most this error."""
+        met = self.curve.error_rate <= max_error
+        return float(self.curve.rejection_rate[met].min())
+
+    def error_when_rejecting(self, share: float) -> float:
+        """Error among the rest when at most this share is rejected."""
+        within = self.curve.rejection_rate <= share + 1e-12
+        return float(self.curve.error_rate[within][-1])
+
+
+def answer(estimator: Any, X: Any, y: np.ndarray | None = None) -> Answers:
+    """Ask a fitted classifier; what is not a number is no answer."""
+    try:
+        answers = answers_of(estimator, X, y)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise Refusal(f"the model cannot answer: {error}") from error
+    if not np.isfinite(answers.confidence).all():
+        row = int(np.flatnonzero(~np.isfinite(answers.confidence))[0])
+        raise Refusal(
+            f"the model has no finite answer for sample {row + 1}; scale the data and "
+            "fit again"
+        )
+    return answers
+
+
+def judge(estimator: Any, X: Any, y: np.ndarray) -> Judgement:
+    """Compare a classifier's answers with the truth, on data as it sees them."""
+    answer(estimator, X[:1])  # kernels load on first use; that is not the model's speed
+    with show_progress():
+        start = time.perf_counter()
+        labels, sure, margins = answer(estimator, X, y)
+        seconds = time.perf_counter() - start
+    assert margins is not None
+    return Judgement(y, labels, sure, margins, estimator.classes_, seconds)
+
+
+def read_for(
+    model: SavedModel, data: Path, *, labelled: bool, target: str | None = None
+) -> tuple[Table, Any]:
+    """Read data the way the model's training data were read, and scale them so."""
+    table = read(
+        data,
+        target=target,
+        usual_target=model.target,
+        labelled=labelled,
+        image_shape=model.image_shape if data.is_dir() else None,
+        keep=model.names,
+        n_features=model.n_features,
+    )
+    match_features(model, table, data)
+    takes_sparse = model.name in MODELS and MODELS[model.name].sparse
+    return table, model.prepare(as_usable(table.X, takes_sparse, model.name))
+
+
+def predict(model_path: Path, data: Path, out: Path | None) -> None:
+    """Write one line per sample: its name, the label, how sure."""
+    if out is not None:
+        check_out("--out", out)
+    model = load(model_path)
+    table, X = read_for(model, data, labelled=False)
+    with show_progress():
+        labels, sure, _ = answer(model.estimator, X)
+    header = ["row", "label", "margin"]
+    lines: list[Any] = [
+        table.rows or range(1, len(labels) + 1),
+        labels,
+        [f"{value:.6g}" for value in sure],
+    ]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(zip(*lines, strict=True))
+    tell(table.notes)
+    if out is None:
+        sys.stdout.write(text.getvalue())
+        return
+    write_atomically(out, lambda path: path.write_text(text.getvalue(), "utf-8"))
+    print(f"Predictions: {out} ({len(labels)} rows)")
+
+
+def check_labels_known(model: SavedModel, y: np.ndarray, data: Path) -> np.ndarray:
+    """Return `y` in the type of the model's classes, or name what it never saw."""
+    classes = model.estimator.classes_
+    if classes.dtype.kind in "SU" or y.dtype.kind in "SU":
+        y = y.astype(str)
+        classes = classes.astype(str)
+    unseen = sorted(set(y.tolist()) - set(classes.tolist()), key=str)
+    if unseen:
+        knows = ", ".join(map(str, classes[:10]))
+        raise Refusal(
+            f"{data} has labels that were not in the training data: "
+            f"{', '.join(map(str, unseen[:5]))}; the model knows {knows}. Remove those "
+            "rows or fit again with them"
+        )
+    order = {str(label): label for label in model.estimator.classes_.tolist()}
+    known = [order[str(label)] for label in y.tolist()]
+    return np.array(known, dtype=model.estimator.classes_.dtype)
+
+
+def load_and_judge(
+    model_path: Path, data: Path, target: str | None
+) -> tuple[SavedModel, Any, Judgement]:
+    """Read model and labelled data, as the classifier sees them, and compare."""
+    model = load(model_path)
+    table, X = read_for(model, data, labelled=True, target=target)
+    assert table.y is not None
+    y = check_labels_known(model, table.y, data)
+    judged = judge(model.estimator, X, y)
+    tell(table.notes)
+    return model, X, judged
+
+
+def evaluate(model_path: Path, data: Path, target: str | None) -> None:
+    """Print how good the model is on labelled data."""
+    model, _, judged = load_and_judge(model_path, data, target)
+    out = console()
+    n, wrong = len(judged.truth), int((judged.truth != judged.answers).sum())
+    out.print(
+        f"{model.name} on {data.name}: error {100 * judged.error:.2f} % "
+        f"({wrong} of {n}), {1e6 * judged.seconds / n:.3g} µs per sample"
+    )
+    out.print(margin_table(judged))
+    out.print(reject_table(judged))
+    if len(judged.classes) <= WIDEST_CONFUSION:
+        out.print(confusion_table(judged))
+    out.print(worst_pairs(judged))
+
+
+def margin_table(judged: Judgement) -> RichTable:
+    """Quantiles of the margins."""
+    table = RichTable(title="Margins (negative: wrong)", title_justify="left")
+    table.add_column("quantile")
+    for quantile in QUANTILES:
+        table.add_column(f"{100 * quantile:.0f} %", justify="right")
+    values = np.quantile(judged.margins, QUANTILES)
+    table.add_row("margin", *(f"{value:.3g}" for value in values))
+    return table
+
+
+def reject_table(judged: Judgement) -> RichTable:
+    """Error among the answered when the least sure are rejected."""
+    table = RichTable(title="Rejecting the least sure", title_justify="left")
+    table.add_column("rejected")
+    for share in REJECTED:
+        table.add_column(f"{100 * share:.0f} %", justify="right")
+    errors = (judged.error_when_rejecting(share) for share in REJECTED)
+    table.add_row("error", *(f"{100 * error:.2f} %" for error in errors))
+    table.caption = (
+        f"For an error of 1 % reject {100 * judged.rejected_at(0.01):.1f} %. "
+        "Measured on these data; it is no promise for others."
+    )
+    return table
+
+
+def confusion_table(judged: Judgement) -> RichTable:
+    """Show counts: rows are true classes, columns are answers."""
+    table = RichTable(
+        title="Confusion (rows: truth, columns: answer)", title_justify="left"
+    )
+    table.add_column("")
+    for label in judged.classes:
+        table.add_column(str(label), justify="right")
+    for i, (label, row) in enumerate(
+        zip(judged.classes, judged.confusion, strict=True)
+    ):
+        cells = [
+            Text(str(count), "bold") if i == j else str(count) if count else "·"
+            for j, count in enumerate(row)
+        ]
+        table.add_row(str(label), *cells)
+    return table
+
+
+def worst_pairs(judged: Judgement, most: int = 3) -> str:
+    """Name the pairs of classes that are confused most."""
+    counts = judged.confusion.copy()
+    np.fill_diagonal(counts, 0)
+    order = np.argsort(counts, axis=None)[::-1][:most]
+    pairs = [np.unravel_index(place, counts.shape) for place in order]
+    words = [
+        f"{judged.classes[i]} taken for {judged.classes[j]} ({counts[i, j]} ×)"
+        for i, j in pairs
+        if counts[i, j]
+    ]
+    return "Confused most: " + ("; ".join(words) if words else "nothing")

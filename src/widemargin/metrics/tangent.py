@@ -1,0 +1,443 @@
+"""Tangent distances: what may vary and how far, in one object.
+
+For samples x, x' whose small variations span the frames U, V, the two-sided tangent
+distance is the Euclidean distance between the two affine spaces,
+
+    d^2(x, x') = min_{p, q} |x + U^T p - x' - V^T q|^2 + k (|p|^2 + |q|^2),
+
+and the one-sided distance lets only one end move. All pairs come from one product of
+stacked [point; frame] matrices and a small solve per pair. X is (n_x, d), Y is
+(n_y, d), the result (n_x, n_y).
+
+Reference: B. Haasdonk, D. Keysers, Tangent distance kernels for support vector
+machines, ICPR 2002; P. Simard, Y. LeCun, J. Denker, NIPS 1992.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from widemargin._compute.pairs import pair_distances
+from widemargin._core.checks import (
+    as_matrix,
+    check_flag,
+    check_option,
+    check_spring,
+    warn_caller,
+)
+from widemargin.metrics.midpoint import midpoint_distances
+from widemargin.tangents import Bundle, as_bundle
+from widemargin.tangents.fitting import check_tangents, fit_tangents, is_generator
+
+# Which ends carry the tangents that a distance looks at. Those of a midpoint belong
+# to no sample.
+ENDS = {"x": "x", "y": "y", "two": "xy", "mean": "xy", "midpoint": ""}
+SIDES = tuple(ENDS)
+SYMMETRIC = ("two", "mean", "midpoint")
+DEFAULT_SPRING = 1e-5
+
+
+@dataclass(frozen=True, eq=False)
+class TangentMetric:
+    """A tangent distance: what may vary, which end moves, and what moving costs.
+
+    Estimators hold one: it checks itself, fits its generator, gives samples their
+    frames and bundles their distances. It never changes; :meth:`check` and
+    :meth:`fit` return another.
+
+    Parameters
+    ----------
+    tangents : generator, array of shape (n_tangents, n_features) or None, default=None
+        What may vary: a generator such as :class:`~widemargin.tangents.ImageTangents`,
+        tangents that all samples share, or None, nothing, for the Euclidean distance.
+    sides : {"x", "y", "two", "mean", "midpoint"}, default="two"
+        Which end carries tangents: x is the sample asked about, y the reference. See
+        :func:`tangent_distances`.
+    spring : float, default=1e-5
+        Cost of moving.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin.metrics import TangentMetric
+    >>> X = np.array([[0.0, 0.0], [3.0, 4.0]])
+    >>> metric = TangentMetric(np.array([[1.0, 0.0]]), sides="y", spring=0)
+    >>> metric = metric.check().fit(X)
+    >>> metric.squared_distances(metric.bundle(X))
+    array([[ 0., 16.],
+           [16.,  0.]])
+    """
+
+    tangents: Any = None
+    sides: str = "two"
+    spring: float = DEFAULT_SPRING
+
+    def check(self, sides: Iterable[str] = SIDES) -> Self:
+        """Return the same metric, all three parameters checked.
+
+        Parameters
+        ----------
+        sides : sequence of str
+            The sides to allow.
+
+        Returns
+        -------
+        TangentMetric
+            Its spring is a float, and an array of tangents one of floats.
+        """
+        check_option("sides", self.sides, sides)
+        spring = check_spring(self.spring)
+        tangents = check_tangents(self.tangents)
+        if self.sides == "midpoint":
+            require_generator(tangents)
+        return replace(self, tangents=tangents, spring=spring)
+
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
+        """Return the metric with a fitted clone of its generator as `tangents`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        y : array-like of shape (n_samples,), default=None
+            Their labels, for generators that learn from them.
+
+        Returns
+        -------
+        TangentMetric
+        """
+        return replace(self, tangents=fit_tangents(self.tangents, X, y))
+
+    @property
+    def has_tangents(self) -> bool:
+        """Whether anything may vary; else this is the Euclidean distance."""
+        if self.tangents is None:
+            return False
+        return is_generator(self.tangents) or len(self.tangents) > 0
+
+    def looks_at(self, end: str) -> bool:
+        """Whether the tangents of an end, "x" or "y", matter to the distance."""
+        return end in ENDS[self.sides]
+
+    def bundle(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        end: str | None = None,
+        n_jobs: int | None = None,
+    ) -> Bundle:
+        """Join samples with the frames that the distance looks at.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        y : array-like of shape (n_samples,), default=None
+            Labels, for generators that use them: those of references are known.
+        end : {"x", "y"}, default=None
+            Where the samples will stand. An end that stays put gets no frames.
+        n_jobs : int, default=None
+            Threads; None is one, -1 is one per core.
+
+        Returns
+        -------
+        Bundle
+            Frames have the dtype of the points.
+        """
+        bare = self.sides == "midpoint" or (end is not None and not self.looks_at(end))
+        bundle = as_bundle(X, None if bare else self.tangents, y, n_jobs=n_jobs)
+        return _in_dtype(bundle, bundle.points.dtype)
+
+    def squared_distances(
+        self,
+        x: Bundle,
+        y: Bundle | None = None,
+        *,
+        sides: str | None = None,
+        n_jobs: int | None = None,
+    ) -> NDArray:
+        """Squared distances between all samples of two bundles.
+
+        Parameters
+        ----------
+        x : Bundle
+            Samples, see :meth:`bundle`.
+        y : Bundle, default=None
+            References; None means `x`, and where the distance is symmetric every
+            unordered pair is computed once.
+        sides : {"x", "y", "two", "mean", "midpoint"}, default=None
+            Other sides than those of the metric.
+        n_jobs : int, default=None
+            Threads. The result does not depend on it.
+
+        Returns
+        -------
+        ndarray of shape (n_x, n_y)
+        """
+        return self._distances(x, y, sides or self.sides, squared=True, n_jobs=n_jobs)
+
+    def distances(
+        self,
+        x: Bundle,
+        y: Bundle | None = None,
+        *,
+        sides: str | None = None,
+        n_jobs: int | None = None,
+    ) -> NDArray:
+        """As :meth:`squared_distances`, not squared."""
+        return self._distances(x, y, sides or self.sides, squared=False, n_jobs=n_jobs)
+
+    def _distances(self, x, y, sides, *, squared, n_jobs) -> NDArray:
+        """Choose how pairs are computed: the one place that asks what holds them."""
+        symmetric = y is None and sides in SYMMETRIC
+        y = x if y is None else y
+        dtype = np.result_type(x.points, y.points)
+        x, y = _in_dtype(x, dtype), _in_dtype(y, dtype)
+        options = {"squared": squared, "symmetric": symmetric, "n_jobs": n_jobs}
+        if sides == "midpoint":
+            return midpoint_distances(
+                x.points, y.points, self.tangents, spring=self.spring, **options
+            )
+        spring = self.spring
+        if _share_one_frame(x, y):
+            sides, spring = on_a_shared_frame(sides, spring)
+        return pair_distances(
+            x.points, x.frames, y.points, y.frames, sides=sides, spring=spring,
+            **options,
+        )  # fmt: skip
+
+    def warn_of_blanks(self, bundle: Bundle, samples: str = "training samples") -> bool:
+        """Warn of samples without any tangents where that matters; tell if any.
+
+        A sample whose frame has rank 0 stays put while all others move towards it, so
+        that a two-sided distance makes it near to everything. Functions warn of it in
+        what they are given; estimators once, of their training samples.
+
+        Parameters
+        ----------
+        bundle : Bundle
+            Samples with their frames.
+        samples : str
+            What the warning calls them.
+
+        Returns
+        -------
+        bool
+            Whether there are any, and the distance is two-sided.
+        """
+        if self.sides != "two" or bundle.n_tangents == 0:
+            return False
+        blank = int(np.count_nonzero(bundle.ranks == 0))
+        if blank:
+            warn_caller(
+                f"{blank} of {len(bundle)} {samples} have no tangents at all (blank "
+                "images?). Two-sided distances make them near to everything; drop "
+                "them, or use sides='mean'."
+            )
+        return blank > 0
+
+
+def on_a_shared_frame(sides: str, spring: float) -> tuple[str, float]:
+    """Sides and spring of the same distance where all samples share one frame.
+
+    Both ends move along the same directions then, so that one end is enough: two
+    springs in series are one of half the stiffness.
+    """
+    return "y", spring / 2 if sides == "two" else spring
+
+
+def require_generator(tangents: Any) -> None:
+    """Raise unless tangents can be computed at points that are not samples."""
+    if not is_generator(tangents):
+        raise ValueError(
+            "sides='midpoint' takes its tangents at (x + y)/2, so it needs a "
+            "generator: pass tangents=ImageTangents(...) or another object with a "
+            "tangents(X) method instead of tangent arrays."
+        )
+
+
+def _share_one_frame(x: Bundle, y: Bundle) -> bool:
+    """Whether every sample at both ends carries the same frame."""
+    return x.is_shared and y.is_shared and np.array_equal(x.frames[0], y.frames[0])
+
+
+def _in_dtype(bundle: Bundle, dtype: Any) -> Bundle:
+    """Return points and frames of one dtype; a frame that all share stays one."""
+    if bundle.points.dtype == dtype == bundle.frames.dtype:
+        return bundle
+    frames = bundle.frames
+    if bundle.is_shared:
+        frames = np.broadcast_to(frames[:1].astype(dtype), frames.shape)
+    return Bundle(
+        bundle.points.astype(dtype, copy=False), frames.astype(dtype, copy=False)
+    )
+
+
+def tangent_distances(
+    X: Any,
+    Y: Any = None,
+    *,
+    X_tangents: Any = None,
+    Y_tangents: Any = None,
+    tangents: Any = None,
+    sides: str = "two",
+    spring: float = DEFAULT_SPRING,
+    squared: bool = True,
+    n_jobs: int | None = None,
+) -> np.ndarray:
+    r"""Compute the tangent distances between all rows of `X` and of `Y`.
+
+    With :math:`\delta = x - x'`, orthonormal frames :math:`U, V` at :math:`x, x'`,
+    :math:`a = U\delta`, :math:`b = V\delta`, :math:`M = UV^\top` and spring
+    :math:`k`:
+
+    - ``"y"``: :math:`|\delta|^2 - |b|^2/(1+k)`, tangents at the rows of `Y`;
+      ``"x"`` has them at the rows of `X`.
+    - ``"two"``: :math:`|\delta|^2 - |a|^2/(1+k) - r^\top S^{-1} r` with
+      :math:`r = b - M^\top a/(1+k)` and :math:`S = (1+k)I - M^\top M/(1+k)`.
+    - ``"mean"``: the mean of ``"x"`` and ``"y"``.
+    - ``"midpoint"``: one-sided, with the tangents of the midpoint :math:`(x+x')/2`.
+
+    For one spring, two-sided ≤ one-sided ≤ Euclidean. None of them is a metric: the
+    triangle inequality does not hold.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_x, n_features) or Bundle
+        Samples. A :class:`~widemargin.tangents.Bundle` brings its own frames.
+    Y : array-like of shape (n_y, n_features) or Bundle, default=None
+        References; None means `X`, and every unordered pair is computed once.
+    X_tangents, Y_tangents : array-like, generator or Bundle, default=None
+        Tangents of one end, overriding `tangents` there: an array of shape
+        (n_samples, n_tangents, n_features), or (n_tangents, n_features) where all
+        samples share them. Only the ends that `sides` names are looked at.
+    tangents : generator or array-like of shape (n_tangents, n_features), default=None
+        Tangents of both ends, for instance
+        :class:`~widemargin.tangents.ImageTangents`.
+    sides : {"x", "y", "two", "mean", "midpoint"}, default="two"
+        Which end may move along its tangents.
+    spring : float, default=1e-5
+        Cost k of moving, relative to the orthonormal frame. It keeps the two-sided
+        distance defined where both frames share a direction; 0 allows free movement
+        and a large value approaches the Euclidean distance.
+    squared : bool, default=True
+        Return squared distances.
+    n_jobs : int, default=None
+        Threads. The result does not depend on it.
+
+    Returns
+    -------
+    ndarray of shape (n_x, n_y)
+        float32 if `X` and `Y` are float32, else float64. Never negative; exactly 0
+        for identical samples.
+
+    Notes
+    -----
+    Inner products are expanded squares about the mean of `Y`; pairs whose distance is
+    mostly rounding are computed again from the explicit residual in float64. Memory
+    beyond the result and the frames stays within scikit-learn's ``working_memory``.
+    A blank image has no tangents: it is spuriously near to everything under
+    ``"two"``, which warns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin.metrics import tangent_distances
+    >>> X = np.array([[0.0, 0.0, 1.0]])
+    >>> Y = np.array([[3.0, 4.0, 1.0]])
+    >>> along_first_axis = np.array([[1.0, 0.0, 0.0]])
+    >>> tangent_distances(X, Y, tangents=along_first_axis, sides="y", spring=0)
+    array([[16.]])
+    """
+    metric, x, y = check_ends(
+        X, Y, X_tangents, Y_tangents, tangents, sides, spring, n_jobs=n_jobs
+    )
+    ask = (
+        metric.squared_distances if check_flag("squared", squared) else metric.distances
+    )
+    return ask(x, y, n_jobs=n_jobs)
+
+
+def check_points(X: Any, name: str) -> np.ndarray:
+    """Return `X` as a C-contiguous float array, float32 kept; a Bundle's points."""
+    return X.points if isinstance(X, Bundle) else as_matrix(name, X, order="C")
+
+
+def check_pair(X: Any, Y: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Points of both ends in one dtype; `Y` None means `X`."""
+    x = check_points(X, "X")
+    y = x if Y is None else check_points(Y, "Y")
+    if x.shape[1] != y.shape[1]:
+        raise ValueError(
+            f"X has {x.shape[1]} features and Y has {y.shape[1]}: both must have the "
+            "same number."
+        )
+    dtype = np.result_type(x, y)
+    return x.astype(dtype, copy=False), y.astype(dtype, copy=False)
+
+
+def check_ends(
+    X: Any,
+    Y: Any,
+    X_tangents: Any,
+    Y_tangents: Any,
+    tangents: Any,
+    sides: str,
+    spring: float,
+    *,
+    allowed: Iterable[str] = SIDES,
+    n_jobs: int | None = None,
+) -> tuple[TangentMetric, Bundle, Bundle | None]:
+    """Metric and bundles of what a function was given, the second None for the first.
+
+    Says which tangents are missing, and warns of blanks.
+    """
+    metric = TangentMetric(None, check_option("sides", sides, allowed), spring)
+    metric = replace(metric, spring=check_spring(spring))
+    x, y = check_pair(X, Y)
+    own = Y is None and Y_tangents is None
+    if sides == "midpoint":
+        at_ends = X_tangents is not None or Y_tangents is not None
+        require_generator(None if at_ends else tangents)
+        metric = replace(metric, tangents=tangents)
+        return metric, _bare(x), None if Y is None else _bare(y)
+    x_end, y_end = _bare(x), _bare(y)
+    if metric.looks_at("x") or own:
+        end = "X" if metric.looks_at("x") or X_tangents is not None else "Y"
+        x_end = _carrier(X, x, X_tangents, tangents, end, sides, n_jobs)
+    if own:
+        y_end = x_end
+    elif metric.looks_at("y"):
+        source = X if Y is None else Y
+        y_end = _carrier(source, y, Y_tangents, tangents, "Y", sides, n_jobs)
+    if not metric.warn_of_blanks(x_end, "samples in X"):
+        metric.warn_of_blanks(y_end, "samples in Y")
+    return metric, x_end, None if own else y_end
+
+
+def _bare(points: np.ndarray) -> Bundle:
+    n, d = points.shape
+    return Bundle(points, np.empty((n, 0, d), points.dtype))
+
+
+def _carrier(source, points, own, shared, end, sides, n_jobs) -> Bundle:
+    """Bundle of the end called `end`, from the most specific tangents given."""
+    name = f"{end}_tangents" if own is not None else "tangents"
+    given = own if own is not None else shared
+    if given is None and isinstance(source, Bundle):
+        given = source
+    if given is None:
+        raise ValueError(
+            f"sides={sides!r} needs tangents at {end}: pass tangents= (a generator "
+            f"such as ImageTangents) or {end}_tangents= (an array of shape (n_samples, "
+            "n_tangents, n_features))."
+        )
+    # Frames of a Bundle may be laid on other points; names of columns must go with
+    # those a generator was fitted on, and only the source has them.
+    at = points if isinstance(source, Bundle) else source
+    bundle = as_bundle(at, given, name=name, n_jobs=n_jobs)
+    return _in_dtype(Bundle(points, bundle.frames), points.dtype)

@@ -1,0 +1,246 @@
+"""Nothing wrong is silent: rows that are names, models that learned nothing, disks."""
+
+import io
+import os
+import resource
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from rich.table import Table as RichTable
+
+from widemargin.cli import fit, judge, refusal
+from widemargin.cli.read import read
+from widemargin.cli.refusal import Refusal
+
+
+def text_rows(n=30):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 3)).round(3)
+    return X, [f"{a},{b},{c},{'pq'[i % 2]}" for i, (a, b, c) in enumerate(X)]
+
+
+def test_the_first_row_of_a_file_without_names_is_kept(tmp_path):
+    X, lines = text_rows()
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join(lines))
+    table = read(path, target="-1")
+    np.testing.assert_array_equal(table.X, X)
+    assert table.y[0] == "p"
+    assert "taken for data" in table.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("header", "names"),
+    [
+        ("a,b,c,k", ["a", "b", "c"]),
+        ("a,2019,2020,k", ["a", "2019", "2020"]),
+        # Numbers over numbers: the name that was asked for tells.
+        ("2018,2019,2020,k", ["2018", "2019", "2020"]),
+        ("0,1,2,k", ["0", "1", "2"]),
+    ],
+)
+def test_names_are_known_as_such(tmp_path, header, names):
+    X, lines = text_rows()
+    (tmp_path / "a.csv").write_text("\n".join([header, *lines]))
+    table = read(tmp_path / "a.csv", target="k")
+    assert table.names == names
+    np.testing.assert_array_equal(table.X, X)
+
+
+def test_counted_names_over_numbers_alone(tmp_path):
+    rows = "\n".join(f"{v},{v},{v},{i % 2}" for i, v in enumerate(text_rows()[0][:, 0]))
+    (tmp_path / "a.csv").write_text("0,1,2,3\n" + rows)
+    table = read(tmp_path / "a.csv", target="3")
+    assert len(table.X) == 30
+    assert "names of columns" in table.notes[0]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize("index", [None, "sample"])
+def test_a_saved_index_is_no_feature(tmp_path, kind, index):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    X, _ = text_rows()
+    frame = pandas.DataFrame(X, columns=["a", "b", "c"])
+    frame["k"] = ["p", "q"] * 15
+    frame = frame.sample(frac=1, random_state=0).rename_axis(index)
+    path = tmp_path / f"a.{kind}"
+    getattr(frame, f"to_{kind}")(path)
+    table = read(path, target="k")
+    if kind == "csv" and index:
+        # Nothing says that this is an index, but it looks like one.
+        assert table.names == ["sample", "a", "b", "c"]
+        assert "--drop sample" in table.notes[0]
+        return
+    assert table.names == ["a", "b", "c"]
+    assert "left out" in table.notes[0]
+    np.testing.assert_array_equal(table.X, X[frame.index])
+
+
+def test_the_note_reaches_the_user(command, tmp_path):
+    _, lines = text_rows()
+    (tmp_path / "a.csv").write_text("\n".join([",b,c,k", *lines]))
+    code, _, err = command("fit", "a.csv", "--target", "k", "--model", "lvq")
+    assert code in (0, 2)
+    if code == 0:
+        assert "note: column '' is an index and was left out" in err
+
+
+def test_a_model_that_learned_nothing_is_refused():
+    y = np.array([0] * 6 + [1] * 4)
+    with pytest.raises(Refusal, match=r"learned nothing: training error 40.00 %"):
+        fit.check_learned(np.zeros(10, int), y)
+    with pytest.raises(Refusal, match="always answering 0"):
+        fit.check_learned(1 - y, y)
+    # Weighted classes: more errors, but far from nothing.
+    weighted = np.array([0] * 2 + [1] * 8)
+    wrong, notes = fit.check_learned(weighted, y)
+    assert wrong == 0.4
+    assert "no better than" in notes[0]
+    assert fit.check_learned(y, y) == (0.0, [])
+
+
+def test_hopeless_and_infinite_models_leave_no_file(refuses, iris, monkeypatch):
+    call = ("fit", iris, "--target", "species", "--model", "glvq")
+    monkeypatch.setattr(
+        "widemargin.prototypes.GLVQClassifier.margins",
+        lambda self, X, y: np.full(len(X), np.nan),
+    )
+    monkeypatch.setattr(
+        "widemargin.prototypes.GLVQClassifier.confidence",
+        lambda self, X: np.full(len(X), np.nan),
+        raising=False,
+    )
+    assert "no finite answer for sample 1" in refuses(*call)
+    monkeypatch.undo()
+
+
+@pytest.mark.parametrize("command_line", [["fit", "iris.csv"], ["report", "m", "d"]])
+def test_missing_libraries_are_told_before_any_work(
+    refuses, iris, monkeypatch, command_line
+):
+    options = ["--target", "species", "--model", "glvq"]
+    name = {"fit": "skops", "report": "matplotlib"}[command_line[0]]
+    monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setattr(fit, "read", lambda *a, **k: pytest.fail("read"))
+    options = options if command_line[0] == "fit" else []
+    message = refuses(*command_line, *options)
+    assert f"needs {name}: pip install" in message
+
+
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [("no/m", "no folder no"), (".", "is a folder"), ("/dev/null", "no plain file")],
+)
+def test_out_is_looked_at_before_the_data(refuses, out, message):
+    err = refuses("fit", "nowhere.csv", "--model", "glvq", "--out", out)
+    assert message in err
+    assert "--out" in err
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_is_not_writable(refuses, tmp_path):
+    (tmp_path / "locked").mkdir(mode=0o500)
+    err = refuses("fit", "nowhere.csv", "--model", "glvq", "--out", "locked/m")
+    assert "locked/m is not writable" in err
+
+
+def test_text_is_never_markup(capsys):
+    table = RichTable(title="[plot]")
+    table.add_column("[red]")
+    table.add_row("'widemargin[plot]'")
+    refusal.console().print(table)
+    refusal.console().print("pip install 'widemargin[plot]'")
+    printed = capsys.readouterr().out
+    assert printed.count("[plot]") == 3
+    assert "[red]" in printed
+
+
+def test_labels_that_look_like_markup_are_shown(command, tmp_path):
+    X, _ = text_rows()
+    lines = [
+        f"{a + 5 * (i % 2)},{b},{('[bold]', '[/]')[i % 2]}"
+        for i, (a, b, _) in enumerate(X)
+    ]
+    (tmp_path / "a.csv").write_text("\n".join(["a,b,k", *lines]))
+    code, _, err = command("fit", "a.csv", "--target", "k", "--model", "glvq")
+    assert code == 0, err
+    code, out, err = command("evaluate", "model.skops", "a.csv")
+    assert code == 0, err
+    assert "[bold]" in out
+    assert "[/]" in out
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_is_an_error_though_some_rows_went_through(
+    command, iris, tmp_path, unbuffered
+):
+    command("fit", iris, "--target", "species", "--model", "glvq")
+    rows = iris.read_text().splitlines()
+    many = tmp_path / "many.csv"
+    many.write_text("\n".join([rows[0], *(rows[1:] * 40)]))
+
+    def no_large_files():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+    code = "from widemargin.cli import main; main()"
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    environment["PYTHONUNBUFFERED"] = unbuffered
+    with (tmp_path / "out.csv").open("w") as out:
+        done = subprocess.run(
+            [sys.executable, "-c", code, "predict", tmp_path / "model.skops", many],
+            stdout=out,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=no_large_files,
+            env=environment,
+            timeout=120,
+        )
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith("widemargin: File too large")
+    assert done.stderr.count("\n") == 1
+
+
+def test_one_pass_answers_everything(command, iris, monkeypatch):
+    command("fit", iris, "--target", "species", "--model", "glvq")
+    calls = []
+    original = judge.answers_of
+
+    def counted(estimator, X, y=None):
+        calls.append(len(X))
+        return original(estimator, X, y)
+
+    monkeypatch.setattr(judge, "answers_of", counted)
+    code, _, err = command("report", "model.skops", iris)
+    assert code == 0, err
+    # One row to load what loads on first use, then everything once.
+    assert calls == [1, 50]
+
+
+def test_the_table_is_read_once(tmp_path, monkeypatch):
+    _, lines = text_rows()
+    (tmp_path / "a.csv").write_text("\n".join(["a,b,c,k", *lines]))
+    calls = []
+    original = np.loadtxt
+    monkeypatch.setattr(
+        np, "loadtxt", lambda *a, **k: calls.append(1) or original(*a, **k)
+    )
+    read(tmp_path / "a.csv", target="k")
+    assert calls == [1]
+
+
+def test_output_that_python_would_not_buffer_is_buffered(monkeypatch, tmp_path):
+    from widemargin import cli
+
+    with (tmp_path / "out").open("wb", buffering=0) as raw:
+        stream = io.TextIOWrapper(raw, write_through=True)
+        monkeypatch.setattr(sys, "stdout", stream)
+        cli._write_whole_lines()
+        assert isinstance(sys.stdout.buffer, io.BufferedWriter)
+        sys.stdout.write("row\n")
+        assert (tmp_path / "out").read_text() == "row\n"
+        sys.stdout.close()
