@@ -132,9 +132,7 @@ def _present(rows, factors, m, v, sums, rule, repeat, k, trace):
     step = _step(rule, s, sums[SQUARE], n, factors[k])
     times = 1.0
     if repeat and sums[SQUARE] > 0.0:
-        times = _repetitions(
-            rule, s, sums[SQUARE], n, sums[MASS], sums[UPDATES], step
-        )
+        times = _repetitions(rule, s, sums[SQUARE], n, sums[MASS], sums[UPDATES], step)
     updates = int(sums[UPDATES])
     if updates < trace.pattern.shape[0]:
         trace.pattern[updates] = k
@@ -154,7 +152,9 @@ def _present(rows, factors, m, v, sums, rule, repeat, k, trace):
 
 
 @njit(cache=True, nogil=True)
-def learn(rows, factors, m, v, sums, rule, show, max_sweeps, max_updates, fewest, trace):
+def learn(
+    rows, factors, m, v, sums, rule, show, max_sweeps, max_updates, fewest, trace
+):
     """Sweep over the patterns until a full sweep is quiet; arrays change in place.
 
     `fewest` is the smallest number of patterns that a sweep has added so far; sweeps
@@ -190,7 +190,10 @@ def learn(rows, factors, m, v, sums, rule, show, max_sweeps, max_updates, fewest
         quiet = False
         rounds = 0
         while (
-            show.cycle and rounds < _CYCLES and not quiet and sums[UPDATES] < max_updates
+            show.cycle
+            and rounds < _CYCLES
+            and not quiet
+            and sums[UPDATES] < max_updates
         ):
             quiet = True
             for i in range(n_touched):

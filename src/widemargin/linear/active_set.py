@@ -15,6 +15,8 @@ sets; :mod:`widemargin._compute.active_set` for the exact step, and for the whol
 on dense samples.
 """
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -108,7 +110,7 @@ def _solve_general(space, signs, rho, options: Options, start, tell) -> Solution
     from widemargin._compute import active_set
 
     kernel = isinstance(space, KernelSpace)
-    centre = 0.0
+    centre: Any = 0.0
     if rho is None and not kernel:
         centre = midpoint_of_means(space.X, signs)
     rows = _first_rows(space, signs, start)

@@ -22,8 +22,8 @@ from widemargin._core.classifier import MarginClassifier, whole_or_not_at_all
 from widemargin._core.decisions import (
     combine,
     from_decision,
-    graph_label_margins,
-    vote_label_margins,
+    graph_margins,
+    vote_margins,
 )
 from widemargin._core.samples import Samples, check_samples
 from widemargin.linear.patterns import (
@@ -117,6 +117,7 @@ class HyperplaneClassifier(MarginClassifier):
     coef_: NDArray
     intercept_: NDArray
     weight_norm_: NDArray
+    _borders: Any
     _online: list[Walk | None] | None
 
     def _check_samples(
@@ -128,7 +129,7 @@ class HyperplaneClassifier(MarginClassifier):
         classes: Any = None,
         reset: bool = True,
     ) -> tuple[Samples, Any]:
-        """Checked samples in double precision, and the precision they came in."""
+        """Give checked samples in double precision, and the precision they came in."""
         samples = check_samples(
             self, X, y, sample_weight, class_weight=self.class_weight,
             classes=classes, reset=reset, sparse=True,
@@ -139,7 +140,9 @@ class HyperplaneClassifier(MarginClassifier):
         if sp.issparse(X) and not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()
-        whole = Samples(X, samples.codes, samples.weights, samples.classes, samples.rows)
+        whole = Samples(
+            X, samples.codes, samples.weights, samples.classes, samples.rows
+        )
         return whole, dtype
 
     def _set_classes(self, classes: np.ndarray, X: Any) -> list[tuple[int, int]]:
@@ -216,7 +219,7 @@ class HyperplaneClassifier(MarginClassifier):
         distances = self._distances(X)
         scores = self._scores_of(distances)
         wanted = scores.argmax(axis=1) if codes is None else codes
-        rows, n_classes = np.arange(len(scores)), len(self.classes_)
+        rows = np.arange(len(scores))
         if self._scheme == "two":
             return self._label_margins(scores)[rows, wanted]
         if self._scheme == "ovr":
@@ -225,10 +228,10 @@ class HyperplaneClassifier(MarginClassifier):
             return gaps.min(axis=1)
         duels = -distances / self._unit
         if self._scheme == "ovo":
-            margins = vote_label_margins(duels, scores)
+            margins = vote_margins(duels, scores, wanted)
         else:
-            margins = graph_label_margins(duels, n_classes)
-        return margins[rows, wanted] * self._unit
+            margins = graph_margins(duels, wanted, len(self.classes_))
+        return margins * self._unit
 
     def _first_walk(self, patterns: Patterns) -> Walk:
         return start_walk(patterns)
@@ -262,12 +265,13 @@ class HyperplaneClassifier(MarginClassifier):
         first = getattr(self, "_online", None) is None
         if first and classes is None:
             raise ValueError("classes must be given in the first call to partial_fit.")
-        if not first and classes is not None:
-            if not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
-                raise ValueError(
-                    f"classes={list(classes)!r} differ from those of the first call, "
-                    f"{self.classes_.tolist()}."
-                )
+        if not (first or classes is None) and not np.array_equal(
+            np.unique(np.asarray(classes)), self.classes_
+        ):
+            raise ValueError(
+                f"classes={list(classes)!r} differ from those of the first call, "
+                f"{self.classes_.tolist()}."
+            )
         samples, dtype = self._check_samples(
             X, y, sample_weight, classes=classes if first else self.classes_,
             reset=first,
@@ -282,7 +286,9 @@ class HyperplaneClassifier(MarginClassifier):
             self._go_online([None] * n_problems, rho, exponent, dtype)
             self._longest, self.n_iter_ = 0.0, 0
         X = scaled(X, self._online_exponent)
-        self._longest = max(self._longest, float(np.hypot(longest_row(X), self._online_rho)))
+        self._longest = max(
+            self._longest, float(np.hypot(longest_row(X), self._online_rho))
+        )
         seed = int(self._generator.randint(2**31 - 1))
         multiclass = "ovr" if self._scheme == "ovr" else "ovo"
         problems = two_class_problems(len(self.classes_), multiclass)

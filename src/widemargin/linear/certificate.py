@@ -158,13 +158,13 @@ def soft_margin(
     coef: np.ndarray,
     bias: float,
     norm: float,
-    prices: np.ndarray,
+    private: np.ndarray,
     rho: float | None = None,
 ) -> float:
     """Margin at least reached in the space with private coordinates.
 
-    The plane is `norm` times ``w.x + bias`` at functional margin one; `prices` are the
-    C_k of the slacks.
+    The plane is `norm` times ``w.x + bias`` at functional margin one; `private` are the
+    lengths of the private coordinates, the root of ``1 / (2 C_k)``.
     """
     values = signs * (space.scores(coef) + bias)
     error = space.score_error(coef) + rounding(1) * abs(bias)
@@ -180,8 +180,8 @@ def soft_margin(
     _, long = space.length(coef)
     if rho is not None:
         long = np.hypot(long, bias / rho)
-    paid = safe_norm(np.sqrt(2.0 * prices[inside]) * slack)
-    size = np.hypot(norm * long, paid) * (1 + rounding(len(inside)))
+    paid = safe_norm(slack / private[inside])
+    size = np.hypot(norm * long, paid) * (1 + rounding(len(inside) + 8))
     return _down(1.0 / size) if size > 0.0 else 0.0
 
 
@@ -218,20 +218,20 @@ def upper_bound(
     upper = space.combined(rows, c, rho)
     if private is not None:
         own = safe_norm(private[rows] * np.asarray(c, dtype=np.float64))
-        upper = np.hypot(upper, own) * (1 + rounding(len(rows)))
+        upper = np.hypot(upper, own) * (1 + rounding(len(rows) + 8))
     return float(np.nextafter(upper, np.inf))
 
 
-def scaled_dual(dual: np.ndarray, signs: np.ndarray, upper: float) -> np.ndarray:
+def scaled_dual(dual: np.ndarray, margin: float) -> np.ndarray:
     """Bring a combination to the length that it has at functional margin one.
 
-    There the coefficients of both classes together sum to one over the squared margin;
-    the combination they name stays the same.
+    There the coefficients sum to one over the squared margin; the combination that they
+    name stays the same.
     """
     total = float(dual.sum())
-    if not (0.0 < total < np.inf and 1e-140 < upper < 1e140):
+    if not (0.0 < total < np.inf and 1e-150 < margin < 1e150):
         return dual
-    return dual * (1.0 / total / upper / upper)
+    return dual / total / margin / margin
 
 
 def is_proven_inseparable(space: Space, signs: np.ndarray, dual: np.ndarray) -> bool:
@@ -240,11 +240,9 @@ def is_proven_inseparable(space: Space, signs: np.ndarray, dual: np.ndarray) -> 
     if len(rows) == 0 or class_averages(dual, signs) is None:
         return False
     alpha, sides = dual[rows] / dual[rows].sum(), signs[rows]
-    if isinstance(space, KernelSpace):
-        # K c = 0 is the same as c.K.c = 0 in a space that exists.
-        points = space.gram(rows)
-    else:
-        points = space.vectors(rows)
+    linear = isinstance(space, LinearSpace)
+    # K c = 0 is the same as c.K.c = 0 in a space that exists.
+    points = space.vectors(rows) if linear else space.gram(rows)  # type: ignore[union-attr]
     m, d = points.shape
     if m <= _EXACT_SIZE and d * m * m <= 4 * _EXACT_SIZE**3:
         return _is_zero_in_integers(points, sides, alpha)

@@ -163,8 +163,12 @@ def _enclose(space, point: _Point, signs, diag, rho):
         square += (point.bias / rho) ** 2
     size = np.hypot(np.sqrt(max(square, 0.0)), np.linalg.norm(slack / np.sqrt(diag)))
     lower = 1.0 / size if size > 0.0 else 0.0
-    weights = class_averages(alpha, signs) if rho is None else alpha * signs
-    if weights is None or not alpha.any():
+    if not alpha.any():
+        return lower, np.inf, alpha
+    weights = class_averages(alpha, signs)
+    if rho is not None:
+        weights = alpha / alpha.sum() * signs
+    if weights is None:
         return lower, np.inf, alpha
     if kernel:
         rows = np.flatnonzero(weights)
@@ -175,7 +179,7 @@ def _enclose(space, point: _Point, signs, diag, rho):
     dual = max(dual, 0.0) + float(np.sum((np.sqrt(diag) * weights) ** 2))
     if rho is not None:
         dual += (rho * weights.sum()) ** 2
-    return lower, float(np.sqrt(dual) / np.abs(weights).sum()), alpha
+    return lower, float(np.sqrt(dual)), alpha
 
 
 def _first_point(space, signs, diag, rho, options, start) -> _Point:

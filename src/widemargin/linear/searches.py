@@ -12,7 +12,7 @@ margin condition with b = beta ||a|| continues from where it stopped and, being 
 as ``||a||`` grows, usually ends with a margin close to beta.
 
 Both also to the letter of the paper ("paper-bisection"): beta and the step begin at
-r/2, the step is halved after every round and added after a success, subtracted otherwise.
+r/2, the step is halved after every round and added after a success, else subtracted.
 A round that ran out of sweeps then counts as a failure for good.
 
 *Dynamic margin.* One run with the test :math:`y \cdot a \le (1 - \epsilon) \lVert a
@@ -103,7 +103,10 @@ def _attempt(patterns, walk, beta, checks, modules, budget, seed, quick=True) ->
     if modules == 2:
         relaxed = Rule(STANDARD, b=beta * walk.norm)
         left = checks - first
-        if learn(patterns, walk, relaxed, budget, seed, most=left, quick=quick) == QUIET:
+        if (
+            learn(patterns, walk, relaxed, budget, seed, most=left, quick=quick)
+            == QUIET
+        ):
             return "relaxed"
     return "out of sweeps"
 

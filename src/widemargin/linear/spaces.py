@@ -160,6 +160,8 @@ class KernelSpace:
     def scores(self, coef: np.ndarray) -> np.ndarray:
         """``sum_j beta_j K(x, x_j)`` of every sample, in chunks."""
         rows = np.flatnonzero(coef)
+        if len(rows) == 0:
+            return np.zeros(self.n_samples)
         size = rows_in_budget(8.0 * max(1, len(rows)))
         chunks = [
             self._block(chunk, rows) @ coef[rows]
@@ -170,13 +172,15 @@ class KernelSpace:
     def score_error(self, coef: np.ndarray, dtype: Any = np.float64) -> float:
         """How far a score can be off, from the largest value of the kernel seen."""
         size = float(np.abs(coef).sum()) * self._largest
-        return rounding(np.count_nonzero(coef), dtype) * size * 1.001
+        return rounding(int(np.count_nonzero(coef)), dtype) * size * 1.001
 
     def sharp_scores(self, rows: np.ndarray, coef: np.ndarray) -> np.ndarray | None:
         """Scores of the chosen samples in extended precision; None for too many."""
         columns = np.flatnonzero(coef)
         if len(rows) * len(columns) > _MANY:
             return None
+        if len(columns) == 0:
+            return np.zeros(len(rows), SHARP)
         return self._block(rows, columns).astype(SHARP) @ coef[columns].astype(SHARP)
 
     def _square(self, rows: np.ndarray, beta: np.ndarray) -> tuple[float, float]:
@@ -193,6 +197,8 @@ class KernelSpace:
     def length(self, coef: np.ndarray) -> tuple[float, float]:
         """(Lower, upper) bound of ``||w||``."""
         rows = np.flatnonzero(coef)
+        if len(rows) == 0:
+            return 0.0, 0.0
         low, high = self._square(rows, coef[rows])
         return float(np.sqrt(low)) * (1 - 4e-16), float(np.sqrt(high)) * (1 + 4e-16)
 

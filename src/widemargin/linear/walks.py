@@ -71,6 +71,13 @@ class Walk(NamedTuple):
         """Begin a walk that goes its own way from here."""
         return Walk(*(array.copy() for array in self))
 
+    def begin_at(self, patterns: Patterns, k: int) -> None:
+        """Begin again, in place, at pattern k."""
+        m = np.zeros(len(patterns.signs))
+        m[k] = 1.0
+        for mine, new in zip(self, start_walk(patterns, m), strict=True):
+            mine[:] = new
+
     def on_batch(self, n_samples: int) -> "Walk":
         """Continue with patterns that were never added."""
         return self._replace(m=np.zeros(n_samples))
