@@ -48,7 +48,7 @@ class Setting:
         self.tangents = ImageTangents(SHAPE, sigma=sigma)
 
     def density(self, jobs, **options):
-        """Fit a density, beta chosen on left-out stretches of the training set."""
+        """Fit a density, gamma chosen on left-out stretches of the training set."""
         classifier = TangentDensityClassifier(
             tangents=self.tangents,
             cv_samples=len(self.X),
@@ -184,11 +184,12 @@ def densities(setting, jobs):
     """Errors of kernel densities."""
     four, eight = (image_shifts(SHAPE, diagonal=diagonal) for diagonal in (False, True))
     rows = []
+    at_fit = {"transform_test": False}
     for name, options, bar in (
         ("no shifts", {}, "≤ 2.7"),
-        ("4 shifts, training images", {"shifts": four, "shift_test": False}, ""),
-        ("8 shifts, training images", {"shifts": eight, "shift_test": False}, ""),
-        ("4 shifts, training and test images", {"shifts": four}, "≤ 2.5"),
+        ("4 shifts, training images", {"transformations": four, **at_fit}, ""),
+        ("8 shifts, training images", {"transformations": eight, **at_fit}, ""),
+        ("4 shifts, training and test images", {"transformations": four}, "≤ 2.5"),
     ):
         start = time.perf_counter()
         density = setting.density(jobs, **options)
@@ -196,7 +197,7 @@ def densities(setting, jobs):
         took = time.perf_counter() - start
         best = density.cv_scores_.argmin()
         told = (
-            f"{density.beta_:.2f}",
+            f"{density.gamma_:.2f}",
             f"{density.cv_scores_[best]:.5f}",
             f"{100 * density.cv_errors_[best]:.2f}",
             f"{error:.2f}",
@@ -205,7 +206,7 @@ def densities(setting, jobs):
         print(f"  {name}: {error:.2f} %", flush=True)
     print_table(
         "Kernel densities, two-sided",
-        ("what", "beta", "Brier", "left-out %", "test error %", "bar", "seconds"),
+        ("what", "gamma", "Brier", "left-out %", "test error %", "bar", "seconds"),
         rows,
     )
 

@@ -19,12 +19,17 @@ from sklearn.svm import SVC
 
 from widemargin._compute.pool import held_threads
 from widemargin._compute.threads import batched_slices
-from widemargin.datasets.nist3 import read_nist3
+from widemargin.datasets import load_nist3, load_usps
 from widemargin.prototypes import TVQClassifier
 from widemargin.prototypes.margin_passes import _BLOCK, OneSidedPass
-from widemargin.reproduce.reweighting_data import read_usps
-from widemargin.reproduce.reweighting_figures import figure_7
-from widemargin.reproduce.reweighting_tables import PAPER_2, poly_svm
+from widemargin.reproduce import load_split
+from widemargin.reproduce.reweighting import (
+    PAPER_2,
+    followed,
+    poly_svm,
+    some_passes,
+    total_variation,
+)
 from widemargin.reproduce.tangent_kernels import stretches
 from widemargin.tangents import GaussianSmoother, ImageTangents
 
@@ -79,7 +84,9 @@ def errors(split):
     print_table(
         "nist3, test error in percent", ("method", "paper", "ours", "bar held"), rows
     )
-    t, distances = figure_7(split, 150, 0)["total_variation"]
+    model = followed(split, TVQClassifier(1, 15, theta=0.4, random_state=0))
+    t = some_passes(model)
+    distances = total_variation(model, split, t)
     some = [0, len(t) // 3, 2 * len(t) // 3, len(t) - 1]
     print_table(
         "Total variation between the weights and uniform on the θ-mistakes",
@@ -205,11 +212,12 @@ def main():
     parser.add_argument("--sections", nargs="+", choices=SECTIONS, default=SECTIONS)
     options = parser.parse_args()
     print(machine())
-    nist3 = read_nist3(data_folder())
+    options_of_data = {"data_home": data_folder(), "download_if_missing": False}
+    nist3 = load_split(load_nist3, **options_of_data)
     if "errors" in options.sections:
         errors(nist3)
     if "usps" in options.sections:
-        usps(read_usps(data_folder()))
+        usps(load_split(load_usps, **options_of_data))
     if "passes" in options.sections:
         passes(nist3)
     if "times" in options.sections:

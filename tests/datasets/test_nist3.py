@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from widemargin.datasets.idx import read_idx
-from widemargin.datasets.nist3 import fill_frame, make_nist3, read_nist3
+from widemargin.datasets import load_nist3, read_idx
+from widemargin.datasets.nist3 import fill_frame, make_nist3
 
 BESIDE = Path(__file__).parents[3] / "shared" / "data"
 DATA = Path(os.environ.get("WIDEMARGIN_DATA", BESIDE))
@@ -45,12 +45,12 @@ def test_make_nist3_takes_sd3_only():
     images[:, 4:20, 4:20] = (10 + labels)[:, None, None]
     series = np.where(rng.permutation(12_000) < 11_000, 0, 1)
     images[series == 1] = 255
-    split = make_nist3(images, labels, series)
-    assert split.X_train.shape == (5000, 256)
-    assert split.X_test.shape == (5705, 256)
-    assert_allclose(split.X_train[:, 0] * 255, 10 + split.y_train, atol=1e-4)
+    (X_train, y_train), (X_test, y_test) = make_nist3(images, labels, series)
+    assert X_train.shape == (5000, 256)
+    assert X_test.shape == (5705, 256)
+    assert_allclose(X_train[:, 0] * 255, 10 + y_train, atol=1e-4)
     again = make_nist3(images, labels, series)
-    assert_array_equal(split.y_test, again.y_test)
+    assert_array_equal(y_test, again[1][1])
     with pytest.raises(ValueError, match="needs 10705"):
         make_nist3(images, labels, np.ones(12_000))
 
@@ -71,8 +71,7 @@ def test_read_idx(tmp_path):
     not (DATA / "mnist").is_dir(), reason="needs MNIST and QMNIST labels"
 )
 def test_nist3_itself():
-    split = read_nist3(DATA)
-    assert split.X_train.dtype == np.float32
-    assert 0 <= split.X_train.min() < split.X_train.max() <= 1
-    pool = np.concatenate([split.X_train, split.X_test])
-    assert len(np.unique(pool, axis=0)) > 10_700
+    X = load_nist3(data_home=DATA, download_if_missing=False).data
+    assert X.dtype == np.float32
+    assert 0 <= X.min() < X.max() <= 1
+    assert len(np.unique(X, axis=0)) > 10_700

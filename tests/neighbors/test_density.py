@@ -2,11 +2,13 @@ import warnings
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn import config_context
 
 from widemargin.metrics import tangent_distances
 from widemargin.neighbors import TangentDensityClassifier
-from widemargin.tangents import ImageTangents, image_shifts
+from widemargin.tangents import ImageTangents, LearnedTangents, image_shifts
 
 
 @pytest.fixture(scope="module")
@@ -22,9 +24,9 @@ def data():
     )
 
 
-def slow_posterior(d2, y, beta, weights):
+def slow_posterior(d2, y, gamma, weights):
     """Straight from the formula."""
-    density = np.exp(-beta * d2) * weights
+    density = np.exp(-gamma * d2) * weights
     sums = np.column_stack([density[:, y == c].sum(axis=1) for c in np.unique(y)])
     return sums / sums.sum(axis=1, keepdims=True)
 
@@ -60,12 +62,12 @@ def test_shifts_are_more_training_and_test_images(data):
     every = np.concatenate([X, *(s(X) for s in shifts)])
     plain = TangentDensityClassifier(0.3, tangents=generator).fit(every, np.tile(y, 5))
     train_only = TangentDensityClassifier(
-        0.3, tangents=generator, shifts=shifts, shift_test=False
+        0.3, tangents=generator, transformations=shifts, transform_test=False
     ).fit(X, y)
     np.testing.assert_allclose(
         train_only.predict_proba(X_test), plain.predict_proba(X_test), rtol=1e-9
     )
-    both = train_only.set_params(shift_test=True)
+    both = train_only.set_params(transform_test=True).fit(X, y)
     d2 = [
         tangent_distances(t, every, tangents=generator)
         for t in (X_test, *(s(X_test) for s in shifts))
@@ -80,34 +82,36 @@ def test_shifts_are_more_training_and_test_images(data):
     np.testing.assert_allclose(both.predict_proba(X_test), expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("shift_test", [False, True])
+@pytest.mark.parametrize("transform_test", [False, True])
 @pytest.mark.parametrize("grouped", [False, True])
-def test_beta_leaves_groups_out_with_all_their_copies(data, grouped, shift_test):
+def test_gamma_leaves_groups_out_with_all_their_copies(data, grouped, transform_test):
     X, y, *_ = data
     shifts = image_shifts((4, 4), diagonal=False)
-    betas = np.array([0.05, 0.2, 1.0])
+    gammas = np.array([0.05, 0.2, 1.0])
     groups = np.repeat(np.arange(8), 5) if grouped else np.arange(len(X))
-    model = TangentDensityClassifier(betas, shifts=shifts, shift_test=shift_test)
+    model = TangentDensityClassifier(
+        gammas, transformations=shifts, transform_test=transform_test
+    )
     model.fit(X, y, groups=np.char.add("writer ", groups.astype(str)))
     every, labels = np.concatenate([X, *(s(X) for s in shifts)]), np.tile(y, 5)
-    for beta, error, score in zip(
-        betas, model.cv_errors_, model.cv_scores_, strict=True
+    for gamma, error, score in zip(
+        gammas, model.cv_errors_, model.cv_scores_, strict=True
     ):
         truth = []
         for i in range(len(X)):
             others = np.tile(groups, 5) != groups[i]
             asked = [X[i : i + 1]]
-            asked += [s(X[i : i + 1]) for s in shifts] if shift_test else []
+            asked += [s(X[i : i + 1]) for s in shifts] if transform_test else []
             d2 = np.hstack([((x - every[others]) ** 2).sum(axis=1) for x in asked])
             answers = np.tile(labels[others], len(asked))
-            posterior = slow_posterior(d2[None], answers, beta, 1.0)[0]
+            posterior = slow_posterior(d2[None], answers, gamma, 1.0)[0]
             right = np.array(list("abc")) == y[i]
             brier = ((posterior - right) ** 2).sum()
             truth.append((brier, not right[posterior.argmax()]))
         squares, wrong = np.array(truth).T
         assert error == pytest.approx(wrong.mean())
         assert score == pytest.approx(squares.mean())
-    assert model.beta_ == betas[model.cv_scores_.argmin()]
+    assert model.gamma_ == gammas[model.cv_scores_.argmin()]
     if not grouped:
         model.fit(X, y)
         assert score == pytest.approx(model.cv_scores_[-1])
@@ -143,10 +147,10 @@ def test_tiny_float32_samples_have_a_posterior(data):
     np.testing.assert_allclose(proba.sum(axis=1), 1)
 
 
-def test_auto_beta_has_no_unit(data):
+def test_chosen_gamma_has_no_unit(data):
     X, y, *_ = data
     small, large = (TangentDensityClassifier().fit(s * X, y) for s in (1.0, 10.0))
-    assert large.beta_ == pytest.approx(small.beta_ / 100)
+    assert large.gamma_ == pytest.approx(small.gamma_ / 100)
 
 
 def test_margins_are_positive_where_right(data):
@@ -160,13 +164,19 @@ def test_margins_are_positive_where_right(data):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"beta": 0}, "beta must be a number above 0"),
-        ({"beta": [1.0, -1.0]}, "beta must be a number above 0"),
-        ({"beta": "best"}, "beta must be a number above 0"),
-        ({"shifts": [3]}, "shifts must be a sequence of functions"),
-        ({"shifts": 3}, "shifts must be a sequence of functions"),
-        ({"shifts": iter([abs])}, "shifts must be a sequence of functions"),
-        ({"shifts": [lambda X: X[:, :3]]}, "each of shifts must return finite samples"),
+        ({"gamma": 0}, "gamma must be a number above 0"),
+        ({"gamma": [1.0, -1.0]}, "gamma must be a number above 0"),
+        ({"gamma": "best"}, "gamma must be a number above 0"),
+        ({"transformations": [3]}, "transformations must be a sequence of functions"),
+        ({"transformations": 3}, "transformations must be a sequence of functions"),
+        (
+            {"transformations": iter([abs])},
+            "transformations must be a sequence of functions",
+        ),
+        (
+            {"transformations": [lambda X: X[:, :3]]},
+            "each of transformations must return finite samples",
+        ),
         ({"cv_samples": 0}, "cv_samples must be an integer"),
         ({"sides": "left"}, "sides must be one of"),
     ],
@@ -176,17 +186,12 @@ def test_bad_parameters(data, settings, message):
         TangentDensityClassifier(**settings).fit(*data[:2])
 
 
-def test_one_sample_cannot_be_left_out():
-    with pytest.raises(ValueError, match="give beta a number"):
-        TangentDensityClassifier().fit([[1.0, 2.0]], [0])
-
-
 @pytest.mark.parametrize(
     ("groups", "message"),
     [
         (np.zeros(40), "one group"),
-        (np.arange(39), "one entry per sample, 40"),
-        (np.ones((40, 2)), "1d array"),
+        (np.arange(39), "groups must have one label per sample: X has 40"),
+        (np.ones((40, 2)), "groups must be a 1d array"),
     ],
 )
 def test_bad_groups(data, groups, message):
@@ -200,8 +205,137 @@ def test_squares_that_overflow_are_refused(data):
     for huge in (X.astype(np.float32) * np.float32(1e19), X_test * 1e19):
         with pytest.raises(ValueError, match=r"X contains .* overflow float32"):
             model.predict(huge)
-    with pytest.raises(ValueError, match="scale the data"):
-        TangentDensityClassifier(0.3).fit(X * 1e160, y)
+
+
+@pytest.mark.parametrize("sides", ["two", "midpoint"])
+@pytest.mark.parametrize(
+    ("scale", "dtype"),
+    [
+        (1e-160, "d"),
+        (1e-300, "d"),
+        (1e160, "d"),
+        (1e300, "d"),
+        (1e-25, "f"),
+        (1e25, "f"),
+    ],
+)
+def test_any_scale_is_the_same_problem(data, scale, dtype, sides):
+    X, y, X_test, y_test = data
+    options = {
+        "tangents": ImageTangents((4, 4), ["x_shift"]),
+        "sides": sides,
+        "transformations": image_shifts((4, 4), diagonal=False)[:1],
+    }
+    # The nearest power of two, so that nothing is rounded.
+    scale = 2.0 ** np.round(np.log2(scale))
+    plain = TangentDensityClassifier(**options).fit(X.astype(dtype), y)
+    scaled = TangentDensityClassifier(**options).fit((X * scale).astype(dtype), y)
+    asked = X_test.astype(dtype), (X_test * scale).astype(dtype)
+    np.testing.assert_allclose(
+        scaled.predict_proba(asked[1]), plain.predict_proba(asked[0]), rtol=1e-4
+    )
+    margins = scaled.margins(asked[1], y_test)
+    np.testing.assert_allclose(margins, plain.margins(asked[0], y_test), rtol=1e-3)
+    assert np.isfinite(scaled.gamma_)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    far=st.floats(-150, 150).map(lambda e: 10.0**e),
+    gamma=st.floats(-200, 200).map(lambda e: 10.0**e),
+    dtype=st.sampled_from([np.float32, np.float64]),
+    weights=st.lists(st.floats(-60, 60).map(lambda e: 10.0**e), min_size=4, max_size=4),
+)
+def test_posteriors_sum_to_one_and_margins_are_numbers(far, gamma, dtype, weights):
+    X = np.array([[-1.0, 0], [1, 0], [0, 2], [3, 1]], dtype)
+    y = np.array([0, 1, 1, 2])
+    model = TangentDensityClassifier(gamma).fit(X, y, weights)
+    at = np.array([[0.0, far], [0.5, -far]])
+    if far > 1e17:
+        at = at / far * 1e17
+    proba = model.predict_proba(at.astype(dtype))
+    np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=1e-6)
+    scores = model.decision_function(at.astype(dtype))
+    assert np.isfinite(scores).all()
+    for c in range(3):
+        margins = model.margins(at.astype(dtype), [c, c])
+        assert np.isfinite(margins).all()
+        assert ((margins > 0) <= (model.predict(at.astype(dtype)) == c)).all()
+
+
+def test_outliers_have_a_posterior():
+    model = TangentDensityClassifier(1.0).fit([[-1.0, 0], [1, 0]], [0, 1])
+    np.testing.assert_array_equal(model.predict_proba([[0.0, 1e8]]), [[0.5, 0.5]])
+    np.testing.assert_array_equal(model.margins([[0.0, 1e8]] * 2, [0, 1]), [0, 0])
+
+
+@pytest.mark.parametrize("size", [1e-50, 1e50])
+def test_only_ratios_of_weights_count(data, size):
+    X, y, X_test, _ = data
+    weights = np.linspace(0.5, 2, len(X))
+    for dtype in ("f", "d"):
+        Z = X.astype(dtype)
+        for gamma in (0.3, "cv"):
+            plain = TangentDensityClassifier(gamma).fit(Z, y, weights)
+            sized = TangentDensityClassifier(gamma).fit(Z, y, weights * size)
+            np.testing.assert_allclose(
+                sized.predict_proba(X_test), plain.predict_proba(X_test), rtol=1e-4
+            )
+
+
+def test_weights_of_any_size_are_counted():
+    X, y = np.array([[0.0], [1], [2]], np.float32), [0, 1, 1]
+    model = TangentDensityClassifier(1.0).fit(X, y, [1e-80, 1.0, 1.0])
+    # Far to the left, the first sample is near enough to outweigh its weight.
+    found = model.margins(np.float32([[-200.0]]), [0])[0]
+    expected = -80 * np.log(10) - 200**2 + 201**2
+    assert found == pytest.approx(expected, rel=1e-4)
+
+
+def test_class_weight_is_a_factor_on_the_bumps(data):
+    X, y, X_test, _ = data
+    weighted = TangentDensityClassifier(0.3, class_weight={"b": 3.0}).fit(X, y)
+    same = TangentDensityClassifier(0.3).fit(X, y, np.where(y == "b", 3.0, 1.0))
+    np.testing.assert_allclose(
+        weighted.predict_proba(X_test), same.predict_proba(X_test), rtol=1e-12
+    )
+
+
+def test_parameters_are_those_of_fit(data):
+    X, y, X_test, _ = data
+    shifts = image_shifts((4, 4), diagonal=False)
+    generator = ImageTangents((4, 4), ["x_shift", "y_shift"])
+    model = TangentDensityClassifier(0.3, tangents=generator, transformations=shifts)
+    before = model.fit(X, y).predict_proba(X_test)
+    model.set_params(
+        gamma=9.0, sides="y", spring=0.7, transformations=None, transform_test=False,
+        tangents=None,
+    )  # fmt: skip
+    np.testing.assert_array_equal(model.predict_proba(X_test), before)
+
+
+def test_references_have_the_tangents_of_their_class():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 5)), np.arange(60) % 3
+    generator = LearnedTangents(2, local=True)
+    for shifts in (None, [lambda X: X + 1]):
+        model = TangentDensityClassifier(
+            1.0, tangents=generator, transformations=shifts
+        ).fit(X, y)
+        fitted = model.input_tangents_
+        versions = [X] if shifts is None else [X, X + 1]
+        labels = np.tile(y, len(versions))
+        order = np.argsort(labels, kind="stable")
+        expected = fitted.bundle(np.concatenate(versions)[order], labels[order])
+        np.testing.assert_array_equal(model.bundle_.frames, expected.frames)
+
+
+def test_without_tangents_it_says_so(data):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match="given no tangents"):
+            TangentDensityClassifier(1.0).fit(*data[:2])
+        TangentDensityClassifier(1.0, tangents="none").fit(*data[:2])
 
 
 def test_a_class_of_one_sample_is_fine(data):

@@ -1,14 +1,21 @@
+import warnings
 from functools import partial
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn import config_context
 from sklearn.datasets import load_digits
 from sklearn.neighbors import KNeighborsClassifier
 
-from widemargin.metrics import image_distortion_distances, tangent_distances
-from widemargin.neighbors import TangentKNeighborsClassifier, nearest
-from widemargin.tangents import ImageTangents
+from widemargin.metrics import (
+    TangentMetric,
+    image_distortion_distances,
+    tangent_distances,
+)
+from widemargin.neighbors import TangentKNeighborsClassifier
+from widemargin.tangents import ImageTangents, LearnedTangents
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +144,7 @@ def test_a_blank_training_image_is_warned_of(images):
         ({"sides": "both"}, "sides must be one of"),
         ({"spring": -1}, "spring must be a finite number"),
         ({"metric": "cosine"}, "metric must be one of"),
-        ({"n_components": 0}, "n_components must be an integer"),
+        ({"n_components": 0}, "n_components must be 'auto' or an integer"),
         ({"n_candidates": 0}, "n_candidates must be an integer"),
         ({"tangents": np.zeros((60, 1, 64))}, "array .n_tangents, n_features."),
         ({"sides": "midpoint"}, "needs a generator"),
@@ -188,12 +195,11 @@ def test_margins_of_the_same_image_under_two_labels(images, algorithm, metric):
         tangents=generator, algorithm=algorithm, metric=metric
     ).fit(np.concatenate([X[:30], X[:30]]), np.repeat(["a", "b"], 30))
     for label in ("a", "b"):
-        asked = np.full(30, label)
-        right = knn.predict(X[:30]) == asked
-        margins = knn.margins(X[:30], asked)
-        np.testing.assert_array_equal(margins > 0, right)
-        np.testing.assert_allclose(margins, 0, atol=1e-12)
+        margins = knn.margins(X[:30], np.full(30, label))
+        np.testing.assert_array_equal(margins, 0)
     np.testing.assert_array_equal(knn.predict(X[:30]), "a")
+    np.testing.assert_array_equal(knn.confidence(X[:30]), 0)
+    np.testing.assert_array_equal(knn.decision_function(X[:30]), 0)
 
 
 def test_frames_of_few_queries_are_held_at_once(images, monkeypatch):
@@ -206,13 +212,13 @@ def test_frames_of_few_queries_are_held_at_once(images, monkeypatch):
         knn.predict_proba(many),
         knn.margins(many[:9], y[:9]),
     )
-    held, real = [], nearest.as_bundle
+    held, real = [], TangentMetric.bundle
 
-    def spy(X, *rest, **options):
+    def spy(self, X, *rest, **options):
         held.append(len(X))
-        return real(X, *rest, **options)
+        return real(self, X, *rest, **options)
 
-    monkeypatch.setattr(nearest, "as_bundle", spy)
+    monkeypatch.setattr(TangentMetric, "bundle", spy)
     assert len(many) > knn._search.max_queries()
     with config_context(working_memory=0.1):
         few = (
@@ -268,19 +274,41 @@ def test_squares_that_overflow_are_refused():
     X, y = load_digits(return_X_y=True)
     Z = ((X / 16 - 0.5) * 1e20).astype("f")
     knn = TangentKNeighborsClassifier(3, n_components=5)
-    with pytest.raises(ValueError, match=r"X contains 5e.19.*scale the data.*float64"):
-        knn.fit(Z[:300], y[:300])
     knn.fit(X[:300].astype("f"), y[:300])
-    with pytest.raises(ValueError, match=r"X contains 5e.19"):
+    with pytest.raises(ValueError, match=r"X contains 5e.19.*scale the data.*float64"):
         knn.kneighbors(Z[:1])
-    fine = Z.astype(float)
-    _, index = knn.fit(fine[:300], y[:300]).kneighbors(fine[:1])
-    assert index[0, 0] == 0
-    with pytest.raises(ValueError, match="overflow float64; scale the data"):
-        knn.fit(fine[:300] * 1e160, y[:300])
     # A distance of one's own need not square anything.
     largest = TangentKNeighborsClassifier(metric=chebyshev).fit(Z[:300], y[:300])
     assert largest.kneighbors(Z[:1])[1][0, 0] == 0
+    reranked = TangentKNeighborsClassifier(metric=chebyshev, algorithm="rerank")
+    with pytest.raises(ValueError, match=r"X contains 5e.19"):
+        reranked.fit(Z[:300], y[:300])
+
+
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("sides", ["two", "midpoint"])
+@pytest.mark.parametrize(
+    ("exponent", "dtype"),
+    [(-600, "d"), (-1000, "d"), (600, "d"), (1000, "d"), (-80, "f"), (90, "f")],
+)
+def test_any_scale_is_the_same_problem(images, exponent, dtype, sides, k):
+    X, y = images
+    scale = 2.0**exponent
+    options = {"tangents": ImageTangents((8, 8)), "sides": sides}
+    small = X.astype("f").astype(dtype)
+    plain = TangentKNeighborsClassifier(k, **options).fit(small[:60], y[:60])
+    scaled = TangentKNeighborsClassifier(k, **options)
+    scaled.fit((small[:60] * scale).astype(dtype), y[:60])
+    asked = small[60:], (small[60:] * scale).astype(dtype)
+    for a, b in zip(
+        plain.kneighbors(asked[0]), scaled.kneighbors(asked[1]), strict=True
+    ):
+        factor = scale if a.dtype.kind == "f" else 1
+        np.testing.assert_allclose(a * factor, b, rtol=1e-5)
+    for ask in ("predict_proba", "confidence", "decision_function"):
+        np.testing.assert_allclose(
+            getattr(plain, ask)(asked[0]), getattr(scaled, ask)(asked[1]), rtol=1e-4
+        )
 
 
 def chebyshev(X, Y):
@@ -329,8 +357,11 @@ def test_the_search_is_that_of_fit(images):
         knn.set_params(**then)
         np.testing.assert_array_equal(knn.kneighbors(X[60:]), expected)
         np.testing.assert_array_equal(knn.margins(X[60:], y[60:]), margins)
-    wider = knn.set_params(n_neighbors=4).kneighbors(X[60:])[1]
-    assert wider.shape == (30, 4)
+    knn.set_params(n_neighbors=4, weights="foo", spring=3.0, tangents=None)
+    np.testing.assert_array_equal(knn.kneighbors(X[60:]), expected)
+    np.testing.assert_array_equal(knn.margins(X[60:], y[60:]), margins)
+    assert knn.margin_unit == "relative"
+    assert knn.kneighbors(X[60:], 4)[1].shape == (30, 4)
 
 
 def test_few_samples_of_many_features_are_fitted_at_once(images):
@@ -338,3 +369,140 @@ def test_few_samples_of_many_features_are_fitted_at_once(images):
     X, y = rng.normal(size=(50, 4000)), rng.integers(2, size=50)
     knn = TangentKNeighborsClassifier().fit(X, y)
     assert knn._search.axes is None
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    k=st.integers(1, 4),
+    n_classes=st.integers(2, 4),
+    weights=st.sampled_from(["uniform", "distance"]),
+    algorithm=st.sampled_from(["exact", "brute", "rerank"]),
+    metric=st.sampled_from(["tangent", "midpoint", chebyshev]),
+)
+def test_the_contract_on_a_lattice_full_of_ties(
+    seed, k, n_classes, weights, algorithm, metric
+):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(-1, 2, size=(40, 2)).astype(float)
+    y = np.concatenate([np.arange(n_classes), rng.integers(n_classes, size=36)])
+    options = {"metric": metric}
+    if metric == "midpoint":
+        generator = ImageTangents((1, 2), ["x_shift"])
+        options = {"tangents": generator, "sides": "midpoint"}
+    knn = TangentKNeighborsClassifier(
+        k, weights=weights, algorithm=algorithm, n_components=1, **options
+    ).fit(X[: len(y)], y)
+    order = rng.permutation(len(y))
+    shuffled = TangentKNeighborsClassifier(
+        k, weights=weights, algorithm=algorithm, n_components=1, **options
+    ).fit(X[order], y[order])
+    answers, scores = knn.predict(X), knn.decision_function(X)
+    if n_classes == 2:
+        np.testing.assert_array_equal(answers, scores > 0)
+    else:
+        np.testing.assert_array_equal(answers, scores.argmax(axis=1))
+    confidence = knn.confidence(X)
+    assert (confidence >= 0).all()
+    np.testing.assert_array_equal(confidence, knn.margins(X, answers))
+    for c in range(n_classes):
+        margins = knn.margins(X, np.full(len(X), c))
+        assert ((margins > 0) == ((answers == c) & (confidence > 0))).all()
+    alone = [knn.confidence(row[None])[0] for row in X[:5]]
+    np.testing.assert_array_equal(alone, confidence[:5])
+    if k == 1:
+        np.testing.assert_array_equal(shuffled.predict(X), answers)
+        np.testing.assert_array_equal(shuffled.confidence(X), confidence)
+
+
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (["left"] * 3, "X has 30 samples and y has 3"),
+        (["left"] * 31, "X has 30 samples and y has 31"),
+        (["left"], "X has 30 samples and y has 1"),
+        (np.full((30, 2), "left"), "y must be a 1d array"),
+    ],
+)
+def test_one_label_per_sample(images, k, y, message):
+    X, labels = images
+    knn = TangentKNeighborsClassifier(k).fit(X[:60], labels[:60])
+    with pytest.raises(ValueError, match=message):
+        knn.margins(X[60:], y)
+
+
+def test_margins_of_one_neighbour_are_of_squared_distances(images):
+    X, y = images
+    generator = ImageTangents((8, 8), ["x_shift", "rotation"])
+    knn = TangentKNeighborsClassifier(tangents=generator).fit(X[:60], y[:60])
+    d2 = tangent_distances(X[60:], X[:60], tangents=generator)
+    nearest = np.column_stack([d2[:, y[:60] == c].min(axis=1) for c in knn.classes_])
+    rows = np.arange(30)
+    expected = np.empty_like(nearest)
+    for c in range(3):
+        other = np.delete(nearest, c, axis=1).min(axis=1)
+        expected[:, c] = (other - nearest[:, c]) / (other + nearest[:, c])
+    np.testing.assert_allclose(knn.decision_function(X[60:]), expected, rtol=1e-6)
+    codes = np.searchsorted(knn.classes_, y[60:])
+    np.testing.assert_allclose(
+        knn.margins(X[60:], y[60:]), expected[rows, codes], rtol=1e-6
+    )
+    np.testing.assert_allclose(knn.confidence(X[60:]), expected.max(axis=1), rtol=1e-6)
+
+
+def test_references_have_the_tangents_of_their_class():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 5)), np.arange(60) % 3
+    for algorithm in ("exact", "rerank"):
+        knn = TangentKNeighborsClassifier(
+            tangents=LearnedTangents(2, local=True), algorithm=algorithm
+        ).fit(X, y)
+        order = np.argsort(y, kind="stable")
+        expected = knn.input_tangents_.bundle(X[order], y[order])
+        np.testing.assert_array_equal(knn.bundle_.frames, expected.frames)
+
+
+def test_class_weight_is_a_factor_on_the_votes():
+    X, y = [[0.0], [1.0], [1.2]], [0, 1, 1]
+    knn = TangentKNeighborsClassifier(3, class_weight={0: 5.0}).fit(X, y)
+    np.testing.assert_allclose(knn.predict_proba([[1.0]]), [[5 / 7, 2 / 7]])
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -1.0])
+def test_a_metric_must_give_distances(images, value):
+    X, y = images
+
+    def broken(X, Y):
+        d = chebyshev(X, Y)
+        d[0, 0] = value
+        return d
+
+    knn = TangentKNeighborsClassifier(metric=broken).fit(X[:60], y[:60])
+    for ask in (knn.predict, knn.confidence, knn.kneighbors):
+        with pytest.raises(ValueError, match="metric must return finite distances"):
+            ask(X[60:])
+
+
+def test_one_class_is_refused():
+    with pytest.raises(ValueError, match="at least 2 classes"):
+        TangentKNeighborsClassifier().fit([[0.0], [1.0]], ["a", "a"])
+
+
+def test_without_tangents_it_says_so(images):
+    X, y = images
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match="given no tangents"):
+            TangentKNeighborsClassifier().fit(X, y)
+        TangentKNeighborsClassifier(tangents="none").fit(X, y)
+        TangentKNeighborsClassifier(metric=chebyshev).fit(X, y)
+
+
+def test_a_failed_fit_leaves_the_old_model(images):
+    X, y = images
+    knn = TangentKNeighborsClassifier(tangents=ImageTangents((8, 8)))
+    before = knn.fit(X[:60], y[:60]).margins(X[60:], y[60:])
+    with pytest.raises(ValueError, match="n_neighbors"):
+        knn.set_params(n_neighbors=50).fit(X[:20], y[::-1][:20])
+    np.testing.assert_array_equal(knn.margins(X[60:], y[60:]), before)

@@ -220,19 +220,56 @@ def test_a_float32_estimate_above_a_tie_is_not_believed():
             assert d[0, 0] == np.sqrt(((values - query) ** 2).sum())
 
 
-def test_more_neighbours_than_references_of_a_kind():
+def test_nearest_of_a_class_and_of_the_others():
     rng = np.random.default_rng(4)
     references, queries = bundle(rng, 60), bundle(rng, 5)
-    labels, asked = np.arange(60) // 30, np.array([0, 1, 0, 1, 2])
+    codes, asked = np.arange(60) // 30, np.array([0, 1, 0, 1, 2])
+    true = explicit(queries, references, "two", 1e-5)
+    of_class = np.column_stack(
+        [np.where(codes == c, true, np.inf).min(axis=1) for c in range(3)]
+    )
     for algorithm in ("exact", "brute", "rerank"):
         search = searcher(references, algorithm=algorithm)
-        d_plus, d_minus, right = search.right_and_wrong(queries, asked, labels)
-        true = np.sqrt(explicit(queries, references, "two", 1e-5))
-        own = asked[:, None] == labels
-        np.testing.assert_array_equal(d_plus, np.where(own, true, np.inf).min(axis=1))
-        np.testing.assert_array_equal(d_minus, np.where(own, np.inf, true).min(axis=1))
-        np.testing.assert_array_equal(right, labels[true.argmin(axis=1)] == asked)
-    assert d_plus[4] == np.inf
+        np.testing.assert_array_equal(search.of_classes(queries, codes, 3), of_class)
+        for wanted in (asked, None):
+            d_plus, d_minus = search.rivals(queries, codes, wanted)
+            labels = of_class.argmin(axis=1) if wanted is None else wanted
+            own = labels[:, None] == codes
+            np.testing.assert_array_equal(d_plus, of_class[range(5), labels])
+            np.testing.assert_array_equal(
+                d_minus, np.where(own, np.inf, true).min(axis=1)
+            )
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    d=st.integers(1, 6),
+    sides=st.sampled_from(["x", "y", "two", "mean"]),
+    spring=st.sampled_from([0.0, 1e-9, 1e-5, 0.5]),
+    scale=st.sampled_from([1.0, 1e6]),
+    dtype=st.sampled_from([np.float32, np.float64]),
+)
+def test_ties_under_a_shared_frame(seed, d, sides, spring, scale, dtype):
+    """As many tangents as features: nothing is left of a distance but its rounding."""
+    rng = np.random.default_rng(seed)
+    frame = rng.normal(size=(rng.integers(max(1, d - 1), d + 1), d)).astype(dtype)
+    lattice = (rng.integers(-2, 3, size=(60, d)) * scale).astype(dtype)
+    references = Bundle.from_tangents(lattice[:40], frame)
+    queries = Bundle.from_tangents(lattice[40:], frame)
+    side, stiffness = "y", spring / 2 if sides == "two" else spring
+    true = explicit(queries, references, side, stiffness)
+    order = np.argsort(true, axis=1, kind="stable")[:, :3]
+    for algorithm in ("exact", "brute"):
+        search = searcher(
+            references, sides, algorithm, spring=spring, n_components=max(1, d // 2)
+        )
+        _, index = search.query(queries, 3)
+        np.testing.assert_array_equal(index, order)
+        codes = np.arange(40) % 3
+        of_class = search.of_classes(queries, codes, 3)
+        first = order[:, 0]
+        np.testing.assert_array_equal(of_class.min(axis=1), true[range(20), first])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -5,7 +5,6 @@ import pytest
 
 from widemargin.prototypes import GLVQClassifier
 from widemargin.reproduce import margin_lvq
-from widemargin.reproduce.lvq_bound import bound_curve
 
 
 def test_figure_3_losses_bound_the_mistakes():
@@ -45,12 +44,12 @@ def test_bound_has_an_optimum_that_the_error_shares():
     test = margin_lvq.toy_problem(2000, random_state=1)
     counts = (1, 2, 8)
     model = GLVQClassifier(random_state=0)
-    curve = bound_curve(model, *train, *test, counts, n_samples=10**8)
+    curve = margin_lvq.bound_curve(model, *train, *test, counts, n_samples=10**8)
     assert counts[int(curve["bound"].argmin())] == 2
     assert curve["test error"][0] > curve["test error"][1]
     # Alpha is all that depends on the margins; the rest only grows.
     assert np.all(np.diff(curve["bound"] - curve["alpha"]) > 0)
-    as_it_is = bound_curve(model, *train, *test, counts)
+    as_it_is = margin_lvq.bound_curve(model, *train, *test, counts)
     assert np.all(as_it_is["bound"] > 1)
 
 

@@ -1,13 +1,18 @@
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_array_equal
 from sklearn.datasets import load_digits
 
-from widemargin.datasets.nist3 import Split
 from widemargin.prototypes import TVQClassifier
-from widemargin.reproduce import reweighting, reweighting_data
-from widemargin.reproduce.reweighting_figures import figure_7, figure_8, follow
-from widemargin.reproduce.reweighting_tables import PAPER_1, PAPER_2, poly_svm
+from widemargin.reproduce import Split, load_split, reweighting
+from widemargin.reproduce.reweighting import (
+    PAPER_1,
+    PAPER_2,
+    errors,
+    followed,
+    stage,
+    total_variation,
+)
 
 
 @pytest.fixture(scope="module")
@@ -19,36 +24,30 @@ def small():
     return Split(X[:200], y[:200], X[200:400], y[200:400])
 
 
-def test_follow_meets_the_model_at_the_end(small):
-    model = TVQClassifier(1, 4, theta=0.4, max_iter=6)
-    followed = follow(model, small, np.array([0, 3, 6]))
-    assert followed["iteration"] == [0, 3, 6]
-    assert_allclose(
-        followed["test"][-1], model.margins(small.X_test, small.y_test), atol=1e-4
-    )
-    assert np.mean(followed["train"][-1]) > np.mean(followed["train"][0])
+@pytest.fixture(scope="module")
+def model(small):
+    return followed(small, TVQClassifier(1, 4, theta=0.4, max_iter=6, random_state=0))
 
 
-def test_weights_are_a_distribution(small):
-    found = figure_7(small, 5, 0)
-    for weights in found["weights"].values():
-        assert np.mean(weights) == pytest.approx(1)
-    assert np.all(
-        (found["total_variation"][1] >= 0) & (found["total_variation"][1] <= 1)
-    )
+def test_the_last_stage_is_the_model(small, model):
+    X, y = small.X_test, small.y_test
+    last = stage(model, model.n_iter_)
+    assert_array_equal(last.margins(X, y), model.margins(X, y))
+    first = stage(model, 1).margins(small.X_train, small.y_train)
+    assert model.margins(small.X_train, small.y_train).mean() > first.mean()
 
 
-def test_rejection_starts_at_the_error(small):
-    models = {
-        "TVQ": TVQClassifier(1, 4, max_iter=3),
-        "SVM": poly_svm(small.X_train, 2),
-    }
-    for model in models.values():
-        model.fit(small.X_train, small.y_train)
-    for name, (errors, rejected) in figure_8(models, small).items():
-        score = models[name].score(small.X_test, small.y_test)
-        assert errors[0] == pytest.approx(100 * (1 - score))
-        assert rejected[0] == 0
+def test_errors_are_those_of_shorter_fits(small, model):
+    curve = errors(model, small)
+    short = TVQClassifier(1, 4, theta=0.4, max_iter=3, tol=0.0, random_state=0)
+    short.fit(small.X_train, small.y_train)
+    assert curve["test_error"][2] == 1 - short.score(small.X_test, small.y_test)
+    assert len(curve["train_error"]) == model.n_iter_
+
+
+def test_total_variation_is_that_of_distributions(small, model):
+    distances = total_variation(model, small, range(1, model.n_iter_ + 1))
+    assert np.all((distances >= 0) & (distances <= 1))
 
 
 def test_the_paper_in_figures():
@@ -58,10 +57,12 @@ def test_the_paper_in_figures():
 
 @pytest.mark.slow
 def test_main_writes_tables_and_figures(small, tmp_path, monkeypatch, capsys):
-    pytest.importorskip("matplotlib")
-    monkeypatch.setattr(reweighting, "load_set", lambda name, home, quick: small)
+    pytest.importorskip("matplotlib").use("Agg")
+    monkeypatch.setattr(reweighting, "load_split", lambda load, n: small)
     found = reweighting.main(quick=True, out=tmp_path, sets=["nist3"])
     assert len(found["tables"]["nist3"]) == len(PAPER_1) + len(PAPER_2) + 1
+    for curve in found["figures"]["figure_8"].values():
+        assert curve.rejection_rate[0] == 0
     text = (tmp_path / "reweighting.md").read_text(encoding="utf-8")
     assert "| HSS 1-sided" in text
     assert "| HSS 1-sided" in capsys.readouterr().out
@@ -69,6 +70,11 @@ def test_main_writes_tables_and_figures(small, tmp_path, monkeypatch, capsys):
         assert (tmp_path / f"figure-{number}.png").stat().st_size > 5000
 
 
-def test_missing_data_says_what_to_do(tmp_path):
-    with pytest.raises(FileNotFoundError, match="WIDEMARGIN_DATA"):
-        reweighting_data.data_folder(tmp_path / "nowhere")
+def test_a_split_is_both_parts_or_the_first_of_each():
+    def load(subset, return_X_y):
+        start = 0 if subset == "train" else 100
+        return np.arange(start, start + 9), np.arange(9)
+
+    split = load_split(load, 4)
+    assert_array_equal(split.X_test, [100, 101, 102, 103])
+    assert len(load_split(load).y_train) == 9

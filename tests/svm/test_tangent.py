@@ -13,7 +13,7 @@ from widemargin.metrics import repair_spectrum, tangent_distances, tangent_kerne
 from widemargin.metrics.distances import bundle_distances
 from widemargin.svm import TangentSVC
 from widemargin.svm import tangent_kernel as kernel_module
-from widemargin.svm.machine import PairwiseMachine, calibrate
+from widemargin.svm.pairwise import PairwiseMachine, calibrate
 from widemargin.tangents import ImageTangents, as_bundle
 
 GENERATOR = ImageTangents((8, 8), ["x_shift", "y_shift", "rotation"])

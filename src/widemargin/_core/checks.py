@@ -180,13 +180,31 @@ def check_same_length(**arrays: NDArray) -> None:
         raise ValueError(f"One entry per sample is needed in each: {listed}.")
 
 
-def check_squares(X: NDArray) -> NDArray:
-    """Return samples whose squared distances are finite in their dtype."""
+def unit_of_squares(X: NDArray) -> float:
+    """Return 1, or the power of two in whose unit squared distances are numbers.
+
+    Only where squares of `X` could overflow or vanish in its dtype.
+    """
+    tiny, huge = (1e-100, 1e100) if X.dtype == np.float64 else (1e-10, 1e12)
+    largest = max(float(X.max(initial=0)), -float(X.min(initial=0)))
+    if largest == 0 or tiny <= largest <= huge:
+        return 1.0
+    return math.ldexp(1.0, min(max(math.frexp(largest)[1], -1022), 1022))
+
+
+def check_squares(X: NDArray, unit: float = 1.0) -> NDArray:
+    """Return samples whose squared distances are finite in their dtype.
+
+    `unit` is what they will be divided by.
+    """
     largest = max(float(X.max(initial=0)), -float(X.min(initial=0)))
     # Squared distances reach four times the squared norms; sums, twice that.
-    if largest > np.sqrt(float(np.finfo(X.dtype).max) / (8 * max(1, X.shape[1]))):
+    most = np.sqrt(float(np.finfo(X.dtype).max) / (8 * max(1, X.shape[1])))
+    if largest / unit > most:
         instead = "scale the data, for instance by StandardScaler"
-        if X.dtype == np.float32:
+        if unit != 1:
+            instead = f"the training samples are of the size of {unit:.2g}"
+        elif X.dtype == np.float32:
             instead += ", or pass them as float64"
         raise ValueError(
             f"X contains {largest:.2g}, whose squared distances overflow {X.dtype}; "

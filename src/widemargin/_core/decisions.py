@@ -28,6 +28,11 @@ from widemargin._core.checks import some
 
 def as_labels(name: str, y: ArrayLike, n_samples: int | None = None) -> NDArray:
     """Return labels as a non-empty one-dimensional array, of `n_samples` if given."""
+    shape = np.shape(y)
+    if len(shape) != 1 and (len(shape) != 2 or shape[1] != 1):
+        raise ValueError(
+            f"{name} must be a 1d array, one label per sample; got shape {shape}."
+        )
     labels = np.asarray(column_or_1d(y, warn=True))
     if labels.size == 0:
         raise ValueError(f"{name} is empty; at least one label is needed.")

@@ -171,6 +171,9 @@ def build(
         from widemargin.tangents import ImageTangents
 
         estimator.set_params(tangents=ImageTangents(shape=image_shape))
+    elif entry.tangents == "inputs":
+        # A table has no tangents, and whoever fits one knows.
+        estimator.set_params(tangents="none")
     elif entry.tangents == "two" and settings.get("sides") == "two":
         raise Refusal(
             "--set sides=two needs tangents of images: add --image-shape 16x16"

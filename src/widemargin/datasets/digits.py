@@ -229,8 +229,7 @@ def load_nist3(
         read_idx(qmnist / QMNIST[0].name)[:, 1],
     )
     return split_bunch(
-        (drawn.X_train, drawn.y_train),
-        (drawn.X_test, drawn.y_test),
+        *drawn,
         subset=subset,
         return_X_y=return_X_y,
         target_names=DIGITS,

@@ -11,29 +11,15 @@ Reference: F. Aiolli, A. Sperduti, A re-weighting strategy for improving margins
 section 6; C. Yadav, L. Bottou, Cold case: the lost MNIST digits, NeurIPS 2019.
 """
 
-from pathlib import Path
-from typing import NamedTuple
-
 import numpy as np
-
-from widemargin.datasets.idx import read_idx
 
 N_DIGITS, N_TRAIN, SIDE = 10_705, 5_000, 16
 SD3_SERIES = 0
 
 
-class Split(NamedTuple):
-    """A set in two parts: float32 images in rows of 256, integer labels."""
-
-    X_train: np.ndarray
-    y_train: np.ndarray
-    X_test: np.ndarray
-    y_test: np.ndarray
-
-
 def make_nist3(
     images: np.ndarray, labels: np.ndarray, series: np.ndarray, *, seed: int = 0
-) -> Split:
+) -> tuple[tuple, tuple]:
     """Build nist3 from MNIST's training set.
 
     Parameters
@@ -49,8 +35,8 @@ def make_nist3(
 
     Returns
     -------
-    Split
-        ``X_train (5000, 256)``, ``y_train``, ``X_test (5705, 256)``, ``y_test``.
+    train, test : tuple
+        ``(X, y)`` of 5000 and of 5705 images.
     """
     pool = np.flatnonzero(np.asarray(series) == SD3_SERIES)
     if len(pool) < N_DIGITS:
@@ -61,30 +47,7 @@ def make_nist3(
     drawn = np.random.RandomState(seed).permutation(pool)[:N_DIGITS]
     X = np.stack([fill_frame(images[i], SIDE).ravel() for i in drawn])
     y = np.asarray(labels)[drawn].astype(np.intp)
-    return Split(X[:N_TRAIN], y[:N_TRAIN], X[N_TRAIN:], y[N_TRAIN:])
-
-
-def read_nist3(folder: str | Path, *, seed: int = 0) -> Split:
-    """Build nist3 from a folder with ``mnist`` and ``qmnist-labels``.
-
-    Parameters
-    ----------
-    folder : path
-        Holds ``mnist/train-images-idx3-ubyte.gz``, ``mnist/train-labels-idx1-ubyte.gz``
-        and ``qmnist-labels/qmnist-train-labels-idx2-int.gz``.
-    seed : int, default=0
-        See :func:`make_nist3`.
-
-    Returns
-    -------
-    Split
-        See :func:`make_nist3`.
-    """
-    folder = Path(folder)
-    images = read_idx(folder / "mnist" / "train-images-idx3-ubyte.gz")
-    labels = read_idx(folder / "mnist" / "train-labels-idx1-ubyte.gz")
-    extended = read_idx(folder / "qmnist-labels" / "qmnist-train-labels-idx2-int.gz")
-    return make_nist3(images, labels, extended[:, 1], seed=seed)
+    return (X[:N_TRAIN], y[:N_TRAIN]), (X[N_TRAIN:], y[N_TRAIN:])
 
 
 def fill_frame(image: np.ndarray, side: int) -> np.ndarray:

@@ -26,6 +26,7 @@ from widemargin._core.checks import (
     check_flag,
     check_option,
     check_spring,
+    unit_of_squares,
     warn_caller,
 )
 from widemargin.metrics.midpoint import midpoint_distances
@@ -58,6 +59,10 @@ class TangentMetric:
         :func:`tangent_distances`.
     spring : float, default=1e-5
         Cost of moving.
+    unit : float, default=1.0
+        A power of two by which samples are divided before anything else is done with
+        them: generators see them, and distances of bundles are, in this unit. See
+        :meth:`in_unit_of`.
 
     Examples
     --------
@@ -74,6 +79,7 @@ class TangentMetric:
     tangents: Any = None
     sides: str = "two"
     spring: float = DEFAULT_SPRING
+    unit: float = 1.0
 
     def check(self, sides: Iterable[str] = SIDES) -> Self:
         """Return the same metric, all three parameters checked.
@@ -109,7 +115,28 @@ class TangentMetric:
         -------
         TangentMetric
         """
-        return replace(self, tangents=fit_tangents(self.tangents, X, y))
+        return replace(self, tangents=fit_tangents(self.tangents, self._in_unit(X), y))
+
+    def _in_unit(self, X: ArrayLike) -> ArrayLike:
+        if self.unit == 1:
+            return X
+        X = np.asarray(X)
+        return X / X.dtype.type(self.unit)
+
+    def in_unit_of(self, X: NDArray) -> Self:
+        """Return the metric whose bundles have squared distances that are numbers.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_samples, n_features)
+            Samples, at least one of them.
+
+        Returns
+        -------
+        TangentMetric
+            The same, unless squares of `X` overflow or vanish in its dtype.
+        """
+        return replace(self, unit=unit_of_squares(X))
 
     @property
     def has_tangents(self) -> bool:
@@ -149,7 +176,8 @@ class TangentMetric:
             Frames have the dtype of the points.
         """
         bare = self.sides == "midpoint" or (end is not None and not self.looks_at(end))
-        bundle = as_bundle(X, None if bare else self.tangents, y, n_jobs=n_jobs)
+        tangents = None if bare else self.tangents
+        bundle = as_bundle(self._in_unit(X), tangents, y, n_jobs=n_jobs)
         return _in_dtype(bundle, bundle.points.dtype)
 
     def squared_distances(

@@ -1,49 +1,53 @@
 r"""Nearest neighbours that ignore what may vary.
 
 The k training samples nearest to x in tangent distance vote for its class. The votes
-are equal or weighted by 1/d; equal scores go to the class of the nearest neighbour.
+are equal or weighted by 1/d; equal votes go to the class of the nearest neighbour, and
+of equally near ones to the first class. With one neighbour the answer is as sure as its
+distance d_+ is smaller than the distance d_- to any other class,
+
+    (d_-^2 - d_+^2) / (d_-^2 + d_+^2);
+
+with more, as the share of the votes is larger than the next. Training samples are kept
+ordered by class, so that the first of equally near ones is of the first class.
 
 Reference: P. Simard, Y. LeCun, J. Denker, Efficient pattern recognition using a new
-transformation distance, NIPS 1992.
+transformation distance, NIPS 1992. Shapes: neighbours (n, k), scores (n, n_classes).
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.progress import announced
 from widemargin._compute.threads import batched_slices
-from widemargin._core.callbacks import CallbackSupportMixin, FitTasks, with_callbacks
-from widemargin._core.checks import check_count, check_option
-from widemargin._core.decisions import as_decision, class_codes, score_margins
-from widemargin.margins import relative_margin
-from widemargin.metrics import tangent_distances
-from widemargin.neighbors.by_metric import MetricSearch
-from widemargin.neighbors.checks import (
-    FLOATS,
+from widemargin._core.callbacks import FitTasks
+from widemargin._core.checks import (
     check_at_most,
-    check_distance_parameters,
+    check_count,
+    check_option,
     check_squares,
-    check_training,
-    warn_of_blanks,
 )
-from widemargin.neighbors.search import TangentSearch
-from widemargin.neighbors.votes import shares_of_votes, vote_weights
-from widemargin.tangents import as_bundle
-from widemargin.tangents.fitting import fit_tangents
+from widemargin._core.classifier import MarginClassifier, fit_method
+from widemargin._core.decisions import label_margins
+from widemargin._core.samples import Samples, check_samples, check_X
+from widemargin.margins import relative_margin
+from widemargin.metrics import TangentMetric
+from widemargin.neighbors.search import MetricSearch, TangentSearch
+from widemargin.tangents import Bundle
+from widemargin.tangents.fitting import tangents_meant
 
 ALGORITHMS = ("exact", "brute", "rerank")
-# Margin of a right answer between equally near samples of two classes.
-TIE = float(np.finfo(np.float64).eps)
+# Of a vote: what nearness adds where votes are equal.
+NEARNESS = 1e-9
 
 
-class TangentKNeighborsClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
-    """k nearest neighbours in tangent distance.
+class TangentKNeighborsClassifier(MarginClassifier):
+    """k nearest neighbours in tangent distance; in plain distance without `tangents`.
 
     Parameters
     ----------
@@ -52,9 +56,11 @@ class TangentKNeighborsClassifier(CallbackSupportMixin, ClassifierMixin, BaseEst
     weights : {"uniform", "distance"} or callable, default="uniform"
         Weight of a neighbour's vote: one, the inverse of its distance, or a function
         from an array of distances to weights, of which one per row must be above 0.
-    tangents : generator, array of shape (n_tangents, n_features) or None, default=None
-        What may vary, for instance ``ImageTangents(shape=(16, 16))``; None is the
-        Euclidean distance.
+    tangents : generator, array of shape (n_tangents, n_features), "none" or None, \
+            default=None
+        What may vary, for instance ``ImageTangents(shape=(16, 16))``. Nothing does
+        with None, which is the Euclidean distance and warns, nor with "none", which
+        says that this is meant.
     sides : {"two", "x", "y", "mean", "midpoint"}, default="two"
         Which end may move: both, the sample asked about (x), the training samples (y);
         see :func:`~widemargin.metrics.tangent_distances`.
@@ -66,17 +72,19 @@ class TangentKNeighborsClassifier(CallbackSupportMixin, ClassifierMixin, BaseEst
         :func:`~widemargin.metrics.image_distortion_distances`.
     algorithm : {"exact", "brute", "rerank"}, default="exact"
         "exact" finds the same neighbours as "brute" but computes most distances in
-        `n_components` dimensions only. "rerank" computes distances to the
-        `n_candidates` training samples nearest with tangents at one end (or in plain
-        distance without tangents) only: it is approximate, and makes a slow `metric`
-        affordable. With a `metric` of your own, or ``sides="midpoint"``, there is no
-        bound to prune with and "exact" computes everything.
+        `n_components` dimensions only, where that spares anything. "rerank" computes
+        distances to the `n_candidates` training samples nearest with tangents at one
+        end (or in plain distance without tangents) only: it is approximate, and makes a
+        slow `metric` affordable. With a `metric` of your own, or ``sides="midpoint"``,
+        there is no bound to prune with and "exact" computes everything.
     n_components : int or "auto", default="auto"
         Dimensions of the lower bound of "exact"; "auto" is
         ``10 * cbrt(n_features)``. Results do not depend on it.
     n_candidates : int, default=500
         Candidates of "rerank". On USPS the two-sided nearest neighbour is among the
         first 10, 100, 500 in 94.4, 99.5, 99.95 % of the cases.
+    class_weight : dict, "balanced" or None, default=None
+        Factor on the votes of each class; of no account with one neighbour.
     n_jobs : int, default=None
         Threads; None is one, -1 is one per core. Results do not depend on it.
 
@@ -85,18 +93,27 @@ class TangentKNeighborsClassifier(CallbackSupportMixin, ClassifierMixin, BaseEst
     classes_ : ndarray of shape (n_classes,)
         The labels.
     bundle_ : Bundle
-        Training samples, with their frames where the search uses them: not for
-        ``sides="midpoint"`` or a `metric` of your own unless it reranks.
+        Training samples of positive weight, ordered by class, with their frames where
+        the search uses them: not for ``sides="midpoint"`` or a `metric` of your own
+        unless it reranks. Where squares would overflow or vanish, in another unit.
+    input_tangents_ : generator, ndarray or None
+        What may vary, fitted.
     n_features_in_ : int
         Number of features.
 
     Notes
     -----
-    Distances that are returned come from the explicit residual in float64, whatever
-    the dtype of the samples. Equally near neighbours are ordered by index. What is
-    searched, and how, is decided by `fit`; `n_neighbors`, `weights` and `n_jobs` may be
-    set after it. Inside ``with widemargin.show_progress():`` a bar shows how far the
-    search is.
+    Margins are "relative" for one neighbour: of the squared distances to the nearest of
+    the label and the nearest of all others that the search looks at. For more
+    neighbours they are a "share": of the votes, less that of the next class. Distances
+    that are returned come from the explicit residual in float64, whatever the dtype of
+    the samples. Equally near neighbours are ordered by class, then by index. Inside
+    ``with widemargin.show_progress():`` a bar shows how far the search is.
+
+    References
+    ----------
+    P. Simard, Y. LeCun, J. Denker, Efficient pattern recognition using a new
+    transformation distance, NIPS 1992.
 
     Examples
     --------
@@ -121,6 +138,7 @@ class TangentKNeighborsClassifier(CallbackSupportMixin, ClassifierMixin, BaseEst
         algorithm: str = "exact",
         n_components: int | str = "auto",
         n_candidates: int = 500,
+        class_weight: Any = None,
         n_jobs: int | None = None,
     ):
         self.n_neighbors = n_neighbors
@@ -132,9 +150,19 @@ class TangentKNeighborsClassifier(CallbackSupportMixin, ClassifierMixin, BaseEst
         self.algorithm = algorithm
         self.n_components = n_components
         self.n_candidates = n_candidates
+        self.class_weight = class_weight
         self.n_jobs = n_jobs
 
-    @with_callbacks
+    @property
+    def margin_unit(self) -> str:
+        """A margin of one neighbour is "relative", of more a "share"."""
+        return "relative" if self._k == 1 else "share"
+
+    @property
+    def _k(self) -> int:
+        return getattr(self, "_n_neighbors", self.n_neighbors)
+
+    @fit_method
     def fit(self, X: Any, y: Any, sample_weight: Any = None):
         """Remember the training samples and compute their frames.
 
@@ -152,68 +180,89 @@ class TangentKNeighborsClassifier(CallbackSupportMixin, ClassifierMixin, BaseEst
         self : TangentKNeighborsClassifier
             The fitted classifier.
         """
-        self._check_parameters()
-        X, codes, self.classes_, self._votes = check_training(self, X, y, sample_weight)
-        check_at_most("n_neighbors", self.n_neighbors, len(X), "the training samples")
-        self._squares = not callable(self.metric) or self.algorithm == "rerank"
-        if self._squares:
-            check_squares(X)
-        self._codes = codes
-        labels = self.classes_[codes]
-        with FitTasks(self, 2, X=X, y=labels, sample_weight=self._votes) as tasks:
+        metric = self._check_parameters()
+        samples = check_samples(
+            self, X, y, sample_weight, class_weight=self.class_weight
+        )
+        self._n_neighbors = check_at_most(
+            "n_neighbors", self.n_neighbors, len(samples), "the training samples"
+        )
+        self.classes_, self._weights = samples.classes, self.weights
+        # Of equally near ones the first is of the first class.
+        order = np.argsort(samples.codes, kind="stable")
+        self._positions, samples = order, samples.take(order)
+        self._codes = samples.codes.astype(np.int64)
+        # Only ratios count, and they may be of any size.
+        self._votes = samples.weights / samples.weights.max()
+        data = {"X": samples.X, "y": samples.labels, "sample_weight": samples.weights}
+        with FitTasks(self, 2, **data) as tasks:
             with tasks.parts("tangents"):
-                self.tangents_ = fit_tangents(self.tangents, X, labels)
-                own = self._prunes() or self.algorithm == "rerank"
-                self.bundle_ = as_bundle(
-                    X, self.tangents_ if own else None, n_jobs=self.n_jobs
-                )
-            warn_of_blanks(self.bundle_, self.sides)
+                self.bundle_ = self._remember(metric, samples)
+            self._metric.warn_of_blanks(self.bundle_)
             with tasks.parts("projections"):
                 self._search: Any = self._choose_search()
         return self
 
-    def _prunes(self):
-        """Whether the distance is one of the frames of both samples."""
-        return self.metric == "tangent" and self.sides != "midpoint"
+    def _check_parameters(self) -> TangentMetric:
+        # A metric of one's own needs none, and "rerank" may do without.
+        tangents = "none" if self.tangents is None else self.tangents
+        if not callable(self.metric):
+            tangents = self.tangents
+        tangents = tangents_meant(tangents, type(self).__name__)
+        metric = TangentMetric(tangents, self.sides, self.spring).check()
+        check_option("algorithm", self.algorithm, ALGORITHMS)
+        check_count("n_candidates", self.n_candidates)
+        if not isinstance(self.n_components, str) or self.n_components != "auto":
+            check_count("n_components", self.n_components, "'auto' or ")
+        if not callable(self.weights):
+            check_option("weights", self.weights, ("uniform", "distance"))
+        if not callable(self.metric):
+            check_option("metric", self.metric, ("tangent",))
+        return metric
+
+    def _remember(self, metric: TangentMetric, samples: Samples) -> Bundle:
+        """Fit the metric; bundle the samples with the frames that the search needs."""
+        # What belongs to no single sample needs no frames at all.
+        self._measures_points = callable(self.metric) or metric.sides == "midpoint"
+        if not callable(self.metric):
+            metric = metric.in_unit_of(samples.X)
+        metric = metric.fit(samples.X, samples.labels)
+        self._metric, self.input_tangents_ = metric, metric.tangents
+        # A distance of one's own need not square anything.
+        self._squares = not callable(self.metric) or self.algorithm == "rerank"
+        if self._squares:
+            check_squares(samples.X, metric.unit)
+        if not self._measures_points:
+            return metric.bundle(samples.X, samples.labels, n_jobs=self.n_jobs)
+        if self.algorithm == "rerank":
+            metric = replace(metric, sides="y")
+        else:
+            metric = replace(metric, tangents=None)
+        return metric.bundle(samples.X, samples.labels, n_jobs=self.n_jobs)
 
     def _choose_search(self):
-        if self._prunes():
-            return self._searcher(self.sides, self.algorithm)
+        if not self._measures_points:
+            return self._searcher(self._metric.sides, self.algorithm)
         candidates = None
         if self.algorithm == "rerank":
             # Candidates for another metric come from the cheapest tangent distance.
             candidates = self._searcher("y", "brute")
         metric = self.metric
         if not callable(metric):
-            metric = partial(
-                tangent_distances, tangents=self.tangents_, sides=self.sides,
-                spring=self.spring, squared=False,
-            )  # fmt: skip
-        return MetricSearch(self.bundle_, metric, candidates, self.n_candidates)
-
-    def _check_parameters(self):
-        check_distance_parameters(self.sides, self.spring)
-        check_option("algorithm", self.algorithm, ALGORITHMS)
-        check_count("n_neighbors", self.n_neighbors)
-        check_count("n_candidates", self.n_candidates)
-        if self.n_components != "auto":
-            check_count("n_components", self.n_components)
-        if not callable(self.weights):
-            check_option("weights", self.weights, ("uniform", "distance"))
-        if not callable(self.metric):
-            check_option("metric", self.metric, ("tangent",))
+            metric = partial(_distances_of_points, self._metric)
+        return MetricSearch(self.bundle_, metric, candidates, int(self.n_candidates))
 
     def _searcher(self, sides, algorithm):
-        k: Any = self.n_components
-        if k == "auto":
-            k = round(10 * np.cbrt(self.bundle_.n_features))
+        n_components: Any = self.n_components
+        if n_components == "auto":
+            n_components = round(10 * np.cbrt(self.bundle_.n_features))
         return TangentSearch(
             self.bundle_,
             sides=sides,
-            spring=self.spring,
+            spring=self._metric.spring,
             algorithm=algorithm,
-            n_components=k,
-            n_candidates=self.n_candidates,
+            n_components=n_components,
+            n_candidates=int(self.n_candidates),
             n_jobs=self.n_jobs,
         )
 
@@ -240,29 +289,39 @@ class TangentKNeighborsClassifier(CallbackSupportMixin, ClassifierMixin, BaseEst
         distances : ndarray of shape (n_queries, n_neighbors)
             Not squared, ascending; only with `return_distance`.
         indices : ndarray of shape (n_queries, n_neighbors)
-            Positions among the training samples of positive weight.
+            Positions among the training samples of positive weight, as they were given.
         """
         check_is_fitted(self)
         own = X is None
-        there = len(self.bundle_) - own
-        k = self.n_neighbors if n_neighbors is None else n_neighbors
-        k = check_at_most("n_neighbors", k, there, "the training samples there are")
-        X = None if own else self._samples(X)
+        k = check_at_most(
+            "n_neighbors",
+            self._n_neighbors if n_neighbors is None else n_neighbors,
+            len(self.bundle_) - own,
+            "the training samples there are",
+        )
+        X = None if own else self._check_predict(X)
+        distances, found = self._neighbors(X, k + own)
+        if own:
+            distances, found = _without_self(distances, found)
+            back = np.argsort(self._positions)
+            distances, found = distances[back], found[back]
+        indices = self._positions[found]
+        return (distances * self._metric.unit, indices) if return_distance else indices
+
+    def _neighbors(self, X, k):
+        """Distances and places, among the ordered samples, of the k nearest."""
         found = [
-            self._search.query(queries, k + own, self.n_jobs)
+            self._search.query(queries, k, self.n_jobs)
             for _, queries in self._some_after_another(X, "neighbours")
         ]
-        distances, indices = (
-            np.concatenate(parts) for parts in zip(*found, strict=True)
-        )
-        if own:
-            distances, indices = _without_self(distances, indices)
-        return (distances, indices) if return_distance else indices
+        distances, places = zip(*found, strict=True)
+        return np.concatenate(distances), np.concatenate(places)
 
-    def _samples(self, X):
-        X = validate_data(self, X, dtype=FLOATS, order="C", reset=False)
+    def _check_predict(self, X):
+        check_is_fitted(self)
+        X = check_X(self, X, order="C")
         if self._squares:
-            check_squares(X)
+            check_squares(X, self._metric.unit)
         # Frames have the dtype of their points; the finer one serves both ends.
         return X.astype(np.result_type(X, self.bundle_.points), copy=False)
 
@@ -272,20 +331,32 @@ class TangentKNeighborsClassifier(CallbackSupportMixin, ClassifierMixin, BaseEst
         Frames are made when they are needed, so that memory does not grow with X.
         """
         n = len(self.bundle_) if X is None else len(X)
-        tangents = self.tangents_ if self._search.needs_frames else None
+        metric = self._metric
+        if not self._search.needs_frames:
+            metric = replace(metric, tangents=None)
         for rows in announced(batched_slices(n, self._search.max_queries()), what):
             if X is None:
                 yield rows, self.bundle_[rows]
             else:
-                yield rows, as_bundle(X[rows], tangents, n_jobs=self.n_jobs)
+                yield rows, metric.bundle(X[rows], n_jobs=self.n_jobs)
 
-    def _scores(self, X):
-        """Class scores: shares of the vote, and less than any vote for nearness."""
-        distances, indices = self.kneighbors(X)
-        weights = vote_weights(self.weights, distances) * self._votes[indices]
-        return shares_of_votes(weights, self._codes[indices], len(self.classes_))
+    def _shares(self, X):
+        """Share of the votes of every class, and how near it comes, in (0, 1)."""
+        distances, places = self._neighbors(X, self._n_neighbors)
+        weights = _vote_weights(self._weights, distances * self._metric.unit)
+        weights = weights * self._votes[places]
+        n, k = weights.shape
+        shares, nearness = np.zeros((2, n, len(self.classes_)))
+        # Equally near ones are equally good.
+        rank = np.where(np.diff(distances, axis=1) > 0, np.arange(1, k), 0)
+        rank = np.maximum.accumulate(np.pad(rank, ((0, 0), (1, 0))), axis=1)
+        for place in range(k - 1, -1, -1):
+            at = np.arange(n), self._codes[places[:, place]]
+            shares[at] += weights[:, place]
+            nearness[at] = (k - rank[:, place]) / (k + 1)
+        return shares / shares.sum(axis=1, keepdims=True), nearness
 
-    def predict_proba(self, X: Any) -> NDArray:
+    def predict_proba(self, X: ArrayLike) -> NDArray:
         """Shares of the vote.
 
         Parameters
@@ -296,25 +367,11 @@ class TangentKNeighborsClassifier(CallbackSupportMixin, ClassifierMixin, BaseEst
         Returns
         -------
         ndarray of shape (n_queries, n_classes)
+            Where shares are equal, `predict` takes the class of the nearest neighbour.
         """
-        return self._scores(X)[0]
+        return self._shares(self._check_predict(X))[0]
 
-    def decision_function(self, X: Any) -> NDArray:
-        """Shares of the vote, with less than a vote for the nearest of equals.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_queries, n_classes) or, for two classes, (n_queries,)
-        """
-        shares, nearness = self._scores(X)
-        return as_decision(shares + 1e-9 * nearness)
-
-    def predict(self, X: Any) -> NDArray:
+    def predict(self, X: ArrayLike) -> NDArray:
         """Class of the most votes; among equals the class of the nearest neighbour.
 
         Parameters
@@ -326,48 +383,100 @@ class TangentKNeighborsClassifier(CallbackSupportMixin, ClassifierMixin, BaseEst
         -------
         ndarray of shape (n_queries,)
         """
-        shares, nearness = self._scores(X)
-        return self.classes_[(shares + 1e-9 * nearness).argmax(axis=1)]
+        samples = self._check_predict(X)
+        if self._n_neighbors > 1:
+            return self.classes_[self._class_scores(samples).argmax(axis=1)]
+        # One neighbour is enough to answer, if not to say how surely.
+        _, places = self._neighbors(samples, 1)
+        return self.classes_[self._codes[places[:, 0]]]
 
-    def margins(self, X: Any, y: Any) -> NDArray:
-        """One signed number per sample, positive where the prediction is right.
+    def _class_scores(self, X):
+        if self._n_neighbors > 1:
+            shares, nearness = self._shares(X)
+            return shares + NEARNESS * nearness
+        n_classes = len(self.classes_)
+        margins = np.empty((len(X), n_classes))
+        for rows, queries in self._some_after_another(X, "margins"):
+            nearest = self._search.of_classes(
+                queries, self._codes, n_classes, self.n_jobs
+            )
+            margins[rows] = self._relative(nearest, _best_other(nearest))
+        return margins
 
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features)
-            Samples.
-        y : array-like of shape (n_queries,)
-            Their labels.
+    def _label_margins(self, scores):
+        return scores if self._n_neighbors == 1 else label_margins(scores)
 
-        Returns
-        -------
-        ndarray of shape (n_queries,)
-            For one neighbour the relative margin of the squared distances to the
-            nearest right and the nearest wrong training sample that the search looks
-            at, in [-1, 1]; for more the share of the right class less the best other
-            share. Of equally near samples the first decides, as in :meth:`predict`: a
-            right answer then has the smallest margin above 0.
-        """
-        check_is_fitted(self)
-        codes = class_codes(y, self.classes_)
-        if self.n_neighbors > 1 or len(self.classes_) == 1:
-            shares, nearness = self._scores(X)
-            return score_margins(shares + 1e-9 * nearness, codes)
-        X = self._samples(X)
+    def _margins(self, X, codes):
+        if self._n_neighbors > 1:
+            return super()._margins(X, codes)
         out = np.empty(len(X))
         for rows, queries in self._some_after_another(X, "margins"):
-            d_plus, d_minus, right = self._search.right_and_wrong(
-                queries, codes[rows], self._codes, self.n_jobs
-            )
-            margin = relative_margin(d_plus**2, d_minus**2)
-            # Equal distances: the first of them decides, by the least there is.
-            out[rows] = np.where(right, np.maximum(margin, TIE), np.minimum(margin, 0))
+            wanted = None if codes is None else codes[rows]
+            rivals = self._search.rivals(queries, self._codes, wanted, self.n_jobs)
+            out[rows] = self._relative(*rivals)
         return out
 
+    def _relative(self, d_plus, d_minus):
+        """Relative margin of the squares; where these would vanish, in other units."""
+        if self._search.power == 1:
+            unit = np.maximum(d_plus, np.where(np.isfinite(d_minus), d_minus, 0))
+            unit = np.where((unit > 0) & np.isfinite(unit), unit, 1)
+            d_plus, d_minus = (d_plus / unit) ** 2, (d_minus / unit) ** 2
+        return relative_margin(d_plus.ravel(), d_minus.ravel()).reshape(d_plus.shape)
 
-def _without_self(distances, indices):
+
+def _distances_of_points(metric: TangentMetric, X: NDArray, Y: NDArray) -> NDArray:
+    """Distances that need no frames, of points that are in the metric's unit."""
+    bare = replace(metric, unit=1.0)
+    return bare.distances(bare.bundle(X), bare.bundle(Y))
+
+
+def _best_other(nearest: NDArray) -> NDArray:
+    """Distance to the nearest class other than each, (n, n_classes)."""
+    rows, best = np.arange(len(nearest)), nearest.argmin(axis=1)
+    rest = nearest.copy()
+    rest[rows, best] = np.inf
+    others = np.repeat(nearest[rows, best][:, None], nearest.shape[1], axis=1)
+    others[rows, best] = rest.min(axis=1)
+    return others
+
+
+def _without_self(distances, places):
     """Drop each training sample from its own neighbours, or else the farthest."""
-    n, k = indices.shape
-    own = indices == np.arange(n)[:, None]
+    n, k = places.shape
+    own = places == np.arange(n)[:, None]
     own[~own.any(axis=1), k - 1] = True
-    return distances[~own].reshape(n, k - 1), indices[~own].reshape(n, k - 1)
+    return distances[~own].reshape(n, k - 1), places[~own].reshape(n, k - 1)
+
+
+def _vote_weights(weights: str | Callable, distances: NDArray) -> NDArray:
+    """Weight of every neighbour, or an error that says what a function did wrong."""
+    if callable(weights):
+        return _checked_weights(weights(distances), distances.shape)
+    if weights == "uniform":
+        return np.ones_like(distances)
+    # A neighbour at distance 0 outvotes all that are farther. Only ratios count.
+    nearest = distances[:, :1]
+    with np.errstate(invalid="ignore"):
+        return np.where(nearest == 0, distances == 0, nearest / distances)
+
+
+def _checked_weights(given: Any, shape: tuple[int, ...]) -> NDArray:
+    given = np.asarray(given, dtype=float)
+    if given.shape != shape:
+        raise ValueError(
+            f"weights must return an array of the shape of its distances, {shape}; got "
+            f"{given.shape}."
+        )
+    if not (np.isfinite(given) & (given >= 0)).all():
+        raise ValueError(
+            "weights must return finite numbers of at least 0; weights='distance' "
+            "takes care of distances of 0."
+        )
+    largest = given.max(axis=1, keepdims=True)
+    if not (largest > 0).all():
+        raise ValueError(
+            "weights gave 0 to all neighbours of some sample, which leaves no vote; "
+            "it must return a number above 0 for at least one of them."
+        )
+    return given / largest

@@ -17,7 +17,8 @@ is the approximate ``"rerank"``.
 Shapes: queries (n, d), references (m, d), answers (n, k).
 """
 
-from functools import partial
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,12 +27,27 @@ from scipy.linalg import eigh
 from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.pairs import pair_distances, product_error
 from widemargin._compute.threads import batched_slices, thread_map
+from widemargin.metrics.tangent import on_a_shared_frame
 from widemargin.tangents import Bundle, orthonormalize
 
 MAX_QUERIES = 512
+# Rows of a distance that is a function, computed at once.
+MAX_ROWS = 256
 KERNEL_SIDES = {"y": 0, "x": 1, "two": 1, "mean": 2}
 # The largest matrix whose eigenvectors are worth their time.
 MAX_GRAM = 1024
+
+
+# Which references count, by their label against that of the query.
+ALL, SAME, OTHER = 0, 1, -1
+
+
+class Request(NamedTuple):
+    """How many of the nearest are wanted, among which references."""
+
+    kind: int
+    labels: NDArray | None
+    how_many: int
 
 
 class TangentSearch:
@@ -56,6 +72,8 @@ class TangentSearch:
         Threads that prepare the bound.
     """
 
+    power = 2
+
     def __init__(
         self,
         references: Bundle,
@@ -71,11 +89,11 @@ class TangentSearch:
         self.sides, self.spring = sides, float(spring)
         self.shared = None
         if references.is_shared:
-            # With one common frame both ends move along the same directions: two
-            # springs in series are one of half the stiffness.
             self.shared = np.array(references.frames[:1])
-            self.spring = self.spring / 2 if sides == "two" else self.spring
-            self.sides = "y"
+            # As orthonormal as float64 allows: a frame in float32 is so to 1e-7 only.
+            self.directions = orthonormalize(self.shared.astype(float), rtol=1e-14)[0]
+            self.sides, self.spring = on_a_shared_frame(sides, self.spring)
+            self.shrinkage = 1 - np.sqrt(self.spring / (1 + self.spring))
         self.algorithm = algorithm
         n, d = references.points.shape
         # A projection saves nothing where it keeps most dimensions, or where making
@@ -90,6 +108,8 @@ class TangentSearch:
         self.shadows = None
         if self.axes is not None or self.shared is not None:
             self.shadows = self._shadow(references, n_jobs)
+        if self.shared is not None:
+            self.lengths = self._lengths(references.points)
 
     @property
     def needs_frames(self) -> bool:
@@ -106,46 +126,54 @@ class TangentSearch:
         self, queries: Bundle, n_neighbors: int, n_jobs: int | None = None
     ) -> tuple[NDArray, NDArray]:
         """Distances, ascending, and indices of the nearest; ties by index."""
-        labels = np.zeros(len(queries), np.int64)
-        reference_labels = np.zeros(len(self.references), np.int64)
+        anyone = np.zeros(len(self.references), np.int64)
         ((d2, index),) = self._answer(
-            queries, labels, reference_labels, ((0, n_neighbors),), n_jobs
+            queries, anyone, [Request(ALL, None, n_neighbors)], n_jobs
         )
         return np.sqrt(d2), index
 
-    def right_and_wrong(
+    def of_classes(
+        self, queries: Bundle, codes: NDArray, n_classes: int, n_jobs: int | None = None
+    ) -> NDArray:
+        """Squared distances (n, n_classes) to the nearest reference of every class."""
+        requests = [
+            Request(SAME, np.full(len(queries), c), 1) for c in range(n_classes)
+        ]
+        found = self._answer(queries, codes, requests, n_jobs)
+        return np.column_stack([d2[:, 0] for d2, _ in found])
+
+    def rivals(
         self,
         queries: Bundle,
-        labels: NDArray,
-        reference_labels: NDArray,
+        codes: NDArray,
+        wanted: NDArray | None,
         n_jobs: int | None = None,
-    ) -> tuple[NDArray, NDArray, NDArray]:
-        """Distances to the nearest of the own and of another label, and who wins.
+    ) -> tuple[NDArray, NDArray]:
+        """Squared distances to the nearest of the wanted class, and of all others.
 
-        The last array is True where the nearest reference, of equals the first, has
-        the label of the query. Where there is no such reference the distance is inf.
+        `wanted` None is the class of the nearest. Where there is no such reference the
+        distance is inf.
         """
-        (d2_plus, j_plus), (d2_minus, j_minus) = (
-            (d2[:, 0], index[:, 0])
-            for d2, index in self._answer(
-                queries, labels, reference_labels, ((1, 1), (-1, 1)), n_jobs
-            )
-        )
-        wins = (d2_plus < d2_minus) | ((d2_plus == d2_minus) & (j_plus < j_minus))
-        return np.sqrt(d2_plus), np.sqrt(d2_minus), wins
+        first = Request(ALL, None, 1) if wanted is None else Request(SAME, wanted, 1)
+        found = self._answer(queries, codes, [first, Request(OTHER, wanted, 1)], n_jobs)
+        (d_plus, _), (d_minus, _) = found
+        return d_plus[:, 0], d_minus[:, 0]
 
-    def _answer(self, queries, labels, reference_labels, requests, n_jobs):
-        """Squared distances and indices, for each request (kind, n_neighbors)."""
+    def _answer(self, queries, codes, requests, n_jobs):
+        """Squared distances and indices for each request.
+
+        A request about others that names no labels means those of the first answer.
+        """
         from widemargin._compute import search
 
         y, sides = self.references, KERNEL_SIDES[self.sides]
         dtype = np.result_type(queries.points, y.points)
-        x, x_frames = queries.points.astype(dtype, copy=False), queries.frames
+        x, x_frames = _writable(queries.points, dtype), queries.frames
         x_frames = x_frames[:, :0] if self.sides == "y" else x_frames
-        x_frames = x_frames.astype(dtype, copy=False)
+        x_frames = _writable(x_frames, dtype)
         y_frames = y.frames if self.shared is None else self.shared
         y_frames = y_frames[:, :0] if self.sides == "x" else y_frames
-        most = max(n_neighbors for _, n_neighbors in requests)
+        most = max(request.how_many for request in requests)
         if self.algorithm == "rerank":
             nearest, given = search.nearest_of_candidates, self._candidates
         else:
@@ -153,15 +181,22 @@ class TangentSearch:
         material = given(queries, most, n_jobs)
         error = product_error(y.points.dtype, y.n_features)
         answers = [
-            (np.empty((len(x), count)), np.empty((len(x), count), np.int64))
-            for _, count in requests
+            (np.empty((len(x), r.how_many)), np.empty((len(x), r.how_many), np.int64))
+            for r in requests
         ]
 
         def finish(rows):
-            for (kind, _), (d2, index) in zip(requests, answers, strict=True):
+            for request, (d2, index) in zip(requests, answers, strict=True):
+                labels = request.labels
+                if labels is not None:
+                    labels = labels[rows]
+                elif request.kind == OTHER:
+                    labels = codes[answers[0][1][rows, 0]]
+                else:
+                    labels = np.zeros(rows.stop - rows.start, np.int64)
                 nearest(
                     material[rows], x[rows], x_frames[rows], y.points, y_frames,
-                    sides, self.spring, error, labels[rows], reference_labels, kind,
+                    sides, self.spring, error, labels, codes, request.kind,
                     d2[rows], index[rows],
                 )  # fmt: skip
 
@@ -183,46 +218,181 @@ class TangentSearch:
     def _all_pairs(self, x, sides, n_jobs, *, lower):
         y = self.references
         if self.shadows is not None:
-            x, y = self._shadow(x, n_jobs), self.shadows
+            queries, x, y = x, self._shadow(x, n_jobs), self.shadows
         elif x.points.dtype != y.points.dtype:
             # What rounding to the dtype of the references takes from a query must be
             # small against its distance, not against its offset.
             x = self._shadow(x, n_jobs)
             y = Bundle((y.points - self.centre).astype(y.points.dtype), y.frames)
-        return pair_distances(
+        out = pair_distances(
             x.points, x.frames, y.points, y.frames,
             sides=sides, spring=self.spring, lower=lower, n_jobs=n_jobs,
         )  # fmt: skip
+        if lower and self.shared is not None:
+            # Folding rounds in units of the points, of which it leaves little.
+            whole, folded = self._lengths(queries.points)
+            rounding = 2 * product_error(np.float64, queries.n_features)
+            out -= (rounding * (whole[:, None] + self.lengths[0])) * (
+                folded[:, None] + self.lengths[1]
+            )
+        return out
+
+    def _lengths(self, points: NDArray) -> tuple[NDArray, NDArray]:
+        """Distances of points from the centre, before and after they are folded."""
+        lengths = np.empty((2, len(points)))
+        for rows in batched_slices(len(points), 512):
+            lengths[0, rows] = np.linalg.norm(points[rows] - self.centre, axis=1)
+            lengths[1, rows] = np.linalg.norm(self._move(points[rows]), axis=1)
+        return lengths[0], lengths[1]
+
+    def _move(self, points: NDArray) -> NDArray:
+        """Centre the points, in float64, and fold a frame that all share into them.
+
+        |delta|^2 - |V delta|^2/(1+k) is the plain squared distance of points whose part
+        along V is shrunk by sqrt(k/(1+k)).
+        """
+        centred = points - self.centre
+        if self.shared is None:
+            return centred
+        along = (centred @ self.directions.T) @ self.directions
+        return centred - self.shrinkage * along
 
     def _shadow(self, bundle: Bundle, n_jobs: int | None) -> Bundle:
         """Return what the bound is made of: centred, folded, projected, cast."""
         dtype = self.references.points.dtype
-        move = partial(_centred, centre=self.centre)
         if self.shared is not None:
             bundle = Bundle(bundle.points, bundle.frames[:, :0])
-            move = partial(
-                _folded, centre=self.centre, frame=self.shared[0], spring=self.spring
-            )
         if self.axes is not None:
-            return project(bundle, self.axes, n_jobs, move=move, dtype=dtype)
+            return project(bundle, self.axes, n_jobs, move=self._move, dtype=dtype)
         points = np.empty(bundle.points.shape, dtype)
         for rows in batched_slices(len(bundle), 512):
-            points[rows] = move(bundle.points[rows])
+            points[rows] = self._move(bundle.points[rows])
         return Bundle(points, bundle.frames.astype(dtype, copy=False))
 
 
-def _centred(points: NDArray, centre: NDArray) -> NDArray:
-    return points - centre
+class MetricSearch:
+    """References to be asked for the nearest of any queries, in any distance.
 
+    There is no bound to prune with: all distances are computed, or those to candidates
+    that a tangent search gives.
 
-def _folded(points: NDArray, centre: NDArray, frame: NDArray, spring: float) -> NDArray:
-    """Turn one frame that all samples share into a linear map of the points.
-
-    |delta|^2 - |V delta|^2/(1+k) is the plain squared distance of points whose part
-    along V is shrunk by sqrt(1 - 1/(1+k)).
+    Parameters
+    ----------
+    references : Bundle
+        What is searched.
+    metric : callable
+        ``metric(X, Y)`` gives the distances of all pairs, shape (n_x, n_y).
+    candidates : TangentSearch or None
+        Where to look; None is everywhere.
+    n_candidates : int
+        How many candidates to ask for.
     """
-    centred, frame = points - centre, frame.astype(float)
-    return centred - (1 - np.sqrt(1 - 1 / (1 + spring))) * (centred @ frame.T) @ frame
+
+    needs_frames = False
+    # What is compared: the distance itself, where TangentSearch has its square.
+    power = 1
+
+    def __init__(
+        self,
+        references: Bundle,
+        metric: Callable[[NDArray, NDArray], Any],
+        candidates: TangentSearch | None,
+        n_candidates: int,
+    ):
+        self.references, self.metric = references, metric
+        self.candidates, self.n_candidates = candidates, n_candidates
+
+    def max_queries(self) -> int:
+        """How many queries to ask about at once, within the memory budget."""
+        # Without candidates the blocks of a call are small enough by themselves.
+        return 2**30 if self.candidates is None else self.candidates.max_queries()
+
+    def query(
+        self, queries: Bundle, n_neighbors: int, n_jobs: int | None = None
+    ) -> tuple[NDArray, NDArray]:
+        """Distances, ascending, and indices of the nearest; ties by index."""
+        shape = len(queries), n_neighbors
+        distances, indices = np.empty(shape), np.empty(shape, np.int64)
+
+        def fill(rows, d, j):
+            order = np.argsort(d, axis=1, kind="stable")[:, :n_neighbors]
+            distances[rows] = np.take_along_axis(d, order, axis=1)
+            indices[rows] = np.take_along_axis(j, order, axis=1)
+
+        self._meet(queries, n_neighbors, fill, n_jobs)
+        return distances, indices
+
+    def of_classes(
+        self, queries: Bundle, codes: NDArray, n_classes: int, n_jobs: int | None = None
+    ) -> NDArray:
+        """Distances (n, n_classes) to the nearest reference of every class."""
+        nearest = np.full((len(queries), n_classes), np.inf)
+
+        def fill(rows, d, j):
+            for c in range(n_classes):
+                own = np.where(codes[j] == c, d, np.inf)
+                nearest[rows, c] = own.min(axis=1)
+
+        self._meet(queries, 1, fill, n_jobs)
+        return nearest
+
+    def rivals(
+        self,
+        queries: Bundle,
+        codes: NDArray,
+        wanted: NDArray | None,
+        n_jobs: int | None = None,
+    ) -> tuple[NDArray, NDArray]:
+        """As :meth:`TangentSearch.rivals`, not squared."""
+        nearest = self.of_classes(queries, codes, int(codes.max()) + 1, n_jobs)
+        rows = np.arange(len(nearest))
+        wanted = nearest.argmin(axis=1) if wanted is None else wanted
+        d_plus = nearest[rows, wanted]
+        nearest[rows, wanted] = np.inf
+        return d_plus, nearest.min(axis=1)
+
+    def _meet(self, queries, n_neighbors, use, n_jobs):
+        """Call ``use(rows, distances, indices)`` for some queries after the other."""
+        x, y = queries.points, self.references.points
+        if self.candidates is None:
+            size = min(MAX_ROWS, rows_in_budget(32 * len(y)))
+        else:
+            count = min(len(y), max(n_neighbors, self.n_candidates))
+            near = np.sort(self.candidates.query(queries, count, n_jobs)[1], axis=1)
+            size = 1
+
+        def meet(rows):
+            if self.candidates is None:
+                d = self._distances(x[rows], y)
+                use(rows, d, np.broadcast_to(np.arange(len(y)), d.shape))
+            else:
+                some = near[rows.start]
+                use(rows, self._distances(x[rows], y[some]), some[None])
+
+        thread_map(meet, batched_slices(len(x), size), n_jobs, "neighbours")
+
+    def _distances(self, X, Y):
+        d = np.asarray(self.metric(X, Y), dtype=float)
+        if d.shape != (len(X), len(Y)):
+            raise ValueError(
+                f"metric must return distances of shape {(len(X), len(Y))}, one per "
+                f"pair; got {d.shape}."
+            )
+        if not (np.isfinite(d) & (d >= 0)).all():
+            raise ValueError(
+                "metric must return finite distances of at least 0; got "
+                f"{d[~(np.isfinite(d) & (d >= 0))][0]}."
+            )
+        return d
+
+
+def _writable(array: NDArray, dtype: Any) -> NDArray:
+    """Return what the compiled functions know: one that may be written to, in order.
+
+    Queries read from a file may not be, and would be compiled for again.
+    """
+    array = np.ascontiguousarray(array, dtype)
+    return array if array.flags.writeable else array.copy()
 
 
 def principal_axes(points: NDArray, n_components: int) -> NDArray:

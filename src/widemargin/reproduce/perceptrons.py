@@ -14,7 +14,6 @@ Each function returns plain data; `main` prints the tables and saves the figures
 """
 
 import argparse
-import os
 import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +23,7 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
 from widemargin._compute.patterns import FREE_LENGTH, STANDARD, Rule, Trace
+from widemargin.datasets import load_sonar
 from widemargin.linear import (
     FixedMarginPerceptron,
     MarginPerceptron,
@@ -32,6 +32,7 @@ from widemargin.linear import (
 from widemargin.linear.patterns import Patterns, random_state_array, reflect
 from widemargin.linear.walks import Budget, learn, start_walk
 from widemargin.margins import perceptrons as bounds
+from widemargin.reproduce import save_figure
 
 
 class Problem(NamedTuple):
@@ -99,15 +100,15 @@ def digit_pair(first: int, second: int) -> Problem:
     return Problem(f"digits {first} / {second}", X[chosen] / 16.0, signs)
 
 
-def sonar(folder: Path | None = None) -> Problem | None:
-    """Sonar from `folder` or WIDEMARGIN_DATA; None if the file is not there."""
-    root = folder or Path(os.environ.get("WIDEMARGIN_DATA", "../shared/data"))
-    path = root / "sonar" / "sonar.npz"
-    if not path.exists():
+def sonar(data_home: Path | None = None) -> Problem | None:
+    """Sonar echoes as :func:`widemargin.datasets.load_sonar` finds them, else None."""
+    try:
+        X, y = load_sonar(
+            data_home=data_home, download_if_missing=False, return_X_y=True
+        )
+    except FileNotFoundError:
         return None
-    with np.load(path, allow_pickle=True) as stored:
-        X, y = stored["X"].astype(np.float64), stored["y"]
-    return Problem("sonar", X, np.where(y == np.unique(y)[1], 1.0, -1.0))
+    return Problem("sonar", X, np.where(y == 1, 1.0, -1.0))
 
 
 def best_direction(problem: Problem, rho: float) -> tuple[float, np.ndarray]:
@@ -254,10 +255,11 @@ def search_table(
 
 
 def _draw_steps(path: Path, steps: dict[str, tuple[np.ndarray, float]]) -> None:
-    from matplotlib.figure import Figure
+    import matplotlib.pyplot as plt
 
-    figure = Figure(figsize=(9, 3.8), layout="constrained")
-    panels = figure.subplots(1, 2, sharey=True)
+    figure, panels = plt.subplots(
+        1, 2, sharey=True, figsize=(9, 3.8), layout="constrained"
+    )
     for axes, (name, (values, onset)) in zip(panels, steps.items(), strict=True):
         t = np.arange(1, len(values) + 1)
         axes.loglog(t, np.maximum(1 - values, 1e-7), lw=1, color="C0")
@@ -271,14 +273,13 @@ def _draw_steps(path: Path, steps: dict[str, tuple[np.ndarray, float]]) -> None:
         axes.set(title=name, xlabel="update t", xlim=(0.8, right))
         axes.grid(alpha=0.2)
     panels[0].set_ylabel("1 − cos(a, best direction)")
-    figure.savefig(path, dpi=150)
+    save_figure(figure, path)
 
 
 def _draw_ratios(path: Path, ratios: dict[str, Any], heights: np.ndarray) -> None:
-    from matplotlib.figure import Figure
+    import matplotlib.pyplot as plt
 
-    figure = Figure(figsize=(5.6, 4.0), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = plt.subplots(figsize=(5.6, 4.0), layout="constrained")
     for i, (name, (ratio, bound, sharper)) in enumerate(ratios.items()):
         axes.loglog(heights, ratio, color=f"C{i}", marker="o", ms=3, label=name)
         axes.loglog(heights, bound, color=f"C{i}", ls="--", lw=1)
@@ -288,7 +289,7 @@ def _draw_ratios(path: Path, ratios: dict[str, Any], heights: np.ndarray) -> Non
     axes.set(xlabel="height ρ", ylabel="geometric / directional margin")
     axes.grid(alpha=0.2)
     axes.legend(frameon=False, fontsize=8)
-    figure.savefig(path, dpi=150)
+    save_figure(figure, path)
 
 
 def _print_variants(problems: list[Problem]) -> None:
@@ -354,12 +355,8 @@ def main(quick: bool = False, out: Path | str | None = None) -> list[Path]:
     _print_ratios(ratios, heights)
     if out is None:
         return []
-    folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = [
-        folder / "perceptrons_stepwise.png",
-        folder / "perceptrons_margin_ratio.png",
-    ]
+    names = ("perceptrons_stepwise.png", "perceptrons_margin_ratio.png")
+    paths = [Path(out) / name for name in names]
     _draw_steps(paths[0], steps[problems[1].name])
     _draw_ratios(paths[1], ratios, heights)
     return paths
@@ -368,6 +365,5 @@ def main(quick: bool = False, out: Path | str | None = None) -> list[Path]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Perceptrons against their bounds.")
     parser.add_argument("--quick", action="store_true", help="fewer and smaller runs")
-    parser.add_argument("--figures", type=Path, default=None, help="folder for PNGs")
-    given = parser.parse_args()
-    main(quick=given.quick, out=given.figures)
+    parser.add_argument("--out", type=Path, default=None, help="folder for PNGs")
+    main(**vars(parser.parse_args()))

@@ -34,7 +34,7 @@ from widemargin.metrics import tangent_alignment, tangent_distances
 from widemargin.metrics.kernels import kernel_of_distances
 from widemargin.reproduce import save_figure
 from widemargin.svm import InvariantHyperplaneSVC, JitteredSVC, TangentSVC, VirtualSVC
-from widemargin.svm.machine import PairwiseMachine, pairwise_coefficients
+from widemargin.svm.pairwise import PairwiseMachine, pairwise_coefficients
 from widemargin.tangents import ImageTangents, TransformTangents, image_shifts
 
 SHAPE = (16, 16)

@@ -35,7 +35,7 @@ from widemargin.svm.checks import (
     require_gram_fits,
 )
 from widemargin.svm.decisions import DecisionClassifier
-from widemargin.svm.machine import PairwiseMachine
+from widemargin.svm.pairwise import PairwiseMachine
 from widemargin.tangents.copies import check_transformations, copies
 
 KERNELS = ("rbf", "linear", "poly")

@@ -6,7 +6,7 @@ one Gram matrix, and only the support vectors are kept, with their frames:
 
     f_ij(x) = sum_s coef_s,ij k(x, x_s) + b_ij.
 
-With `landmarks` the Gram matrix is never formed; see :mod:`widemargin.svm.landmarks`.
+With `landmarks` the Gram matrix is never formed; see :mod:`widemargin.svm.nystroem`.
 
 Reference: B. Haasdonk, D. Keysers, Tangent distance kernels for support vector
 machines, ICPR 2002.
@@ -38,8 +38,8 @@ from widemargin.svm.checks import (
     require_gram_fits,
 )
 from widemargin.svm.decisions import DecisionClassifier
-from widemargin.svm.landmarks import choose_landmarks, landmark_features
-from widemargin.svm.machine import PairwiseMachine, as_columns, calibrate
+from widemargin.svm.nystroem import choose_landmarks, landmark_features
+from widemargin.svm.pairwise import PairwiseMachine, as_columns, calibrate
 from widemargin.svm.tangent_kernel import TangentKernel
 from widemargin.tangents.fitting import fit_tangents
 

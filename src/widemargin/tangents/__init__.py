@@ -3,6 +3,8 @@
 from widemargin.tangents.base import TangentGenerator
 from widemargin.tangents.bundle import Bundle
 from widemargin.tangents.convert import as_bundle
+from widemargin.tangents.deskew import Deskew
+from widemargin.tangents.direction_features import DirectionFeatures
 from widemargin.tangents.frames import orthonormalize
 from widemargin.tangents.image import ImageTangents
 from widemargin.tangents.learned import LearnedTangents
@@ -14,6 +16,8 @@ from widemargin.tangents.union import TangentUnion
 
 __all__ = [
     "Bundle",
+    "Deskew",
+    "DirectionFeatures",
     "GaussianSmoother",
     "ImageShift",
     "ImageTangents",

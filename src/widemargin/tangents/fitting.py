@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 
+from widemargin._core.checks import warn_caller
 from widemargin.tangents.checks import check_tangent_array
 
 
@@ -46,6 +47,23 @@ def check_tangents(tangents: Any, name: str = "tangents") -> Any:
             f"ax{'i' if ndim == 1 else 'e'}s."
         )
     return check_tangent_array(tangents, name)
+
+
+def tangents_meant(tangents: Any, owner: str) -> Any:
+    """Return what an estimator that promises invariance was given to make it so.
+
+    None, nothing, is said aloud: the result is an ordinary classifier. "none" says that
+    this is meant, and is None without a word.
+    """
+    if isinstance(tangents, str) and tangents == "none":
+        return None
+    if tangents is None:
+        warn_caller(
+            f"{owner} was given no tangents, so nothing may vary: its distances are "
+            "plain Euclidean. Give tangents, for instance ImageTangents(shape=(16, "
+            "16)), or tangents='none' to say that this is meant."
+        )
+    return tangents
 
 
 def fit_tangents(tangents: Any, X: ArrayLike, y: ArrayLike | None = None) -> Any:

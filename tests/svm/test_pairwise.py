@@ -8,7 +8,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.svm import SVC
 
-from widemargin.svm.machine import PairwiseMachine, as_columns, calibrate
+from widemargin.svm.pairwise import PairwiseMachine, as_columns, calibrate
 
 WEIGHTS = 1 + np.arange(90) % 3
 
