@@ -59,6 +59,8 @@ def false_claims(model, X, y, *, weights=None):
     dual = [Fraction(float(v)) for v in model.dual_coef_[0]]
     intercept = Fraction(float(model.intercept_[0]))
     norm = Fraction(float(model.weight_norm_[0]))
+    if kernel != "linear":
+        norm = norm or Fraction(1)
     if kernel == "linear":
         w = [Fraction(float(v)) for v in model.coef_[0]]
         values = [dot(w, row) + intercept for row in rows]
@@ -113,8 +115,10 @@ def false_claims(model, X, y, *, weights=None):
 
     def bound_of(geometric):
         if geometric:
-            total = {s: sum((a for a, t in zip(alpha, sides, strict=True) if t == s), Fraction(0))
-                     for s in (1, -1)}  # fmt: skip
+            pairs = list(zip(alpha, sides, strict=True))
+            total = {
+                s: sum((a for a, t in pairs if t == s), Fraction(0)) for s in (1, -1)
+            }
             if not (total[1] and total[-1]):
                 return None
             c = [t * a / (2 * total[t]) for a, t in zip(alpha, sides, strict=True)]
@@ -251,7 +255,8 @@ def problems(n_problems, seed=0):
         if options.get("kernel") == "precomputed":
             X = np.clip(np.round(4 * X), -2000, 2000)
             X, exponent = X @ X.T, 0
-        X = X * 10.0**exponent
+        if exponent:
+            X = X / (np.abs(X).max() or 1.0) * 10.0**exponent
         form = int(rng.integers(0, 4))
         if form == 1 and abs(exponent) < 30 and "kernel" not in options:
             X = X.astype(np.float32)

@@ -23,6 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import _num_samples
 
 from widemargin._compute.patterns import DYNAMIC, Rule
 from widemargin._compute.threads import thread_map
@@ -206,7 +207,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
         of two samples. All but "linear" need ``method="dual"`` or "auto".
     gamma : "scale" or float, default="scale"
         Parameter of the named kernels; "scale" is one over the number of features
-        times the variance of X.
+        times the weighted variance of X.
     degree, coef0 : float, default=3, 0.0
         Further parameters of the named kernels.
     kernel_params : dict or None, default=None
@@ -401,7 +402,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
         previous = getattr(self, "_duals", None) if self.warm_start else None
         samples, dtype = self._check_samples(X, y, sample_weight)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        data = self._prepare(samples, len(y), seed)
+        data = self._prepare(samples, _num_samples(y), seed)
         problems = self._set_classes(samples.classes, samples.X)
         if self.kernel != "linear":
             self._unit = 1.0
@@ -456,7 +457,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
             X = X if X.shape[0] == X.shape[1] else X[:, samples.rows]
         else:
             self._kernel_state |= {
-                "gamma": self._gamma_of(X),
+                "gamma": self._gamma_of(X, weights),
                 "degree": self.degree,
                 "coef0": self.coef0,
                 "params": self.kernel_params,
@@ -466,14 +467,16 @@ class MaxMarginClassifier(HyperplaneClassifier):
             check_semidefinite(KernelSpace(X, self._kernel()), self.kernel, seed)
         return _Data(X, X, None, 0, codes, weights)
 
-    def _gamma_of(self, X: Any) -> float:
+    def _gamma_of(self, X: Any, weights: np.ndarray) -> float:
         if not isinstance(self.gamma, str):
             return float(self.gamma)
         entries = X.data if sp.issparse(X) else X
         size = float(np.abs(entries).max(initial=0.0)) or 1.0
         small = X / size
         square = small.multiply(small) if sp.issparse(small) else small**2
-        variance = float(square.mean()) - float(small.mean()) ** 2
+        shares = weights / weights.sum() / X.shape[1]
+        mean = float((shares @ small).sum())
+        variance = float((shares @ square).sum()) - mean**2
         gamma = 1.0 / size / size / X.shape[1] / variance if variance > 0 else 1.0
         if not np.isfinite(gamma):
             raise ValueError(

@@ -34,6 +34,7 @@ from widemargin.linear.certificate import (
     bias_from_dual,
     class_averages,
     relative_gap,
+    safe_norm,
 )
 from widemargin.linear.patterns import matrix_arrays
 from widemargin.linear.spaces import KernelSpace, LinearSpace
@@ -161,10 +162,10 @@ def _enclose(space, point: _Point, signs, diag, rho):
     square = _inner(point, point, kernel)
     if rho is not None:
         square += (point.bias / rho) ** 2
-    size = np.hypot(np.sqrt(max(square, 0.0)), np.linalg.norm(slack / np.sqrt(diag)))
+    size = np.hypot(np.sqrt(max(square, 0.0)), safe_norm(slack / np.sqrt(diag)))
     lower = 1.0 / size if size > 0.0 else 0.0
-    if not alpha.any():
-        return lower, np.inf, alpha
+    if not alpha.any() or not np.isfinite(alpha.sum()):
+        return lower, np.inf, np.where(np.isfinite(alpha), alpha, 0.0)
     weights = class_averages(alpha, signs)
     if rho is not None:
         weights = alpha / alpha.sum() * signs
@@ -214,6 +215,13 @@ def solve_newton(
     start: np.ndarray | None = None,
 ) -> Solution:
     """2-norm soft margin with ``diag = 1 / (2 C_k)``; `rho` None for a free bias."""
+    # A price beyond all bounds may overflow: such a point is no better, and goes.
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        return _descend(space, signs, diag, rho, options, start)
+
+
+def _descend(space, signs, diag, rho, options: Options, start) -> Solution:
+    """Take Newton's steps until the gap is closed, or nothing improves."""
     kernel = isinstance(space, KernelSpace)
     solve: Any = _solve_kernel if kernel else _solve_linear
     point = _first_point(space, signs, diag, rho, options, start)
@@ -234,6 +242,8 @@ def solve_newton(
             point = point.towards(new, t)
             n_iter += 1
             tell()
+            if not np.isfinite(point.scores + point.bias).all():
+                break
             lower, upper, alpha = _enclose(space, point, signs, diag, rho)
             settled = np.array_equal(inside, signs * (point.scores + point.bias) < 1.0)
             if settled and abs(t - 1.0) < 1e-9:
