@@ -17,8 +17,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
-from widemargin._compute.pool import held_threads
-from widemargin._compute.threads import batched_slices
+from widemargin._compute.threads import batched_slices, held_threads
 from widemargin.datasets import load_nist3, load_usps
 from widemargin.prototypes import TVQClassifier
 from widemargin.prototypes.margin_passes import _BLOCK, OneSidedPass

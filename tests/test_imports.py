@@ -26,8 +26,11 @@ ALLOWED: dict[str, set[str]] = {
     "metrics": GROUND | {"tangents"},
     **dict.fromkeys(ESTIMATORS, CORE),
     "inspection": CORE | ESTIMATORS,
+    "export": CORE | ESTIMATORS | {"__init__"},
     "reproduce": CORE | ESTIMATORS | {"inspection"},
-    "cli": CORE | ESTIMATORS | {"inspection", "reproduce", "progress", "__init__"},
+    "cli": CORE
+    | ESTIMATORS
+    | {"inspection", "export", "reproduce", "progress", "__init__"},
 }
 
 
@@ -84,7 +87,7 @@ def test_heavy_libraries_load_only_when_used():
         "assert 'rich' not in sys.modules\n"
         f"for part in {parts!r}: importlib.import_module('widemargin.' + part)\n"
         "for name in widemargin.__all__: getattr(widemargin, name)\n"
-        "heavy = ('numba', 'matplotlib', 'typer', 'pooch', 'skops')\n"
+        "heavy = ('numba', 'matplotlib', 'typer', 'pooch', 'skops', 'onnx')\n"
         "print([name for name in heavy if name in sys.modules])"
     )
     assert run(code).strip() == "[]"

@@ -215,7 +215,7 @@ FITS = {
         set(),
     ),
     "TangentDensityClassifier beta": (
-        widemargin.TangentDensityClassifier(1.0),
+        widemargin.TangentDensityClassifier(gamma=1.0),
         [],
         set(),
     ),
@@ -406,7 +406,7 @@ class Spreading(Tree):
         ),
         (
             widemargin.MarginReweightingClassifier(
-                widemargin.TangentDensityClassifier(1.0),
+                widemargin.TangentDensityClassifier(gamma=1.0),
                 max_iter=2,
                 theta=0.99,
                 random_state=0,

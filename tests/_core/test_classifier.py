@@ -14,6 +14,7 @@ from widemargin._core.classifier import MarginClassifier, fit_method
 from widemargin._core.confidence import confidence_of, margins_of
 from widemargin._core.decisions import class_codes, label_margins
 from widemargin._core.samples import check_samples, merge_duplicates
+from widemargin.meta import RejectingClassifier
 
 
 class NearestMean(MarginClassifier):
@@ -140,4 +141,10 @@ def test_numbers_are_numbers(value):
 def test_warnings_point_at_the_caller():
     with pytest.warns(UserWarning, match="look here") as caught:
         warn_caller("look here")
+    assert caught[0].filename == __file__
+    # Through a decorator, a base class and scikit-learn.
+    with pytest.warns(UserWarning, match="could not be shown") as caught:
+        RejectingClassifier(NearestMean(), max_error=0.01).fit(
+            np.arange(9.0)[:, None], np.arange(9) % 2
+        )
     assert caught[0].filename == __file__

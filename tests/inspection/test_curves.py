@@ -12,6 +12,8 @@ from matplotlib import pyplot as plt
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from widemargin.inspection import (
     BoundDisplay,
@@ -20,7 +22,9 @@ from widemargin.inspection import (
     SampleWeightDisplay,
     TrainingCurveDisplay,
 )
+from widemargin.margins import confidence_of, error_reject_curve
 from widemargin.meta import RejectingClassifier
+from widemargin.prototypes import GLVQClassifier
 
 _spec = importlib.util.spec_from_file_location(
     "stand_ins", Path(__file__).with_name("stand_ins.py")
@@ -102,7 +106,7 @@ class TestMarginDistribution:
             ),
             (
                 lambda: MarginDistributionDisplay.from_estimator(object(), X, y),
-                "no margins, decision_function or predict_proba",
+                "none of margins, decision_function, predict_proba",
             ),
             (lambda: MarginDistributionDisplay.from_estimator({}, X, y), "empty"),
         ],
@@ -135,6 +139,18 @@ class TestErrorReject:
         )
         a, b = display.curves.values()
         np.testing.assert_array_equal(a.error_rate, b.error_rate)
+
+    def test_confidence_is_looked_for_inside_pipelines(self):
+        plain = make_pipeline(StandardScaler(), GLVQClassifier(max_iter=3)).fit(X, y)
+        refusing = RejectingClassifier(plain, coverage=0.3, cv="prefit").fit(X, y)
+        curves = ErrorRejectDisplay.from_estimator({"a": plain, "b": refusing}, X, y)
+        expected = error_reject_curve(y, plain.predict(X), confidence_of(plain, X))
+        for curve in curves.curves.values():
+            np.testing.assert_array_equal(curve.error_rate, expected.error_rate)
+        margins = MarginDistributionDisplay.from_estimator(plain, X, y, name="a")
+        np.testing.assert_array_equal(
+            margins.margins["a"], plain[1].margins(plain[0].transform(X), y)
+        )
 
     def test_several_classifiers_and_a_limit(self):
         answers = {"a": y, "b": np.roll(y, 1)}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from widemargin._compute.available import available_bytes
+from widemargin._compute.memory import available_bytes
 from widemargin.svm import JitteredSVC, TangentSVC, checks, tangent
 from widemargin.tangents import ImageTangents
 

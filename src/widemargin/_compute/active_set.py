@@ -24,7 +24,8 @@ precision; signs (n,); rows, alpha (k,); centre (d,).
 """
 
 import numpy as np
-from numba import njit
+
+from widemargin._compute.compiled import njit
 
 SOLVED, UNBOUNDED, OUT_OF_STEPS = 0, 1, 2
 # Relative residual below which a pattern depends on the active ones.

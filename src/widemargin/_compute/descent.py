@@ -16,8 +16,8 @@ for large-scale linear SVM, ICML 2008. Shapes: matrix (n, d) as in
 """
 
 import numpy as np
-from numba import njit
 
+from widemargin._compute.compiled import njit
 from widemargin._compute.rows import row_add, row_dot, shuffle
 
 OMEGA = 1.6

@@ -11,7 +11,8 @@ T. Kohonen, "Self-Organizing Maps", 3rd edition, section 6.
 """
 
 import numpy as np
-from numba import njit
+
+from widemargin._compute.compiled import njit
 
 # Sums may be reordered (that is what lets them use vector instructions), but NaN and
 # infinity keep their meaning.

@@ -15,8 +15,8 @@ prototype past the sample, nor farther away than that.
 """
 
 import numpy as np
-from numba import njit
 
+from widemargin._compute.compiled import njit
 from widemargin._compute.lvq import squared_distance
 
 KTH, SOFT = 0, 1

@@ -15,7 +15,8 @@ Shapes: Z (n, K (1+m)), pulls (n, 2, 1+m), moments (K, 1+m, 1+m).
 """
 
 import numpy as np
-from numba import njit
+
+from widemargin._compute.compiled import njit
 
 # Sums may be reordered, which is what lets the loops over tangents vectorise.
 _REORDER = {"reassoc", "contract", "nsz"}

@@ -6,7 +6,8 @@ general sparse one. Shapes: CSR (n, d); weight (n,); result (d + 1, d + 1), symm
 """
 
 import numpy as np
-from numba import njit
+
+from widemargin._compute.compiled import njit
 
 
 @njit(cache=True, nogil=True)

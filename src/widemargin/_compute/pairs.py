@@ -10,20 +10,25 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from joblib import effective_n_jobs
 from sklearn import get_config
 
-from widemargin._compute.threads import batched_slices, thread_map
+from widemargin._compute.threads import batched_slices, thread_map, worker_count
 
 # Rows and columns of one block of inner products: 2 MiB in float32.
 PRODUCT_ROWS, PRODUCT_COLUMNS = 512, 1024
 LANES = 64
-SIDES = {"y": 0, "two": 1, "mean": 2}
+# How near to the ends of a dtype's range the largest squared norm may come.
+SMALLEST, LARGEST = 1e-12, 1e4
+# What kernels call the sides; "x" is "y" with the ends exchanged.
+AT_Y, TWO_SIDED, MEAN = 0, 1, 2
+SIDE_CODES = {"y": AT_Y, "two": TWO_SIDED, "mean": MEAN}
 # Rounding errors that a product over d features may collect, in units of the dtype's
 # epsilon: ROUNDINGS + sqrt(d), as errors of either sign add up.
 ROUNDINGS = 16.0
-# Relative size below which a squared distance is recomputed from its residual.
-SUSPECT = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-10}
+# Size below which a squared distance is computed again from its residual, relative to
+# the squares it is made of. What is kept is right to 1e-3 in float32, with frames as
+# parallel as rounding allows, and to 1e-6 in float64.
+SUSPECT = {np.dtype(np.float32): 1e-3, np.dtype(np.float64): 1e-9}
 
 
 @dataclass(frozen=True)
@@ -42,9 +47,11 @@ class _End:
         norms = np.empty(n, points.dtype)
         coefficients = np.empty((n, n_tangents), points.dtype)
         for rows in batched_slices(n, 512):
-            centred = points[rows] - center
-            norms[rows] = np.einsum("nd,nd->n", centred, centred, dtype=np.float64)
-            coefficients[rows] = np.einsum("nld,nd->nl", frames[rows], centred)
+            # What overflows here is noticed, and computed in another unit.
+            with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+                centred = points[rows] - center
+                norms[rows] = np.einsum("nd,nd->n", centred, centred, dtype=np.float64)
+                coefficients[rows] = np.einsum("nld,nd->nl", frames[rows], centred)
         return cls(points, frames, center, norms, coefficients)
 
     def stack(self, rows, out, *, tangent_major):
@@ -59,7 +66,11 @@ class _End:
         return out
 
     def exact(self, rows):
-        return self.points[rows].astype(float), self.frames[rows].astype(float)
+        # One layout, also for a frame that all share: another would compile again.
+        return (
+            self.points[rows].astype(float, order="C"),
+            self.frames[rows].astype(float, order="C"),
+        )
 
 
 def product_error(dtype, n_features):
@@ -106,9 +117,16 @@ def pair_distances(
         sides = "y" if sides == "x" else sides
     if sides == "y":
         x_frames = x_frames[:, :0]
-    center = y.mean(axis=0, dtype=np.float64).astype(x.dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        center = y.mean(axis=0, dtype=np.float64).astype(x.dtype)
     x_end = _End.prepare(x, x_frames, center)
     y_end = x_end if symmetric and sides != "y" else _End.prepare(y, y_frames, center)
+    if not _fits(x_end, y_end):
+        return _in_another_unit(
+            x, x_frames, y, y_frames, sides=sides, spring=spring, squared=squared,
+            symmetric=symmetric, lower=lower, transposed=target is not out,
+            n_jobs=n_jobs,
+        )  # fmt: skip
     n_x, n_y, workers = _plan(x_end, y_end, sides, n_jobs)
 
     def fill(columns):
@@ -124,6 +142,44 @@ def pair_distances(
     blocks = list(batched_slices(len(y), n_y))[:: -1 if symmetric else 1]
     weights = [b.stop if symmetric else 1 for b in blocks]
     thread_map(fill, blocks, workers, "distances", weights)
+    return out
+
+
+def _fits(x_end, y_end):
+    """Whether squared distances stay well within what the dtype can hold."""
+    numbers = np.finfo(x_end.norms.dtype)
+    largest = np.maximum(x_end.norms.max(initial=0), y_end.norms.max(initial=0))
+    if largest == 0:
+        return not any((end.points != end.center).any() for end in (x_end, y_end))
+    # Rounding of the smallest squares that matter must not vanish.
+    return numbers.tiny / SMALLEST < largest < numbers.max / LARGEST
+
+
+def _in_another_unit(
+    x, x_frames, y, y_frames, *, squared, lower, transposed, **options
+):
+    """Distances of points whose squares leave their dtype: in float64, near one.
+
+    Squared distances are float64 then, whatever the points: float32 cannot hold them.
+    """
+    largest = max(float(np.abs(points).max()) for points in (x, y))
+    exponent = -int(np.frexp(largest)[1])
+    d2 = pair_distances(
+        np.ldexp(x.astype(float), exponent), x_frames.astype(float, order="C"),
+        np.ldexp(y.astype(float), exponent), y_frames.astype(float, order="C"),
+        lower=lower, **options,
+    )  # fmt: skip
+    d2 = d2.T if transposed else d2
+    if not squared:
+        return np.ldexp(np.sqrt(d2), -exponent).astype(x.dtype)
+    with np.errstate(over="ignore", under="ignore"):
+        out = np.ldexp(d2, -2 * exponent)
+    lost = d2.max(initial=0) > 0 and out.max(initial=0) < np.finfo(float).tiny
+    if not lower and (lost or not np.isfinite(out).all()):
+        raise ValueError(
+            f"X and Y reach {largest:.2g}: their squared distances cannot be told in "
+            f"{out.dtype}; scale the data, for instance by StandardScaler."
+        )
     return out
 
 
@@ -147,7 +203,7 @@ def _plan(x_end, y_end, sides, n_jobs):
     while block_bytes() > budget and max(n_x, n_y) > 1:
         n_x, n_y = max(1, n_x // 2), max(1, n_y // 2)
     affordable = max(1, int(budget // block_bytes()))
-    return n_x, n_y, min(effective_n_jobs(n_jobs), affordable)
+    return n_x, n_y, min(worker_count(n_jobs), affordable)
 
 
 class _Block:
@@ -181,11 +237,9 @@ class _Block:
         tile, x_end, y_stack = self.tile[:n], self.x_end, self.y_stack
         x_norms, x_coefficients = x_end.norms[rows], x_end.coefficients[rows]
         y_norms, y_coefficients = self.y_norms, self.y_coefficients
-        spring, lower, error = self.spring, self.lower, 0.0
-        tau = SUSPECT[tile.dtype]
-        if lower:
-            error = product_error(tile.dtype, y_stack.shape[1])
-            tau = 8 * error
+        spring, lower = self.spring, self.lower
+        error = product_error(tile.dtype, y_stack.shape[1])
+        tau = 8 * error if lower else SUSPECT[tile.dtype]
         n_rows = n * (1 + x_coefficients.shape[1]) if self.sides == "two" else n
         x_stack, products = self.x_stack[:n_rows], self.products[:n_rows]
         if self.sides == "two":
@@ -199,9 +253,10 @@ class _Block:
             floor = max(stiffness, 8 * np.finfo(tile.dtype).eps)
             # A spring that keeps S above its rounding spares a look at the pivots.
             least = 0.0 if stiffness >= 2 * error else 2 * error
+            clear = 0.0 if stiffness >= 2 * error else 2 * error
             suspects = tails.two_sided(
                 products, x_norms, x_coefficients, y_norms, y_coefficients,
-                spring, tau, floor, least, lower, tile,
+                spring, tau, floor, clear, least, lower, tile,
             )  # fmt: skip
         elif self.sides == "mean":
             x_rows = x_end.frames[rows].reshape(-1, y_stack.shape[1])
@@ -218,7 +273,9 @@ class _Block:
         if suspects:
             x, x_frames = x_end.exact(rows)
             y, y_frames = self.y_end.exact(self.columns)
-            residuals.repair(tile, x, x_frames, y, y_frames, SIDES[self.sides], spring)
+            residuals.repair(
+                tile, x, x_frames, y, y_frames, SIDE_CODES[self.sides], spring
+            )
         return tile
 
 

@@ -27,8 +27,8 @@ diag, factors, m, order (n,); v, centre (d,); sums (6,) as named in
 """
 
 import numpy as np
-from numba import njit
 
+from widemargin._compute.compiled import njit
 from widemargin._compute.patterns import (
     DYNAMIC,
     FIXED_LENGTH,

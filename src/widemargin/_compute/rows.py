@@ -15,7 +15,8 @@ Reference: Tsampouka and Shawe-Taylor, Perceptron-like large margin classifiers,
 """
 
 import numpy as np
-from numba import njit
+
+from widemargin._compute.compiled import njit
 
 
 @njit(cache=True, nogil=True, fastmath=True)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
 FLOATS = (np.float64, np.float32)
+FloatArray = NDArray[np.floating[Any]]
 
 
 def check_option(name: str, value: Any, options: Iterable[str]) -> str:
@@ -99,29 +100,43 @@ def check_at_most(name: str, value: Any, at_most: int, of: str) -> int:
     return int(value)
 
 
-def check_image_shape(shape: Any, owner: str, n_features: int | None = None) -> tuple:
-    """Return (height, width) or (height, width, channels), fitting `n_features`."""
+_SHAPES = {1: "(length,)", 2: "(height, width)", 3: "(height, width, channels)"}
+
+
+def check_image_shape(
+    shape: Any, owner: str, n_features: int | None = None, *, axes: tuple = (2, 3)
+) -> tuple:
+    """Return a shape of one of `axes` many sides that `n_features` features can have.
+
+    That is (height, width) or (height, width, channels), unless said otherwise.
+    """
     try:
-        sides = tuple(shape)
+        sides = () if isinstance(shape, str) else tuple(shape)
     except TypeError:
         sides = ()
     whole = [isinstance(n, Integral) and not isinstance(n, bool) for n in sides]
-    if len(sides) not in (2, 3) or not all(whole) or min(sides) < 1:
-        hint = ""
-        root = math.isqrt(n_features) if n_features else 0
-        if root and root * root == n_features:
-            hint = f"; {n_features} features could be ({root}, {root})"
+    hint = _possible_shape(n_features, axes)
+    if len(sides) not in axes or not all(whole) or min(sides) < 1:
+        wanted = " or ".join(_SHAPES[n] for n in axes)
         raise ValueError(
-            f"{owner} needs shape=(height, width) or (height, width, channels), "
-            f"positive integers{hint}; got {shape!r}."
+            f"{owner} needs shape={wanted}, positive integers{hint}; got {shape!r}."
         )
     sides = tuple(int(n) for n in sides)
     if n_features is not None and math.prod(sides) != n_features:
         raise ValueError(
             f"shape={sides} has {math.prod(sides)} pixels and values, but X has "
-            f"{n_features} features."
+            f"{n_features} features{hint}."
         )
     return sides
+
+
+def _possible_shape(n_features: int | None, axes: tuple) -> str:
+    for n_axes, channels in ((2, 1), (3, 3)):
+        side = math.isqrt((n_features or 0) // channels)
+        if n_axes in axes and side and side * side * channels == n_features:
+            shape = (side, side, channels)[:n_axes]
+            return f"; {n_features} features could be {shape}"
+    return ""
 
 
 def check_class_weight(class_weight: Any, classes: NDArray) -> None:

@@ -7,6 +7,9 @@ What they do afterwards, random choices included, then cannot tell a sample of w
 from a sample given twice. Shapes: X (n, d), the rest (n,).
 """
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -55,17 +58,39 @@ class Samples:
         )
 
 
+@contextmanager
+def naming_X() -> Iterator[None]:
+    """Let errors of a conversion say what was to be converted.
+
+    What NumPy says stays: scikit-learn's own checks look for it.
+    """
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if not _CONVERSION.search(str(error)):
+            raise
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"X must hold numbers only: {error}") from error
+
+
+_CONVERSION = re.compile(
+    "could not convert|argument must be|setting an array element|inhomogeneous|"
+    "Cannot cast|cannot convert|too large to convert"
+)
+
+
 def check_X(estimator: Any, X: Any, *, sparse: bool = False, order: Any = None) -> Any:
     """Return samples to predict, as the fitted `estimator` expects them."""
-    return validate_data(
-        estimator,
-        X,
-        dtype=FLOATS,
-        order=order,
-        accept_sparse="csr" if sparse else False,
-        accept_large_sparse=True,
-        reset=False,
-    )
+    with naming_X():
+        return validate_data(
+            estimator,
+            X,
+            dtype=FLOATS,
+            order=order,
+            accept_sparse="csr" if sparse else False,
+            accept_large_sparse=True,
+            reset=False,
+        )
 
 
 def check_samples(
@@ -85,16 +110,18 @@ def check_samples(
     With `classes`, the call is one of a series (``partial_fit``): the batch may lack
     classes, but not bring new ones. `reset` is False after the first of them.
     """
-    rows, labels = validate_data(
-        estimator,
-        X,
-        y,
-        dtype=FLOATS,
-        order="C",
-        accept_sparse="csr" if sparse else False,
-        accept_large_sparse=True,
-        reset=reset,
-    )
+    with naming_X():
+        rows, labels = validate_data(
+            estimator,
+            X,
+            y,
+            dtype=FLOATS,
+            order="C",
+            accept_sparse="csr" if sparse else False,
+            accept_large_sparse=True,
+            reset=reset,
+        )
+    check_orderable(labels)
     check_classification_targets(labels)
     weights = _check_sample_weight(
         sample_weight, rows, dtype=np.float64, ensure_non_negative=True
@@ -110,7 +137,7 @@ def check_samples(
     if classes is None:
         known, codes = np.unique(labels, return_inverse=True)
     else:
-        known = np.unique(np.asarray(classes))
+        known = np.unique(check_orderable(np.asarray(classes), "classes"))
         codes = class_codes(labels, known, owner="classes does not name: they")
     if len(known) < min_classes:
         raise ValueError(
@@ -125,6 +152,21 @@ def check_samples(
             "sample_weight (times class_weight) sums to infinity; give smaller weights."
         )
     return Samples(rows, codes, weights, known, at)
+
+
+def check_orderable(labels: NDArray, name: str = "y") -> NDArray:
+    """Return labels of one kind: those that can be sorted into classes."""
+    if labels.dtype.kind == "O":
+        try:
+            np.unique(labels)
+        except TypeError as error:
+            kinds = sorted({type(label).__name__ for label in labels.ravel().tolist()})
+            raise ValueError(
+                f"{name} holds labels of kinds that have no common order, "
+                f"{', '.join(kinds)}; let all be strings, or all numbers. "
+                f"Unknown label type: {error}"
+            ) from error
+    return labels
 
 
 def class_weights(

@@ -8,6 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 import widemargin
+from widemargin.cli.export import export
 from widemargin.cli.refusal import Refusal, check_library, leave, near, one_line
 
 
@@ -215,6 +216,9 @@ def models() -> None:
         grid = ", ".join(f"{key}={values}" for key, values in entry.grid.items())
         typer.echo(f"{name:<13}{entry.says}")
         typer.echo(f"{'':<13}{entry.path.replace(':', '.')}; search: {grid}")
+
+
+app.command()(export)
 
 
 @app.command()

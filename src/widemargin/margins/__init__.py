@@ -25,6 +25,7 @@ from widemargin.margins.rejection import (
     ErrorRejectCurve,
     error_reject_curve,
     reject_threshold,
+    smallest_max_error,
 )
 from widemargin.margins.reweight import margin_reweight
 from widemargin.margins.sample import sample_margin
@@ -61,4 +62,5 @@ __all__ = [
     "reject_threshold",
     "relative_margin",
     "sample_margin",
+    "smallest_max_error",
 ]

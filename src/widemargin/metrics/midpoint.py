@@ -19,7 +19,6 @@ distances to the midpoint is this one, because both are equal.
 from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
 
 from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.threads import batched_slices, thread_map
@@ -52,7 +51,7 @@ def midpoint_distances(
             out[columns, rows] = d2.T
         out[rows, columns] = d2
 
-    size = _side(generator, x, effective_n_jobs(n_jobs), affine)
+    size = _side(generator, x, n_jobs, affine)
     blocks = [
         (rows, columns)
         for rows in batched_slices(len(x), size)
@@ -63,14 +62,14 @@ def midpoint_distances(
     return out
 
 
-def _side(generator, x, n_workers, affine) -> int:
+def _side(generator, x, n_jobs, affine) -> int:
     """Side of a square block of pairs that keeps a worker within its budget."""
     n_tangents = generator.tangents(x[:1]).shape[1]
     if affine:
         per_row = 8 * (1 + n_tangents) * (6 * x.shape[1] + 64 * (1 + n_tangents))
-        return min(64, rows_in_budget(per_row, n_workers))
+        return min(64, rows_in_budget(per_row, n_jobs))
     per_pair = 8 * 4 * (1 + n_tangents) * x.shape[1]
-    return max(1, min(64, int(rows_in_budget(per_pair, n_workers) ** 0.5)))
+    return max(1, min(64, int(rows_in_budget(per_pair, n_jobs) ** 0.5)))
 
 
 def _affine_tile(x, y, generator, spring) -> np.ndarray:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state, check_scalar
 
-from widemargin._compute.pool import held_threads
+from widemargin._compute.threads import held_threads
 from widemargin._core.callbacks import FitProgress, with_callbacks
 from widemargin.prototypes.hss_rounds import ClassModels, class_rows
 from widemargin.prototypes.samples import check_samples, merge_duplicates

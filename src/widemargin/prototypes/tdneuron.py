@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state, check_scalar
 
-from widemargin._compute.pool import held_threads
 from widemargin._compute.progress import announced
+from widemargin._compute.threads import held_threads
 from widemargin._core.callbacks import FitTasks, with_callbacks
 from widemargin.prototypes.neuron_descent import NeuronDescent, Units
 from widemargin.prototypes.samples import (

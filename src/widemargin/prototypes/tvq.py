@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_scalar
 
-from widemargin._compute.pool import held_threads
+from widemargin._compute.threads import held_threads
 from widemargin._core.callbacks import FitProgress
 from widemargin._core.checks import check_option
 from widemargin.prototypes.ascent import (

@@ -9,7 +9,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from widemargin._compute.available import available_bytes
+from widemargin._compute.memory import available_bytes
 
 FLOATS = (np.float64, np.float32)
 # scikit-learn's cache_size, in bytes.

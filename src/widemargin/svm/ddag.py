@@ -25,8 +25,8 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from widemargin._compute.processes import process_map
 from widemargin._compute.progress import announce
+from widemargin._compute.threads import process_map
 from widemargin._core.callbacks import FitTasks, with_callbacks
 from widemargin._core.decisions import (
     as_decision,

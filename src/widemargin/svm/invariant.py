@@ -35,7 +35,7 @@ from widemargin.svm.checks import (
 )
 from widemargin.svm.decisions import DecisionClassifier
 from widemargin.svm.raw import raw_tangents
-from widemargin.tangents.fitting import fit_tangents
+from widemargin.tangents.generator import fit_tangents
 
 KERNELS = ("linear", "rbf", "poly")
 

@@ -36,7 +36,7 @@ from widemargin.svm.checks import (
 )
 from widemargin.svm.decisions import DecisionClassifier
 from widemargin.svm.pairwise import PairwiseMachine
-from widemargin.tangents.copies import check_transformations, copies
+from widemargin.tangents.shifts import check_transformations, copies
 
 KERNELS = ("rbf", "linear", "poly")
 

@@ -41,7 +41,7 @@ from widemargin.svm.decisions import DecisionClassifier
 from widemargin.svm.nystroem import choose_landmarks, landmark_features
 from widemargin.svm.pairwise import PairwiseMachine, as_columns, calibrate
 from widemargin.svm.tangent_kernel import TangentKernel
-from widemargin.tangents.fitting import fit_tangents
+from widemargin.tangents.generator import fit_tangents
 
 SIDES = ("mean", "two", "x", "y", "midpoint")
 

@@ -27,8 +27,8 @@ from widemargin.svm.checks import (
 )
 from widemargin.svm.decisions import DecisionClassifier
 from widemargin.svm.raw import raw_tangents
-from widemargin.tangents.copies import check_transformations, copies
-from widemargin.tangents.fitting import fit_tangents
+from widemargin.tangents.generator import fit_tangents
+from widemargin.tangents.shifts import check_transformations, copies
 
 
 class VirtualSVC(DecisionClassifier):
