@@ -37,7 +37,7 @@ from widemargin.linear.patterns import (
 from widemargin.linear.spaces import rounding
 from widemargin.linear.walks import Budget, Walk, start_walk
 
-SCHEMES = ("ovo", "ddag", "ovr")
+SCHEMES = ("ddag", "ovo", "ovr")
 # Largest and smallest size of samples whose planes, lengths and distances are numbers.
 _LARGEST, _SMALLEST = 2.0**508, 2.0**-960
 

@@ -212,9 +212,9 @@ class MaxMarginClassifier(HyperplaneClassifier):
         Further parameters of the named kernels.
     kernel_params : dict or None, default=None
         Keyword arguments of a callable kernel.
-    multiclass : {"ovo", "ddag", "ovr"}, default="ovo"
-        One-vs-one by votes, one-vs-one along a decision DAG, or one-vs-rest by
-        functional scores. On iris one-vs-one errs least.
+    multiclass : {"ddag", "ovo", "ovr"}, default="ddag"
+        One-vs-one along a decision DAG, one-vs-one by votes, or one-vs-rest by
+        functional scores.
     warm_start : bool, default=False
         Begin from the dual vector of the previous fit if it had as many samples.
     class_weight : dict, "balanced" or None, default=None
@@ -318,7 +318,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
         degree: float = 3,
         coef0: float = 0.0,
         kernel_params: dict | None = None,
-        multiclass: str = "ovo",
+        multiclass: str = "ddag",
         warm_start: bool = False,
         class_weight: dict | str | None = None,
         tol: float = 1e-3,
