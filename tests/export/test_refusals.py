@@ -36,6 +36,10 @@ def by_rank(distances):
     return 1 / (1 + distances)
 
 
+def first_feature(estimator, X):
+    return X[:, 20]
+
+
 REFUSED = {
     "subclass of GLVQClassifier": lambda: Halved(random_state=0, max_iter=1),
     "LogisticRegression cannot be exported": LogisticRegression,
@@ -113,9 +117,29 @@ def test_dtypes_are_checked(digits):
         to_c(model, dtype="float64")
 
 
-def test_numbers_beyond_float32_are_refused_in_c(digits):
+@pytest.mark.parametrize("factor", [1e300, 1e30, 1e-30, 1e-300])
+def test_numbers_without_squares_in_float32_are_refused(factor, digits):
     X, y, _, _ = digits
     model = glvq().fit(X.astype(float), y)
-    model.prototypes_ = model.prototypes_ * 1e300
-    with pytest.raises(NotExportable, match="range of float32"):
-        to_c(model)
+    model.prototypes_ = model.prototypes_ * factor
+    for export in (to_c, to_onnx):
+        with pytest.raises(NotExportable, match=r"float32|squares"):
+            export(model)
+
+
+def test_numbers_beyond_float32_are_refused(digits):
+    X, y, _, _ = digits
+    model = fitted(wm.MaxMarginClassifier, X.astype(float), y)
+    model.intercept_ = model.intercept_ * 1e300
+    for export in (to_c, to_onnx):
+        with pytest.raises(NotExportable, match="range of float32"):
+            export(model)
+
+
+def test_a_criterion_of_ones_own_is_refused(digits):
+    X, y, _, _ = digits
+    model = wm.RejectingClassifier(
+        glvq(), max_error=0.3, criterion=first_feature, random_state=0
+    ).fit(X, y)
+    with pytest.raises(NotExportable, match="criterion is a function"):
+        to_onnx(model)

@@ -270,7 +270,7 @@ def options(owner: Any, name: str) -> tuple:
 POOLS: dict[str, tuple] = {
     "C": (0.01, 1.0, 100.0), "gamma": (0.1, 1.0, "scale"), "degree": (1, 2, 3),
     "coef0": (0.0, 1.0), "spring": (0.0, 1e-5, 0.1), "tol": (1e-2, 1e-4, 1e-9),
-    "max_iter": (1, 2, 5), "prototypes_per_class": (1, 2), "n_models": (1, 2),
+    "max_iter": (1, 2, 5), "prototypes_per_class": (1, 2),
     "n_tangents": (0, 1, 2), "max_tangents": (0, 1, 2), "n_neighbors": (1, 2, 3),
     "n_components": (1, 2, 5), "learning_rate": (0.01, 0.3), "theta": (0.1, 0.4, 0.9),
     "beta": (0.0, 0.1, 1.0, 5.0), "random_state": (0, 1), "n_jobs": (None, 1, 2),
@@ -286,7 +286,7 @@ POOLS: dict[str, tuple] = {
     "directions": ("simard7", ("x_shift",), ["x_shift", "rotation"], ("shift",),
     ("offset", "slope")),
     "early_stopping": (True, False), "shuffle": (True, False), "guard": (True, False),
-    "repair": (True, False), "squared": (True, False), "patch": (0, 1),
+    "repair": ("dead", "none"), "squared": (True, False), "patch": (0, 1),
     "radius": (1, 2.5),
     "n_channels": (1, 2), "down": (0, 1, -1), "right": (0, 2),
     "diagonal": (True, False),

@@ -1,9 +1,7 @@
 """Displays of curves: what is drawn is what was measured."""
 
-import importlib.util
 import subprocess
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from tests.inspection.stand_ins import Prototypes
 
 from widemargin.inspection import (
     BoundDisplay,
@@ -25,13 +24,6 @@ from widemargin.inspection import (
 from widemargin.margins import confidence_of, error_reject_curve
 from widemargin.meta import RejectingClassifier
 from widemargin.prototypes import GLVQClassifier
-
-_spec = importlib.util.spec_from_file_location(
-    "stand_ins", Path(__file__).with_name("stand_ins.py")
-)
-stand_ins = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(stand_ins)
-Prototypes = stand_ins.Prototypes
 
 X, y = load_iris(return_X_y=True)
 

@@ -1,17 +1,14 @@
 """Displays of samples: prototypes, sweeps and alignments, as images and as curves."""
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
 from matplotlib import pyplot as plt
 from sklearn.datasets import load_digits
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from tests.inspection.stand_ins import Prototypes, TangentModels
 
 from widemargin.inspection import AlignmentDisplay, PrototypeDisplay, TangentDisplay
-from widemargin.inspection.sweep import SIMARD7
 from widemargin.metrics import tangent_alignment, tangent_distances
 from widemargin.neighbors import TangentKNeighborsClassifier
 from widemargin.prototypes import GLVQClassifier, HSSClassifier
@@ -22,13 +19,6 @@ from widemargin.tangents import (
     TangentUnion,
     TransformTangents,
 )
-
-_spec = importlib.util.spec_from_file_location(
-    "stand_ins", Path(__file__).with_name("stand_ins.py")
-)
-stand_ins = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(stand_ins)
-Prototypes, TangentModels = stand_ins.Prototypes, stand_ins.TangentModels
 
 X, y = load_digits(return_X_y=True)
 X, y = X[:200] / 16, y[:200]
@@ -132,7 +122,7 @@ class TestTangents:
             return list(display.names)
 
         simard = ImageTangents((8, 8))
-        assert (*simard.linear_directions, "thickness") == SIMARD7
+        assert names(simard) == [*simard.linear_directions, "thickness"]
         assert names(simard)[2:4] == ["scaling", "rotation"]
         assert names(ImageTangents((8, 8), "blur")) == ["blur"]
         two = SignalTangents(["shift", "offset"], n_channels=2)
@@ -293,5 +283,5 @@ class TestLookingThrough:
 
     def test_tangents_have_the_names_of_the_api(self):
         display = TangentDisplay.from_estimator(ImageTangents((8, 8)), X[0])
-        assert tuple(display.names) == SIMARD7
-        assert "x_shift" in display.names
+        assert display.names[:4] == ["x_shift", "y_shift", "scaling", "rotation"]
+        assert len(display.names) == 7

@@ -22,8 +22,8 @@ from widemargin._core.confidence import look_through, margin_unit_of, margins_of
 CLOSE = 1e-5
 FLAGS = ("-Wall", "-Wextra", "-Werror", "-std=c99")
 SANITISERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-# Rows at a time: residuals of all references of many rows would fill the memory.
-ROWS = 256
+# Numbers in the tables times rows at a time: residuals of many rows fill the memory.
+NUMBERS = 2**24
 
 
 class NoCompiler(RuntimeError):
@@ -128,9 +128,10 @@ def onnx_answers(exported: Any, X: NDArray) -> Answers:
     real = np.float64 if "double" in given.type else np.float32
     names = [output.name for output in session.get_outputs()]
     rows = np.ascontiguousarray(X, real)
+    size = int(np.clip(4 * NUMBERS // len(data), 1, 256))
     parts = [
-        session.run(names, {given.name: rows[i : i + ROWS]})
-        for i in range(0, len(rows), ROWS)
+        session.run(names, {given.name: rows[i : i + size]})
+        for i in range(0, len(rows), size)
     ]
     joined = dict(
         zip(names, map(np.concatenate, zip(*parts, strict=True)), strict=True)

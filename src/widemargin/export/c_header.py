@@ -26,6 +26,7 @@ from widemargin.export.program import (
     Smooth,
     Unit,
     exact_labels,
+    require_squares,
 )
 from widemargin.export.quantise import frame_bounds, quantise_rows
 
@@ -341,6 +342,7 @@ def _nearest(writer: Writer, program: Program, width: int) -> tuple[str, str]:
         )
     name, n_classes = writer.name, len(program.classes)
     points = np.asarray(references.points, float)
+    require_squares(points, np.float32)
     frames = references.frames
     if frames is None or not frames.shape[1]:
         frames = np.empty((len(points), 0, width))

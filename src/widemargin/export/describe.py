@@ -136,18 +136,16 @@ def _relevance(model: Any) -> Program:
 
 
 @describes(prototypes.MarginLVQClassifier)
-def _hypothesis(model: Any) -> Program:
+def _class_rule(model: Any) -> Program:
     rules = {
         "nearest": ("nearest", 1),
-        "k_nearest": ("kth", model.n_neighbors),
+        "k_nearest": ("kth", model.n_neighbors_),
         "parzen": ("parzen", model.bandwidth_),
     }
-    rule, number = rules[model.decision]
+    rule, number = rules[model.decision_]
     return _program(
         model,
-        Nearest(
-            References(model.prototypes_), _codes(model), "hypothesis", rule, number
-        ),
+        Nearest(References(model.prototypes_), _codes(model), rule=rule, number=number),
     )
 
 
@@ -159,7 +157,7 @@ def _tangent_models(model: Any) -> Program:
             references,
             tangents=input_tangents(model, model.input_tangents_, model.n_features_in_),
             sides="two",
-            spring=float(model.spring),
+            spring=float(model.metric_.spring),
         )
     return _program(model, Nearest(references, _codes(model)))
 
@@ -265,13 +263,8 @@ def _machine(model: Any) -> Program:
 
 @describes(meta.RejectingClassifier)
 def _rejecting(model: Any) -> Program:
-    if callable(model.confidence) is False and model.confidence not in (
-        "auto",
-        "margin",
-    ):
-        raise refuse(
-            model, f"its confidence is {model.confidence!r} and not the margin"
-        )
+    if callable(model.criterion):
+        raise refuse(model, "its criterion is a function of Python")
     program = describe(model.estimator_)
     if np.isposinf(model.threshold_):
         raise refuse(

@@ -36,6 +36,7 @@ from widemargin.export.program import (
     Unit,
     Votes,
     exact_labels,
+    require_squares,
 )
 from widemargin.tangents import orthonormalize
 
@@ -96,7 +97,14 @@ class Graph:
         if self.real == np.float64 and array.dtype == np.float32:
             # Half the file; the runtime widens it once.
             return self.cast(self.constant(array), np.float64)
-        return self.constant(array.astype(self.real))
+        with np.errstate(over="ignore"):
+            table = array.astype(self.real)
+        if not np.isfinite(table).all():
+            raise NotExportable(
+                f"a number of this model is outside the range of {self.real}; use "
+                "dtype='float64', or scale the data and fit again."
+            )
+        return self.constant(table)
 
     def cast(self, tensor: str, dtype: Any) -> str:
         """Change the dtype of a tensor."""
@@ -165,6 +173,7 @@ def squared_distances(graph: Graph, x: str, references: References) -> tuple:
     points, frames = references.points, references.frames
     plain = references.sides == "y" and not references.spring
     if plain and points.size <= FEW:
+        require_squares(points, graph.real)
         if frames is None or not frames.shape[1]:
             at = graph.axes("Unsqueeze", x, [1])
             delta = graph("Sub", at, graph.table(points))

@@ -189,6 +189,20 @@ class Program:
         return replace(self, steps=(*steps, *self.steps), n_features=n_features)
 
 
+def require_squares(points: NDArray, dtype: Any) -> None:
+    """Refuse references whose squared distances overflow or vanish in a dtype."""
+    spread = float(np.abs(points - points.mean(axis=0, dtype=float)).max(initial=0))
+    limits = np.finfo(dtype)
+    # With room for samples that are much nearer, or much farther, than references.
+    low, high = float(limits.tiny) ** 0.4, float(limits.max) ** 0.4
+    if spread and not low < spread < high:
+        raise NotExportable(
+            f"references that are {spread:.1g} apart have no squares in "
+            f"{np.dtype(dtype)}; scale the data and fit again, or use dtype='float64' "
+            "where there is one."
+        )
+
+
 def exact_labels(classes: NDArray, reject_label: Any = None) -> list:
     """Labels, the reject label last if there is one, all int, all float or all str."""
     labels = np.asarray(classes).tolist()

@@ -9,7 +9,11 @@ is functions on arrays, and two that ask any fitted classifier.
 
 from widemargin._core.classifier import MARGIN_UNITS
 from widemargin._core.confidence import confidence_of, margins_of
-from widemargin.margins.bounds import MarginBound, lvq_margin_bound
+from widemargin.margins.bounds import (
+    MarginBound,
+    lvq_distance,
+    lvq_margin_bound,
+)
 from widemargin.margins.hyperplane import directional_margin, geometric_margin
 from widemargin.margins.losses import (
     BrokenLinear,
@@ -54,6 +58,7 @@ __all__ = [
     "error_reject_curve",
     "geometric_margin",
     "hypothesis_margin",
+    "lvq_distance",
     "lvq_margin_bound",
     "margin_reweight",
     "margins_of",

@@ -181,6 +181,17 @@ def reject_threshold(
         chosen = np.flatnonzero(keep)[-1] if keep.any() else 0
         return -np.inf if chosen == 0 else float(thresholds[chosen])
     max_error = check_number("max_error", max_error, above=0, below=1)
+    return _laxest(thresholds, accepted, mistakes, max_error, delta)
+
+
+def _laxest(
+    thresholds: FloatArray,
+    accepted: npt.NDArray[np.intp],
+    mistakes: npt.NDArray[np.intp],
+    max_error: float,
+    delta: float | None,
+) -> float:
+    """Return the laxest threshold at which `max_error` is shown, or inf."""
     if delta is None:
         keep = mistakes / accepted <= max_error
     else:
@@ -220,6 +231,21 @@ def smallest_max_error(n_samples: int, delta: float = 0.05) -> float:
     n = check_count("n_samples", n_samples)
     delta = check_number("delta", delta, above=0, below=1)
     return float(-np.expm1(ln(delta) / n))
+
+
+def smallest_shown(
+    wrong: npt.ArrayLike, confidence: npt.ArrayLike, delta: float
+) -> float | None:
+    """Smallest error that answers with these mistakes would have shown, or None."""
+    wrong = np.asarray(wrong)
+    counts = _count_accepted(np.zeros(len(wrong), bool), wrong, confidence)
+    errors = np.geomspace(smallest_max_error(len(wrong), delta), 0.99, 48)
+    low, high = -1, len(errors)
+    while high - low > 1:
+        middle = (low + high) // 2
+        shown = _laxest(*counts, float(errors[middle]), delta) < np.inf
+        low, high = (low, middle) if shown else (middle, high)
+    return float(errors[high]) if high < len(errors) else None
 
 
 def samples_needed(max_error: float, delta: float) -> int:
@@ -279,7 +305,7 @@ class _Way(NamedTuple):
     level: float
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=1024)
 def _plan(n: int, max_error: float, delta: float) -> _Way | int | None:
     """Plan the test from the size of the sample alone: a way, one rank, or nothing."""
     # A mistake allowed at the start makes it robust, where it does not come too late.

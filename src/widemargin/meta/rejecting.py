@@ -33,7 +33,6 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import (
     _check_method_params,
-    _check_sample_weight,
     _num_samples,
     check_is_fitted,
 )
@@ -43,11 +42,13 @@ from widemargin._core.checks import as_floats, check_number, warn_caller
 from widemargin._core.classifier import fit_method
 from widemargin._core.confidence import answers_of, confidence_of
 from widemargin._core.holdout import hold_out_at_random
+from widemargin._core.samples import check_weights
 from widemargin.margins.rejection import (
     reject_threshold,
     samples_for_rejecting,
     samples_needed,
     smallest_max_error,
+    smallest_shown,
 )
 from widemargin.meta.wrapping import WrappingClassifier, takes_weights
 
@@ -254,6 +255,11 @@ class RejectingClassifier(WrappingClassifier):
         for name in ("max_error", "coverage", "delta"):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), above=0, below=1)
+        if self.criterion is not None and not callable(self.criterion):
+            raise ValueError(
+                "criterion must be None or a function of (estimator, X) that returns "
+                f"one number per sample; got {self.criterion!r}."
+            )
         if isinstance(self.cv, str) and self.cv in ("auto", "prefit"):
             return
         check_number("cv", self.cv, above=0, below=1, otherwise="'auto', 'prefit' or ")
@@ -295,9 +301,7 @@ class RejectingClassifier(WrappingClassifier):
         """Rows of positive weight; weights that say no more are not passed on."""
         if params.get("sample_weight") is None:
             return np.arange(len(y))
-        weights = _check_sample_weight(
-            params["sample_weight"], y, dtype=np.float64, ensure_non_negative=True
-        )
+        weights = check_weights(params["sample_weight"], y)
         rows = np.flatnonzero(weights)
         if len(np.unique(y[rows])) < min(2, len(np.unique(y))):
             raise ValueError(
@@ -464,14 +468,7 @@ def nothing_promised(
     needed = samples_needed(max_error, delta)
     if needed > n:
         said += f" Even without a mistake {needed} held-out samples are needed."
-    shown = None
-    for error in np.geomspace(least, 0.99, 60):
-        threshold = reject_threshold(
-            np.zeros(n), wrong, confidence, max_error=error, delta=delta
-        )
-        if threshold < np.inf:
-            shown = error
-            break
+    shown = smallest_shown(wrong, confidence, delta)
     said += f" {n} faultless ones promise max_error={_round_up(least)}"
     if shown is None:
         said += "; with the mistakes made on these, nothing can be promised"
