@@ -149,36 +149,6 @@ def vote_scores(duels: NDArray, n_classes: int) -> NDArray:
     return votes + clearness / (3 * (np.abs(clearness) + 1))
 
 
-def vote_margins(duels: NDArray, scores: NDArray, codes: NDArray) -> NDArray:
-    """Margin of labels decided by votes, in the unit of the duels.
-
-    The answer keeps its votes as long as the closest duel that it won; another label
-    lacks what it lost to the answer by, or, where it beat the answer, its closest lost
-    duel. Equal scores have margin 0.
-
-    >>> duels = np.array([[-1.0, 1.0, 2.0]])
-    >>> vote_margins(duels, vote_scores(duels, 3), np.array([1]))
-    array([1.])
-    """
-    n_classes = scores.shape[1]
-    rows = np.arange(len(scores))
-    own = np.full(scores.shape, np.nan)
-    for column, (i, j) in enumerate(class_pairs(n_classes)):
-        at = codes == i
-        own[at, j] = duels[at, column]
-        at = codes == j
-        own[at, i] = -duels[at, column]
-    answer = scores.argmax(axis=1)
-    won = np.where(own > 0, own, np.inf).min(axis=1)
-    lost = np.where(own < 0, -own, np.inf).min(axis=1)
-    direct = own[rows, answer]
-    lost = np.where(direct < 0, -direct, lost)
-    margins = np.where(answer == codes, won, -lost)
-    tied = (scores == scores[rows, answer][:, None]).sum(axis=1) > 1
-    tied &= scores[rows, codes] == scores[rows, answer]
-    return np.where(tied | np.isinf(margins), 0.0, margins)
-
-
 Duel = Callable[[int, int, NDArray], NDArray]
 
 

@@ -603,7 +603,7 @@ def _plane_rule(scheme: str, n_classes: int, unit: float) -> str:
   }}"""
 
 
-# The answer keeps its votes as long as the closest duel that it won.
+# The answer keeps its votes as long as the closest of its duels.
 _VOTES = """  {
     float votes[@K@], clear[@K@], sure = HUGE_VALF;
     int doubtful = 0;
@@ -630,14 +630,14 @@ _VOTES = """  {
           continue;
         j = low * (2 * @K@ - low - 1) / 2 + high - low - 1;
         own = c < i ? value[j] : -value[j];
-        if (own > 0 && own < won)
-          won = own;
+        if (fabsf(own) < won)
+          won = fabsf(own);
         if (own < 0 && -own < lost)
           lost = -own;
         if (i == best)
           direct = own;
-        if (c == best && own > 0 && own - wrong[j] < sure)
-          sure = own - wrong[j];
+        if (c == best && fabsf(own) - wrong[j] < sure)
+          sure = fabsf(own) - wrong[j];
       }
       margins[c] = c == best ? won : -(direct < 0 ? -direct : lost);
     }

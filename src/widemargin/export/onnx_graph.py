@@ -452,7 +452,7 @@ def _graph_margins(graph: Graph, duels: str, n_classes: int) -> str:
 
 
 def _vote_margins(graph: Graph, duels: str, n_classes: int, unit: float) -> str:
-    """Closest duel won by the answer; what the others lost to it by, or lost at all."""
+    """Closest duel of the answer; what the others lost to it by, or lost at all."""
     column = np.zeros((n_classes, n_classes), np.int64)
     sign = np.zeros((n_classes, n_classes))
     for number, (i, j) in enumerate(combinations(range(n_classes), 2)):
@@ -466,7 +466,8 @@ def _vote_margins(graph: Graph, duels: str, n_classes: int, unit: float) -> str:
         own = graph("Gather", duels, column[label], axis=1)
         own = graph("Mul", own, graph.table(sign[label][None]))
         far = np.full((1, n_classes), np.inf, graph.real)
-        won = graph("Where", graph("Greater", own, 0.0), own, far)
+        others = np.arange(n_classes)[None] != label
+        won = graph("Where", others, graph("Abs", own), far)
         lost = graph("Where", graph("Less", own, 0.0), graph("Neg", own), far)
         won, lost = (
             graph.slice(graph.many("TopK", (v, np.array([1])), 2, largest=0)[0],

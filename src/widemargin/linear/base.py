@@ -21,9 +21,8 @@ from sklearn.utils import check_random_state
 from widemargin._core.classifier import MarginClassifier, whole_or_not_at_all
 from widemargin._core.decisions import (
     combine,
+    duel_margins,
     from_decision,
-    graph_margins,
-    vote_margins,
 )
 from widemargin._core.samples import Samples, check_samples
 from widemargin.linear.patterns import (
@@ -227,10 +226,7 @@ class HyperplaneClassifier(MarginClassifier):
             gaps[rows, wanted] = np.inf
             return gaps.min(axis=1)
         duels = -distances / self._unit
-        if self._scheme == "ovo":
-            margins = vote_margins(duels, scores, wanted)
-        else:
-            margins = graph_margins(duels, wanted, len(self.classes_))
+        margins = duel_margins(duels, wanted, len(self.classes_), self._scheme)
         return margins * self._unit
 
     def _first_walk(self, patterns: Patterns) -> Walk:
