@@ -224,7 +224,9 @@ class HyperplaneClassifier(MarginClassifier):
         if self._scheme == "ovr":
             gaps = (scores[rows, wanted][:, None] - scores) / self._borders[wanted]
             gaps[rows, wanted] = np.inf
-            return gaps.min(axis=1)
+            # Another label lies beyond its border with the answer.
+            answer = scores.argmax(axis=1)
+            return np.where(wanted == answer, gaps.min(axis=1), gaps[rows, answer])
         duels = -distances / self._unit
         margins = duel_margins(duels, wanted, len(self.classes_), self._scheme)
         return margins * self._unit
