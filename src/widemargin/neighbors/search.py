@@ -111,9 +111,10 @@ class TangentSearch:
         if self.shared is not None:
             self.lengths = self._lengths(references.points)
         # What belongs to the references, for queries that come one by one.
-        small = self.shadows is not None
-        searched = self.shadows if small else references
-        self.prepared = References(searched.points, searched.frames, keep=small)
+        searched = references if self.shadows is None else self.shadows
+        self.prepared = References(
+            searched.points, searched.frames, keep=self.shadows is not None
+        )
 
     @property
     def needs_frames(self) -> bool:
@@ -220,7 +221,8 @@ class TangentSearch:
         return np.tile(np.arange(count), (len(upper), 1))
 
     def _all_pairs(self, x, sides, n_jobs, *, lower):
-        y, prepared = self.references, self.prepared
+        y = self.references
+        prepared: References | None = self.prepared
         if self.shadows is not None:
             queries, x, y = x, self._shadow(x, n_jobs), self.shadows
         elif x.points.dtype != y.points.dtype:
