@@ -7,9 +7,6 @@ What they do afterwards, random choices included, then cannot tell a sample of w
 from a sample given twice. Shapes: X (n, d), the rest (n,).
 """
 
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from widemargin._compute.threads import batched_slices
-from widemargin._core.checks import FLOATS, check_class_weight, some
+from widemargin._core.checks import FLOATS, check_class_weight, naming, some
 from widemargin._core.decisions import class_codes
 
 
@@ -58,30 +55,9 @@ class Samples:
         )
 
 
-@contextmanager
-def naming_X() -> Iterator[None]:
-    """Let errors of a conversion say what was to be converted.
-
-    What NumPy says stays: scikit-learn's own checks look for it.
-    """
-    try:
-        yield
-    except (TypeError, ValueError) as error:
-        if not _CONVERSION.search(str(error)):
-            raise
-        kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(f"X must hold numbers only: {error}") from error
-
-
-_CONVERSION = re.compile(
-    "could not convert|argument must be|setting an array element|inhomogeneous|"
-    "Cannot cast|cannot convert|too large to convert"
-)
-
-
 def check_X(estimator: Any, X: Any, *, sparse: bool = False, order: Any = None) -> Any:
     """Return samples to predict, as the fitted `estimator` expects them."""
-    with naming_X():
+    with naming("X"):
         return validate_data(
             estimator,
             X,
@@ -91,6 +67,25 @@ def check_X(estimator: Any, X: Any, *, sparse: bool = False, order: Any = None) 
             accept_large_sparse=True,
             reset=False,
         )
+
+
+def check_weights(sample_weight: Any, X: Any) -> NDArray:
+    """Return one finite weight per sample, none negative, with a finite sum."""
+    if sample_weight is not None and np.asarray(sample_weight).dtype.kind not in "buif":
+        try:
+            sample_weight = np.asarray(sample_weight).astype(float)
+        except (TypeError, ValueError):
+            raise ValueError(
+                "sample_weight must be numbers, one per sample; got an array of "
+                f"{np.asarray(sample_weight).dtype}."
+            ) from None
+    weights = _check_sample_weight(
+        sample_weight, X, dtype=np.float64, ensure_non_negative=True
+    )
+    with np.errstate(over="ignore"):
+        if not np.isfinite(weights.sum()):
+            raise ValueError("sample_weight sums to infinity; give smaller weights.")
+    return weights
 
 
 def check_samples(
@@ -110,7 +105,7 @@ def check_samples(
     With `classes`, the call is one of a series (``partial_fit``): the batch may lack
     classes, but not bring new ones. `reset` is False after the first of them.
     """
-    with naming_X():
+    with naming("X"):
         rows, labels = validate_data(
             estimator,
             X,
@@ -123,9 +118,7 @@ def check_samples(
         )
     check_orderable(labels)
     check_classification_targets(labels)
-    weights = _check_sample_weight(
-        sample_weight, rows, dtype=np.float64, ensure_non_negative=True
-    )
+    weights = check_weights(sample_weight, rows)
     kept = weights > 0
     if not kept.any():
         raise ValueError(
