@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from widemargin._compute.threads import batched_slices
-from widemargin._core.checks import FLOATS, check_class_weight, naming, some
+from widemargin._core.checks import FLOATS, check_class_weight, is_plain, naming, some
 from widemargin._core.decisions import class_codes
 
 
@@ -57,6 +57,10 @@ class Samples:
 
 def check_X(estimator: Any, X: Any, *, sparse: bool = False, order: Any = None) -> Any:
     """Return samples to predict, as the fitted `estimator` expects them."""
+    expected = getattr(estimator, "n_features_in_", -1)
+    named = hasattr(estimator, "feature_names_in_")
+    if not named and order in (None, "C") and is_plain(X, expected):
+        return X if order is None else np.ascontiguousarray(X)
     with naming("X"):
         return validate_data(
             estimator,
