@@ -19,6 +19,7 @@ ALLOWED: dict[str, set[str]] = {
     "__init__": ESTIMATORS | {"progress"},
     "_core": {"_compute"},
     "progress": {"_compute"},
+    "saving": {"_core", "__init__"},
     "_compute": set(),
     "margins": {"_core"},
     "datasets": {"_core"},
@@ -30,7 +31,7 @@ ALLOWED: dict[str, set[str]] = {
     "reproduce": CORE | ESTIMATORS | {"inspection"},
     "cli": CORE
     | ESTIMATORS
-    | {"inspection", "export", "reproduce", "progress", "__init__"},
+    | {"inspection", "export", "reproduce", "progress", "saving", "__init__"},
 }
 
 # Within the shared packages, floors from the ground up: a module imports from lower

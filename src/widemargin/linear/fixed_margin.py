@@ -1,7 +1,7 @@
 """Perceptron that asks for a directional margin beta, of free or of fixed length."""
 
 from numbers import Real
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.utils import check_scalar
@@ -89,6 +89,11 @@ class FixedMarginPerceptron(PerceptronClassifier):
     feature_names_in_ : ndarray of shape (n_features,)
         Their names, where X has some.
 
+    See Also
+    --------
+    widemargin.MarginPerceptron : The condition on the margin as it is measured.
+    widemargin.MaxMarginClassifier : The largest margin there is, with a certificate.
+
     Notes
     -----
     On scikit-learn 1.9 and later ``set_callbacks(sklearn.callback.ProgressBar())``
@@ -112,8 +117,8 @@ class FixedMarginPerceptron(PerceptronClassifier):
         self,
         beta: float = 0.0,
         *,
-        length: str = "free",
-        factor: str = "constant",
+        length: Literal["free", "fixed"] = "free",
+        factor: Literal["constant", "projected"] = "constant",
         eta: float | None = None,
         rho: float | None = None,
         max_iter: int = 1000,

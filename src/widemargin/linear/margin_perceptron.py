@@ -1,7 +1,7 @@
 """Perceptron with the standard margin condition: plain and relaxation updates."""
 
 from numbers import Real
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.utils import check_scalar
@@ -82,6 +82,11 @@ class MarginPerceptron(PerceptronClassifier):
     feature_names_in_ : ndarray of shape (n_features,)
         Their names, where X has some.
 
+    See Also
+    --------
+    widemargin.FixedMarginPerceptron : A margin free of the weights' length.
+    widemargin.MaxMarginClassifier : The largest margin there is, with a certificate.
+
     Notes
     -----
     On scikit-learn 1.9 and later ``set_callbacks(sklearn.callback.ProgressBar())``
@@ -105,7 +110,7 @@ class MarginPerceptron(PerceptronClassifier):
 
     def __init__(
         self,
-        update: str = "plain",
+        update: Literal["plain", "relaxation"] = "plain",
         *,
         b: float | None = None,
         b_upper: float | None = None,

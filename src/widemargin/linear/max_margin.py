@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Literal, Self
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -155,7 +155,7 @@ class MaxMarginClassifier(DynamicMarginClassifier):
 
     def __init__(
         self,
-        method: str = "auto",
+        method: Literal["auto", "dual", "dynamic", "bisection", "bisection2"] = "auto",
         *,
         C: float = 1.0,
         rho: float | None = None,
@@ -165,10 +165,10 @@ class MaxMarginClassifier(DynamicMarginClassifier):
         degree: float = 3,
         coef0: float = 1,
         kernel_params: dict | None = None,
-        multiclass: str = "ovr",
+        multiclass: Literal["ovr", "ovo", "ddag"] = "ovr",
         tol: float = 1e-3,
         max_iter: int = 10_000,
-        class_weight: dict | str | None = None,
+        class_weight: dict | Literal["balanced"] | None = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -221,7 +221,7 @@ class MaxMarginClassifier(DynamicMarginClassifier):
             )
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "MaxMarginClassifier":
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Find the hyperplanes.
 
         Parameters
