@@ -27,7 +27,9 @@ from widemargin._core.callbacks import CallbackSupportMixin, with_callbacks
 from widemargin._core.decisions import class_codes
 from widemargin._core.samples import check_X
 
-DOCUMENTATION = "https://widemargin.readthedocs.io/en/stable"
+DOC_LINK = (
+    "https://widemargin.readthedocs.io/en/stable/reference/widemargin.{estimator_name}.html"
+)
 MARGIN_UNITS = {
     "relative": "a difference over a sum, in [-1, 1]; free of the units of the data",
     "distance": "how far the sample is from changing the answer, in the units of the "
@@ -81,7 +83,7 @@ class MarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     margin_unit: Any
     # Where scikit-learn's picture of an estimator in a notebook links to.
     _doc_link_module = "widemargin"
-    _doc_link_template = f"{DOCUMENTATION}/reference/widemargin.{{estimator_name}}.html"
+    _doc_link_template = DOC_LINK
     # Whether sparse matrices are welcome.
     _sparse: ClassVar[bool] = False
 

@@ -121,6 +121,19 @@ def generator_of(estimator: Any) -> Any:
     return None
 
 
+def feature_names_of(estimator: Any) -> list[str] | None:
+    """Return the names of the features it was fitted with, if they had any.
+
+    Those of a pipeline are of the samples it was given: they name what its classifier
+    sees only where no step mixes features.
+    """
+    for candidate in (estimator, inside(estimator)):
+        names = getattr(candidate, "feature_names_in_", None)
+        if names is not None:
+            return [str(name) for name in names]
+    return None
+
+
 def image_shape_of(estimator: Any) -> tuple[int, ...] | None:
     """Return the image shape that an estimator's tangent generator was given."""
     shape = getattr(generator_of(estimator), "shape", None)
