@@ -376,14 +376,12 @@ def _nearest(writer: Writer, program: Program, width: int) -> tuple[str, str]:
             "TANGENT_SCALES": tangent_scales,
             "BOUNDS": writer.table("bounds", bounds),
             "ROUNDING": _rounding(width),
-            "LEAST": _LEAST[decision.margin],
         }
         quantisation = (
             f"Eight-bit tables: points are off by at most {errors.max():.3g}, frames "
             f"by {E.max():.3g} of what they explain."
         )
     parts |= {
-        "COMPARE": _COMPARE[decision.margin],
         "SUBTRACT": subtract,
         "POINTS": table,
         "TANGENTS": tangents,
@@ -405,16 +403,6 @@ def _filled(text: str, parts: dict[str, str], name: str) -> str:
     return text
 
 
-_COMPARE = {
-    "relative": "total == 0 ? 0 : (other - near[c]) / total",
-    "hypothesis": "(sqrtf(other) - sqrtf(near[c])) / 2",
-}
-_LEAST = {
-    "relative": "low * low + high * high == 0 ? 0 :\n"
-    "    (low * low - high * high) / (low * low + high * high)",
-    "hypothesis": "(low - high) / 2",
-}
-
 _MARGINS_OF_DISTANCES = """
   for (c = 1; c < @N_CLASSES@; c++)
     if (near[c] < near[best])
@@ -424,8 +412,7 @@ _MARGINS_OF_DISTANCES = """
       second = near[c];
   for (c = 0; c < @N_CLASSES@; c++) {
     const float other = c == best ? second : near[best], total = other + near[c];
-    (void)total;
-    margins[c] = @COMPARE@;
+    margins[c] = total == 0 ? 0 : (other - near[c]) / total;
   }"""
 
 _FLOAT_PROJECT = """
@@ -477,7 +464,7 @@ static inline int NAME_margins(const float *x, float *margins, float *least)
 {{
   float z[@WIDEST@], delta[@WIDTH@], r[@WIDTH@], second = HUGE_VALF;
   float near[@N_CLASSES@], lows[@N_CLASSES@], highs[@N_CLASSES@];
-  float low = HUGE_VALF, high;
+  float low = HUGE_VALF, high, whole;
   int c, i, j, k, best = 0;
   (void)k;
   NAME_prepare(x, z);@SUBTRACT@
@@ -486,7 +473,7 @@ static inline int NAME_margins(const float *x, float *margins, float *least)
   for (j = 0; j < @REFERENCES@; j++) {{
     const float *bound = @BOUNDS@ + 3 * j;
     const float scale = @POINT_SCALES@[j];
-    float squared, whole, moved = 0, error, under;
+    float squared, moved = 0, error, under;
     for (i = 0; i < @WIDTH@; i++)
       r[i] = delta[i] = z[i] - scale * (float)@POINTS@[j * @WIDTH@ + i];@PROJECT@
     squared = NAME_dot(r, r, @WIDTH@);
@@ -508,7 +495,8 @@ static inline int NAME_margins(const float *x, float *margins, float *least)
     if (c != best && lows[c] < low)
       low = lows[c];
   high = highs[best];
-  *least = @LEAST@;
+  whole = low * low + high * high;
+  *least = whole == 0 ? 0 : (low * low - high * high) / whole;
   return best;
 }}
 """

@@ -346,9 +346,6 @@ def nearest_margins(graph: Graph, x: str, decision: Nearest, n_classes: int) -> 
     place = graph.slice(nearest[1], [0], [1], [1])
     own = graph("Equal", place, np.arange(n_classes))
     others = graph("Where", own, second, first)
-    if decision.margin == "hypothesis":
-        gap = graph("Sub", graph("Sqrt", others), graph("Sqrt", d2))
-        return graph("Mul", gap, 0.5), graph
     gap, total = graph("Sub", others, d2), graph("Add", others, d2)
     tiny = float(np.finfo(graph.real).tiny)
     return graph("Div", gap, graph("Max", total, tiny)), graph

@@ -10,8 +10,8 @@ class gives :math:`D_-`, or from duels and scores:
 
 ==========  ====================================================
 relative    :math:`(D_- - D) / (D_- + D)`
-hypothesis  :math:`(\sqrt{D_-} - \sqrt{D}) / 2`
 gap         score less the best other score
+closest     closest duel on the way, minus the duel that was lost
 ==========  ====================================================
 
 The answer is the class of the largest margin, the first of equals; that margin is the
@@ -117,7 +117,6 @@ class Nearest:
 
     references: References
     codes: NDArray
-    margin: str = "relative"
     rule: str = "nearest"
     number: float = 1
     slopes: NDArray | None = None
