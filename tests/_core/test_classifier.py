@@ -120,6 +120,25 @@ def test_foreign_classifiers_and_pipelines_say_how_sure_they_are(model):
         np.testing.assert_array_equal(right, answer == label)
 
 
+def test_duels_of_a_machine_are_votes():
+    rng = np.random.default_rng(0)
+    y = np.arange(80) % 4
+    X = rng.normal(size=(80, 2)) + np.c_[y, y % 2]
+    model = SVC(decision_function_shape="ovo").fit(X, y)
+    margins = margins_of(model, X, model.predict(X))
+    assert np.all(margins > 0)
+    np.testing.assert_array_equal(margins, confidence_of(model, X))
+
+
+def test_a_class_out_of_the_question_leaves_a_finite_confidence():
+    class Certain(LogisticRegression):
+        def decision_function(self, X):
+            return np.where(super().decision_function(X) > 0, np.inf, -np.inf)
+
+    model = Certain().fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+    assert np.isfinite(confidence_of(model, [[0.0], [3.0]])).all()
+
+
 def test_merged_duplicates_know_where_they_went():
     rng = np.random.default_rng(0)
     X, y = rng.integers(0, 3, size=(50, 2)).astype(float), rng.integers(0, 2, 50)

@@ -31,13 +31,10 @@ pytestmark = [
 
 # Estimators that are being brought to the contract; empty when all are.
 PENDING = {
-    "DDAGClassifier",
     "FixedMarginPerceptron",
     "GLVQClassifier",
     "GMLVQClassifier",
     "HSSClassifier",
-    "InvariantHyperplaneSVC",
-    "JitteredSVC",
     "KernelLVQClassifier",
     "LVQClassifier",
     "MarginLVQClassifier",
@@ -47,8 +44,6 @@ PENDING = {
     "RejectingClassifier",
     "TDNeuronClassifier",
     "TVQClassifier",
-    "TangentSVC",
-    "VirtualSVC",
 }
 
 
@@ -244,6 +239,9 @@ def test_the_names_of_the_classes_do_not_matter(name, of):
     model, renamed = fit(name, X, codes), fit(name, X, codes.max() - codes)
     sure = model.confidence(queries)
     clear = sure > 1e-3 * np.median(sure)
+    if name.endswith("SVC"):
+        # LIBSVM stops within its tolerance, which may be all there is to a decision.
+        clear &= sure > model.tol
     answers, others = given(model, queries), codes.max() - given(renamed, queries)
     assert np.array_equal(answers[clear], others[clear])
 

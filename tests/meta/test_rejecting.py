@@ -19,7 +19,7 @@ from widemargin.margins import (
     reject_threshold,
     smallest_max_error,
 )
-from widemargin.meta import RejectingClassifier
+from widemargin.meta import MarginReweightingClassifier, RejectingClassifier
 from widemargin.neighbors import TangentKNeighborsClassifier
 from widemargin.prototypes import GLVQClassifier
 from widemargin.tangents import ImageTangents
@@ -238,6 +238,7 @@ def test_a_label_that_is_a_class_is_refused(classes, given):
             {"coverage": 0.5, "cv": "half"},
             "cv must be 'auto', 'prefit' or a",
         ),
+        ({"coverage": 0.5, "criterion": "margin"}, "criterion must be None or"),
         ({"coverage": 0.5, "criterion": lambda model, X: X}, "one number per sample"),
         ({"coverage": 0.5, "delta": 2.0}, "delta"),
         ({"coverage": np.nan}, "coverage"),
@@ -249,6 +250,27 @@ def test_a_label_that_is_a_class_is_refused(classes, given):
 def test_bad_parameters_are_named(params, words):
     with pytest.raises(ValueError, match=words):
         RejectingClassifier(LogisticRegression(), **params).fit(*noisy())
+
+
+@pytest.mark.parametrize("wrapper", [RejectingClassifier, MarginReweightingClassifier])
+@pytest.mark.parametrize("estimator", [None, "svc", LogisticRegression, 3])
+def test_what_is_no_classifier_is_refused(wrapper, estimator):
+    model = wrapper(LogisticRegression())
+    if wrapper is RejectingClassifier:
+        model.set_params(coverage=0.5)
+    with pytest.raises(ValueError, match="estimator must be a classifier"):
+        model.set_params(estimator=estimator).fit(*noisy())
+
+
+@pytest.mark.parametrize("wrapper", [RejectingClassifier, MarginReweightingClassifier])
+@pytest.mark.parametrize("bad", ["a", np.nan, -1.0, 1e308, 0.0])
+def test_bad_weights_are_named(wrapper, bad):
+    X, y = noisy()
+    model = wrapper(LogisticRegression())
+    if wrapper is RejectingClassifier:
+        model.set_params(coverage=0.5)
+    with pytest.raises(ValueError, match=r"sample_weight|Sample weights"):
+        model.fit(X, y, sample_weight=np.repeat(bad, len(y)))
 
 
 def test_prefit_needs_a_fitted_estimator_and_no_weights():

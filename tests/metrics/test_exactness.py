@@ -139,3 +139,30 @@ def test_squares_that_no_number_holds_are_refused(scale):
     found = tangent_distances(X, tangents=generator, squared=False)
     expected = tangent_distances(X / scale, tangents=generator, squared=False)
     assert_allclose(found / scale, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("sides", ["two", "x", "midpoint"])
+@pytest.mark.parametrize(("dtype", "scale"), [(np.float32, 1e30), (np.float32, 1e-30)])
+def test_alignments_and_midpoints_of_any_unit(dtype, scale, sides):
+    X, Y = np.random.default_rng(0).normal(size=(2, 5, 16))
+    options = {"tangents": ImageTangents((4, 4)), "sides": sides}
+    small, large = X.astype(dtype), (X * scale).astype(dtype)
+    expected = tangent_alignment(small, Y.astype(dtype), **options)
+    found = tangent_alignment(large, (Y * scale).astype(dtype), **options)
+    assert_allclose(
+        np.sqrt(found.squared_distances.astype(float)) / scale,
+        np.sqrt(expected.squared_distances),
+        rtol=1e-3,
+    )
+    all_pairs = tangent_distances(large, (Y * scale).astype(dtype), **options)
+    assert_allclose(np.diag(all_pairs), found.squared_distances, rtol=2e-3)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+@pytest.mark.parametrize("sides", ["two", "midpoint"])
+def test_alignments_that_no_number_holds_are_refused(scale, sides):
+    X, Y = np.random.default_rng(0).normal(size=(2, 5, 16)) * scale
+    options = {"tangents": ImageTangents((4, 4)), "sides": sides}
+    for ask in (tangent_alignment, tangent_distances):
+        with pytest.raises(ValueError, match="scale the data"):
+            ask(X, Y, **options)

@@ -19,9 +19,6 @@ PRODUCT_ROWS, PRODUCT_COLUMNS = 512, 1024
 LANES = 64
 # How near to the ends of a dtype's range the largest squared norm may come.
 SMALLEST, LARGEST = 1e-12, 1e4
-# What kernels call the sides; "x" is "y" with the ends exchanged.
-AT_Y, TWO_SIDED, MEAN = 0, 1, 2
-SIDE_CODES = {"y": AT_Y, "two": TWO_SIDED, "mean": MEAN}
 # Rounding errors that a product over d features may collect, in units of the dtype's
 # epsilon: ROUNDINGS + sqrt(d), as errors of either sign add up.
 ROUNDINGS = 16.0
@@ -274,7 +271,7 @@ class _Block:
             x, x_frames = x_end.exact(rows)
             y, y_frames = self.y_end.exact(self.columns)
             residuals.repair(
-                tile, x, x_frames, y, y_frames, SIDE_CODES[self.sides], spring
+                tile, x, x_frames, y, y_frames, residuals.SIDE_CODES[self.sides], spring
             )
         return tile
 

@@ -15,8 +15,10 @@ ends is never worse than moving one.
 import numpy as np
 
 from widemargin._compute.compiled import REORDER, njit
-from widemargin._compute.pairs import MEAN, TWO_SIDED
 
+# What kernels call the sides; "x" is "y" with the ends exchanged.
+AT_Y, TWO_SIDED, MEAN = 0, 1, 2
+SIDE_CODES = {"y": AT_Y, "two": TWO_SIDED, "mean": MEAN}
 # Below this a pivot is rounding: the direction is in the span of those before it,
 # which are enough.
 SINGULAR = 1e-12
@@ -108,7 +110,7 @@ def _least_squares(delta, first, second, spring, moves, residual):
 def squared_distance(x, x_frame, y, y_frame, sides, spring, delta, residual):
     """Squared distance of one pair; `delta` and `residual` are scratch, in float64.
 
-    `sides` is a code of :mod:`widemargin._compute.pairs`.
+    `sides` is one of SIDE_CODES.
     """
     same = True
     for c in range(x.shape[0]):
@@ -116,14 +118,16 @@ def squared_distance(x, x_frame, y, y_frame, sides, spring, delta, residual):
         same = same and delta[c] == 0.0
     if same:
         return 0.0
-    moves = np.empty(x_frame.shape[0] + y_frame.shape[0])
-    if sides == TWO_SIDED:
-        return _least_squares(delta, x_frame, y_frame, spring, moves, residual)
-    d2 = _least_squares(delta, x_frame[:0], y_frame, spring, moves, residual)
-    if sides == MEAN:
-        d2 += _least_squares(delta, x_frame, y_frame[:0], spring, moves, residual)
-        d2 *= 0.5
-    return d2
+    l_x, l_y = x_frame.shape[0], y_frame.shape[0]
+    moves, d2 = np.empty(l_x + l_y), 0.0
+    # One call for all sides: the compiler would write out each.
+    for of_x in range(2 if sides == MEAN else 1):
+        at_x = l_x if of_x or sides == TWO_SIDED else 0
+        at_y = 0 if of_x else l_y
+        d2 += _least_squares(
+            delta, x_frame[:at_x], y_frame[:at_y], spring, moves, residual
+        )
+    return 0.5 * d2 if sides == MEAN else d2
 
 
 @njit()

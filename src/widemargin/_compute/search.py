@@ -17,8 +17,7 @@ count for row i with kind = 1, only the others with kind = -1, all with kind = 0
 import numpy as np
 
 from widemargin._compute.compiled import njit
-from widemargin._compute.pairs import AT_Y, MEAN, TWO_SIDED
-from widemargin._compute.residuals import squared_distance
+from widemargin._compute.residuals import AT_Y, MEAN, TWO_SIDED, squared_distance
 
 # Sums may be reordered, which is what lets the products over features vectorise.
 _REORDER = {"reassoc", "contract", "nsz"}

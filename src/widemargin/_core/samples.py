@@ -93,6 +93,25 @@ def check_X(estimator: Any, X: Any, *, sparse: bool = False, order: Any = None) 
         )
 
 
+def check_weights(sample_weight: Any, X: Any) -> NDArray:
+    """Return one finite weight per sample, none negative, with a finite sum."""
+    if sample_weight is not None and np.asarray(sample_weight).dtype.kind not in "buif":
+        try:
+            sample_weight = np.asarray(sample_weight).astype(float)
+        except (TypeError, ValueError):
+            raise ValueError(
+                "sample_weight must be numbers, one per sample; got an array of "
+                f"{np.asarray(sample_weight).dtype}."
+            ) from None
+    weights = _check_sample_weight(
+        sample_weight, X, dtype=np.float64, ensure_non_negative=True
+    )
+    with np.errstate(over="ignore"):
+        if not np.isfinite(weights.sum()):
+            raise ValueError("sample_weight sums to infinity; give smaller weights.")
+    return weights
+
+
 def check_samples(
     estimator: Any,
     X: Any,
@@ -123,9 +142,7 @@ def check_samples(
         )
     check_orderable(labels)
     check_classification_targets(labels)
-    weights = _check_sample_weight(
-        sample_weight, rows, dtype=np.float64, ensure_non_negative=True
-    )
+    weights = check_weights(sample_weight, rows)
     kept = weights > 0
     if not kept.any():
         raise ValueError(

@@ -33,7 +33,6 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import (
     _check_method_params,
-    _check_sample_weight,
     _num_samples,
     check_is_fitted,
 )
@@ -43,6 +42,7 @@ from widemargin._core.checks import as_floats, check_number, warn_caller
 from widemargin._core.classifier import fit_method
 from widemargin._core.confidence import answers_of, confidence_of
 from widemargin._core.holdout import hold_out_at_random
+from widemargin._core.samples import check_weights
 from widemargin.margins.rejection import (
     reject_threshold,
     samples_for_rejecting,
@@ -255,6 +255,11 @@ class RejectingClassifier(WrappingClassifier):
         for name in ("max_error", "coverage", "delta"):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), above=0, below=1)
+        if self.criterion is not None and not callable(self.criterion):
+            raise ValueError(
+                "criterion must be None or a function of (estimator, X) that returns "
+                f"one number per sample; got {self.criterion!r}."
+            )
         if isinstance(self.cv, str) and self.cv in ("auto", "prefit"):
             return
         check_number("cv", self.cv, above=0, below=1, otherwise="'auto', 'prefit' or ")
@@ -296,9 +301,7 @@ class RejectingClassifier(WrappingClassifier):
         """Rows of positive weight; weights that say no more are not passed on."""
         if params.get("sample_weight") is None:
             return np.arange(len(y))
-        weights = _check_sample_weight(
-            params["sample_weight"], y, dtype=np.float64, ensure_non_negative=True
-        )
+        weights = check_weights(params["sample_weight"], y)
         rows = np.flatnonzero(weights)
         if len(np.unique(y[rows])) < min(2, len(np.unique(y))):
             raise ValueError(

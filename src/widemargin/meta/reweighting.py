@@ -27,7 +27,6 @@ from sklearn.utils.metadata_routing import (
     MethodMapping,
     process_routing,
 )
-from sklearn.utils.validation import _check_sample_weight
 
 from widemargin._compute.progress import announced
 from widemargin._core.callbacks import FitTasks
@@ -35,6 +34,7 @@ from widemargin._core.checks import as_floats, check_count, check_number, check_
 from widemargin._core.classifier import fit_method
 from widemargin._core.confidence import margin_unit_of, margins_of
 from widemargin._core.holdout import hold_out_of_classes
+from widemargin._core.samples import check_weights
 from widemargin.margins import margin_reweight
 from widemargin.meta.wrapping import WrappingClassifier, takes_weights
 
@@ -193,9 +193,7 @@ class MarginReweightingClassifier(WrappingClassifier):
         self._check_parameters()
         routed = self._route(fit_params)
         X, labels = self._check_rows(X, y)
-        given = _check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True
-        )
+        given = check_weights(sample_weight, X)
         self.classes_ = np.unique(labels[given > 0])
         if len(self.classes_) < 2:
             raise ValueError(

@@ -42,6 +42,13 @@ class WrappingClassifier(MetaEstimatorMixin, MarginClassifier):
 
     def _check_rows(self, X: Any, y: Any) -> tuple[Any, NDArray]:
         """Return samples that can be indexed, in their own kind, and labels."""
+        if isinstance(self.estimator, type) or not (
+            hasattr(self.estimator, "fit") and hasattr(self.estimator, "predict")
+        ):
+            raise ValueError(
+                "estimator must be a classifier, an object with fit and predict, for "
+                f"instance SVC(); got {self.estimator!r}."
+            )
         if y is None:
             raise ValueError("fit requires y to be passed, but the target y is None.")
         X, y = indexable(X, y)

@@ -132,7 +132,8 @@ def _align_at_midpoint(x, y, generator, spring) -> Alignment:
     residual = delta - 2 * np.matmul(half[:, None], frames)[:, 0]
     # Two moves of half the size store half the energy of one: count the spring as
     # the distance does, once for the whole way.
-    d2 = (residual**2).sum(1) + 4 * spring * (half**2).sum(1)
+    with np.errstate(over="ignore", under="ignore"):
+        d2 = (residual**2).sum(1) + 4 * spring * (half**2).sum(1)
     return _moved(Bundle(x, middle), Bundle(y, middle), -half, half, residual, d2)
 
 
@@ -140,7 +141,18 @@ def _moved(x, y, p, q, residual, d2) -> Alignment:
     dtype = x.points.dtype
     x_aligned = x.points + np.matmul(p[:, None], x.frames)[:, 0]
     y_aligned = y.points + np.matmul(q[:, None], y.frames)[:, 0]
-    squared, residual, p, q, x_aligned, y_aligned = (
-        array.astype(dtype) for array in (d2, residual, p, q, x_aligned, y_aligned)
+    residual, p, q, x_aligned, y_aligned = (
+        array.astype(dtype) for array in (residual, p, q, x_aligned, y_aligned)
     )
+    with np.errstate(over="ignore", under="ignore"):
+        squared = d2.astype(dtype)
+    if not np.isfinite(squared).all() or ((squared == 0) & (d2 > 0)).any():
+        # What float32 cannot hold float64 can, or nothing.
+        squared = d2
+    lost = not d2.any() and residual.any()
+    if lost or not np.isfinite(d2).all():
+        raise ValueError(
+            "the squared distances of X and Y cannot be told in float64; scale the "
+            "data, for instance by StandardScaler."
+        )
     return Alignment(squared, residual, p, q, x.frames, y.frames, x_aligned, y_aligned)

@@ -38,7 +38,7 @@ def midpoint_distances(
     """Compute midpoint distances between all rows of `x` and `y`; see the module."""
     affine = bool(getattr(generator, "is_affine", False))
     tile = _affine_tile if affine else _general_tile
-    out = np.empty((len(x), len(y)), x.dtype)
+    out = np.empty((len(x), len(y)), _dtype_of_squares(x, y))
 
     def fill(block):
         rows, columns = block
@@ -60,6 +60,17 @@ def midpoint_distances(
     ]
     thread_map(fill, blocks, n_jobs, "distances")
     return out
+
+
+def _dtype_of_squares(x: np.ndarray, y: np.ndarray) -> Any:
+    """Return the dtype of the points, or float64 where it cannot hold their squares."""
+    largest = max(float(np.abs(points).max(initial=0)) for points in (x, y))
+    if largest and not 1e-140 < largest < 1e150:
+        raise ValueError(
+            f"X and Y reach {largest:.2g}: their squared distances cannot be told in "
+            "float64; scale the data, for instance by StandardScaler."
+        )
+    return x.dtype if not largest or 1e-12 < largest < 1e16 else np.float64
 
 
 def _side(generator, x, n_jobs, affine) -> int:

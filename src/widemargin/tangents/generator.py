@@ -428,3 +428,24 @@ def fit_tangents(tangents: Any, X: ArrayLike, y: ArrayLike | None = None) -> Any
             f"{n_features}."
         )
     return tangents
+
+
+def raw_tangents(tangents: Any, X: NDArray, y: NDArray | None = None) -> NDArray:
+    """Tangents (n, l, d) of samples as they are, with their lengths.
+
+    From a fitted generator or a shared array; steps along them mean something.
+    """
+    if isinstance(tangents, np.ndarray):
+        shared = tangents.astype(X.dtype, copy=False)
+        return np.broadcast_to(shared, (len(X), *shared.shape))
+    if isinstance(tangents, TangentGenerator):
+        raw = tangents.tangents(X, y)
+    else:
+        raw = np.asarray(tangents.tangents(X))
+    expected = len(X), X.shape[1]
+    if raw.ndim != 3 or (raw.shape[0], raw.shape[2]) != expected:
+        raise ValueError(
+            "tangents.tangents(X) must return (n_samples, n_tangents, n_features); got "
+            f"shape {raw.shape} for {len(X)} samples of {X.shape[1]} features."
+        )
+    return check_tangent_array(raw, "tangents")

@@ -73,8 +73,8 @@ class SignalTangents(DirectionalTangents):
     largest.
 
     Amplitude is for distances with tangents at one end. With tangents at both ends
-    two signals can both be scaled to zero, which makes every distance zero unless a
-    spring holds them.
+    two signals can both be scaled to zero, which makes every distance nearly zero
+    unless a spring of 0.1 or more holds them: distances and estimators warn of it.
 
     Examples
     --------

@@ -193,7 +193,7 @@ def _call(name: str, function: Transformation, X: NDArray, p: float) -> NDArray:
             f"{name} must return samples of the shape it got, {X.shape}; "
             f"it returned {moved.shape}."
         )
-    if not np.issubdtype(moved.dtype, np.number) or not np.isfinite(moved).all():
+    if moved.dtype.kind not in "biuf" or not np.isfinite(moved).all():
         raise ValueError(
             f"{name} returned NaN, infinity or no numbers at p = {p:.3g}; it must be "
             "defined for small p of both signs, or be given a smaller step."

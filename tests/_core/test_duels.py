@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from widemargin.svm.duels import class_pairs, combine, graph_scores, vote_scores
+from widemargin._core.decisions import class_pairs, combine, graph_scores, vote_scores
 
 decisions = st.integers(0, 10**6).map(np.random.default_rng)
 
