@@ -62,7 +62,7 @@ def _two() -> tuple:
 
 def _three() -> tuple:
     X, codes = _blobs(1, 45, 4, 3, 4.0)
-    return X, np.array([5, -1, 9])[codes]
+    return X, np.array([5, 2, 9])[codes]
 
 
 def _lattice() -> tuple:

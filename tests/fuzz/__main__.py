@@ -40,19 +40,22 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--resume", type=Path, default=None, metavar="FILE")
     parser.add_argument("--show", type=int, default=20, help="kinds of defects to show")
+    parser.add_argument("--only", default="", help="pattern of the names to call")
     parser.add_argument("--case", type=int, default=None, help="make one case again")
     args = parser.parse_args()
     if args.case is not None:
         from tests.fuzz.functions import case
 
-        outcomes, describe = case(args.seed, args.case)
+        outcomes, describe = case(args.seed, args.case, args.only)
         print(describe())
         for outcome in outcomes:
             print(f"{outcome.sort:8} {outcome.call}  {outcome.kind}")
             if outcome.sort == "defect":
                 print("    " + outcome.detail.replace("\n", "\n    "))
         return int(any(outcome.sort == "defect" for outcome in outcomes))
-    outcome = run(args.calls, args.seconds, args.seed, args.jobs, args.resume)
+    outcome = run(
+        args.calls, args.seconds, args.seed, args.jobs, args.resume, args.only
+    )
     tell(outcome, args.seed, args.show)
     return int(outcome["counts"]["defect"] > 0)
 

@@ -7,18 +7,18 @@ compare with.
 
 import importlib
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
-from tests.contract.registry import make
+from tests.contract.registry import NAMES, make
 from tests.fuzz import oracles, values
-from tests.fuzz.classifiers import Case, _negate, _stretch
+from tests.fuzz.classifiers import Case, _negate, _stretch, classifier_case
 from tests.fuzz.judge import RIGHT, Outcome, call, finite, wrong
 from tests.fuzz.values import pick, rarely, show
 
-import widemargin
 from widemargin import margins, tangents
 
 Rng = np.random.Generator
@@ -345,10 +345,8 @@ INFINITE = {"margins.relative_margin", "margins.hypothesis_margin",
             "margins.nearest_right_wrong", "margins.sample_margin"}  # fmt: skip
 
 
-def function_case(rng: Rng) -> Case:
-    """Draw a public name and call it, and what it returns."""
-    pool = SELDOM if rarely(rng, 0.002) else COMMON
-    name = pool[rng.integers(len(pool))]
+def function_case(rng: Rng, name: str) -> Case:
+    """Call a public function, or make a component and ask it everything."""
     function = PUBLIC[name]
     n, d = int(rng.integers(1, 8)), int(pick(rng, 1, 2, 4, 4, 6))
     try:
@@ -488,12 +486,16 @@ def _display(
     plt.close("all")
 
 
-def case(seed: int, number: int) -> Case:
-    """The case of this number: the same on every machine that has the same kinds."""
+def case(seed: int, number: int, only: str = "") -> Case:
+    """The case of this number: the same on every machine that has the same kinds.
+
+    `only` is a pattern that the names must hold to be drawn.
+    """
     rng = np.random.default_rng([seed, number])
-    from tests.fuzz.classifiers import classifier_case
-
-    return classifier_case(rng) if rarely(rng, 0.7) else function_case(rng)
-
-
-__all__ = ["PUBLIC", "case", "function_case", "widemargin"]
+    names = [name for name in NAMES if re.search(only, name)]
+    others = [name for name in COMMON if re.search(only, name)]
+    if names and (rarely(rng, 0.7) or not others):
+        return classifier_case(rng, names[rng.integers(len(names))])
+    if rarely(rng, 0.002) and not only:
+        others = SELDOM
+    return function_case(rng, others[rng.integers(len(others))])

@@ -24,7 +24,7 @@ FAMILIAR = re.compile(
     r"Complex data not supported|Negative values in data|feature names|"
     r"expecting \d+ features|Cannot clone|Unable to convert array of bytes|"
     r"A column-vector|y cannot be None|bad input shape|Unsupported dtype|"
-    r"Expected .* min_features|greater than 50%|cannot be used to seed|"
+    r"Expected .* min_features|greater than 50%|cannot be used to seed|Seed must be|"
     r"Sample weights must|Mix of label input types"
 )
 # Words of Python and NumPy that no check of ours would use.
@@ -81,17 +81,21 @@ def call(
     **kwargs: Any,
 ) -> Outcome:
     """Call and sort; a refusal must hold one of `_names`."""
-    caught: list[warnings.WarningMessage]
-    try:
-        with warnings.catch_warnings(record=True) as caught, alarm():
-            warnings.simplefilter("always")
-            result = function(*args, **kwargs)
-    except TooLong:
-        return Outcome(DEFECT, title, "hang", f"more than {SECONDS} s")
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException as error:
-        return _sort_error(title, error, _names)
+    caught: list[warnings.WarningMessage] = []
+    for attempt in range(2):
+        try:
+            with warnings.catch_warnings(record=True) as caught, alarm():
+                warnings.simplefilter("always")
+                result = function(*args, **kwargs)
+            break
+        except TooLong:
+            # The first time may have been spent on compiling.
+            if attempt:
+                return Outcome(DEFECT, title, "hang", f"more than {SECONDS} s")
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            return _sort_error(title, error, _names)
     for warning in caught:
         text = str(warning.message).split("\n")[0]
         name = warning.category.__name__

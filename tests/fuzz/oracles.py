@@ -49,13 +49,14 @@ def model(
         and fitted.metric == "tangent"
         and fitted.algorithm in ("exact", "brute")
     ):
-        labels = np.asarray(y)
+        labels = np.asarray(y).ravel()
         bad = not_nearest(Q.astype(np.result_type(Q, X)), X, labels, predicted)
         if bad.any():
             out.append(wrong(name, "not the nearest neighbour", Q=Q[bad],
                              answers=predicted[bad]))  # fmt: skip
     radius = answers.get("certified_radius")
-    if radius is not None:
+    # That of a kernel is in the kernel's space.
+    if radius is not None and name != "KernelLVQClassifier":
         # Radii are stated for samples the model gets right, and never negative.
         if (radius < 0).any():
             out.append(wrong(name, "certified_radius below 0", radius=radius))

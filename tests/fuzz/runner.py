@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 CHUNK = 100
-STUCK = 40.0
+STUCK = 60.0
 MEMORY = 16 * 2**30
 
 
-def work(seed: int, chunks: Any, results: Any, at: Any, since: Any) -> None:
+def work(seed: int, only: str, chunks: Any, results: Any, at: Any, since: Any) -> None:
     """Judge chunk after chunk; `at` and `since` tell the parent where this one is."""
     import resource
 
@@ -36,7 +36,7 @@ def work(seed: int, chunks: Any, results: Any, at: Any, since: Any) -> None:
         for number in range(first, last):
             at.value, since.value = number, time.time()
             try:
-                outcomes, describe = case(seed, number)
+                outcomes, describe = case(seed, number, only)
             except BaseException as error:
                 if isinstance(error, KeyboardInterrupt):
                     return
@@ -56,12 +56,12 @@ def work(seed: int, chunks: Any, results: Any, at: Any, since: Any) -> None:
 class Worker:
     """A process, and the case it is in."""
 
-    def __init__(self, context: Any, seed: int, results: Any):
+    def __init__(self, context: Any, seed: int, only: str, results: Any):
         self.chunks = context.SimpleQueue()
         self.at, self.since = context.Value("q", -1), context.Value("d", time.time())
         self.task: tuple | None = None
         self.process = context.Process(
-            target=work, args=(seed, self.chunks, results, self.at, self.since)
+            target=work, args=(seed, only, self.chunks, results, self.at, self.since)
         )
         self.process.start()
 
@@ -85,7 +85,12 @@ class Worker:
 
 
 def run(
-    calls: int, seconds: float, seed: int = 0, jobs: int = 1, state: Path | None = None
+    calls: int,
+    seconds: float,
+    seed: int = 0,
+    jobs: int = 1,
+    state: Path | None = None,
+    only: str = "",
 ) -> dict:
     """Fuzz until so many calls or seconds; return counts and one defect per kind."""
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -99,7 +104,7 @@ def run(
     kinds: dict[str, dict] = held["kinds"]
     context = mp.get_context("spawn")
     results = context.SimpleQueue()
-    workers = [Worker(context, seed, results) for _ in range(jobs)]
+    workers = [Worker(context, seed, only, results) for _ in range(jobs)]
     begun, open_tasks = time.time(), {}
     again = [tuple(task) for task in held["again"]]
     following = held["next"]
@@ -160,7 +165,7 @@ def run(
                         open_tasks[chunk] = task
                         again.append(task)
                     open_tasks.pop(chunk, None)
-                    workers[i] = Worker(context, seed, results)
+                    workers[i] = Worker(context, seed, only, results)
             if time.time() - saved > 10:
                 save()
                 saved = time.time()

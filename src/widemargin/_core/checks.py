@@ -1,9 +1,11 @@
 """The one checker of parameters: name first, NaN refused, the way out said."""
 
 import math
+import re
 import sys
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any
 
@@ -30,6 +32,8 @@ def check_count(name: str, value: Any, otherwise: str = "", *, low: int = 1) -> 
         raise ValueError(
             f"{name} must be {otherwise}an integer of at least {low}; got {value!r}."
         )
+    if int(value) >= 2**31:
+        raise ValueError(f"{name} must be below 2**31; got {value!r}.")
     return int(value)
 
 
@@ -160,9 +164,32 @@ def check_class_weight(class_weight: Any, classes: NDArray) -> None:
         check_number(f"class_weight[{label!r}]", weight, above=0)
 
 
+_CONVERSION = re.compile(
+    "could not convert|argument must be|setting an array element|inhomogeneous|"
+    "Cannot cast|cannot convert|too large to convert|[Uu]nsupported|not supported|"
+    "Expected unique column names"
+)
+
+
+@contextmanager
+def naming(name: str) -> Iterator[None]:
+    """Let the errors of a conversion say what was to be converted.
+
+    What NumPy says stays: scikit-learn's own checks look for it.
+    """
+    try:
+        yield
+    except Exception as error:
+        if not _CONVERSION.search(str(error)) or name in str(error):
+            raise
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{name} must hold numbers only: {error}") from error
+
+
 def as_floats(name: str, values: ArrayLike) -> NDArray:
     """Return `values` as a float array without NaN; float32 stays float32."""
-    array = np.asarray(values)
+    with naming(name):
+        array = np.asarray(values)
     if array.dtype.kind not in "buif":
         raise ValueError(f"{name} must be numbers; got an array of {array.dtype}.")
     array = np.asarray(array, dtype=np.result_type(array.dtype, np.float32))
@@ -184,7 +211,8 @@ def as_float_vector(name: str, values: ArrayLike) -> NDArray:
 
 def as_matrix(name: str, values: Any, **options: Any) -> Any:
     """Return `values` as a two-dimensional finite array; float32 stays float32."""
-    return check_array(values, **({"dtype": FLOATS, "input_name": name} | options))
+    with naming(name):
+        return check_array(values, **({"dtype": FLOATS, "input_name": name} | options))
 
 
 def check_same_length(**arrays: NDArray) -> None:

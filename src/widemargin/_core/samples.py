@@ -7,9 +7,6 @@ What they do afterwards, random choices included, then cannot tell a sample of w
 from a sample given twice. Shapes: X (n, d), the rest (n,).
 """
 
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from widemargin._compute.threads import batched_slices
-from widemargin._core.checks import FLOATS, check_class_weight, some
+from widemargin._core.checks import FLOATS, check_class_weight, naming, some
 from widemargin._core.decisions import class_codes
 
 
@@ -58,30 +55,9 @@ class Samples:
         )
 
 
-@contextmanager
-def naming_X() -> Iterator[None]:
-    """Let errors of a conversion say what was to be converted.
-
-    What NumPy says stays: scikit-learn's own checks look for it.
-    """
-    try:
-        yield
-    except (TypeError, ValueError) as error:
-        if not _CONVERSION.search(str(error)):
-            raise
-        kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(f"X must hold numbers only: {error}") from error
-
-
-_CONVERSION = re.compile(
-    "could not convert|argument must be|setting an array element|inhomogeneous|"
-    "Cannot cast|cannot convert|too large to convert"
-)
-
-
 def check_X(estimator: Any, X: Any, *, sparse: bool = False, order: Any = None) -> Any:
     """Return samples to predict, as the fitted `estimator` expects them."""
-    with naming_X():
+    with naming("X"):
         return validate_data(
             estimator,
             X,
@@ -129,7 +105,7 @@ def check_samples(
     With `classes`, the call is one of a series (``partial_fit``): the batch may lack
     classes, but not bring new ones. `reset` is False after the first of them.
     """
-    with naming_X():
+    with naming("X"):
         rows, labels = validate_data(
             estimator,
             X,

@@ -116,6 +116,10 @@ def fit(
     search: Annotated[
         bool, typer.Option("--search", help="Cross-validate a small grid first.")
     ] = False,
+    max_error: Annotated[
+        float | None,
+        typer.Option(help="Refuse where unsure, so that errors stay below this share."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
     out: Annotated[Path, typer.Option(help="Where the model is saved.")] = Path(
         "model.skops"
@@ -133,6 +137,7 @@ def fit(
         drop=drop or [],
         scale=scale,
         search=search,
+        max_error=max_error,
         seed=seed,
         out=out,
     )

@@ -235,6 +235,11 @@ class RejectingClassifier(WrappingClassifier):
         X, y = self._check_rows(X, y)
         if sample_weight is not None:
             params["sample_weight"] = sample_weight
+        if self.criterion is not None and not callable(self.criterion):
+            raise ValueError(
+                "criterion must be None or a function (estimator, X) -> one number per "
+                f"sample; got {self.criterion!r}."
+            )
         self._criterion = self.criterion
         with FitTasks(self, 2, X=X, y=y) as tasks:
             held_out = self._fit_estimator(X, y, params, tasks)
