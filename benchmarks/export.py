@@ -88,7 +88,7 @@ def agreement() -> None:
             keeps = "NN" in title or "SVC" in title
             slow = len(X) > 2000 and (keeps or "two" in title or "margin" in title)
             step = 4 if slow else 1
-            model.fit(X[::step], y[::step])
+            model.fit(X[::step].astype(float), y[::step])
             samples = X_test[:300] if keeps and len(X) > 2000 else X_test
             for kind, write in (
                 ("ONNX", to_onnx),

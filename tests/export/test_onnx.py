@@ -37,7 +37,8 @@ def run(model, X):
 @pytest.mark.parametrize("make", ALL.values(), ids=ALL)
 def test_answers_are_those_of_the_model(make, digits):
     X, y, X_test, _ = digits
-    model = fitted(make, X, y)
+    # Python's own answers in float32 are no measure: kernels cancel.
+    model = fitted(make, X.astype(float), y)
     exported = to_onnx(model)
     onnx.checker.check_model(exported, full_check=True)
     agreement = check_export(model, exported, X_test)

@@ -184,9 +184,7 @@ def squared_distances(graph: Graph, x: str, references: References) -> tuple:
         moved = graph("MatMul", along, graph.table(frames))
         d2 = graph.sum_of_squares(graph("Sub", delta, moved), 2)
         return graph("Transpose", d2, perm=[1, 0]), graph
-    wide = graph
-    if graph.real != np.float64:
-        x, wide = graph.cast(x, np.float64), Widened(graph)
+    x, wide = widened(graph, x)
     return expanded(wide, x, references), wide
 
 
@@ -197,6 +195,13 @@ class Widened(Graph):
         super().__init__(np.float64, graph.prefix)
         self.nodes, self.constants = graph.nodes, graph.constants
         self.initializers = graph.initializers
+
+
+def widened(graph: Graph, tensor: str) -> tuple[str, Graph]:
+    """Return a tensor in float64, and the graph to go on with."""
+    if graph.real == np.float64:
+        return tensor, graph
+    return graph.cast(tensor, np.float64), Widened(graph)
 
 
 def expanded(graph: Graph, x: str, references: References) -> str:
@@ -448,6 +453,36 @@ def _graph_margins(graph: Graph, duels: str, n_classes: int) -> str:
     return graph("Where", graph("Equal", first, classes), closest, margins)
 
 
+def _vote_margins(graph: Graph, duels: str, n_classes: int, unit: float) -> str:
+    """Closest duel of the answer; what the others lost to it by, or lost at all."""
+    column = np.zeros((n_classes, n_classes), np.int64)
+    sign = np.zeros((n_classes, n_classes))
+    for number, (i, j) in enumerate(combinations(range(n_classes), 2)):
+        column[i, j] = column[j, i] = number
+        sign[i, j], sign[j, i] = 1.0, -1.0
+    scores = _vote_scores(graph, graph("Div", duels, unit), n_classes)
+    best = graph.many("TopK", (scores, np.array([1])), 2)[1]
+    answer = graph("Equal", best, np.arange(n_classes))
+    margins = []
+    for label in range(n_classes):
+        own = graph("Gather", duels, column[label], axis=1)
+        own = graph("Mul", own, graph.table(sign[label][None]))
+        far = np.full((1, n_classes), np.inf, graph.real)
+        others = np.arange(n_classes)[None] != label
+        won = graph("Where", others, graph("Abs", own), far)
+        lost = graph("Where", graph("Less", own, 0.0), graph("Neg", own), far)
+        won, lost = (
+            graph.slice(graph.many("TopK", (v, np.array([1])), 2, largest=0)[0],
+                        [0], [1], [1])
+            for v in (won, lost)
+        )  # fmt: skip
+        direct = graph("GatherElements", own, best, axis=1)
+        lost = graph("Where", graph("Less", direct, 0.0), graph("Neg", direct), lost)
+        mine = graph.slice(answer, [label], [label + 1], [1])
+        margins.append(graph("Where", mine, won, graph("Neg", lost)))
+    return graph("Concat", *margins, axis=1)
+
+
 def plane_margins(graph: Graph, x: str, decision: Planes, n_classes: int) -> tuple:
     """Margins of signed distances to hyperplanes."""
     if decision.centre is not None:
@@ -463,7 +498,9 @@ def expansion_margins(
     graph: Graph, x: str, decision: Expansion, n_classes: int
 ) -> tuple:
     """Margins of a kernel machine."""
-    references, start = decision.references, graph
+    # Coefficients of either sign cancel: float32 would lose what is left.
+    x, start = widened(graph, x)
+    references = decision.references
     d2, graph = squared_distances(start, x, references)
     K = kernel_values(graph, d2, decision.kernel, decision.gamma)
     if references.sides in ("x", "y") and references.frames is not None:
@@ -474,6 +511,8 @@ def expansion_margins(
         K = graph("Mul", graph("Add", K, mirrored), 0.5)
     duels = graph("MatMul", K, graph.table(decision.coef))
     duels = graph("Add", duels, graph.table(decision.intercept))
+    if n_classes > 2 and decision.scheme == "ovo":
+        return _vote_margins(graph, duels, n_classes, 1.0), graph
     return duel_margins(graph, duels, n_classes, decision.scheme), graph
 
 
@@ -492,9 +531,8 @@ def vote_margins(graph: Graph, x: str, decision: Votes, n_classes: int) -> tuple
     d2, graph = squared_distances(graph, x, decision.references)
     k = decision.n_neighbors
     near, place = graph.many("TopK", (d2, np.array([k])), 2, largest=0)
-    if graph.real != np.float64:
-        # Which of equal shares is nearer shows in digits that float32 has not.
-        near, graph = graph.cast(near, np.float64), Widened(graph)
+    # Which of equal shares is nearer shows in digits that float32 has not.
+    near, graph = widened(graph, near)
     weights = graph("Gather", graph.table(decision.weights), place)
     if decision.by_distance:
         distance = graph("Sqrt", near)
