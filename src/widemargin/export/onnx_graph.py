@@ -489,8 +489,8 @@ def plane_margins(graph: Graph, x: str, decision: Planes, n_classes: int) -> tup
         x = graph("Sub", x, graph.table(decision.centre))
     values = graph("MatMul", x, graph.table(decision.coef.T))
     values = graph("Add", values, graph.table(decision.intercept))
-    if n_classes > 2 and decision.scheme == "ovr":
-        return gap_margins(graph, values, n_classes), graph
+    if n_classes > 2 and decision.scheme == "ovo":
+        return _vote_margins(graph, values, n_classes, decision.unit), graph
     return duel_margins(graph, values, n_classes, decision.scheme), graph
 
 
