@@ -527,7 +527,13 @@ def _planes(writer: Writer, program: Program, width: int) -> tuple[str, str]:
             f"Eight-bit tables: scores are off by at most {errors.max():.3g} of the "
             "length of a sample."
         )
-    rule = _plane_rule(decision.scheme, n_classes, decision.unit)
+    if decision.borders is None:
+        rule = _plane_rule(decision.scheme, n_classes, decision.unit)
+    else:
+        table_of = writer.table(
+            "borders", decision.borders[np.triu_indices(n_classes, 1)]
+        )
+        rule = _SCORES.replace("@K@", str(n_classes)).replace("@BORDERS@", table_of)
     text = f"""
 /* Margins of all classes, and the least that the winner's can have been before the
    tables were rounded; returns the class of the largest. */
@@ -560,7 +566,7 @@ def _plane_rule(scheme: str, n_classes: int, unit: float) -> str:
   return best;"""
     K = str(n_classes)
     if scheme == "ovo":
-        return _VOTES.replace("@K@", K).replace("@UNIT@", f"{unit!r}f")
+        return _VOTES.replace("@K@", K).replace("@UNIT@", _float(unit))
     # Where the duel of classes i < j stands among all duels.
     place = f"first * (2 * {K} - first - 1) / 2 + last - first - 1"
     return f"""  {{
@@ -633,28 +639,27 @@ _VOTES = """  {
     return best;
   }"""
 
-_GAP = """  {
-    float second = -HUGE_VALF, most = -HUGE_VALF;
+_SCORES = """  {
     for (c = 1; c < @K@; c++)
-      if (SCORES[c] > SCORES[best])
+      if (value[c] > value[best])
         best = c;
-    for (c = 0; c < @K@; c++)
-      if (c != best) {
-        if (SCORES[c] > second)
-          second = SCORES[c];
-        if (SCORES[c] + ERRORS[c] > most)
-          most = SCORES[c] + ERRORS[c];
-      }
-    for (c = 0; c < @K@; c++)
-      margins[c] = SCORES[c] - (c == best ? second : SCORES[best]);
-    *least = SCORES[best] - ERRORS[best] - most;
-  }
-  return best;"""
-
-
-def _gap(scores: str, errors: str, n_classes: int) -> str:
-    text = _GAP.replace("SCORES", scores).replace("ERRORS", errors)
-    return text.replace("@K@", str(n_classes))
+    margins[best] = *least = HUGE_VALF;
+    for (c = 0; c < @K@; c++) {
+      const int low = c < best ? c : best, high = c < best ? best : c;
+      float border, gap, sure;
+      if (c == best)
+        continue;
+      border = @BORDERS@[low * (2 * @K@ - low - 1) / 2 + high - low - 1];
+      gap = (value[best] - value[c]) / border;
+      sure = gap - (wrong[best] + wrong[c]) / border;
+      margins[c] = -gap;
+      if (gap < margins[best])
+        margins[best] = gap;
+      if (sure < *least)
+        *least = sure;
+    }
+    return best;
+  }"""
 
 
 def _predict(program: Program, name: str, bits: int) -> str:
