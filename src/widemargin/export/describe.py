@@ -179,16 +179,23 @@ def _hyperplanes(model: Any) -> Program:
     kernel = getattr(model, "kernel", "linear")
     if not hasattr(model, "coef_"):
         raise refuse(model, f"kernel={kernel!r} keeps samples instead of hyperplanes")
-    scheme = getattr(model, "multiclass", "ovr")
-    pairwise = scheme != "ovr" or len(model.classes_) == 2
-    sign = -1 if pairwise else 1
     # Hyperplanes here are positive for the second class, duels for the first.
-    coef, intercept = sign * model.coef_, sign * np.ravel(model.intercept_)
+    coef, intercept = -model.coef_, -np.ravel(model.intercept_)
+    borders = None
+    if model._scheme == "ovr":
+        norms = model.weight_norm_ / (model.weight_norm_.max() or 1.0)
+        coef, intercept = -norms[:, None] * coef, -norms * intercept
+        borders = model._borders / (model.weight_norm_.max() or 1.0)
+        np.fill_diagonal(borders, 1.0)
     centre = getattr(model, "center_", None)
     if centre is not None:
         centre = np.atleast_2d(centre).mean(axis=0)
         intercept = intercept + coef.astype(float) @ centre
-    return _program(model, Planes(coef, intercept, scheme, centre))
+    # Clearness is weighed in units of the data the model was fitted to.
+    unit = float(model._unit)
+    return _program(
+        model, Planes(coef, intercept, model._scheme, centre, unit, borders)
+    )
 
 
 def _metric(model: Any, metric: Any) -> Any:

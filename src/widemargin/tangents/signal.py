@@ -74,7 +74,7 @@ class SignalTangents(DirectionalTangents):
 
     Amplitude is for distances with tangents at one end. With tangents at both ends
     two signals can both be scaled to zero, which makes every distance nearly zero
-    unless a spring of 0.1 or more holds them: distances and estimators warn of it.
+    unless a stiff spring holds them: distances and estimators warn of it.
 
     Examples
     --------
