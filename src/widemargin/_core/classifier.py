@@ -27,9 +27,7 @@ from widemargin._core.callbacks import CallbackSupportMixin, with_callbacks
 from widemargin._core.decisions import class_codes
 from widemargin._core.samples import check_X
 
-DOC_LINK = (
-    "https://widemargin.readthedocs.io/en/stable/reference/widemargin.{estimator_name}.html"
-)
+DOC_LINK = "https://widemargin.readthedocs.io/en/stable/reference/widemargin.{estimator_name}.html"
 MARGIN_UNITS = {
     "relative": "a difference over a sum, in [-1, 1]; free of the units of the data",
     "distance": "how far the sample is from changing the answer, in the units of the "
