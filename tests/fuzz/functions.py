@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from tests.contract.registry import NAMES, make
 from tests.fuzz import oracles, values
-from tests.fuzz.classifiers import Case, _negate, _stretch, classifier_case
+from tests.fuzz.classifiers import Case, _stretch, classifier_case
 from tests.fuzz.judge import RIGHT, Outcome, call, finite, wrong
 from tests.fuzz.values import pick, rarely, show
 
@@ -107,7 +107,7 @@ def argument(rng: Rng, owner: Any, name: str, n: int, d: int) -> Any:
     if name in ("tangents", "X_tangents", "Y_tangents"):
         return pick(rng, None, frames(rng, n, d), generator(rng, d))
     if name == "functions":
-        return pick(rng, [_stretch], {"s": _stretch}, [_stretch, np.roll], _negate, [])
+        return pick(rng, [_stretch], {"s": _stretch}, [_stretch, "no"], _stretch, [])
     if name == "generators":
         return pick(
             rng, [generator(rng, d)], [generator(rng, d), ("b", generator(rng, d))], []

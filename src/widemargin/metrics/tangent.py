@@ -141,7 +141,7 @@ class TangentMetric:
         TangentMetric
             The same, unless squares of `X` overflow or vanish in its dtype.
         """
-        return replace(self, unit=unit_of_squares(X))
+        return replace(self, unit=unit_of_squares(as_matrix("X", X)))
 
     @property
     def has_tangents(self) -> bool:
@@ -152,7 +152,8 @@ class TangentMetric:
 
     def looks_at(self, end: str) -> bool:
         """Whether the tangents of an end, "x" or "y", matter to the distance."""
-        return end in ENDS[self.sides]
+        check_option("end", end, ("x", "y"))
+        return end in ENDS[check_option("sides", self.sides, SIDES)]
 
     def bundle(
         self,
@@ -226,8 +227,11 @@ class TangentMetric:
 
     def _distances(self, x, y, sides, *, squared, n_jobs) -> NDArray:
         """Choose how pairs are computed: the one place that asks what holds them."""
+        sides = check_option("sides", sides, SIDES)
         symmetric = y is None and sides in SYMMETRIC
         y = x if y is None else y
+        for name, bundle in (("x", x), ("y", y)):
+            _check_bundle(name, bundle)
         dtype = np.result_type(x.points, y.points)
         x, y = _in_dtype(x, dtype), _in_dtype(y, dtype)
         options = {"squared": squared, "symmetric": symmetric, "n_jobs": n_jobs}
@@ -263,6 +267,7 @@ class TangentMetric:
         bool
             Whether there are any, and the distance is two-sided.
         """
+        _check_bundle("bundle", bundle)
         if self.sides != "two" or bundle.n_tangents == 0:
             return False
         if self._fades(bundle):
@@ -508,3 +513,11 @@ def _carrier(source, points, own, shared, end, sides, n_jobs) -> Bundle:
     at = points if isinstance(source, Bundle) else source
     bundle = as_bundle(at, given, name=name, n_jobs=n_jobs)
     return _in_dtype(Bundle(points, bundle.frames), points.dtype)
+
+
+def _check_bundle(name: str, bundle: Any) -> None:
+    if not isinstance(bundle, Bundle):
+        raise TypeError(
+            f"{name} must be a Bundle, as TangentMetric.bundle makes it of samples; "
+            f"got {type(bundle).__name__}."
+        )
