@@ -49,6 +49,7 @@ IN_C = {
     "max margin": wm.MaxMarginClassifier,
     "max margin, ovo": lambda: wm.MaxMarginClassifier(multiclass="ovo"),
     "max margin, ddag": lambda: wm.MaxMarginClassifier(multiclass="ddag"),
+    "max margin, ovr": lambda: wm.MaxMarginClassifier(multiclass="ovr"),
     "perceptron": lambda: wm.MarginPerceptron(max_iter=20, random_state=0),
     "fixed margin": lambda: wm.FixedMarginPerceptron(max_iter=20, random_state=0),
     "standardised": lambda: make_pipeline(StandardScaler(), glvq()),

@@ -17,6 +17,8 @@ from widemargin._compute.threads import batched_slices, thread_map, worker_count
 # Rows and columns of one block of inner products: 2 MiB in float32.
 PRODUCT_ROWS, PRODUCT_COLUMNS = 512, 1024
 LANES = 64
+# One over the share of those rows that counts as few queries.
+FEW = 8
 # How near to the ends of a dtype's range the largest squared norm may come.
 SMALLEST, LARGEST = 1e-12, 1e4
 # Rounding errors that a product over d features may collect, in units of the dtype's
@@ -70,6 +72,41 @@ class _End:
         )
 
 
+class References:
+    """The y end of many calls, prepared once: centred products, and packed for blocks.
+
+    What is packed is as large as points and frames. Where it is worth keeping (`keep`),
+    the first call makes it; it is not pickled.
+    """
+
+    def __init__(self, points, frames, *, keep):
+        self.end = _End.prepare(points, frames, _center(points, points.dtype))
+        self.keep, self._packed = keep, {}
+
+    def stack(self, columns):
+        """[point; frame] of some references, tangent-major, made once."""
+        if not self.keep:
+            return _packed(self.end, columns)
+        key = columns.start, columns.stop
+        if key not in self._packed:
+            self._packed[key] = _packed(self.end, columns)
+        return self._packed[key]
+
+    def __getstate__(self):
+        return {"end": self.end, "keep": self.keep, "_packed": {}}
+
+
+def _center(points, dtype):
+    with np.errstate(over="ignore", invalid="ignore"):
+        return points.mean(axis=0, dtype=np.float64).astype(dtype)
+
+
+def _packed(end, columns):
+    n, (n_tangents, d) = columns.stop - columns.start, end.frames.shape[1:]
+    out = np.empty((n * (1 + n_tangents), d), end.points.dtype)
+    return end.stack(columns, out, tangent_major=True)
+
+
 def product_error(dtype, n_features):
     """Return the rounding of an inner product and its uses, per unit of norm."""
     return float((ROUNDINGS + np.sqrt(n_features)) * np.finfo(dtype).eps)
@@ -86,6 +123,7 @@ def pair_distances(
     squared=True,
     symmetric=False,
     lower=False,
+    references=None,
     n_jobs=None,
 ):
     """Tangent distances between all rows of `x` and of `y`.
@@ -101,6 +139,8 @@ def pair_distances(
     lower : bool
         Squared distances less their possible rounding, negative where nothing can be
         said: never above the true ones, and nothing is computed twice.
+    references : References or None
+        `y` and `y_frames`, prepared; of no use where the ends change places.
 
     Returns
     -------
@@ -111,23 +151,28 @@ def pair_distances(
     # The tail eliminates on the reference side: give it the end with fewer tangents.
     if sides == "x" or (sides == "two" and y_frames.shape[1] > x_frames.shape[1]):
         x, x_frames, y, y_frames, target = y, y_frames, x, x_frames, out.T
-        sides = "y" if sides == "x" else sides
+        sides, references = "y" if sides == "x" else sides, None
     if sides == "y":
         x_frames = x_frames[:, :0]
-    with np.errstate(over="ignore", invalid="ignore"):
-        center = y.mean(axis=0, dtype=np.float64).astype(x.dtype)
+    center = _center(y, x.dtype) if references is None else references.end.center
     x_end = _End.prepare(x, x_frames, center)
-    y_end = x_end if symmetric and sides != "y" else _End.prepare(y, y_frames, center)
+    if references is not None:
+        y_end = references.end
+    elif symmetric and sides != "y":
+        y_end = x_end
+    else:
+        y_end = _End.prepare(y, y_frames, center)
     if not _fits(x_end, y_end):
         return _in_another_unit(
             x, x_frames, y, y_frames, sides=sides, spring=spring, squared=squared,
             symmetric=symmetric, lower=lower, transposed=target is not out,
             n_jobs=n_jobs,
         )  # fmt: skip
-    n_x, n_y, workers = _plan(x_end, y_end, sides, n_jobs)
+    n_x, n_y, workers = _plan(x_end, y_end, sides, lower, n_jobs)
 
     def fill(columns):
-        block = _Block(x_end, y_end, columns, n_x, sides, spring, lower)
+        pack = partial(_packed, y_end) if references is None else references.stack
+        block = _Block(x_end, y_end, columns, pack(columns), n_x, sides, spring, lower)
         last = columns.stop if symmetric else len(x)
         for rows in batched_slices(last, n_x):
             tile = block.squared_distances(rows)
@@ -180,14 +225,18 @@ def _in_another_unit(
     return out
 
 
-def _plan(x_end, y_end, sides, n_jobs):
+def _plan(x_end, y_end, sides, lower, n_jobs):
     """Block sizes (queries, references) and how many workers fit the memory budget."""
     l_x, d = x_end.frames.shape[1:]
     l_y = y_end.frames.shape[1]
     rows_per_x = {"y": 1, "two": 1 + l_x, "mean": max(1, l_x)}[sides]
     n_x = max(1, PRODUCT_ROWS // rows_per_x)
     n_y = max(LANES, PRODUCT_COLUMNS // (1 + l_y) // LANES * LANES)
-    n_x, n_y = min(n_x, len(x_end.points)), min(n_y, len(y_end.points))
+    n_x = min(n_x, len(x_end.points))
+    if lower and n_x * rows_per_x <= PRODUCT_ROWS // FEW:
+        # Bounds may differ by rounding: few queries meet more references at once.
+        n_y *= FEW
+    n_y = min(n_y, len(y_end.points))
     itemsize = x_end.points.dtype.itemsize
     budget = get_config()["working_memory"] * 2**20
 
@@ -210,14 +259,14 @@ class _Block:
     much as the tail.
     """
 
-    def __init__(self, x_end, y_end, columns, n_x, sides, spring, lower):
+    def __init__(self, x_end, y_end, columns, y_stack, n_x, sides, spring, lower):
         self.x_end, self.y_end, self.columns = x_end, y_end, columns
         self.sides, self.spring, self.lower = sides, spring, lower
         n_y = columns.stop - columns.start
         l_x, d = x_end.frames.shape[1:]
         stack_rows = n_y * (1 + y_end.frames.shape[1])
         empty = partial(np.empty, dtype=x_end.points.dtype)
-        self.y_stack = y_end.stack(columns, empty((stack_rows, d)), tangent_major=True)
+        self.y_stack = y_stack
         self.y_norms = y_end.norms[columns]
         self.y_coefficients = np.ascontiguousarray(y_end.coefficients[columns].T)
         rows_per_x = 1 + l_x if sides == "two" else 1

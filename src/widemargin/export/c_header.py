@@ -539,7 +539,7 @@ def _planes(writer: Writer, program: Program, width: int) -> tuple[str, str]:
             f"Eight-bit tables: scores are off by at most {errors.max():.3g} of the "
             "length of a sample."
         )
-    rule = _plane_rule(decision.scheme, n_classes)
+    rule = _plane_rule(decision.scheme, n_classes, decision.unit)
     text = f"""
 /* Margins of all classes, and the least that the winner's can have been before the
    tables were rounded; returns the class of the largest. */
@@ -562,7 +562,7 @@ static inline int NAME_margins(const float *x, float *margins, float *least)
     return _filled(text, {"WIDEST": f"{name.upper()}_WIDEST"}, name), quantisation
 
 
-def _plane_rule(scheme: str, n_classes: int) -> str:
+def _plane_rule(scheme: str, n_classes: int, unit: float) -> str:
     if n_classes == 2:
         return """  margins[0] = value[0];
   margins[1] = -value[0];
@@ -570,32 +570,9 @@ def _plane_rule(scheme: str, n_classes: int) -> str:
   c = best;
   *least = margins[c] - wrong[0];
   return best;"""
-    if scheme == "ovr":
-        return _gap("value", "wrong", n_classes)
     K = str(n_classes)
     if scheme == "ovo":
-        text = """  {
-    float votes[@K@], clear[@K@], unsure[@K@];
-    int doubtful = 0;
-    for (c = 0; c < @K@; c++)
-      votes[c] = clear[c] = unsure[c] = 0;
-    for (i = 0, j = 0; i < @K@; i++)
-      for (c = i + 1; c < @K@; c++, j++) {
-        votes[value[j] > 0 ? i : c] += 1;
-        clear[i] += value[j];
-        clear[c] -= value[j];
-        unsure[i] += wrong[j] / 3;
-        unsure[c] += wrong[j] / 3;
-        doubtful |= !(fabsf(value[j]) > wrong[j]) && wrong[j] > 0;
-      }
-    for (c = 0; c < @K@; c++)
-      votes[c] += clear[c] / (3 * (fabsf(clear[c]) + 1));
-@GAP@
-  }""".replace("@K@", K)
-        gap = _gap("votes", "unsure", n_classes)
-        gap = gap.replace("  return best;", "  if (doubtful)\n    *least = -1;\n"
-                          "  return best;")  # fmt: skip
-        return text.replace("@GAP@", gap)
+        return _VOTES.replace("@K@", K).replace("@UNIT@", f"{unit!r}f")
     # Where the duel of classes i < j stands among all duels.
     place = f"first * (2 * {K} - first - 1) / 2 + last - first - 1"
     return f"""  {{
@@ -625,6 +602,48 @@ def _plane_rule(scheme: str, n_classes: int) -> str:
     return best;
   }}"""
 
+
+# The answer keeps its votes as long as the closest of its duels.
+_VOTES = """  {
+    float votes[@K@], clear[@K@], sure = HUGE_VALF;
+    int doubtful = 0;
+    for (c = 0; c < @K@; c++)
+      votes[c] = clear[c] = 0;
+    for (i = 0, j = 0; i < @K@; i++)
+      for (c = i + 1; c < @K@; c++, j++) {
+        votes[value[j] > 0 ? i : c] += 1;
+        clear[i] += value[j] / @UNIT@;
+        clear[c] -= value[j] / @UNIT@;
+        doubtful |= !(fabsf(value[j]) > wrong[j]) && wrong[j] > 0;
+      }
+    for (c = 0; c < @K@; c++) {
+      votes[c] += clear[c] / (3 * (fabsf(clear[c]) + 1));
+      if (votes[c] > votes[best])
+        best = c;
+    }
+    for (c = 0; c < @K@; c++) {
+      float won = HUGE_VALF, lost = HUGE_VALF, direct = 0;
+      for (i = 0; i < @K@; i++) {
+        const int low = c < i ? c : i, high = c < i ? i : c;
+        float own;
+        if (i == c)
+          continue;
+        j = low * (2 * @K@ - low - 1) / 2 + high - low - 1;
+        own = c < i ? value[j] : -value[j];
+        if (fabsf(own) < won)
+          won = fabsf(own);
+        if (own < 0 && -own < lost)
+          lost = -own;
+        if (i == best)
+          direct = own;
+        if (c == best && fabsf(own) - wrong[j] < sure)
+          sure = fabsf(own) - wrong[j];
+      }
+      margins[c] = c == best ? won : -(direct < 0 ? -direct : lost);
+    }
+    *least = doubtful ? -1 : sure;
+    return best;
+  }"""
 
 _GAP = """  {
     float second = -HUGE_VALF, most = -HUGE_VALF;

@@ -7,6 +7,7 @@ refused with the name of the estimator and the reason.
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -179,16 +180,25 @@ def _hyperplanes(model: Any) -> Program:
     kernel = getattr(model, "kernel", "linear")
     if not hasattr(model, "coef_"):
         raise refuse(model, f"kernel={kernel!r} keeps samples instead of hyperplanes")
-    scheme = getattr(model, "multiclass", "ovr")
-    pairwise = scheme != "ovr" or len(model.classes_) == 2
-    sign = -1 if pairwise else 1
+    scheme = model._scheme
     # Hyperplanes here are positive for the second class, duels for the first.
-    coef, intercept = sign * model.coef_, sign * np.ravel(model.intercept_)
+    coef, intercept = -model.coef_, -np.ravel(model.intercept_)
+    if scheme == "ovr":
+        # Functional scores meet at borders, one for each pair of classes.
+        scheme = "ovo"
+        norms, borders = model.weight_norm_, model._borders
+        pairs = list(combinations(range(len(model.classes_)), 2))
+        i, j = np.array(pairs).T
+        scores = norms[:, None] * np.column_stack([model.coef_, model.intercept_])
+        planes = (scores[i] - scores[j]) / borders[i, j][:, None]
+        coef, intercept = planes[:, :-1].astype(coef.dtype), planes[:, -1]
     centre = getattr(model, "center_", None)
     if centre is not None:
         centre = np.atleast_2d(centre).mean(axis=0)
         intercept = intercept + coef.astype(float) @ centre
-    return _program(model, Planes(coef, intercept, scheme, centre))
+    # Clearness is weighed in units of the data the model was fitted to.
+    unit = float(getattr(model, "_unit", 1.0))
+    return _program(model, Planes(coef, intercept, scheme, centre, unit))
 
 
 def _metric(model: Any, metric: Any) -> Any:

@@ -451,14 +451,44 @@ def _graph_margins(graph: Graph, duels: str, n_classes: int) -> str:
     return graph("Where", graph("Equal", first, classes), closest, margins)
 
 
+def _vote_margins(graph: Graph, duels: str, n_classes: int, unit: float) -> str:
+    """Closest duel of the answer; what the others lost to it by, or lost at all."""
+    column = np.zeros((n_classes, n_classes), np.int64)
+    sign = np.zeros((n_classes, n_classes))
+    for number, (i, j) in enumerate(combinations(range(n_classes), 2)):
+        column[i, j] = column[j, i] = number
+        sign[i, j], sign[j, i] = 1.0, -1.0
+    scores = _vote_scores(graph, graph("Div", duels, unit), n_classes)
+    best = graph.many("TopK", (scores, np.array([1])), 2)[1]
+    answer = graph("Equal", best, np.arange(n_classes))
+    margins = []
+    for label in range(n_classes):
+        own = graph("Gather", duels, column[label], axis=1)
+        own = graph("Mul", own, graph.table(sign[label][None]))
+        far = np.full((1, n_classes), np.inf, graph.real)
+        others = np.arange(n_classes)[None] != label
+        won = graph("Where", others, graph("Abs", own), far)
+        lost = graph("Where", graph("Less", own, 0.0), graph("Neg", own), far)
+        won, lost = (
+            graph.slice(graph.many("TopK", (v, np.array([1])), 2, largest=0)[0],
+                        [0], [1], [1])
+            for v in (won, lost)
+        )  # fmt: skip
+        direct = graph("GatherElements", own, best, axis=1)
+        lost = graph("Where", graph("Less", direct, 0.0), graph("Neg", direct), lost)
+        mine = graph.slice(answer, [label], [label + 1], [1])
+        margins.append(graph("Where", mine, won, graph("Neg", lost)))
+    return graph("Concat", *margins, axis=1)
+
+
 def plane_margins(graph: Graph, x: str, decision: Planes, n_classes: int) -> tuple:
     """Margins of signed distances to hyperplanes."""
     if decision.centre is not None:
         x = graph("Sub", x, graph.table(decision.centre))
     values = graph("MatMul", x, graph.table(decision.coef.T))
     values = graph("Add", values, graph.table(decision.intercept))
-    if n_classes > 2 and decision.scheme == "ovr":
-        return gap_margins(graph, values, n_classes), graph
+    if n_classes > 2 and decision.scheme == "ovo":
+        return _vote_margins(graph, values, n_classes, decision.unit), graph
     return duel_margins(graph, values, n_classes, decision.scheme), graph
 
 

@@ -137,16 +137,18 @@ class Votes:
 
 @dataclass(frozen=True, eq=False)
 class Planes:
-    """Scores or duels ``coef @ (x - centre) + intercept``; see `scheme`.
+    """Duels ``coef @ (x - centre) + intercept``, decided by `scheme`.
 
-    "ovr" has a row of `coef` per class; "ovo" and "ddag" one per pair of classes
-    (0, 1), (0, 2), ..., positive for the first. Two classes have one row, a duel.
+    "ovo" and "ddag" have a row of `coef` per pair of classes (0, 1), (0, 2), ...,
+    positive for the first. Two classes have one row. `unit` is the size of the samples,
+    by which clearness is weighed where votes are equal.
     """
 
     coef: NDArray
     intercept: NDArray
     scheme: str
     centre: NDArray | None = None
+    unit: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)
