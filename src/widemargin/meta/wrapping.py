@@ -13,9 +13,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     check_is_fitted,
     has_fit_parameter,
-    validate_data,
 )
 
+from widemargin._core.checks import validate_data
 from widemargin._core.classifier import MarginClassifier
 from widemargin._core.confidence import class_scores_of, margin_unit_of, margins_of
 from widemargin._core.decisions import as_labels, class_codes
@@ -50,6 +50,8 @@ class WrappingClassifier(MetaEstimatorMixin, MarginClassifier):
                 "estimator must be a classifier, an object with fit and predict, for "
                 f"instance SVC(); got {self.estimator!r}."
             )
+        if X is None:
+            raise ValueError("X must hold one row per sample; got None.")
         if y is None:
             raise ValueError("fit requires y to be passed, but the target y is None.")
         try:

@@ -26,6 +26,7 @@ from widemargin._core.checks import (
     check_flag,
     check_option,
     check_spring,
+    in_unit,
     unit_of_squares,
     warn_caller,
 )
@@ -99,6 +100,8 @@ class TangentMetric:
         TangentMetric
             Its spring is a float, and an array of tangents one of floats.
         """
+        if isinstance(sides, str) or not isinstance(sides, Iterable):
+            raise ValueError(f"sides must list some of {SIDES}; got {sides!r}.")
         check_option("sides", self.sides, sides)
         spring = check_spring(self.spring)
         tangents = check_tangents(self.tangents)
@@ -120,13 +123,13 @@ class TangentMetric:
         -------
         TangentMetric
         """
+        X = as_matrix("X", X)
         return replace(self, tangents=fit_tangents(self.tangents, self._in_unit(X), y))
 
     def _in_unit(self, X: ArrayLike) -> ArrayLike:
         if self.unit == 1:
             return X
-        X = np.asarray(X)
-        return X / X.dtype.type(self.unit)
+        return in_unit(as_matrix("X", X), self.unit)
 
     def in_unit_of(self, X: NDArray) -> Self:
         """Return the metric whose bundles have squared distances that are numbers.
@@ -227,7 +230,7 @@ class TangentMetric:
 
     def _distances(self, x, y, sides, *, squared, n_jobs) -> NDArray:
         """Choose how pairs are computed: the one place that asks what holds them."""
-        sides = check_option("sides", sides, SIDES)
+        sides, _ = check_option("sides", sides, SIDES), check_spring(self.spring)
         symmetric = y is None and sides in SYMMETRIC
         y = x if y is None else y
         for name, bundle in (("x", x), ("y", y)):
@@ -236,6 +239,7 @@ class TangentMetric:
         x, y = _in_dtype(x, dtype), _in_dtype(y, dtype)
         options = {"squared": squared, "symmetric": symmetric, "n_jobs": n_jobs}
         if sides == "midpoint":
+            require_generator(self.tangents)
             return midpoint_distances(
                 x.points, y.points, self.tangents, spring=self.spring, **options
             )
