@@ -98,6 +98,7 @@ ONLY_ONNX = {
         5, weights="distance", tangents=np.eye(64)[20:23]
     ),
     "svc": lambda: wm.TangentSVC(tangents=IMAGES, multiclass="ovo"),
+    "svc, ddag": lambda: wm.TangentSVC(tangents=IMAGES, multiclass="ddag"),
     "svc, two": lambda: wm.TangentSVC(
         tangents=IMAGES, sides="two", spring=0.1, multiclass="ovo"
     ),

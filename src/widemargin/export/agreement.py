@@ -191,6 +191,29 @@ def compile_header(
     return out
 
 
+OBJECT = """
+#include "model.h"
+int answer(const float *x, float *margin);
+int answer(const float *x, float *margin) { return NAME_predict(x, margin); }
+"""
+
+
+def code_bytes(header: str) -> int | None:
+    """Bytes of machine code without the tables, optimised for size; None if unknown."""
+    measure = shutil.which("size")
+    if measure is None:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        compiled = compile_header(
+            header, OBJECT, name_of(header), Path(folder), "-Os", "-c"
+        )
+        result = subprocess.run(
+            [measure, "-A", str(compiled)], capture_output=True, text=True
+        )
+    sizes = re.findall(r"^\.text\S*\s+(\d+)", result.stdout, re.MULTILINE)
+    return sum(map(int, sizes)) if sizes else None
+
+
 def c_answers(header: str, X: NDArray, classes: NDArray, reject_label: Any) -> Answers:
     """Compile a header with sanitisers and run it on samples."""
     name = name_of(header)

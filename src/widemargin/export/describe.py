@@ -7,7 +7,6 @@ refused with the name of the estimator and the reason.
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -180,25 +179,23 @@ def _hyperplanes(model: Any) -> Program:
     kernel = getattr(model, "kernel", "linear")
     if not hasattr(model, "coef_"):
         raise refuse(model, f"kernel={kernel!r} keeps samples instead of hyperplanes")
-    scheme = model._scheme
     # Hyperplanes here are positive for the second class, duels for the first.
     coef, intercept = -model.coef_, -np.ravel(model.intercept_)
-    if scheme == "ovr":
-        # Functional scores meet at borders, one for each pair of classes.
-        scheme = "ovo"
-        norms, borders = model.weight_norm_, model._borders
-        pairs = list(combinations(range(len(model.classes_)), 2))
-        i, j = np.array(pairs).T
-        scores = norms[:, None] * np.column_stack([model.coef_, model.intercept_])
-        planes = (scores[i] - scores[j]) / borders[i, j][:, None]
-        coef, intercept = planes[:, :-1].astype(coef.dtype), planes[:, -1]
+    borders = None
+    if model._scheme == "ovr":
+        norms = model.weight_norm_ / (model.weight_norm_.max() or 1.0)
+        coef, intercept = -norms[:, None] * coef, -norms * intercept
+        borders = model._borders / (model.weight_norm_.max() or 1.0)
+        np.fill_diagonal(borders, 1.0)
     centre = getattr(model, "center_", None)
     if centre is not None:
         centre = np.atleast_2d(centre).mean(axis=0)
         intercept = intercept + coef.astype(float) @ centre
     # Clearness is weighed in units of the data the model was fitted to.
-    unit = float(getattr(model, "_unit", 1.0))
-    return _program(model, Planes(coef, intercept, scheme, centre, unit))
+    unit = float(model._unit)
+    return _program(
+        model, Planes(coef, intercept, model._scheme, centre, unit, borders)
+    )
 
 
 def _metric(model: Any, metric: Any) -> Any:

@@ -98,8 +98,14 @@ class LinearSpace:
 
         `c` is in extended precision, its absolute values sum to one.
         """
-        dtype: Any = SHARP if len(rows) * self.X.shape[1] <= _MANY else np.float64
-        chosen = self.X[rows].astype(dtype)
+        upper, error = self._combined(rows, c, rho, np.float64)
+        # Doubles will do where their rounding is no part of the answer.
+        if error > 1e-9 * upper and len(rows) * self.X.shape[1] <= _MANY:
+            upper, error = self._combined(rows, c, rho, SHARP)
+        return upper
+
+    def _combined(self, rows, c, rho, dtype: Any) -> tuple[float, float]:
+        chosen = self.X[rows].astype(dtype, copy=False)
         c = c.astype(dtype)
         reach = self.longest
         if rho is None and not sp.issparse(chosen):
@@ -112,7 +118,7 @@ class LinearSpace:
             square += (dtype(rho) * c.sum()) ** 2
         error = rounding(2 * len(rows) + 8, dtype) * (reach + (rho or 0.0)) * 1.001
         length = float(np.sqrt(square)) * (1 + rounding(len(total), dtype))
-        return (length + error) * (1 + 4e-16)
+        return (length + error) * (1 + 4e-16), error
 
 
 class KernelSpace:

@@ -400,8 +400,8 @@ def discriminant_directions(
     weights = weights / weights.sum()
     S = ((R * weights[:, None]).T @ R).astype(np.float64)
     values, U = np.linalg.eigh(S)
-    # Samples without any variance have no direction that could explode.
-    ridge = shrinkage * values.mean() if values.mean() > 0 else 1.0
+    # Features come divided by their spread: below this there is none.
+    ridge = shrinkage * max(values.mean(), 1e-12)
     W = (U / np.sqrt(np.maximum(values, 0) + ridge)) @ U.T
     Z = (X - np.average(X, axis=0, weights=weights)) @ W
     widest = np.linalg.eigh((Z * weights[:, None]).T @ Z)[1][:, ::-1][:, :rank]

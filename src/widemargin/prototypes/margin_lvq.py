@@ -261,6 +261,7 @@ class MarginLVQClassifier(TrainedPrototypes):
     def _start(self, data: Samples, rng: np.random.RandomState) -> State:
         P = self._sorted(self._place(data.X, data, rng))
         self.decision_, self.n_neighbors_ = self.decision, int(self.n_neighbors)
+        self._loss = check_loss(self.loss)
         self._set_scale(data, P)
         return {"prototypes": P, "hull": hull(data.X, P)}
 
@@ -348,7 +349,7 @@ class MarginLVQClassifier(TrainedPrototypes):
             self._bounds(),
             samples,
             codes,
-            check_loss(self.loss),
+            self._loss,
             self.unit_,
             self._rule(),
         )
