@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -229,7 +229,7 @@ def as_float_vector(name: str, values: ArrayLike) -> NDArray:
     return vector
 
 
-def is_plain(X: Any, n_features: int | None = None) -> bool:
+def is_plain(X: Any, n_features: int | None = None) -> TypeGuard[NDArray]:
     """Whether `X` is what a check of samples would return, as it is.
 
     Saying so takes microseconds, where scikit-learn's checks of a single row take
