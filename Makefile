@@ -5,11 +5,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench bench-all clean
+.PHONY: help demo test test-lowest fuzz lint bench bench-all clean
+# Calls and seconds that `make fuzz` ends after, whichever comes first.
+N ?= 1000000
+T ?= inf
 
 help:
 	@echo "make demo    install into $(VENV) and run the demonstration"
 	@echo "make test    lint, types, tests and doctests"
+	@echo "make fuzz    call everything public with anything: N=1000000 calls, T=60 seconds"
 	@echo "make bench   the benchmark tables of benchmarks/README.md; bench-all: every table"
 	@echo "make clean   remove $(VENV), caches and generated files"
 
@@ -36,6 +40,17 @@ lint: $(VENV)/installed-test
 test: lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
+# The lowest versions that pyproject.toml allows; what they warn of is not ours to mend.
+test-lowest:
+	$(PYTHON) -m venv $(VENV)-lowest
+	$(VENV)-lowest/bin/python .ci/lowest.py > $(VENV)-lowest/constraints.txt
+	$(VENV)-lowest/bin/python -m pip install --quiet --disable-pip-version-check \
+		--constraint $(VENV)-lowest/constraints.txt --editable ".[plot,cli,data,test]"
+	$(VENV)-lowest/bin/python -m pytest -n 2 --dist worksteal -W ignore::DeprecationWarning
+
+fuzz: $(VENV)/installed-test
+	$(BIN)/python -m tests.fuzz --calls $(N) --seconds $(T)
+
 bench: $(VENV)/installed-test
 	$(BIN)/python benchmarks/tangent_distances.py
 	$(BIN)/python benchmarks/tangents.py
@@ -47,7 +62,8 @@ bench-all: bench
 	$(BIN)/python benchmarks/tangent_kernels.py
 	$(BIN)/python benchmarks/mnist.py
 	$(BIN)/python benchmarks/linear.py
+	$(BIN)/python benchmarks/export.py
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(VENV)-lowest .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

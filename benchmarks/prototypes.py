@@ -234,9 +234,11 @@ def cost():
             X = rng.standard_normal((size["samples"], size["features"]))
             y = rng.randint(0, 10, len(X))
             k = size["prototypes"] // 10
-            options = {"init": "samples", "repair": False, "random_state": 0}
+            options = {"init": "samples", "repair": "none", "random_state": 0}
             models = [
-                LVQClassifier("lvq1", prototypes_per_class=k, max_iter=10, **options),
+                LVQClassifier(
+                    algorithm="lvq1", prototypes_per_class=k, max_iter=10, **options
+                ),
                 GLVQClassifier(k, max_iter=10, batch_size=200, **options),
             ]
             times = smallest([lambda m=m, X=X, y=y: m.fit(X, y) for m in models])

@@ -17,11 +17,10 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
-from widemargin._compute.pool import held_threads
-from widemargin._compute.threads import batched_slices
+from widemargin._compute.threads import batched_slices, held_threads
 from widemargin.datasets import load_nist3, load_usps
 from widemargin.prototypes import TVQClassifier
-from widemargin.prototypes.margin_passes import _BLOCK, OneSidedPass
+from widemargin.prototypes.ascent import _BLOCK, OneSidedPass
 from widemargin.reproduce import load_split
 from widemargin.reproduce.reweighting import (
     PAPER_2,
@@ -76,9 +75,7 @@ def errors(split):
     reached = "yes" if found <= 2.1 and found < best else "NO"
     rows.append(("TVQ, all defaults (bar 2.1)", "", found, reached))
     for m, Q, theta in ((15, 1, 0.4), (10, 3, 0.3)):
-        plain = TVQClassifier(
-            Q, m, theta=theta, reweight=False, random_state=0, n_jobs=2
-        )
+        plain = TVQClassifier(Q, m, theta=theta, k=0, random_state=0, n_jobs=2)
         found = error(plain.fit(X, y), split.X_test, split.y_test)
         rows.append((f"TVQ {m}×{Q} without re-weighting", "", found, ""))
     print_table(

@@ -12,7 +12,6 @@ from sklearn.datasets import load_digits
 
 import widemargin
 from widemargin import DDAGClassifier, GLVQClassifier, TangentSVC, progress
-from widemargin._compute.processes import process_map
 from widemargin._compute.progress import (
     announce,
     announced,
@@ -21,7 +20,7 @@ from widemargin._compute.progress import (
     observer,
     silent,
 )
-from widemargin._compute.threads import thread_map
+from widemargin._compute.threads import process_map, thread_map
 from widemargin._core.callbacks import HAS_CALLBACKS
 from widemargin.metrics import image_distortion_distances, tangent_distances
 from widemargin.neighbors import TangentDensityClassifier, TangentKNeighborsClassifier

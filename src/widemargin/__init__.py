@@ -48,6 +48,7 @@ __version__ = "0.1.0"
 # importing scikit-learn.
 _SUBPACKAGES = (
     "datasets",
+    "export",
     "inspection",
     "linear",
     "margins",
@@ -106,6 +107,7 @@ __all__ = [
     "VirtualSVC",
     "__version__",
     "datasets",
+    "export",
     "inspection",
     "linear",
     "margins",

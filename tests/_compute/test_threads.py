@@ -1,10 +1,16 @@
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import scipy.linalg.blas
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from widemargin._compute.pool import held_threads
-from widemargin._compute.threads import batched_slices, thread_map
+from widemargin._compute.threads import (
+    batched_slices,
+    held_threads,
+    one_blas_thread,
+    thread_map,
+)
 
 
 def blas_threads(_=None):
@@ -36,3 +42,20 @@ def test_results_come_in_order(n_jobs):
 def test_slices_cover_everything_once(n, size):
     rows = [i for part in batched_slices(n, size) for i in range(n)[part]]
     assert rows == list(range(n))
+
+
+@pytest.mark.parametrize("first_out", [0, 1])
+def test_concurrent_callers_give_blas_its_threads_back(first_out):
+    """Whoever leaves last restores what the first one found."""
+    before = blas_threads()
+    holders = [one_blas_thread(), one_blas_thread()]
+    for holder in holders:
+        holder.__enter__()
+    holders[first_out].__exit__(None, None, None)
+    assert set(blas_threads()) == {1}
+    holders[1 - first_out].__exit__(None, None, None)
+    assert blas_threads() == before
+    with ThreadPoolExecutor(4) as pool:
+        seen = list(pool.map(lambda _: thread_map(blas_threads, range(3), 2), range(9)))
+    assert all(set(one) == {1} for many in seen for one in many)
+    assert blas_threads() == before

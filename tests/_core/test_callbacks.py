@@ -50,7 +50,7 @@ class Recorder:
     [
         GLVQClassifier(max_iter=4, random_state=0),
         MarginLVQClassifier(max_iter=4, random_state=0),
-        LVQClassifier(("lvq1", "lvq3"), max_iter=2, random_state=0),
+        LVQClassifier(algorithm=("lvq1", "lvq3"), max_iter=2, random_state=0),
     ],
 )
 def test_every_epoch_is_announced_with_a_usable_estimator(model):
@@ -70,7 +70,9 @@ def test_the_estimator_of_an_epoch_is_a_copy():
             self.ended.append(fitted_estimator.prototypes_)
 
     keeper = Keeper()
-    LVQClassifier("lvq1", max_iter=3, random_state=0).set_callbacks(keeper).fit(X, y)
+    LVQClassifier(algorithm="lvq1", max_iter=3, random_state=0).set_callbacks(
+        keeper
+    ).fit(X, y)
     assert not np.array_equal(keeper.ended[0], keeper.ended[1])
 
 
@@ -87,13 +89,16 @@ def test_progress_bar_runs(capsys):
     from sklearn.callback import ProgressBar
 
     GLVQClassifier(max_iter=3, random_state=0).set_callbacks(ProgressBar()).fit(X, y)
+    shown = capsys.readouterr().out
+    assert "GLVQClassifier - fit" in shown
+    assert "100%" in shown
 
 
 @needs_callbacks
 def test_teardown_runs_when_the_fit_fails():
     recorder = Recorder()
     model = GLVQClassifier(max_iter=2).set_callbacks(recorder)
-    model._trainer = lambda samples, rng: lambda epoch: 1 / 0
+    model._step = lambda data, rng, n_epochs: lambda state, epoch: 1 / 0
     with pytest.raises(ZeroDivisionError):
         model.fit(X, y)
     assert recorder.events == ["setup", "teardown"]
@@ -215,17 +220,19 @@ FITS = {
         set(),
     ),
     "TangentDensityClassifier beta": (
-        widemargin.TangentDensityClassifier(1.0),
+        widemargin.TangentDensityClassifier(gamma=1.0),
         [],
         set(),
     ),
     "MarginPerceptron": (
-        widemargin.MarginPerceptron(random_state=0),
+        widemargin.MarginPerceptron(multiclass="ovr", random_state=0),
         ["problem"] * 10,
         {"sweeps"},
     ),
     "FixedMarginPerceptron": (
-        widemargin.FixedMarginPerceptron(1e-4, length="fixed", random_state=0),
+        widemargin.FixedMarginPerceptron(
+            1e-4, length="fixed", multiclass="ovr", random_state=0
+        ),
         ["problem"] * 10,
         {"sweeps"},
     ),
@@ -235,12 +242,12 @@ FITS = {
         {"rounds"},
     ),
     "MaxMarginClassifier search": (
-        widemargin.MaxMarginClassifier("dynamic", random_state=0),
+        widemargin.MaxMarginClassifier("dynamic", multiclass="ovr", random_state=0),
         ["problem"] * 10,
         {"sweeps"},
     ),
     "MaxMarginClassifier kernel": (
-        widemargin.MaxMarginClassifier(kernel="rbf", C=float("inf")),
+        widemargin.MaxMarginClassifier(kernel="rbf", C=float("inf"), multiclass="ovr"),
         ["problem"] * 10,
         {"rounds"},
     ),
@@ -250,7 +257,7 @@ FITS = {
         {"problems"},
     ),
     "LVQClassifier": (
-        widemargin.LVQClassifier("lvq1", max_iter=3, random_state=0),
+        widemargin.LVQClassifier(algorithm="lvq1", max_iter=3, random_state=0),
         ["epoch"] * 3,
         set(),
     ),
@@ -280,18 +287,20 @@ FITS = {
         set(),
     ),
     "HSSClassifier": (
-        widemargin.HSSClassifier(n_models=2, n_tangents=2, max_iter=2, random_state=0),
+        widemargin.HSSClassifier(
+            prototypes_per_class=2, n_tangents=2, max_iter=2, random_state=0
+        ),
         ["epoch"] * 2,
         set(),
     ),
     "TDNeuronClassifier": (
         widemargin.TDNeuronClassifier(2, max_iter=3, random_state=0),
-        ["epoch"] * 3 + ["final training"],
+        ["epoch"] * 4,
         set(),
     ),
     "TDNeuronClassifier without tangents": (
         widemargin.TDNeuronClassifier(0, max_iter=3, random_state=0),
-        ["final training"],
+        ["epoch"],
         set(),
     ),
     "RejectingClassifier": (
@@ -371,7 +380,9 @@ def test_sweeps_are_counted():
 @needs_callbacks
 def test_many_parts_are_announced_by_the_hundredth():
     tree = Tree()
-    model = widemargin.MarginPerceptron(max_iter=350, b=1e9, random_state=0)
+    model = widemargin.MarginPerceptron(
+        b=1e9, max_iter=350, n_iter_no_change=None, random_state=0
+    )
     with pytest.warns(ConvergenceWarning):
         model.set_callbacks(tree).fit(DIGITS, NUMBERS < 5)
     tree.check()
@@ -402,7 +413,7 @@ class Spreading(Tree):
         ),
         (
             widemargin.MarginReweightingClassifier(
-                widemargin.TangentDensityClassifier(1.0),
+                widemargin.TangentDensityClassifier(gamma=1.0),
                 max_iter=2,
                 theta=0.99,
                 random_state=0,

@@ -14,6 +14,7 @@ from widemargin._core.classifier import MarginClassifier, fit_method
 from widemargin._core.confidence import confidence_of, margins_of
 from widemargin._core.decisions import class_codes, label_margins
 from widemargin._core.samples import check_samples, merge_duplicates
+from widemargin.meta import RejectingClassifier
 
 
 class NearestMean(MarginClassifier):
@@ -119,6 +120,25 @@ def test_foreign_classifiers_and_pipelines_say_how_sure_they_are(model):
         np.testing.assert_array_equal(right, answer == label)
 
 
+def test_duels_of_a_machine_are_votes():
+    rng = np.random.default_rng(0)
+    y = np.arange(80) % 4
+    X = rng.normal(size=(80, 2)) + np.c_[y, y % 2]
+    model = SVC(decision_function_shape="ovo").fit(X, y)
+    margins = margins_of(model, X, model.predict(X))
+    assert np.all(margins > 0)
+    np.testing.assert_array_equal(margins, confidence_of(model, X))
+
+
+def test_a_class_out_of_the_question_leaves_a_finite_confidence():
+    class Certain(LogisticRegression):
+        def decision_function(self, X):
+            return np.where(super().decision_function(X) > 0, np.inf, -np.inf)
+
+    model = Certain().fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+    assert np.isfinite(confidence_of(model, [[0.0], [3.0]])).all()
+
+
 def test_merged_duplicates_know_where_they_went():
     rng = np.random.default_rng(0)
     X, y = rng.integers(0, 3, size=(50, 2)).astype(float), rng.integers(0, 2, 50)
@@ -140,4 +160,10 @@ def test_numbers_are_numbers(value):
 def test_warnings_point_at_the_caller():
     with pytest.warns(UserWarning, match="look here") as caught:
         warn_caller("look here")
+    assert caught[0].filename == __file__
+    # Through a decorator, a base class and scikit-learn.
+    with pytest.warns(UserWarning, match="could not be shown") as caught:
+        RejectingClassifier(NearestMean(), max_error=0.01).fit(
+            np.arange(9.0)[:, None], np.arange(9) % 2
+        )
     assert caught[0].filename == __file__

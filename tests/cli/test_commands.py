@@ -9,7 +9,7 @@ import sys
 
 import numpy as np
 import pytest
-from sklearn.datasets import dump_svmlight_file
+from sklearn.datasets import dump_svmlight_file, load_digits
 
 from widemargin.cli import modelfile
 from widemargin.cli.judge import Judgement
@@ -105,6 +105,28 @@ def test_judgement_counts_by_hand():
     assert judged.error_when_rejecting(0.2) == 0.25
     assert judged.error_when_rejecting(0.25) == 0
     np.testing.assert_array_equal(judged.confusion, [[1, 1], [0, 2]])
+
+
+def test_a_model_that_refuses_keeps_refusing(command, refuses, tmp_path):
+    X, y = load_digits(return_X_y=True)
+    new = np.arange(len(y)) % 3 == 0
+    np.savez(tmp_path / "a.npz", X=X[~new] / 16, y=y[~new])
+    np.savez(tmp_path / "b.npz", X=X[new] / 16, y=y[new])
+    options = ("--model", "glvq", "--max-error", "0.04")
+    code, out, err = command("fit", "a.npz", *options)
+    assert code == 0, err
+    assert "at most 4 % are wrong, with probability 95 %" in out
+    _, out, _ = command("predict", "model.skops", "b.npz")
+    header, *rows = csv.reader(io.StringIO(out))
+    assert header == ["row", "label", "margin", "answered"]
+    labels, answered = (np.array([row[i] for row in rows]) for i in (1, 3))
+    yes = answered == "yes"
+    assert 0.3 < yes.mean() < 1
+    assert (labels[yes].astype(int) != y[new][yes]).mean() <= 0.04
+    for line in (["evaluate"], ["report"]):
+        code, _, err = command(*line, "model.skops", "b.npz")
+        assert code == 0, err
+    assert "max_error" in refuses("fit", "a.npz", "--model", "glvq", "--max-error", "2")
 
 
 def test_sparse_text_is_fitted_sparse_or_made_dense(command, digits, tmp_path):

@@ -1,9 +1,7 @@
 """Displays of curves: what is drawn is what was measured."""
 
-import importlib.util
 import subprocess
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,6 +10,9 @@ from matplotlib import pyplot as plt
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from tests.inspection.stand_ins import Prototypes
 
 from widemargin.inspection import (
     BoundDisplay,
@@ -20,14 +21,9 @@ from widemargin.inspection import (
     SampleWeightDisplay,
     TrainingCurveDisplay,
 )
+from widemargin.margins import confidence_of, error_reject_curve
 from widemargin.meta import RejectingClassifier
-
-_spec = importlib.util.spec_from_file_location(
-    "stand_ins", Path(__file__).with_name("stand_ins.py")
-)
-stand_ins = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(stand_ins)
-Prototypes = stand_ins.Prototypes
+from widemargin.prototypes import GLVQClassifier
 
 X, y = load_iris(return_X_y=True)
 
@@ -102,7 +98,7 @@ class TestMarginDistribution:
             ),
             (
                 lambda: MarginDistributionDisplay.from_estimator(object(), X, y),
-                "no margins, decision_function or predict_proba",
+                "none of margins, decision_function, predict_proba",
             ),
             (lambda: MarginDistributionDisplay.from_estimator({}, X, y), "empty"),
         ],
@@ -135,6 +131,18 @@ class TestErrorReject:
         )
         a, b = display.curves.values()
         np.testing.assert_array_equal(a.error_rate, b.error_rate)
+
+    def test_confidence_is_looked_for_inside_pipelines(self):
+        plain = make_pipeline(StandardScaler(), GLVQClassifier(max_iter=3)).fit(X, y)
+        refusing = RejectingClassifier(plain, coverage=0.3, cv="prefit").fit(X, y)
+        curves = ErrorRejectDisplay.from_estimator({"a": plain, "b": refusing}, X, y)
+        expected = error_reject_curve(y, plain.predict(X), confidence_of(plain, X))
+        for curve in curves.curves.values():
+            np.testing.assert_array_equal(curve.error_rate, expected.error_rate)
+        margins = MarginDistributionDisplay.from_estimator(plain, X, y, name="a")
+        np.testing.assert_array_equal(
+            margins.margins["a"], plain[1].margins(plain[0].transform(X), y)
+        )
 
     def test_several_classifiers_and_a_limit(self):
         answers = {"a": y, "b": np.roll(y, 1)}

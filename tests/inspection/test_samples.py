@@ -1,16 +1,17 @@
 """Displays of samples: prototypes, sweeps and alignments, as images and as curves."""
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
 from matplotlib import pyplot as plt
 from sklearn.datasets import load_digits
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from tests.inspection.stand_ins import Prototypes, TangentModels
 
 from widemargin.inspection import AlignmentDisplay, PrototypeDisplay, TangentDisplay
-from widemargin.inspection.names import SIMARD7
 from widemargin.metrics import tangent_alignment, tangent_distances
+from widemargin.neighbors import TangentKNeighborsClassifier
+from widemargin.prototypes import GLVQClassifier, HSSClassifier
 from widemargin.tangents import (
     ImageTangents,
     LearnedTangents,
@@ -18,13 +19,6 @@ from widemargin.tangents import (
     TangentUnion,
     TransformTangents,
 )
-
-_spec = importlib.util.spec_from_file_location(
-    "stand_ins", Path(__file__).with_name("stand_ins.py")
-)
-stand_ins = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(stand_ins)
-Prototypes, TangentModels = stand_ins.Prototypes, stand_ins.TangentModels
 
 X, y = load_digits(return_X_y=True)
 X, y = X[:200] / 16, y[:200]
@@ -84,7 +78,10 @@ class TestPrototypes:
     @pytest.mark.parametrize(
         ("make", "words"),
         [
-            (lambda: PrototypeDisplay(prototypes=X, shape=(7, 8)).plot(), "64 entries"),
+            (
+                lambda: PrototypeDisplay(prototypes=X, shape=(7, 8)).plot(),
+                "64 features",
+            ),
             (lambda: PrototypeDisplay(prototypes=X, shape=(4, 8, 2)).plot(), "1, 3 or"),
             (
                 lambda: PrototypeDisplay(prototypes=X, positions=range(7)).plot(),
@@ -125,7 +122,7 @@ class TestTangents:
             return list(display.names)
 
         simard = ImageTangents((8, 8))
-        assert (*simard.linear_directions, "thickness") == SIMARD7
+        assert names(simard) == [*simard.linear_directions, "thickness"]
         assert names(simard)[2:4] == ["scaling", "rotation"]
         assert names(ImageTangents((8, 8), "blur")) == ["blur"]
         two = SignalTangents(["shift", "offset"], n_channels=2)
@@ -259,3 +256,32 @@ class TestAlignment:
             AlignmentDisplay.from_estimator(TangentModels().fit(X, y), X[0], X[1])
         with pytest.raises(ValueError, match="no prototypes_"):
             AlignmentDisplay.from_estimator(ImageTangents((8, 8)), X[0])
+
+
+class TestLookingThrough:
+    def test_prototypes_of_a_pipeline_are_in_the_space_of_its_samples(self):
+        model = make_pipeline(StandardScaler(), GLVQClassifier(max_iter=2)).fit(X, y)
+        display = PrototypeDisplay.from_estimator(model, shape=(8, 8))
+        expected = model[0].inverse_transform(model[1].prototypes_)
+        np.testing.assert_array_equal(display.prototypes, expected)
+        np.testing.assert_array_equal(display.labels, model[1].prototype_labels_)
+
+    def test_a_sample_is_shown_as_the_classifier_sees_it(self):
+        model = make_pipeline(StandardScaler(), HSSClassifier(max_iter=2)).fit(X, y)
+        display = AlignmentDisplay.from_estimator(model, X[3])
+        np.testing.assert_allclose(display.x, model[0].transform(X[3:4])[0])
+        display = TangentDisplay.from_estimator(model, index=2)
+        np.testing.assert_array_equal(display.sample, model[1].prototypes_[2])
+
+    @pytest.mark.parametrize("options", [{}, {"local": True}, {"per_class": True}])
+    def test_tangents_learned_inside_a_classifier(self, options):
+        generator = LearnedTangents(2, **options)
+        model = TangentKNeighborsClassifier(tangents=generator).fit(X, y)
+        for whole in (model, make_pipeline(StandardScaler(), model).fit(X, y)):
+            display = TangentDisplay.from_estimator(whole, X[0], shape=(8, 8))
+            assert np.shape(display.tangents) == (2, 64)
+
+    def test_tangents_have_the_names_of_the_api(self):
+        display = TangentDisplay.from_estimator(ImageTangents((8, 8)), X[0])
+        assert display.names[:4] == ["x_shift", "y_shift", "scaling", "rotation"]
+        assert len(display.names) == 7

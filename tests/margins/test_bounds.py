@@ -176,5 +176,5 @@ def test_bad_input_is_refused(change, message):
 
 @pytest.mark.parametrize("name", ["theta", "radius", "delta", "prototypes_per_class"])
 def test_wrong_types_are_refused(name):
-    with pytest.raises(TypeError, match=name):
+    with pytest.raises(ValueError, match=name):
         lvq_margin_bound(**GOOD | {name: "many"})

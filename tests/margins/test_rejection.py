@@ -4,7 +4,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from widemargin.margins import error_reject_curve, reject_threshold
+from widemargin.margins import (
+    error_reject_curve,
+    reject_threshold,
+    smallest_max_error,
+)
 
 modest = settings(max_examples=50, deadline=None)
 seeds = st.integers(0, 2**32 - 1)
@@ -116,16 +120,35 @@ def test_easy_problem_rejects_little():
         np.zeros(2000), wrong.astype(float), confidence, max_error=0.02
     )
     assert 0.02 < threshold < 0.1
-    assert reject_threshold(np.zeros(9), np.zeros(9), np.arange(9), max_error=0.4) == (
-        -np.inf
-    )
 
 
 def test_nothing_can_be_promised_from_few_samples():
-    # 28 = log(0.05) / log(0.9), of which 0.9 remain for the test at the end.
-    for n, expected in ((28, np.inf), (30, -np.inf)):
+    # 29 faultless ones are needed: log(0.05) / log(0.9) is 28.4.
+    for n, expected in ((28, np.inf), (29, -np.inf), (30, 0.0 + 5e-324)):
         answers = np.zeros(n), np.zeros(n), np.arange(n) / n
         assert reject_threshold(*answers, max_error=0.1) == expected
+    assert smallest_max_error(28) > 0.1 >= smallest_max_error(29)
+    n = 29
+    for max_error, kept in ((0.999, True), (1.001, False)):
+        answers = np.zeros(n), np.zeros(n), np.arange(n)
+        least = smallest_max_error(n) / max_error
+        assert (reject_threshold(*answers, max_error=least) < np.inf) == kept
+
+
+def test_few_samples_accept_what_is_surer_than_one_rank():
+    # Of 40 the surest 29 must be faultless, whatever the others are.
+    confidence = np.arange(40.0)
+    for mistake_at, answered in ((10, True), (11, False)):
+        wrong = confidence == mistake_at
+        threshold = reject_threshold(np.zeros(40), wrong, confidence, max_error=0.1)
+        assert (threshold < np.inf) == answered
+    ties = np.minimum(confidence, 20)
+    threshold = reject_threshold(np.zeros(40), np.zeros(40), ties, max_error=0.1)
+    assert threshold == np.nextafter(10, np.inf)
+    # A tie at the rank is rejected, and what is left is too little to tell.
+    ties = np.maximum(confidence, 12)
+    assert reject_threshold(np.zeros(40), np.zeros(40), ties, max_error=0.1) == np.inf
+    assert reject_threshold(np.zeros(40), np.zeros(40), ties, max_error=0.12) > 12
 
 
 def test_promised_coverage_is_kept():

@@ -131,3 +131,21 @@ def test_nearest_right_wrong_keeps_float32_and_takes_integer_labels():
 def test_bad_matrices_and_labels_are_refused(D, labels, y, message):
     with pytest.raises(ValueError, match=message):
         nearest_right_wrong(D, labels, y)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_no_margin_loses_its_sign_or_overflows(dtype):
+    info = np.finfo(dtype)
+    tiny = info.smallest_subnormal
+    near = np.array([0, tiny, info.tiny, 1, info.max / 2], dtype)
+    far = np.nextafter(near, dtype(np.inf))
+    for margin in (relative_margin, hypothesis_margin):
+        with np.errstate(all="raise", under="ignore"):
+            right, wrong = margin(near, far), margin(far, near)
+        assert right.dtype == dtype
+        assert np.all(right > 0)
+        np.testing.assert_array_equal(wrong, -right)
+    np.testing.assert_array_equal(
+        relative_margin(dtype([info.max, 0, tiny, 0]), dtype([0, info.max, tiny, 0])),
+        [-1, 1, 0, 0],
+    )

@@ -11,14 +11,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from widemargin.margins import margins_of
 from widemargin.meta import MarginReweightingClassifier
-from widemargin.meta.learners import takes_weights
-from widemargin.meta.margins import gap
-from widemargin.prototypes import TVQClassifier
-
-SPLIT = "the validation samples are drawn row by row"
+from widemargin.neighbors import (
+    TangentDensityClassifier,
+    TangentKNeighborsClassifier,
+)
+from widemargin.prototypes import MarginLVQClassifier, TVQClassifier
 
 
 @pytest.fixture(scope="module")
@@ -32,31 +32,6 @@ def three():
     return make_classification(
         300, 6, n_informative=4, n_classes=3, flip_y=0.1, random_state=0
     )
-
-
-def expected_failures(estimator):
-    if estimator.validation_fraction is None:
-        return {}
-    kinds = ("dense", "sparse")
-    return {f"check_sample_weight_equivalence_on_{kind}_data": SPLIT for kind in kinds}
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks(
-    [
-        MarginReweightingClassifier(LogisticRegression(), max_iter=3),
-        MarginReweightingClassifier(
-            LogisticRegression(tol=1e-8),
-            max_iter=3,
-            validation_fraction=None,
-            update="refit",
-        ),
-    ],
-    expected_failed_checks=expected_failures,
-)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 def test_weights_are_those_of_the_rule(three):
@@ -75,7 +50,7 @@ def test_weights_are_those_of_the_rule(three):
     for weights in seen:
         assert_allclose(weights, counts * len(y) / counts.sum())
         learner = GaussianNB().fit(X, y, weights)
-        mu = gap(learner.predict_proba(X), y)
+        mu = margins_of(learner, X, y)
         counts += mu < 0.5
     assert len(seen) == model.n_iter_ == 4
     assert_allclose(model.sample_weight_.mean(), 1)
@@ -86,7 +61,7 @@ def test_running_mean_of_uniform_distributions(three):
     model = MarginReweightingClassifier(
         GaussianNB(), theta=0.5, k="ratio", max_iter=1, validation_fraction=None
     )
-    mu = gap(GaussianNB().fit(X, y).predict_proba(X), y)
+    mu = margins_of(GaussianNB().fit(X, y), X, y)
     mistakes = mu < 0.5
     gamma = model.fit(X, y).sample_weight_ / len(y)
     assert_allclose(gamma, (1 / len(y) + mistakes / mistakes.sum()) / 2)
@@ -199,9 +174,9 @@ def test_weights_reach_a_step_of_a_pipeline(three):
         model = MarginReweightingClassifier(
             make_pipeline(scaler, step), theta=0.5, max_iter=2, validation_fraction=None
         ).fit(X, y)
-        assert takes_weights(model.estimator)
+        seen = model.estimator_[1].n_iter_
     assert model.n_iter_ == 2
-    assert not takes_weights(make_pipeline(StandardScaler(), LogisticRegression()))
+    assert len(seen) == 1
 
 
 def test_metadata_go_to_the_estimator(three):
@@ -226,8 +201,10 @@ def test_metadata_go_to_the_estimator(three):
     ("parameters", "message"),
     [
         ({"theta": 1.0}, "theta"),
+        ({"theta": np.nan}, "theta"),
         ({"margin": "distance"}, "margin must be"),
-        ({"margin": "decision_function"}, "no such method"),
+        ({"validation_fraction": np.nan}, "validation_fraction"),
+        ({"max_iter": 0}, "max_iter"),
         ({"margin": lambda e, X, y: [2.0] * len(y)}, r"\[-1, 1\]"),
         ({"update": "warm_start"}, "warm_start"),
         ({"update": "again"}, "update must be"),
@@ -244,10 +221,89 @@ def test_bad_parameters(three, parameters, message):
 def test_learner_without_scores(three):
     class Mute(ClassifierMixin, BaseEstimator):
         def fit(self, X, y):
+            self.classes_ = np.unique(y)
             return self
 
         def predict(self, X):
             return np.zeros(len(X), int)
 
-    with pytest.raises(ValueError, match="pass margin="):
+    with pytest.raises(ValueError, match="nothing tells how sure"):
         MarginReweightingClassifier(Mute()).fit(*three)
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        LogisticRegression(),
+        TangentDensityClassifier(gamma=1.0),
+        TangentKNeighborsClassifier(),
+        TangentKNeighborsClassifier(3),
+        MarginLVQClassifier(max_iter=3, random_state=0),
+    ],
+)
+def test_margins_are_relative_whatever_the_learner(three, learner):
+    X, y = three
+    model = MarginReweightingClassifier(
+        learner, max_iter=2, validation_fraction=None, random_state=0
+    ).fit(X, y)
+    assert model.margin_unit == "relative"
+    answers = model.predict(X)
+    confidence = model.confidence(X)
+    assert np.all((confidence >= 0) & (confidence <= 1))
+    assert_array_equal(confidence, model.margins(X, answers))
+    for label in model.classes_:
+        margins = model.margins(X, np.repeat(label, len(X)))
+        assert np.all(np.abs(margins) <= 1)
+        assert np.all(answers[margins > 0] == label)
+    assert -1 < model.theta_ <= 1
+
+
+def test_units_of_the_data_play_no_part(three):
+    class Mean(ClassifierMixin, BaseEstimator):
+        """Nearest of two weighted means; its margins are distances."""
+
+        margin_unit = "distance"
+
+        def fit(self, X, y, sample_weight):
+            self.classes_ = np.unique(y)
+            self.means_ = [
+                np.average(X[y == c], axis=0, weights=sample_weight[y == c])
+                for c in self.classes_
+            ]
+            return self
+
+        def decision_function(self, X):
+            far = [np.linalg.norm(X - mean, axis=1) for mean in self.means_]
+            return -np.transpose(far)
+
+        def predict(self, X):
+            return self.classes_[self.decision_function(X).argmax(axis=1)]
+
+    X, y = three
+    models = [
+        MarginReweightingClassifier(
+            Mean(), theta=0.3, max_iter=6, validation_fraction=None
+        ).fit(X * unit, y)
+        for unit in (1.0, 2.0**-10, 2.0**40)
+    ]
+    assert 0 < models[0].history_["n_theta_mistakes"][0] < len(y)
+    for model in models[1:]:
+        assert_array_equal(model.sample_weight_, models[0].sample_weight_)
+        assert model.history_["loss"] == models[0].history_["loss"]
+
+
+def test_first_round_honours_weights_by_drawing(three):
+    X, y = three
+
+    class Seen(KNeighborsClassifier):
+        def fit(self, X, y):
+            self.labels_ = np.asarray(y)
+            return super().fit(X, y)
+
+    model = MarginReweightingClassifier(
+        Seen(), max_iter=1, validation_fraction=None, random_state=0
+    )
+    plain = model.fit(X, y).estimator_.labels_
+    assert_array_equal(plain, y)
+    drawn = model.fit(X, y, sample_weight=np.where(y == 1, 20.0, 1.0)).estimator_
+    assert np.mean(drawn.labels_ == 1) > 0.8

@@ -82,8 +82,8 @@ def test_wider_windows_are_nearer_and_identical_images_at_zero():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"shape": (5, 5)}, "shape must be .height, width."),
-        ({"shape": 8}, "shape must be .height, width."),
+        ({"shape": (5, 5)}, "shape=.5, 5. has 25 pixels"),
+        ({"shape": 8}, "needs shape=.height, width."),
         ({"shape": (8, 8), "window": -1}, "window must be an integer"),
         ({"shape": (8, 8), "patch": 1.5}, "patch must be an integer"),
         ({"shape": (8, 8), "background": np.nan}, "background must be a finite"),

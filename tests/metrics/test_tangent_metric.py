@@ -176,3 +176,44 @@ def test_tangents_must_fit_the_samples():
         TangentMetric(np.eye(3)).check().fit(X)
     with pytest.raises(ValueError, match="sides must be one of 'x', 'y'; got 'two'"):
         TangentMetric(None).check(("x", "y"))
+
+
+@pytest.mark.parametrize("background", [0.0, -1.0])
+@pytest.mark.parametrize("sides", ["two", "mean", "x"])
+def test_samples_that_can_fade_away_are_told(sides, background):
+    images = np.random.default_rng(2).random((20, 64)) + background
+    contrast = ImageTangents(
+        (8, 8), directions=["rotation", "contrast"], background=background
+    )
+    faded = TangentMetric(contrast, sides).check().fit(images)
+    bundle = faded.bundle(images)
+    if sides == "two":
+        with pytest.warns(UserWarning, match="both ends fade away"):
+            faded.warn_of_blanks(bundle)
+        with pytest.warns(UserWarning, match="most samples in X lie in the span"):
+            tangent_distances(images, tangents=contrast)
+    else:
+        assert not faded.warn_of_blanks(bundle)
+        tangent_distances(images, tangents=contrast, sides=sides)
+    held = TangentMetric(contrast, sides, 0.3)
+    assert not held.warn_of_blanks(bundle)
+    plain = TangentMetric(ImageTangents((8, 8), background=background), sides)
+    assert not plain.warn_of_blanks(plain.bundle(images))
+
+
+def test_a_new_metric_is_a_function_of_a_few_lines():
+    """A mixture of two distances, for the neighbours of any estimator."""
+    from widemargin import TangentKNeighborsClassifier
+
+    def mixed(A, B):
+        shifted = TangentMetric(IMAGE, "mean", 0.1).check()
+        plain = TangentMetric(None).check()
+        return sum(
+            metric.distances(metric.bundle(A), metric.bundle(B))
+            for metric in (shifted, plain)
+        )
+
+    model = TangentKNeighborsClassifier(1, metric=mixed, tangents=IMAGE)
+    assert model.fit(X, labels).score(X, labels) == 1
+    expected = np.argsort(mixed(Y, X), axis=1)[:, :3]
+    assert_array_equal(model.kneighbors(Y, 3, return_distance=False), expected)

@@ -13,14 +13,14 @@ from widemargin.margins import (
     nearest_right_wrong,
     relative_margin,
 )
-from widemargin.prototypes import GLVQClassifier, GMLVQClassifier, adam
-from widemargin.prototypes.class_statistics import discriminant_directions
-from widemargin.prototypes.gradients import (
-    coefficients,
-    mapped_distances,
-    matrix_gradients,
-    prototype_gradient,
+from widemargin.prototypes import GLVQClassifier, GMLVQClassifier
+from widemargin.prototypes.glvq import (
+    Centred,
+    adam,
+    adam_start,
+    glvq_sums,
 )
+from widemargin.prototypes.gmlvq import discriminant_directions, gmlvq_sums
 
 rng = np.random.RandomState(0)
 X = rng.standard_normal((30, 4))
@@ -29,6 +29,8 @@ weights = rng.uniform(0.5, 2, 30)
 P = rng.standard_normal((6, 4))
 labels = np.repeat([0, 1, 2], 2)
 Omega = rng.standard_normal((2, 4))
+BATCH = Centred(X, codes, weights, (X**2).sum(axis=1), None, False)
+SHARDS = [slice(0, 7), slice(7, 20), slice(20, 30)]
 LOSSES = [Sigmoid(3.0), Identity(), Exponential(2.0)]
 
 
@@ -51,18 +53,26 @@ def numerical(function, at, step=1e-6):
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_prototype_gradient(loss):
-    D, _ = mapped_distances(X, P, np.eye(4))
-    pairs = coefficients(D, labels, codes, weights, loss)
-    assert pairs.loss == pytest.approx(cost(P, np.eye(4), loss))
+    sums = glvq_sums(P, labels, BATCH, loss)
+    assert sums.loss == pytest.approx(cost(P, np.eye(4), loss))
     expected = numerical(lambda p: cost(p, np.eye(4), loss), P)
-    np.testing.assert_allclose(prototype_gradient(pairs, X, P), expected, atol=1e-6)
+    np.testing.assert_allclose(sums.gradient, expected, atol=1e-6)
+
+
+def test_sums_of_shards_are_the_sums_of_all():
+    whole = glvq_sums(P, labels, BATCH, LOSSES[0])
+    parts = [glvq_sums(P, labels, BATCH[s], LOSSES[0]) for s in SHARDS]
+    for total, shares in zip(whole, zip(*parts, strict=True), strict=True):
+        np.testing.assert_allclose(total, sum(shares), atol=1e-12)
+    whole = gmlvq_sums(P, Omega, labels, BATCH, LOSSES[0])
+    parts = [gmlvq_sums(P, Omega, labels, BATCH[s], LOSSES[0]) for s in SHARDS]
+    for total, shares in zip(whole, zip(*parts, strict=True), strict=True):
+        np.testing.assert_allclose(total, sum(shares), atol=1e-12)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_matrix_gradients(loss):
-    D, Z = mapped_distances(X, P, Omega)
-    pairs = coefficients(D, labels, codes, weights, loss)
-    dP, dOmega = matrix_gradients(pairs, X, P, Omega, Z)
+    _, dP, dOmega, _ = gmlvq_sums(P, Omega, labels, BATCH, loss)
     np.testing.assert_allclose(
         dP, numerical(lambda p: cost(p, Omega, loss), P), atol=1e-6
     )
@@ -73,13 +83,13 @@ def test_matrix_gradients(loss):
 
 def test_adam_steps_do_not_depend_on_the_scale_of_the_gradient():
     gradient = rng.standard_normal((3, 2))
-    small, large = adam.start(gradient), adam.start(gradient)
+    small, large = adam_start("p", gradient), adam_start("p", gradient)
     for factor in (1.0, 2.0, 0.5):
-        small, a = adam.step(small, 1e-5 * factor * gradient)
-        large, b = adam.step(large, 1e5 * factor * gradient)
+        small, a = adam(small, "p", 1e-5 * factor * gradient)
+        large, b = adam(large, "p", 1e5 * factor * gradient)
     np.testing.assert_allclose(a, b)
     assert np.all(np.abs(a) < 1.5)
-    _, none = adam.step(adam.start(gradient), np.zeros((3, 2)))
+    _, none = adam(adam_start("p", gradient), "p", np.zeros((3, 2)))
     assert not none.any()
 
 
@@ -102,7 +112,7 @@ class TestBoth:
     def test_scale_of_features_does_not_matter(self, model):
         # A power of two scales without rounding, so the models must be the same.
         data, y = load_iris(return_X_y=True)
-        model.set_params(random_state=0, early_stopping=False, repair=False)
+        model.set_params(random_state=0, early_stopping=False, repair="none")
         one = model.fit(data, y).prototypes_
         many = model.fit(1024 * data, y).prototypes_
         np.testing.assert_allclose(many, 1024 * one, rtol=1e-6)
@@ -156,7 +166,7 @@ def test_repair_brings_a_far_prototype_back():
     data, y = load_iris(return_X_y=True)
     start = np.concatenate([data[[0, 60, 120]], [[500.0] * 4]])
     options = {"init": start, "init_labels": [0, 1, 2, 2], "random_state": 0}
-    lost = GLVQClassifier(repair=False, **options).fit(data, y)
+    lost = GLVQClassifier(repair="none", **options).fit(data, y)
     found = GLVQClassifier(**options).fit(data, y)
     assert np.abs(lost.prototypes_).max() > 400
     assert np.abs(found.prototypes_).max() < 20

@@ -33,7 +33,9 @@ def test_one_model_is_the_class_covariance(digits):
     )
 
 
-@pytest.mark.parametrize("options", [{"n_models": 3}, TWO, {"n_models": 2, **TWO}])
+@pytest.mark.parametrize(
+    "options", [{"prototypes_per_class": 3}, TWO, TWO | {"prototypes_per_class": 2}]
+)
 @pytest.mark.parametrize("spring", [1e-5, 0.2])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_objective_never_rises(digits, options, spring, weighted):
@@ -47,7 +49,7 @@ def test_objective_never_rises(digits, options, spring, weighted):
     assert np.all(np.diff(objective) <= 1e-9 * objective[0])
 
 
-@pytest.mark.parametrize("options", [{}, {"n_models": 3}, TWO])
+@pytest.mark.parametrize("options", [{}, {"prototypes_per_class": 3}, TWO])
 def test_distances_are_tangent_distances(digits, options):
     X, y = digits
     model = HSSClassifier(n_tangents=3, random_state=0, **options).fit(X, y)
@@ -83,7 +85,7 @@ def test_certified_radius_is_for_one_side(digits):
     step = rng.standard_normal((30, 64))
     step *= 0.999 * radius[:, None] / np.linalg.norm(step, axis=1, keepdims=True)
     assert_array_equal(model.predict(X[:30] + step), model.predict(X[:30]))
-    with pytest.raises(ValueError, match="sides='one'"):
+    with pytest.raises(ValueError, match="sides='y'"):
         HSSClassifier(n_tangents=3, **TWO).fit(X, y).certified_radius(X)
     with pytest.raises(ValueError, match="n_tangents=0"):
         model.margin_bound(X, y, theta=0.1)
@@ -100,7 +102,9 @@ def test_learned_and_shared_tangents(digits):
 def test_single_samples_constant_features_and_duplicates():
     X = np.array([[0.0, 0, 1], [0, 1, 1], [5, 5, 1], [5, 5, 1], [5, 6, 1]])
     y = np.array(["a", "a", "b", "c", "c"])
-    model = HSSClassifier(n_models=2, n_tangents=2, random_state=0).fit(X, y)
+    model = HSSClassifier(prototypes_per_class=2, n_tangents=2, random_state=0).fit(
+        X, y
+    )
     assert np.isfinite(model.tangents_).all()
     assert np.sum(model.prototype_labels_ == "b") == 1
     assert_allclose(model.margins(X[2:3], ["b"]), 0, atol=1e-12)
@@ -120,12 +124,12 @@ def test_float32_is_kept(digits, n_jobs):
     ("parameters", "message"),
     [
         ({"n_tangents": 64}, "n_tangents must be at least 0 and below"),
-        ({"n_tangents": 1.5}, "n_tangents must be an integer"),
-        ({"n_models": 0}, "n_models"),
+        ({"n_tangents": 1.5}, "n_tangents must be 'auto' or an integer"),
+        ({"prototypes_per_class": 0}, "prototypes_per_class"),
         ({"sides": "both"}, "sides must be one of"),
         ({"sides": "two"}, "needs tangents"),
-        ({"tangents": ImageTangents((8, 8))}, "sides='one'"),
-        ({"sides": "two", "tangents": np.ones((300, 1, 64))}, "single samples"),
+        ({"tangents": ImageTangents((8, 8))}, "sides='y'"),
+        ({"sides": "two", "tangents": np.ones((300, 1, 64))}, "all samples share"),
         ({"sides": "two", "tangents": ImageTangents((8, 8)), "spring": 0}, "spring"),
         ({"tol": -1.0}, "tol"),
     ],

@@ -97,13 +97,18 @@ def test_margins_are_the_definition_and_positive_iff_right(decision, seed):
     y[:3] = [0, 1, 2]
     model.fit(X, y)
     margins = model.margins(X, y)
-    expected = [
+    thetas = [
         oracle.hypothesis_margin(
             x, c, model.prototypes_, model.prototype_labels_, decision, 2, 0.3
         )
         for x, c in zip(X, y, strict=True)
     ]
-    np.testing.assert_allclose(margins, expected, atol=1e-6)
+    right = np.array(thetas) > 0
+    assert np.array_equal(np.sign(margins), np.sign(thetas))
+    assert np.all(np.abs(margins) <= 1)
+    np.testing.assert_allclose(
+        model.certified_radius(X)[right], np.array(thetas)[right], atol=1e-6
+    )
     assert np.array_equal(margins > 0, model.predict(X) == y)
     np.testing.assert_allclose(
         model.decision_function(X)[np.arange(40), y], margins, atol=1e-12
@@ -175,7 +180,9 @@ def test_bound_of_a_fitted_model():
     model = MarginLVQClassifier(2, random_state=0).fit(iris, iris_y)
     bound = model.margin_bound(iris, iris_y, theta=0.05, delta=0.1)
     radius = np.linalg.norm(iris - iris.mean(axis=0), axis=1).max()
-    alpha = np.mean(model.margins(iris, iris_y) / radius < 0.05)
+    right = model.predict(iris) == iris_y
+    theta = np.where(right, model.certified_radius(iris), -1)
+    alpha = np.mean(theta / radius < 0.05)
     assert bound.alpha == pytest.approx(alpha)
     assert bound.vacuous
     assert bound.n_samples == 150

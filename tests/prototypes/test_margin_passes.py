@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from widemargin._compute.pool import held_threads
+from widemargin._compute.threads import held_threads
 from widemargin.margins import relative_margin
-from widemargin.metrics import tangent_distances
+from widemargin.metrics import TangentMetric, tangent_distances
 from widemargin.prototypes.affine import random_frames
-from widemargin.prototypes.margin_passes import OneSidedPass, TwoSidedPass
+from widemargin.prototypes.ascent import OneSidedPass, TwoSidedPass
 from widemargin.tangents import Bundle
 
 SPRING = 0.05
@@ -30,7 +30,8 @@ def make_pass(bundle, right, sides):
     centre = bundle.points.mean(axis=0)
     if sides == "one":
         return OneSidedPass(bundle.points, right, centre), centre
-    return TwoSidedPass(bundle, right, centre, SPRING), centre
+    metric = TangentMetric(None, "two", SPRING)
+    return TwoSidedPass(bundle, right, centre, metric), centre
 
 
 def shifted(stack, centre):

@@ -3,9 +3,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
 
+from widemargin._core.samples import Samples
 from widemargin.prototypes import HSSClassifier, TDNeuronClassifier
-from widemargin.prototypes.neuron_descent import NeuronDescent
-from widemargin.prototypes.samples import Samples
+from widemargin.prototypes.tdneuron import Training
 
 
 @pytest.fixture(scope="module")
@@ -14,15 +14,12 @@ def digits():
     return X[:600] / 16, y[:600]
 
 
-def descent(n_tangents):
+def training():
     rng = np.random.RandomState(0)
     X, codes = rng.standard_normal((40, 6)), np.arange(40) % 3
     X += codes[:, None]
-    samples = Samples(X, codes, rng.uniform(0.5, 2, 40), np.arange(40))
-    out = NeuronDescent(samples, 3, None, map)
-    for _ in range(n_tangents):
-        out.add_tangent()
-    return out
+    weights, rows = rng.uniform(0.5, 2, 40), np.arange(40)
+    return Training.of(Samples(X, codes, weights, np.arange(3), rows))
 
 
 def slow_error(self, units):
@@ -38,8 +35,11 @@ def slow_error(self, units):
 
 @pytest.mark.parametrize("n_tangents", [0, 1, 3])
 def test_gradient_by_finite_differences(n_tangents):
-    d = descent(n_tangents)
-    slope, units = d._slope(d._units), d._units
+    d = training()
+    units = d.first()
+    for _ in range(n_tangents):
+        units = d.add_tangent(units)
+    slope = d.slope(units)
     assert slope.error == pytest.approx(slow_error(d, units))
     rng, h = np.random.RandomState(1), 1e-6
     for name in ("stack", "log_slope", "threshold"):
@@ -52,14 +52,16 @@ def test_gradient_by_finite_differences(n_tangents):
 
 
 def test_error_falls():
-    d = descent(0)
-    before = d._slope(d._units).error
-    after = d.train(30, 0.0)
-    assert after < before
-    d.add_tangent()
-    added = d._slope(d._units).error
-    assert d.train(30, 0.0) < added
-    frames = d.units.stack[:, 1:]
+    d = training()
+    first = d.first()
+    units, after, _ = d.train(first, 30, 0.0)
+    assert after < d.slope(first).error
+    units = d.add_tangent(units)
+    added = d.slope(units).error
+    units, after, n_steps = d.train(units, 30, 0.0)
+    assert after < added
+    assert n_steps == 30
+    frames = units.stack[:, 1:]
     assert_allclose(frames @ frames.transpose(0, 2, 1), np.ones((3, 1, 1)))
 
 

@@ -80,7 +80,9 @@ def test_weights_become_uniform_on_the_mistakes(digits):
     assert far[-1] < 0.2
 
 
-@pytest.mark.parametrize("options", [{}, {"n_models": 2}, {"init": "random"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"init": "random"}, {"prototypes_per_class": 2}]
+)
 def test_weight_two_is_two_samples(digits, options):
     X, y = digits[0][:200], digits[1][:200]
     rng = np.random.RandomState(0)
@@ -95,14 +97,14 @@ def test_weight_two_is_two_samples(digits, options):
     assert_allclose(gamma.sum(), 1)
 
 
-@pytest.mark.parametrize("init", ["hss", "random", "mean"])
-@pytest.mark.parametrize("n_models", [1, 2])
-def test_every_start_leads_somewhere(digits, init, n_models):
+@pytest.mark.parametrize("init", ["hss", "weights", "random", "mean"])
+@pytest.mark.parametrize("prototypes_per_class", [1, 2])
+def test_every_start_leads_somewhere(digits, init, prototypes_per_class):
     model = TVQClassifier(
-        n_models, 3, theta=0.3, init=init, max_iter=60, random_state=0
+        prototypes_per_class, 3, theta=0.3, init=init, max_iter=60, random_state=0
     ).fit(*digits)
     assert model.score(*digits) > 0.9
-    assert len(model.prototypes_) == 10 * n_models
+    assert len(model.prototypes_) == 10 * prototypes_per_class
 
 
 def test_no_tangents_is_lvq(digits):
@@ -198,12 +200,11 @@ def test_hard_input_has_finite_answers():
         ({"theta": 1.0}, "theta"),
         ({"theta": -1.5}, "theta"),
         ({"n_tangents": 64}, "n_tangents"),
-        ({"n_models": 0}, "n_models"),
+        ({"prototypes_per_class": 0}, "prototypes_per_class"),
         ({"init": "zero"}, "init must be one of"),
         ({"learning_rate": "fast"}, "learning_rate"),
         ({"learning_rate": 0.0}, "learning_rate"),
-        ({"k": 0.0}, "k"),
-        ({"n_steps_per_reweight": 0}, "n_steps_per_reweight"),
+        ({"k": -1.0}, "k"),
         ({"sides": "two"}, "needs tangents"),
         ({"max_iter": 0}, "max_iter"),
     ],

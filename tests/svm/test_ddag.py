@@ -8,6 +8,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
+from widemargin._core.decisions import class_pairs
 from widemargin.svm import DDAGClassifier
 
 
@@ -25,7 +26,7 @@ def test_agrees_with_voting_where_it_is_unanimous(digits, node):
     ddag = DDAGClassifier(node).fit(X, y)
     assert len(ddag.estimators_) == 45
     votes = np.zeros((len(X_test), 10), int)
-    for (i, j), fitted in ddag.estimators_.items():
+    for (i, j), fitted in zip(class_pairs(10), ddag.estimators_, strict=True):
         second = fitted.predict(X_test) == 1
         votes[:, j] += second
         votes[:, i] += ~second
@@ -78,11 +79,11 @@ def test_weights_are_repetitions(digits):
     weighted = DDAGClassifier(node).fit(X, y, times.astype(float))
     repeated = DDAGClassifier(node).fit(X[rows], y[rows])
     plain = DDAGClassifier(node).fit(X, y)
-    for pair, fitted in weighted.estimators_.items():
-        expected = repeated.estimators_[pair].decision_function(X_test)
+    for node, fitted in enumerate(weighted.estimators_):
+        expected = repeated.estimators_[node].decision_function(X_test)
         found = fitted.decision_function(X_test)
         np.testing.assert_allclose(found, expected, atol=1e-3)
-    other = plain.estimators_[pair].decision_function(X_test)
+    other = plain.estimators_[node].decision_function(X_test)
     assert np.abs(other - found).max() > 0.02
 
 
@@ -94,3 +95,69 @@ def test_a_regression_is_refused(digits):
 def test_one_class_is_refused(digits):
     with pytest.raises(ValueError, match="at least 2 classes"):
         DDAGClassifier().fit(digits[0], np.zeros(300))
+
+
+def test_a_class_instead_of_a_classifier_is_refused(digits):
+    with pytest.raises(
+        TypeError, match=r"estimator is the class SVC; pass .*, SVC\(\)"
+    ):
+        DDAGClassifier(SVC).fit(*digits[:2])
+
+
+@pytest.mark.parametrize("node", [SVC(C=5), GaussianNB()])
+def test_margins_are_the_decisions_on_the_way(digits, node):
+    X, y, X_test, _ = digits
+    ddag = DDAGClassifier(node).fit(X, y)
+    place = {pair: at for at, pair in enumerate(class_pairs(10))}
+    for row in X_test[:20]:
+        left, closest, dropped = list(range(10)), np.inf, {}
+        lowest = {}
+        while len(left) > 1:
+            i, j = left[0], left[-1]
+            fitted = ddag.estimators_[place[i, j]]
+            if hasattr(fitted, "decision_function"):
+                decision = -fitted.decision_function(row[None])[0]
+            else:
+                decision = 1 - 2 * fitted.predict_proba(row[None])[0, 1]
+            loser = j if decision > 0 else i
+            dropped[loser] = abs(decision)
+            for c in (i, j):
+                lowest[c] = min(lowest.get(c, np.inf), abs(decision))
+            left.remove(loser)
+        closest = lowest[left[0]]
+        assert ddag.predict(row[None]) == left[0]
+        assert ddag.confidence(row[None])[0] == pytest.approx(closest)
+        for c, decision in dropped.items():
+            assert ddag.margins(row[None], [c])[0] == pytest.approx(-decision)
+    assert ddag.margin_unit == ("distance" if isinstance(node, SVC) else "share")
+
+
+def test_class_weight_goes_to_the_nodes(digits):
+    X, y, X_test, _ = digits
+    node = LogisticRegression(tol=1e-8, max_iter=1000)
+    weighted = DDAGClassifier(node, class_weight={3: 4.0}).fit(X, y)
+    same = DDAGClassifier(node).fit(X, y, np.where(y == 3, 4.0, 1.0))
+    np.testing.assert_allclose(
+        weighted.decision_function(X_test), same.decision_function(X_test)
+    )
+
+
+def test_files_of_models(digits):
+    io = pytest.importorskip("skops.io")
+    X, y, X_test, _ = digits
+    ddag = DDAGClassifier().fit(X, y)
+    data = io.dumps(ddag)
+    again = io.loads(data, trusted=io.get_untrusted_types(data=data))
+    np.testing.assert_array_equal(
+        again.decision_function(X_test), ddag.decision_function(X_test)
+    )
+
+
+def test_samples_may_be_sparse(digits):
+    sparse = pytest.importorskip("scipy.sparse")
+    X, y, X_test, _ = digits
+    dense = DDAGClassifier(SVC(kernel="linear")).fit(X, y)
+    thin = DDAGClassifier(SVC(kernel="linear")).fit(sparse.csr_array(X), y)
+    np.testing.assert_array_equal(
+        thin.predict(sparse.csr_array(X_test)), dense.predict(X_test)
+    )

@@ -101,14 +101,14 @@ def test_margins_are_positive_where_right(digits):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"lam": 0}, "lam must be above 0 and at most 1"),
-        ({"lam": 1.5}, "lam must be above 0 and at most 1"),
+        ({"lam": 0}, "lam must be a finite number above 0 and of at most 1"),
+        ({"lam": 1.5}, "lam must be a finite number above 0 and of at most 1"),
         ({"kernel": "nd"}, "kernel must be one of"),
-        ({"C": 0}, "C must be a number above 0"),
-        ({"step": -1}, "step must be a number above 0"),
+        ({"C": 0}, "C must be a finite number above 0"),
+        ({"step": -1}, "step must be a finite number above 0"),
         ({"n_components": 0}, "n_components must be an integer of at least 1"),
         ({"n_components": 0.5}, "n_components must be an integer of at least 1"),
-        ({"class_weight": {99: 2.0}}, "a weight for 99, which is no class of y"),
+        ({"class_weight": {99: 2.0}}, "class_weight names 99, which is no class of y"),
     ],
 )
 def test_bad_parameters(digits, settings, message):

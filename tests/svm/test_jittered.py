@@ -115,10 +115,10 @@ def test_supports_are_transformed_once_per_call(digits):
     ("settings", "message"),
     [
         ({"kernel": "nd"}, "kernel must be one of"),
-        ({"gamma": 0.0}, "gamma must be a number above 0"),
+        ({"gamma": 0.0}, "gamma must be 'scale' or a finite number above 0"),
         ({"transformations": [1]}, "sequence of functions"),
         ({"transformations": iter(SHIFTS)}, "sequence of functions"),
-        ({"class_weight": {99: 2.0}}, "a weight for 99, which is no class of y"),
+        ({"class_weight": {99: 2.0}}, "class_weight names 99, which is no class of y"),
         ({"multiclass": "ovr"}, "multiclass must be one of"),
     ],
 )

@@ -227,3 +227,32 @@ def test_grid_search_reaches_nested_parameters(tangents, grid, data):
     sigmas = {params[next(iter(grid))] for params in search.cv_results_["params"]}
     assert sigmas == {0.3, 1.0}
     assert 0 <= search.best_score_ <= 1
+
+
+def test_a_new_generator_is_a_class_of_a_few_lines():
+    """What varies with temperature: all one needs to add it to everything."""
+    from widemargin import TangentKNeighborsClassifier
+    from widemargin.metrics import tangent_distances
+    from widemargin.tangents import TangentGenerator
+
+    class Drift(TangentGenerator):
+        is_affine = True
+        n_tangents = 1
+
+        def __init__(self, power=1.0):
+            self.power = power
+
+        def _tangents_of(self, X, y):
+            ramp = np.linspace(0, 1, X.shape[1], dtype=X.dtype) ** self.power
+            return lambda rows: np.broadcast_to(ramp, (len(X[rows]), 1, X.shape[1]))
+
+    rng = np.random.default_rng(0)
+    X, y = rng.random((40, 12)), np.repeat([0, 1], 20)
+    X[y == 1] += np.sin(np.arange(12))
+    drifted = X + 5 * rng.normal(size=(40, 1)) * np.linspace(0, 1, 12) ** 2
+    generator = Drift().set_params(power=2)
+    found = tangent_distances(drifted, X, tangents=generator, sides="two", spring=0)
+    np.testing.assert_allclose(np.diag(found), 0, atol=1e-12)
+    model = TangentKNeighborsClassifier(1, tangents=generator).fit(X, y)
+    assert model.score(drifted, y) == 1
+    assert generator.bundle(X).n_tangents == 1

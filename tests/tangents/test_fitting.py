@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from widemargin.tangents import Bundle, ImageTangents, LearnedTangents
-from widemargin.tangents.fitting import fit_tangents
+from widemargin.tangents.generator import fit_tangents
 
 
 def test_generators_are_cloned_and_fitted():

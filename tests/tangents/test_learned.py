@@ -3,7 +3,7 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 
-from widemargin.tangents import LearnedTangents, differences
+from widemargin.tangents import LearnedTangents, learned
 
 
 @pytest.fixture(scope="module")
@@ -133,8 +133,8 @@ def test_duplicates_have_no_tangents():
 def test_many_features_are_never_squared(digits, monkeypatch):
     X, y = digits
     dense = LearnedTangents(n_tangents=3).fit(X, y)
-    monkeypatch.setattr(differences, "_MAX_DENSE_FEATURES", 10)
-    monkeypatch.setattr(differences, "_BLOCK", 64 * 7)
+    monkeypatch.setattr(learned, "_MAX_DENSE_FEATURES", 10)
+    monkeypatch.setattr(learned, "_BLOCK", 64 * 7)
     lanczos = LearnedTangents(n_tangents=3).fit(X, y)
     np.testing.assert_allclose(lanczos.tangents_, dense.tangents_, atol=1e-8)
     np.testing.assert_allclose(lanczos.eigenvalues_, dense.eigenvalues_, rtol=1e-9)
@@ -158,9 +158,9 @@ def test_float32_is_kept(digits):
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"n_tangents": 0}, "n_tangents must be an integer >= 1; got 0"),
+        ({"n_tangents": 0}, "n_tangents must be an integer of at least 1; got 0"),
         ({"n_tangents": 2.5}, "n_tangents must be an integer"),
-        ({"n_tangents": 2, "n_neighbors": 0}, "n_neighbors must be an integer"),
+        ({"n_tangents": 2, "n_neighbors": 0}, "n_neighbors must be None or an integer"),
         ({"n_tangents": 2, "local": True, "per_class": True}, "exclude each other"),
     ],
 )

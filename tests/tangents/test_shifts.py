@@ -40,5 +40,5 @@ def test_all_shifts_but_none():
 
 
 def test_wrong_shape():
-    with pytest.raises(ValueError, match=r"shape .3, 3. does not go with 10 features"):
+    with pytest.raises(ValueError, match=r"shape=.3, 3. has 9 pixels .* 10 features"):
         ImageShift((3, 3), 1)(np.ones((1, 10)))

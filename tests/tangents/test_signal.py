@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from widemargin.tangents import SignalTangents
-from widemargin.tangents.filters import gaussian_filter
+from widemargin.tangents.smoothing import gaussian_filter
 
 LENGTH = 60
 
@@ -145,10 +145,10 @@ def test_long_signals_need_no_square_matrix():
     [
         ({"directions": "spin"}, 9, "directions must be one of 'shift', .*'spin'"),
         ({"n_channels": 2}, 9, "n_channels=2 does not divide the 9 features"),
-        ({"n_channels": 0}, 9, "n_channels must be an integer >= 1"),
-        ({"n_channels": 1.0}, 9, "n_channels must be an integer >= 1"),
+        ({"n_channels": 0}, 9, "n_channels must be an integer of at least 1"),
+        ({"n_channels": 1.0}, 9, "n_channels must be an integer of at least 1"),
         ({"n_channels": 9}, 9, "at least 2 samples of time"),
-        ({"sigma": -0.5}, 9, "sigma must be 'auto' or a number >= 0"),
+        ({"sigma": -0.5}, 9, "sigma must be 'auto' or a finite number of at least 0"),
     ],
 )
 def test_errors_teach(params, n_features, message):

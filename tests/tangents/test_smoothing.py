@@ -72,14 +72,14 @@ def test_a_step_of_a_pipeline():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"sigma": -0.1}, "sigma must be at least 0"),
+        ({"sigma": -0.1}, "sigma must be a finite number of at least 0"),
         ({"sigma": np.nan}, "sigma must be a finite number"),
         ({"sigma": "auto"}, "sigma must be a finite number"),
         ({"background": np.inf}, "background must be a finite number"),
-        ({"shape": (3, 5)}, "whose product is the number of features, 12"),
+        ({"shape": (3, 5)}, "pixels and values, but X has 12 features"),
         ({"shape": (3.0, 4.0)}, "positive integers"),
-        ({"shape": 12}, "shape must be"),
-        ({"shape": (1, 2, 3, 2)}, "shape must be"),
+        ({"shape": 12}, "needs shape="),
+        ({"shape": (1, 2, 3, 2)}, "needs shape="),
     ],
 )
 def test_bad_parameters(settings, message):

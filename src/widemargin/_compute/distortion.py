@@ -6,12 +6,11 @@ loop is long and straight. The few entries between the rows are computed for not
 """
 
 import numpy as np
-from numba import njit
 
-_REORDER = {"reassoc", "contract", "nsz"}
+from widemargin._compute.compiled import REORDER, njit
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+@njit(fastmath=REORDER)
 def _sum_of_shifted(source, target, n, count, step):
     """target[k] = sum of source[k + p * step] over p < count."""
     for k in range(n):
@@ -22,7 +21,7 @@ def _sum_of_shifted(source, target, n, count, step):
             target[k] += moved[k]
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+@njit(fastmath=REORDER)
 def distortion_tile(x, y, height, width, patch, window, out):
     """Distances of all pairs of padded channel images.
 

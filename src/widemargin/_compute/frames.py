@@ -1,14 +1,14 @@
 """Orthonormal frames, one sample at a time while its rows stay in the cache."""
 
 import numpy as np
-from numba import njit
 
-# Sums may be reordered, which is what lets the loops over features vectorise;
-# infinities and NaN keep their meaning.
-_REORDER = {"reassoc", "contract", "nsz"}
+from widemargin._compute.compiled import REORDER, njit
+
+# What two projections leave of a dependent row of length one.
+ROUNDING = 1e-14
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+@njit(fastmath=REORDER)
 def _dot(u, v):
     total = 0.0
     for i in range(u.shape[0]):
@@ -16,7 +16,7 @@ def _dot(u, v):
     return total
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+@njit(fastmath=REORDER)
 def _remove(row, unit):
     """Take the part along `unit` out of `row`; return the squared norm that is left."""
     along = _dot(row, unit)
@@ -27,7 +27,7 @@ def _remove(row, unit):
     return left
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _unit_rows(rows, left):
     """Scale rows to length one, by their largest entry first lest squares overflow."""
     for j in range(rows.shape[0]):
@@ -45,15 +45,16 @@ def _unit_rows(rows, left):
             left[j] = 1.0
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def gram_schmidt(tangents, rtol):
     """Pivoted Gram-Schmidt of every ``tangents[n]`` (l, d) in place, in float64.
 
     The row with the most left outside the span so far comes next; it is projected
     once more before it is normalised, which keeps orthogonality at rounding level.
-    What is left with a norm below `rtol` of its row counts as dependent; those rows
-    become zero and stand last.
+    What is left with a norm below `rtol` of its row, or below its rounding, counts as
+    dependent; those rows become zero and stand last.
     """
+    rtol = max(rtol, ROUNDING)
     n_samples, n_tangents, n_features = tangents.shape
     left = np.empty(n_tangents)
     for s in range(n_samples):

@@ -1,17 +1,32 @@
-"""Kohonen's online LVQ: one presentation is K distances and one or two moves.
+"""Online LVQ, margins of a batch, and what is nearest: loops over few prototypes.
 
 Prototypes ``P`` (K, d) with class codes ``labels`` (K,) are moved in place; samples
 ``X[order[t]]`` are presented one after the other. ``wins`` counts how often each
 prototype came first. Every function runs one epoch of a stage of `total`
 presentations that began `start` presentations ago, with the rate
 ``alpha_0 (1 - t/total)``, and returns how many samples were on the wrong side when
-they were presented. float32 data are computed in float32.
+they were presented, and how many pushes the box (2, d) stopped. Where most of the
+samples that a prototype wins have another label, its rule is a flight at exponential
+speed; once all have fled, the nearest of the far goes on winning. The box, far outside
+the data, is where that ends. float32 data are computed in float32.
+
+`margin_epoch` is the online descent of Crammer et al. on a loss of the hypothesis
+margin ``theta = (s_minus - s_plus) / 2``,
+
+    p <- p - gamma L'(theta) w_p (x - p)/||x - p||   for the right class,
+    p <- p + gamma L'(theta) w_p (x - p)/||x - p||   for the nearest wrong class,
+
+where ``s_c`` is the distance of x to class c under one of three rules and ``w_p`` its
+derivative: the nearest prototype (w = 1 there), the k-th nearest (w = 1 there), or the
+soft minimum ``-h log mean exp(-d/h)`` (w = softmax of -d/h). A step never carries a
+prototype past the sample, nor farther away than that, nor out of the box.
 
 T. Kohonen, "Self-Organizing Maps", 3rd edition, section 6.
 """
 
 import numpy as np
-from numba import njit
+
+from widemargin._compute.compiled import njit
 
 # Sums may be reordered (that is what lets them use vector instructions), but NaN and
 # infinity keep their meaning.
@@ -62,24 +77,35 @@ def move(p, x, rate):
         p[f] += step * (x[f] - p[f])
 
 
+@njit(cache=True, nogil=True)
+def push(p, x, rate, box):
+    """Move `p` away from `x`, unless that takes it out of the box; whether it did."""
+    step = x.dtype.type(rate)
+    for f in range(p.shape[0]):
+        moved = p[f] - step * (x[f] - p[f])
+        # Written so that NaN counts as outside.
+        if not (box[0, f] <= moved <= box[1, f]):
+            return False
+    for f in range(p.shape[0]):
+        p[f] -= step * (x[f] - p[f])
+    return True
+
+
 @njit(cache=True, nogil=True, fastmath=REORDER)
-def repel(p, x, rate, centre, radius_squared, guard):
-    """Move `p` away from `x`, unless that takes it out of the ball of its class."""
-    if guard:
-        step = x.dtype.type(rate)
-        reach = x.dtype.type(0)
-        for f in range(p.shape[0]):
-            offset = p[f] - step * (x[f] - p[f]) - centre[f]
-            reach += offset * offset
-        if reach > radius_squared:
-            return
-    move(p, x, -rate)
+def leaves_ball(p, x, rate, centre, radius_squared):
+    """Whether a push away from `x` takes `p` out of a ball."""
+    step = x.dtype.type(rate)
+    reach = x.dtype.type(0)
+    for f in range(p.shape[0]):
+        offset = p[f] - step * (x[f] - p[f]) - centre[f]
+        reach += offset * offset
+    return reach > radius_squared
 
 
 @njit(cache=True, nogil=True)
-def lvq1_epoch(P, labels, X, y, order, wins, alpha_0, start, total):
+def lvq1_epoch(P, labels, X, y, order, wins, box, alpha_0, start, total):
     """LVQ1: the nearest prototype comes nearer if its label is right, else leaves."""
-    errors = 0
+    errors, stopped = 0, 0
     for t in range(order.shape[0]):
         i = order[t]
         j = nearest(X[i], P)
@@ -89,14 +115,14 @@ def lvq1_epoch(P, labels, X, y, order, wins, alpha_0, start, total):
             move(P[j], X[i], rate)
         else:
             errors += 1
-            move(P[j], X[i], -rate)
-    return errors
+            stopped += not push(P[j], X[i], rate, box)
+    return errors, stopped
 
 
 @njit(cache=True, nogil=True)
-def olvq1_epoch(P, labels, X, y, order, wins, alpha_0, rates):
+def olvq1_epoch(P, labels, X, y, order, wins, box, alpha_0, rates):
     """OLVQ1: as LVQ1, with a rate per prototype that adapts after every move."""
-    errors = 0
+    errors, stopped = 0, 0
     for t in range(order.shape[0]):
         i = order[t]
         j = nearest(X[i], P)
@@ -107,9 +133,9 @@ def olvq1_epoch(P, labels, X, y, order, wins, alpha_0, rates):
             rates[j] = min(alpha_0, rate / (1.0 + rate))
         else:
             errors += 1
-            move(P[j], X[i], -rate)
+            stopped += not push(P[j], X[i], rate, box)
             rates[j] = min(alpha_0, rate / (1.0 - rate))
-    return errors
+    return errors, stopped
 
 
 @njit(cache=True, nogil=True)
@@ -120,6 +146,7 @@ def window_epoch(
     y,
     order,
     wins,
+    box,
     alpha_0,
     start,
     total,
@@ -133,7 +160,7 @@ def window_epoch(
 
     ``min(d1/d2, d2/d1) > (1 - window)/(1 + window)`` is tested on squared distances.
     """
-    errors = 0
+    errors, stopped = 0, 0
     ratio = ((1.0 - window) / (1.0 + window)) ** 2
     for t in range(order.shape[0]):
         i = order[t]
@@ -141,9 +168,10 @@ def window_epoch(
         rate = alpha_0 * (1.0 - (start + t) / total)
         wins[first] += 1
         first_right = labels[first] == y[i]
+        errors += not first_right
+        if second < 0:
+            continue
         second_right = labels[second] == y[i]
-        if not first_right:
-            errors += 1
         if first_right and second_right:
             if epsilon > 0.0:
                 move(P[first], X[i], epsilon * rate)
@@ -152,5 +180,225 @@ def window_epoch(
             right, wrong = (first, second) if first_right else (second, first)
             move(P[right], X[i], rate)
             c = labels[wrong]
-            repel(P[wrong], X[i], rate, centres[c], radii_squared[c], guard)
-    return errors
+            if guard and leaves_ball(
+                P[wrong], X[i], rate, centres[c], radii_squared[c]
+            ):
+                continue
+            stopped += not push(P[wrong], X[i], rate, box)
+    return errors, stopped
+
+
+KTH, SOFT = 0, 1
+HINGE, BROKEN, EXPONENTIAL, SIGMOID, IDENTITY = 0, 1, 2, 3, 4
+
+
+@njit(cache=True, nogil=True)
+def relative_margins(D, labels, y, x_errors, p_errors):
+    """Margins mu of a batch, their slopes in D_plus and D_minus, and the columns.
+
+    Slopes (n, 2) are ``-2 D_minus / (D_plus + D_minus)^2`` and
+    ``2 D_plus / (D_plus + D_minus)^2``; 0 where both distances are rounding, as for a
+    sample on prototypes of two classes, or where a side has no reference.
+    """
+    n, K = D.shape
+    margins = np.zeros(n, D.dtype)
+    slopes = np.zeros((n, 2), D.dtype)
+    at = np.zeros((n, 2), np.intp)
+    for i in range(n):
+        plus = minus = np.inf
+        at_plus = at_minus = -1
+        for j in range(K):
+            d = D[i, j]
+            if labels[j] == y[i]:
+                if d < plus:
+                    plus, at_plus = d, j
+            elif d < minus:
+                minus, at_minus = d, j
+        if at_plus < 0 or at_minus < 0:
+            margins[i] = 0.0 if at_plus == at_minus else (1.0 if at_plus >= 0 else -1.0)
+            at[i, 0] = at[i, 1] = max(at_plus, at_minus, 0)
+            continue
+        at[i, 0], at[i, 1] = at_plus, at_minus
+        total = plus + minus
+        if not total > 2.0 * x_errors[i] + p_errors[at_plus] + p_errors[at_minus]:
+            continue
+        margins[i] = (minus - plus) / total
+        slopes[i, 0] = -2.0 * (minus / total) / total
+        slopes[i, 1] = 2.0 * (plus / total) / total
+    return margins, slopes, at
+
+
+@njit(cache=True, nogil=True)
+def pair_product(pair, at, X, K):
+    """Return ``C^T X`` for the (n, K) matrix C with entries `pair` in columns `at`."""
+    out = np.zeros((K, X.shape[1]), X.dtype)
+    for i in range(X.shape[0]):
+        for side in range(2):
+            row, c = out[at[i, side]], pair[i, side]
+            for f in range(X.shape[1]):
+                row[f] += c * X[i, f]
+    return out
+
+
+@njit(cache=True, nogil=True)
+def class_distance(d, start, stop, rule, k, h, w):
+    """Distance to the class of prototypes [start, stop); its derivative goes to `w`.
+
+    A class with fewer than `k` prototypes counts by its farthest one.
+    """
+    size = stop - start
+    if rule == SOFT:
+        low = d[start:stop].min()
+        total = 0.0
+        for j in range(start, stop):
+            w[j] = np.exp(-(d[j] - low) / h)
+            total += w[j]
+        for j in range(start, stop):
+            w[j] /= total
+        return low - h * np.log(total / size)
+    w[start:stop] = 0.0
+    if k == 1 or size == 1:
+        at = start + np.argmin(d[start:stop])
+    else:
+        at = start + np.argsort(d[start:stop])[min(k, size) - 1]
+    w[at] = 1.0
+    return d[at]
+
+
+@njit(cache=True, nogil=True)
+def find_pair(x, P, bounds, c_plus, rule, k, h, d, w):
+    """Return s_plus, s_minus and the nearest wrong class; fill distances, weights."""
+    for j in range(P.shape[0]):
+        d[j] = np.sqrt(squared_distance(x, P[j]))
+    s_plus = s_minus = np.inf
+    c_minus = -1
+    for c in range(bounds.shape[0] - 1):
+        if bounds[c] == bounds[c + 1]:
+            continue
+        s = class_distance(d, bounds[c], bounds[c + 1], rule, k, h, w)
+        if c == c_plus:
+            s_plus = s
+        elif s < s_minus:
+            s_minus, c_minus = s, c
+    return s_plus, s_minus, c_minus
+
+
+@njit(cache=True, nogil=True)
+def margin_coefficients(P, bounds, X, y, rule, k, h):
+    """Theta (n,) and S_l(r) w_r / ||x_l - p_r|| (n, K), S the sign of the class."""
+    n, K = X.shape[0], P.shape[0]
+    theta, pulls = np.empty(n), np.zeros((n, K))
+    d, w = np.empty(K), np.empty(K)
+    for i in range(n):
+        s_plus, s_minus, wrong = find_pair(X[i], P, bounds, y[i], rule, k, h, d, w)
+        theta[i] = (s_minus - s_plus) / 2.0
+        if wrong < 0:
+            continue
+        for side in range(2):
+            c = y[i] if side == 0 else wrong
+            for j in range(bounds[c], bounds[c + 1]):
+                if w[j] > 0.0 and d[j] > 0.0:
+                    pulls[i, j] = (1.0 - 2.0 * side) * w[j] / d[j]
+    return theta, pulls
+
+
+@njit(cache=True, nogil=True)
+def move_class(x, P, start, stop, d, w, step, box):
+    """Move the prototypes of a class by `step` in all, along the unit vectors to x."""
+    for j in range(start, stop):
+        if w[j] > 0.0 and d[j] > 0.0:
+            rate = min(max(step * w[j] / d[j], -1.0), 1.0)
+            if rate > 0.0:
+                move(P[j], x, rate)
+            elif rate < 0.0:
+                push(P[j], x, -rate, box)
+
+
+@njit(cache=True, nogil=True)
+def loss_and_slope(kind, beta, theta):
+    """Value and derivative of a named loss."""
+    if kind == EXPONENTIAL:
+        value = np.exp(min(-beta * theta, 700.0))
+        return value, -beta * value
+    if kind == SIGMOID:
+        value = 1.0 / (1.0 + np.exp(min(beta * theta, 700.0)))
+        return value, -beta * value * (1.0 - value)
+    if kind == IDENTITY:
+        return -theta, -1.0
+    value = max(1.0 - beta * theta, 0.0)
+    if kind == BROKEN and value >= 2.0:
+        return 2.0, 0.0
+    return value, (-beta if value > 0.0 else 0.0)
+
+
+@njit(cache=True, nogil=True)
+def move_pair(x, P, bounds, right, wrong, d, w, step, box):
+    """Bring the right class nearer by `step` and drive the wrong one away."""
+    move_class(x, P, bounds[right], bounds[right + 1], d, w, step, box)
+    move_class(x, P, bounds[wrong], bounds[wrong + 1], d, w, -step, box)
+
+
+@njit(cache=True, nogil=True)
+def margin_epoch(
+    P, bounds, X, y, order, box, kind, beta, unit, gamma, start, total, rule, k, h
+):
+    """One epoch of Algorithm 1 with a named loss of theta/unit; return summed loss."""
+    d, w = np.empty(P.shape[0]), np.empty(P.shape[0])
+    losses = 0.0
+    for t in range(order.shape[0]):
+        i = order[t]
+        s_plus, s_minus, wrong = find_pair(X[i], P, bounds, y[i], rule, k, h, d, w)
+        if wrong < 0:
+            continue
+        value, slope = loss_and_slope(kind, beta, (s_minus - s_plus) / (2.0 * unit))
+        losses += value
+        if slope != 0.0:
+            step = -gamma * unit * (1.0 - (start + t) / total) * slope
+            move_pair(X[i], P, bounds, y[i], wrong, d, w, step, box)
+    return losses
+
+
+@njit(cache=True, nogil=True)
+def doubtful(D, x_errors, p_errors, coarse):
+    """Pairs whose squared distance decides something that its rounding leaves open.
+
+    These are the entries known to less than the fraction `coarse`, and, where several
+    references may be the nearest of a row, all of those.
+    """
+    n, K = D.shape
+    rows, columns = np.empty(64, np.intp), np.empty(64, np.intp)
+    count = 0
+    for i in range(n):
+        nearest_above = np.inf
+        for j in range(K):
+            nearest_above = min(nearest_above, D[i, j] + x_errors[i] + p_errors[j])
+        n_near = 0
+        any_coarse = False
+        for j in range(K):
+            error = x_errors[i] + p_errors[j]
+            n_near += D[i, j] - error <= nearest_above
+            any_coarse |= error > coarse * D[i, j]
+        if n_near < 2 and not any_coarse:
+            continue
+        for j in range(K):
+            error = x_errors[i] + p_errors[j]
+            near = n_near > 1 and D[i, j] - error <= nearest_above
+            if not (near or error > coarse * D[i, j]):
+                continue
+            if count == len(rows):
+                rows = np.concatenate((rows, np.empty_like(rows)))
+                columns = np.concatenate((columns, np.empty_like(columns)))
+            rows[count], columns[count] = i, j
+            count += 1
+    return rows[:count], columns[:count]
+
+
+@njit(cache=True, nogil=True)
+def class_minima(D, codes, n_classes):
+    """(n, n_classes) smallest distance to a reference of each class."""
+    out = np.full((D.shape[0], n_classes), D.dtype.type(np.inf), D.dtype)
+    for i in range(D.shape[0]):
+        for j in range(D.shape[1]):
+            c = codes[j]
+            out[i, c] = min(out[i, c], D[i, j])
+    return out

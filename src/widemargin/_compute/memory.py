@@ -1,9 +1,90 @@
-"""Chunk sizes from scikit-learn's ``working_memory``, the one memory budget."""
+"""Memory: chunks from scikit-learn's ``working_memory``, and what can still be had.
+
+A container's limit is not in /proc/meminfo: a process that goes by that alone is
+killed where it could have said what is too large. Every group from our own up to the
+root may limit us; what it holds of files not in use can be had as well.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
 
 from sklearn import get_config
 
+from widemargin._compute.threads import worker_count
 
-def rows_in_budget(bytes_per_row: float, n_workers: int = 1) -> int:
+
+def rows_in_budget(bytes_per_row: float, n_jobs: int | None = 1) -> int:
     """How many rows of `bytes_per_row` each worker may hold at once, at least one."""
     budget = get_config()["working_memory"] * 2**20
-    return max(1, int(budget / (max(1, n_workers) * max(1.0, bytes_per_row))))
+    return max(1, int(budget / (worker_count(n_jobs) * max(1.0, bytes_per_row))))
+
+
+_FOLDER = "sys/fs/cgroup"
+# Where groups are, and what their files and the entry of reclaimable memory are called.
+_UNIFIED = (_FOLDER, "memory.max", "memory.current", "inactive_file")
+_FIRST_VERSION = (
+    f"{_FOLDER}/memory",
+    "memory.limit_in_bytes",
+    "memory.usage_in_bytes",
+    "total_inactive_file",
+)
+
+
+def available_bytes(root: Path = Path("/")) -> float:
+    """Bytes that can still be allocated, as far as the system says; else infinity."""
+    return max(0.0, min([_of_machine(root), *_of_groups(root)]))
+
+
+def _of_machine(root: Path) -> float:
+    available = _entry(root / "proc/meminfo", "MemAvailable:")
+    if available is not None:
+        return 1024.0 * available
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return float("inf")
+
+
+def _of_groups(root: Path) -> Iterator[float]:
+    for line in _lines(root / "proc/self/cgroup"):
+        _, controllers, path = line.split(":", 2)
+        if not controllers:
+            folder, *names = _UNIFIED
+        elif "memory" in controllers.split(","):
+            folder, *names = _FIRST_VERSION
+        else:
+            continue
+        group = PurePosixPath(path.strip("/"))
+        # Inside a container the path may be the host's: only the root is there then.
+        for part in (group, *group.parents):
+            left = _left(root / folder / part, *names)
+            if left is not None:
+                yield left
+
+
+def _left(group: Path, limit: str, usage: str, reclaimable: str) -> float | None:
+    try:
+        most, used = ((group / name).read_text().strip() for name in (limit, usage))
+        if most == "max":
+            return None
+        spare = _entry(group / "memory.stat", reclaimable) or 0
+        return float(int(most) - int(used) + spare)
+    except (OSError, ValueError):
+        return None
+
+
+def _entry(file: Path, name: str) -> int | None:
+    """Find the number that follows `name` at the beginning of a line."""
+    for line in _lines(file):
+        words = line.split()
+        if words[:1] == [name]:
+            return int(words[1])
+    return None
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        return file.read_text().splitlines()
+    except OSError:
+        return []

@@ -1,7 +1,8 @@
 """The affine midpoint distance of a block of pairs, from products of its two ends."""
 
 import numpy as np
-from numba import njit
+
+from widemargin._compute.compiled import njit
 
 # Squares and products have half the digits of the tangents themselves: a direction of
 # which, squared, no more than this share is left outside the ones before it may be a
@@ -10,7 +11,7 @@ UNCLEAR = 1e-6
 SUSPECT = 1e-9
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _project(products, x_grams, y_grams, x_moves, y_moves, spring, tile):
     """Subtract c^T G^+ c/(1+k) from every entry of `tile` (which holds |delta|^2)."""
     n_x, n_y = tile.shape
@@ -34,7 +35,7 @@ def _project(products, x_grams, y_grams, x_moves, y_moves, spring, tile):
             tile[i, j] -= _quadratic_form(G, c, sizes) / (1.0 + spring)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _quadratic_form(G, c, sizes):
     """c^T G^+ c by elimination, infinite where `UNCLEAR`; G and c are overwritten.
 

@@ -10,20 +10,24 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from joblib import effective_n_jobs
 from sklearn import get_config
 
-from widemargin._compute.threads import batched_slices, thread_map
+from widemargin._compute.threads import batched_slices, thread_map, worker_count
 
 # Rows and columns of one block of inner products: 2 MiB in float32.
 PRODUCT_ROWS, PRODUCT_COLUMNS = 512, 1024
 LANES = 64
-SIDES = {"y": 0, "two": 1, "mean": 2}
+# One over the share of those rows that counts as few queries.
+FEW = 8
+# How near to the ends of a dtype's range the largest squared norm may come.
+SMALLEST, LARGEST = 1e-12, 1e4
 # Rounding errors that a product over d features may collect, in units of the dtype's
 # epsilon: ROUNDINGS + sqrt(d), as errors of either sign add up.
 ROUNDINGS = 16.0
-# Relative size below which a squared distance is recomputed from its residual.
-SUSPECT = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-10}
+# Size below which a squared distance is computed again from its residual, relative to
+# the squares it is made of. What is kept is right to 1e-3 in float32, with frames as
+# parallel as rounding allows, and to 1e-6 in float64.
+SUSPECT = {np.dtype(np.float32): 1e-3, np.dtype(np.float64): 1e-9}
 
 
 @dataclass(frozen=True)
@@ -42,9 +46,11 @@ class _End:
         norms = np.empty(n, points.dtype)
         coefficients = np.empty((n, n_tangents), points.dtype)
         for rows in batched_slices(n, 512):
-            centred = points[rows] - center
-            norms[rows] = np.einsum("nd,nd->n", centred, centred, dtype=np.float64)
-            coefficients[rows] = np.einsum("nld,nd->nl", frames[rows], centred)
+            # What overflows here is noticed, and computed in another unit.
+            with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+                centred = points[rows] - center
+                norms[rows] = np.einsum("nd,nd->n", centred, centred, dtype=np.float64)
+                coefficients[rows] = np.einsum("nld,nd->nl", frames[rows], centred)
         return cls(points, frames, center, norms, coefficients)
 
     def stack(self, rows, out, *, tangent_major):
@@ -59,7 +65,46 @@ class _End:
         return out
 
     def exact(self, rows):
-        return self.points[rows].astype(float), self.frames[rows].astype(float)
+        # One layout, also for a frame that all share: another would compile again.
+        return (
+            self.points[rows].astype(float, order="C"),
+            self.frames[rows].astype(float, order="C"),
+        )
+
+
+class References:
+    """The y end of many calls, prepared once: centred products, and packed for blocks.
+
+    What is packed is as large as points and frames. Where it is worth keeping (`keep`),
+    the first call makes it; it is not pickled.
+    """
+
+    def __init__(self, points, frames, *, keep):
+        self.end = _End.prepare(points, frames, _center(points, points.dtype))
+        self.keep, self._packed = keep, {}
+
+    def stack(self, columns):
+        """[point; frame] of some references, tangent-major, made once."""
+        if not self.keep:
+            return _packed(self.end, columns)
+        key = columns.start, columns.stop
+        if key not in self._packed:
+            self._packed[key] = _packed(self.end, columns)
+        return self._packed[key]
+
+    def __getstate__(self):
+        return {"end": self.end, "keep": self.keep, "_packed": {}}
+
+
+def _center(points, dtype):
+    with np.errstate(over="ignore", invalid="ignore"):
+        return points.mean(axis=0, dtype=np.float64).astype(dtype)
+
+
+def _packed(end, columns):
+    n, (n_tangents, d) = columns.stop - columns.start, end.frames.shape[1:]
+    out = np.empty((n * (1 + n_tangents), d), end.points.dtype)
+    return end.stack(columns, out, tangent_major=True)
 
 
 def product_error(dtype, n_features):
@@ -78,6 +123,7 @@ def pair_distances(
     squared=True,
     symmetric=False,
     lower=False,
+    references=None,
     n_jobs=None,
 ):
     """Tangent distances between all rows of `x` and of `y`.
@@ -93,6 +139,8 @@ def pair_distances(
     lower : bool
         Squared distances less their possible rounding, negative where nothing can be
         said: never above the true ones, and nothing is computed twice.
+    references : References or None
+        `y` and `y_frames`, prepared; of no use where the ends change places.
 
     Returns
     -------
@@ -103,16 +151,28 @@ def pair_distances(
     # The tail eliminates on the reference side: give it the end with fewer tangents.
     if sides == "x" or (sides == "two" and y_frames.shape[1] > x_frames.shape[1]):
         x, x_frames, y, y_frames, target = y, y_frames, x, x_frames, out.T
-        sides = "y" if sides == "x" else sides
+        sides, references = "y" if sides == "x" else sides, None
     if sides == "y":
         x_frames = x_frames[:, :0]
-    center = y.mean(axis=0, dtype=np.float64).astype(x.dtype)
+    center = _center(y, x.dtype) if references is None else references.end.center
     x_end = _End.prepare(x, x_frames, center)
-    y_end = x_end if symmetric and sides != "y" else _End.prepare(y, y_frames, center)
-    n_x, n_y, workers = _plan(x_end, y_end, sides, n_jobs)
+    if references is not None:
+        y_end = references.end
+    elif symmetric and sides != "y":
+        y_end = x_end
+    else:
+        y_end = _End.prepare(y, y_frames, center)
+    if not _fits(x_end, y_end):
+        return _in_another_unit(
+            x, x_frames, y, y_frames, sides=sides, spring=spring, squared=squared,
+            symmetric=symmetric, lower=lower, transposed=target is not out,
+            n_jobs=n_jobs,
+        )  # fmt: skip
+    n_x, n_y, workers = _plan(x_end, y_end, sides, lower, n_jobs)
 
     def fill(columns):
-        block = _Block(x_end, y_end, columns, n_x, sides, spring, lower)
+        pack = partial(_packed, y_end) if references is None else references.stack
+        block = _Block(x_end, y_end, columns, pack(columns), n_x, sides, spring, lower)
         last = columns.stop if symmetric else len(x)
         for rows in batched_slices(last, n_x):
             tile = block.squared_distances(rows)
@@ -127,14 +187,56 @@ def pair_distances(
     return out
 
 
-def _plan(x_end, y_end, sides, n_jobs):
+def _fits(x_end, y_end):
+    """Whether squared distances stay well within what the dtype can hold."""
+    numbers = np.finfo(x_end.norms.dtype)
+    largest = np.maximum(x_end.norms.max(initial=0), y_end.norms.max(initial=0))
+    if largest == 0:
+        return not any((end.points != end.center).any() for end in (x_end, y_end))
+    # Rounding of the smallest squares that matter must not vanish.
+    return numbers.tiny / SMALLEST < largest < numbers.max / LARGEST
+
+
+def _in_another_unit(
+    x, x_frames, y, y_frames, *, squared, lower, transposed, **options
+):
+    """Distances of points whose squares leave their dtype: in float64, near one.
+
+    Squared distances are float64 then, whatever the points: float32 cannot hold them.
+    """
+    largest = max(float(np.abs(points).max()) for points in (x, y))
+    exponent = -int(np.frexp(largest)[1])
+    d2 = pair_distances(
+        np.ldexp(x.astype(float), exponent), x_frames.astype(float, order="C"),
+        np.ldexp(y.astype(float), exponent), y_frames.astype(float, order="C"),
+        lower=lower, **options,
+    )  # fmt: skip
+    d2 = d2.T if transposed else d2
+    if not squared:
+        return np.ldexp(np.sqrt(d2), -exponent).astype(x.dtype)
+    with np.errstate(over="ignore", under="ignore"):
+        out = np.ldexp(d2, -2 * exponent)
+    lost = d2.max(initial=0) > 0 and out.max(initial=0) < np.finfo(float).tiny
+    if not lower and (lost or not np.isfinite(out).all()):
+        raise ValueError(
+            f"X and Y reach {largest:.2g}: their squared distances cannot be told in "
+            f"{out.dtype}; scale the data, for instance by StandardScaler."
+        )
+    return out
+
+
+def _plan(x_end, y_end, sides, lower, n_jobs):
     """Block sizes (queries, references) and how many workers fit the memory budget."""
     l_x, d = x_end.frames.shape[1:]
     l_y = y_end.frames.shape[1]
     rows_per_x = {"y": 1, "two": 1 + l_x, "mean": max(1, l_x)}[sides]
     n_x = max(1, PRODUCT_ROWS // rows_per_x)
     n_y = max(LANES, PRODUCT_COLUMNS // (1 + l_y) // LANES * LANES)
-    n_x, n_y = min(n_x, len(x_end.points)), min(n_y, len(y_end.points))
+    n_x = min(n_x, len(x_end.points))
+    if lower and n_x * rows_per_x <= PRODUCT_ROWS // FEW:
+        # Bounds may differ by rounding: few queries meet more references at once.
+        n_y *= FEW
+    n_y = min(n_y, len(y_end.points))
     itemsize = x_end.points.dtype.itemsize
     budget = get_config()["working_memory"] * 2**20
 
@@ -147,7 +249,7 @@ def _plan(x_end, y_end, sides, n_jobs):
     while block_bytes() > budget and max(n_x, n_y) > 1:
         n_x, n_y = max(1, n_x // 2), max(1, n_y // 2)
     affordable = max(1, int(budget // block_bytes()))
-    return n_x, n_y, min(effective_n_jobs(n_jobs), affordable)
+    return n_x, n_y, min(worker_count(n_jobs), affordable)
 
 
 class _Block:
@@ -157,14 +259,14 @@ class _Block:
     much as the tail.
     """
 
-    def __init__(self, x_end, y_end, columns, n_x, sides, spring, lower):
+    def __init__(self, x_end, y_end, columns, y_stack, n_x, sides, spring, lower):
         self.x_end, self.y_end, self.columns = x_end, y_end, columns
         self.sides, self.spring, self.lower = sides, spring, lower
         n_y = columns.stop - columns.start
         l_x, d = x_end.frames.shape[1:]
         stack_rows = n_y * (1 + y_end.frames.shape[1])
         empty = partial(np.empty, dtype=x_end.points.dtype)
-        self.y_stack = y_end.stack(columns, empty((stack_rows, d)), tangent_major=True)
+        self.y_stack = y_stack
         self.y_norms = y_end.norms[columns]
         self.y_coefficients = np.ascontiguousarray(y_end.coefficients[columns].T)
         rows_per_x = 1 + l_x if sides == "two" else 1
@@ -181,11 +283,9 @@ class _Block:
         tile, x_end, y_stack = self.tile[:n], self.x_end, self.y_stack
         x_norms, x_coefficients = x_end.norms[rows], x_end.coefficients[rows]
         y_norms, y_coefficients = self.y_norms, self.y_coefficients
-        spring, lower, error = self.spring, self.lower, 0.0
-        tau = SUSPECT[tile.dtype]
-        if lower:
-            error = product_error(tile.dtype, y_stack.shape[1])
-            tau = 8 * error
+        spring, lower = self.spring, self.lower
+        error = product_error(tile.dtype, y_stack.shape[1])
+        tau = 8 * error if lower else SUSPECT[tile.dtype]
         n_rows = n * (1 + x_coefficients.shape[1]) if self.sides == "two" else n
         x_stack, products = self.x_stack[:n_rows], self.products[:n_rows]
         if self.sides == "two":
@@ -199,9 +299,10 @@ class _Block:
             floor = max(stiffness, 8 * np.finfo(tile.dtype).eps)
             # A spring that keeps S above its rounding spares a look at the pivots.
             least = 0.0 if stiffness >= 2 * error else 2 * error
+            clear = 0.0 if stiffness >= 2 * error else 2 * error
             suspects = tails.two_sided(
                 products, x_norms, x_coefficients, y_norms, y_coefficients,
-                spring, tau, floor, least, lower, tile,
+                spring, tau, floor, clear, least, lower, tile,
             )  # fmt: skip
         elif self.sides == "mean":
             x_rows = x_end.frames[rows].reshape(-1, y_stack.shape[1])
@@ -218,7 +319,9 @@ class _Block:
         if suspects:
             x, x_frames = x_end.exact(rows)
             y, y_frames = self.y_end.exact(self.columns)
-            residuals.repair(tile, x, x_frames, y, y_frames, SIDES[self.sides], spring)
+            residuals.repair(
+                tile, x, x_frames, y, y_frames, residuals.SIDE_CODES[self.sides], spring
+            )
         return tile
 
 

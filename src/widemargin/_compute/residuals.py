@@ -13,17 +13,18 @@ ends is never worse than moving one.
 """
 
 import numpy as np
-from numba import njit
 
+from widemargin._compute.compiled import REORDER, njit
+
+# What kernels call the sides; "x" is "y" with the ends exchanged.
+AT_Y, TWO_SIDED, MEAN = 0, 1, 2
+SIDE_CODES = {"y": AT_Y, "two": TWO_SIDED, "mean": MEAN}
 # Below this a pivot is rounding: the direction is in the span of those before it,
 # which are enough.
 SINGULAR = 1e-12
-# Sums over the features may be reordered, which lets them vectorise. The order
-# depends on the number of features alone, never on how a block was cut.
-_REORDER = {"reassoc", "contract", "nsz"}
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+@njit(fastmath=REORDER)
 def _dot(u, v):
     total = 0.0
     for i in range(u.shape[0]):
@@ -31,7 +32,7 @@ def _dot(u, v):
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _stack(first, second):
     """Rows of both frames in float64; plain loops compile in a fraction of the time."""
     n, d = first.shape
@@ -42,7 +43,7 @@ def _stack(first, second):
     return W
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _factor(A):
     """Turn the lower triangle of A into L and D of L D L^T; no pivot is rounding."""
     n = A.shape[0]
@@ -58,7 +59,7 @@ def _factor(A):
             A[t, s] /= A[s, s]
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _solve(A, r):
     """Solve in place with what `_factor` left; directions of no pivot stay put."""
     n = r.shape[0]
@@ -75,12 +76,18 @@ def _solve(A, r):
             r[s] = 0.0
 
 
-@njit(cache=True, nogil=True)
-def _least_squares(delta, first, second, spring, residual):
-    """Energy of the best moves along the rows of two frames; `residual` is scratch."""
+@njit()
+def _least_squares(delta, first, second, spring, moves, residual):
+    """Energy of the best moves along the rows of two frames, and what they leave.
+
+    `moves` (at least as many as rows) and `residual` are written.
+    """
     W = _stack(first, second)
     n, d = W.shape
-    A, r, moves = np.empty((n, n)), np.empty(n), np.zeros(n)
+    A, r = np.empty((n, n)), np.empty(n)
+    moves = moves[:n]
+    for s in range(n):
+        moves[s] = 0.0
     for s in range(n):
         for t in range(s + 1):
             A[s, t] = _dot(W[s], W[t])
@@ -99,11 +106,11 @@ def _least_squares(delta, first, second, spring, residual):
     return spring * _dot(moves, moves) + _dot(residual, residual)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def squared_distance(x, x_frame, y, y_frame, sides, spring, delta, residual):
     """Squared distance of one pair; `delta` and `residual` are scratch, in float64.
 
-    `sides` is 0 for tangents at y, 1 for both ends, 2 for the mean.
+    `sides` is one of SIDE_CODES.
     """
     same = True
     for c in range(x.shape[0]):
@@ -111,16 +118,19 @@ def squared_distance(x, x_frame, y, y_frame, sides, spring, delta, residual):
         same = same and delta[c] == 0.0
     if same:
         return 0.0
-    if sides == 1:
-        return _least_squares(delta, x_frame, y_frame, spring, residual)
-    d2 = _least_squares(delta, x_frame[:0], y_frame, spring, residual)
-    if sides == 2:
-        d2 += _least_squares(delta, x_frame, y_frame[:0], spring, residual)
-        d2 *= 0.5
-    return d2
+    l_x, l_y = x_frame.shape[0], y_frame.shape[0]
+    moves, d2 = np.empty(l_x + l_y), 0.0
+    # One call for all sides: the compiler would write out each.
+    for of_x in range(2 if sides == MEAN else 1):
+        at_x = l_x if of_x or sides == TWO_SIDED else 0
+        at_y = 0 if of_x else l_y
+        d2 += _least_squares(
+            delta, x_frame[:at_x], y_frame[:at_y], spring, moves, residual
+        )
+    return 0.5 * d2 if sides == MEAN else d2
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def repair(tile, x, x_frames, y, y_frames, sides, spring):
     """Compute the suspect entries (below zero) of a tile of squared distances again.
 
@@ -133,3 +143,16 @@ def repair(tile, x, x_frames, y, y_frames, sides, spring):
                 tile[i, j] = squared_distance(
                     x[i], x_frames[i], y[j], y_frames[j], sides, spring, delta, residual
                 )
+
+
+@njit()
+def align(delta, x_frames, y_frames, spring, d2, moves, residual):
+    """Best moves of every pair of rows, and what they leave; all in float64.
+
+    `delta` (n, d) is x - y; `moves` (n, l_x + l_y) gets what is to be taken off it
+    along the rows of both frames, `residual` (n, d) the rest, `d2` (n,) the energy.
+    """
+    for i in range(delta.shape[0]):
+        d2[i] = _least_squares(
+            delta[i], x_frames[i], y_frames[i], spring, moves[i], residual[i]
+        )

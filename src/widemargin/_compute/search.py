@@ -15,14 +15,12 @@ count for row i with kind = 1, only the others with kind = -1, all with kind = 0
 """
 
 import numpy as np
-from numba import njit
 
-from widemargin._compute.residuals import squared_distance
+from widemargin._compute.compiled import njit
+from widemargin._compute.residuals import AT_Y, MEAN, TWO_SIDED, squared_distance
 
 # Sums may be reordered, which is what lets the products over features vectorise.
 _REORDER = {"reassoc", "contract", "nsz"}
-# Sides as in residuals.squared_distance.
-TANGENTS_AT_Y, TWO_SIDED, MEAN = 0, 1, 2
 # References that are looked at first, beyond k: the best under the bound are nearly
 # always the nearest, and a small radius spares most of the rest.
 MORE_SEEDS = 8
@@ -121,7 +119,7 @@ def _estimate(rows, x, y, y_frame, sides, spring, error, products, small):
     for s in range(l_y):
         b[s] = products[0, s]
         taken += b[s] * b[s] / (1.0 + spring)
-    if sides != TANGENTS_AT_Y:
+    if sides != AT_Y:
         for p in range(l_x):
             a[p] = _dot(rows[1 + p], delta)
             taken += a[p] * a[p] / (1.0 + spring)

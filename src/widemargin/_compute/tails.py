@@ -12,11 +12,12 @@ delta = x - y, a = U delta, b = V delta, M = U V^T. The two-sided distance is
     |delta|^2 - |a|^2/(1+k) - r^T S^-1 r,
     r = b - M^T a/(1+k),   S = (1+k) I - M^T M/(1+k).
 
-A pair whose result is mostly rounding is written as -1: the caller computes it again
-from the explicit residual. The test is d2 < tau (|x|^2 + |y|^2 + c sum_s e_s/p_s),
-where e_s is what pivot p_s took off: the first two terms are the cancellation of the
-expanded square, the last is how strongly a small pivot amplifies errors (weighted by
-c = AMPLIFIED, because there an accurate distance can be had for few recomputations).
+A pair whose rounding could be seen is written as -1: the caller computes it again from
+the explicit residual. Kept is what has d2 >= tau (|x|^2 + |y|^2 + c sum_s e_s/p_s) and
+no pivot below `clear`, where e_s is what pivot p_s took off: the first two terms are
+the cancellation of the expanded square, the last is how strongly a small pivot
+amplifies errors (c = AMPLIFIED), and pivots below `clear` are rounding themselves. NaN
+is never kept.
 
 With `lower` the result is a lower bound instead, d2 - tau (|x|^2 + |y|^2 + |q|^2), and
 nothing is suspect. Let products be wrong by at most e per unit of norm. For the best
@@ -31,15 +32,14 @@ Shapes: C is (n_x * rows, columns * n_y); `x_norms` (n_x,), `x_coefficients` = U
 """
 
 import numpy as np
-from numba import njit
+
+from widemargin._compute.compiled import IN_ORDER, njit
 
 LANES = 128
-AMPLIFIED = 32.0
-# Sums are never reordered: results must not depend on how a block was cut.
-MATH = {"contract", "nsz", "arcp"}
+AMPLIFIED = 8.0
 
 
-@njit(cache=True, nogil=True, fastmath=MATH)
+@njit(fastmath=IN_ORDER)
 def _mark(d2, x_norm, y_norms, tau, lower):
     """Take the rounding off, or write -1 where it is most of the result."""
     suspects = 0
@@ -47,13 +47,13 @@ def _mark(d2, x_norm, y_norms, tau, lower):
         rounding = tau * (x_norm + y_norms[j])
         if lower:
             d2[j] -= rounding
-        elif d2[j] < rounding:
+        elif not d2[j] >= rounding:
             d2[j] = d2.dtype.type(-1)
             suspects += 1
     return suspects
 
 
-@njit(cache=True, nogil=True, fastmath=MATH)
+@njit(fastmath=IN_ORDER)
 def one_sided(products, x_norms, y_norms, y_coefficients, spring, tau, lower, out):
     """Tangents at y: |delta|^2 - |b|^2/(1+k). `products` is (n_x, (1 + l_y) * n_y)."""
     l_y, n_y = y_coefficients.shape
@@ -75,7 +75,7 @@ def one_sided(products, x_norms, y_norms, y_coefficients, spring, tau, lower, ou
     return suspects
 
 
-@njit(cache=True, nogil=True, fastmath=MATH)
+@njit(fastmath=IN_ORDER)
 def mean_sided(
     products,
     x_products,
@@ -115,8 +115,10 @@ def mean_sided(
     return suspects
 
 
-@njit(cache=True, nogil=True, fastmath=MATH)
-def _eliminate(gram, r, stiffness, shrink, floor, d2, scale, inverses, factor, width):
+@njit(fastmath=IN_ORDER)
+def _eliminate(
+    gram, r, stiffness, shrink, floor, clear, d2, scale, inverses, factor, width
+):
     """Subtract r^T S^-1 r from `d2` by Gaussian elimination, LANES pairs at a time.
 
     `gram` holds the lower triangle of M^T M and is overwritten. Every pivot of S is
@@ -127,10 +129,12 @@ def _eliminate(gram, r, stiffness, shrink, floor, d2, scale, inverses, factor, w
     for s in range(l_y):
         pivots, r_s, inverse = gram[s * (s + 1) // 2 + s], r[s], inverses[s]
         for j in range(width):
-            inverse[j] = real(1) / max(stiffness - shrink * pivots[j], floor)
+            pivot = stiffness - shrink * pivots[j]
+            inverse[j] = real(1) / max(pivot, floor)
             taken = r_s[j] * r_s[j] * inverse[j]
             d2[j] -= taken
-            scale[j] += real(AMPLIFIED) * taken * inverse[j]
+            amplified = real(AMPLIFIED) * taken * inverse[j]
+            scale[j] += amplified if pivot >= clear else real(np.inf)
         for t in range(s + 1, l_y):
             column, r_t = gram[t * (t + 1) // 2 + s], r[t]
             for j in range(width):
@@ -143,7 +147,7 @@ def _eliminate(gram, r, stiffness, shrink, floor, d2, scale, inverses, factor, w
                     target[j] += factor[j] * other[j]
 
 
-@njit(cache=True, nogil=True, fastmath=MATH)
+@njit(fastmath=IN_ORDER)
 def _lower(gram, r, stiffness, shrink, inverses, tau, least, norms, d2, det, out):
     """Bounds from what `_eliminate` left: solve for q, take its rounding off."""
     real = gram.dtype.type
@@ -161,11 +165,12 @@ def _lower(gram, r, stiffness, shrink, inverses, tau, least, norms, d2, det, out
             norms[j] += r_s[j] * r_s[j]
             det[j] *= stiffness * inverse[j]
     for j in range(width):
-        resolved = det[j] * least <= real(1)
-        out[j] = d2[j] - tau * norms[j] if resolved else -norms[j]
+        bound = d2[j] - tau * norms[j]
+        resolved = det[j] * least <= real(1) and bound == bound
+        out[j] = bound if resolved else real(-1)
 
 
-@njit(cache=True, nogil=True, fastmath=MATH)
+@njit(fastmath=IN_ORDER)
 def two_sided(
     products,
     x_norms,
@@ -175,6 +180,7 @@ def two_sided(
     spring,
     tau,
     floor,
+    clear,
     least,
     lower,
     out,
@@ -184,7 +190,7 @@ def two_sided(
     l_y, n_y = y_coefficients.shape
     real = products.dtype.type
     stiffness, shrink = real(1.0 + spring), real(1.0 / (1.0 + spring))
-    tau, floor, least = real(tau), real(floor), real(least)
+    tau, floor, clear, least = real(tau), real(floor), real(clear), real(least)
     gram = np.empty((l_y * (l_y + 1) // 2, LANES), products.dtype)
     r = np.empty((l_y, LANES), products.dtype)
     d2 = np.empty(LANES, products.dtype)
@@ -223,7 +229,8 @@ def two_sided(
                         for j in range(width):
                             entry[j] += m_s[j] * m_t[j]
             target = out[i, start : start + width]
-            _eliminate(gram, r, stiffness, shrink, floor, d2, scale, inverses, a, width)
+            _eliminate(gram, r, stiffness, shrink, floor, clear, d2, scale, inverses,
+                       a, width)  # fmt: skip
             if lower:
                 for j in range(width):
                     scale[j] = x_norm + norms[j]
@@ -231,9 +238,9 @@ def two_sided(
                        d2[:width], a, target)  # fmt: skip
                 continue
             for j in range(width):
-                if d2[j] < tau * scale[j]:
+                if d2[j] >= tau * scale[j]:
+                    target[j] = d2[j]
+                else:
                     target[j] = real(-1)
                     suspects += 1
-                else:
-                    target[j] = d2[j]
     return suspects

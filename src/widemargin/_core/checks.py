@@ -1,9 +1,11 @@
 """The one checker of parameters: name first, NaN refused, the way out said."""
 
 import math
+import re
 import sys
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any
 
@@ -12,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
 FLOATS = (np.float64, np.float32)
+FloatArray = NDArray[np.floating[Any]]
 
 
 def check_option(name: str, value: Any, options: Iterable[str]) -> str:
@@ -29,6 +32,8 @@ def check_count(name: str, value: Any, otherwise: str = "", *, low: int = 1) -> 
         raise ValueError(
             f"{name} must be {otherwise}an integer of at least {low}; got {value!r}."
         )
+    if int(value) >= 2**31:
+        raise ValueError(f"{name} must be below 2**31; got {value!r}.")
     return int(value)
 
 
@@ -99,29 +104,43 @@ def check_at_most(name: str, value: Any, at_most: int, of: str) -> int:
     return int(value)
 
 
-def check_image_shape(shape: Any, owner: str, n_features: int | None = None) -> tuple:
-    """Return (height, width) or (height, width, channels), fitting `n_features`."""
+_SHAPES = {1: "(length,)", 2: "(height, width)", 3: "(height, width, channels)"}
+
+
+def check_image_shape(
+    shape: Any, owner: str, n_features: int | None = None, *, axes: tuple = (2, 3)
+) -> tuple:
+    """Return a shape of one of `axes` many sides that `n_features` features can have.
+
+    That is (height, width) or (height, width, channels), unless said otherwise.
+    """
     try:
-        sides = tuple(shape)
+        sides = () if isinstance(shape, str) else tuple(shape)
     except TypeError:
         sides = ()
     whole = [isinstance(n, Integral) and not isinstance(n, bool) for n in sides]
-    if len(sides) not in (2, 3) or not all(whole) or min(sides) < 1:
-        hint = ""
-        root = math.isqrt(n_features) if n_features else 0
-        if root and root * root == n_features:
-            hint = f"; {n_features} features could be ({root}, {root})"
+    hint = _possible_shape(n_features, axes)
+    if len(sides) not in axes or not all(whole) or min(sides) < 1:
+        wanted = " or ".join(_SHAPES[n] for n in axes)
         raise ValueError(
-            f"{owner} needs shape=(height, width) or (height, width, channels), "
-            f"positive integers{hint}; got {shape!r}."
+            f"{owner} needs shape={wanted}, positive integers{hint}; got {shape!r}."
         )
     sides = tuple(int(n) for n in sides)
     if n_features is not None and math.prod(sides) != n_features:
         raise ValueError(
             f"shape={sides} has {math.prod(sides)} pixels and values, but X has "
-            f"{n_features} features."
+            f"{n_features} features{hint}."
         )
     return sides
+
+
+def _possible_shape(n_features: int | None, axes: tuple) -> str:
+    for n_axes, channels in ((2, 1), (3, 3)):
+        side = math.isqrt((n_features or 0) // channels)
+        if n_axes in axes and side and side * side * channels == n_features:
+            shape = (side, side, channels)[:n_axes]
+            return f"; {n_features} features could be {shape}"
+    return ""
 
 
 def check_class_weight(class_weight: Any, classes: NDArray) -> None:
@@ -145,9 +164,32 @@ def check_class_weight(class_weight: Any, classes: NDArray) -> None:
         check_number(f"class_weight[{label!r}]", weight, above=0)
 
 
+_CONVERSION = re.compile(
+    "could not convert|argument must be|setting an array element|inhomogeneous|"
+    "Cannot cast|cannot convert|too large to convert|[Uu]nsupported|not supported|"
+    "Expected unique column names"
+)
+
+
+@contextmanager
+def naming(name: str) -> Iterator[None]:
+    """Let the errors of a conversion say what was to be converted.
+
+    What NumPy says stays: scikit-learn's own checks look for it.
+    """
+    try:
+        yield
+    except Exception as error:
+        if not _CONVERSION.search(str(error)) or name in str(error):
+            raise
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{name} must hold numbers only: {error}") from error
+
+
 def as_floats(name: str, values: ArrayLike) -> NDArray:
     """Return `values` as a float array without NaN; float32 stays float32."""
-    array = np.asarray(values)
+    with naming(name):
+        array = np.asarray(values)
     if array.dtype.kind not in "buif":
         raise ValueError(f"{name} must be numbers; got an array of {array.dtype}.")
     array = np.asarray(array, dtype=np.result_type(array.dtype, np.float32))
@@ -169,7 +211,8 @@ def as_float_vector(name: str, values: ArrayLike) -> NDArray:
 
 def as_matrix(name: str, values: Any, **options: Any) -> Any:
     """Return `values` as a two-dimensional finite array; float32 stays float32."""
-    return check_array(values, **({"dtype": FLOATS, "input_name": name} | options))
+    with naming(name):
+        return check_array(values, **({"dtype": FLOATS, "input_name": name} | options))
 
 
 def check_same_length(**arrays: NDArray) -> None:

@@ -14,7 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin._core.classifier import MarginClassifier
-from widemargin._core.decisions import class_codes, from_decision, label_margins
+from widemargin._core.decisions import (
+    class_codes,
+    from_decision,
+    label_margins,
+    vote_scores,
+)
 
 SCORES = ("decision_function", "predict_proba")
 
@@ -56,14 +61,26 @@ def margin_unit_of(estimator: Any) -> str:
 
 
 def class_scores_of(estimator: Any, X: Any) -> NDArray:
-    """(n_samples, n_classes) scores of a classifier that is not ours."""
+    """(n_samples, n_classes) scores of any classifier; the largest is its answer."""
+    inner, seen = look_through(estimator, X)
     for method in SCORES:
-        if hasattr(estimator, method):
-            return from_decision(np.asarray(getattr(estimator, method)(X)))
+        if hasattr(inner, method):
+            scores = np.asarray(getattr(inner, method)(seen))
+            if scores.dtype.kind != "f":
+                scores = scores.astype(float)
+            if scores.ndim == 2 and _holds_duels(inner, method):
+                return vote_scores(scores, len(inner.classes_))
+            return from_decision(scores)
     raise ValueError(
-        f"{type(estimator).__name__} has none of margins, {', '.join(SCORES)}, so "
+        f"{type(inner).__name__} has none of margins, {', '.join(SCORES)}, so "
         "nothing tells how sure it is; give a classifier that has one of them."
     )
+
+
+def _holds_duels(estimator: Any, method: str) -> bool:
+    """Whether decisions are one per pair of classes, as SVC may give them."""
+    shape = getattr(estimator, "decision_function_shape", None)
+    return method == "decision_function" and shape == "ovo"
 
 
 def margins_of(estimator: Any, X: Any, y: ArrayLike) -> NDArray:
@@ -97,7 +114,7 @@ def margins_of(estimator: Any, X: Any, y: ArrayLike) -> NDArray:
         return np.asarray(inner.margins(seen, y))
     scores = class_scores_of(inner, seen)
     codes = class_codes(y, inner.classes_, len(scores))
-    return label_margins(scores)[np.arange(len(scores)), codes]
+    return _finite(label_margins(scores)[np.arange(len(scores)), codes])
 
 
 def confidence_of(estimator: Any, X: Any) -> NDArray:
@@ -126,11 +143,11 @@ def confidence_of(estimator: Any, X: Any) -> NDArray:
     True
     """
     inner, seen = look_through(estimator, X)
-    if hasattr(inner, "confidence"):
+    if callable(getattr(inner, "confidence", None)):
         return np.asarray(inner.confidence(seen))
     if hasattr(inner, "margins"):
         return np.asarray(inner.margins(seen, inner.predict(seen)))
-    return label_margins(class_scores_of(inner, seen)).max(axis=1)
+    return _finite(label_margins(class_scores_of(inner, seen)).max(axis=1))
 
 
 def answers_of(estimator: Any, X: Any, y: ArrayLike | None = None) -> Answers:
@@ -145,7 +162,7 @@ def answers_of(estimator: Any, X: Any, y: ArrayLike | None = None) -> Answers:
         by_label, best = inner._label_margins(scores), scores.argmax(axis=1)
         labels, sure = inner.classes_[best], by_label[np.arange(len(best)), best]
     elif not hasattr(inner, "margins"):
-        by_label = label_margins(class_scores_of(inner, seen))
+        by_label = _finite(label_margins(class_scores_of(inner, seen)))
         labels, sure = inner.predict(seen), by_label.max(axis=1)
     else:
         labels, sure = inner.predict(seen), confidence_of(inner, seen)
@@ -174,3 +191,9 @@ def _margins_beside(
     if len(other):
         margins[other] = margins_of(estimator, X[other], np.asarray(y)[other])
     return margins
+
+
+def _finite(margins: NDArray) -> NDArray:
+    """Margins to classes that are out of the question, as large as numbers get."""
+    largest = np.finfo(margins.dtype).max
+    return np.clip(margins, -largest, largest)

@@ -192,10 +192,15 @@ def graph_scores(duel: Duel, n_samples: int, n_classes: int) -> NDArray:
     A class dropped in round s = 0, 1, ... scores s and up to a half more for a narrow
     loss, the winner K - 1 and up to a half more for its narrowest win.
     """
-    rounds, decided = walk_graph(duel, n_samples, n_classes)
+    return scores_of_walk(*walk_graph(duel, n_samples, n_classes))
+
+
+def scores_of_walk(rounds: NDArray, decided: NDArray) -> NDArray:
+    """Return the scores of `graph_scores`, from what `walk_graph` found."""
     with np.errstate(invalid="ignore"):
         clearness = np.where(np.isinf(decided), 0.5, 0.5 * decided / (1 + decided))
-    return rounds + np.where(rounds == n_classes - 1, clearness, 0.5 - clearness)
+    last = rounds.shape[1] - 1
+    return rounds + np.where(rounds == last, clearness, 0.5 - clearness)
 
 
 def combine(duels: NDArray, n_classes: int, multiclass: str) -> NDArray:
@@ -211,6 +216,44 @@ def graph_margins(duels: NDArray, codes: NDArray, n_classes: int) -> NDArray:
     rows = np.arange(len(codes))
     right = rounds[rows, codes] == n_classes - 1
     return np.where(right, 1, -1) * decided[rows, codes]
+
+
+def vote_margins(duels: NDArray, codes: NDArray, n_classes: int) -> NDArray:
+    """Return the closest of the winner's duels; of another label minus the one it lost.
+
+    The duel it lost to the winner, or where it beat the winner, the closest of those it
+    lost to others.
+    """
+    rows = np.arange(len(duels))
+    against = np.full((len(duels), n_classes, n_classes), np.inf)
+    for column, (i, j) in enumerate(class_pairs(n_classes)):
+        against[:, i, j], against[:, j, i] = duels[:, column], -duels[:, column]
+    scores = vote_scores(duels, n_classes)
+    winners = scores.argmax(axis=1)
+    own = against[rows, codes]
+    closest = np.abs(own).min(axis=1)
+    to_winner = -own[rows, winners]
+    lost = np.where(own <= 0, -own, np.inf).min(axis=1)
+    wrong = -np.where(to_winner >= 0, to_winner, lost)
+    margins = np.where(codes == winners, closest, wrong)
+    return np.where(score_margins(scores, codes) == 0, 0, margins)
+
+
+def duel_margins(
+    duels: NDArray, codes: NDArray, n_classes: int, multiclass: str
+) -> NDArray:
+    """Margins in the unit of the duels: "ddag" or "ovo"; of two classes the duel.
+
+    >>> duels = np.array([[-1.0, 1.0, 2.0]])
+    >>> duel_margins(duels, np.array([1]), 3, "ovo")
+    array([1.])
+    >>> duel_margins(duels, np.array([2]), 3, "ovo")
+    array([-2.])
+    """
+    if n_classes == 2:
+        return np.where(codes == 0, 1, -1) * duels[:, 0]
+    measure = vote_margins if multiclass == "ovo" else graph_margins
+    return measure(duels, codes, n_classes)
 
 
 def _lookup(duels: NDArray, n_classes: int) -> Duel:

@@ -16,8 +16,11 @@ def hold_out_of_classes(
     usable: NDArray | None = None,
     *,
     name: str = "validation_fraction",
+    needed: bool = True,
 ) -> NDArray:
     """Hold out `fraction` of every class; each keeps at least one sample.
+
+    Where that leaves nothing to hold out, it is an error if some is `needed`.
 
     >>> codes = np.array([0, 0, 0, 0, 1])
     >>> hold_out_of_classes(codes, 0.25, np.random.RandomState(0)).sum()
@@ -31,7 +34,7 @@ def hold_out_of_classes(
     _, starts = np.unique(codes[shuffled], return_index=True)
     for rows in np.split(shuffled, starts[1:]):
         held[rows[: min(round(fraction * len(rows)), len(rows) - 1)]] = True
-    if not held.any():
+    if needed and not held.any():
         raise ValueError(
             f"{name}={fraction} of {len(codes)} samples holds none out, as every class "
             f"keeps one to learn from; raise {name}, give more samples, or do without."
@@ -40,10 +43,9 @@ def hold_out_of_classes(
 
 
 def hold_out_at_random(
-    n_samples: int, fraction: float, rng: np.random.RandomState
+    n_samples: int, n_held: int, rng: np.random.RandomState
 ) -> NDArray:
-    """Hold out `fraction` of the samples, at least one and never all, labels unseen."""
-    n_held = min(max(1, round(fraction * n_samples)), n_samples - 1)
+    """Hold out `n_held` samples, at least one and never all, labels unseen."""
     held = np.zeros(n_samples, dtype=bool)
-    held[rng.permutation(n_samples)[:n_held]] = True
+    held[rng.permutation(n_samples)[: min(max(1, n_held), n_samples - 1)]] = True
     return held

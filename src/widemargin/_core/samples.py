@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from widemargin._compute.threads import batched_slices
-from widemargin._core.checks import FLOATS, check_class_weight, some
+from widemargin._core.checks import FLOATS, check_class_weight, naming, some
 from widemargin._core.decisions import class_codes
 
 
@@ -57,15 +57,35 @@ class Samples:
 
 def check_X(estimator: Any, X: Any, *, sparse: bool = False, order: Any = None) -> Any:
     """Return samples to predict, as the fitted `estimator` expects them."""
-    return validate_data(
-        estimator,
-        X,
-        dtype=FLOATS,
-        order=order,
-        accept_sparse="csr" if sparse else False,
-        accept_large_sparse=True,
-        reset=False,
+    with naming("X"):
+        return validate_data(
+            estimator,
+            X,
+            dtype=FLOATS,
+            order=order,
+            accept_sparse="csr" if sparse else False,
+            accept_large_sparse=True,
+            reset=False,
+        )
+
+
+def check_weights(sample_weight: Any, X: Any) -> NDArray:
+    """Return one finite weight per sample, none negative, with a finite sum."""
+    if sample_weight is not None and np.asarray(sample_weight).dtype.kind not in "buif":
+        try:
+            sample_weight = np.asarray(sample_weight).astype(float)
+        except (TypeError, ValueError):
+            raise ValueError(
+                "sample_weight must be numbers, one per sample; got an array of "
+                f"{np.asarray(sample_weight).dtype}."
+            ) from None
+    weights = _check_sample_weight(
+        sample_weight, X, dtype=np.float64, ensure_non_negative=True
     )
+    with np.errstate(over="ignore"):
+        if not np.isfinite(weights.sum()):
+            raise ValueError("sample_weight sums to infinity; give smaller weights.")
+    return weights
 
 
 def check_samples(
@@ -85,20 +105,20 @@ def check_samples(
     With `classes`, the call is one of a series (``partial_fit``): the batch may lack
     classes, but not bring new ones. `reset` is False after the first of them.
     """
-    rows, labels = validate_data(
-        estimator,
-        X,
-        y,
-        dtype=FLOATS,
-        order="C",
-        accept_sparse="csr" if sparse else False,
-        accept_large_sparse=True,
-        reset=reset,
-    )
+    with naming("X"):
+        rows, labels = validate_data(
+            estimator,
+            X,
+            y,
+            dtype=FLOATS,
+            order="C",
+            accept_sparse="csr" if sparse else False,
+            accept_large_sparse=True,
+            reset=reset,
+        )
+    check_orderable(labels)
     check_classification_targets(labels)
-    weights = _check_sample_weight(
-        sample_weight, rows, dtype=np.float64, ensure_non_negative=True
-    )
+    weights = check_weights(sample_weight, rows)
     kept = weights > 0
     if not kept.any():
         raise ValueError(
@@ -110,7 +130,7 @@ def check_samples(
     if classes is None:
         known, codes = np.unique(labels, return_inverse=True)
     else:
-        known = np.unique(np.asarray(classes))
+        known = np.unique(check_orderable(np.asarray(classes), "classes"))
         codes = class_codes(labels, known, owner="classes does not name: they")
     if len(known) < min_classes:
         raise ValueError(
@@ -125,6 +145,21 @@ def check_samples(
             "sample_weight (times class_weight) sums to infinity; give smaller weights."
         )
     return Samples(rows, codes, weights, known, at)
+
+
+def check_orderable(labels: NDArray, name: str = "y") -> NDArray:
+    """Return labels of one kind: those that can be sorted into classes."""
+    if labels.dtype.kind == "O":
+        try:
+            np.unique(labels)
+        except TypeError as error:
+            kinds = sorted({type(label).__name__ for label in labels.ravel().tolist()})
+            raise ValueError(
+                f"{name} holds labels of kinds that have no common order, "
+                f"{', '.join(kinds)}; let all be strings, or all numbers. "
+                f"Unknown label type: {error}"
+            ) from error
+    return labels
 
 
 def class_weights(

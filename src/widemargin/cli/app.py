@@ -8,6 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 import widemargin
+from widemargin.cli.export import export
 from widemargin.cli.refusal import Refusal, check_library, leave, near, one_line
 
 
@@ -115,6 +116,10 @@ def fit(
     search: Annotated[
         bool, typer.Option("--search", help="Cross-validate a small grid first.")
     ] = False,
+    max_error: Annotated[
+        float | None,
+        typer.Option(help="Refuse where unsure, so that errors stay below this share."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
     out: Annotated[Path, typer.Option(help="Where the model is saved.")] = Path(
         "model.skops"
@@ -132,6 +137,7 @@ def fit(
         drop=drop or [],
         scale=scale,
         search=search,
+        max_error=max_error,
         seed=seed,
         out=out,
     )
@@ -215,6 +221,9 @@ def models() -> None:
         grid = ", ".join(f"{key}={values}" for key, values in entry.grid.items())
         typer.echo(f"{name:<13}{entry.says}")
         typer.echo(f"{'':<13}{entry.path.replace(':', '.')}; search: {grid}")
+
+
+app.command()(export)
 
 
 @app.command()

@@ -23,6 +23,7 @@ from widemargin.cli.judge import answer
 from widemargin.cli.modelfile import SavedModel, check_skops, save
 from widemargin.cli.read import as_usable, read
 from widemargin.cli.refusal import Refusal, check_out, console, tell
+from widemargin.meta import RejectingClassifier
 from widemargin.progress import show_progress
 
 
@@ -36,6 +37,7 @@ def run(
     drop: list[str],
     scale: bool | None,
     search: bool,
+    max_error: float | None,
     seed: int,
     out: Path,
 ) -> None:
@@ -57,18 +59,21 @@ def run(
     if search:
         grid = {k: v for k, v in entry.grid.items() if k not in read_settings}
         pipeline, found = search_grid(pipeline, grid, X, y, seed)
+    if max_error is not None:
+        refusing = RejectingClassifier(
+            pipeline[-1], max_error=max_error, random_state=seed
+        )
+        pipeline = Pipeline([*pipeline.steps[:-1], ("model", refusing)])
     start = time.perf_counter()
     notes, prepared = fit_or_refuse(pipeline, X, y)
     seconds = time.perf_counter() - start
-    with show_progress():
-        labels = answer(pipeline[-1], prepared).labels
-    wrong, more = check_learned(labels, y)
-    save(
-        SavedModel(
-            pipeline, model, table.names, table.image_shape, table.target, X.shape[1]
-        ),
-        out,
+    saved = SavedModel(
+        pipeline, model, table.names, table.image_shape, table.target, X.shape[1]
     )
+    with show_progress():
+        labels = answer(saved.estimator, prepared).labels
+    wrong, more = check_learned(labels, y)
+    save(saved, out)
     tell([*table.notes, *notes, *more])
     for part in found:
         console().print(part)
@@ -77,6 +82,13 @@ def run(
         f"{len(np.unique(y))} classes; fitted in "
         f"{seconds:.1f} s, training error {100 * wrong:.2f} %"
     )
+    if max_error is not None:
+        share = float(np.mean(saved.accepts(prepared)))
+        print(
+            f"Answers {100 * share:.1f} % of them; of its answers at most "
+            f"{100 * max_error:g} % are wrong, with probability "
+            f"{100 * (1 - pipeline[-1].delta):g} %"
+        )
     print(f"Model: {out} ({out.stat().st_size / 1024:.0f} KiB)")
 
 

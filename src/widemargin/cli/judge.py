@@ -122,12 +122,16 @@ def predict(model_path: Path, data: Path, out: Path | None) -> None:
     table, X = read_for(model, data, labelled=False)
     with show_progress():
         labels, sure, _ = answer(model.estimator, X)
+        accepted = model.accepts(X)
     header = ["row", "label", "margin"]
     lines: list[Any] = [
         table.rows or range(1, len(labels) + 1),
         labels,
         [f"{value:.6g}" for value in sure],
     ]
+    if accepted is not None:
+        header.append("answered")
+        lines.append(np.where(accepted, "yes", "no"))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(header)

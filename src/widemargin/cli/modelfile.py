@@ -45,8 +45,14 @@ class SavedModel:
 
     @property
     def estimator(self) -> Any:
-        """The classifier itself, without the scaling before it."""
-        return self.pipeline[-1]
+        """The classifier itself, without scaling before it or refusing after it."""
+        last = self.pipeline[-1]
+        return getattr(last, "estimator_", last)
+
+    def accepts(self, X: Any) -> Any:
+        """Return which answers on prepared samples it stands by; None where all."""
+        last = self.pipeline[-1]
+        return last.accepts(X) if hasattr(last, "accepts") else None
 
     def prepare(self, X: Any) -> Any:
         """Return `X` as the classifier sees it."""

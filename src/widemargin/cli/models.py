@@ -59,7 +59,7 @@ MODELS = {
         "widemargin.prototypes:HSSClassifier",
         "an affine model or several per class",
         tangents="two",
-        grid={"n_models": [1, 2, 4], "n_tangents": [2, 4, 8, 12]},
+        grid={"prototypes_per_class": [1, 2, 4], "n_tangents": [2, 4, 8, 12]},
     ),
     "tdneuron": ModelEntry(
         "widemargin.prototypes:TDNeuronClassifier",
@@ -70,7 +70,11 @@ MODELS = {
         "widemargin.prototypes:TVQClassifier",
         "affine models that learn from small margins",
         tangents="two",
-        grid={"n_models": [1, 2], "n_tangents": [2, 4, 8], "theta": [0.2, 0.4]},
+        grid={
+            "prototypes_per_class": [1, 2],
+            "n_tangents": [2, 4, 8],
+            "theta": [0.2, 0.4],
+        },
     ),
     "knn": ModelEntry(
         "widemargin.neighbors:TangentKNeighborsClassifier",

@@ -14,7 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from widemargin.inspection.estimators import fitted, generator_of, image_shape_of
+from widemargin.inspection.models import (
+    as_seen,
+    fitted,
+    generator_of,
+    image_shape_of,
+    inside,
+)
 from widemargin.inspection.samples import Look, check_look, one_row
 from widemargin.inspection.style import (
     INK,
@@ -150,22 +156,25 @@ class AlignmentDisplay:
         """
         if shape is None and positions is None:
             shape = image_shape_of(estimator)
-        x = one_row(x, "x")
+        row = as_seen(estimator, one_row(x, "x")[None])[0]
+        other = None
+        if y is not None:
+            other = as_seen(estimator, one_row(y, "y")[None])[0]
+        estimator = inside(estimator)
         generator = generator_of(estimator)
         ends: dict[str, Any] = {"tangents": generator}
-        if y is None:
-            k, ends = _nearest_model(estimator, x, sides or "y", spring)
-            y = np.asarray(estimator.prototypes_)[k]
+        if other is None:
+            k, ends = _nearest_model(estimator, row, sides or "y", spring)
+            other = np.asarray(estimator.prototypes_, dtype=float)[k]
             names = names or ("x", f"model of {estimator.prototype_labels_[k]}")
         elif generator is None:
             raise ValueError(
                 f"{type(estimator).__name__} makes no tangents of samples; give a "
                 "tangent generator, or leave y out to align x with a model."
             )
-        y = one_row(y, "y")
         sides = sides or ("two" if "tangents" in ends else "y")
         aligned = tangent_alignment(
-            x[None], y[None], sides=sides, spring=spring, **ends
+            row[None], other[None], sides=sides, spring=spring, **ends
         )
         return cls.from_alignment(
             aligned,

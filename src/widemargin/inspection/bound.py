@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from widemargin.inspection.estimators import fitted
+from widemargin.inspection.models import fitted
 from widemargin.inspection.style import GREY, INK, RED, legend, own_axes
 
 __all__ = ["BoundDisplay"]

@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from widemargin.inspection.estimators import by_name
+from widemargin._core.confidence import answers_of
+from widemargin.inspection.models import by_name, without_refusals
 from widemargin.inspection.style import from_zero, legend, own_axes, series_style
 from widemargin.margins import ErrorRejectCurve, error_reject_curve
-from widemargin.meta.confidence import Confidence, confidence_of
-from widemargin.meta.rejecting import RejectingClassifier
 
 __all__ = ["ErrorRejectDisplay"]
 
@@ -59,7 +58,6 @@ class ErrorRejectDisplay:
         X: Any,
         y: ArrayLike,
         *,
-        confidence: Confidence = "auto",
         name: str | None = None,
         ax: Any = None,
         **options: Any,
@@ -69,14 +67,11 @@ class ErrorRejectDisplay:
         Parameters
         ----------
         estimator : fitted classifier or mapping of str to fitted classifier
-            One curve for each.
+            One curve for each, by :func:`widemargin.margins.confidence_of`.
         X : array-like of shape (n_samples, n_features)
             Samples the classifiers have not seen.
         y : array-like of shape (n_samples,)
             Labels.
-        confidence : {"auto", "decision_function", "predict_proba"} or callable
-            What says how sure an answer is: the difference between the two best scores
-            of that method, or a callable of the estimator and `X`.
         name : str, default=None
             Name of the curve; None is the name of the class.
         ax : matplotlib Axes, default=None
@@ -91,11 +86,8 @@ class ErrorRejectDisplay:
         """
         curves = {}
         for key, model in by_name(estimator, name).items():
-            # Its own answers hold refusals, which are no mistakes.
-            if isinstance(model, RejectingClassifier):
-                model = model.estimator_
-            sure = confidence_of(model, X, confidence)
-            curves[key] = error_reject_curve(y, model.predict(X), sure)
+            answers, sure, _ = answers_of(*without_refusals(model, X))
+            curves[key] = error_reject_curve(y, answers, sure)
         return cls(curves=curves).plot(ax, **options)
 
     @classmethod

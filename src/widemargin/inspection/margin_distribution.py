@@ -14,12 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from widemargin.inspection.estimators import (
-    by_name,
-    common_theta,
-    margins_of,
-    score_margins,
-)
+from widemargin._core.confidence import margins_of
+from widemargin._core.decisions import from_decision, score_margins
+from widemargin.inspection.models import by_name, common_theta
 from widemargin.inspection.style import (
     GREY,
     INK,
@@ -82,8 +79,7 @@ class MarginDistributionDisplay:
         ----------
         estimator : fitted classifier or mapping of str to fitted classifier
             A mapping draws one curve for each: stages of one training, or rivals. The
-            margins are those of the method ``margins(X, y)``; without one, the score
-            of the right class less the best of the others.
+            margins are those of :func:`widemargin.margins.margins_of`.
         X : array-like of shape (n_samples, n_features)
             Samples.
         y : array-like of shape (n_samples,)
@@ -149,7 +145,7 @@ class MarginDistributionDisplay:
         if not isinstance(y_score, Mapping):
             y_score = {name or "": y_score}
         margins = {
-            str(key): score_margins(y_true, scores, classes)
+            str(key): margins_of_scores(y_true, scores, classes)
             for key, scores in y_score.items()
         }
         return cls(margins=margins, theta=theta).plot(ax, **options)
@@ -212,3 +208,29 @@ def cumulative(margins: ArrayLike) -> tuple[NDArray, NDArray]:
         )
     height = np.arange(1, len(ordered) + 1) / len(ordered)
     return np.insert(ordered, 0, ordered[0]), np.insert(height, 0, 0.0)
+
+
+def margins_of_scores(
+    y: ArrayLike, scores: ArrayLike, classes: ArrayLike | None = None
+) -> NDArray:
+    """Score of the right class less the best of the others.
+
+    One score per sample is that of the second of two classes.
+    """
+    truth, values = np.asarray(y), np.asarray(scores)
+    labels = np.unique(truth) if classes is None else np.asarray(classes)
+    n_classes = 2 if values.ndim == 1 else values.shape[1]
+    if len(labels) != n_classes:
+        raise ValueError(
+            f"The scores are of {n_classes} classes but there are {len(labels)} "
+            "labels; give classes, in the order of the columns."
+        )
+    if len(values) != len(truth):
+        raise ValueError(
+            f"y has {len(truth)} samples but the scores have {len(values)}."
+        )
+    right = truth[:, None] == labels[None, :]
+    if not right.any(axis=1).all():
+        unknown = np.unique(truth[~right.any(axis=1)])[:5].tolist()
+        raise ValueError(f"y holds labels that have no score: {unknown}.")
+    return score_margins(from_decision(values), right.argmax(axis=1))

@@ -12,9 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from widemargin.inspection.estimators import fitted, image_shape_of
-from widemargin.inspection.mosaic import draw_mosaic, mosaic_inches
-from widemargin.inspection.samples import Look, check_look
+from widemargin.inspection.models import as_given, fitted, image_shape_of, inside
+from widemargin.inspection.samples import (
+    Look,
+    check_look,
+    draw_mosaic,
+    mosaic_inches,
+)
 from widemargin.inspection.style import (
     common_limits,
     most_values,
@@ -91,7 +95,8 @@ class PrototypeDisplay:
         Parameters
         ----------
         estimator : fitted classifier
-            With ``prototypes_`` and ``prototype_labels_``.
+            With ``prototypes_`` and ``prototype_labels_``. Those of a pipeline are
+            brought back to its samples where every step can be undone.
         shape : tuple (height, width) or (height, width, channels), default=None
             Shape of a prototype as an image. None takes that of the estimator's
             ``tangents``, if these are image tangents, and else draws curves.
@@ -107,12 +112,12 @@ class PrototypeDisplay:
         display : PrototypeDisplay
             The drawn display.
         """
-        prototypes = fitted(estimator, "prototypes_")
+        prototypes = as_given(estimator, np.asarray(fitted(estimator, "prototypes_")))
         if shape is None and positions is None:
             shape = image_shape_of(estimator)
         return cls(
             prototypes=prototypes,
-            labels=getattr(estimator, "prototype_labels_", None),
+            labels=getattr(inside(estimator), "prototype_labels_", None),
             shape=shape,
             positions=positions,
         ).plot(ax, **options)

@@ -16,10 +16,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from widemargin.inspection.estimators import fitted, generator_of, image_shape_of
-from widemargin.inspection.mosaic import draw_mosaic, mosaic_inches
-from widemargin.inspection.names import tangent_names
-from widemargin.inspection.samples import Look, check_look, one_row
+from widemargin.inspection.models import (
+    as_seen,
+    fitted,
+    generator_of,
+    image_shape_of,
+)
+from widemargin.inspection.samples import (
+    Look,
+    check_look,
+    draw_mosaic,
+    mosaic_inches,
+    one_row,
+)
 from widemargin.inspection.style import (
     INK,
     common_limits,
@@ -28,8 +37,19 @@ from widemargin.inspection.style import (
     panels,
     tidy,
 )
+from widemargin.tangents.signal import BASELINES
 
 __all__ = ["TangentDisplay"]
+
+SIMARD7 = (
+    "x_shift",
+    "y_shift",
+    "scaling",
+    "rotation",
+    "axis_deformation",
+    "diagonal_deformation",
+    "thickness",
+)
 
 
 class TangentDisplay:
@@ -102,7 +122,8 @@ class TangentDisplay:
         ----------
         estimator : tangent generator or fitted classifier
             With a `sample`: a generator, fitted if it learns, or a classifier that was
-            given one as ``tangents``. Without: a classifier with ``prototypes_`` and
+            given one as ``tangents``; in a pipeline, the sample is shown as the
+            classifier sees it. Without: a classifier with ``prototypes_`` and
             ``tangents_``, as tangent models have.
         sample : array-like of shape (n_features,), default=None
             The sample; None is prototype number `index` of the classifier.
@@ -138,7 +159,7 @@ class TangentDisplay:
                     f"{type(estimator).__name__} makes no tangents of samples; give a "
                     "tangent generator, or leave sample out to sweep a prototype."
                 )
-            row = one_row(sample, "sample")
+            row = as_seen(estimator, one_row(sample, "sample")[None])[0]
             tangents = generator.tangents(row[None])[0]
             names = tangent_names(generator, len(tangents))
         return cls(
@@ -251,3 +272,50 @@ def _step_style(step: float, steps: Sequence[float]) -> dict[str, Any]:
     ramp = LinearSegmentedColormap.from_list("steps", ends)
     share = step / max(abs(s) for s in steps)
     return {"color": ramp((1 + share) / 2), "linewidth": 1.3}
+
+
+def tangent_names(generator: Any, n_tangents: int) -> list[str]:
+    """Return a name for every tangent, numbers where the generator has no names."""
+    names = _known_names(generator)
+    if len(names) == n_tangents:
+        return names
+    return [f"tangent {k + 1}" for k in range(n_tangents)]
+
+
+def _known_names(generator: Any) -> list[str]:
+    if hasattr(generator, "directions"):
+        return _direction_names(generator)
+    if hasattr(generator, "functions"):
+        functions = generator.functions
+        functions = [functions] if callable(functions) else list(functions)
+        return [_function_name(f, k) for k, f in enumerate(functions)]
+    if hasattr(generator, "generators"):
+        parts = getattr(generator, "generators_", None) or [
+            part[1] if isinstance(part, tuple) else part
+            for part in generator.generators
+        ]
+        return [name for part in parts for name in _part_names(part)]
+    return []
+
+
+def _part_names(part: Any) -> list[str]:
+    return tangent_names(part, part.n_tangents)
+
+
+def _direction_names(generator: Any) -> list[str]:
+    directions = generator.directions
+    if isinstance(directions, str):
+        directions = SIMARD7 if directions == "simard7" else (directions,)
+    channels = getattr(generator, "n_channels", 1)
+    names = []
+    for name in directions:
+        if channels > 1 and name in BASELINES:
+            names += [f"{name} {channel + 1}" for channel in range(channels)]
+        else:
+            names.append(name)
+    return names
+
+
+def _function_name(function: Any, k: int) -> str:
+    name = getattr(function, "__name__", type(function).__name__)
+    return f"function {k + 1}" if name in ("<lambda>", "partial") else name

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from widemargin.inspection.estimators import by_name, fitted
+from widemargin.inspection.models import by_name, fitted
 from widemargin.inspection.style import (
     DASHES,
     SERIES,

@@ -9,7 +9,11 @@ is functions on arrays, and two that ask any fitted classifier.
 
 from widemargin._core.classifier import MARGIN_UNITS
 from widemargin._core.confidence import confidence_of, margins_of
-from widemargin.margins.bounds import MarginBound, lvq_margin_bound
+from widemargin.margins.bounds import (
+    MarginBound,
+    lvq_distance,
+    lvq_margin_bound,
+)
 from widemargin.margins.hyperplane import directional_margin, geometric_margin
 from widemargin.margins.losses import (
     BrokenLinear,
@@ -20,11 +24,12 @@ from widemargin.margins.losses import (
     Sigmoid,
     check_loss,
 )
-from widemargin.margins.perceptron import PerceptronBounds, perceptron_bounds
+from widemargin.margins.perceptrons import PerceptronBounds, perceptron_bounds
 from widemargin.margins.rejection import (
     ErrorRejectCurve,
     error_reject_curve,
     reject_threshold,
+    smallest_max_error,
 )
 from widemargin.margins.reweight import margin_reweight
 from widemargin.margins.sample import sample_margin
@@ -53,6 +58,7 @@ __all__ = [
     "error_reject_curve",
     "geometric_margin",
     "hypothesis_margin",
+    "lvq_distance",
     "lvq_margin_bound",
     "margin_reweight",
     "margins_of",
@@ -61,4 +67,5 @@ __all__ = [
     "reject_threshold",
     "relative_margin",
     "sample_margin",
+    "smallest_max_error",
 ]

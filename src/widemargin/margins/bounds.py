@@ -32,15 +32,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from widemargin.margins.checks import (
+from widemargin._core.checks import (
     as_float_vector,
+    as_matrix,
     check_count,
-    check_finite,
+    check_number,
     check_option,
-    check_real,
 )
 
-__all__ = ["MarginBound", "lvq_margin_bound"]
+__all__ = ["MarginBound", "lvq_distance", "lvq_margin_bound"]
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,42 @@ class MarginBound:
     complexity: float
     vc_dimension: float
     n_samples: int
+
+
+def lvq_distance(prototypes: npt.ArrayLike, others: npt.ArrayLike) -> float:
+    r"""Distance ρ(μ, μ̂) = max_i ‖μ_i − μ̂_i‖ between two sets of prototypes.
+
+    The distance behind the hypothesis margin: a classifier by nearest prototype gives
+    a sample the same label as any other one that is nearer to it than the sample's
+    margin, where prototypes with the same row have the same label.
+
+    Parameters
+    ----------
+    prototypes, others : array-like of shape (n_prototypes, n_features)
+        The two sets, in the same order.
+
+    Returns
+    -------
+    float
+        The largest distance between paired prototypes.
+
+    References
+    ----------
+    .. [1] K. Crammer et al., Margin analysis of the LVQ algorithm, section 3.
+
+    Examples
+    --------
+    >>> from widemargin.margins import lvq_distance
+    >>> lvq_distance([[0.0, 0.0], [1.0, 1.0]], [[0.0, 0.0], [4.0, 5.0]])
+    5.0
+    """
+    one, other = as_matrix("prototypes", prototypes), as_matrix("others", others)
+    if one.shape != other.shape:
+        raise ValueError(
+            "prototypes and others must have the same shape, a row for every pair; got "
+            f"{one.shape} and {other.shape}."
+        )
+    return float(max(math.dist(p, q) for p, q in zip(one, other, strict=True)))
 
 
 def lvq_margin_bound(
@@ -139,12 +175,12 @@ def lvq_margin_bound(
     >>> bound.alpha, bound.vacuous, bound.samples_needed
     (0.25, True, 83241)
     """
-    theta = check_real(theta, "theta", 0, 0.5)
-    radius = check_finite(radius, "radius", 0)
-    n_features = check_real(n_features, "n_features", 1, boundaries="left")
-    delta = check_real(delta, "delta", 0, 1)
-    log_base = check_finite(log_base, "log_base", 1)
-    check_option(formula, "formula", ("printed", "pairwise"))
+    theta = check_number("theta", theta, above=0, below=0.5)
+    radius = check_number("radius", radius, above=0)
+    n_features = check_number("n_features", n_features, at_least=1, infinite=True)
+    delta = check_number("delta", delta, above=0, below=1)
+    log_base = check_number("log_base", log_base, above=1)
+    check_option("formula", formula, ("printed", "pairwise"))
     counts = _prototype_counts(prototypes_per_class, n_classes)
     alpha, m = _theta_mistakes(margins, theta, alpha, n_samples)
 
@@ -189,8 +225,10 @@ def _prototype_counts(
             raise ValueError(
                 f"n_classes is needed with {name}={per_class!r}, one number for all."
             )
-        return [check_count(per_class, name)] * check_count(n_classes, "n_classes", 2)
-    counts = [check_count(k, name) for k in np.asarray(per_class).ravel()]
+        return [check_count(name, per_class)] * check_count(
+            "n_classes", n_classes, low=2
+        )
+    counts = [check_count(name, k) for k in np.asarray(per_class).ravel()]
     if len(counts) < 2 or n_classes not in (None, len(counts)):
         raise ValueError(
             f"{name} must be one number, or one for each of the n_classes >= 2 "
@@ -208,12 +246,12 @@ def _theta_mistakes(
     if margins is not None:
         if alpha is not None or n_samples is not None:
             raise ValueError("Give either margins, or alpha and n_samples; not both.")
-        sample = as_float_vector(margins, "margins")
+        sample = as_float_vector("margins", margins)
         return float(np.mean(sample < theta)), sample.size
     if alpha is None or n_samples is None:
         raise ValueError("Give the margins of the sample, or both alpha and n_samples.")
-    alpha = check_real(alpha, "alpha", 0, 1, boundaries="both")
-    return alpha, check_count(n_samples, "n_samples")
+    alpha = check_number("alpha", alpha, at_least=0, at_most=1)
+    return alpha, check_count("n_samples", n_samples)
 
 
 def _first_below(bound: Callable[[int], float], limit: float = 1e300) -> int | float:

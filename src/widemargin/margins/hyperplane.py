@@ -20,14 +20,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from widemargin.margins.checks import (
+from widemargin._core.checks import (
     FloatArray,
     as_floats,
-    as_labels,
     as_matrix,
-    check_finite,
+    check_number,
     check_same_length,
 )
+from widemargin._core.decisions import as_labels
 
 __all__ = ["directional_margin", "geometric_margin"]
 
@@ -67,7 +67,7 @@ def directional_margin(
     >>> directional_margin([[0.0], [8.0]], [3.0], -12.0, [-1, 1], rho=3.0)
     array([2.4, 2.4])
     """
-    rho = check_finite(rho, "rho", 0)
+    rho = check_number("rho", rho, above=0)
     functional, norm, b = _functional_margin(X, coef, intercept, y)
     length = np.hypot(norm, b / rho)
     return functional / functional.dtype.type(length if length else 1)
@@ -110,20 +110,20 @@ def geometric_margin(
 def _functional_margin(
     X: Any, coef: npt.ArrayLike, intercept: float, y: npt.ArrayLike
 ) -> tuple[FloatArray, float, float]:
-    X = as_matrix(X, "X", accept_sparse=("csr", "csc"))
-    w = as_floats(coef, "coef")
+    X = as_matrix("X", X, accept_sparse=("csr", "csc"))
+    w = as_floats("coef", coef)
     w = w[0] if w.ndim == 2 and len(w) == 1 else w
     if w.shape != (X.shape[1],):
         raise ValueError(
             f"coef must be one hyperplane of X's {X.shape[1]} features, shape "
             f"({X.shape[1]},); got shape {np.shape(coef)}."
         )
-    b = as_floats(intercept, "intercept")
+    b = as_floats("intercept", intercept)
     if b.size != 1:
         raise ValueError(f"intercept must be one number; got shape {b.shape}.")
     if not (np.isfinite(w).all() and np.isfinite(b).all()):
         raise ValueError("coef and intercept must be finite.")
-    labels = as_labels(y, "y")
+    labels = as_labels("y", y)
     if not np.isin(labels, (-1, 1)).all():
         raise ValueError(
             "y must contain -1 and +1 only; two classes a, b become such labels by "

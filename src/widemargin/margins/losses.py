@@ -21,10 +21,10 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
-from widemargin.margins.checks import (
+from widemargin._core.checks import (
     FloatArray,
     as_floats,
-    check_finite,
+    check_number,
     check_option,
 )
 
@@ -72,11 +72,11 @@ class MarginLoss(BaseEstimator, metaclass=ABCMeta):
 
     def value(self, margin: npt.ArrayLike) -> FloatArray:
         """Return the loss L(θ) of each margin, in the shape of `margin`."""
-        return self._value(as_floats(margin, "margin"))
+        return self._value(as_floats("margin", margin))
 
     def derivative(self, margin: npt.ArrayLike) -> FloatArray:
         """Return the derivative L'(θ) at each margin, in the shape of `margin`."""
-        return self._derivative(as_floats(margin, "margin"))
+        return self._derivative(as_floats("margin", margin))
 
     @abstractmethod
     def _value(self, margin: FloatArray) -> FloatArray: ...
@@ -93,7 +93,7 @@ class _ScaledLoss(MarginLoss):
 
     def _beta(self) -> float:
         # A Python float, because a NumPy one would turn float32 margins into float64.
-        return check_finite(self.beta, "beta", 0)
+        return check_number("beta", self.beta, above=0)
 
 
 class Hinge(_ScaledLoss):
@@ -255,7 +255,7 @@ def check_loss(loss: Any) -> Any:
     Hinge()
     """
     if isinstance(loss, str):
-        return _BY_NAME[check_option(loss, "loss", _BY_NAME)]()
+        return _BY_NAME[check_option("loss", loss, _BY_NAME)]()
     if isinstance(loss, type):
         raise ValueError(f"loss must be an instance: {loss.__name__}(), not the class.")
     probe = np.linspace(-1, 1, 5)

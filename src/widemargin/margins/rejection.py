@@ -5,11 +5,12 @@ surer) is at least τ. The error-reject curve shows, for every τ, the fraction 
 and the error among the accepted, e(τ) = P(wrong | c ≥ τ).
 
 A threshold read off that curve is optimistic: it was chosen because its error looked
-small. `reject_threshold` tests instead, from strict to lax, the hypotheses e(τ) > ε by
-the exact binomial (Clopper-Pearson) test at level δ₁, and stops before the first τ that
-fails. At a fixed τ the number of mistakes among the accepted is binomial, so the first
-τ with e(τ) > ε on the way is passed with probability δ₁ at most, and with it everything
-beyond: no correction for the number of thresholds is due, and e need not be monotone.
+small. `reject_threshold` controls the selective risk by Learn-then-Test: it tests, from
+strict to lax, the hypotheses e(τ) > ε by the exact binomial (Clopper-Pearson) test at
+level δ₁, and stops before the first τ that fails. At a fixed τ the number of mistakes
+among the accepted is binomial, so the first τ with e(τ) > ε on the way is passed with
+probability δ₁ at most, and with it everything beyond: no correction for the number of
+thresholds is due, and e need not be monotone.
 
 The order must not depend on the sample, but "the k₁-th largest confidence", where the
 way starts, does. It stands in for a quantile of the distribution: let q be such that a
@@ -19,6 +20,12 @@ confidence lies between the k₁-th and the k₂-th largest. A way that starts a
 and is only believed from the second on has then passed every τ from that fixed quantile
 down. In all, e ≤ ε with probability 1 − δ₁ − δ₂ = 1 − δ, for any distribution.
 
+Few samples leave no room between k₁ and k₂. Then one hypothesis is tested, at level δ:
+that of accepting what is surer than t, the k-th largest confidence, with k fixed
+beforehand. Given t and how many lie above it, those are independent draws from the
+distribution above t, so their mistakes are binomial with the error of exactly that
+rule; ties at t are rejected.
+
 Arrays have shape (n_samples,), curves (n_thresholds,).
 
 References
@@ -27,21 +34,30 @@ A. Angelopoulos, S. Bates, E. Candès, M. Jordan, L. Lei, Learn then test, 2021 
 sequences). C. Clopper, E. Pearson, The use of confidence or fiducial limits, 1934.
 """
 
+from functools import lru_cache
+from math import ceil, log1p
+from math import log as ln
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import betainc, betaincc, betaincinv
 
-from widemargin.margins.checks import (
+from widemargin._core.checks import (
     FloatArray,
     as_float_vector,
-    as_labels,
-    check_real,
+    check_count,
+    check_number,
     check_same_length,
 )
+from widemargin._core.decisions import as_labels
 
-__all__ = ["ErrorRejectCurve", "error_reject_curve", "reject_threshold"]
+__all__ = [
+    "ErrorRejectCurve",
+    "error_reject_curve",
+    "reject_threshold",
+    "smallest_max_error",
+]
 
 
 class ErrorRejectCurve(NamedTuple):
@@ -135,7 +151,9 @@ def reject_threshold(
     Notes
     -----
     With `max_error` no fewer than log(delta) / log(1 - max_error) samples, about
-    3 / max_error at delta = 0.05, can ever show anything.
+    3 / max_error at delta = 0.05, can ever show anything; twice as many leave room for
+    rejecting the unsure third. `max_error` must be chosen before looking: to try
+    smaller and smaller ones on the same sample is to read off the curve again.
 
     Examples
     --------
@@ -154,27 +172,102 @@ def reject_threshold(
     """
     thresholds, accepted, mistakes = _count_accepted(y_true, y_pred, confidence)
     if delta is not None:
-        delta = check_real(delta, "delta", 0, 1)
+        delta = check_number("delta", delta, above=0, below=1, otherwise="None or ")
     if (max_error is None) == (coverage is None):
         raise ValueError("Give exactly one of max_error and coverage.")
     if coverage is not None:
-        coverage = check_real(coverage, "coverage", 0, 1)
+        coverage = check_number("coverage", coverage, above=0, below=1)
         keep = _covers(accepted, coverage, delta)
+        chosen = np.flatnonzero(keep)[-1] if keep.any() else 0
+        return -np.inf if chosen == 0 else float(thresholds[chosen])
+    max_error = check_number("max_error", max_error, above=0, below=1)
+    return _laxest(thresholds, accepted, mistakes, max_error, delta)
+
+
+def _laxest(
+    thresholds: FloatArray,
+    accepted: npt.NDArray[np.intp],
+    mistakes: npt.NDArray[np.intp],
+    max_error: float,
+    delta: float | None,
+) -> float:
+    """Return the laxest threshold at which `max_error` is shown, or inf."""
+    if delta is None:
+        keep = mistakes / accepted <= max_error
     else:
-        max_error = check_real(max_error, "max_error", 0, 1)
-        keep = _keeps_error(accepted, mistakes, max_error, delta)
+        way = _plan(int(accepted[0]), max_error, delta)
+        if way is None:
+            return np.inf
+        if isinstance(way, int):
+            return _tested_rank(thresholds, accepted, mistakes, max_error, delta, way)
+        keep = _walked(accepted, mistakes, max_error, way)
     if not keep.any():
-        return np.inf if coverage is None else -np.inf
-    chosen = np.flatnonzero(keep)[0 if coverage is None else -1]
+        return np.inf
+    chosen = np.flatnonzero(keep)[0]
     return -np.inf if chosen == 0 else float(thresholds[chosen])
+
+
+def smallest_max_error(n_samples: int, delta: float = 0.05) -> float:
+    """Smallest error that so many samples, all answered rightly, can promise.
+
+    Parameters
+    ----------
+    n_samples : int
+        Samples to choose the threshold on.
+    delta : float, default=0.05
+        Probability with which the promise may be broken.
+
+    Returns
+    -------
+    max_error : float
+        The e with (1 - e)^n = delta, about 3 / n_samples at delta = 0.05.
+
+    Examples
+    --------
+    >>> from widemargin.margins import smallest_max_error
+    >>> print(f"{smallest_max_error(150):.4f}")
+    0.0198
+    """
+    n = check_count("n_samples", n_samples)
+    delta = check_number("delta", delta, above=0, below=1)
+    return float(-np.expm1(ln(delta) / n))
+
+
+def smallest_shown(
+    wrong: npt.ArrayLike, confidence: npt.ArrayLike, delta: float
+) -> float | None:
+    """Smallest error that answers with these mistakes would have shown, or None."""
+    wrong = np.asarray(wrong)
+    counts = _count_accepted(np.zeros(len(wrong), bool), wrong, confidence)
+    errors = np.geomspace(smallest_max_error(len(wrong), delta), 0.99, 48)
+    low, high = -1, len(errors)
+    while high - low > 1:
+        middle = (low + high) // 2
+        shown = _laxest(*counts, float(errors[middle]), delta) < np.inf
+        low, high = (low, middle) if shown else (middle, high)
+    return float(errors[high]) if high < len(errors) else None
+
+
+def samples_needed(max_error: float, delta: float) -> int:
+    """Fewest samples, all answered rightly, that can promise `max_error`."""
+    return ceil(ln(delta) / log1p(-max_error) - 1e-9)
+
+
+@lru_cache(maxsize=32)
+def samples_for_rejecting(max_error: float, delta: float) -> int:
+    """Fewest samples of which the surest two thirds without a mistake suffice."""
+    n = samples_needed(max_error, delta)
+    while (way := _window(n, 0, max_error, delta)) is None or way.believed > 2 * n / 3:
+        n += 1 + n // 50
+    return n
 
 
 def _count_accepted(
     y_true: npt.ArrayLike, y_pred: npt.ArrayLike, confidence: npt.ArrayLike
 ) -> tuple[FloatArray, npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     """Distinct confidences, rising, with the accepted and the mistakes at each."""
-    truth, answer = as_labels(y_true, "y_true"), as_labels(y_pred, "y_pred")
-    score = as_float_vector(confidence, "confidence")
+    truth, answer = as_labels("y_true", y_true), as_labels("y_pred", y_pred)
+    score = as_float_vector("confidence", confidence)
     check_same_length(y_true=truth, y_pred=answer, confidence=score)
     if not np.isfinite(score).all():
         raise ValueError("confidence contains infinity; every value must be finite.")
@@ -204,40 +297,75 @@ def _covers(
     return betainc(accepted, n - accepted + 1, coverage) <= delta
 
 
-def _keeps_error(
+class _Way(NamedTuple):
+    """Counts of accepted samples at the start and from where it is believed."""
+
+    start: int
+    believed: int
+    level: float
+
+
+@lru_cache(maxsize=1024)
+def _plan(n: int, max_error: float, delta: float) -> _Way | int | None:
+    """Plan the test from the size of the sample alone: a way, one rank, or nothing."""
+    # A mistake allowed at the start makes it robust, where it does not come too late.
+    for allowed, latest in ((2, n / 2), (1, n / 2), (0, 0.8 * n)):
+        way = _window(n, allowed, max_error, delta)
+        if way is not None and way.believed <= latest:
+            return way
+    needed = samples_needed(max_error, delta)
+    return needed + 1 if needed <= n else None
+
+
+def _window(n: int, allowed: int, max_error: float, delta: float) -> _Way | None:
+    """Start where so many mistakes still pass; None where there is no room for it."""
+    level, delta_start = 0.9 * delta, 0.1 * delta
+    counts = np.arange(1, n + 1)
+    passing = _binomial_cdf(np.full(n, allowed), counts, max_error) <= level
+    if not passing.any():
+        return None
+    start = int(counts[passing][0])
+    q = betaincinv(start, n - start + 1, 1 - delta_start / 2)
+    beyond = betainc(counts, n - counts + 1, q) <= delta_start / 2
+    return _Way(start, int(counts[beyond][0]), level) if beyond.any() else None
+
+
+def _walked(
     accepted: npt.NDArray[np.intp],
     mistakes: npt.NDArray[np.intp],
     max_error: float,
-    delta: float | None,
+    way: _Way,
 ) -> npt.NDArray[np.bool_]:
-    if delta is None:
-        return mistakes / accepted <= max_error
-    delta_walk, delta_start = 0.9 * delta, 0.1 * delta
-    start, believed = _start_window(accepted[0], max_error, delta_walk, delta_start)
-    passed = _binomial_cdf(mistakes, accepted, max_error) <= delta_walk
+    """Which thresholds the way reaches and is believed at."""
+    passed = _binomial_cdf(mistakes, accepted, max_error) <= way.level
     # From the strict end: stricter than the start counts as passed, so that the
     # product breaks at the first failure on the way.
-    on_the_way = (passed | (accepted < start))[::-1]
-    return np.logical_and.accumulate(on_the_way)[::-1] & (accepted >= believed)
+    on_the_way = (passed | (accepted < way.start))[::-1]
+    reached = np.logical_and.accumulate(on_the_way)[::-1]
+    return reached & (accepted >= way.believed)
 
 
-def _start_window(
-    n: int, max_error: float, delta_walk: float, delta_start: float
-) -> tuple[int, int]:
-    """Return the accepted counts (k₁, k₂): the start, and from where it is believed."""
-    counts = np.arange(1, n + 1)
-    # One mistake allowed at the start makes it robust; small samples allow none.
-    for allowed in (1, 0):
-        passing = _binomial_cdf(np.full(n, allowed), counts, max_error) <= delta_walk
-        if not passing.any():
-            continue
-        start = int(counts[passing][0])
-        q = betaincinv(start, n - start + 1, 1 - delta_start / 2)
-        beyond = betainc(counts, n - counts + 1, q) <= delta_start / 2
-        if beyond.any():
-            return start, int(counts[beyond][0])
-    # Accepting everything is a threshold that does not depend on the sample.
-    return n, n
+def _tested_rank(
+    thresholds: FloatArray,
+    accepted: npt.NDArray[np.intp],
+    mistakes: npt.NDArray[np.intp],
+    max_error: float,
+    delta: float,
+    rank: int,
+) -> float:
+    """Accept what is surer than the `rank`-th largest confidence, or nothing.
+
+    The rank after the last stands for -inf: everything is accepted.
+    """
+    lax = int(np.count_nonzero(accepted >= rank)) - 1  # the place of t
+    above = lax + 1
+    if above == len(thresholds):
+        return np.inf
+    passed = _binomial_cdf(mistakes[[above]], accepted[[above]], max_error)[0] <= delta
+    if not passed:
+        return np.inf
+    # What lies between t and the next larger of the sample is accepted too.
+    return -np.inf if lax < 0 else float(np.nextafter(float(thresholds[lax]), np.inf))
 
 
 def _binomial_cdf(

@@ -28,10 +28,10 @@ from numbers import Real
 import numpy as np
 import numpy.typing as npt
 
-from widemargin.margins.checks import (
+from widemargin._core.checks import (
     FloatArray,
     as_float_vector,
-    check_finite,
+    check_number,
     check_same_length,
 )
 
@@ -83,12 +83,12 @@ def margin_reweight(
     >>> margin_reweight([1.0, 1.0, 1.0, 1.0], [0.9, 0.2, 0.7, 0.6], 0.3, k="ratio")
     array([1., 5., 1., 1.])
     """
-    w = _check_weights(weights, "weights")
-    mu = as_float_vector(margins, "margins")
-    theta = check_finite(theta, "theta")
+    w = _check_weights("weights", weights)
+    mu = as_float_vector("margins", margins)
+    theta = check_number("theta", theta)
     copies = np.ones_like(w)
     if sample_weight is not None:
-        copies = _check_weights(sample_weight, "sample_weight").astype(w.dtype)
+        copies = _check_weights("sample_weight", sample_weight).astype(w.dtype)
     check_same_length(weights=w, margins=mu, sample_weight=copies)
     mistakes = mu < theta
     n_mistakes = float(copies[mistakes].sum())
@@ -104,8 +104,8 @@ def _step(
     n_mistakes: float,
 ) -> float:
     if isinstance(k, Real) and not isinstance(k, bool):
-        return check_finite(k, "k", 0)
-    if not (callable(k) or k == "ratio"):
+        return check_number("k", k, above=0, otherwise='"ratio", a function or ')
+    if not (callable(k) or (isinstance(k, str) and k == "ratio")):
         raise ValueError(
             f'k must be a number > 0, "ratio" or a function of (weights, mistakes); '
             f"got {k!r}."
@@ -113,14 +113,13 @@ def _step(
     if n_mistakes == 0:
         return 0.0
     if callable(k):
-        return check_finite(
-            k(weights.copy(), mistakes.copy()), "k(weights, mistakes)", 0
-        )
+        step = k(weights.copy(), mistakes.copy())
+        return check_number("k(weights, mistakes)", step, above=0)
     return n_samples / n_mistakes
 
 
-def _check_weights(weights: npt.ArrayLike, name: str) -> FloatArray:
-    vector = as_float_vector(weights, name)
+def _check_weights(name: str, weights: npt.ArrayLike) -> FloatArray:
+    vector = as_float_vector(name, weights)
     if (vector < 0).any() or not np.isfinite(vector).all() or not vector.any():
         raise ValueError(f"{name} must be finite and >= 0, and one of them > 0.")
     return vector

@@ -29,12 +29,8 @@ from scipy.spatial.distance import cdist
 from sklearn import get_config
 from sklearn.utils import gen_batches
 
-from widemargin.margins.checks import (
-    FloatArray,
-    as_matrix,
-    check_same_length,
-    encode_labels,
-)
+from widemargin._core.checks import FloatArray, as_matrix, check_same_length
+from widemargin.margins.scores import encode_labels
 
 __all__ = ["sample_margin"]
 
@@ -82,14 +78,14 @@ def sample_margin(
     >>> sample_margin([[1.0, 0.5], [5.0, 6.0]], prototypes, labels, ["a", "a"])
     array([ 1., -5.])
     """
-    samples = as_matrix(X, "X")
-    P = as_matrix(prototypes, "prototypes", dtype=np.float64)
+    samples = as_matrix("X", X)
+    P = as_matrix("prototypes", prototypes, dtype=np.float64)
     if samples.shape[1] != P.shape[1]:
         raise ValueError(
             f"X has {samples.shape[1]} features but prototypes have {P.shape[1]}; "
             "they must agree."
         )
-    labels, y_codes = encode_labels(prototype_labels, y, "prototype_labels")
+    labels, y_codes = encode_labels("prototype_labels", prototype_labels, y)
     check_same_length(prototypes=P, prototype_labels=labels)
     check_same_length(X=samples, y=y_codes)
     if labels.max() == 0:
@@ -97,13 +93,18 @@ def sample_margin(
             "prototype_labels holds one label only, so there is no boundary; "
             "prototypes of two labels at least are needed."
         )
+    # A power of two, so exact: no square overflows or vanishes.
+    largest = max(np.abs(P).max(), float(np.abs(samples).max()))
+    unit = np.ldexp(1.0, min(int(np.frexp(largest)[1]), 1022))
+    P = P / unit
     centre = P.mean(axis=0)
     span = np.linalg.qr((P - centre).T)[0] if len(P) < P.shape[1] else None
     P = _coordinates(P, centre, span)
     margin = np.empty(len(samples), dtype=samples.dtype)
     for batch in gen_batches(len(samples), _batch_size(len(P))):
-        Z = _coordinates(samples[batch].astype(np.float64), centre, span)
-        margin[batch] = _sample_margin(Z, P, labels, y_codes[batch])
+        rows = samples[batch].astype(np.float64) / unit
+        Z = _coordinates(rows, centre, span)
+        margin[batch] = unit * _sample_margin(Z, P, labels, y_codes[batch])
     return margin
 
 

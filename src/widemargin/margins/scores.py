@@ -23,12 +23,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from widemargin.margins.checks import (
-    FloatArray,
-    as_floats,
-    as_matrix,
-    encode_labels,
-)
+from widemargin._core.checks import FloatArray, as_floats, as_matrix
+from widemargin._core.decisions import as_labels, class_codes
 
 __all__ = [
     "NearestRightWrong",
@@ -76,14 +72,15 @@ def relative_margin(d_plus: npt.ArrayLike, d_minus: npt.ArrayLike) -> FloatArray
     array([ 0.5, -0.5,  0. ])
     """
     d_plus, d_minus = _check_distances(d_plus, d_minus)
-    # A power of two, so exact: it keeps the sum of two large distances finite.
-    half = np.where(np.maximum(d_plus, d_minus) > 1, 0.5, 1.0).astype(d_plus.dtype)
+    # The larger distance is brought to order one by a power of two, which is exact: no
+    # sum overflows, and the smallest numbers there are keep their order.
+    exponent = np.frexp(np.maximum(d_plus, d_minus))[1]
+    plus, minus = np.ldexp(d_plus, -exponent), np.ldexp(d_minus, -exponent)
     with np.errstate(invalid="ignore"):
-        difference = d_minus * half - d_plus * half
-        margin = difference / (d_minus * half + d_plus * half)
+        margin = (minus - plus) / (minus + plus)
     one_missing = np.isinf(d_plus) != np.isinf(d_minus)
-    margin = np.where(one_missing, np.sign(difference), margin)
-    return np.where(d_plus == d_minus, np.zeros_like(margin), margin)[()]
+    margin = np.where(one_missing, np.where(d_plus < d_minus, 1, -1), margin)
+    return np.where(d_plus == d_minus, 0, margin).astype(d_plus.dtype)[()]
 
 
 def hypothesis_margin(d_plus: npt.ArrayLike, d_minus: npt.ArrayLike) -> FloatArray:
@@ -117,7 +114,10 @@ def hypothesis_margin(d_plus: npt.ArrayLike, d_minus: npt.ArrayLike) -> FloatArr
     """
     d_plus, d_minus = _check_distances(d_plus, d_minus)
     with np.errstate(invalid="ignore"):
-        margin = (d_minus - d_plus) / 2
+        difference = d_minus - d_plus
+    half = difference / 2
+    # Half of the smallest number there is would be no difference at all.
+    margin = np.where(half == 0, difference, half)
     return np.where(d_plus == d_minus, np.zeros_like(margin), margin)[()]
 
 
@@ -153,10 +153,10 @@ def nearest_right_wrong(
     >>> nearest.index_plus, nearest.index_minus
     (array([0, 2]), array([1, 0]))
     """
-    matrix = as_matrix(distances, "distances", ensure_all_finite=False)
+    matrix = as_matrix("distances", distances, ensure_all_finite=False)
     if not (matrix >= 0).all():
         raise ValueError("distances must be numbers >= 0, without NaN.")
-    codes, y_codes = encode_labels(reference_labels, y, "reference_labels")
+    codes, y_codes = encode_labels("reference_labels", reference_labels, y)
     if matrix.shape != (len(y_codes), len(codes)):
         raise ValueError(
             f"distances must have one row per entry of y and one column per entry of "
@@ -167,6 +167,16 @@ def nearest_right_wrong(
     d_plus, index_plus = _row_minimum(matrix, right)
     d_minus, index_minus = _row_minimum(matrix, ~right)
     return NearestRightWrong(d_plus, d_minus, index_plus, index_minus)
+
+
+def encode_labels(
+    name: str, reference_labels: npt.ArrayLike, y: npt.ArrayLike
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Return both label arrays as positions among the labels of the references."""
+    references = as_labels(name, reference_labels)
+    classes, codes = np.unique(references, return_inverse=True)
+    owner = f"{name} does not; the labels there"
+    return codes, class_codes(y, classes, owner=owner)
 
 
 def _row_minimum(
@@ -181,7 +191,7 @@ def _row_minimum(
 def _check_distances(
     d_plus: npt.ArrayLike, d_minus: npt.ArrayLike
 ) -> tuple[FloatArray, FloatArray]:
-    plus, minus = as_floats(d_plus, "d_plus"), as_floats(d_minus, "d_minus")
+    plus, minus = as_floats("d_plus", d_plus), as_floats("d_minus", d_minus)
     for name, distances in (("d_plus", plus), ("d_minus", minus)):
         if (distances < 0).any():
             raise ValueError(f"{name} contains negative values; distances are >= 0.")

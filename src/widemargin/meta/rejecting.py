@@ -15,71 +15,64 @@ hand; :func:`widemargin.margins.reject_threshold` has the proof. X is
 Reference: C. Chow, On optimum recognition error and reject tradeoff, 1970.
 """
 
-import warnings
-from copy import deepcopy
+from collections.abc import Callable
+from math import ceil
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn import get_config
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import _safe_indexing, get_tags
+from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.metadata_routing import (
+    UNUSED,
     MetadataRouter,
     MethodMapping,
     process_routing,
 )
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _check_method_params, check_is_fitted
+from sklearn.utils.validation import (
+    _check_method_params,
+    _num_samples,
+    check_is_fitted,
+)
 
-from widemargin._core.callbacks import (
-    HAS_CALLBACKS,
-    CallbackSupportMixin,
-    FitTasks,
-    with_callbacks,
+from widemargin._core.callbacks import FitTasks
+from widemargin._core.checks import as_floats, check_number, warn_caller
+from widemargin._core.classifier import fit_method
+from widemargin._core.confidence import answers_of, confidence_of
+from widemargin._core.holdout import hold_out_at_random
+from widemargin._core.samples import check_weights
+from widemargin.margins.rejection import (
+    reject_threshold,
+    samples_for_rejecting,
+    samples_needed,
+    smallest_max_error,
+    smallest_shown,
 )
-from widemargin.margins import reject_threshold
-from widemargin.meta.confidence import Confidence, confidence_of
-from widemargin.meta.holdout import (
-    check_fraction,
-    check_samples,
-    hold_out,
-    nothing_promised,
-)
-from widemargin.meta.reject_label import choose_reject_label, mixed_dtype
+from widemargin.meta.wrapping import WrappingClassifier, takes_weights
 
 __all__ = ["RejectingClassifier"]
 
 
-def _estimator_has(method: str):
-    def check(self: "RejectingClassifier") -> bool:
-        getattr(getattr(self, "estimator_", self.estimator), method)
-        return True
-
-    return check
-
-
-class RejectingClassifier(
-    CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixin, BaseEstimator
-):
+class RejectingClassifier(WrappingClassifier):
     r"""Wrap a classifier so that it answers only where it is sure enough.
 
     `fit` holds out a random part of the samples, fits the classifier on the rest and
-    chooses the threshold on the part held out. The promise, made with probability
-    ``1 - delta`` over the draw of the held-out samples, is about new samples from the
-    same source:
+    chooses the threshold on the part held out, so that for new samples
 
     - ``max_error``: of those that are answered, a fraction of at most `max_error` is
       answered wrongly, and as many are answered as the test allows;
     - ``coverage``: a fraction of at least `coverage` is answered, and these are the
       surest.
 
+    The section Guarantee says what is promised and when.
+
     Parameters
     ----------
     estimator : classifier
-        With ``decision_function`` or ``predict_proba``, or any classifier together
-        with a callable `confidence`.
+        One that says how sure it is: ours, or any with ``decision_function`` or
+        ``predict_proba``; else give `criterion`.
     max_error : float, default=None
         Error allowed among the answers, in (0, 1). Exactly one of `max_error` and
         `coverage` must be given.
@@ -88,16 +81,17 @@ class RejectingClassifier(
     delta : float or None, default=0.05
         Probability with which the promise may be broken. None promises nothing: the
         bound then holds on the held-out samples only.
-    confidence : {"auto", "decision_function", "predict_proba"} or callable, \
-            default="auto"
-        What the threshold is applied to: the difference between the two best scores of
-        that method, "auto" taking the first one there is; or a callable that gets the
-        fitted estimator and `X` and returns one number per sample, larger for surer.
-    cv : float or "prefit", default=0.25
-        Fraction of the samples to hold out. With "prefit" the estimator is used as it
-        is and everything given to `fit` is held out: it must be new to the estimator.
-        An estimator inside :class:`sklearn.frozen.FrozenEstimator` stays fitted when
-        it is cloned, by cross-validation for instance.
+    criterion : callable, default=None
+        What the threshold is applied to: a function of the fitted estimator and `X`
+        that returns one number per sample, larger for surer. None is the margin of the
+        answer, :func:`widemargin.margins.confidence_of`.
+    cv : "auto", float or "prefit", default="auto"
+        Fraction of the samples to hold out. "auto" holds out a quarter, or where that
+        is too little for `max_error` as many as the promise needs with room for
+        refusing a third, up to a half. With "prefit" the estimator is used as it is and
+        everything given to `fit` is held out: it must be new to the estimator. An
+        estimator inside :class:`sklearn.frozen.FrozenEstimator` stays fitted when it is
+        cloned, by cross-validation for instance.
     reject_label : label, default=None
         What `predict` returns where it refuses. None means "reject" for strings and -1
         for numbers, and asks for another one where that is a class.
@@ -120,31 +114,56 @@ class RejectingClassifier(
     reject_label_ : label
         What stands for a refusal.
     classes_ : ndarray of shape (n_classes,)
-        Labels, without `reject_label_`.
+        Labels that were learned, without `reject_label_`.
     n_features_in_ : int
-        Number of features, where the estimator says so.
+        Number of features, where the samples have any.
 
     See Also
     --------
     widemargin.margins.reject_threshold : The rule and why its promise holds.
+    widemargin.margins.smallest_max_error : What so many samples can promise.
     widemargin.inspection.ErrorRejectDisplay : Error against fraction rejected.
 
     Notes
     -----
-    The promise needs the held-out samples to be a random draw, independent of the
-    classifier. Therefore they are not stratified, and the classifier is not fitted
-    again on all samples afterwards. A sample moves from the held-out part to the
-    others only where a class would otherwise have nothing to learn from. Rows that
-    belong together (one patient, one recording) break the independence: split them
-    yourself and use ``cv="prefit"``.
+    **Guarantee.** Let the samples be independent draws from one distribution of (x, y),
+    any distribution, over any number of labels. Let f be the fitted ``estimator_``, c
+    its confidence and τ the ``threshold_``. Then, whatever f turned out to be,
+
+    .. math:: P\big(\, P(f(x) \ne y \mid c(x) \ge \tau) > \text{max\_error} \,\big)
+       \le \text{delta}:
+
+    the inner probability is over one new sample from the same distribution, the outer
+    one over the draw of the held-out samples. With `coverage` the inner event is
+    :math:`P(c(x) \ge \tau) < \text{coverage}`. The method is selective risk control
+    by Learn-then-Test with a fixed sequence of exact binomial tests. Nothing is said
+    about a single sample, a single class, or samples from elsewhere.
+
+    What it needs: the held-out samples are a random draw that the classifier has not
+    seen. Therefore they are not stratified, and the classifier is not fitted again on
+    all samples: the promise is that of the model that was tested, and folds would give
+    several models, each tested on a fraction. A class of which all samples are held
+    out is not learned; its samples count as the mistakes they are. `max_error` is
+    chosen beforehand; trying several on the same samples until one passes is not. Rows
+    that belong together (one patient, one recording) break the independence: split
+    them yourself and use ``cv="prefit"``.
 
     Nothing can be promised on fewer than ``log(delta) / log(1 - max_error)`` held-out
-    samples, about 3 / max_error: then everything is refused, with a warning.
+    samples, about 3 / max_error: then everything is refused, with a warning that names
+    the smallest `max_error` these samples allow.
 
     `sample_weight` and other metadata go to the `fit` of the estimator. The threshold
     counts every held-out sample once; samples of weight zero take no part at all.
 
-    `score` is plain accuracy, in which a refusal counts as a mistake.
+    The unit of margins and confidences is that of the estimator, ``margin_unit``;
+    `decision_function`, `margins` and `confidence` are those of the estimator, refused
+    or not. `score` is plain accuracy, in which a refusal counts as a mistake.
+
+    References
+    ----------
+    .. [1] A. Angelopoulos, S. Bates, E. Candès, M. Jordan, L. Lei, Learn then test:
+       calibrating predictive algorithms to achieve risk control, 2021.
+    .. [2] C. Chow, On optimum recognition error and reject tradeoff, 1970.
 
     Examples
     --------
@@ -162,6 +181,9 @@ class RejectingClassifier(
     0.85
     """
 
+    # It goes to the estimator, where its own requests decide.
+    __metadata_request__fit = {"sample_weight": UNUSED}  # noqa: RUF012
+
     def __init__(
         self,
         estimator: Any,
@@ -169,8 +191,8 @@ class RejectingClassifier(
         max_error: float | None = None,
         coverage: float | None = None,
         delta: float | None = 0.05,
-        confidence: Confidence = "auto",
-        cv: float | str = 0.25,
+        criterion: Callable[[Any, Any], ArrayLike] | None = None,
+        cv: float | str = "auto",
         reject_label: Any = None,
         random_state: Any = None,
     ):
@@ -178,13 +200,19 @@ class RejectingClassifier(
         self.max_error = max_error
         self.coverage = coverage
         self.delta = delta
-        self.confidence = confidence
+        self.criterion = criterion
         self.cv = cv
         self.reject_label = reject_label
         self.random_state = random_state
 
-    @with_callbacks
-    def fit(self, X: Any, y: ArrayLike, **params: Any) -> Self:
+    @fit_method
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        **params: Any,
+    ) -> Self:
         """Fit the classifier on one part of the samples, the threshold on the other.
 
         Parameters
@@ -193,20 +221,26 @@ class RejectingClassifier(
             Samples, handed to the estimator as they are.
         y : array-like of shape (n_samples,)
             Labels.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights for the `fit` of the estimator; zero leaves a sample out.
         **params : dict
-            Metadata for the `fit` of the estimator, such as `sample_weight`.
+            Further metadata for the `fit` of the estimator.
 
         Returns
         -------
         self : RejectingClassifier
             The fitted classifier.
         """
-        if (self.max_error is None) == (self.coverage is None):
+        self._check_parameters()
+        X, y = self._check_rows(X, y)
+        if sample_weight is not None:
+            params["sample_weight"] = sample_weight
+        if self.criterion is not None and not callable(self.criterion):
             raise ValueError(
-                "RejectingClassifier needs exactly one of max_error and coverage; got "
-                f"max_error={self.max_error!r}, coverage={self.coverage!r}."
+                "criterion must be None or a function (estimator, X) -> one number per "
+                f"sample; got {self.criterion!r}."
             )
-        X, y = check_samples(X, y)
+        self._criterion = self.criterion
         with FitTasks(self, 2, X=X, y=y) as tasks:
             held_out = self._fit_estimator(X, y, params, tasks)
             for name in ("classes_", "n_features_in_", "feature_names_in_"):
@@ -217,14 +251,47 @@ class RejectingClassifier(
                 self._choose_threshold(_safe_indexing(X, held_out), y[held_out])
         return self
 
+    def _check_parameters(self) -> None:
+        if (self.max_error is None) == (self.coverage is None):
+            raise ValueError(
+                "RejectingClassifier needs exactly one of max_error and coverage; got "
+                f"max_error={self.max_error!r}, coverage={self.coverage!r}."
+            )
+        for name in ("max_error", "coverage", "delta"):
+            if getattr(self, name) is not None:
+                check_number(name, getattr(self, name), above=0, below=1)
+        if self.criterion is not None and not callable(self.criterion):
+            raise ValueError(
+                "criterion must be None or a function of (estimator, X) that returns "
+                f"one number per sample; got {self.criterion!r}."
+            )
+        if isinstance(self.cv, str) and self.cv in ("auto", "prefit"):
+            return
+        check_number("cv", self.cv, above=0, below=1, otherwise="'auto', 'prefit' or ")
+
     def _fit_estimator(self, X: Any, y: NDArray, params: dict, tasks: Any) -> NDArray:
         """Set `estimator_`; return the rows that it has not seen."""
-        if isinstance(self.cv, str):
+        if isinstance(self.cv, str) and self.cv == "prefit":
             self._check_prefit(params)
             self.estimator_ = self.estimator
             return np.arange(len(y))
-        weights = params.get("sample_weight")
-        train, held_out = hold_out(y, weights, self.cv, self.random_state)
+        rows = self._weighed_rows(y, params)
+        if len(rows) < 2:
+            raise ValueError(
+                f"Found {len(rows)} sample(s), n_samples={len(rows)}, with a positive "
+                "weight; at least two are needed, one of them to hold out."
+            )
+        held = hold_out_at_random(
+            len(rows), self._n_held(len(rows)), check_random_state(self.random_state)
+        )
+        train, held_out = rows[~held], rows[held]
+        learned = np.unique(y[train])
+        if len(learned) < 2:
+            raise ValueError(
+                f"The {len(train)} samples that are left to learn from are all of one "
+                f"class, {learned.tolist()}; at least two classes are needed: give "
+                "more samples, a smaller cv, or a fitted estimator with cv='prefit'."
+            )
         if get_config()["enable_metadata_routing"]:
             params = process_routing(self, "fit", **params).estimator.fit
         self.estimator_ = tasks.delegate("estimator").fit(
@@ -235,9 +302,41 @@ class RejectingClassifier(
         )
         return held_out
 
+    def _weighed_rows(self, y: NDArray, params: dict) -> NDArray:
+        """Rows of positive weight; weights that say no more are not passed on."""
+        if params.get("sample_weight") is None:
+            return np.arange(len(y))
+        weights = check_weights(params["sample_weight"], y)
+        rows = np.flatnonzero(weights)
+        if len(np.unique(y[rows])) < min(2, len(np.unique(y))):
+            raise ValueError(
+                "sample_weight is zero for all samples but those of one class; at "
+                "least two classes must have weight."
+            )
+        if not takes_weights(self.estimator):
+            if np.ptp(weights[rows]) > 0:
+                raise ValueError(
+                    f"sample_weight has no place to go: {type(self.estimator).__name__}"
+                    ".fit does not take it; leave it out, or use zeros and ones, which "
+                    "leave samples out."
+                )
+            del params["sample_weight"]
+        return rows
+
+    def _n_held(self, n_samples: int) -> int:
+        if not isinstance(self.cv, str):
+            return round(float(self.cv) * n_samples)
+        wanted = 0
+        if self.max_error is not None and self.delta is not None:
+            enough = samples_needed(self.max_error, self.delta)
+            # Where half is too little anyway, nothing is gained by looking further.
+            if enough <= n_samples // 2:
+                wanted = samples_for_rejecting(self.max_error, self.delta)
+            else:
+                wanted = enough
+        return min(max(round(n_samples / 4), wanted), n_samples // 2)
+
     def _check_prefit(self, params: dict[str, Any]) -> None:
-        if self.cv != "prefit":
-            check_fraction(self.cv)
         if params:
             raise ValueError(
                 f"cv='prefit' fits nothing, so {', '.join(params)} has no place to go; "
@@ -252,28 +351,41 @@ class RejectingClassifier(
             ) from error
 
     def _choose_threshold(self, X: Any, y: NDArray) -> None:
-        answers = self.estimator_.predict(X)
-        confidence = confidence_of(self.estimator_, X, self.confidence)
+        answers, confidence = self._sure_answers(X)
+        wrong = differs(y, answers)
+        promise = {"max_error": self.max_error, "coverage": self.coverage}
+        # All that matters of the labels is where they differ.
         self.threshold_ = reject_threshold(
-            y,
-            answers,
-            confidence,
-            max_error=self.max_error,
-            coverage=self.coverage,
-            delta=self.delta,
+            np.zeros(len(wrong)), wrong, confidence, delta=self.delta, **promise
         )
         answered = confidence >= self.threshold_
         self.n_held_out_ = len(y)
         self.coverage_ = float(answered.mean())
-        wrong = (answers != y)[answered]
-        self.error_ = float(wrong.mean()) if wrong.size else float("nan")
-        if not answered.any():
-            said = nothing_promised(self.max_error, self.delta, len(y))
-            # To the caller of fit, whatever scikit-learn wraps around it.
-            warnings.warn(said, UserWarning, stacklevel=3 + HAS_CALLBACKS)
+        self.error_ = float(wrong[answered].mean()) if answered.any() else float("nan")
+        if self.threshold_ == np.inf:
+            assert self.max_error is not None
+            warn_caller(nothing_promised(wrong, confidence, self.max_error, self.delta))
 
-    def confidences(self, X: Any) -> NDArray:
-        """Return how sure the classifier is of each answer.
+    def _sure_answers(self, X: Any) -> tuple[NDArray, NDArray]:
+        """Answers of the estimator, and what is compared with the threshold."""
+        if self._criterion is None:
+            return answers_of(self.estimator_, X)[:2]
+        return np.asarray(self.estimator_.predict(X)), self._criterion_of(X)
+
+    def _criterion_of(self, X: Any) -> NDArray:
+        assert self._criterion is not None
+        values = as_floats(
+            "criterion(estimator, X)", self._criterion(self.estimator_, X)
+        )
+        if values.shape != (_num_samples(X),):
+            raise ValueError(
+                "criterion must return one number per sample, shape "
+                f"({_num_samples(X)},); it returned shape {values.shape}."
+            )
+        return values
+
+    def confidence(self, X: Any) -> NDArray:
+        """Return how sure the classifier is of each answer, refused or not.
 
         Parameters
         ----------
@@ -283,10 +395,13 @@ class RejectingClassifier(
         Returns
         -------
         confidence : ndarray of shape (n_samples,)
-            What is compared with ``threshold_``.
+            What is compared with ``threshold_``: the confidence of the estimator, or
+            the `criterion`.
         """
-        check_is_fitted(self)
-        return confidence_of(self.estimator_, X, self.confidence)
+        self._check_predict(X)
+        if self._criterion is not None:
+            return self._criterion_of(X)
+        return confidence_of(self.estimator_, X)
 
     def accepts(self, X: Any) -> NDArray:
         """Return which samples are answered.
@@ -301,7 +416,7 @@ class RejectingClassifier(
         accepted : ndarray of bool of shape (n_samples,)
             True where the confidence reaches ``threshold_``.
         """
-        return self.confidences(X) >= self.threshold_
+        return self.confidence(X) >= self.threshold_
 
     def predict(self, X: Any) -> NDArray:
         """Return labels, ``reject_label_`` where the classifier is not sure enough.
@@ -316,64 +431,11 @@ class RejectingClassifier(
         labels : ndarray of shape (n_samples,)
             In a dtype that holds the classes and ``reject_label_``.
         """
-        accepted = self.accepts(X)
-        answers = np.asarray(self.estimator_.predict(X))
+        self._check_predict(X)
+        answers, confidence = self._sure_answers(X)
         labels = answers.astype(mixed_dtype(answers, self.reject_label_))
-        labels[~accepted] = self.reject_label_
+        labels[~(confidence >= self.threshold_)] = self.reject_label_
         return labels
-
-    @available_if(_estimator_has("predict_proba"))
-    def predict_proba(self, X: Any) -> NDArray:
-        """Return the probabilities of the wrapped classifier, refused or not.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n_samples, n_classes)
-            Columns in the order of ``classes_``.
-        """
-        check_is_fitted(self)
-        return self.estimator_.predict_proba(X)
-
-    @available_if(_estimator_has("decision_function"))
-    def decision_function(self, X: Any) -> NDArray:
-        """Return the scores of the wrapped classifier, refused or not.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
-            Columns in the order of ``classes_``.
-        """
-        check_is_fitted(self)
-        return self.estimator_.decision_function(X)
-
-    @available_if(_estimator_has("margins"))
-    def margins(self, X: Any, y: ArrayLike) -> NDArray:
-        """Return the margins of the wrapped classifier, refused or not.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-        y : array-like of shape (n_samples,)
-            Their labels.
-
-        Returns
-        -------
-        margins : ndarray of shape (n_samples,)
-            Positive where the wrapped classifier is right.
-        """
-        check_is_fitted(self)
-        return self.estimator_.margins(X, y)
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Say where metadata goes: everything to the `fit` of the estimator.
@@ -387,10 +449,76 @@ class RejectingClassifier(
         router = MetadataRouter(owner=self)
         return router.add(estimator=self.estimator, method_mapping=mapping)
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        inner = get_tags(self.estimator)
-        tags.input_tags = deepcopy(inner.input_tags)
-        if inner.classifier_tags is not None:
-            tags.classifier_tags.multi_class = inner.classifier_tags.multi_class
-        return tags
+
+def differs(truth: NDArray, answers: NDArray) -> NDArray:
+    """Where an answer is wrong; labels of another kind than the truth all are."""
+    texts = {truth.dtype.kind in "SU", answers.dtype.kind in "SU"}
+    if len(texts) > 1 and "O" not in (truth.dtype.kind, answers.dtype.kind):
+        return np.ones(len(truth), bool)
+    return np.asarray(truth != answers)
+
+
+def nothing_promised(
+    wrong: NDArray, confidence: NDArray, max_error: float, delta: float | None
+) -> str:
+    """Say that no threshold keeps `max_error`, and what these samples allow."""
+    n = len(wrong)
+    said = (
+        f"max_error={max_error} could not be shown on {n} held-out samples at any "
+        "threshold, so every sample will be rejected."
+    )
+    if delta is None:
+        return said
+    least = smallest_max_error(n, delta)
+    needed = samples_needed(max_error, delta)
+    if needed > n:
+        said += f" Even without a mistake {needed} held-out samples are needed."
+    shown = smallest_shown(wrong, confidence, delta)
+    said += f" {n} faultless ones promise max_error={_round_up(least)}"
+    if shown is None:
+        said += "; with the mistakes made on these, nothing can be promised"
+    elif _round_up(shown) > _round_up(least):
+        said += f"; with the mistakes made on these, it would be {_round_up(shown)}"
+    return f"{said}. Give more samples, a larger max_error or delta, or a surer model."
+
+
+def _round_up(error: float) -> float:
+    """Two significant digits, never less than `error`."""
+    step = 10.0 ** (np.floor(np.log10(error)) - 1)
+    return float(f"{ceil(error / step - 1e-9) * step:.2g}")
+
+
+def choose_reject_label(label: Any, classes: NDArray) -> Any:
+    """Return `label`, or a fitting one if it is None, unless it is one of `classes`."""
+    classes = np.asarray(classes)
+    if label is None:
+        label = _default_label(classes)
+    if np.ndim(label) or label != label:
+        raise ValueError(f"reject_label must be one label and not NaN; got {label!r}.")
+    if any(label == known for known in classes.tolist()):
+        raise ValueError(
+            f"reject_label={label!r} is one of the classes; give a reject_label that "
+            "is not, of the same kind as the labels."
+        )
+    return label
+
+
+def _default_label(classes: NDArray) -> Any:
+    if classes.dtype.kind in "biuf":
+        return -1
+    if all(isinstance(known, str) for known in classes.tolist()):
+        return "reject"
+    raise ValueError(
+        "reject_label must be given for labels that are neither all strings nor all "
+        f"numbers; the classes are {classes.tolist()[:5]}."
+    )
+
+
+def mixed_dtype(answers: NDArray, label: Any) -> DTypeLike:
+    """Return a dtype that holds the answers and the label without changing either."""
+    kinds = answers.dtype.kind, np.asarray(label).dtype.kind
+    if kinds == ("U", "U"):
+        return np.result_type(answers.dtype, np.asarray(label).dtype)
+    if kinds[0] in "biuf" and kinds[1] in "biuf":
+        return np.result_type(answers.dtype, np.min_scalar_type(label))
+    return np.dtype(object)

@@ -12,52 +12,36 @@ Reference: F. Aiolli, A. Sperduti, A re-weighting strategy for improving margins
 Artificial Intelligence 137 (2002), Figure 1.
 """
 
+from collections.abc import Callable
 from copy import deepcopy
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn import get_config
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
-from sklearn.utils import (
-    Bunch,
-    assert_all_finite,
-    check_consistent_length,
-    check_random_state,
-    check_scalar,
-)
+from sklearn.base import clone
+from sklearn.utils import Bunch, _safe_indexing, check_random_state
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
     MethodMapping,
     process_routing,
 )
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    column_or_1d,
-    validate_data,
-)
 
 from widemargin._compute.progress import announced
-from widemargin._core.callbacks import CallbackSupportMixin, FitTasks, with_callbacks
-from widemargin._core.checks import check_option
+from widemargin._core.callbacks import FitTasks
+from widemargin._core.checks import as_floats, check_count, check_number, check_option
+from widemargin._core.classifier import fit_method
+from widemargin._core.confidence import margin_unit_of, margins_of
+from widemargin._core.holdout import hold_out_of_classes
+from widemargin._core.samples import check_weights
 from widemargin.margins import margin_reweight
-from widemargin.meta.answers import DelegatesAnswers
-from widemargin.meta.learners import next_learner, takes_weights
-from widemargin.meta.margins import Margins, choose_method
-from widemargin.meta.rows import as_rows, hold_out, take_rows
+from widemargin.meta.wrapping import WrappingClassifier, takes_weights
 
 UPDATES = ("auto", "refit", "warm_start", "partial_fit")
 
 
-class MarginReweightingClassifier(
-    CallbackSupportMixin,
-    DelegatesAnswers,
-    MetaEstimatorMixin,
-    ClassifierMixin,
-    BaseEstimator,
-):
+class MarginReweightingClassifier(WrappingClassifier):
     r"""Fit any classifier again and again, with more weight on small margins.
 
     What it does: it lifts the low tail of the training margins. What it seldom does:
@@ -74,18 +58,20 @@ class MarginReweightingClassifier(
         where a step requests it by metadata routing), else with samples drawn in
         proportion to their weights.
     theta : "auto" or float, default="auto"
-        Margin that every sample should have, in (-1, 1). "auto" is what four fifths of
-        the samples reach in the first round, or, where a fifth is wrong, what four
-        fifths of the right ones reach.
+        Relative margin that every sample should have, in (-1, 1). "auto" is what four
+        fifths of the samples reach in the first round, or, where a fifth is wrong, what
+        four fifths of the right ones reach; 0 where none is right.
     k : float, "ratio" or callable, default="ratio"
         How much weight a sample below `theta` gains; see
         :func:`~widemargin.margins.margin_reweight`. "ratio" makes the weights the mean
         over the rounds of uniform distributions on the mistakes.
-    margin : "auto", str or callable, default="auto"
-        Where margins come from: the method "margins", "decision_function" or
-        "predict_proba" ("auto" takes the first that exists), or a function of
-        (estimator, X, y) with one number in [-1, 1] per sample. Scores of
-        "decision_function" are squeezed into (-1, 1) on the scale of the first round.
+    margin : callable, default=None
+        Where margins come from: a function of (estimator, X, y) with one number in
+        [-1, 1] per sample, positive where the estimator is right. None takes those of
+        :func:`~widemargin.margins.margins_of` and makes them relative, by their unit:
+        log-odds m become tanh(m/2), distances m / (abs(m) + s) with s the median of
+        abs(m) in the first round; relative ones and shares stay as they are. The units
+        of the data play no part.
     max_iter : int, default=20
         Rounds at most; training stops where no margin is below `theta`.
     update : {"auto", "refit", "warm_start", "partial_fit"}, default="auto"
@@ -103,11 +89,13 @@ class MarginReweightingClassifier(
     Attributes
     ----------
     estimator_ : classifier
-        The learner of the best round.
+        The learner of the best round; it answers.
     classes_ : ndarray of shape (n_classes,)
         Labels.
     theta_ : float
         Threshold used.
+    margin_scale_ : float or None
+        The s of the first round, where margins are distances.
     sample_weight_ : ndarray of shape (n_samples,)
         Weights after the last round, scaled like those the user gave; zero for the
         validation samples.
@@ -122,6 +110,9 @@ class MarginReweightingClassifier(
 
     Notes
     -----
+    ``margin_unit`` is "relative": margins and confidences are in [-1, 1], as in
+    training, whatever the learner's own unit is.
+
     On scikit-learn 1.9 and later ``set_callbacks(sklearn.callback.ProgressBar())``
     shows how far `fit` is.
 
@@ -150,7 +141,7 @@ class MarginReweightingClassifier(
         *,
         theta: float | str = "auto",
         k: Any = "ratio",
-        margin: Any = "auto",
+        margin: Callable[[Any, Any, NDArray], ArrayLike] | None = None,
         max_iter: int = 20,
         update: str = "auto",
         validation_fraction: float | None = 0.1,
@@ -167,7 +158,12 @@ class MarginReweightingClassifier(
         self.n_iter_no_change = n_iter_no_change
         self.random_state = random_state
 
-    @with_callbacks
+    @property
+    def margin_unit(self) -> str:
+        """Unit of the margins, whatever that of the learner is."""
+        return "relative"
+
+    @fit_method
     def fit(
         self,
         X: Any,
@@ -196,15 +192,8 @@ class MarginReweightingClassifier(
         """
         self._check_parameters()
         routed = self._route(fit_params)
-        X = as_rows(X)
-        validate_data(self, X, skip_check_array=True)
-        labels: np.ndarray = column_or_1d(y, warn=True)
-        assert_all_finite(labels, input_name="y")
-        check_consistent_length(X, labels)
-        check_classification_targets(labels)
-        given = _check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True
-        )
+        X, labels = self._check_rows(X, y)
+        given = check_weights(sample_weight, X)
         self.classes_ = np.unique(labels[given > 0])
         if len(self.classes_) < 2:
             raise ValueError(
@@ -214,13 +203,22 @@ class MarginReweightingClassifier(
         rng = check_random_state(self.random_state)
         held = np.zeros(len(labels), dtype=bool)
         if self.validation_fraction is not None:
-            held = hold_out(labels, given > 0, self.validation_fraction, rng)
+            codes = np.unique(labels, return_inverse=True)[1]
+            held = hold_out_of_classes(
+                codes, self.validation_fraction, rng, given > 0, needed=False
+            )
         rows = np.flatnonzero(~held & (given > 0))
         valid = np.flatnonzero(held)
         data = Bunch(
-            X=take_rows(X, rows), y=labels[rows], given=given[rows],
-            X_valid=take_rows(X, valid), y_valid=labels[valid], w_valid=given[valid],
-        )  # fmt: skip
+            X=_safe_indexing(X, rows),
+            y=labels[rows],
+            given=given[rows],
+            X_valid=_safe_indexing(X, valid),
+            y_valid=labels[valid],
+            w_valid=given[valid],
+        )
+        self._measure = self.margin
+        self.margin_scale_: float | None = None
         with FitTasks(
             self, self.max_iter, X=data.X, y=data.y, sample_weight=data.given
         ) as tasks:
@@ -231,22 +229,25 @@ class MarginReweightingClassifier(
 
     def _check_parameters(self) -> None:
         check_option("update", self.update, UPDATES)
-        check_scalar(self.max_iter, "max_iter", Integral, min_val=1)
-        check_scalar(self.n_iter_no_change, "n_iter_no_change", Integral, min_val=1)
-        open_interval = {"include_boundaries": "neither"}
+        check_count("max_iter", self.max_iter)
+        check_count("n_iter_no_change", self.n_iter_no_change)
         if self.validation_fraction is not None:
-            check_scalar(
-                self.validation_fraction, "validation_fraction", Real,
-                min_val=0, max_val=1, **open_interval,
-            )  # fmt: skip
+            check_number(
+                "validation_fraction",
+                self.validation_fraction,
+                above=0,
+                below=1,
+                otherwise="None or ",
+            )
         if not (isinstance(self.theta, str) and self.theta == "auto"):
-            check_scalar(
-                self.theta, "theta", Real, min_val=-1, max_val=1, **open_interval
+            check_number("theta", self.theta, above=-1, below=1, otherwise="'auto' or ")
+        if self.margin is not None and not callable(self.margin):
+            raise ValueError(
+                "margin must be None or a function of (estimator, X, y) that returns "
+                f"one number in [-1, 1] per sample; got {self.margin!r}."
             )
 
-    def _rounds(
-        self, data: Bunch, routed: dict, rng: Any, tasks: FitTasks
-    ) -> np.ndarray:
+    def _rounds(self, data: Bunch, routed: dict, rng: Any, tasks: FitTasks) -> NDArray:
         total = data.given.sum()
         weights, learner = data.given.copy(), None
         best_score, waited = -np.inf, 0
@@ -257,10 +258,7 @@ class MarginReweightingClassifier(
         for t in announced(range(self.max_iter), "rounds"):
             scaled = weights * (total / weights.sum())
             learner = self._next_learner(learner, data, scaled, routed, rng, tasks)
-            if t == 0:
-                method = choose_method(self.margin, learner)
-                self._margins = Margins(method, self.classes_)
-            mu = self._margins(learner, data.X, data.y)
+            mu = self._relative_margins(learner, data.X, data.y)
             if t == 0:
                 self.theta_ = self._resolve_theta(mu, data.given)
             self._record(mu, data.given, scaled)
@@ -277,16 +275,36 @@ class MarginReweightingClassifier(
         self.n_iter_ = len(self.history_["loss"])
         return weights * (total / weights.sum())
 
-    def _resolve_theta(self, mu: np.ndarray, given: np.ndarray) -> float:
+    def _relative_margins(self, learner: Any, X: Any, y: NDArray) -> NDArray:
+        """Margins in [-1, 1], all on the scale of the first round."""
+        if self._measure is not None:
+            mu = as_floats("margin(estimator, X, y)", self._measure(learner, X, y))
+            if mu.shape != (len(y),) or not np.all(np.abs(mu) <= 1):
+                raise ValueError(
+                    "margin(estimator, X, y) must return one number in [-1, 1] per "
+                    f"sample; got shape {mu.shape} for {len(y)} samples."
+                )
+            return mu
+        m = as_floats("margins", margins_of(learner, X, y))
+        unit = margin_unit_of(learner)
+        if unit == "log-odds":
+            return np.tanh(m / 2)
+        if unit != "distance":
+            return np.clip(m, -1, 1)  # which it leaves by rounding at most
+        if self.margin_scale_ is None:
+            self.margin_scale_ = float(np.median(np.abs(m))) or 1.0
+        return squeezed(m, self.margin_scale_)
+
+    def _resolve_theta(self, mu: NDArray, given: NDArray) -> float:
         if not isinstance(self.theta, str):
             return float(self.theta)
         reached = _fifth(mu, given)
         right = mu > 0
-        if reached <= 0 and right.any():
-            reached = _fifth(mu[right], given[right])
-        return float(np.clip(reached, 1e-6, 1 - 1e-6))
+        if reached <= 0:
+            reached = _fifth(mu[right], given[right]) if right.any() else 0.0
+        return float(reached)
 
-    def _record(self, mu: np.ndarray, given: np.ndarray, scaled: np.ndarray) -> None:
+    def _record(self, mu: NDArray, given: NDArray, scaled: NDArray) -> None:
         row = {
             "loss": float(given @ np.maximum(0, self.theta_ - mu) / given.sum()),
             "H": float(scaled @ mu / scaled.sum()),
@@ -309,7 +327,7 @@ class MarginReweightingClassifier(
         self,
         last: Any,
         data: Bunch,
-        weights: np.ndarray,
+        weights: NDArray,
         routed: dict,
         rng: Any,
         tasks: FitTasks,
@@ -318,11 +336,11 @@ class MarginReweightingClassifier(
         X, y, params = data.X, data.y, dict(routed)
         if takes_weights(self.estimator):
             params["sample_weight"] = weights
-        elif last is not None:
+        elif last is not None or np.ptp(weights) > 0:
             drawn = rng.choice(len(y), len(y), p=weights / weights.sum())
             # Without every class the learner's answers would have another shape.
             drawn = np.concatenate([drawn, np.unique(y, return_index=True)[1]])
-            X, y = take_rows(X, drawn), y[drawn]
+            X, y = _safe_indexing(X, drawn), y[drawn]
         learner = next_learner(last, self.estimator, self.update, self.random_state)
         if self.update == "partial_fit":
             with tasks.whole("round"):
@@ -356,13 +374,56 @@ class MarginReweightingClassifier(
             .add(estimator=self.estimator, method_mapping=mapping)
         )
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        inner = self.estimator.__sklearn_tags__()
-        tags.input_tags = inner.input_tags
-        tags.classifier_tags = inner.classifier_tags
-        return tags
+    def _margins(self, X: Any, codes: NDArray | None) -> NDArray:
+        labels = self.estimator_.predict(X) if codes is None else self.classes_[codes]
+        return self._relative_margins(self.estimator_, X, np.asarray(labels))
 
 
-def _fifth(mu: np.ndarray, given: np.ndarray) -> float:
+def squeezed(m: NDArray, scale: float) -> NDArray:
+    """Bring margins into [-1, 1]: m / (abs(m) + scale), for the largest m as well.
+
+    >>> squeezed(np.array([-3.0, 0.0, 1.0, 1e308]), 1.0)
+    array([-0.75,  0.  ,  0.5 ,  1.  ])
+    """
+    size = np.abs(m)
+    large = size > scale
+    with np.errstate(over="ignore", under="ignore"):
+        near = m / (np.where(large, 0, size) + scale)
+        far = np.sign(m) / (1 + scale / np.where(large, size, scale))
+    return np.where(large, far, near).astype(m.dtype)
+
+
+def next_learner(last: Any, estimator: Any, update: str, random_state: Any) -> Any:
+    """Return what to fit next; `last` is None in the first round."""
+    if last is None:
+        return _fresh(estimator, update, random_state)
+    if update in ("warm_start", "partial_fit"):
+        return last
+    learned = hasattr(last, "coef_") or hasattr(last, "coefs_")
+    if update == "auto" and learned and "warm_start" in last.get_params():
+        return last.set_params(warm_start=True)
+    return _fresh(estimator, update, random_state)
+
+
+def _fresh(estimator: Any, update: str, random_state: Any) -> Any:
+    learner = clone(estimator)
+    own = learner.get_params()
+    if isinstance(random_state, Integral) and own.get("random_state", 0) is None:
+        learner.set_params(random_state=random_state)
+    if update == "warm_start":
+        if "warm_start" not in own:
+            raise ValueError(
+                f"update='warm_start', but {type(learner).__name__} has no "
+                "parameter warm_start; use update='refit'."
+            )
+        learner.set_params(warm_start=True)
+    if update == "partial_fit" and not hasattr(learner, "partial_fit"):
+        raise ValueError(
+            f"update='partial_fit', but {type(learner).__name__} has no such "
+            "method; use update='refit'."
+        )
+    return learner
+
+
+def _fifth(mu: NDArray, given: NDArray) -> float:
     return float(np.quantile(mu, 0.2, weights=given, method="inverted_cdf"))

@@ -110,47 +110,49 @@ def tangent_alignment(
 
 def align(x: Bundle, y: Bundle, spring: float = DEFAULT_SPRING) -> Alignment:
     """Align two bundles of equal length row by row."""
-    delta = x.points - y.points
-    stiffness = 1.0 + spring
-    a = np.matmul(x.frames, delta[:, :, None])[:, :, 0]
-    b = np.matmul(y.frames, delta[:, :, None])[:, :, 0]
-    M = np.matmul(x.frames, y.frames.transpose(0, 2, 1)).astype(float)
-    r = b - np.matmul(a[:, None], M)[:, 0] / stiffness
-    S = stiffness * np.eye(M.shape[2]) - np.matmul(M.transpose(0, 2, 1), M) / stiffness
-    q = _solve(S, r, spring)
-    minus_p = (a - np.matmul(M, q[:, :, None])[:, :, 0]) / stiffness
-    p, q = (-minus_p).astype(delta.dtype), q.astype(delta.dtype)
-    return _moved(x.points, y.points, p, x.frames, q, y.frames, spring)
+    from widemargin._compute.residuals import align as best_moves
 
-
-def _solve(S, r, spring):
-    if S.shape[1] == 0:
-        return r.astype(float)
-    if spring > 0:
-        return np.linalg.solve(S, r[:, :, None])[:, :, 0]
-    # The eigenvalues of S are squared sines between the frames: absolute numbers.
-    # Along a direction both ends share, x alone moves.
-    values, vectors = np.linalg.eigh(S)
-    inverse = np.divide(1.0, values, out=np.zeros_like(values), where=values > 1e-10)
-    along = np.matmul(vectors.transpose(0, 2, 1), r[:, :, None])[:, :, 0]
-    return np.matmul(vectors, (inverse * along)[:, :, None])[:, :, 0]
+    delta = x.points.astype(float) - y.points
+    n, l_x = len(x), x.n_tangents
+    d2, residual = np.empty(n), np.empty(delta.shape)
+    moves = np.empty((n, l_x + y.n_tangents))
+    best_moves(
+        delta, x.frames.astype(float, order="C"), y.frames.astype(float, order="C"),
+        float(spring), d2, moves, residual,
+    )  # fmt: skip
+    # Taken off delta = x - y: x moves by the opposite, y by the same.
+    p, q = -moves[:, :l_x], moves[:, l_x:]
+    return _moved(x, y, p, q, residual, d2)
 
 
 def _align_at_midpoint(x, y, generator, spring) -> Alignment:
-    frames = as_bundle((x + y) / 2, generator).frames.astype(x.dtype, copy=False)
-    half = np.matmul(frames, (x - y)[:, :, None])[:, :, 0] / (2 * (1 + spring))
+    middle = as_bundle((x + y) / 2, generator).frames.astype(x.dtype, copy=False)
+    delta, frames = x.astype(float) - y, middle.astype(float)
+    half = np.matmul(frames, delta[:, :, None])[:, :, 0] / (2 * (1 + spring))
+    residual = delta - 2 * np.matmul(half[:, None], frames)[:, 0]
     # Two moves of half the size store half the energy of one: count the spring as
     # the distance does, once for the whole way.
-    return _moved(x, y, -half, frames, half, frames, 2 * spring)
+    with np.errstate(over="ignore", under="ignore"):
+        d2 = (residual**2).sum(1) + 4 * spring * (half**2).sum(1)
+    return _moved(Bundle(x, middle), Bundle(y, middle), -half, half, residual, d2)
 
 
-def _moved(x, y, p, x_frames, q, y_frames, spring) -> Alignment:
-    x_aligned = x + np.matmul(p[:, None], x_frames)[:, 0]
-    y_aligned = y + np.matmul(q[:, None], y_frames)[:, 0]
-    # Formed from delta, so that identical samples leave exactly nothing.
-    residual = (x - y) + (
-        np.matmul(p[:, None], x_frames) - np.matmul(q[:, None], y_frames)
-    )[:, 0]
-    energy = spring * ((p**2).sum(1) + (q**2).sum(1))
-    squared = (residual**2).sum(1) + energy
-    return Alignment(squared, residual, p, q, x_frames, y_frames, x_aligned, y_aligned)
+def _moved(x, y, p, q, residual, d2) -> Alignment:
+    dtype = x.points.dtype
+    x_aligned = x.points + np.matmul(p[:, None], x.frames)[:, 0]
+    y_aligned = y.points + np.matmul(q[:, None], y.frames)[:, 0]
+    residual, p, q, x_aligned, y_aligned = (
+        array.astype(dtype) for array in (residual, p, q, x_aligned, y_aligned)
+    )
+    with np.errstate(over="ignore", under="ignore"):
+        squared = d2.astype(dtype)
+    if not np.isfinite(squared).all() or ((squared == 0) & (d2 > 0)).any():
+        # What float32 cannot hold float64 can, or nothing.
+        squared = d2
+    lost = not d2.any() and residual.any()
+    if lost or not np.isfinite(d2).all():
+        raise ValueError(
+            "the squared distances of X and Y cannot be told in float64; scale the "
+            "data, for instance by StandardScaler."
+        )
+    return Alignment(squared, residual, p, q, x.frames, y.frames, x_aligned, y_aligned)

@@ -15,13 +15,17 @@ recognition, IEEE PAMI 29 (2007). X is (n_x, h·w), Y (n_y, h·w).
 
 from collections.abc import Sequence
 from functools import partial
-from numbers import Integral, Real
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from widemargin._compute.threads import batched_slices, thread_map
+from widemargin._core.checks import (
+    check_count,
+    check_image_shape,
+    check_number,
+    check_squares,
+)
 from widemargin.metrics.tangent import check_pair
 
 
@@ -74,13 +78,14 @@ def image_distortion_distances(
     from widemargin._compute.distortion import distortion_tile
 
     x, y = check_pair(X, Y)
-    height, width = _check_shape(shape, x.shape[1])
-    for name, value in (("window", window), ("patch", patch)):
-        if not isinstance(value, Integral) or int(value) < 0:
-            raise ValueError(f"{name} must be an integer of at least 0; got {value!r}.")
-    window, patch = int(window), int(patch)
-    if not isinstance(background, Real) or not np.isfinite(background):
-        raise ValueError(f"background must be a finite number; got {background!r}.")
+    height, width = check_image_shape(
+        shape, "image_distortion_distances", x.shape[1], axes=(2,)
+    )
+    window = check_count("window", window, low=0)
+    patch = check_count("patch", patch, low=0)
+    background = check_number("background", background)
+    check_squares(x)
+    check_squares(y)
     out = np.empty((len(x), len(y)), x.dtype)
     blocks = [
         (rows, columns)
@@ -91,11 +96,13 @@ def image_distortion_distances(
     def fill(block):
         rows, columns = block
         gradients = partial(_gradients, shape=(height, width), background=background)
+        tile = np.empty((len(x[rows]), len(y[columns])), x.dtype)
         distortion_tile(
             _flat(gradients(x[rows], pad=patch), 2 * window),
             _flat(gradients(y[columns], pad=patch + window), 0),
-            height, width, patch, window, out[rows, columns],
+            height, width, patch, window, tile,
         )  # fmt: skip
+        out[rows, columns] = tile
 
     thread_map(fill, blocks, n_jobs, "distances")
     return out
@@ -122,17 +129,3 @@ def _flat(images: NDArray, lengthen: int) -> NDArray:
     """Rows made longer at their end, one after the other."""
     longer = np.pad(images, ((0, 0), (0, 0), (0, 0), (0, lengthen)))
     return np.ascontiguousarray(longer).reshape(*images.shape[:2], -1)
-
-
-def _check_shape(shape: Any, n_features: int) -> tuple[int, int]:
-    sides = tuple(shape) if hasattr(shape, "__len__") else ()
-    if (
-        len(sides) != 2
-        or not all(isinstance(side, Integral) and int(side) > 0 for side in sides)
-        or sides[0] * sides[1] != n_features
-    ):
-        raise ValueError(
-            "shape must be (height, width), two positive integers whose product is the "
-            f"number of features, {n_features}; got {shape!r}."
-        )
-    return int(sides[0]), int(sides[1])

@@ -19,7 +19,6 @@ distances to the midpoint is this one, because both are equal.
 from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
 
 from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.threads import batched_slices, thread_map
@@ -39,7 +38,7 @@ def midpoint_distances(
     """Compute midpoint distances between all rows of `x` and `y`; see the module."""
     affine = bool(getattr(generator, "is_affine", False))
     tile = _affine_tile if affine else _general_tile
-    out = np.empty((len(x), len(y)), x.dtype)
+    out = np.empty((len(x), len(y)), _dtype_of_squares(x, y))
 
     def fill(block):
         rows, columns = block
@@ -52,7 +51,7 @@ def midpoint_distances(
             out[columns, rows] = d2.T
         out[rows, columns] = d2
 
-    size = _side(generator, x, effective_n_jobs(n_jobs), affine)
+    size = _side(generator, x, n_jobs, affine)
     blocks = [
         (rows, columns)
         for rows in batched_slices(len(x), size)
@@ -63,14 +62,25 @@ def midpoint_distances(
     return out
 
 
-def _side(generator, x, n_workers, affine) -> int:
+def _dtype_of_squares(x: np.ndarray, y: np.ndarray) -> Any:
+    """Return the dtype of the points, or float64 where it cannot hold their squares."""
+    largest = max(float(np.abs(points).max(initial=0)) for points in (x, y))
+    if largest and not 1e-140 < largest < 1e150:
+        raise ValueError(
+            f"X and Y reach {largest:.2g}: their squared distances cannot be told in "
+            "float64; scale the data, for instance by StandardScaler."
+        )
+    return x.dtype if not largest or 1e-12 < largest < 1e16 else np.float64
+
+
+def _side(generator, x, n_jobs, affine) -> int:
     """Side of a square block of pairs that keeps a worker within its budget."""
     n_tangents = generator.tangents(x[:1]).shape[1]
     if affine:
         per_row = 8 * (1 + n_tangents) * (6 * x.shape[1] + 64 * (1 + n_tangents))
-        return min(64, rows_in_budget(per_row, n_workers))
+        return min(64, rows_in_budget(per_row, n_jobs))
     per_pair = 8 * 4 * (1 + n_tangents) * x.shape[1]
-    return max(1, min(64, int(rows_in_budget(per_pair, n_workers) ** 0.5)))
+    return max(1, min(64, int(rows_in_budget(per_pair, n_jobs) ** 0.5)))
 
 
 def _affine_tile(x, y, generator, spring) -> np.ndarray:

@@ -33,8 +33,8 @@ from widemargin._core.classifier import MarginClassifier, fit_method
 from widemargin._core.decisions import as_labels
 from widemargin._core.samples import Samples, check_samples, check_X
 from widemargin.metrics import TangentMetric
-from widemargin.tangents.copies import check_transformations, copies
-from widemargin.tangents.fitting import tangents_meant
+from widemargin.tangents.generator import tangents_meant
+from widemargin.tangents.shifts import check_transformations, copies
 
 # Candidates of gamma, in units of one over the median squared nearest distance.
 RELATIVE_GAMMAS = np.geomspace(0.5, 256, 19)

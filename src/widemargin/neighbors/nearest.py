@@ -39,7 +39,7 @@ from widemargin.margins import relative_margin
 from widemargin.metrics import TangentMetric
 from widemargin.neighbors.search import MetricSearch, TangentSearch
 from widemargin.tangents import Bundle
-from widemargin.tangents.fitting import tangents_meant
+from widemargin.tangents.generator import tangents_meant
 
 ALGORITHMS = ("exact", "brute", "rerank")
 # Of a vote: what nearness adds where votes are equal.

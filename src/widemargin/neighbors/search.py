@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from widemargin._compute.memory import rows_in_budget
-from widemargin._compute.pairs import pair_distances, product_error
+from widemargin._compute.pairs import References, pair_distances, product_error
 from widemargin._compute.threads import batched_slices, thread_map
 from widemargin.metrics.tangent import on_a_shared_frame
 from widemargin.tangents import Bundle, orthonormalize
@@ -110,6 +110,11 @@ class TangentSearch:
             self.shadows = self._shadow(references, n_jobs)
         if self.shared is not None:
             self.lengths = self._lengths(references.points)
+        # What belongs to the references, for queries that come one by one.
+        searched = references if self.shadows is None else self.shadows
+        self.prepared = References(
+            searched.points, searched.frames, keep=self.shadows is not None
+        )
 
     @property
     def needs_frames(self) -> bool:
@@ -217,6 +222,7 @@ class TangentSearch:
 
     def _all_pairs(self, x, sides, n_jobs, *, lower):
         y = self.references
+        prepared: References | None = self.prepared
         if self.shadows is not None:
             queries, x, y = x, self._shadow(x, n_jobs), self.shadows
         elif x.points.dtype != y.points.dtype:
@@ -224,9 +230,11 @@ class TangentSearch:
             # small against its distance, not against its offset.
             x = self._shadow(x, n_jobs)
             y = Bundle((y.points - self.centre).astype(y.points.dtype), y.frames)
+            prepared = None
         out = pair_distances(
             x.points, x.frames, y.points, y.frames,
             sides=sides, spring=self.spring, lower=lower, n_jobs=n_jobs,
+            references=prepared,
         )  # fmt: skip
         if lower and self.shared is not None:
             # Folding rounds in units of the points, of which it leaves little.

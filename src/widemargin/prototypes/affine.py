@@ -18,6 +18,9 @@ from scipy.linalg import eigh
 
 from widemargin.tangents import orthonormalize
 
+# Share of the variance below which a direction is none.
+NO_VARIANCE = 1e-12
+
 
 def weighted_moments(X: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, ...]:
     """Mean and population covariance, as if sample i came `weights[i]` times."""
@@ -39,19 +42,32 @@ def principal_model(
     frame = np.zeros((n_tangents, d))
     if n_tangents == 0:
         return (weights @ X) / weights.sum(), frame
+    weights = weights / weights.max()
     if len(X) > d:
         mean, covariance = weighted_moments(X, weights)
-        values, vectors = eigh(covariance, subset_by_index=[d - n_tangents, d - 1])
-        values, axes = values[::-1], vectors.T[::-1]
-    else:
-        mean = (weights @ X) / weights.sum()
-        scale = np.sqrt(weights / weights.sum())[:, None]
-        _, singular, axes = np.linalg.svd((X - mean) * scale, full_matrices=False)
-        values, axes = singular[:n_tangents] ** 2, axes[:n_tangents]
-    size = max(float(np.max(np.abs(X - mean), initial=0.0)) ** 2, 1e-300)
-    axes = axes[values > 1e-12 * size]
+        return mean, principal_of_moments(covariance, n_tangents)
+    mean = (weights @ X) / weights.sum()
+    centred = X - mean
+    # Divided first, so that squares neither overflow nor vanish.
+    size = float(np.max(np.abs(centred), initial=0.0)) or 1.0
+    scale = np.sqrt(weights / weights.sum())[:, None]
+    _, singular, axes = np.linalg.svd(centred / size * scale, full_matrices=False)
+    axes = axes[:n_tangents][singular[:n_tangents] ** 2 > NO_VARIANCE]
     frame[: len(axes)] = axes
     return mean, frame
+
+
+def principal_of_moments(covariance: np.ndarray, n_tangents: int) -> np.ndarray:
+    """Frame of the leading eigenvectors; zero rows, last, where nothing varies."""
+    d = len(covariance)
+    frame = np.zeros((n_tangents, d))
+    size = float(np.trace(covariance))
+    if n_tangents == 0 or not size > 0:
+        return frame
+    values, vectors = eigh(covariance / size, subset_by_index=[d - n_tangents, d - 1])
+    axes = vectors.T[::-1][values[::-1] > NO_VARIANCE]
+    frame[: len(axes)] = axes
+    return frame
 
 
 def random_frames(

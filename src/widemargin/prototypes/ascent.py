@@ -1,52 +1,193 @@
-r"""Climbing the weighted mean margin: one step, then more weight on small margins.
+r"""Climbing the weighted mean margin: a pass, a step, more weight on small margins.
 
-H = sum_i gamma_i mu_i is climbed along its gradient by [C; T], the frames are made
-orthonormal again, and the weights of the samples with mu_i < theta grow by k.
+With z_plus, z_minus the squared distances of sample i to its nearest right and wrong
+model and mu_i = (z_minus - z_plus) / (z_minus + z_plus), a pass returns mu and
 
-* ``FixedRate``: the step eta times the plain gradient, as in Figure 2 of the paper,
-  where the derivative by T_k is c alpha_k delta, the part inside the model included.
-  A step after which H has collapsed is taken back and halved, with one warning.
-* ``AutoRate``: a step without unit. With s_C = sum |c| and s_T = sum |c| |alpha|^2 / m
+    dH/dC = sum_i c_i r_i,      dH/dT_k = sum_i c_i q_ik r_i,
+    c_i = +4 gamma_i z_minus / (z_plus + z_minus)^2   for the nearest right model,
+    c_i = -4 gamma_i z_plus  / (z_plus + z_minus)^2   for the nearest wrong one,
+
+of H = sum_i gamma_i mu_i, where r is the residual at the optimum and q the model's
+coefficients there (envelope theorem). Since r = x~ - [1, q] [C; T], with x~ the sample
+after it has moved along its own tangents (two-sided) or as it is (one-sided), the
+sums are products (c [1, q])^T x~ less small moments times [C; T]. Passes over shards
+of the samples add up: gradient, moments and sizes are sums.
+
+Then H is climbed by [C; T], the frames are made orthonormal again, and the weights of
+the samples with mu_i < theta grow by k.
+
+* A fixed rate eta takes the plain gradient, as in Figure 2 of the paper, where the
+  derivative by T_k is c alpha_k delta, the part inside the model included. A step after
+  which H has collapsed is taken back and halved, with one warning.
+* "auto" is a step without unit. With s_C = sum |c| and s_T = sum |c| |alpha|^2 / m
   (means over all models), C moves by eta G_C / s_C and T by eta G_T / s_T: eta = 1
   would about take a model to the weighted mean of its residuals. The step grows a
   little whenever H has grown and is taken back and halved whenever it has not, as
   Figure 1 asks of every hypothesis.
 
-Reference: Aiolli and Sperduti, Figures 1 and 2.
+Reference: Aiolli and Sperduti, section 4.1 and Figures 1 and 2. Shapes: stack
+(K, 1 + m, d), X (n, d).
 """
 
-import warnings
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from widemargin.margins import margin_reweight
-from widemargin.prototypes.affine import retract
-from widemargin.prototypes.margin_passes import Pass
+from widemargin._compute.memory import rows_in_budget
+from widemargin._compute.threads import batched_slices
+from widemargin._core.checks import warn_caller
+from widemargin.margins import margin_reweight, relative_margin
+from widemargin.metrics import TangentMetric
+from widemargin.prototypes.affine import retract, slide
+from widemargin.prototypes.training import State
+from widemargin.tangents import Bundle
 
 START, GROWTH = 0.2, 1.05
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75)
 # Rates at which the models cannot move any more.
 SMALLEST = 1e-7
+# Rows of a block: its samples and inner products stay in a core's cache.
+_BLOCK = 1024
 
 
-class Reweighting(NamedTuple):
-    """The rule by which samples with small margins gain weight."""
+class Pass(NamedTuple):
+    """What one pass finds at some models, for weights gamma.
 
-    theta: float
-    k: Any
-    n_steps: int
-    enabled: bool
-    sample_weight: np.ndarray
+    Attributes
+    ----------
+    margins : (n,)
+        Relative margins mu.
+    nearest : (n, 2)
+        Nearest right and nearest wrong model.
+    gradient : (K, 1 + m, d)
+        Of H, by [C; T]; its rows leave the model's own tangents out.
+    moments : (K, 1 + m, 1 + m)
+        sum_i c_i [1, q_i][1, q_i]^T.
+    sizes : (K, 1 + m)
+        sum_i |c_i| [1, q_i]^2: how much weight pulls at each row.
+    """
 
-    def next(self, weights: np.ndarray, margins: np.ndarray) -> np.ndarray:
-        """Weights of the next round."""
-        if not self.enabled:
-            return weights
-        return margin_reweight(
-            weights, margins, self.theta, self.k, sample_weight=self.sample_weight
+    margins: np.ndarray
+    nearest: np.ndarray
+    gradient: np.ndarray
+    moments: np.ndarray
+    sizes: np.ndarray
+
+
+class OneSidedPass:
+    """Passes over samples that stay put: only the models bend."""
+
+    def __init__(self, X: np.ndarray, right: np.ndarray, centre: np.ndarray) -> None:
+        self.X = np.ascontiguousarray(X - centre.astype(X.dtype))
+        self.norms = np.einsum("ij,ij->i", self.X, self.X)
+        self.right = right
+        scale = float(self.norms.mean(dtype=float))
+        self.tiny = 1e2 * np.finfo(X.dtype).eps * scale
+
+    def __call__(self, stack: np.ndarray, gamma: np.ndarray, run: Any = map) -> Pass:
+        """Run one pass; `run` is the ``map`` of ``held_threads``."""
+        from widemargin._compute.models import one_sided, pull_sums
+
+        n_models, width, d = stack.shape
+        n, dtype = len(self.X), self.X.dtype
+        flat = np.ascontiguousarray(stack.reshape(-1, d), dtype=dtype)
+        offsets = np.einsum("kwd,kd->kw", stack, stack[:, 0]).astype(dtype)
+        nearest, z = np.empty((n, 2), np.intp), np.empty((n, 2))
+
+        def block(rows: slice) -> tuple[np.ndarray, ...]:
+            moments = np.zeros((n_models, width, width))
+            sizes = np.zeros((n_models, width))
+            Z = self.X[rows] @ flat.T
+            pulls = np.empty((len(Z), 2, width), dtype)
+            one_sided(
+                Z, self.norms[rows], offsets, self.right[rows], gamma[rows],
+                self.tiny, nearest[rows], z[rows], pulls, moments, sizes,
+            )  # fmt: skip
+            sums = pull_sums(self.X[rows], nearest[rows], pulls, n_models)
+            return sums, moments, sizes
+
+        size = min(_BLOCK, rows_in_budget(8 * n_models * width))
+        parts = list(run(block, batched_slices(n, size)))
+        sums, moments, sizes = (
+            np.sum(part, axis=0, dtype=float) for part in zip(*parts, strict=True)
         )
+        moments = moments + np.tril(moments, -1).transpose(0, 2, 1)
+        gradient = sums - np.matmul(moments, stack)
+        return Pass(
+            relative_margin(z[:, 0], z[:, 1]), nearest, gradient, moments, sizes
+        )
+
+
+class TwoSidedPass:
+    """Passes over samples that bend along their own tangents as well."""
+
+    def __init__(
+        self,
+        bundle: Bundle,
+        right: np.ndarray,
+        centre: np.ndarray,
+        metric: TangentMetric,
+    ) -> None:
+        X = bundle.points
+        self.bundle = Bundle(X - centre.astype(X.dtype), bundle.frames)
+        self.right, self.metric = right, metric
+        self.tiny = 1e2 * np.finfo(X.dtype).eps * float(X.var(axis=0).sum())
+
+    def __call__(self, stack: np.ndarray, gamma: np.ndarray, run: Any = map) -> Pass:
+        """Run one pass; `run` is the ``map`` of ``held_threads``."""
+        X = self.bundle.points
+        models = stack.astype(X.dtype)
+        C, T = np.ascontiguousarray(models[:, 0]), np.ascontiguousarray(models[:, 1:])
+
+        def distances(rows: slice) -> np.ndarray:
+            return self.metric.squared_distances(self.bundle[rows], Bundle(C, T))
+
+        D = np.concatenate(list(run(distances, batched_slices(len(X), _BLOCK))))
+        D_plus = np.where(self.right, D, np.inf)
+        D_minus = np.where(self.right, np.inf, D)
+        nearest = np.stack([D_plus.argmin(axis=1), D_minus.argmin(axis=1)], axis=1)
+        z_plus, z_minus = D_plus.min(axis=1), D_minus.min(axis=1)
+        c = np.stack(margin_slopes(z_plus, z_minus, gamma, self.tiny), axis=1)
+
+        def model(j: int) -> tuple[np.ndarray, ...]:
+            rows, side = np.nonzero(nearest == j)
+            return self._sums(rows, c[rows, side], C[j], T[j])
+
+        parts = list(run(model, range(len(stack))))
+        sums, moments, sizes = (np.stack(part) for part in zip(*parts, strict=True))
+        gradient = sums - np.matmul(moments, stack)
+        return Pass(relative_margin(z_plus, z_minus), nearest, gradient, moments, sizes)
+
+    def _sums(self, rows, c, C, T) -> tuple[np.ndarray, ...]:
+        width = 1 + len(T)
+        sums = np.zeros((width, len(C)))
+        moments, sizes = np.zeros((width, width)), np.zeros(width)
+        for part in batched_slices(len(rows), _BLOCK):
+            some = self.bundle[rows[part]]
+            moved, q = slide(some.points, some.frames, C, T, self.metric.spring)
+            ones = np.concatenate([np.ones((len(q), 1), q.dtype), q], axis=1)
+            weighted = c[part, None] * ones
+            sums += weighted.astype(moved.dtype).T @ moved
+            moments += weighted.T @ ones
+            sizes += np.abs(c[part]) @ ones**2
+        return sums, moments, sizes
+
+
+def margin_slopes(
+    z_plus: np.ndarray, z_minus: np.ndarray, gamma: np.ndarray, tiny: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Factors c of the residuals of the nearest right and the nearest wrong model.
+
+    Where both distances are rounding (at most `tiny`) the margin has no slope.
+    """
+    total = z_plus.astype(float) + z_minus
+    flat = ~(total > tiny) | np.isinf(total)
+    safe = np.where(flat, 1.0, total)
+    scale = np.where(flat, 0.0, 4 * gamma / safe)
+    plus, minus = np.where(flat, 0, z_plus), np.where(flat, 0, z_minus)
+    return scale * (minus / safe), -scale * (plus / safe)
 
 
 def paper_direction(found: Pass, stack: np.ndarray) -> np.ndarray:
@@ -68,125 +209,121 @@ def scaled_direction(found: Pass) -> np.ndarray:
     return direction
 
 
-class MarginAscent:
-    """Models, weights and margins, one step at a time.
+class Ascent(NamedTuple):
+    """The rule of a climb: how a pass is made, how steps and weights change."""
 
-    `stack` (K, 1 + m, d) is the current hypothesis, `found` its pass; both are always
-    of the last step that was not taken back.
-    """
-
-    def __init__(
-        self,
-        run_pass: Any,
-        stack: np.ndarray,
-        rule: Reweighting,
-        learning_rate: float | str,
-    ) -> None:
-        self.run_pass, self.rule = run_pass, rule
-        self.adapts = isinstance(learning_rate, str)
-        self.rate = START if self.adapts else float(learning_rate)
-        self.weights = rule.sample_weight.astype(float)
-        self.stack, self.gamma = stack, self.weights / self.weights.sum()
-        self.found: Pass = run_pass(stack, self.gamma)
-        self.H = self._mean_margin(self.found)
-        self._since_reweight = 0
-        self._next_weights: np.ndarray | None = None
-        self._warned = False
-
-    def step(self) -> bool:
-        """Climb once; return whether the step was kept."""
-        if self._next_weights is None:
-            self._since_reweight += 1
-            self._next_weights = self.weights
-            if self._since_reweight >= self.rule.n_steps:
-                self._since_reweight = 0
-                self._next_weights = self.rule.next(self.weights, self.found.margins)
-        proposal = self._propose()
-        gamma = self._next_weights / self._next_weights.sum()
-        found = self.run_pass(proposal, gamma) if proposal is not None else None
-        if proposal is None or found is None or self._fails(found):
-            self.rate /= 2
-            return False
-        self.stack, self.found = proposal, found
-        self.weights, self.gamma = self._next_weights, gamma
-        self._next_weights = None
-        self.H = self._mean_margin(found)
-        if self.adapts:
-            self.rate *= GROWTH
-        return True
+    run_pass: Callable[[np.ndarray, np.ndarray], Pass]
+    sample_weight: np.ndarray
+    theta: float
+    k: Any
+    learning_rate: float | str
 
     @property
-    def is_stuck(self) -> bool:
-        """Whether no step is small enough to climb."""
-        return self.adapts and self.rate < SMALLEST
+    def adapts(self) -> bool:
+        """Whether the step finds its own size."""
+        return isinstance(self.learning_rate, str)
 
-    def _mean_margin(self, found: Pass) -> float:
-        return float(self.gamma @ found.margins)
+    def start(self, stack: np.ndarray) -> State:
+        """State of a climb that begins at `stack`.
 
-    def _propose(self) -> np.ndarray | None:
-        """Models after the step; None where numbers ran away."""
+        `stack` and `found`, its pass, are always of the last step that was not taken
+        back; `weights` those that the next step will climb with.
+        """
+        weights = self.sample_weight / self.sample_weight.mean()
+        gamma = weights / weights.sum()
+        found = self.run_pass(stack, gamma)
+        return {
+            "stack": stack,
+            "found": found,
+            "gamma": gamma,
+            "H": float(gamma @ found.margins),
+            "weights": weights,
+            "next_weights": self.reweighted(weights, found.margins),
+            "rate": START if self.adapts else float(self.learning_rate),
+            "warned": False,
+        }
+
+    def reweighted(self, weights: np.ndarray, margins: np.ndarray) -> np.ndarray:
+        """Weights of the next round; k = 0 keeps them."""
+        if not callable(self.k) and self.k == 0:
+            return weights
+        given = self.sample_weight / self.sample_weight.mean()
+        return margin_reweight(
+            weights, margins, self.theta, self.k, sample_weight=given
+        )
+
+    def step(self, state: State) -> State:
+        """Climb once; a step that fails is taken back, and the next one is half."""
+        stack, found = state["stack"], state["found"]
         if self.adapts:
-            direction = scaled_direction(self.found)
+            direction = scaled_direction(found)
         else:
-            direction = paper_direction(self.found, self.stack)
+            direction = paper_direction(found, stack)
         with np.errstate(over="ignore", invalid="ignore"):
-            proposal = self.stack + self.rate * direction
-        if not np.isfinite(proposal).all() or np.abs(proposal).max() > 1e100:
-            self._say_diverged()
-            return None
+            proposal = stack + state["rate"] * direction
+        if not np.isfinite(proposal).all() or np.abs(proposal).max() > 1e100 * (
+            np.abs(stack).max() + 1
+        ):
+            return self._taken_back(state)
         proposal[:, 1:] = retract(proposal[:, 1:])
-        return proposal
+        gamma = state["next_weights"] / state["next_weights"].sum()
+        after = self.run_pass(proposal, gamma)
+        # The same weights before and after: H of the step, not of the re-weighting.
+        if self._fails(state["H"], float(state["gamma"] @ after.margins)):
+            return self._taken_back(state)
+        return {
+            **state,
+            "stack": proposal,
+            "found": after,
+            "gamma": gamma,
+            "H": float(gamma @ after.margins),
+            "weights": state["next_weights"],
+            "next_weights": self.reweighted(state["next_weights"], after.margins),
+            "rate": state["rate"] * GROWTH if self.adapts else state["rate"],
+        }
 
-    def _fails(self, found: Pass) -> bool:
-        # Same weights before and after: H of the step, not of the re-weighting.
-        after = self._mean_margin(found)
+    def _fails(self, before: float, after: float) -> bool:
         if self.adapts:
-            return not after >= self.H
+            return not after >= before
         # A rate is not wrong because H dips; it is when most of the way down to the
         # worst margin, -1, is gone in one step.
-        if after >= self.H - 0.5 * (1 + self.H):
-            return False
-        self._say_diverged()
-        return True
+        return not after >= before - 0.5 * (1 + before)
 
-    def _say_diverged(self) -> None:
-        if not self.adapts and not self._warned:
-            self._warned = True
-            warnings.warn(
-                f"learning_rate={self.rate:g} diverges on these data: the step is "
+    def _taken_back(self, state: State) -> State:
+        if not self.adapts and not state["warned"]:
+            warn_caller(
+                f"learning_rate={state['rate']:g} diverges on these data: the step is "
                 "taken back and halved. Use learning_rate='auto' or a smaller rate.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
+        return {**state, "rate": state["rate"] / 2, "warned": True}
+
+    def is_stuck(self, state: State) -> bool:
+        """Whether no step is small enough to climb."""
+        return self.adapts and state["rate"] < SMALLEST
+
+    def summary(self, state: State) -> dict[str, Any]:
+        """One row of a training history: the current models in a few numbers."""
+        mu = state["found"].margins
+        share = self.sample_weight / self.sample_weight.sum()
+        return {
+            "loss": float(share @ np.maximum(0, self.theta - mu)),
+            "H": state["H"],
+            "n_theta_mistakes": int(np.count_nonzero(mu < self.theta)),
+            "train_error": float(share @ (mu <= 0)),
+            "margin_quantiles": np.quantile(mu, QUANTILES),
+            "rate": state["rate"],
+        }
 
 
-def summary(
-    ascent: MarginAscent, sample_weight: np.ndarray, theta: float
-) -> dict[str, Any]:
-    """One row of a training history: the current models in a few numbers."""
-    mu = ascent.found.margins
-    share = sample_weight / sample_weight.sum()
-    return {
-        "loss": float(share @ np.maximum(0, theta - mu)),
-        "H": ascent.H,
-        "n_theta_mistakes": int(np.count_nonzero(mu < theta)),
-        "train_error": float(share @ (mu <= 0)),
-        "margin_quantiles": np.quantile(mu, QUANTILES),
-        "rate": ascent.rate,
-        "weights": ascent.gamma,
-    }
+class Watch(NamedTuple):
+    """How long ago a value fell for the last time."""
 
+    best: float = np.inf
+    waited: int = 0
 
-class Watch:
-    """Tells when a value has stopped falling."""
-
-    def __init__(self, tol: float, patience: int) -> None:
-        self.tol, self.patience = tol, patience
-        self.best, self.waited = np.inf, 0
-
-    def stalls(self, value: float) -> bool:
-        """Whether no new value has been lower by `tol` for `patience` values."""
-        self.waited += 1
-        if np.isinf(self.best) or value < self.best - self.tol * abs(self.best):
-            self.best, self.waited = value, 0
-        return self.waited >= self.patience
+    def after(self, value: float, tol: float) -> "Watch":
+        """Take in a new value: it has fallen if it is lower by the fraction `tol`."""
+        if np.isinf(self.best) or value < self.best - tol * abs(self.best):
+            return Watch(value, 0)
+        return Watch(self.best, self.waited + 1)

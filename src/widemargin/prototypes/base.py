@@ -14,22 +14,18 @@ NIPS 2002. Subclasses say how far (`_squared_distances`) and how learned (`fit`)
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import (
-    check_consistent_length,
-    check_is_fitted,
-    validate_data,
-)
 
-from widemargin._compute.lvq_distances import squared_distances
 from widemargin._compute.memory import rows_in_budget
+from widemargin._compute.nearest import class_minima, squared_distances
 from widemargin._compute.progress import announced
 from widemargin._compute.threads import batched_slices
-from widemargin._core.callbacks import CallbackSupportMixin
+from widemargin._core.checks import check_squares
+from widemargin._core.classifier import MarginClassifier
+from widemargin._core.decisions import class_codes
 from widemargin.margins import (
     MarginBound,
     hypothesis_margin,
@@ -37,14 +33,8 @@ from widemargin.margins import (
     relative_margin,
 )
 
-
-def class_distances(D: np.ndarray, codes: np.ndarray, n_classes: int) -> np.ndarray:
-    """Reduce distances to references to distances to classes (inf for a bare class)."""
-    order = np.argsort(codes, kind="stable")
-    present, starts = np.unique(codes[order], return_index=True)
-    out = np.full((len(D), n_classes), np.inf, dtype=D.dtype)
-    out[:, present] = np.minimum.reduceat(D[:, order], starts, axis=1)
-    return out
+# Relative error of squared distances that a certificate accounts for.
+CERTAIN = 1e-9
 
 
 def margins_of_all_labels(
@@ -60,36 +50,40 @@ def margins_of_all_labels(
     return margin(D, others)
 
 
-class PrototypeClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class PrototypeClassifier(MarginClassifier):
     """Base of the classifiers by nearest reference.
 
     A fitted subclass has ``classes_``, ``prototypes_`` and ``prototype_labels_`` (in
     the user's terms). It may replace `_squared_distances` (another metric, other
-    models than points), `_class_distances` (another rule than the nearest reference)
-    and `_margin` (another margin of the two squared distances).
+    models than points) with `_distance_bounds`, and `_reduced` (another rule than the
+    nearest reference of each class).
     """
+
+    margin_unit = "relative"
 
     def _squared_distances(self, X: np.ndarray) -> np.ndarray:
         """(n_samples, n_references) squared distances; called on bounded chunks."""
         return squared_distances(X, self.prototypes_)
 
-    def _margin(self, D_plus: np.ndarray, D_minus: np.ndarray) -> np.ndarray:
-        """Margin from squared distances to the nearest right and wrong reference."""
-        return relative_margin(D_plus, D_minus)
+    def _distance_bounds(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds below and above of the true distances to the stored references."""
+        D = squared_distances(X, self.prototypes_.astype(float), coarse=CERTAIN / 4)
+        return D * (1 - CERTAIN), D * (1 + CERTAIN)
 
     @property
     def _prototype_codes(self) -> np.ndarray:
         return np.asarray(np.searchsorted(self.classes_, self.prototype_labels_))
 
+    def _reduced(self, D: np.ndarray) -> np.ndarray:
+        """(n_samples, n_classes) squared distances to the classes."""
+        return class_minima(D, self._prototype_codes, len(self.classes_))
+
     def _class_distances(self, X: np.ndarray) -> np.ndarray:
         """(n_samples, n_classes) squared distances; the smallest decides."""
-        return class_distances(
-            self._squared_distances(X), self._prototype_codes, len(self.classes_)
-        )
+        return self._reduced(self._squared_distances(X))
 
-    def _check_predict(self, X: ArrayLike) -> np.ndarray:
-        check_is_fitted(self)
-        return validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+    def _check_predict(self, X: Any) -> np.ndarray:
+        return check_squares(super()._check_predict(X))
 
     def _in_chunks(
         self, X: np.ndarray, function: Callable[[np.ndarray], np.ndarray]
@@ -98,6 +92,18 @@ class PrototypeClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         size = rows_in_budget(width * X.itemsize)
         chunks = announced(batched_slices(len(X), size), "distances")
         return np.concatenate([function(X[s]) for s in chunks])
+
+    def _class_scores(self, X: np.ndarray) -> np.ndarray:
+        """Score a class by the margin that its label would have."""
+        return self._in_chunks(
+            X, lambda x: margins_of_all_labels(self._class_distances(x), self._margin)
+        )
+
+    def _margin(self, D_plus: np.ndarray, D_minus: np.ndarray) -> np.ndarray:
+        return relative_margin(D_plus, D_minus)
+
+    def _label_margins(self, scores: np.ndarray) -> np.ndarray:
+        return scores
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Return the label of the nearest reference.
@@ -112,77 +118,19 @@ class PrototypeClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         ndarray of shape (n_samples,)
             Predicted labels.
         """
-        X = self._check_predict(X)
-        nearest = self._in_chunks(X, lambda x: self._class_distances(x).argmin(1))
-        return self.classes_[nearest]
+        samples = self._check_predict(X)
+        return self.classes_[self._nearest_codes(samples)]
 
-    def _all_margins(self, X: np.ndarray) -> np.ndarray:
-        return self._in_chunks(
-            X, lambda x: margins_of_all_labels(self._class_distances(x), self._margin)
-        )
-
-    def decision_function(self, X: ArrayLike) -> np.ndarray:
-        """Return the margin that each label would have.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes), or (n_samples,) for two classes
-            Column c is ``margins(X, y)`` for ``y = classes_[c]``; for two classes,
-            the margin of ``classes_[1]``.
-        """
-        margins = self._all_margins(self._check_predict(X))
-        return margins[:, 1] if len(self.classes_) == 2 else margins
-
-    def margins(self, X: ArrayLike, y: ArrayLike) -> np.ndarray:
-        """Return how sure the model is of each given label.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-        y : array-like of shape (n_samples,)
-            Their labels, all among ``classes_``.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            One number per sample, positive if and only if it is classified as `y`
-            (zero on a tie).
-        """
-        X = self._check_predict(X)
-        codes = self._check_labels(X, y)
-        return self._all_margins(X)[np.arange(len(X)), codes]
-
-    def _check_labels(self, X: np.ndarray, y: ArrayLike) -> np.ndarray:
-        y = np.asarray(y)
-        check_consistent_length(X, y)
-        codes = np.searchsorted(self.classes_, y).clip(max=len(self.classes_) - 1)
-        unknown = self.classes_[codes] != y
-        if np.any(unknown):
-            raise ValueError(
-                f"y holds labels that fit did not see: {np.unique(y[unknown])[:5]}; "
-                f"the model knows {self.classes_[:10]}."
-            )
-        return codes
-
-    def _two_nearest_classes(self, X: np.ndarray) -> np.ndarray:
-        def two(x):
-            D = self._class_distances(x)
-            return np.sqrt(np.partition(D, 1, axis=1)[:, :2])
-
-        return self._in_chunks(X, two)
+    def _nearest_codes(self, X: np.ndarray) -> np.ndarray:
+        return self._in_chunks(X, lambda x: self._class_distances(x).argmin(axis=1))
 
     def certified_radius(self, X: ArrayLike) -> np.ndarray:
         """Return a radius around each sample within which its label cannot change.
 
         It is the hypothesis margin ``(d_minus - d_plus) / 2`` of the predicted label,
         which never exceeds the distance to the decision boundary, and at the same
-        time how far every prototype may move without changing the answer.
+        time how far every prototype may move without changing the answer. It is
+        rounded down: what rounding may have added to it is taken off.
 
         Parameters
         ----------
@@ -194,8 +142,22 @@ class PrototypeClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         ndarray of shape (n_samples,)
             Radii, in the units of the features.
         """
-        d = self._two_nearest_classes(self._check_predict(X))
-        return hypothesis_margin(d[:, 0], d[:, 1]) / self._lipschitz()
+        samples = self._check_predict(X)
+        speed = self._lipschitz()
+
+        def radius(x: np.ndarray) -> np.ndarray:
+            below, above = self._distance_bounds(x.astype(float))
+            near, far = self._reduced(above), self._reduced(below)
+            rows, answers = np.arange(len(x)), near.argmin(axis=1)
+            d_plus = np.sqrt(near[rows, answers])
+            far[rows, answers] = np.inf
+            d_minus = np.sqrt(far.min(axis=1))
+            with np.errstate(invalid="ignore"):
+                return np.maximum(hypothesis_margin(d_plus, d_minus) / speed, 0)
+
+        radii = self._in_chunks(samples, radius) * (1 - 1e-12)
+        rounded = radii.astype(samples.dtype)
+        return np.where(rounded > radii, np.nextafter(rounded, 0), rounded)
 
     def _lipschitz(self) -> float:
         """How fast the distance to a reference can change with the sample."""
@@ -236,11 +198,21 @@ class PrototypeClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         -------
         MarginBound
             The bound, whether it says anything, and its terms.
+
+        Notes
+        -----
+        The theorem takes the radius of a ball that holds every sample there can be as
+        known. Here radius and centre come from `X` itself, the same sample that the
+        margins come from: the bound holds as stated only if no new sample lies farther
+        from the mean of `X` than the farthest of `X`. It holds for prototypes that are
+        points, compared by a distance fixed beforehand, where the nearest decides;
+        other models refuse.
         """
-        X = self._check_predict(X)
-        codes = self._check_labels(X, y)
-        radius = float(np.sqrt(self._squared_norms(X).max())) or 1.0
-        margins = self._hypothesis_margins(X, codes) / radius
+        samples = self._check_predict(X)
+        self._check_bound()
+        codes = class_codes(y, self.classes_, len(samples))
+        radius = float(np.sqrt(self._squared_norms(samples).max())) or 1.0
+        margins = self._hypothesis_margins(samples, codes) / radius
         counts = np.bincount(self._prototype_codes, minlength=len(self.classes_))
         return lvq_margin_bound(
             margins,
@@ -251,6 +223,9 @@ class PrototypeClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             **options,
         )
 
+    def _check_bound(self) -> None:
+        """Raise where the theorem behind `margin_bound` does not hold."""
+
     def _space_dimension(self) -> float:
         """Dimension of the space of the distances."""
         return self.n_features_in_
@@ -259,3 +234,11 @@ class PrototypeClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """Squared norms of the centred samples in the space of the distances."""
         centred = X - X.mean(axis=0)
         return np.einsum("ij,ij->i", centred, centred)
+
+
+def no_bound(why: str) -> NoReturn:
+    """Refuse a margin bound whose theorem does not cover the model."""
+    raise ValueError(
+        "margin_bound holds for prototypes that are points, compared by a distance "
+        f"fixed beforehand, where the nearest decides; {why}."
+    )

@@ -1,81 +1,192 @@
 """Generalised LVQ: gradient descent on a loss of the relative margin.
 
-The cost is ``sum_i w_i L(mu_i)`` with ``mu = (D_minus - D_plus)/(D_minus + D_plus)``
-on squared Euclidean distances. Mini-batches, Adam steps measured in the
-within-class spread of the data, rate falling linearly to zero; each gradient is one
-sparse product (:mod:`widemargin.prototypes.gradients`).
+The cost is ``sum_i w_i L(mu_i)`` with ``mu = (D_minus - D_plus)/(D_minus + D_plus)`` on
+squared Euclidean distances. It depends on them through two coefficients per sample,
 
-Sato and Yamada, "Generalized learning vector quantization", NIPS 1995.
+    c_plus  = w L'(mu) (-2 D_minus / (D_plus + D_minus)^2),
+    c_minus = w L'(mu) (+2 D_plus  / (D_plus + D_minus)^2);
+
+written into a sparse (n_samples, n_prototypes) matrix C with column sums s, the
+gradient is ``-2 (C^T X - diag(s) P)``: a sum over samples (`glvq_sums`), which shards
+may share.
+Mini-batches, Adam steps measured in the within-class spread of the data, rate falling
+linearly to zero.
+
+Adam: ``m`` and ``v`` are running means of the gradient and of its square; the step is
+``m_hat / sqrt(v_hat)`` with both corrected for their start at zero. A coordinate moves
+by at most about one unit per step, so a unit chosen from the spread of the data makes
+one learning rate do for data of any scale.
+
+Sato and Yamada, "Generalized learning vector quantization", NIPS 1995; Kingma and Ba,
+"Adam: a method for stochastic optimization", ICLR 2015.
 """
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
-from numbers import Integral, Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.utils import check_scalar
 
-from widemargin._compute.lvq_distances import expanded_distances, squared_norms
+from widemargin._compute.nearest import (
+    expanded_distances,
+    paired_distances,
+    product_error,
+    settled,
+    squared_norms,
+)
+from widemargin._core.checks import check_count, check_number, check_option
+from widemargin._core.samples import Samples
 from widemargin.margins import Sigmoid, check_loss
-from widemargin.prototypes import adam
-from widemargin.prototypes.class_statistics import within_class_spread
-from widemargin.prototypes.gradients import coefficients, prototype_gradient
-from widemargin.prototypes.repair import revivals
-from widemargin.prototypes.samples import Samples
-from widemargin.prototypes.training import TrainedPrototypes, Trainer
+from widemargin.prototypes.placing import REPAIRS, revivals, within_class_spread
+from widemargin.prototypes.training import (
+    Outcome,
+    Run,
+    State,
+    Step,
+    TrainedPrototypes,
+)
 
 
-class GradientPrototypes(TrainedPrototypes):
-    """Base of the mini-batch learners of the relative margin."""
+class Pairs(NamedTuple):
+    """The loss of a batch, and C: two `values` per row in the columns `at`."""
 
-    _exact_weights = True
+    loss: float
+    values: np.ndarray
+    at: np.ndarray
+    column_sums: np.ndarray
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.batch_size != "auto":
-            check_scalar(self.batch_size, "batch_size", Integral, min_val=1)
-        check_scalar(
-            self.learning_rate,
-            "learning_rate",
-            Real,
-            min_val=0,
-            include_boundaries="neither",
-        )
-        self._checked_loss()
+    def transposed_product(self, X: np.ndarray) -> np.ndarray:
+        """Return ``C^T X``."""
+        from widemargin._compute.lvq import pair_product
 
-    def _checked_loss(self) -> Any:
-        return check_loss(Sigmoid(beta=10.0) if self.loss is None else self.loss)
-
-    def _n_batches(self, n: int) -> int:
-        size = self.batch_size
-        if size == "auto":
-            size = min(max(n // 20, 16), 512)
-        return -(-n // size)
-
-    def _batches(self, n: int, rng: np.random.RandomState) -> list[slice]:
-        """Consecutive rows, in random order; the rows themselves were shuffled once."""
-        edges = np.linspace(0, n, self._n_batches(n) + 1).astype(int).tolist()
-        pieces = list(pairwise(edges))
-        return [slice(*pieces[i]) for i in rng.permutation(len(pieces))]
-
-    def _decay(self, n: int) -> "LinearDecay":
-        return LinearDecay(self.learning_rate, self.max_iter * self._n_batches(n))
+        return pair_product(self.values, self.at, X, len(self.column_sums))
 
 
-class LinearDecay:
-    """A rate that falls from `rate` to zero in `total` steps; never, if it is inf."""
+def coefficients(
+    D: np.ndarray,
+    labels: np.ndarray,
+    codes: np.ndarray,
+    weights: np.ndarray,
+    loss: Any,
+    X_errors: np.ndarray,
+    P_errors: np.ndarray,
+) -> Pairs:
+    """Return the summed loss and C for (n, K) squared distances `D`.
 
-    def __init__(self, rate: float, total: float) -> None:
-        self.rate, self.total, self.t = rate, total, 0
+    A sample whose two distances are both within ``X_errors + P_errors``, their
+    rounding, pulls at nothing.
+    """
+    from widemargin._compute.lvq import relative_margins
 
-    def __call__(self) -> float:
-        """Return the rate of this step."""
-        rate = self.rate * (1 - self.t / self.total)
-        self.t += 1
-        return rate
+    margin, slopes, at = relative_margins(D, labels, codes, X_errors, P_errors)
+    values = (weights * loss.derivative(margin))[:, None] * slopes
+    sums = np.bincount(at.ravel(), values.ravel(), minlength=D.shape[1])
+    value = float(weights @ loss.value(margin))
+    return Pairs(value, values, at, sums.astype(D.dtype, copy=False))
 
 
-class GLVQClassifier(GradientPrototypes):
+@dataclass(frozen=True)
+class Centred:
+    """Samples about their mean, as a gradient needs them; rows can be taken."""
+
+    X: np.ndarray
+    codes: np.ndarray
+    weights: np.ndarray
+    norms: np.ndarray
+    # Part of the squared distances that the prototypes cannot change.
+    offsets: np.ndarray | None
+    # Whether expanded squares may lose a distance between classes.
+    is_risky: bool
+
+    def __getitem__(self, rows: slice) -> "Centred":
+        offsets = None if self.offsets is None else self.offsets[rows]
+        return Centred(
+            self.X[rows], self.codes[rows], self.weights[rows], self.norms[rows],
+            offsets, self.is_risky,
+        )  # fmt: skip
+
+
+class Sums(NamedTuple):
+    """What samples contribute to one step: add those of shards."""
+
+    loss: float
+    gradient: np.ndarray
+    wins: np.ndarray
+
+
+def glvq_sums(P: np.ndarray, labels: np.ndarray, batch: Centred, loss: Any) -> Sums:
+    """Loss, gradient in the prototypes, and how often each was its class's nearest."""
+    error = product_error(P.dtype, P.shape[1])
+    x_errors, p_errors = error * batch.norms, error * squared_norms(P)
+    D = expanded_distances(batch.X, P, batch.norms)
+    if batch.is_risky:
+        settled(
+            D, x_errors, p_errors, lambda i, j: paired_distances(batch.X[i], P[j]),
+            n_features=P.shape[1],
+        )  # fmt: skip
+        x_errors, p_errors = 0 * x_errors, 0 * p_errors
+    if batch.offsets is not None:
+        D += batch.offsets[:, None]
+    pairs = coefficients(
+        D, labels, batch.codes, batch.weights, loss, x_errors, p_errors
+    )
+    towards = pairs.transposed_product(batch.X) - pairs.column_sums[:, None] * P
+    return Sums(pairs.loss, -2 * towards, np.bincount(pairs.at[:, 0], minlength=len(P)))
+
+
+def adam_start(name: str, like: np.ndarray) -> State:
+    """Moments before the first step of the parameter `name`."""
+    return {f"{name}_m": np.zeros_like(like), f"{name}_v": np.zeros_like(like),
+            f"{name}_t": 0}  # fmt: skip
+
+
+def adam_grow(state: State, name: str, like: np.ndarray) -> State:
+    """Moments of a parameter that has gained rows."""
+    grown = adam_start(name, like) | {f"{name}_t": state[f"{name}_t"]}
+    for key in (f"{name}_m", f"{name}_v"):
+        grown[key][: len(state[key])] = state[key]
+    return grown
+
+
+def adam(
+    state: State, name: str, gradient: np.ndarray, rates: tuple = (0.9, 0.999)
+) -> tuple[State, np.ndarray]:
+    """Take in one gradient; return the new moments and the direction of ascent."""
+    t = state[f"{name}_t"] + 1
+    m = rates[0] * state[f"{name}_m"] + (1 - rates[0]) * gradient
+    v = rates[1] * state[f"{name}_v"] + (1 - rates[1]) * gradient * gradient
+    root = np.sqrt(v / (1 - rates[1] ** t))
+    # Where every gradient so far was zero there is nothing to divide.
+    root[root == 0] = 1
+    moments = {f"{name}_m": m, f"{name}_v": v, f"{name}_t": t}
+    return moments, m / ((1 - rates[0] ** t) * root)
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """Samples, and the rows that stand for them where prototypes are trained."""
+
+    samples: Samples
+    X: np.ndarray
+    offsets: np.ndarray | None = None
+
+    def centred(self, order: np.ndarray, scale: Any = 1) -> tuple[np.ndarray, Centred]:
+        """Return the mean and, in the given order, the samples about it."""
+        samples = self.samples.take(order)
+        X = self.X[order]
+        centre = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
+        X = (X - centre) / scale if np.ndim(scale) else X - centre
+        norms = squared_norms(X)
+        weights = (samples.weights / samples.weights.mean()).astype(X.dtype)
+        offsets = None if self.offsets is None else self.offsets[order]
+        # Beyond this an outlier would blur what is near among the others.
+        rounding = product_error(X.dtype, X.shape[1]) * float(norms.max())
+        is_risky = rounding > 1e-3 * float(np.median(norms))
+        return centre, Centred(X, samples.codes, weights, norms, offsets, is_risky)
+
+
+class GLVQClassifier(TrainedPrototypes):
     """Generalised learning vector quantisation.
 
     Parameters
@@ -98,9 +209,10 @@ class GLVQClassifier(GradientPrototypes):
         First step, in units of the within-class spread of each feature.
     batch_size : int or "auto", default="auto"
         Distinct samples per gradient; "auto" makes about twenty batches, of 16 to 512.
-    repair : bool, default=True
+    repair : {"dead", "none"}, default="dead"
         In the first half of the epochs, put a prototype that was the nearest of its
-        class for no sample on the sample of its class that is covered worst.
+        class for no sample on the sample of its class that is covered worst, or leave
+        it where it is.
     class_weight : dict or "balanced", optional
         Factors on the sample weights by label.
     early_stopping : bool, default=False
@@ -132,6 +244,10 @@ class GLVQClassifier(GradientPrototypes):
     A sample of weight 2 and the same sample given twice lead to the same model, bit
     by bit. ``partial_fit`` makes one pass over each batch with a rate that stays.
 
+    References
+    ----------
+    .. [1] A. Sato, K. Yamada, Generalized learning vector quantization, NIPS 1995.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris
@@ -144,6 +260,8 @@ class GLVQClassifier(GradientPrototypes):
     True
     """
 
+    _exact_weights = True
+
     def __init__(
         self,
         prototypes_per_class: Any = 1,
@@ -154,7 +272,7 @@ class GLVQClassifier(GradientPrototypes):
         max_iter: int = 30,
         learning_rate: float = 0.1,
         batch_size: int | str = "auto",
-        repair: bool = True,
+        repair: str = "dead",
         class_weight: Any = None,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
@@ -175,57 +293,75 @@ class GLVQClassifier(GradientPrototypes):
         self.n_iter_no_change = n_iter_no_change
         self.random_state = random_state
 
-    def _trainer(self, samples: Samples, rng: np.random.RandomState) -> Trainer:
-        self._spread = self._feature_spread(samples)
-        self._moments = adam.start(self.prototypes_)
-        return self._epochs(samples, rng, self._decay(len(samples.X)))
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if not (isinstance(self.batch_size, str) and self.batch_size == "auto"):
+            check_count("batch_size", self.batch_size, "'auto' or ")
+        check_number("learning_rate", self.learning_rate, above=0)
+        check_option("repair", self.repair, REPAIRS)
+        self._checked_loss()
 
-    def _partial_trainer(self, samples: Samples, rng: np.random.RandomState) -> Trainer:
-        if not hasattr(self, "_spread"):
-            self._spread = self._feature_spread(samples)
-            self._moments = adam.start(self.prototypes_)
-        self._moments = adam.grow(self._moments, self.prototypes_)
-        return self._epochs(samples, rng, LinearDecay(self.learning_rate, np.inf))
+    def _checked_loss(self) -> Any:
+        return check_loss(Sigmoid(beta=10.0) if self.loss is None else self.loss)
 
-    def _feature_spread(self, samples: Samples) -> np.ndarray:
-        X = self._feature_map(samples.X)
-        return within_class_spread(X, samples.codes, samples.weights)
+    def _prepare(
+        self, samples: Samples, rng: np.random.RandomState, run: Run, first: bool
+    ) -> Mapped:
+        return Mapped(samples, samples.X)
 
-    def _offsets(self, X: np.ndarray) -> np.ndarray | None:
-        """Part of the squared distances that the prototypes cannot change."""
-        return None
+    def _start(self, data: Mapped, rng: np.random.RandomState) -> State:
+        P = self._place(data.X, data.samples, rng)
+        codes, weights = data.samples.codes, data.samples.weights
+        return {
+            "prototypes": P,
+            "spread": within_class_spread(data.X, codes, weights),
+            **adam_start("prototypes", P),
+        }
 
-    def _epochs(
-        self, samples: Samples, rng: np.random.RandomState, rate: LinearDecay
-    ) -> Trainer:
-        loss = self._checked_loss()
-        samples = samples.take(rng.permutation(len(samples.X)))
-        X = self._feature_map(samples.X)
-        centre = X.mean(axis=0)
-        X = X - centre
-        norms, offsets = squared_norms(X), self._offsets(samples.X)
-        weights = (samples.weights / samples.weights.mean()).astype(X.dtype)
-        labels = self._prototype_codes
+    def _resume(self, state: State, data: Mapped, rng: np.random.RandomState) -> State:
+        added = self._place_new(data.X, data.samples, rng)
+        P = np.concatenate([state["prototypes"], added])
+        return {**state, "prototypes": P, **adam_grow(state, "prototypes", P)}
 
-        def train(epoch: int) -> float:
-            P = self.prototypes_ - centre
-            wins = np.zeros(len(P), dtype=np.intp)
-            total = 0.0
-            for b in self._batches(len(X), rng):
-                x = X[b]
-                D = expanded_distances(x, P, norms[b])
-                if offsets is not None:
-                    D += offsets[b, None]
-                pairs = coefficients(D, labels, samples.codes[b], weights[b], loss)
-                gradient = prototype_gradient(pairs, x, P)
-                self._moments, ascent = adam.step(self._moments, gradient)
-                P = P - X.dtype.type(rate()) * self._spread * ascent
-                total += pairs.loss
-                wins += np.bincount(pairs.at[:, 0], minlength=len(P))
-            if self.repair and not wins.all() and epoch + 1 < self.max_iter / 2:
-                dead, rows = revivals(X, samples.codes, P, labels, wins)
-                P[dead] = X[rows]
-            self.prototypes_ = P + centre
-            return total / len(X)
+    def _batches(
+        self, n: int, rng: np.random.RandomState, epoch: int, n_epochs: float
+    ) -> Iterator[tuple[slice, float]]:
+        """Consecutive rows in random order, and the learning rate of each batch.
+
+        The rows themselves were shuffled once.
+        """
+        size = self.batch_size
+        if isinstance(size, str):
+            size = min(max(n // 20, 16), 512)
+        edges = np.linspace(0, n, -(-n // size) + 1).astype(int).tolist()
+        pieces = list(pairwise(edges))
+        for t, i in enumerate(rng.permutation(len(pieces)), epoch * len(pieces)):
+            rate = self.learning_rate * (1 - t / (n_epochs * len(pieces)))
+            yield slice(*pieces[i]), rate
+
+    def _step(self, data: Mapped, rng: np.random.RandomState, n_epochs: float) -> Step:
+        loss, labels = self._checked_loss(), self._prototype_codes
+        n = len(data.samples)
+        centre, rows = data.centred(rng.permutation(n))
+
+        def train(state: State, epoch: int) -> Outcome:
+            P, spread = state["prototypes"] - centre, state["spread"]
+            wins, total = np.zeros(len(P), dtype=np.intp), 0.0
+            for batch, rate in self._batches(n, rng, epoch, n_epochs):
+                sums = glvq_sums(P, labels, rows[batch], loss)
+                moments, ascent = adam(state, "prototypes", sums.gradient)
+                state = {**state, **moments}
+                P = P - P.dtype.type(rate) * spread * ascent
+                total += sums.loss
+                wins += sums.wins
+            if self._repairs(wins, epoch, n_epochs):
+                dead, samples = revivals(rows.X, rows.codes, P, labels, wins)
+                P[dead] = rows.X[samples]
+            return Outcome({**state, "prototypes": P + centre}, {"loss": total / n})
 
         return train
+
+    def _repairs(self, wins: np.ndarray, epoch: int, n_epochs: float) -> bool:
+        # A batch of an endless training says little about who is dead.
+        early = n_epochs < np.inf and epoch + 1 < n_epochs / 2
+        return self.repair == "dead" and early and not wins.all()

@@ -6,35 +6,85 @@ diagonal says how much each feature counts. Both are learned with every feature 
 by its within-class spread, so that features may have any units; there Omega starts as
 the identity, or as the discriminant directions if n_components is smaller.
 
+With C the coefficients of :mod:`widemargin.prototypes.glvq`, r and s its row and column
+sums, ``Z = X Omega^T`` and ``Q = P Omega^T``, the gradients are
+
+    dP     = -2 (C^T X - diag(s) P) Omega^T Omega,
+    dOmega =  2 (Z^T diag(r) X - (C^T Z)^T P - Q^T C^T X + Q^T diag(s) P).
+
 Schneider, Biehl and Hammer, "Adaptive relevance matrices in learning vector
 quantization", Neural Computation 2009; Bunte et al., "Limited rank matrix learning",
 Neural Networks 2012.
 """
 
-from numbers import Integral, Real
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import check_scalar
 
-from widemargin._compute.lvq_distances import squared_distances
-from widemargin.prototypes import adam
-from widemargin.prototypes.class_statistics import (
+from widemargin._compute.nearest import (
+    expanded_distances,
+    product_error,
+    settled,
+    squared_distances,
+    squared_norms,
+)
+from widemargin._core.checks import check_count, check_number
+from widemargin._core.samples import Samples
+from widemargin.prototypes.base import CERTAIN, no_bound
+from widemargin.prototypes.glvq import (
+    Centred,
+    GLVQClassifier,
+    Mapped,
+    adam,
+    adam_grow,
+    adam_start,
+    coefficients,
+)
+from widemargin.prototypes.placing import (
     class_means,
-    discriminant_directions,
+    residuals,
+    revivals,
     within_class_spread,
 )
-from widemargin.prototypes.glvq import GLVQClassifier, LinearDecay
-from widemargin.prototypes.gradients import (
-    coefficients,
-    mapped_distances,
-    matrix_gradients,
-)
-from widemargin.prototypes.repair import revivals
-from widemargin.prototypes.samples import Samples
-from widemargin.prototypes.training import Trainer
+from widemargin.prototypes.training import Outcome, State, Step
+
+
+class MatrixSums(NamedTuple):
+    """What samples contribute to one step: add those of shards."""
+
+    loss: float
+    prototypes: np.ndarray
+    omega: np.ndarray
+    wins: np.ndarray
+
+
+def gmlvq_sums(
+    P: np.ndarray, omega: np.ndarray, labels: np.ndarray, batch: Centred, loss: Any
+) -> MatrixSums:
+    """Loss, gradients in prototypes and Omega, and wins among the own class."""
+    Z, Q = batch.X @ omega.T, P @ omega.T
+    norms, size = squared_norms(Z), product_error(P.dtype, P.shape[1])
+    length = float(np.linalg.norm(omega)) ** 2
+    pairs = coefficients(
+        expanded_distances(Z, Q, norms),
+        labels,
+        batch.codes,
+        batch.weights,
+        loss,
+        size * length * batch.norms,
+        size * length * squared_norms(P),
+    )
+    towards = pairs.transposed_product(batch.X) - pairs.column_sums[:, None] * P
+    mapped = pairs.transposed_product(Z)
+    row_sums = pairs.values.sum(axis=1)
+    return MatrixSums(
+        pairs.loss,
+        -2 * (towards @ omega.T) @ omega,
+        2 * ((Z * row_sums[:, None]).T @ batch.X - mapped.T @ P - Q.T @ towards),
+        np.bincount(pairs.at[:, 0], minlength=len(P)),
+    )
 
 
 class GMLVQClassifier(
@@ -65,9 +115,10 @@ class GMLVQClassifier(
         First step of Omega, in units of its root mean square element.
     batch_size : int or "auto", default="auto"
         Distinct samples per gradient; "auto" makes about twenty batches, of 16 to 512.
-    repair : bool, default=True
+    repair : {"dead", "none"}, default="dead"
         In the first half of the epochs, put a prototype that was the nearest of its
-        class for no sample on the sample of its class that is covered worst.
+        class for no sample on the sample of its class that is covered worst, or leave
+        it where it is.
     class_weight : dict or "balanced", optional
         Factors on the sample weights by label.
     early_stopping : bool, default=False
@@ -106,6 +157,11 @@ class GMLVQClassifier(
     by bit. The certified radius is in the units of the features: the margin in the
     mapped space divided by the largest singular value of Omega.
 
+    References
+    ----------
+    .. [1] P. Schneider, M. Biehl, B. Hammer, Adaptive relevance matrices in learning
+       vector quantization, Neural Computation 21 (2009).
+
     Examples
     --------
     >>> from sklearn.datasets import load_wine
@@ -118,7 +174,7 @@ class GMLVQClassifier(
     True
     """
 
-    _state_names = ("prototypes_", "omega_")
+    _state_names: ClassVar = {"prototypes": "prototypes_", "omega": "omega_"}
 
     def __init__(
         self,
@@ -132,7 +188,7 @@ class GMLVQClassifier(
         learning_rate: float = 0.1,
         matrix_learning_rate: float = 0.05,
         batch_size: int | str = "auto",
-        repair: bool = True,
+        repair: str = "dead",
         class_weight: Any = None,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
@@ -186,130 +242,167 @@ class GMLVQClassifier(
         """
         return self._check_predict(X) @ self.omega_.T
 
-    def _squared_distances(self, X: np.ndarray) -> np.ndarray:
-        return squared_distances(X @ self.omega_.T, self.prototypes_ @ self.omega_.T)
+    def _squared_distances(
+        self, X: np.ndarray, coarse: float | None = None
+    ) -> np.ndarray:
+        P, omega = self.prototypes_, self.omega_
+        dtype = np.result_type(X, P)
+        centre = P.mean(axis=0, dtype=np.float64).astype(dtype)
+        x, p = X - centre, P - centre
+        omega = omega.astype(dtype, copy=False)
+        # The map itself rounds: errors are those of the samples, not of their images.
+        size = product_error(dtype, X.shape[1]) * float(np.linalg.norm(omega)) ** 2
+        return settled(
+            expanded_distances(x @ omega.T, p @ omega.T),
+            4 * size * squared_norms(x),
+            4 * size * squared_norms(p),
+            lambda i, j: squared_norms((X[i].astype(float) - P[j]) @ omega.T),
+            coarse=coarse,
+            n_features=2 * X.shape[1],
+        )
+
+    def _distance_bounds(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        D = self._squared_distances(X, coarse=CERTAIN / 4)
+        return D * (1 - CERTAIN), D * (1 + CERTAIN)
 
     def _lipschitz(self) -> float:
-        return float(np.linalg.norm(self.omega_, 2))
+        return float(np.linalg.norm(self.omega_.astype(float), 2)) * (1 + 1e-9)
 
-    def _squared_norms(self, X: np.ndarray) -> np.ndarray:
-        return super()._squared_norms(X @ self.omega_.T)
-
-    def _space_dimension(self) -> float:
-        return len(self.omega_)
+    def _check_bound(self) -> None:
+        no_bound("the metric of GMLVQClassifier was learned from the same samples")
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_scalar(
-            self.matrix_learning_rate,
-            "matrix_learning_rate",
-            Real,
-            min_val=0,
-            include_boundaries="neither",
-        )
+        check_number("matrix_learning_rate", self.matrix_learning_rate, above=0)
         if self.n_components is not None:
-            check_scalar(self.n_components, "n_components", Integral, min_val=1)
+            check_count("n_components", self.n_components, "None or ")
 
-    def _place(self, samples: Samples, rng: np.random.RandomState) -> None:
-        n_features = samples.X.shape[1]
-        rank = n_features if self.n_components is None else self.n_components
+    @property
+    def _clusters(self) -> bool:
+        """Whether prototypes start from clusters in the mapped space."""
+        return isinstance(self.init, str) and self.init == "kmeans"
+
+    def _start(self, data: Mapped, rng: np.random.RandomState) -> State:
+        samples, n_features = data.samples, data.X.shape[1]
+        rank = n_features if self.n_components is None else int(self.n_components)
         if rank > n_features:
             raise ValueError(
                 f"n_components={rank} must not exceed the number of features, "
                 f"{n_features}."
             )
-        X, codes, weights, _ = samples
-        self._spread = within_class_spread(X, codes, weights)
+        X, codes, weights = samples.X, samples.codes, samples.weights
+        spread = within_class_spread(X, codes, weights)
         if rank == n_features:
-            start = np.eye(n_features, dtype=X.dtype)
+            inner = np.eye(n_features, dtype=X.dtype)
         else:
-            start = discriminant_directions(X / self._spread, codes, weights, rank)
-        self._set_omega(start)
-        super()._place(samples, rng)
-        if isinstance(self.init, str) and self.init == "kmeans":
-            self._place_means(samples)
+            inner = discriminant_directions(X / spread, codes, weights, rank)
+        omega = _outer(inner, spread)
+        if self._clusters:
+            Q = self._place(X @ omega.T, samples, rng)
+            P = _means(samples, omega, Q, self._prototype_codes)
+        else:
+            P = self._place(X, samples, rng)
+        return {
+            "prototypes": P,
+            "omega": omega,
+            "spread": spread,
+            **adam_start("prototypes", P),
+            **adam_start("omega", omega),
+        }
 
-    def _feature_map(self, X: np.ndarray) -> np.ndarray:
-        # Only the placing of prototypes asks for it: they are clustered where the
-        # metric is Euclidean, and placed as means of samples.
-        clustered = isinstance(self.init, str) and self.init == "kmeans"
-        return X @ self.omega_.T if clustered else X
+    def _resume(self, state: State, data: Mapped, rng: np.random.RandomState) -> State:
+        samples, omega, n = data.samples, state["omega"], len(state["prototypes"])
+        new = np.flatnonzero(~np.isin(samples.codes, self._prototype_codes))
+        if self._clusters:
+            added = self._place_new(samples.X @ omega.T, samples, rng)
+            if len(new):
+                codes = self._prototype_codes[n:]
+                added = _means(samples.take(new), omega, added, codes)
+            else:
+                added = samples.X[:0]
+        else:
+            added = self._place_new(samples.X, samples, rng)
+        P = np.concatenate([state["prototypes"], added])
+        return {**state, "prototypes": P, **adam_grow(state, "prototypes", P)}
 
-    def _place_means(self, samples: Samples, rows: slice = slice(None)) -> None:
-        """Replace centres found in the mapped space by the means of their samples."""
-        Q, codes = self.prototypes_[rows], self._prototype_codes[rows]
-        D = squared_distances(samples.X @ self.omega_.T, Q)
-        D[samples.codes[:, None] != codes[None, :]] = np.inf
-        means = class_means(samples.X, D.argmin(axis=1), samples.weights, len(Q))
-        self.prototypes_ = means.astype(samples.X.dtype)
+    def _step(self, data: Mapped, rng: np.random.RandomState, n_epochs: float) -> Step:
+        loss, labels = self._checked_loss(), self._prototype_codes
+        n, order = len(data.samples), rng.permutation(len(data.samples))
+        ratio = self.matrix_learning_rate / self.learning_rate
+        ratio /= np.sqrt(data.X.shape[1])
+        prepared: list[Any] = []
 
-    def _place_new_classes(self, samples: Samples, rng: np.random.RandomState) -> None:
-        before, n = self.prototypes_, len(self.prototypes_)
-        new = ~np.isin(samples.codes, self._prototype_codes)
-        if not new.any():
-            return
-        self.prototypes_ = self._feature_map(before)
-        super()._place_new_classes(samples, rng)
-        if isinstance(self.init, str) and self.init == "kmeans":
-            self._place_means(samples.take(np.flatnonzero(new)), slice(n, None))
-            self.prototypes_ = np.concatenate([before, self.prototypes_])
-
-    def _set_omega(self, inner: np.ndarray) -> None:
-        omega = inner / self._spread
-        self.omega_ = omega / np.linalg.norm(omega)
-
-    def _inner_omega(self) -> np.ndarray:
-        """Omega for the divided features, with a root mean square row of one."""
-        inner = self.omega_ * self._spread
-        return inner * float(np.sqrt(len(inner)) / np.linalg.norm(inner))
-
-    def _trainer(self, samples: Samples, rng: np.random.RandomState) -> Trainer:
-        self._moments = adam.start(self.prototypes_)
-        self._matrix_moments = adam.start(self.omega_)
-        return self._epochs(samples, rng, self._decay(len(samples.X)))
-
-    def _partial_trainer(self, samples: Samples, rng: np.random.RandomState) -> Trainer:
-        if not hasattr(self, "_matrix_moments"):
-            self._moments = adam.start(self.prototypes_)
-            self._matrix_moments = adam.start(self.omega_)
-        self._moments = adam.grow(self._moments, self.prototypes_)
-        return self._epochs(samples, rng, LinearDecay(self.learning_rate, np.inf))
-
-    def _epochs(
-        self, samples: Samples, rng: np.random.RandomState, rate: LinearDecay
-    ) -> Trainer:
-        loss = self._checked_loss()
-        samples = samples.take(rng.permutation(len(samples.X)))
-        centre = samples.X.mean(axis=0)
-        X = (samples.X - centre) / self._spread
-        weights = (samples.weights / samples.weights.mean()).astype(X.dtype)
-        labels = self._prototype_codes
-        omega = self._inner_omega()
-        ratio = self.matrix_learning_rate / self.learning_rate / np.sqrt(X.shape[1])
-
-        def train(epoch: int) -> float:
-            nonlocal omega
-            P = (self.prototypes_ - centre) / self._spread
-            wins = np.zeros(len(P), dtype=np.intp)
-            total = 0.0
-            for b in self._batches(len(X), rng):
-                x = X[b]
-                D, z = mapped_distances(x, P, omega)
-                pairs = coefficients(D, labels, samples.codes[b], weights[b], loss)
-                dP, dOmega = matrix_gradients(pairs, x, P, omega, z)
-                self._moments, ascent = adam.step(self._moments, dP)
-                self._matrix_moments, turn = adam.step(self._matrix_moments, dOmega)
-                step = rate()
-                P = P - X.dtype.type(step) * ascent
-                omega = omega - X.dtype.type(step * ratio) * turn
-                total += pairs.loss
-                wins += np.bincount(pairs.at[:, 0], minlength=len(P))
-            if self.repair and not wins.all() and epoch + 1 < self.max_iter / 2:
-                mapped = X @ omega.T
-                dead, rows = revivals(mapped, samples.codes, P @ omega.T, labels, wins)
-                P[dead] = X[rows]
-            self.prototypes_ = P * self._spread + centre
-            self._set_omega(omega)
-            return total / len(X)
+        def train(state: State, epoch: int) -> Outcome:
+            spread = state["spread"]
+            if not prepared:
+                prepared.extend(data.centred(order, spread))
+            centre, rows = prepared
+            P = (state["prototypes"] - centre) / spread
+            omega = _inner(state["omega"], spread)
+            wins, total = np.zeros(len(P), dtype=np.intp), 0.0
+            for batch, rate in self._batches(n, rng, epoch, n_epochs):
+                sums = gmlvq_sums(P, omega, labels, rows[batch], loss)
+                by_P, ascent = adam(state, "prototypes", sums.prototypes)
+                by_omega, turn = adam(state, "omega", sums.omega)
+                state = {**state, **by_P, **by_omega}
+                P = P - P.dtype.type(rate) * ascent
+                omega = omega - P.dtype.type(rate * ratio) * turn
+                total += sums.loss
+                wins += sums.wins
+            if self._repairs(wins, epoch, n_epochs):
+                mapped, Q = rows.X @ omega.T, P @ omega.T
+                dead, samples = revivals(mapped, rows.codes, Q, labels, wins)
+                P[dead] = rows.X[samples]
+            moved = {"prototypes": P * spread + centre, "omega": _outer(omega, spread)}
+            return Outcome({**state, **moved}, {"loss": total / n})
 
         return train
+
+
+def _outer(inner: np.ndarray, spread: np.ndarray) -> np.ndarray:
+    """Omega for the features as they are, of Frobenius norm one."""
+    omega = inner / spread
+    # Divided first: squares of what is left neither overflow nor vanish.
+    omega = omega / (np.abs(omega).max() or 1)
+    return omega / (np.linalg.norm(omega) or 1)
+
+
+def _inner(omega: np.ndarray, spread: np.ndarray) -> np.ndarray:
+    """Omega for the divided features, with a root mean square row of one."""
+    inner = omega * (spread / spread.max())
+    return inner * float(np.sqrt(len(inner)) / (np.linalg.norm(inner) or 1))
+
+
+def _means(
+    samples: Samples, omega: np.ndarray, Q: np.ndarray, codes: np.ndarray
+) -> np.ndarray:
+    """Means of the samples that belong to centres `Q` found in the mapped space."""
+    D = squared_distances(samples.X @ omega.T, Q)
+    D[samples.codes[:, None] != codes[None, :]] = np.inf
+    means = class_means(samples.X, D.argmin(axis=1), samples.weights, len(Q))
+    return means.astype(samples.X.dtype)
+
+
+def discriminant_directions(
+    X: np.ndarray,
+    codes: np.ndarray,
+    weights: np.ndarray,
+    rank: int,
+    shrinkage: float = 0.1,
+) -> np.ndarray:
+    """Return the `rank` directions in which the classes lie farthest apart.
+
+    They are the widest directions of all samples together after a whitening W of the
+    within-class covariance. A fraction `shrinkage` of its mean variance keeps
+    directions of next to no variance from exploding.
+    """
+    R = residuals(X, codes, weights)
+    weights = weights / weights.sum()
+    S = ((R * weights[:, None]).T @ R).astype(np.float64)
+    values, U = np.linalg.eigh(S)
+    # Features come divided by their spread: below this there is none.
+    ridge = shrinkage * max(values.mean(), 1e-12)
+    W = (U / np.sqrt(np.maximum(values, 0) + ridge)) @ U.T
+    Z = (X - np.average(X, axis=0, weights=weights)) @ W
+    widest = np.linalg.eigh((Z * weights[:, None]).T @ Z)[1][:, ::-1][:, :rank]
+    return (widest.T @ W).astype(X.dtype)

@@ -1,74 +1,255 @@
 """HSS: every class described by its mean and its principal variations.
 
-The model of a class is the affine space nearest to its samples (one-sided), or nearest
-to them after each has moved along its own tangents (two-sided). Nothing is learned
-from the other classes: HSS is where discriminant models start.
+The models of a class minimise the weighted sum of squared distances
+
+    E = sum_i w_i min_q min_{p, a} |x_i + U_i^T p - C_q - T_q^T a|^2 + k (|p|^2 + |a|^2)
+
+over the models (C_q, T_q). One-sided there is no U and k = 0. A round (1) fits every
+model to the samples it owns, moved along their own tangents to where they met it,
+(2) gives every sample to the model nearest to it now and moves it again. Neither half
+can raise E. Nothing is learned from the other classes: HSS is where discriminant models
+start.
 
 Reference: T. Hastie, P. Simard, E. Säckinger, Learning prototype models for tangent
-distance, NIPS 1994.
+distance, NIPS 1994. Shapes: points (n, d), frames (n, l, d).
 """
 
-from numbers import Integral, Real
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state, check_scalar
 
-from widemargin._compute.pool import held_threads
-from widemargin._core.callbacks import FitProgress, with_callbacks
-from widemargin.prototypes.hss_rounds import ClassModels, class_rows
-from widemargin.prototypes.samples import check_samples, merge_duplicates
+from widemargin._compute.nearest import squared_distances
+from widemargin._core.checks import check_number, check_option
+from widemargin._core.samples import Samples
+from widemargin.metrics import TangentMetric
+from widemargin.prototypes.affine import (
+    principal_model,
+    principal_of_moments,
+    slide,
+    weighted_moments,
+)
+from widemargin.prototypes.placing import k_means, prototype_counts
 from widemargin.prototypes.tangent_models import (
     TangentModels,
-    fit_input_tangents,
+    check_metric,
+    model_distances,
     resolve_n_tangents,
 )
+from widemargin.prototypes.training import (
+    Outcome,
+    Run,
+    State,
+    Step,
+    TrainedPrototypes,
+)
+from widemargin.tangents import Bundle
+
+INITS = ("kmeans", "weights")
 
 
-class HSSClassifier(TangentModels):
+class Models(NamedTuple):
+    """The models of one class, whose samples they own, and where these have moved."""
+
+    C: np.ndarray
+    T: np.ndarray
+    owner: np.ndarray
+    moved: np.ndarray
+
+
+@dataclass(frozen=True)
+class ClassSamples:
+    """The samples of one class, which its models describe better round by round."""
+
+    bundle: Bundle
+    weights: np.ndarray
+    metric: TangentMetric
+    n_tangents: int
+    n_jobs: int | None = None
+
+    def start(self, count: int, init: str, rng: np.random.RandomState) -> Models:
+        """First models, no more than samples; their rounds begin with a fit."""
+        X, d = self.bundle.points, self.bundle.n_features
+        count = min(count, len(X))
+        C, T = np.zeros((count, d)), np.zeros((count, self.n_tangents, d))
+        if init == "weights":
+            C, T = random_models(X, self.weights, count, self.n_tangents, rng)
+            owner, _ = self._hand_out(C, T)
+            return self._moved(C, T, owner)
+        owner = np.zeros(len(X), np.intp)
+        if count > 1:
+            w = (self.weights / self.weights.max()).astype(X.dtype)
+            centres = k_means(X, w, count, rng, max_iter=20)
+            owner = squared_distances(X, centres).argmin(axis=1)
+            owner = np.unique(owner, return_inverse=True)[1]
+        count = int(owner.max()) + 1
+        return Models(C[:count], T[:count], owner, X)
+
+    def is_exact(self, models: Models) -> bool:
+        """Whether one round is all: there is nothing to alternate with."""
+        return len(models.C) == 1 and self.bundle.n_tangents == 0
+
+    def settled(
+        self, count: int, init: str, rng: np.random.RandomState, max_iter: int
+    ) -> Models:
+        """Models after `max_iter` rounds, or one where one is all."""
+        models = self.start(count, init, rng)
+        for _ in range(1 if self.is_exact(models) else max_iter):
+            models, _ = self.round(models)
+        return models
+
+    def owned(self, C: np.ndarray, T: np.ndarray) -> tuple[Models, float]:
+        """Give every sample to the nearest of models that stay as they are."""
+        D = model_distances(self.metric, self.bundle, C, T, self.n_jobs)
+        value = float(self.weights @ D.min(axis=1))
+        return self._moved(C, T, D.argmin(axis=1)), value
+
+    def round(self, models: Models) -> tuple[Models, float]:
+        """Refit, hand out, move; return the models and the objective E."""
+        C, T = models.C.copy(), models.T.copy()
+        for q in range(len(C)):
+            own = np.flatnonzero(models.owner == q)
+            if len(own):
+                C[q], T[q] = principal_model(
+                    models.moved[own], self.weights[own], self.n_tangents
+                )
+        owner, nearest = self._hand_out(C, T)
+        return self._moved(C, T, owner), float(self.weights @ nearest)
+
+    def _hand_out(self, C: np.ndarray, T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Owner of every sample, and its distance; none is left without a sample."""
+        D = model_distances(self.metric, self.bundle, C, T, self.n_jobs)
+        owner, nearest = D.argmin(axis=1), D.min(axis=1).astype(float)
+        worst_first = iter(np.argsort(-self.weights * nearest, kind="stable"))
+        for q in range(len(C)):
+            if not np.any(owner == q):
+                owner[next(worst_first)] = q
+        return owner, nearest
+
+    def _moved(self, C: np.ndarray, T: np.ndarray, owner: np.ndarray) -> Models:
+        X, spring = self.bundle.points, self.metric.spring
+        if self.bundle.n_tangents == 0:
+            return Models(C, T, owner, X)
+        moved = np.empty_like(X)
+        for q in range(len(C)):
+            own = np.flatnonzero(owner == q)
+            some = self.bundle[own]
+            c, t = C[q].astype(X.dtype), T[q].astype(X.dtype)
+            moved[own], _ = slide(some.points, some.frames, c, t, spring)
+        return Models(C, T, owner, moved)
+
+
+def random_models(
+    X: np.ndarray,
+    weights: np.ndarray,
+    count: int,
+    n_tangents: int,
+    rng: np.random.RandomState,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Models of one class under `count` random distributions over its samples.
+
+    Each weighs every sample by a number of its own, drawn from the exponential
+    distribution: uniform over all distributions there are. Section 5.1 of Aiolli and
+    Sperduti, with the weighted moments of equation 4.
+    """
+    draws = rng.exponential(size=(count, len(X)))
+    parts = [principal_model(X, weights * draw, n_tangents) for draw in draws]
+    C, T = zip(*parts, strict=True)
+    return np.stack(C), np.stack(T)
+
+
+def by_class(
+    bundle: Bundle,
+    samples: Samples,
+    metric: TangentMetric,
+    n_tangents: int,
+    n_jobs: int | None,
+) -> dict[int, ClassSamples]:
+    """Part the samples by class."""
+    out = {}
+    for c in np.unique(samples.codes):
+        rows = np.flatnonzero(samples.codes == c)
+        out[int(c)] = ClassSamples(
+            bundle[rows], samples.weights[rows], metric, n_tangents, n_jobs
+        )
+    return out
+
+
+def model_moments(own: ClassSamples, models: Models) -> dict[str, np.ndarray]:
+    """Weight (Q,), mean (Q, d) and covariance (Q, d, d) of what each model owns."""
+    parts = []
+    for q in range(len(models.C)):
+        rows = np.flatnonzero(models.owner == q)
+        w, moved = own.weights[rows], models.moved[rows].astype(float)
+        mean, covariance = np.zeros(moved.shape[1]), np.zeros((moved.shape[1],) * 2)
+        if len(rows):
+            mean, covariance = weighted_moments(moved, w)
+        parts.append((w.sum(), mean, covariance))
+    mass, mean, covariance = (np.stack(part) for part in zip(*parts, strict=True))
+    return {"mass": mass, "mean": mean, "covariance": covariance}
+
+
+def add_moments(one: State, other: State) -> State:
+    """Moments of two sets of samples together, model by model."""
+    mass = one["mass"] + other["mass"]
+    share = other["mass"] / np.where(mass > 0, mass, 1)
+    delta = other["mean"] - one["mean"]
+    mean = one["mean"] + share[:, None] * delta
+    between = (share * (1 - share))[:, None, None] * delta[:, :, None] * delta[:, None]
+    t = share[:, None, None]
+    covariance = (1 - t) * one["covariance"] + t * other["covariance"] + between
+    return {"mass": mass, "mean": mean, "covariance": covariance}
+
+
+class HSSClassifier(TangentModels, TrainedPrototypes):
     r"""Nearest class model, where a model is a mean with its principal variations.
 
-    Each class gets `n_models` affine spaces that minimise the weighted sum of squared
-    tangent distances to its samples. One-sided and with one model per class this is
-    the class mean with the leading eigenvectors of the class covariance, in closed
-    form; else an alternation whose objective never rises.
+    Each class gets `prototypes_per_class` affine spaces that minimise the weighted sum
+    of squared tangent distances to its samples. One-sided and with one model per class
+    this is the class mean with the leading eigenvectors of the class covariance, in
+    closed form; else an alternation whose objective never rises.
 
     Parameters
     ----------
-    n_models : int, default=1
+    prototypes_per_class : int or dict of label to int, default=1
         Models per class; a class with fewer samples gets one per sample.
     n_tangents : int or "auto", default="auto"
         Dimensions of each model, at least 0 and below the number of features; "auto"
         is ``min(20, n_features // 12)``. Where a class varies in fewer directions
         (it has few samples, or constant features) the rest are rows of zeros.
-    sides : {"one", "two"}, default="one"
-        Whether only the models bend, or the inputs along their own tangents as well.
+    sides : {"y", "two"}, default="y"
+        Which end bends: only the models, or the inputs along their own tangents too.
     tangents : generator or array-like of shape (n_tangents, n_features), default=None
         Tangents of the inputs, for ``sides="two"`` only: for instance
         :class:`~widemargin.tangents.ImageTangents`.
     spring : float, default=1e-5
         Cost of moving in two-sided distances, > 0; see
         :func:`~widemargin.metrics.tangent_distances`.
+    init : {"kmeans", "weights"}, default="kmeans"
+        Where several models of a class start: from the parts that k-means makes of its
+        samples, or as the models of random distributions over its samples, as in
+        section 5.1 of [2]_.
     max_iter : int, default=30
         Rounds of the alternation at most.
     tol : float, default=1e-4
         Stop when a round lowers the objective by less than this fraction.
+    random_state : int, RandomState or None, default=None
+        Start of the alternation where there are several models per class.
     n_jobs : int, default=None
         Threads of the distances; results do not depend on it.
-    random_state : int, RandomState or None, default=None
-        Start of the alternation where `n_models` is above 1.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
         Labels.
-    prototypes_ : ndarray of shape (n_classes * n_models, n_features)
+    prototypes_ : ndarray of shape (n_models, n_features)
         Centroids.
-    prototype_labels_ : ndarray of shape (n_classes * n_models,)
+    prototype_labels_ : ndarray of shape (n_models,)
         Their labels.
-    tangents_ : ndarray of shape (n_classes * n_models, n_tangents, n_features)
+    tangents_ : ndarray of shape (n_models, n_tangents, n_features)
         Orthonormal frames, zero rows last.
+    metric_ : TangentMetric
+        How inputs are compared with models.
     input_tangents_ : object or None
         What bends the inputs, fitted.
     history_ : dict
@@ -78,10 +259,20 @@ class HSSClassifier(TangentModels):
     n_features_in_ : int
         Number of features.
 
+    Notes
+    -----
+    Every class is fitted alone: a weight that all its samples share cancels, so that
+    there is no ``class_weight``. :meth:`partial_fit` keeps the mean and the covariance
+    of the samples that each model owns: one-sided, with one model per class, batches
+    give the model of all their samples. A class gets its models with its first batch.
+    After :meth:`fit`, which keeps no covariances, it begins anew.
+
     References
     ----------
     .. [1] T. Hastie, P. Simard, E. Säckinger, Learning prototype models for tangent
        distance, NIPS 1994.
+    .. [2] F. Aiolli, A. Sperduti, A re-weighting strategy for improving margins,
+       Artificial Intelligence 137 (2002).
 
     Examples
     --------
@@ -97,106 +288,112 @@ class HSSClassifier(TangentModels):
 
     # Every class is fitted alone: a weight that all its samples share cancels.
     class_weight = None
+    early_stopping = False
+    n_iter_no_change = 1
+
+    _state_names: ClassVar = {"prototypes": "prototypes_", "tangents": "tangents_"}
+    _exact_weights = True
+    _of_samples = ("models", "objective")
 
     def __init__(
         self,
-        n_models: int = 1,
+        prototypes_per_class: Any = 1,
         n_tangents: int | str = "auto",
         *,
-        sides: str = "one",
+        sides: str = "y",
         tangents: Any = None,
         spring: float = 1e-5,
+        init: str = "kmeans",
         max_iter: int = 30,
         tol: float = 1e-4,
-        n_jobs: int | None = None,
         random_state: Any = None,
+        n_jobs: int | None = None,
     ) -> None:
-        self.n_models = n_models
+        self.prototypes_per_class = prototypes_per_class
         self.n_tangents = n_tangents
         self.sides = sides
         self.tangents = tangents
         self.spring = spring
+        self.init = init
         self.max_iter = max_iter
         self.tol = tol
-        self.n_jobs = n_jobs
         self.random_state = random_state
+        self.n_jobs = n_jobs
 
-    @with_callbacks
-    def fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> Self:
-        """Fit the models of every class to its samples.
+    def _check_prototypes(self) -> None:
+        check_metric(self.tangents, self.sides, self.spring)
+        check_option("init", self.init, INITS)
+        check_number("tol", self.tol, at_least=0)
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Training samples; float32 is kept.
-        y : array-like of shape (n_samples,)
-            Their labels.
-        sample_weight : array-like of shape (n_samples,), optional
-            A sample of weight 2 counts as two samples; zero leaves it out.
+    def _prepare(
+        self, samples: Samples, rng: np.random.RandomState, run: Run, first: bool
+    ) -> dict[int, ClassSamples]:
+        if first:
+            self._fit_metric(samples)
+        n_tangents = resolve_n_tangents(self.n_tangents, samples.X.shape[1])
+        bundle = self._bundle_references(samples)
+        return by_class(bundle, samples, self.metric_, n_tangents, self.n_jobs)
 
-        Returns
-        -------
-        self
-            The fitted estimator.
-        """
-        self._check_model_parameters()
-        check_scalar(self.max_iter, "max_iter", Integral, min_val=1)
-        check_scalar(self.tol, "tol", Real, min_val=0)
-        samples = merge_duplicates(check_samples(self, X, y, sample_weight))
-        X, codes, weights, _ = samples
-        n_tangents = resolve_n_tangents(self.n_tangents, X.shape[1])
-        labels = self.classes_[codes]
-        self.input_tangents_ = fit_input_tangents(self.sides, self.tangents, X, labels)
-        rng = check_random_state(self.random_state)
-        bundle = self._bundle(X)
-        self._by_class = [
-            ClassModels(
-                bundle[rows],
-                weights[rows],
-                self.n_models,
-                n_tangents,
-                float(self.spring),
-                rng,
-            )
-            for _, rows in class_rows(codes)
-        ]
-        counts = [len(models.C) for models in self._by_class]
-        self.prototype_labels_ = np.repeat(self.classes_, counts)
-        # One thread for the products of a round, too small to be worth sharing.
-        with held_threads(1):
-            self._alternate(X, labels, weights)
-        del self._by_class
-        return self
+    def _start(self, data: dict[int, ClassSamples], rng: Any) -> State:
+        counts = prototype_counts(self.prototypes_per_class, self.classes_)
+        models = {c: own.start(counts[c], self.init, rng) for c, own in data.items()}
+        return self._gathered(models, data)
 
-    def _alternate(
-        self, X: np.ndarray, labels: np.ndarray, weights: np.ndarray
-    ) -> None:
-        progress = FitProgress(
-            self,
-            self.max_iter,
-            X=X,
-            y=labels,
-            sample_weight=weights,
-            state=lambda: self._collect(X.dtype),
-        )
-        objective: list[float] = []
-        for _ in progress:
-            objective.append(sum(m.round(self.n_jobs) for m in self._by_class))
-            if all(m.is_exact for m in self._by_class) or (
-                len(objective) > 1
-                and objective[-2] - objective[-1] <= self.tol * objective[-2]
-            ):
-                progress.stop()
-        self.history_ = {"objective": objective}
-        self.n_iter_ = len(objective)
-        for name, value in self._collect(X.dtype).items():
-            setattr(self, name, value)
-
-    def _collect(self, dtype: Any) -> dict[str, Any]:
+    def _gathered(self, models: dict[int, Models], data: dict) -> State:
+        codes = np.repeat(list(models), [len(m.C) for m in models.values()])
+        self.prototype_labels_ = self.classes_[codes]
+        dtype = next(iter(data.values())).bundle.points.dtype
         return {
-            "prototypes_": np.concatenate([m.C for m in self._by_class]).astype(dtype),
-            "tangents_": np.concatenate([m.T for m in self._by_class]).astype(dtype),
-            "prototype_labels_": self.prototype_labels_.copy(),
+            "models": models,
+            "prototypes": np.concatenate([m.C for m in models.values()]).astype(dtype),
+            "tangents": np.concatenate([m.T for m in models.values()]).astype(dtype),
         }
+
+    def _absorb(self, state: State, data: dict[int, ClassSamples], rng: Any) -> Outcome:
+        """Add the moments of a batch to those of the models that own its samples."""
+        own = next(iter(data.values()))
+        d, m, dtype = own.bundle.n_features, own.n_tangents, own.bundle.points.dtype
+        known = "mass" in state
+        codes = self._prototype_codes if known else np.empty(0, np.intp)
+        C = state["prototypes"].astype(float) if known else np.empty((0, d))
+        T = state["tangents"].astype(float) if known else np.empty((0, m, d))
+        counts = prototype_counts(self.prototypes_per_class, self.classes_)
+        for c in data.keys() - {*codes.tolist()}:
+            models = data[c].settled(int(counts[c]), self.init, rng, self.max_iter)
+            codes = np.concatenate([codes, np.full(len(models.C), c)])
+            C, T = np.concatenate([C, models.C]), np.concatenate([T, models.T])
+        shapes = {"mass": (), "mean": (d,), "covariance": (d, d)}
+        moments = {name: np.zeros((len(codes), *shapes[name])) for name in shapes}
+        for name in shapes if known else ():
+            moments[name][: len(state[name])] = state[name]
+        objective = 0.0
+        for c, own in data.items():
+            at = np.flatnonzero(codes == c)
+            models, value = own.owned(C[at], T[at])
+            before = {name: moments[name][at] for name in shapes}
+            for name, values in add_moments(before, model_moments(own, models)).items():
+                moments[name][at] = values
+            for q in at[moments["mass"][at] > 0]:
+                C[q] = moments["mean"][q]
+                T[q] = principal_of_moments(moments["covariance"][q], m)
+            objective += value
+        self.prototype_labels_ = self.classes_[codes]
+        fitted = {"prototypes": C.astype(dtype), "tangents": T.astype(dtype)}
+        return Outcome({**fitted, **moments}, {"objective": objective})
+
+    def _step(self, data: dict[int, ClassSamples], rng: Any, n_epochs: float) -> Step:
+        if n_epochs == np.inf:
+            return lambda state, epoch: self._absorb(state, data, rng)
+
+        def train(state: State, epoch: int) -> Outcome:
+            rounds = {c: own.round(state["models"][c]) for c, own in data.items()}
+            objective = sum(value for _, value in rounds.values())
+            models = {c: found for c, (found, _) in rounds.items()}
+            before = state.get("objective")
+            done = all(own.is_exact(models[c]) for c, own in data.items())
+            if before is not None:
+                done = done or before - objective <= self.tol * before
+            state = {**self._gathered(models, data), "objective": objective}
+            return Outcome(state, {"objective": objective}, done)
+
+        return train

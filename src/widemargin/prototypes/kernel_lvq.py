@@ -19,19 +19,20 @@ Hofmann et al., "Efficient approximations of robust soft LVQ", Neurocomputing 20
 """
 
 from collections.abc import Callable
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from sklearn import get_config
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
-from sklearn.utils import check_scalar
 
-from widemargin._compute.lvq_distances import expanded_distances, squared_norms
 from widemargin._compute.memory import rows_in_budget
+from widemargin._compute.nearest import squared_distances, squared_norms
 from widemargin._compute.threads import batched_slices
-from widemargin.prototypes.glvq import GLVQClassifier
-from widemargin.prototypes.samples import Samples
+from widemargin._core.checks import check_count, check_number
+from widemargin._core.samples import Samples
+from widemargin.prototypes.base import CERTAIN
+from widemargin.prototypes.glvq import GLVQClassifier, Mapped
+from widemargin.prototypes.training import Run
 
 KERNELS = ("rbf", "linear", "polynomial", "poly", "sigmoid", "laplacian", "cosine")
 
@@ -54,7 +55,7 @@ class KernelLVQClassifier(GLVQClassifier):
         ``1 / n_features``.
     degree : float, default=3
         Degree of the polynomial kernel.
-    coef0 : float, default=1
+    coef0 : float, default=0.0
         Constant of the polynomial and sigmoid kernels.
     max_support : int, default=1000
         Number of training samples, at most, that the prototypes are made of; random
@@ -75,9 +76,10 @@ class KernelLVQClassifier(GLVQClassifier):
         First step, in units of the within-class spread of each coordinate.
     batch_size : int or "auto", default="auto"
         Distinct samples per gradient; "auto" makes about twenty batches, of 16 to 512.
-    repair : bool, default=True
+    repair : {"dead", "none"}, default="dead"
         In the first half of the epochs, put a prototype that was the nearest of its
-        class for no sample on the sample of its class that is covered worst.
+        class for no sample on the sample of its class that is covered worst, or leave
+        it where it is.
     class_weight : dict or "balanced", optional
         Factors on the sample weights by label.
     early_stopping : bool, default=False
@@ -139,7 +141,7 @@ class KernelLVQClassifier(GLVQClassifier):
         kernel: str | Callable = "rbf",
         gamma: float | str = "scale",
         degree: float = 3,
-        coef0: float = 1,
+        coef0: float = 0.0,
         max_support: int = 1000,
         loss: Any = None,
         init: Any = "kmeans",
@@ -147,7 +149,7 @@ class KernelLVQClassifier(GLVQClassifier):
         max_iter: int = 30,
         learning_rate: float = 0.1,
         batch_size: int | str = "auto",
-        repair: bool = True,
+        repair: str = "dead",
         class_weight: Any = None,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
@@ -195,41 +197,48 @@ class KernelLVQClassifier(GLVQClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_scalar(self.max_support, "max_support", Integral, min_val=1)
+        check_count("max_support", self.max_support)
         known = {*PAIRWISE_KERNEL_FUNCTIONS, "precomputed"}
-        if not callable(self.kernel) and self.kernel not in known:
+        named = isinstance(self.kernel, str) and self.kernel in known
+        if not (callable(self.kernel) or named):
             raise ValueError(
                 f"kernel must be a callable, 'precomputed' or one of "
                 f"{', '.join(map(repr, KERNELS))}; got {self.kernel!r}."
             )
-        if self.gamma not in ("scale", "auto"):
-            check_scalar(
-                self.gamma, "gamma", Real, min_val=0, include_boundaries="neither"
-            )
+        if not (isinstance(self.gamma, str) and self.gamma in ("scale", "auto")):
+            check_number("gamma", self.gamma, above=0, otherwise="'scale', 'auto' or ")
+        check_number("degree", self.degree, above=0)
+        check_number("coef0", self.coef0)
 
-    def _place(self, samples: Samples, rng: np.random.RandomState) -> None:
-        if self._precomputed and samples.X.shape[1] <= samples.rows.max():
-            raise ValueError(
-                "kernel='precomputed' needs the square matrix of kernel values "
-                f"between the training samples; got {samples.X.shape[1]} columns."
-            )
-        self._set_gamma(samples)
-        self._choose_support(samples, rng)
-        super()._place(samples, rng)
+    def _prepare(
+        self, samples: Samples, rng: np.random.RandomState, run: Run, first: bool
+    ) -> Mapped:
+        if first:
+            if self._precomputed and samples.X.shape[1] <= samples.rows.max():
+                raise ValueError(
+                    "kernel='precomputed' needs the square matrix of kernel values "
+                    f"between the training samples; got {samples.X.shape[1]} columns."
+                )
+            self._kernel = {
+                "kernel": self.kernel,
+                "gamma": self._gamma(samples),
+                "degree": self.degree,
+                "coef0": self.coef0,
+            }
+            self._choose_support(samples, rng)
+        Z = self._coordinates_of(samples.X)
+        return Mapped(samples, Z, self._residual(samples.X, Z))
 
-    def _set_gamma(self, samples: Samples) -> None:
-        self._gamma = self.gamma
-        if self.gamma == "scale":
-            mean = np.average(samples.X, axis=0, weights=samples.weights)
-            square = np.average(
-                (samples.X - mean) ** 2, axis=0, weights=samples.weights
-            )
-            self._gamma = 1.0 / float(square.sum() or 1.0)
-        elif self.gamma == "auto":
-            self._gamma = 1.0 / samples.X.shape[1]
+    def _gamma(self, samples: Samples) -> float:
+        if self.gamma == "auto":
+            return 1.0 / samples.X.shape[1]
+        if self.gamma != "scale":
+            return float(self.gamma)
+        X, share = samples.X, samples.weights / samples.weights.sum()
+        return 1.0 / float((share @ (X - share @ X) ** 2).sum() or 1.0)
 
     def _choose_support(self, samples: Samples, rng: np.random.RandomState) -> None:
-        n = len(samples.X)
+        n = len(samples)
         rows = np.arange(n)
         if n > self.max_support:
             # Every class keeps its share, and at least one sample.
@@ -248,48 +257,54 @@ class KernelLVQClassifier(GLVQClassifier):
         self.support_ = samples.rows[rows]
         self.support_vectors_ = samples.X[:0] if self._precomputed else samples.X[rows]
         K = self._kernel_rows(samples.X[rows]).astype(np.float64)
+        if not np.isfinite(K).all():
+            raise ValueError(
+                "kernel gives values that are not finite on these samples; scale the "
+                "data, or lower gamma, degree or coef0."
+            )
         values, U = np.linalg.eigh((K + K.T) / 2)
         kept = values > 1e-10 * np.abs(values).max()
         if not kept.any():
-            raise ValueError("kernel has no positive eigenvalue on the training data.")
+            raise ValueError(
+                "kernel has no positive eigenvalue on the training data; use another "
+                "kernel, such as 'rbf'."
+            )
         coordinates = U[:, kept] / np.sqrt(values[kept])
         self._coordinates = coordinates.astype(samples.X.dtype)
 
     def _kernel_values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
-        if callable(self.kernel):
-            K = np.asarray(self.kernel(X, Y))
+        kernel = self._kernel["kernel"]
+        if callable(kernel):
+            K = np.asarray(kernel(X, Y))
             if K.shape != (len(X), len(Y)):
                 raise ValueError(
                     f"kernel must return an array of shape {(len(X), len(Y))}, a row "
                     f"per sample of its first argument; got {K.shape}."
                 )
         else:
-            K = pairwise_kernels(
-                X,
-                Y,
-                metric=self.kernel,
-                filter_params=True,
-                gamma=self._gamma,
-                degree=self.degree,
-                coef0=self.coef0,
-            )
+            settings = {k: v for k, v in self._kernel.items() if k != "kernel"}
+            with np.errstate(over="ignore"):
+                K = pairwise_kernels(
+                    X, Y, metric=kernel, filter_params=True, **settings
+                )
         return K.astype(X.dtype, copy=False)
 
     def _kernel_rows(self, X: np.ndarray) -> np.ndarray:
         """Kernel values between samples and the support."""
-        if self._precomputed:
+        if self._kernel["kernel"] == "precomputed":
             return X[:, self.support_]
         return self._kernel_values(X, self.support_vectors_)
 
     def _self_kernel(self, X: np.ndarray) -> np.ndarray:
         """k(x, x) of every sample."""
-        if isinstance(self.kernel, str) and self.kernel in ("rbf", "laplacian"):
+        if self._kernel["kernel"] in ("rbf", "laplacian"):
             return np.ones(len(X), dtype=X.dtype)
         # Small squares waste little beyond their diagonal and save most of the calls.
         blocks = [X[s] for s in batched_slices(len(X), 16)]
         return np.concatenate([np.diag(self._kernel_values(x, x)) for x in blocks])
 
-    def _feature_map(self, X: np.ndarray) -> np.ndarray:
+    def _coordinates_of(self, X: np.ndarray) -> np.ndarray:
+        """Z of every sample, in bounded chunks."""
         size = rows_in_budget(len(self.support_) * X.itemsize)
         parts = [
             self._kernel_rows(X[s]) @ self._coordinates
@@ -297,20 +312,33 @@ class KernelLVQClassifier(GLVQClassifier):
         ]
         return np.concatenate(parts)
 
+    def _placed(self, P: np.ndarray) -> np.ndarray:
+        return self._coordinates_of(P)
+
     def _residual(self, X: np.ndarray, Z: np.ndarray) -> np.ndarray:
-        if self._precomputed:
+        if self._kernel["kernel"] == "precomputed":
             return np.zeros(len(X), dtype=Z.dtype)
         return np.maximum(self._self_kernel(X) - squared_norms(Z), 0)
 
-    def _offsets(self, X: np.ndarray) -> np.ndarray:
-        return self._residual(X, self._feature_map(X))
+    def _squared_distances(
+        self, X: np.ndarray, coarse: float | None = None
+    ) -> np.ndarray:
+        Z = self._coordinates_of(X)
+        D = squared_distances(Z, self.prototypes_, coarse)
+        return D + self._residual(X, Z)[:, None]
 
-    def _squared_distances(self, X: np.ndarray) -> np.ndarray:
-        Z = self._feature_map(X)
-        return expanded_distances(Z, self.prototypes_) + self._residual(X, Z)[:, None]
+    def _distance_bounds(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        D = self._squared_distances(X, coarse=CERTAIN / 4).astype(float)
+        # Coordinates divide rounded kernel values by small eigenvalues.
+        K = np.abs(self._kernel_rows(X))
+        steep = float(np.linalg.norm(self._coordinates, 2))
+        slip = np.finfo(self._coordinates.dtype).eps * len(self.support_) * steep
+        slip = slip * K.max(axis=1, initial=1)[:, None]
+        error = CERTAIN * D + (2 * np.sqrt(D) + slip) * slip
+        return np.maximum(D - error, 0), D + error
 
     def _squared_norms(self, X: np.ndarray) -> np.ndarray:
-        return super()._squared_norms(self._feature_map(X))
+        return super()._squared_norms(self._coordinates_of(X))
 
     def _space_dimension(self) -> float:
         return np.inf

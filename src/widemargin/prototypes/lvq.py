@@ -15,18 +15,28 @@ T. Kohonen, "Self-Organizing Maps", 3rd edition, section 6.
 """
 
 from collections.abc import Sequence
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_scalar
+from sklearn.exceptions import ConvergenceWarning
 
-from widemargin._compute.lvq_distances import squared_norms
-from widemargin._core.checks import check_option
-from widemargin.prototypes.presentations import presentation_order
-from widemargin.prototypes.repair import revivals
-from widemargin.prototypes.samples import Samples
-from widemargin.prototypes.training import TrainedPrototypes, Trainer
+from widemargin._compute.nearest import squared_norms
+from widemargin._core.checks import (
+    check_count,
+    check_flag,
+    check_number,
+    check_option,
+    warn_caller,
+)
+from widemargin._core.samples import Samples
+from widemargin.prototypes.placing import REPAIRS, revivals
+from widemargin.prototypes.training import (
+    Outcome,
+    State,
+    Step,
+    TrainedPrototypes,
+    presentation_order,
+)
 
 DEFAULT_RATES = {"lvq1": 0.05, "olvq1": 0.3, "lvq2.1": 0.05, "lvq3": 0.05}
 
@@ -43,17 +53,30 @@ def class_balls(samples: Samples, n_classes: int) -> tuple[np.ndarray, np.ndarra
     return centres, radii_squared
 
 
+def hull(X: np.ndarray, P: np.ndarray, known: np.ndarray | None = None) -> np.ndarray:
+    """(2, d) smallest and largest value of every feature met so far."""
+    met = [X, P] if known is None else [X, P, known]
+    low = np.min([part.min(axis=0) for part in met], axis=0)
+    return np.stack([low, np.max([part.max(axis=0) for part in met], axis=0)])
+
+
+def pen(hull: np.ndarray) -> np.ndarray:
+    """Box that no push leaves: as wide as the data beyond them on every side."""
+    width = hull[1] - hull[0]
+    return np.stack([hull[0] - width, hull[1] + width])
+
+
 class LVQClassifier(TrainedPrototypes):
     """Learning vector quantisation, as Kohonen defined it.
 
     Parameters
     ----------
+    prototypes_per_class : int or dict of label to int, default=1
+        Number of prototypes. A class with fewer distinct samples gets one for each.
     algorithm : {"lvq1", "olvq1", "lvq2.1", "lvq3"} or tuple of them
         Learning rule, or several to run one after the other, each from where the
         one before it stopped. The default is Kohonen's advice: OLVQ1 to get near,
         then LVQ2.1 to settle the borders.
-    prototypes_per_class : int or dict of label to int, default=1
-        Number of prototypes. A class with fewer distinct samples gets one for each.
     init : {"kmeans", "means", "samples"} or array of shape (n_prototypes, n_features)
         Where they start: k-means within each class, class means (with a little noise
         to tell several apart), random samples, or the given array, which then also
@@ -73,12 +96,14 @@ class LVQClassifier(TrainedPrototypes):
         Present the samples in a new random order every epoch; False keeps the order
         of the data.
     guard : bool, default=True
-        Keep LVQ2.1 and LVQ3 from running away: a step that pushes a prototype out of
-        the smallest ball around its class mean that holds the training samples of
-        its class is left out.
-    repair : bool, default=True
+        Hold the prototypes of LVQ2.1 and LVQ3 among the samples of their class: a step
+        that pushes one out of the smallest ball around its class mean that holds the
+        training samples of its class is left out. False is Kohonen's rule to the
+        letter, as in LVQ_PAK, which runs away even on iris, with one prototype per
+        class; on data where it does not, the ball moves prototypes a little.
+    repair : {"dead", "none"}, default="dead"
         Put a prototype that came first for no sample in an epoch of LVQ1 or OLVQ1 on
-        the sample of its class that is covered worst.
+        the sample of its class that is covered worst, or leave it where it is.
     class_weight : dict or "balanced", optional
         Factors on the sample weights by label.
     early_stopping : bool, default=False
@@ -113,6 +138,16 @@ class LVQClassifier(TrainedPrototypes):
     with the last rule of the chain and a rate that stays at alpha_0 (OLVQ1 keeps
     adapting its rates).
 
+    Where most of the samples nearest to a prototype have another label than it, the
+    rules push it away at exponential speed, its samples fall to the next, and in the
+    end all of them flee. No push leaves the box of the data widened by its own width
+    on every side, which these rules do not come near otherwise. A rule that reaches it
+    is given up, with a warning, for the prototypes that had made the fewest mistakes.
+
+    References
+    ----------
+    .. [1] T. Kohonen, Self-Organizing Maps, 3rd edition, section 6.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris
@@ -127,9 +162,9 @@ class LVQClassifier(TrainedPrototypes):
 
     def __init__(
         self,
-        algorithm: str | Sequence[str] = ("olvq1", "lvq2.1"),
-        *,
         prototypes_per_class: Any = 1,
+        *,
+        algorithm: str | Sequence[str] = ("olvq1", "lvq2.1"),
         init: Any = "kmeans",
         init_labels: Any = None,
         max_iter: int | Sequence[int] = 20,
@@ -138,15 +173,15 @@ class LVQClassifier(TrainedPrototypes):
         epsilon: float = 0.1,
         shuffle: bool = True,
         guard: bool = True,
-        repair: bool = True,
+        repair: str = "dead",
         class_weight: Any = None,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 5,
         random_state: Any = None,
     ) -> None:
-        self.algorithm = algorithm
         self.prototypes_per_class = prototypes_per_class
+        self.algorithm = algorithm
         self.init = init
         self.init_labels = init_labels
         self.max_iter = max_iter
@@ -165,24 +200,23 @@ class LVQClassifier(TrainedPrototypes):
     def _stages(self) -> list[tuple[str, int, float]]:
         """Check and spread the parameters: (rule, epochs, alpha_0) of every stage."""
         names = [self.algorithm] if isinstance(self.algorithm, str) else self.algorithm
-        names = [check_option("algorithm", name, DEFAULT_RATES) for name in names]
-        if not names:
-            raise ValueError("algorithm must name at least one rule; got none.")
-        epochs = self._per_stage("max_iter", self.max_iter, Integral, len(names))
-        if self.learning_rate is None:
-            rates = [DEFAULT_RATES[name] for name in names]
-        else:
-            rates = self._per_stage(
-                "learning_rate", self.learning_rate, Real, len(names)
+        if not isinstance(names, list | tuple) or not len(names):
+            raise ValueError(
+                "algorithm must be one of "
+                f"{', '.join(map(repr, DEFAULT_RATES))}, or a tuple of them to run one "
+                f"after the other; got {self.algorithm!r}."
             )
-        for count in epochs:
-            check_scalar(count, "max_iter", Integral, min_val=1)
-        for rate in rates:
-            _check_open("learning_rate", rate)
+        names = [check_option("algorithm", name, DEFAULT_RATES) for name in names]
+        epochs = self._per_stage("max_iter", self.max_iter, len(names))
+        rates = [DEFAULT_RATES[name] for name in names]
+        if self.learning_rate is not None:
+            rates = self._per_stage("learning_rate", self.learning_rate, len(names))
+        epochs = [check_count("max_iter", count) for count in epochs]
+        rates = [check_number("learning_rate", r, above=0, below=1) for r in rates]
         return list(zip(names, epochs, rates, strict=True))
 
-    def _per_stage(self, name: str, value: Any, kind: type, n_stages: int) -> list:
-        if isinstance(value, kind):
+    def _per_stage(self, name: str, value: Any, n_stages: int) -> list:
+        if not isinstance(value, list | tuple | np.ndarray):
             return [value] * n_stages
         if np.ndim(value) != 1 or len(value) != n_stages:
             raise ValueError(
@@ -193,104 +227,117 @@ class LVQClassifier(TrainedPrototypes):
 
     def _check_parameters(self) -> None:
         self._stages()
-        _check_open("window", self.window)
-        if "lvq3" in np.atleast_1d(self.algorithm):
-            check_scalar(
-                self.epsilon,
-                "epsilon",
-                Real,
-                min_val=0,
-                max_val=1,
-                include_boundaries="right",
-            )
-        self._check_early_stopping()
+        check_number("window", self.window, above=0, below=1)
+        check_number("epsilon", self.epsilon, above=0, at_most=1)
+        check_flag("shuffle", self.shuffle)
+        check_flag("guard", self.guard)
+        check_option("repair", self.repair, REPAIRS)
+        self._check_prototypes()
+
+    _of_samples = ("fewest", "given_up")
 
     def _n_epochs(self) -> int:
         return sum(epochs for _, epochs, _ in self._stages())
 
-    def _trainer(self, samples: Samples, rng: np.random.RandomState) -> Trainer:
+    def _start(self, data: Samples, rng: np.random.RandomState) -> State:
+        P = self._place(data.X, data, rng)
+        return {
+            "prototypes": P,
+            "rates": np.full(len(P), self._stages()[-1][2]),
+            "hull": hull(data.X, P),
+            "fewest": {"error": np.inf, "prototypes": P},
+            "given_up": -1,
+        }
+
+    def _resume(self, state: State, data: Samples, rng: np.random.RandomState) -> State:
+        added = self._place_new(data.X, data, rng)
+        P = np.concatenate([state["prototypes"], added])
+        fresh = np.full(len(added), self._stages()[-1][2])
+        return {
+            "prototypes": P,
+            "rates": np.concatenate([state["rates"], fresh]),
+            "hull": hull(data.X, P, state["hull"]),
+            "fewest": {"error": np.inf, "prototypes": P},
+            "given_up": -1,
+        }
+
+    def _step(self, data: Samples, rng: np.random.RandomState, n_epochs: float) -> Step:
+        stages, labels = self._stages(), self._prototype_codes
         plan = [
-            (name, epoch, epochs, rate)
-            for name, epochs, rate in self._stages()
+            (stage, epoch)
+            for stage, (_, epochs, _) in enumerate(stages)
             for epoch in range(epochs)
         ]
-        balls = self._balls(samples)
+        if n_epochs == np.inf:
+            plan = [(len(stages) - 1, 0)]
+        balls = self._balls(data, [name for name, _, _ in stages])
 
-        def train(at: int) -> float:
-            name, epoch, epochs, rate = plan[at]
-            order = presentation_order(samples.weights, self.shuffle, rng)
-            span = (epoch * len(order), epochs * len(order))
-            if epoch == 0:
-                self._rates = np.full(len(self.prototypes_), float(rate))
-            wins, errors = self._present(name, samples, order, rate, span, balls)
-            if self.repair and name in ("lvq1", "olvq1") and epoch + 1 < epochs:
-                self._revive(samples, wins, rate)
-            return errors / len(order)
+        def train(state: State, at: int) -> Outcome:
+            stage, epoch = plan[at]
+            name, epochs, rate = stages[stage]
+            if state["given_up"] == stage:
+                return Outcome(state, {"loss": state["fewest"]["error"]})
+            order = presentation_order(data.weights, self.shuffle, rng)
+            span = (epoch * len(order), float(epochs * len(order)))
+            rates = state["rates"].copy()
+            if n_epochs == np.inf:
+                # A span without end keeps the rate where it is.
+                span, epochs = (0, np.inf), 1
+            elif epoch == 0:
+                rates[:] = rate
+            P, wins = state["prototypes"].copy(), np.zeros(len(labels), dtype=np.intp)
+            shared = (P, labels, data.X, data.codes, order, wins, pen(state["hull"]))
+            errors, stopped = self._present(name, shared, rate, span, rates, balls)
+            error = errors / len(order)
+            fewest = state["fewest"]
+            if error < fewest["error"]:
+                fewest = {"error": error, "prototypes": state["prototypes"]}
+            state = {**state, "prototypes": P, "rates": rates, "fewest": fewest}
+            if stopped and n_epochs < np.inf:
+                _say_fled(name)
+                best = fewest["prototypes"]
+                state = {**state, "prototypes": best, "given_up": stage}
+            elif self._repairs(name) and epoch + 1 < epochs and not wins.all():
+                dead, rows = revivals(data.X, data.codes, P, labels, wins)
+                P[dead], rates[dead] = data.X[rows], rate
+            return Outcome(state, {"loss": error})
 
         return train
 
-    def _partial_trainer(self, samples: Samples, rng: np.random.RandomState) -> Trainer:
-        name, _, rate = self._stages()[-1]
-        balls = self._balls(samples)
-        rates = np.full(len(self.prototypes_), float(rate))
-        known = getattr(self, "_rates", np.empty(0))
-        rates[: len(known)] = known
-        self._rates = rates
+    def _repairs(self, name: str) -> bool:
+        return self.repair == "dead" and name in ("lvq1", "olvq1")
 
-        def train(epoch: int) -> float:
-            order = presentation_order(samples.weights, self.shuffle, rng)
-            # A span without end keeps the rate where it is.
-            _, errors = self._present(name, samples, order, rate, (0, np.inf), balls)
-            return errors / len(order)
-
-        return train
-
-    def _balls(self, samples: Samples) -> tuple[np.ndarray, np.ndarray]:
+    def _balls(self, samples: Samples, names: list[str]) -> tuple:
         """Where the guard keeps the prototypes of each class; empty if not needed."""
-        names = {name for name, _, _ in self._stages()}
-        n = len(self.classes_) if self.guard and names & {"lvq2.1", "lvq3"} else 0
+        n = len(self.classes_) if self.guard and {"lvq2.1", "lvq3"} & {*names} else 0
         return class_balls(samples if n else samples.take(slice(0, 0)), n)
 
     def _present(
         self,
         name: str,
-        samples: Samples,
-        order: np.ndarray,
-        rate: float,
+        shared: tuple,
+        alpha_0: float,
         span: tuple[int, float],
+        rates: np.ndarray,
         balls: tuple[np.ndarray, np.ndarray],
-    ) -> tuple[np.ndarray, int]:
+    ) -> tuple[int, int]:
         from widemargin._compute import lvq
 
-        wins = np.zeros(len(self.prototypes_), dtype=np.intp)
-        shared = (
-            self.prototypes_,
-            self._prototype_codes,
-            samples.X,
-            samples.codes,
-            order,
-            wins,
-        )
-        alpha_0, start, total = float(rate), span[0], float(span[1])
+        kernels: Any = lvq
         if name == "olvq1":
-            return wins, lvq.olvq1_epoch(*shared, alpha_0, self._rates)
+            return kernels.olvq1_epoch(*shared, alpha_0, rates)
         if name == "lvq1":
-            return wins, lvq.lvq1_epoch(*shared, alpha_0, start, total)
+            return kernels.lvq1_epoch(*shared, alpha_0, *span)
         epsilon = float(self.epsilon) if name == "lvq3" else 0.0
-        window, guard = float(self.window), bool(self.guard)
-        return wins, lvq.window_epoch(
-            *shared, alpha_0, start, total, window, epsilon, guard, *balls
+        return kernels.window_epoch(
+            *shared, alpha_0, *span, float(self.window), epsilon, self.guard, *balls
         )
 
-    def _revive(self, samples: Samples, wins: np.ndarray, rate: float) -> None:
-        if wins.all():
-            return
-        dead, rows = revivals(
-            samples.X, samples.codes, self.prototypes_, self._prototype_codes, wins
-        )
-        self.prototypes_[dead] = samples.X[rows]
-        self._rates[dead] = rate
 
-
-def _check_open(name: str, value: Any) -> None:
-    check_scalar(value, name, Real, min_val=0, max_val=1, include_boundaries="neither")
+def _say_fled(name: str) -> None:
+    warn_caller(
+        f"{name} drives the prototypes out of the data: most samples nearest to some "
+        "prototype have another label than it. The rule is given up for the prototypes "
+        "that made the fewest mistakes; more prototypes_per_class may help.",
+        ConvergenceWarning,
+    )

@@ -18,19 +18,32 @@ Three rules say what the distance to a class is; w_p is its derivative in ||x - 
 Each is 1-Lipschitz in x and in the prototypes, which is all that the paper's two
 lemmas need: theta stays a certified radius for all three.
 
+The batch form (section 5.1) sums the steps of all samples at the same prototypes. It
+rests where every prototype is the mean of the samples with the weights
+
+    w_l^r = a_l^r / sum_l a_l^r,    a_l^r = L'(theta_l) S_l(r) / ||x_l - p_r||,
+
+S_l(r) = +1, -1 or 0 as p_r answers for the right class, the nearest wrong one or none.
+
 Crammer, Gilad-Bachrach, Navot and Tishby, "Margin analysis of the LVQ algorithm",
 NIPS 2002.
 """
 
 from itertools import pairwise
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
-from sklearn.utils import check_scalar
+from numpy.typing import ArrayLike
 
-from widemargin._core.checks import check_option
+from widemargin._compute.nearest import class_minima, squared_distances
+from widemargin._core.checks import (
+    check_count,
+    check_flag,
+    check_number,
+    check_option,
+)
+from widemargin._core.decisions import class_codes
+from widemargin._core.samples import Samples
 from widemargin.margins import (
     BrokenLinear,
     Exponential,
@@ -38,13 +51,19 @@ from widemargin.margins import (
     Identity,
     Sigmoid,
     check_loss,
-    hypothesis_margin,
 )
-from widemargin.prototypes.presentations import presentation_order
-from widemargin.prototypes.samples import Samples
-from widemargin.prototypes.training import TrainedPrototypes, Trainer
+from widemargin.prototypes.base import no_bound
+from widemargin.prototypes.lvq import hull, pen
+from widemargin.prototypes.training import (
+    Outcome,
+    State,
+    Step,
+    TrainedPrototypes,
+    presentation_order,
+)
 
 DECISIONS = ("nearest", "k_nearest", "parzen")
+UPDATES = ("online", "batch")
 NAMED_LOSSES = {
     Hinge: "HINGE",
     BrokenLinear: "BROKEN",
@@ -86,6 +105,8 @@ class MarginLVQClassifier(TrainedPrototypes):
         Epochs.
     learning_rate : float, default=0.1
         gamma at the start, in units of `unit`; it falls linearly to zero.
+    update : {"online", "batch"}, default="online"
+        One step per sample, or one step per epoch along the mean of all of them.
     shuffle : bool, default=True
         Present the samples in a new random order every epoch; False keeps the order
         of the data.
@@ -109,6 +130,8 @@ class MarginLVQClassifier(TrainedPrototypes):
         Their labels.
     unit_, bandwidth_ : float
         The unit and the bandwidth in use.
+    decision_ : str
+        How the fitted prototypes decide.
     classes_ : ndarray of shape (n_classes,)
         The labels there are.
     history_ : dict of list of float
@@ -119,10 +142,17 @@ class MarginLVQClassifier(TrainedPrototypes):
 
     Notes
     -----
-    ``margins`` and ``decision_function`` are hypothesis margins, in the units of the
-    features. The weights of samples act through how often they are presented, n
-    times ``w / sum(w)`` per epoch in expectation. ``partial_fit`` presents each
-    batch once, with a rate that stays.
+    ``margins`` and ``decision_function`` are relative margins of the squared distances
+    to the classes; the hypothesis margin of an answer, in the units of the features,
+    is its ``certified_radius``. The weights of samples act through how often they are
+    presented, n times ``w / sum(w)`` per epoch in expectation, and as they are in the
+    batch form. ``partial_fit`` presents each batch once, with a rate that stays. No
+    prototype is pushed farther out of the data than the data are wide.
+
+    References
+    ----------
+    .. [1] K. Crammer, R. Gilad-Bachrach, A. Navot, N. Tishby, Margin analysis of the
+       LVQ algorithm, NIPS 2002.
 
     Examples
     --------
@@ -150,6 +180,7 @@ class MarginLVQClassifier(TrainedPrototypes):
         init_labels: Any = None,
         max_iter: int = 30,
         learning_rate: float = 0.1,
+        update: str = "online",
         shuffle: bool = True,
         class_weight: Any = None,
         early_stopping: bool = False,
@@ -167,6 +198,7 @@ class MarginLVQClassifier(TrainedPrototypes):
         self.init_labels = init_labels
         self.max_iter = max_iter
         self.learning_rate = learning_rate
+        self.update = update
         self.shuffle = shuffle
         self.class_weight = class_weight
         self.early_stopping = early_stopping
@@ -177,114 +209,206 @@ class MarginLVQClassifier(TrainedPrototypes):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_option("decision", self.decision, DECISIONS)
-        check_scalar(self.n_neighbors, "n_neighbors", Integral, min_val=1)
-        for name in ("learning_rate", "bandwidth", "unit"):
+        check_option("update", self.update, UPDATES)
+        check_count("n_neighbors", self.n_neighbors)
+        check_number("learning_rate", self.learning_rate, above=0)
+        check_flag("shuffle", self.shuffle)
+        for name in ("bandwidth", "unit"):
             value = getattr(self, name)
-            if name == "learning_rate" or value != "auto":
-                check_scalar(value, name, Real, min_val=0, include_boundaries="neither")
+            if not (isinstance(value, str) and value == "auto"):
+                check_number(name, value, above=0, otherwise="'auto' or ")
         check_loss(self.loss)
 
-    def _margin(self, D_plus: np.ndarray, D_minus: np.ndarray) -> np.ndarray:
-        return hypothesis_margin(np.sqrt(D_plus), np.sqrt(D_minus))
+    def _squared_distances(self, X: np.ndarray) -> np.ndarray:
+        # Ranks and densities rest on all distances of a class: none may be coarse.
+        coarse = None if self.decision_ == "nearest" else 0.0
+        return squared_distances(X, self.prototypes_, coarse=coarse)
 
-    def _class_distances(self, X: np.ndarray) -> np.ndarray:
-        if self.decision == "nearest":
-            return super()._class_distances(X)
-        d = np.sqrt(self._squared_distances(X))
-        out = np.full((len(X), len(self.classes_)), np.inf, dtype=d.dtype)
-        for c, (start, stop) in enumerate(self._ranges()):
+    def _reduced(self, D: np.ndarray) -> np.ndarray:
+        if self.decision_ == "nearest":
+            return super()._reduced(D)
+        d = np.sqrt(D)
+        out = np.full((len(D), len(self.classes_)), np.inf, dtype=d.dtype)
+        for c, (start, stop) in enumerate(pairwise(self._bounds().tolist())):
             if start == stop:
                 continue
             own = d[:, start:stop]
-            if self.decision == "k_nearest":
-                k = min(self.n_neighbors, stop - start) - 1
+            if self.decision_ == "k_nearest":
+                k = min(self.n_neighbors_, stop - start) - 1
                 out[:, c] = np.partition(own, k, axis=1)[:, k] ** 2
             else:
-                h = self.bandwidth_
-                soft = logsumexp(-own / h, axis=1) - np.log(stop - start)
-                out[:, c] = np.square(h * soft)
+                h, low = self.bandwidth_, own.min(axis=1)
+                with np.errstate(over="ignore"):
+                    density = np.exp((low[:, None] - own) / h).mean(axis=1)
+                out[:, c] = np.square(low - h * np.log(density))
         return out
+
+    def _check_bound(self) -> None:
+        if self.decision_ != "nearest":
+            no_bound(f"decision={self.decision_!r} compares more than the nearest")
 
     def _bounds(self) -> np.ndarray:
         codes = self._prototype_codes
         return np.searchsorted(codes, np.arange(len(self.classes_) + 1))
 
-    def _ranges(self) -> list[tuple[int, int]]:
-        bounds = self._bounds().tolist()
-        return list(pairwise(bounds))
+    def _rule(self) -> tuple[int, int, float]:
+        from widemargin._compute import lvq
 
-    def _sort_by_class(self) -> None:
+        rule = lvq.SOFT if self.decision_ == "parzen" else lvq.KTH
+        k = self.n_neighbors_ if self.decision_ == "k_nearest" else 1
+        return rule, k, float(self.bandwidth_)
+
+    def _start(self, data: Samples, rng: np.random.RandomState) -> State:
+        P = self._sorted(self._place(data.X, data, rng))
+        self.decision_, self.n_neighbors_ = self.decision, int(self.n_neighbors)
+        self._loss = check_loss(self.loss)
+        self._set_scale(data, P)
+        return {"prototypes": P, "hull": hull(data.X, P)}
+
+    def _resume(self, state: State, data: Samples, rng: np.random.RandomState) -> State:
+        added = self._place_new(data.X, data, rng)
+        P = self._sorted(np.concatenate([state["prototypes"], added]))
+        return {"prototypes": P, "hull": hull(data.X, P, state["hull"])}
+
+    def _sorted(self, P: np.ndarray) -> np.ndarray:
+        """Put the prototypes of a class side by side."""
         order = np.argsort(self._prototype_codes, kind="stable")
-        self.prototypes_ = np.ascontiguousarray(self.prototypes_[order])
         self.prototype_labels_ = self.prototype_labels_[order]
+        return np.ascontiguousarray(P[order])
 
-    def _place(self, samples: Samples, rng: np.random.RandomState) -> None:
-        super()._place(samples, rng)
-        self._sort_by_class()
-        self._set_scale(samples)
-
-    def _place_new_classes(self, samples: Samples, rng: np.random.RandomState) -> None:
-        super()._place_new_classes(samples, rng)
-        self._sort_by_class()
-
-    def _set_scale(self, samples: Samples) -> None:
-        D = self._in_chunks(samples.X, super()._class_distances)
-        own = np.sqrt(D[np.arange(len(D)), samples.codes])
-        mean = float(np.average(own, weights=samples.weights))
-        self.bandwidth_ = self.bandwidth
-        if self.bandwidth == "auto":
-            self.bandwidth_ = 0.1 * mean or 1.0
-        self.unit_ = self.unit
-        if self.unit == "auto":
-            theta = np.abs(self._hypothesis_margins(samples.X, samples.codes))
-            theta, weights = theta[np.isfinite(theta)], samples.weights
-            weights = weights if len(theta) == len(weights) else np.ones(len(theta))
-            self.unit_ = float(np.average(theta, weights=weights)) if len(theta) else 0
-            self.unit_ = self.unit_ or mean or 1.0
-
-    def _trainer(self, samples: Samples, rng: np.random.RandomState) -> Trainer:
-        n = len(samples.X)
-
-        def train(epoch: int) -> float:
-            return self._present(samples, rng, epoch * n, float(self.max_iter * n))
-
-        return train
-
-    def _partial_trainer(self, samples: Samples, rng: np.random.RandomState) -> Trainer:
-        return lambda _: self._present(samples, rng, 0, np.inf)
-
-    def _present(
-        self, samples: Samples, rng: np.random.RandomState, start: int, total: float
-    ) -> float:
-        from widemargin._compute import lvq_margin
-
-        order = presentation_order(samples.weights, self.shuffle, rng)
-        loss = check_loss(self.loss)
-        rule = lvq_margin.SOFT if self.decision == "parzen" else lvq_margin.KTH
-        k = self.n_neighbors if self.decision == "k_nearest" else 1
-        data = (self.prototypes_, self._bounds(), samples.X, samples.codes, order)
-        schedule = (float(self.unit_), float(self.learning_rate), start, total)
-        how = (rule, k, float(self.bandwidth_))
-        name = NAMED_LOSSES.get(type(loss))
-        if name is None:
-            summed = _present_with_own_loss(*data, loss, *schedule, *how)
+    def _set_scale(self, samples: Samples, P: np.ndarray) -> None:
+        """Bandwidth and unit from the first prototypes, where they are "auto"."""
+        codes, n_classes = self._prototype_codes, len(self.classes_)
+        D = self._in_chunks(
+            samples.X, lambda x: class_minima(squared_distances(x, P), codes, n_classes)
+        )
+        rows = np.arange(len(D))
+        own = np.sqrt(D[rows, samples.codes]).astype(float)
+        D[rows, samples.codes] = np.inf
+        theta = np.abs(np.sqrt(D.min(axis=1)) - own) / 2
+        share = samples.weights / samples.weights.sum()
+        mean = float(share @ own)
+        self.bandwidth_ = (0.1 * mean or 1.0) if self.bandwidth == "auto" else (
+            float(self.bandwidth)
+        )  # fmt: skip
+        if self.unit != "auto":
+            self.unit_ = float(self.unit)
         else:
-            beta = float(getattr(loss, "beta", 1.0))
-            kind = getattr(lvq_margin, name)
-            summed = lvq_margin.margin_epoch(*data, kind, beta, *schedule, *how)
-        return summed / len(order)
+            # With one class in the first batch there are no margins yet.
+            known = np.isfinite(theta).all()
+            self.unit_ = (float(share @ theta) if known else 0) or mean or 1.0
+
+    def _step(self, data: Samples, rng: np.random.RandomState, n_epochs: float) -> Step:
+        loss, n = check_loss(self.loss), len(data)
+        bounds, rule = self._bounds(), self._rule()
+        unit, gamma = self.unit_, float(self.learning_rate)
+
+        def batch(state: State, epoch: int) -> Outcome:
+            P = state["prototypes"]
+            sums, total = margin_sums(
+                P, bounds, data.X, data.codes, data.weights, loss, unit, rule
+            )
+            mass = data.weights.sum()
+            step = gamma * unit * (1 - epoch / n_epochs) * sums / mass
+            box = pen(state["hull"])
+            moved = (P - step).clip(box[0], box[1]).astype(P.dtype)
+            return Outcome({**state, "prototypes": moved}, {"loss": total / mass})
+
+        def online(state: State, epoch: int) -> Outcome:
+            order = presentation_order(data.weights, self.shuffle, rng)
+            P = state["prototypes"].copy()
+            given = (P, bounds, data.X, data.codes, order, pen(state["hull"]))
+            schedule = (unit, gamma, epoch * n, float(n_epochs * n))
+            total = _present(*given, loss, *schedule, *rule)
+            return Outcome({**state, "prototypes": P}, {"loss": total / len(order)})
+
+        return batch if self.update == "batch" else online
+
+    def support_weights(self, X: ArrayLike, y: ArrayLike) -> np.ndarray:
+        """Return how much each sample holds each prototype where it is.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The training samples.
+        y : array-like of shape (n_samples,)
+            Their labels.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_prototypes)
+            The weights w_l^r of section 5 of [1]_, which sum to 1 over the samples (or
+            are all 0, where no sample pulls): at a minimum of the loss the prototypes
+            are ``weights.T @ X``. Samples that pull at a prototype are its support
+            vectors; those of a wrong class have a negative weight.
+        """
+        samples = self._check_predict(X)
+        codes = class_codes(y, self.classes_, len(samples))
+        _, alpha = margin_pulls(
+            self.prototypes_,
+            self._bounds(),
+            samples,
+            codes,
+            self._loss,
+            self.unit_,
+            self._rule(),
+        )
+        totals = alpha.sum(axis=0)
+        return alpha / np.where(totals == 0, 1, totals)
 
 
-def _present_with_own_loss(
-    P, bounds, X, y, order, loss, unit, gamma, start, total, rule, k, h
-):
-    """As ``margin_epoch``, with a loss that numba does not know."""
-    from widemargin._compute.lvq_margin import find_pair, move_pair
+def margin_pulls(
+    P: np.ndarray,
+    bounds: np.ndarray,
+    X: np.ndarray,
+    codes: np.ndarray,
+    loss: Any,
+    unit: float,
+    rule: tuple[int, int, float],
+) -> tuple[np.ndarray, np.ndarray]:
+    """theta/unit (n,) and alpha (n, K): the slope of the loss along ``x - p``."""
+    from widemargin._compute import lvq
 
+    theta, pulls = lvq.margin_coefficients(P, bounds, X, codes, *rule)
+    theta = theta / unit
+    slopes = np.where(np.isfinite(theta), loss.derivative(theta.clip(-1e9, 1e9)), 0)
+    return theta, slopes[:, None] * pulls
+
+
+def margin_sums(
+    P: np.ndarray,
+    bounds: np.ndarray,
+    X: np.ndarray,
+    codes: np.ndarray,
+    weights: np.ndarray,
+    loss: Any,
+    unit: float,
+    rule: tuple[int, int, float],
+) -> tuple[np.ndarray, float]:
+    """Sum the step of the batch form, (K, d), and the loss over samples."""
+    theta, alpha = margin_pulls(P, bounds, X, codes, loss, unit, rule)
+    pulls = weights[:, None] * alpha
+    values = loss.value(theta.clip(-1e9, 1e9))
+    return pulls.T @ X - pulls.sum(axis=0)[:, None] * P, float(weights @ values)
+
+
+def _present(
+    P, bounds, X, y, order, box, loss, unit, gamma, start, total, rule, k, h
+) -> float:
+    """One epoch of Algorithm 1; a loss that numba does not know is called from here."""
+    from widemargin._compute import lvq
+
+    name = NAMED_LOSSES.get(type(loss))
+    if name is not None:
+        kind, beta = getattr(lvq, name), float(getattr(loss, "beta", 1.0))
+        return lvq.margin_epoch(
+            P, bounds, X, y, order, box, kind, beta, unit, gamma, start, total, rule,
+            k, h,
+        )  # fmt: skip
     d, w = np.empty(len(P)), np.empty(len(P))
     losses = 0.0
     for t, i in enumerate(order):
-        s_plus, s_minus, wrong = find_pair(X[i], P, bounds, y[i], rule, k, h, d, w)
+        s_plus, s_minus, wrong = lvq.find_pair(X[i], P, bounds, y[i], rule, k, h, d, w)
         if wrong < 0:
             continue
         theta = np.array([(s_minus - s_plus) / (2 * unit)])
@@ -292,5 +416,5 @@ def _present_with_own_loss(
         slope = float(loss.derivative(theta)[0])
         if slope != 0:
             step = -gamma * unit * (1 - (start + t) / total) * slope
-            move_pair(X[i], P, bounds, y[i], wrong, d, w, step)
+            lvq.move_pair(X[i], P, bounds, y[i], wrong, d, w, step, box)
     return losses

@@ -1,155 +1,140 @@
 """What every tangent model shares: its distances, its parameters, its refusals.
 
-A fitted model has ``prototypes_`` (K, d), the centroids, and ``tangents_`` (K, m, d),
-their orthonormal frames. One-sided, a sample is as far as its distance to the affine
-space C_j + span(T_j); two-sided, it may move along its own tangents as well.
+A fitted model has ``prototypes_`` (K, d), the centroids, ``tangents_`` (K, m, d), their
+orthonormal frames, and ``metric_``, which says whether inputs move as well. One-sided,
+a sample is as far as its distance to the affine space C_j + span(T_j); two-sided, it
+may move along its own tangents too.
 """
 
-from numbers import Integral, Real
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
-from sklearn.utils import check_scalar
 
 from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.pairs import pair_distances
 from widemargin._compute.threads import batched_slices
-from widemargin._core.checks import check_option
-from widemargin.prototypes.base import PrototypeClassifier
-from widemargin.tangents import Bundle, as_bundle
+from widemargin._core.checks import check_count, check_number
+from widemargin._core.samples import Samples
+from widemargin.metrics import TangentMetric
+from widemargin.prototypes.base import PrototypeClassifier, no_bound
+from widemargin.tangents import Bundle, orthonormalize
 
-SIDES = ("one", "two")
+SIDES = ("y", "two")
+# Nothing but the models' own frames, along which moving is free.
+ONE_SIDED = TangentMetric(None, "y", 0.0)
 
 
-def resolve_n_tangents(n_tangents: Any, n_features: int) -> int:
+def resolve_n_tangents(
+    n_tangents: Any, n_features: int, name: str = "n_tangents"
+) -> int:
     """Return the number of tangents; "auto" is a twelfth of d, at most 20."""
     if isinstance(n_tangents, str) and n_tangents == "auto":
         return min(20, n_features // 12)
-    if not isinstance(n_tangents, Integral) or isinstance(n_tangents, bool):
+    number = check_count(name, n_tangents, "'auto' or ", low=0)
+    if number >= n_features:
         raise ValueError(
-            f"n_tangents must be an integer or 'auto'; got {n_tangents!r}."
-        )
-    number = int(n_tangents)
-    if not 0 <= number < n_features:
-        raise ValueError(
-            f"n_tangents must be at least 0 and below the number of features, "
+            f"{name} must be at least 0 and below the number of features, "
             f"{n_features}, or every sample would lie in every model; got {number}."
         )
     return number
 
 
-def fit_input_tangents(sides: str, tangents: Any, X: np.ndarray, y: np.ndarray) -> Any:
-    """Check `tangents` against `sides`; return what bends inputs, fitted, or None."""
-    check_option("sides", sides, SIDES)
-    if sides == "one":
-        if tangents is not None:
+def check_metric(tangents: Any, sides: Any, spring: Any) -> TangentMetric:
+    """Metric of models with tangents: one-sided, or with inputs that bend."""
+    check_number("spring", spring, above=0)
+    metric = TangentMetric(tangents, sides, spring).check(SIDES)
+    if sides == "y":
+        if metric.tangents is not None:
             raise ValueError(
-                "tangents bends the inputs, which sides='one' keeps as they are: set "
+                "tangents bends the inputs, which sides='y' keeps as they are: set "
                 "sides='two', or tangents=None."
             )
-        return None
-    if tangents is None:
+        return ONE_SIDED
+    if metric.tangents is None:
         raise ValueError(
             "sides='two' needs tangents of the inputs: pass tangents=, a generator "
             "such as ImageTangents(shape=(16, 16)), or an array (n_tangents, "
             "n_features) that all samples share."
         )
-    if isinstance(tangents, BaseEstimator) and hasattr(tangents, "fit"):
-        return clone(tangents).fit(X, y)
-    if callable(getattr(tangents, "tangents", None)) or isinstance(tangents, type):
-        return tangents
-    array = np.asarray(tangents)
-    if array.ndim == 3:
-        raise ValueError(
-            "tangents of single samples say nothing about new samples; pass a "
-            "generator such as ImageTangents(shape=(16, 16)), or an array "
-            f"(n_tangents, n_features); got an array of shape {array.shape}."
-        )
-    return array
+    return metric
 
 
-def no_frames(X: np.ndarray) -> np.ndarray:
-    """Frames of samples that do not bend."""
-    return np.empty((len(X), 0, X.shape[1]), X.dtype)
+def model_distances(
+    metric: TangentMetric, x: Bundle, C: np.ndarray, T: np.ndarray, n_jobs: Any = None
+) -> np.ndarray:
+    """(n, K) squared distances of samples to models, in the dtype of the samples."""
+    dtype = x.points.dtype
+    models = Bundle(C.astype(dtype, copy=False), T.astype(dtype, copy=False))
+    return metric.squared_distances(x, models, n_jobs=n_jobs)
 
 
 class TangentModels(PrototypeClassifier):
     """Base of the classifiers whose references are affine spaces.
 
-    Subclasses have the parameters ``sides``, ``n_models``, ``n_tangents``,
-    ``tangents``, ``spring`` and ``n_jobs`` (or say otherwise below) and set
-    ``prototypes_``, ``tangents_`` and ``input_tangents_``.
+    Subclasses have the parameter ``n_jobs`` and set ``prototypes_``, ``tangents_`` and
+    ``metric_``, fitted.
     """
 
-    def _check_model_parameters(self) -> None:
-        check_scalar(self.n_models, "n_models", Integral, min_val=1)
-        check_option("sides", self.sides, SIDES)
-        check_scalar(
-            self.spring, "spring", Real, min_val=0, include_boundaries="neither"
-        )
-        if not np.isfinite(self.spring):
-            raise ValueError(f"spring must be finite; got {self.spring}.")
+    metric_: TangentMetric = ONE_SIDED
 
-    def _bundle(self, X: np.ndarray) -> Bundle:
-        """Join samples with the frames along which they may move."""
-        if self.input_tangents_ is None:
-            return Bundle(X, no_frames(X))
-        bundle = as_bundle(X, self.input_tangents_, n_jobs=self.n_jobs)
-        return Bundle(X, bundle.frames.astype(X.dtype, copy=False))
+    @property
+    def input_tangents_(self) -> Any:
+        """What bends the inputs, fitted; None where they stay as they are."""
+        return self.metric_.tangents
+
+    def _fit_metric(self, samples: Samples) -> None:
+        metric = check_metric(self.tangents, self.sides, self.spring)
+        self.metric_ = metric.fit(samples.X, samples.labels)
+
+    def _bundle_references(self, samples: Samples) -> Bundle:
+        """Training samples with their frames; their labels are known."""
+        bundle = self.metric_.bundle(
+            samples.X, samples.labels, end="x", n_jobs=self.n_jobs
+        )
+        self.metric_.warn_of_blanks(bundle)
+        return bundle
 
     def _squared_distances(self, X: np.ndarray) -> np.ndarray:
-        dtype = np.result_type(X, self.prototypes_)
-        X = X.astype(dtype, copy=False)
-        C = self.prototypes_.astype(dtype, copy=False)
-        T = self.tangents_.astype(dtype, copy=False)
-        if self.input_tangents_ is None:
-            return pair_distances(
-                X, no_frames(X), C, T, sides="y", spring=0.0, n_jobs=self.n_jobs
-            )
-        out = np.empty((len(X), len(C)), dtype)
+        X = X.astype(np.result_type(X, self.prototypes_), copy=False)
+        parts = []
         # Frames are many times the samples: they come and go by blocks.
-        for rows in batched_slices(len(X), rows_in_budget(32 * 8 * X.shape[1])):
-            bundle = self._bundle(X[rows])
-            out[rows] = pair_distances(
-                bundle.points,
-                bundle.frames,
-                C,
-                T,
-                sides="two",
-                spring=float(self.spring),
-                n_jobs=self.n_jobs,
+        per_row = 8 * X.shape[1] * (32 if self.metric_.has_tangents else 1)
+        for rows in batched_slices(len(X), rows_in_budget(per_row)):
+            x = self._checked_bundle(X[rows])
+            parts.append(
+                model_distances(
+                    self.metric_, x, self.prototypes_, self.tangents_, self.n_jobs
+                )
             )
-        return out
+        return np.concatenate(parts)
+
+    def _checked_bundle(self, X: np.ndarray) -> Bundle:
+        """Give checked samples their frames; a second check costs more than a row."""
+        if not self.metric_.has_tangents:
+            return Bundle(X, np.empty((len(X), 0, X.shape[1]), X.dtype))
+        return self.metric_.bundle(X, end="x", n_jobs=self.n_jobs)
+
+    def _distance_bounds(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        C = self.prototypes_.astype(float)
+        # Stored in float32 the frames are orthonormal up to its rounding only.
+        T = orthonormalize(self.tangents_.astype(float))
+        ends = (X, np.empty((len(X), 0, X.shape[1])), C, T)
+        D = pair_distances(*ends, sides="y", spring=0.0)
+        below = pair_distances(*ends, sides="y", spring=0.0, lower=True)
+        error = 2 * np.maximum(D - below, 1e-12 * D)
+        return np.maximum(D - error, 0), D + error
 
     def _lipschitz(self) -> float:
-        if self.input_tangents_ is not None:
+        if self.metric_.has_tangents:
             raise ValueError(
-                "certified_radius needs sides='one': a two-sided distance changes with "
+                "certified_radius needs sides='y': a two-sided distance changes with "
                 "the tangents of the sample, at no known rate."
             )
         return 1.0
 
-    def margin_bound(self, X: Any, y: Any, *, theta: float, **options: Any) -> Any:
-        """Refuse, unless the models are points: the theorem counts half-spaces.
-
-        Parameters
-        ----------
-        X, y, theta, **options
-            As in :meth:`LVQClassifier.margin_bound`.
-
-        Returns
-        -------
-        bound
-            Of the centroids, where the models have no tangents.
-        """
-        if self.tangents_.shape[1] or self.input_tangents_ is not None:
-            _no_bound()
-        return super().margin_bound(X, y, theta=theta, **options)
-
-
-def _no_bound() -> NoReturn:
-    raise ValueError(
-        "margin_bound holds for prototypes that are points; models with tangents have "
-        "quadratic boundaries, which its theorem does not count. Use n_tangents=0."
-    )
+    def _check_bound(self) -> None:
+        if self.tangents_.shape[1] or self.metric_.has_tangents:
+            no_bound(
+                "models with tangents have quadratic boundaries, which its theorem "
+                "does not count. Use n_tangents=0"
+            )

@@ -7,32 +7,220 @@ squared one-sided tangent distance its output is
 
 decreasing in z. Gradient descent on all of C, T, a, c makes the squared error of the
 outputs to the targets 1 (own class) and 0 (others) small. The units are built up: they
-start with one tangent, and get one more when the error stalls, for as long as that
+start with no tangent, and get one more when the error stalls, for as long as that
 helps on held-out samples.
 
+With targets t the error and its derivatives are, for weights w that sum to one,
+
+    E = sum_i w_i sum_j (o_ij - t_ij)^2,
+    g_ij = dE/dz_ij = -2 w_i (o_ij - t_ij) o_ij (1 - o_ij) a_j,
+    dE/dC_j = -2 sum_i g_ij r_ij,      dE/dT_jk = -2 sum_i g_ij alpha_ijk r_ij.
+
+Distances are measured in units of `scale`, the mean distance of a sample to the first
+model of its class, so that slopes, thresholds and steps have no unit. A step grows
+while E falls; it is taken back and halved when E does not.
+
 Reference: D. Sona, A. Sperduti, A. Starita, Discriminant pattern recognition using
-transformation-invariant neurons, Neural Computation 12 (2000).
+transformation-invariant neurons, Neural Computation 12 (2000). Shapes: stack
+(K, 1 + m, d), one model per class; slopes and thresholds (K,).
 """
 
-from numbers import Integral, Real
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state, check_scalar
+from scipy.special import expit
+from sklearn.utils import check_random_state
 
-from widemargin._compute.pool import held_threads
-from widemargin._compute.progress import announced
-from widemargin._core.callbacks import FitTasks, with_callbacks
-from widemargin.prototypes.neuron_descent import NeuronDescent, Units
-from widemargin.prototypes.samples import (
-    Samples,
-    check_samples,
-    merge_duplicates,
-    split_validation,
-)
+from widemargin._compute.threads import batched_slices, held_threads
+from widemargin._core.checks import check_count, check_number
+from widemargin._core.classifier import fit_method
+from widemargin._core.samples import Samples, check_samples, merge_duplicates
+from widemargin.prototypes.affine import principal_model, retract
+from widemargin.prototypes.base import no_bound
 from widemargin.prototypes.tangent_models import TangentModels, resolve_n_tangents
-from widemargin.prototypes.training import fraction_right
+from widemargin.prototypes.training import (
+    Outcome,
+    Run,
+    State,
+    check_scale,
+    hold_out,
+    run_epochs,
+)
+
+_BLOCK = 512
+START, GROWTH, SMALLEST = 0.2, 1.2, 1e-6
+
+
+class Units(NamedTuple):
+    """Models with the slopes (as logarithms) and thresholds of their outputs."""
+
+    stack: np.ndarray
+    log_slope: np.ndarray
+    threshold: np.ndarray
+    scale: float
+
+
+class _Slope(NamedTuple):
+    """Error at some units and its derivatives."""
+
+    error: float
+    stack: np.ndarray
+    sizes: np.ndarray
+    log_slope: np.ndarray
+    threshold: np.ndarray
+    curvature: np.ndarray
+
+
+def project(X: np.ndarray, stack: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Squared distances (n, K) and [1, alpha] (n, K, 1 + m) of samples to models."""
+    n_models, width, d = stack.shape
+    flat = stack.reshape(-1, d).astype(X.dtype)
+    Z = (X @ flat.T).reshape(len(X), n_models, width)
+    offsets = np.einsum("kwd,kd->kw", stack, stack[:, 0]).astype(X.dtype)
+    z = np.einsum("ij,ij->i", X, X)[:, None] - 2 * Z[:, :, 0] + offsets[:, 0]
+    Z[:, :, 1:] -= offsets[:, 1:]
+    Z[:, :, 0] = 1
+    z -= np.einsum("nkm,nkm->nk", Z[:, :, 1:], Z[:, :, 1:])
+    return np.maximum(z, 0), Z
+
+
+@dataclass(frozen=True)
+class Training:
+    """Samples that units are trained on, about their mean."""
+
+    X: np.ndarray
+    centre: np.ndarray
+    targets: np.ndarray
+    weights: np.ndarray
+    run: Run = map
+
+    @classmethod
+    def of(cls, samples: Samples, run: Run = map) -> "Training":
+        """Prepare samples: about the mean expanded squares keep their digits."""
+        centre = samples.X.mean(axis=0, dtype=float)
+        return cls(
+            samples.X - centre.astype(samples.X.dtype),
+            centre,
+            samples.codes[:, None] == np.arange(len(samples.classes)),
+            samples.weights / samples.weights.sum(),
+            run,
+        )
+
+    def shifted(self, units: Units, sign: int) -> Units:
+        """Units where the samples are (sign 1), or about their mean (-1)."""
+        stack = units.stack.copy()
+        stack[:, 0] += sign * self.centre
+        return units._replace(stack=stack)
+
+    def first(self) -> Units:
+        """Class means without tangents, and one slope for all."""
+        means = [
+            principal_model(self.X[own], self.weights[own], 0)[0]
+            for own in self.targets.T
+        ]
+        stack = np.array(means)[:, None]
+        z, _ = project(self.X, stack)
+        own = np.where(self.targets, z, 0).sum(axis=1)
+        scale = float(self.weights @ own)
+        if not scale > 0:
+            scale = float(np.einsum("kwd,kwd->", stack, stack)) / len(stack) or 1.0
+        n_classes = len(stack)
+        return Units(stack, np.full(n_classes, np.log(4.0)), np.ones(n_classes), scale)
+
+    def add_tangent(self, units: Units) -> Units:
+        """Give every unit the direction in which its own class strays most from it."""
+        C, T = units.stack[:, 0], units.stack[:, 1:]
+        added = np.zeros((len(C), 1, C.shape[1]))
+        for j, own in enumerate(self.targets.T):
+            delta = self.X[own].astype(float) - C[j]
+            residual = delta - (delta @ T[j].T) @ T[j]
+            both_ways = np.concatenate([residual, -residual])
+            weights = np.tile(self.weights[own], 2)
+            added[j] = principal_model(both_ways, weights, 1)[1]
+        T = retract(np.concatenate([T, added], axis=1))
+        # What the new tangent explains is no distance any more: thresholds follow.
+        before = self._own_distances(units.stack)
+        stack = np.concatenate([C[:, None], T], axis=1)
+        ratio = self._own_distances(stack) / np.where(before > 0, before, 1)
+        threshold = units.threshold * np.where(before > 0, ratio, 1)
+        return units._replace(stack=stack, threshold=threshold)
+
+    def _own_distances(self, stack: np.ndarray) -> np.ndarray:
+        z, _ = project(self.X, stack)
+        w = self.weights[:, None] * self.targets
+        return (w * z).sum(axis=0) / w.sum(axis=0)
+
+    def train(
+        self, units: Units, max_iter: int, tol: float
+    ) -> tuple[Units, float, int]:
+        """Descend until the error stalls; return units, error and steps."""
+        rate, slope, stalls, n_steps = START, self.slope(units), 0, 0
+        for _ in range(max_iter):
+            proposal = self._step(units, slope, rate)
+            new = self.slope(proposal)
+            n_steps += 1
+            if not new.error <= slope.error:
+                rate /= 2
+                if rate < SMALLEST:
+                    break
+                continue
+            stalls = stalls + 1 if slope.error - new.error <= tol * slope.error else 0
+            units, slope, rate = proposal, new, rate * GROWTH
+            if stalls >= 2:
+                break
+        return units, slope.error, n_steps
+
+    def slope(self, units: Units) -> _Slope:
+        """One pass: the error and all derivatives, by blocks of samples."""
+        a = np.exp(units.log_slope)
+
+        def block(rows: slice) -> tuple[Any, ...]:
+            X, w = self.X[rows], self.weights[rows, None]
+            z, ones = project(X, units.stack)
+            away = z / units.scale - units.threshold
+            o = expit(-a * away)
+            miss = o - self.targets[rows]
+            by_u = -2 * w * miss * o * (1 - o)
+            g = by_u * a / units.scale
+            weighted = g[:, :, None].astype(X.dtype) * ones
+            moments = np.matmul(weighted.transpose(1, 2, 0), ones.transpose(1, 0, 2))
+            flat = weighted.reshape(len(X), -1)
+            bend = w * (o * (1 - o)) ** 2
+            return (
+                float((w * miss**2).sum()),
+                (flat.T @ X).reshape(units.stack.shape),
+                moments,
+                np.einsum("nk,nkw->kw", np.abs(g), ones.astype(float) ** 2),
+                (by_u * a * away).sum(axis=0),
+                (-by_u * a).sum(axis=0),
+                np.stack([(bend * (a * away) ** 2).sum(0), (bend * a**2).sum(0)]),
+            )
+
+        parts = list(self.run(block, batched_slices(len(self.X), _BLOCK)))
+        error, sums, moments, sizes, log_slope, threshold, curvature = (
+            sum(part[1:], start=part[0]) for part in zip(*parts, strict=True)
+        )
+        gradient = -2 * (sums - np.matmul(moments, units.stack))
+        return _Slope(error, gradient, sizes, log_slope, threshold, 2 * curvature)
+
+    def _step(self, units: Units, slope: _Slope, rate: float) -> Units:
+        stack = units.stack.copy()
+        centroids, tangents = slope.sizes[:, 0].mean(), slope.sizes[:, 1:]
+        if centroids > 0:
+            stack[:, 0] -= rate * slope.stack[:, 0] / (2 * centroids)
+        if tangents.size and tangents.mean() > 0:
+            stack[:, 1:] -= rate * slope.stack[:, 1:] / (2 * tangents.mean())
+            stack[:, 1:] = retract(stack[:, 1:])
+        # Gauss-Newton for the two numbers of a unit, no further than a tenth at once.
+        flat = slope.curvature + 1e-6
+        by_slope = np.clip(rate * slope.log_slope / flat[0], -0.1, 0.1)
+        by_threshold = np.clip(rate * slope.threshold / flat[1], -0.1, 0.1)
+        return Units(
+            stack, units.log_slope - by_slope, units.threshold - by_threshold,
+            units.scale,
+        )  # fmt: skip
 
 
 class TDNeuronClassifier(TangentModels):
@@ -54,10 +242,10 @@ class TDNeuronClassifier(TangentModels):
         Additions without a better validation score after which none is tried any more.
     class_weight : dict or "balanced", default=None
         Factors of the sample weights.
-    n_jobs : int, default=None
-        Threads; results do not depend on it.
     random_state : int, RandomState or None, default=None
         Choice of the validation samples.
+    n_jobs : int, default=None
+        Threads; results do not depend on it.
 
     Attributes
     ----------
@@ -84,7 +272,8 @@ class TDNeuronClassifier(TangentModels):
     Notes
     -----
     The answer is the unit with the largest output. Distances, in
-    :meth:`decision_function` and :meth:`margins`, are ``-log(output)``.
+    :meth:`decision_function` and :meth:`margins`, are ``-log(output)``: outputs and not
+    distances decide, so that there is neither a certified radius nor a margin bound.
 
     References
     ----------
@@ -103,8 +292,6 @@ class TDNeuronClassifier(TangentModels):
     True
     """
 
-    input_tangents_ = None
-
     def __init__(
         self,
         max_tangents: int | str = "auto",
@@ -114,8 +301,8 @@ class TDNeuronClassifier(TangentModels):
         validation_fraction: float = 0.2,
         n_iter_no_change: int = 4,
         class_weight: Any = None,
-        n_jobs: int | None = None,
         random_state: Any = None,
+        n_jobs: int | None = None,
     ) -> None:
         self.max_tangents = max_tangents
         self.max_iter = max_iter
@@ -123,10 +310,10 @@ class TDNeuronClassifier(TangentModels):
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
         self.class_weight = class_weight
-        self.n_jobs = n_jobs
         self.random_state = random_state
+        self.n_jobs = n_jobs
 
-    @with_callbacks
+    @fit_method
     def fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -146,84 +333,81 @@ class TDNeuronClassifier(TangentModels):
         self
             The fitted estimator.
         """
-        check_scalar(self.max_iter, "max_iter", Integral, min_val=1)
-        check_scalar(self.tol, "tol", Real, min_val=0)
-        check_scalar(self.n_iter_no_change, "n_iter_no_change", Integral, min_val=1)
-        check_scalar(
-            self.validation_fraction,
-            "validation_fraction",
-            Real,
-            min_val=0,
-            max_val=1,
-            include_boundaries="neither",
+        check_count("max_iter", self.max_iter)
+        check_number("tol", self.tol, at_least=0)
+        check_count("n_iter_no_change", self.n_iter_no_change)
+        check_number("validation_fraction", self.validation_fraction, above=0, below=1)
+        samples = check_samples(
+            self, X, y, sample_weight, class_weight=self.class_weight
         )
-        samples = merge_duplicates(check_samples(self, X, y, sample_weight))
-        n_tangents = _resolve(self.max_tangents, samples.X.shape[1])
-        rng = check_random_state(self.random_state)
+        check_scale(samples.X)
+        self.classes_ = samples.classes
+        samples = merge_duplicates(samples)
+        n_features = samples.X.shape[1]
+        n_tangents = resolve_n_tangents(self.max_tangents, n_features, "max_tangents")
         self.prototype_labels_ = self.classes_.copy()
-        self.history_: dict[str, list] = {
-            "n_tangents": [],
-            "error": [],
-            "validation_score": [],
-        }
-        tasks = FitTasks(
-            self,
-            n_tangents + 2 if n_tangents else 1,
-            X=samples.X,
-            y=self.classes_[samples.codes],
-            sample_weight=samples.weights,
-            state=self._state,
-        )
-        with held_threads(self.n_jobs) as run, tasks:
-            units = None
-            if n_tangents:
-                train, held = split_validation(samples, self.validation_fraction, rng)
-                units = self._construct(train, held, n_tangents, run, tasks)
-            descent = NeuronDescent(samples, len(self.classes_), units, run)
-            with tasks.whole("final training"):
-                error = descent.train(5 * self.max_iter, self.tol)
-                self._take(descent.units, samples.X.dtype)
-            self.history_["error"].append(error)
-        self.n_iter_ = descent.n_steps
+        train, held = samples, None
+        if n_tangents:
+            rng = check_random_state(self.random_state)
+            train, held = _parted(samples, self.validation_fraction, rng)
+        with held_threads(self.n_jobs) as run:
+            parts, whole = Training.of(train, run), Training.of(samples, run)
+
+            def grow(state: State, count: int) -> Outcome:
+                units = parts.shifted(state["units"], -1)
+                if count:
+                    units = parts.add_tangent(units)
+                units, error, _ = parts.train(units, self.max_iter, self.tol)
+                row = {"n_tangents": count, "error": error}
+                return Outcome({"units": parts.shifted(units, 1), "dtype": dtype}, row)
+
+            def finish(state: State, _: int) -> Outcome:
+                units = whole.shifted(state["units"], -1)
+                steps = 5 * self.max_iter
+                units, error, n_steps = whole.train(units, steps, self.tol)
+                row = {"n_tangents": units.stack.shape[1] - 1, "error": error}
+                units = whole.shifted(units, 1)
+                state = {"units": units, "dtype": dtype, "n_steps": n_steps}
+                return Outcome(state, row)
+
+            dtype = samples.X.dtype
+            first = parts.shifted(parts.first(), 1)
+            state, self.history_ = run_epochs(
+                self,
+                {"units": first, "dtype": dtype, "n_steps": 0},
+                grow,
+                n_tangents + 2 if n_tangents else 1,
+                samples,
+                held=held,
+                patience=self.n_iter_no_change,
+                last=finish,
+            )
+        self._take(state)
+        self.history_.setdefault("validation_score", [])
+        self.n_iter_ = state["n_steps"]
         self.n_tangents_ = self.tangents_.shape[1]
-        self.history_["n_tangents"].append(self.n_tangents_)
         return self
 
-    def _construct(
-        self, train: Samples, held: Samples, n_tangents: int, run: Any, tasks: FitTasks
-    ) -> Units:
-        """Add tangents one by one; return the units that were best on `held`."""
-        descent = NeuronDescent(train, len(self.classes_), None, run)
-        best, best_score, waited = descent.units, -np.inf, 0
-        for count in announced(range(n_tangents + 1), "epochs"):
-            task = tasks.begin("epoch")
-            if count:
-                descent.add_tangent()
-            self.history_["n_tangents"].append(count)
-            self.history_["error"].append(descent.train(self.max_iter, self.tol))
-            self._take(descent.units, train.X.dtype)
-            score = fraction_right(self, held)
-            self.history_["validation_score"].append(score)
-            waited += 1
-            if score > best_score:
-                best, best_score, waited = descent.units, score, 0
-            if tasks.end(task) or waited >= self.n_iter_no_change:
-                break
-        return best
+    def _fitted(self, state: State) -> dict[str, Any]:
+        units, dtype = state["units"], state["dtype"]
+        return {
+            "prototypes_": units.stack[:, 0].astype(dtype),
+            "tangents_": units.stack[:, 1:].astype(dtype),
+            "slopes_": (np.exp(units.log_slope) / units.scale).astype(dtype),
+            "thresholds_": (units.threshold * units.scale).astype(dtype),
+        }
 
-    def _state(self) -> dict[str, Any]:
-        names = ("prototypes_", "tangents_", "slopes_", "thresholds_")
-        return {name: getattr(self, name).copy() for name in names}
-
-    def _take(self, units: Units, dtype: Any) -> None:
-        self.prototypes_ = units.stack[:, 0].astype(dtype)
-        self.tangents_ = units.stack[:, 1:].astype(dtype)
-        self.slopes_ = (np.exp(units.log_slope) / units.scale).astype(dtype)
-        self.thresholds_ = (units.threshold * units.scale).astype(dtype)
+    def _take(self, state: State) -> None:
+        for name, value in self._fitted(state).items():
+            setattr(self, name, value)
 
     def _squared_distances(self, X: np.ndarray) -> np.ndarray:
         z = super()._squared_distances(X)
-        return np.logaddexp(0, self.slopes_ * (z - self.thresholds_)).astype(z.dtype)
+        with np.errstate(over="ignore"):
+            u = self.slopes_ * (z - self.thresholds_)
+        # Far from all units -log(output) is the largest number there is, not infinity.
+        u = np.minimum(u, np.finfo(u.dtype).max / 4)
+        return np.logaddexp(0, u).astype(z.dtype)
 
     def outputs(self, X: ArrayLike) -> np.ndarray:
         """Return the outputs of all units.
@@ -238,8 +422,8 @@ class TDNeuronClassifier(TangentModels):
         ndarray of shape (n_samples, n_classes)
             Numbers between 0 and 1, one column per class; they do not sum to 1.
         """
-        X = self._check_predict(X)
-        return np.exp(-self._in_chunks(X, self._squared_distances))
+        samples = self._check_predict(X)
+        return np.exp(-self._in_chunks(samples, self._squared_distances))
 
     def _lipschitz(self) -> float:
         raise ValueError(
@@ -247,9 +431,16 @@ class TDNeuronClassifier(TangentModels):
             "compare outputs and not distances."
         )
 
+    def _check_bound(self) -> None:
+        no_bound("TDNeuronClassifier compares outputs")
 
-def _resolve(max_tangents: Any, n_features: int) -> int:
-    try:
-        return resolve_n_tangents(max_tangents, n_features)
-    except ValueError as error:
-        raise ValueError(str(error).replace("n_tangents", "max_tangents")) from None
+
+def _parted(
+    samples: Samples, fraction: float, rng: np.random.RandomState
+) -> tuple[Samples, Samples]:
+    """Part training from validation; where no class can spare one, both are all."""
+    if not np.any(np.round(fraction * np.bincount(samples.codes)) >= 1):
+        return samples, samples
+    if np.bincount(samples.codes).max() < 2:
+        return samples, samples
+    return hold_out(samples, fraction, rng)

@@ -1,85 +1,228 @@
-"""How prototypes are trained: the epochs around any update rule.
+"""How prototypes are trained: one loop around any update rule.
 
-A learner derives from `TrainedPrototypes`, names its fitted arrays in ``_state_names``
-and gives `_trainer`: a function of the epoch number that changes those arrays once and
-returns the epoch's loss. Validation, weights, initial prototypes, early stopping,
-``history_``, callbacks and ``partial_fit`` are here, once for all of them.
+A learner derives from `TrainedPrototypes` and gives
+
+* `_prepare`: what one pass needs of the samples (mapped, centred, with frames), once;
+* `_start`: the first state, a dict of arrays;
+* `_step`: a function of (state, epoch) that returns the next state and a row of
+  numbers for ``history_``. It changes nothing it is given: what it adds up over the
+  samples is a sum of a pure function of parameters and samples, so that shards of the
+  samples can be summed in its place.
+
+Checks, weights, early stopping, ``history_``, callbacks, keeping the best, refusing
+numbers that are not finite, and ``partial_fit`` are here, once for all of them.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable
-from numbers import Integral, Real
-from typing import Any, Self
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state, check_scalar
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _num_samples
 
-from widemargin._compute.threads import thread_map
-from widemargin._core.callbacks import FitProgress, with_callbacks
+from widemargin._compute.threads import held_threads
+from widemargin._core.callbacks import FitProgress
+from widemargin._core.checks import (
+    check_count,
+    check_flag,
+    check_number,
+    check_squares,
+    warn_caller,
+)
+from widemargin._core.classifier import fit_method, whole_or_not_at_all
+from widemargin._core.holdout import hold_out_of_classes
+from widemargin._core.samples import Samples, check_samples, merge_duplicates
 from widemargin.prototypes.base import PrototypeClassifier
 from widemargin.prototypes.placing import (
     given_prototypes,
     initial_prototypes,
+    most_prototypes,
     prototype_counts,
 )
-from widemargin.prototypes.samples import (
-    Samples,
-    check_samples,
-    merge_duplicates,
-    split_validation,
-)
 
-Trainer = Callable[[int], float]
+State = dict[str, Any]
+# An ordered map over blocks of samples, on the threads held for the fit.
+Run = Callable[..., Iterable[Any]]
+
+
+class Outcome(NamedTuple):
+    """What one epoch gives: the next state, a row of the history, whether to stop."""
+
+    state: State
+    row: dict[str, Any]
+    done: bool = False
+
+
+Step = Callable[[State, int], Outcome]
+
+
+def is_finite(state: State) -> bool:
+    """Whether every number of a state is one."""
+    numbers = (v for v in state.values() if isinstance(v, float | np.ndarray))
+    return all(bool(np.isfinite(value).all()) for value in numbers)
+
+
+def check_scale(X: np.ndarray) -> np.ndarray:
+    """Return samples whose squared distances neither overflow nor vanish."""
+    check_squares(X)
+    reach = float((X.max(axis=0) - X.min(axis=0)).max())
+    if 0 < reach < np.sqrt(1e3 * float(np.finfo(X.dtype).tiny)):
+        instead = "scale the data, for instance by StandardScaler"
+        if X.dtype == np.float32:
+            instead += ", or pass them as float64"
+        raise ValueError(
+            f"X varies by no more than {reach:.2g}, whose squares vanish in {X.dtype}; "
+            f"{instead}."
+        )
+    return X
 
 
 def fraction_right(model: PrototypeClassifier, samples: Samples) -> float:
     """Weighted accuracy of `model` on samples already checked."""
-    nearest = model._in_chunks(
-        samples.X, lambda x: model._class_distances(x).argmin(axis=1)
+    right = model._nearest_codes(samples.X) == samples.codes
+    return float(np.average(right, weights=samples.weights))
+
+
+def hold_out(
+    samples: Samples, fraction: float, rng: np.random.RandomState
+) -> tuple[Samples, Samples]:
+    """Set aside `fraction` of every class that can spare it."""
+    held = hold_out_of_classes(samples.codes, fraction, rng)
+    return samples.take(np.flatnonzero(~held)), samples.take(np.flatnonzero(held))
+
+
+def run_epochs(
+    model: Any,
+    state: State,
+    step: Step,
+    n_epochs: int,
+    samples: Samples,
+    *,
+    held: Samples | None = None,
+    patience: int = 1,
+    last: Step | None = None,
+) -> tuple[State, dict[str, list]]:
+    """Step from `state` until the epochs, the learner or the held-out samples say stop.
+
+    `model` takes every state as its own (``_take``), so that callbacks and held-out
+    samples see it. Returned is the last state, or the best on `held`, the first of
+    equals; never one that is not finite. Where there is a `last` step, it is the last
+    epoch, and takes what would else be returned.
+    """
+    history: dict[str, list] = {}
+    best, best_score, waited = state, -np.inf, 0
+    progress = FitProgress(
+        model,
+        n_epochs,
+        X=samples.X,
+        y=samples.labels,
+        sample_weight=samples.weights,
+        state=lambda: model._fitted(state),
     )
-    return float(np.average(nearest == samples.codes, weights=samples.weights))
+    done = False
+    for epoch in progress:
+        if last is not None and (done or epoch == n_epochs - 1):
+            state, step, held = (state if held is None else best), last, None
+            progress.stop()
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            outcome = step(state, epoch)
+        for key in outcome.row:
+            history.setdefault(key, [])
+        if not is_finite(outcome.state):
+            warn_caller(
+                f"training met numbers that are not finite in epoch {epoch + 1} and "
+                "stopped before it; a smaller learning_rate, or scaled data, may help.",
+                ConvergenceWarning,
+            )
+            progress.stop()
+            continue
+        state = outcome.state
+        for key, value in outcome.row.items():
+            history[key].append(value)
+        model._take(state)
+        done = outcome.done
+        if held is not None:
+            score = fraction_right(model, held)
+            history.setdefault("validation_score", []).append(score)
+            waited += 1
+            if score > best_score:
+                best, best_score, waited = state, score, 0
+            done = done or waited >= patience
+        if done and last is None:
+            progress.stop()
+    return (state if held is None else best), history
 
 
 class TrainedPrototypes(PrototypeClassifier):
     """Base of the classifiers whose prototypes are moved epoch by epoch."""
 
-    _state_names: tuple[str, ...] = ("prototypes_",)
+    # Which entries of a state are fitted attributes, and their names there.
+    _state_names: ClassVar[dict[str, str]] = {"prototypes": "prototypes_"}
     # Whether a sample of weight 2 and a sample given twice must give the same model.
-    _exact_weights = False
+    _exact_weights: Any = False
+    # Entries of a state that belong to the samples: the next batch has its own.
+    _of_samples: ClassVar[tuple[str, ...]] = ()
 
     def _n_epochs(self) -> int:
         return self.max_iter
 
-    @abstractmethod
-    def _trainer(self, samples: Samples, rng: np.random.RandomState) -> Trainer:
-        """Prepare the training; the function returned runs one epoch."""
+    def _prepare(
+        self, samples: Samples, rng: np.random.RandomState, run: Run, first: bool
+    ) -> Any:
+        """Return what the steps need of the samples; `first` if there is no model."""
+        return samples
 
     @abstractmethod
-    def _partial_trainer(self, samples: Samples, rng: np.random.RandomState) -> Trainer:
-        """Like `_trainer`, for one epoch of a series without a known end."""
+    def _start(self, data: Any, rng: np.random.RandomState) -> State:
+        """Place the prototypes; ``prototype_labels_`` is set here."""
+
+    @abstractmethod
+    def _step(self, data: Any, rng: np.random.RandomState, n_epochs: float) -> Step:
+        """Return the step of one epoch; endless training has ``n_epochs=inf``."""
+
+    def _resume(self, state: State, data: Any, rng: np.random.RandomState) -> State:
+        """Add prototypes for the classes first seen in the batch `data`."""
+        return state
 
     def _check_parameters(self) -> None:
-        check_scalar(self.max_iter, "max_iter", Integral, min_val=1)
+        check_count("max_iter", self.max_iter)
+        self._check_prototypes()
+
+    def _check_prototypes(self) -> None:
+        most_prototypes(self.prototypes_per_class)
         self._check_early_stopping()
 
     def _check_early_stopping(self) -> None:
-        if self.early_stopping:
-            check_scalar(
-                self.validation_fraction,
-                "validation_fraction",
-                Real,
-                min_val=0,
-                max_val=1,
-                include_boundaries="neither",
-            )
-            check_scalar(self.n_iter_no_change, "n_iter_no_change", Integral, min_val=1)
+        check_flag("early_stopping", self.early_stopping)
+        check_number("validation_fraction", self.validation_fraction, above=0, below=1)
+        check_count("n_iter_no_change", self.n_iter_no_change)
 
-    def _state(self) -> dict[str, Any]:
-        names = (*self._state_names, "prototype_labels_")
-        return {name: np.copy(getattr(self, name)) for name in names}
+    def _fitted(self, state: State) -> dict[str, Any]:
+        """Attributes that make a usable model of a state."""
+        fitted = {name: state[key] for key, name in self._state_names.items()}
+        return {**fitted, "prototype_labels_": self.prototype_labels_}
 
-    @with_callbacks
+    def _take(self, state: State) -> None:
+        for name, value in self._fitted(state).items():
+            setattr(self, name, value)
+
+    def _check_samples(self, *args: Any, **options: Any) -> Samples:
+        samples = check_samples(self, *args, class_weight=self.class_weight, **options)
+        check_scale(samples.X)
+        self.classes_ = samples.classes
+        return samples
+
+    def _keep(self, state: State) -> None:
+        """Store the model, and what more `partial_fit` needs to go on."""
+        self._take(state)
+        inner = {*self._state_names, *self._of_samples}
+        self._training = {key: state[key] for key in state.keys() - inner}
+
+    @fit_method
     def fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -92,7 +235,7 @@ class TrainedPrototypes(PrototypeClassifier):
         y : array-like of shape (n_samples,)
             Their labels, of any type that sorts.
         sample_weight : array-like of shape (n_samples,), optional
-            Weights, not negative, relative to each other.
+            Weights, not negative, relative to each other; zero leaves a sample out.
 
         Returns
         -------
@@ -100,17 +243,37 @@ class TrainedPrototypes(PrototypeClassifier):
             The fitted estimator.
         """
         self._check_parameters()
-        samples = check_samples(self, X, y, sample_weight)
+        checked = samples = self._check_samples(X, y, sample_weight)
         if self._exact_weights:
             samples = merge_duplicates(samples)
-        rng = check_random_state(self.random_state)
-        held = None
+        merged = samples
+        rng, held = check_random_state(self.random_state), None
         if self.early_stopping:
-            samples, held = split_validation(samples, self.validation_fraction, rng)
-        # One thread: the products of a batch are too small to be worth sharing.
-        thread_map(lambda held: self._train(samples, held, rng), [held], n_jobs=1)
+            samples, held = hold_out(samples, self.validation_fraction, rng)
+        # BLAS has one thread per worker: products of a batch are too small to share.
+        with held_threads(getattr(self, "n_jobs", 1)) as run:
+            data = self._prepare(samples, rng, run, True)
+            state, self.history_ = run_epochs(
+                self,
+                self._start(data, rng),
+                self._step(data, rng, self._n_epochs()),
+                self._n_epochs(),
+                samples,
+                held=held,
+                patience=self.n_iter_no_change,
+            )
+        self._keep(state)
+        self.__dict__.pop("_rng", None)
+        self.n_iter_ = max(map(len, self.history_.values()))
+        self._finish(_num_samples(X), checked, merged, samples)
         return self
 
+    def _finish(
+        self, n_rows: int, checked: Samples, merged: Samples, trained: Samples
+    ) -> None:
+        """Say what is left to say of the `n_rows` given once training is over."""
+
+    @whole_or_not_at_all
     def partial_fit(
         self,
         X: ArrayLike,
@@ -147,36 +310,52 @@ class TrainedPrototypes(PrototypeClassifier):
                 f"classes={classes!r} is not what the first call of partial_fit "
                 f"said: {self.classes_!r}."
             )
-        known = classes if first else self.classes_
-        samples = check_samples(self, X, y, sample_weight, known, reset=first)
+        samples = self._check_samples(
+            X,
+            y,
+            sample_weight,
+            classes=classes if first else self.classes_,
+            reset=first,
+        )
+        if not first and samples.X.dtype != self.prototypes_.dtype:
+            samples = replace(samples, X=samples.X.astype(self.prototypes_.dtype))
         if self._exact_weights:
             samples = merge_duplicates(samples)
-        rng = self._partial_rng(first)
-        if first:
-            self.history_: dict[str, list[float]] = {"loss": []}
-            self.n_iter_ = 0
-            self._place(samples, rng)
-        else:
-            self._place_new_classes(samples, rng)
-        self.history_["loss"].append(self._partial_trainer(samples, rng)(0))
+        rng = self.__dict__.get("_rng") or check_random_state(self.random_state)
+        with (
+            held_threads(getattr(self, "n_jobs", 1)) as run,
+            np.errstate(over="ignore", invalid="ignore", divide="ignore"),
+        ):
+            data = self._prepare(samples, rng, run, first)
+            if first:
+                self.history_ = {}
+                self.n_iter_ = 0
+                state = self._start(data, rng)
+            else:
+                names = self._state_names.items()
+                state = {key: getattr(self, name) for key, name in names}
+                state = self._resume({**self._training, **state}, data, rng)
+            state, row, _ = self._step(data, rng, np.inf)(state, 0)
+        if not is_finite(state):
+            raise ValueError(
+                "this batch leads to prototypes that are not finite; the model is kept "
+                "as it was. A smaller learning_rate, or scaled data, may help."
+            )
+        self._keep(state)
+        self._rng = rng
+        for key, value in row.items():
+            self.history_.setdefault(key, []).append(value)
         self.n_iter_ += 1
         return self
 
     def _are_classes(self, classes: ArrayLike) -> bool:
-        return np.array_equal(np.unique(classes), self.classes_)
+        return np.array_equal(np.unique(np.asarray(classes)), self.classes_)
 
-    def _partial_rng(self, first: bool) -> np.random.RandomState:
-        if first or not hasattr(self, "_rng"):
-            self._rng = check_random_state(self.random_state)
-        return self._rng
-
-    def _feature_map(self, X: np.ndarray) -> np.ndarray:
-        """Map samples into the space the prototypes live in."""
-        return X
-
-    def _place(self, samples: Samples, rng: np.random.RandomState) -> None:
+    def _place(
+        self, X: np.ndarray, samples: Samples, rng: np.random.RandomState
+    ) -> np.ndarray:
+        """First prototypes among the rows `X` that stand for the samples."""
         counts = prototype_counts(self.prototypes_per_class, self.classes_)
-        X = self._feature_map(samples.X)
         if isinstance(self.init, str):
             if self.init_labels is not None:
                 raise ValueError(
@@ -193,56 +372,51 @@ class TrainedPrototypes(PrototypeClassifier):
                 samples.X.shape[1],
                 samples.X.dtype,
             )
-            P = self._feature_map(P)
-        self.prototypes_ = P
+            P = self._placed(P)
         self.prototype_labels_ = self.classes_[codes]
+        return P
 
-    def _place_new_classes(self, samples: Samples, rng: np.random.RandomState) -> None:
-        new = ~np.isin(samples.codes, self._prototype_codes)
-        if not new.any():
-            return
-        fresh = samples.take(np.flatnonzero(new))
+    def _placed(self, P: np.ndarray) -> np.ndarray:
+        """Map the user's prototypes to the space they are trained in."""
+        return P
+
+    def _place_new(
+        self, X: np.ndarray, samples: Samples, rng: np.random.RandomState
+    ) -> np.ndarray:
+        """Prototypes of the classes that have none yet; none, mostly."""
+        new = np.flatnonzero(~np.isin(samples.codes, self._prototype_codes))
+        if not len(new):
+            return X[:0]
+        fresh = samples.take(new)
         counts = prototype_counts(self.prototypes_per_class, self.classes_)
         init = self.init if isinstance(self.init, str) else "kmeans"
         P, codes = initial_prototypes(
-            self._feature_map(fresh.X), fresh.codes, fresh.weights, counts, init, rng
+            X[new], fresh.codes, fresh.weights, counts, init, rng
         )
-        self.prototypes_ = np.concatenate([self.prototypes_, P])
         self.prototype_labels_ = np.concatenate(
             [self.prototype_labels_, self.classes_[codes]]
         )
+        return P
 
-    def _train(
-        self, samples: Samples, held: Samples | None, rng: np.random.RandomState
-    ) -> None:
-        self._place(samples, rng)
-        self._run(samples, held, self._trainer(samples, rng))
 
-    def _run(self, samples: Samples, held: Samples | None, trainer: Trainer) -> None:
-        self.history_ = {"loss": []}
-        if held is not None:
-            self.history_["validation_score"] = []
-        progress = FitProgress(
-            self,
-            self._n_epochs(),
-            X=samples.X,
-            y=self.classes_[samples.codes],
-            sample_weight=samples.weights,
-            state=self._state,
-        )
-        best, best_score, waited = None, -np.inf, 0
-        for epoch in progress:
-            self.history_["loss"].append(float(trainer(epoch)))
-            if held is None:
-                continue
-            score = fraction_right(self, held)
-            self.history_["validation_score"].append(score)
-            if score > best_score:
-                best, best_score, waited = self._state(), score, 0
-            else:
-                waited += 1
-                if waited >= self.n_iter_no_change:
-                    progress.stop()
-        self.n_iter_ = len(self.history_["loss"])
-        for name, value in (best or {}).items():
-            setattr(self, name, value)
+def presentation_order(
+    weights: np.ndarray, shuffle: bool, rng: np.random.RandomState
+) -> np.ndarray:
+    """Return the rows that an online learner sees in one epoch, in their order.
+
+    An epoch has n presentations. Sample i has ``n w_i / sum(w)`` of them in
+    expectation, and never more than one away from that (systematic sampling); equal
+    weights present every sample exactly once.
+    """
+    n = len(weights)
+    if np.all(weights == weights[0]):
+        order = np.arange(n)
+    else:
+        edges = np.cumsum(weights)
+        edges *= n / edges[-1]
+        edges[-1] = n
+        marks = np.floor(np.concatenate([[0.0], edges]) + rng.uniform())
+        order = np.repeat(np.arange(n), np.diff(marks).astype(np.intp))
+    if shuffle:
+        rng.shuffle(order)
+    return order

@@ -14,31 +14,54 @@ Reference: F. Aiolli, A. Sperduti, A re-weighting strategy for improving margins
 classification, Artificial Intelligence 137 (2002).
 """
 
-from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.utils import check_scalar
 
-from widemargin._compute.pool import held_threads
-from widemargin._core.callbacks import FitProgress
-from widemargin._core.checks import check_option
-from widemargin.prototypes.ascent import (
-    MarginAscent,
-    Reweighting,
-    Watch,
-    summary,
+from widemargin._core.checks import (
+    check_flag,
+    check_number,
+    check_option,
 )
-from widemargin.prototypes.margin_passes import OneSidedPass, TwoSidedPass
-from widemargin.prototypes.samples import Samples
+from widemargin._core.samples import Samples
+from widemargin.prototypes.affine import random_frames
+from widemargin.prototypes.ascent import (
+    Ascent,
+    OneSidedPass,
+    TwoSidedPass,
+    Watch,
+)
+from widemargin.prototypes.hss import by_class, random_models
+from widemargin.prototypes.placing import prototype_counts
 from widemargin.prototypes.tangent_models import (
     TangentModels,
-    fit_input_tangents,
+    check_metric,
     resolve_n_tangents,
 )
-from widemargin.prototypes.training import TrainedPrototypes, fraction_right
-from widemargin.prototypes.tvq_start import INITS, initial_models, weights_by_row
+from widemargin.prototypes.training import (
+    Outcome,
+    Run,
+    State,
+    Step,
+    TrainedPrototypes,
+)
+from widemargin.tangents import Bundle
+
+INITS = ("hss", "weights", "random", "mean")
+# The alternation of HSS need not end: the ascent goes on from wherever it is.
+HSS_ROUNDS = 8
+
+
+class Bent(NamedTuple):
+    """Samples with their frames, made once, and the threads to pass over them."""
+
+    samples: Samples
+    bundle: Bundle
+    run: Run
+
+    def take(self, rows: np.ndarray) -> "Bent":
+        """Return the samples of `rows`."""
+        return Bent(self.samples.take(rows), self.bundle[rows], self.run)
 
 
 class TVQClassifier(TangentModels, TrainedPrototypes):
@@ -50,7 +73,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
 
     Parameters
     ----------
-    n_models : int, default=1
+    prototypes_per_class : int or dict of label to int, default=1
         Models per class; a class with fewer samples gets one per sample.
     n_tangents : int or "auto", default="auto"
         Tangents of each model, at least 0 and below the number of features; "auto" is
@@ -59,31 +82,28 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
     theta : float, default=0.4
         Margin that every sample should have, in (-1, 1). Smaller for simpler models:
         0.1 where there are no tangents.
-    sides : {"one", "two"}, default="one"
-        Whether only the models bend, or the inputs along their own tangents as well.
+    sides : {"y", "two"}, default="y"
+        Which end bends: only the models, or the inputs along their own tangents too.
     tangents : generator or array-like of shape (n_tangents, n_features), default=None
         Tangents of the inputs, for ``sides="two"`` only: for instance
         :class:`~widemargin.tangents.ImageTangents`.
     spring : float, default=1e-5
         Cost of moving in two-sided distances, > 0; see
         :func:`~widemargin.metrics.tangent_distances`.
-    init : {"hss", "random", "mean"}, default="hss"
-        First models: those of :class:`HSSClassifier`; random samples with random
-        tangents; or class means with random tangents (and, for several models, a
-        little noise).
-    reweight : bool, default=True
-        Whether samples with small margins gain weight. Without, the plain mean margin
-        is maximised, which on digits ends worse than it started.
+    init : {"hss", "weights", "random", "mean"}, default="hss"
+        First models: those of :class:`HSSClassifier`; those of HSS under random
+        distributions over the samples of a class, section 5.1 of [1]_; random samples
+        with random tangents; or class means with random tangents (and, for several
+        models, a little noise).
     k : float, "ratio" or callable, default=1.0
-        How much weight they gain; see :func:`~widemargin.margins.margin_reweight`.
+        How much weight samples with small margins gain; see
+        :func:`~widemargin.margins.margin_reweight`. With 0 none do, and the plain mean
+        margin is maximised, which on digits ends worse than it started.
     learning_rate : "auto" or float, default="auto"
         "auto" is a step without unit that grows while the mean margin does and is
         taken back and halved when it does not. A number is the fixed rate of the
-        paper, in the units of the data: with ``k=1`` and ``n_steps_per_reweight=1``
-        the fit is Figure 2 of the paper to the letter. A fixed rate that diverges is
-        halved with a warning.
-    n_steps_per_reweight : int, default=1
-        Steps of the ascent between two changes of the weights.
+        paper, in the units of the data: with ``k=1`` the fit is Figure 2 of the paper
+        to the letter. A fixed rate that diverges is halved with a warning.
     max_iter : int, default=150
         Passes over the data at most.
     tol : float, default=1e-4
@@ -103,21 +123,23 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         Keep the models of every pass in ``history_["models"]``.
     class_weight : dict or "balanced", default=None
         Factors of the sample weights.
-    n_jobs : int, default=None
-        Threads; results do not depend on it.
     random_state : int, RandomState or None, default=None
         First models and the validation samples.
+    n_jobs : int, default=None
+        Threads; results do not depend on it.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
         Labels.
-    prototypes_ : ndarray of shape (n_classes * n_models, n_features)
+    prototypes_ : ndarray of shape (n_models, n_features)
         Centroids.
-    prototype_labels_ : ndarray of shape (n_classes * n_models,)
+    prototype_labels_ : ndarray of shape (n_models,)
         Their labels.
-    tangents_ : ndarray of shape (n_classes * n_models, n_tangents, n_features)
+    tangents_ : ndarray of shape (n_models, n_tangents, n_features)
         Orthonormal frames.
+    metric_ : TangentMetric
+        How inputs are compared with models.
     input_tangents_ : object or None
         What bends the inputs, fitted.
     history_ : dict of lists
@@ -139,7 +161,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
 
     :meth:`partial_fit` takes one step per batch with the limit of the re-weighting:
     only the samples of the batch whose margin is below `theta` count (all of them,
-    where ``reweight=False``). A class gets its models with the first batch that has it.
+    where ``k=0``). A class gets its models with the first batch that has it.
 
     References
     ----------
@@ -159,23 +181,33 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
     True
     """
 
-    _state_names = ("prototypes_", "tangents_")
+    _state_names: ClassVar = {"prototypes": "prototypes_", "tangents": "tangents_"}
     _exact_weights = True
+    # The climb itself: weights and margins belong to the samples it was made on.
+    _of_samples = (
+        "stack",
+        "found",
+        "gamma",
+        "H",
+        "weights",
+        "next_weights",
+        "rate",
+        "warned",
+        "watch",
+    )
 
     def __init__(
         self,
-        n_models: int = 1,
+        prototypes_per_class: Any = 1,
         n_tangents: int | str = "auto",
         *,
         theta: float = 0.4,
-        sides: str = "one",
+        sides: str = "y",
         tangents: Any = None,
         spring: float = 1e-5,
         init: str = "hss",
-        reweight: bool = True,
         k: Any = 1.0,
         learning_rate: float | str = "auto",
-        n_steps_per_reweight: int = 1,
         max_iter: int = 150,
         tol: float = 1e-4,
         early_stopping: bool = False,
@@ -184,20 +216,18 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         record_weights: bool = False,
         record_models: bool = False,
         class_weight: Any = None,
-        n_jobs: int | None = None,
         random_state: Any = None,
+        n_jobs: int | None = None,
     ) -> None:
-        self.n_models = n_models
+        self.prototypes_per_class = prototypes_per_class
         self.n_tangents = n_tangents
         self.theta = theta
         self.sides = sides
         self.tangents = tangents
         self.spring = spring
         self.init = init
-        self.reweight = reweight
         self.k = k
         self.learning_rate = learning_rate
-        self.n_steps_per_reweight = n_steps_per_reweight
         self.max_iter = max_iter
         self.tol = tol
         self.early_stopping = early_stopping
@@ -206,194 +236,201 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         self.record_weights = record_weights
         self.record_models = record_models
         self.class_weight = class_weight
-        self.n_jobs = n_jobs
         self.random_state = random_state
+        self.n_jobs = n_jobs
 
-    def fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> Self:
-        """Place the models and train them.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Training samples; float32 is kept.
-        y : array-like of shape (n_samples,)
-            Their labels.
-        sample_weight : array-like of shape (n_samples,), optional
-            A sample of weight 2 counts as two samples; zero leaves it out.
-
-        Returns
-        -------
-        self
-            The fitted estimator.
-        """
-        super().fit(X, y, sample_weight)
-        if self.record_weights:
-            weights_by_row(self, X, y, sample_weight)
-        del self._trained
-        return self
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        self._check_model_parameters()
-        check_scalar(
-            self.theta,
-            "theta",
-            Real,
-            min_val=-1,
-            max_val=1,
-            include_boundaries="neither",
-        )
+    def _check_prototypes(self) -> None:
+        super()._check_prototypes()
+        check_metric(self.tangents, self.sides, self.spring)
+        check_number("theta", self.theta, above=-1, below=1)
         check_option("init", self.init, INITS)
-        check_scalar(
-            self.n_steps_per_reweight, "n_steps_per_reweight", Integral, min_val=1
-        )
-        check_scalar(self.tol, "tol", Real, min_val=0)
-        check_scalar(self.n_iter_no_change, "n_iter_no_change", Integral, min_val=1)
-        if isinstance(self.learning_rate, str):
-            check_option("learning_rate (unless it is a number)", self.learning_rate,
-                         ("auto",))  # fmt: skip
-        else:
-            check_scalar(
-                self.learning_rate,
-                "learning_rate",
-                Real,
-                min_val=0,
-                include_boundaries="neither",
+        check_number("tol", self.tol, at_least=0)
+        check_flag("record_weights", self.record_weights)
+        check_flag("record_models", self.record_models)
+        if not (callable(self.k) or (isinstance(self.k, str) and self.k == "ratio")):
+            check_number(
+                "k", self.k, at_least=0,
+                otherwise="'ratio', a function of (weights, mistakes), or ",
+            )  # fmt: skip
+        if not (isinstance(self.learning_rate, str) and self.learning_rate == "auto"):
+            check_number(
+                "learning_rate", self.learning_rate, above=0, otherwise="'auto' or "
             )
 
-    def _place(self, samples: Samples, rng: np.random.RandomState) -> None:
-        labels = self.classes_[samples.codes]
-        self.input_tangents_ = fit_input_tangents(
-            self.sides, self.tangents, samples.X, labels
-        )
-        C, T, codes = self._first_models(samples, rng)
-        self.prototypes_, self.tangents_ = C, T
+    @property
+    def _reweights(self) -> bool:
+        return callable(self.k) or self.k != 0
+
+    def _prepare(
+        self, samples: Samples, rng: np.random.RandomState, run: Run, first: bool
+    ) -> Bent:
+        if first:
+            self._fit_metric(samples)
+        return Bent(samples, self._bundle_references(samples), run)
+
+    def _start(self, data: Bent, rng: np.random.RandomState) -> State:
+        C, T, codes = self._first_models(data, rng)
         self.prototype_labels_ = self.classes_[codes]
+        return {"prototypes": C, "tangents": T}
 
-    def _place_new_classes(self, samples: Samples, rng: np.random.RandomState) -> None:
-        new = ~np.isin(samples.codes, self._prototype_codes)
-        if new.any():
-            C, T, codes = self._first_models(samples.take(np.flatnonzero(new)), rng)
-            self.prototypes_ = np.concatenate([self.prototypes_, C])
-            self.tangents_ = np.concatenate([self.tangents_, T])
-            self.prototype_labels_ = np.concatenate(
-                [self.prototype_labels_, self.classes_[codes]]
-            )
+    def _resume(self, state: State, data: Bent, rng: np.random.RandomState) -> State:
+        new = np.flatnonzero(~np.isin(data.samples.codes, self._prototype_codes))
+        if not len(new):
+            return state
+        C, T, codes = self._first_models(data.take(new), rng)
+        labels = [self.prototype_labels_, self.classes_[codes]]
+        self.prototype_labels_ = np.concatenate(labels)
+        return {
+            **state,
+            "prototypes": np.concatenate([state["prototypes"], C]),
+            "tangents": np.concatenate([state["tangents"], T]),
+        }
 
-    def _first_models(self, samples: Samples, rng: Any) -> tuple[np.ndarray, ...]:
-        return initial_models(
-            self._bundle(samples.X),
-            samples.codes,
-            samples.weights,
-            n_models=self.n_models,
-            n_tangents=resolve_n_tangents(self.n_tangents, samples.X.shape[1]),
-            init=self.init,
-            spring=float(self.spring),
-            n_jobs=self.n_jobs,
-            rng=rng,
+    def _first_models(
+        self, data: Bent, rng: np.random.RandomState
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Centroids (K, d), frames (K, m, d) and class codes (K,) to start from."""
+        counts = prototype_counts(self.prototypes_per_class, self.classes_)
+        n_tangents = resolve_n_tangents(self.n_tangents, data.samples.X.shape[1])
+        C, T, codes = [], [], []
+        classes = by_class(
+            data.bundle, data.samples, self.metric_, n_tangents, self.n_jobs
+        )
+        for c, own in classes.items():
+            X, w, count = own.bundle.points, own.weights, int(counts[c])
+            count = min(count, len(X))
+            if self.init == "hss":
+                models = own.settled(count, "kmeans", rng, HSS_ROUNDS)
+                centroids, frames = models.C, models.T
+            elif self.init == "weights":
+                centroids, frames = random_models(X, w, count, n_tangents, rng)
+            else:
+                centroids = _centroids(X, w, count, self.init, rng)
+                frames = random_frames(len(centroids), n_tangents, X.shape[1], rng)
+            C.append(centroids)
+            T.append(frames)
+            codes.append(np.full(len(centroids), c))
+        dtype = data.bundle.points.dtype
+        return (
+            np.concatenate(C).astype(dtype),
+            np.concatenate(T).astype(dtype),
+            np.concatenate(codes),
         )
 
-    def _ascent(self, samples: Samples, run: Any, reweight: bool) -> MarginAscent:
+    def _ascent(self, data: Bent, k: Any) -> tuple[np.ndarray, Ascent]:
         """Prepare the climb; models are held about the mean of the samples."""
+        samples = data.samples
         centre = samples.X.mean(axis=0, dtype=float)
         right = samples.codes[:, None] == self._prototype_codes
         one_pass: Any
-        if self.input_tangents_ is None:
-            one_pass = OneSidedPass(samples.X, right, centre)
+        if self.metric_.has_tangents:
+            one_pass = TwoSidedPass(data.bundle, right, centre, self.metric_)
         else:
-            bundle = self._bundle(samples.X)
-            one_pass = TwoSidedPass(bundle, right, centre, float(self.spring))
-        stack = np.concatenate(
-            [(self.prototypes_ - centre)[:, None], self.tangents_], axis=1
-        ).astype(float)
-        rule = Reweighting(
-            float(self.theta),
-            self.k,
-            self.n_steps_per_reweight,
-            reweight,
+            one_pass = OneSidedPass(samples.X, right, centre)
+        return centre, Ascent(
+            lambda stack, gamma: one_pass(stack, gamma, data.run),
             samples.weights,
-        )
-        self._centre, self._dtype = centre, samples.X.dtype
-        return MarginAscent(
-            lambda stack, gamma: one_pass(stack, gamma, run),
-            stack,
-            rule,
+            float(self.theta),
+            k,
             self.learning_rate,
         )
 
-    def _take(self, stack: np.ndarray) -> None:
-        self.prototypes_ = (stack[:, 0] + self._centre).astype(self._dtype)
-        self.tangents_ = stack[:, 1:].astype(self._dtype)
+    def _step(self, data: Bent, rng: np.random.RandomState, n_epochs: float) -> Step:
+        if n_epochs == np.inf:
+            return lambda state, _: self._partial_step(state, data)
+        centre, ascent = self._ascent(data, self.k)
+        dtype = data.samples.X.dtype
 
-    def _trainer(self, samples: Samples, rng: np.random.RandomState) -> Any:
-        """Nothing yet: the climb needs its threads, which `_run` holds."""
-        return None
+        def train(state: State, epoch: int) -> Outcome:
+            if "stack" not in state:
+                state = {**state, **ascent.start(_stacked(state, centre))}
+            state = ascent.step(state)
+            state = {**state, **_unstacked(state, centre, dtype)}
+            row = ascent.summary(state)
+            value = row["loss"] if self._reweights else -row["H"]
+            done = self._reweights and row["n_theta_mistakes"] == 0
+            watch = state.get("watch", Watch()).after(value, self.tol)
+            state = {**state, "watch": watch}
+            done = done or watch.waited >= self.n_iter_no_change
+            done = done or ascent.is_stuck(state)
+            if self.record_weights:
+                row["weights"] = state["gamma"]
+            if self.record_models:
+                row["models"] = (state["prototypes"], state["tangents"])
+            return Outcome(state, row, done)
 
-    def _run(self, samples: Samples, held: Samples | None, trainer: Any) -> None:
-        keys = ["loss", "H", "n_theta_mistakes", "train_error", "margin_quantiles"]
-        keys += ["rate"] + ["weights"] * self.record_weights
-        keys += ["models"] * self.record_models
-        keys += ["validation_score"] * (held is not None)
-        self.history_ = {key: [] for key in keys}
-        self._trained = samples
-        progress = FitProgress(
-            self,
-            self.max_iter,
-            X=samples.X,
-            y=self.classes_[samples.codes],
-            sample_weight=samples.weights,
-            state=self._state,
-        )
-        watch = Watch(self.tol, self.n_iter_no_change)
-        best, best_score, waited = None, -np.inf, 0
-        with held_threads(self.n_jobs) as run:
-            ascent = self._ascent(samples, run, self.reweight)
-            for _ in progress:
-                ascent.step()
-                self._take(ascent.stack)
-                row = summary(ascent, samples.weights, self.theta)
-                row["models"] = (self.prototypes_, self.tangents_)
-                for key in row.keys() & self.history_.keys():
-                    self.history_[key].append(row[key])
-                done = ascent.is_stuck or self._is_done(watch)
-                if held is not None:
-                    score = fraction_right(self, held)
-                    self.history_["validation_score"].append(score)
-                    waited += 1
-                    if score > best_score:
-                        best, best_score, waited = self._state(), score, 0
-                    done |= waited >= self.n_iter_no_change
-                if done:
-                    progress.stop()
-        self.n_iter_ = len(self.history_["loss"])
-        for name, value in (best or {}).items():
-            setattr(self, name, value)
-        del self._centre, self._dtype
+        return train
 
-    def _is_done(self, watch: Watch) -> bool:
-        if self.reweight and self.history_["n_theta_mistakes"][-1] == 0:
-            return True
-        value = self.history_["loss"][-1] if self.reweight else -self.history_["H"][-1]
-        return watch.stalls(value)
+    def _partial_step(self, state: State, data: Bent) -> Outcome:
+        """One step with the limit of the re-weighting: the mistakes of the batch."""
+        if len(np.unique(self._prototype_codes)) < 2:
+            return Outcome(state, {"loss": 0.0})
+        centre, ascent = self._ascent(data, 0)
+        climb = ascent.start(_stacked(state, centre))
+        margins = climb["found"].margins
+        mistakes = np.flatnonzero(margins < self.theta)
+        loss = ascent.summary(climb)["loss"]
+        if self._reweights and len(mistakes) < len(margins):
+            if not len(mistakes):
+                return Outcome(state, {"loss": loss})
+            centre, ascent = self._ascent(data.take(mistakes), 0)
+            climb = ascent.start(_stacked(state, centre))
+        climb = ascent.step(climb)
+        moved = _unstacked(climb, centre, data.samples.X.dtype)
+        return Outcome({**state, **moved}, {"loss": loss})
 
-    def _partial_trainer(self, samples: Samples, rng: np.random.RandomState) -> Any:
-        def step(_: int) -> float:
-            share = samples.weights / samples.weights.sum()
-            if len(np.unique(self._prototype_codes)) < 2:
-                return 0.0
-            with held_threads(self.n_jobs) as run:
-                ascent = self._ascent(samples, run, False)
-                mu = ascent.found.margins
-                mistakes = mu < self.theta if self.reweight else np.full(len(mu), True)
-                if mistakes.any():
-                    ascent = self._ascent(
-                        samples.take(np.flatnonzero(mistakes)), run, False
-                    )
-                    ascent.step()
-                    self._take(ascent.stack)
-            del self._centre, self._dtype
-            return float(share @ np.maximum(0, self.theta - mu))
+    def _finish(
+        self, n_rows: int, checked: Samples, merged: Samples, trained: Samples
+    ) -> None:
+        """Rewrite the weights of distinct samples as those of the user's rows.
 
-        return step
+        Equal samples share the weight of the one they were merged into, in proportion
+        to what the user gave them; samples held out or of weight zero have none.
+        """
+        if not self.record_weights:
+            return
+        assert merged.inverse is not None
+        # Held-out samples left `trained`; both know where a group's first row stood.
+        place = np.full(int(merged.rows.max()) + 1, -1)
+        place[trained.rows] = np.arange(len(trained))
+        group = place[merged.rows][merged.inverse]
+        totals = np.bincount(merged.inverse, checked.weights)[merged.inverse]
+        share = np.where(group >= 0, checked.weights / totals, 0.0)
+        rows = []
+        for gamma in self.history_["weights"]:
+            full = np.zeros(n_rows)
+            full[checked.rows] = gamma[group] * share
+            rows.append(full)
+        self.history_["weights"] = rows
+
+
+def _stacked(state: State, centre: np.ndarray) -> np.ndarray:
+    """(K, 1 + m, d) centroids about the mean of the samples, with their tangents."""
+    C = (state["prototypes"] - centre)[:, None]
+    return np.concatenate([C, state["tangents"]], axis=1).astype(float)
+
+
+def _unstacked(state: State, centre: np.ndarray, dtype: Any) -> State:
+    stack = state["stack"]
+    return {
+        "prototypes": (stack[:, 0] + centre).astype(dtype),
+        "tangents": stack[:, 1:].astype(dtype),
+    }
+
+
+def _centroids(
+    X: np.ndarray,
+    weights: np.ndarray,
+    count: int,
+    init: str,
+    rng: np.random.RandomState,
+) -> np.ndarray:
+    """Random samples, or the mean with a little noise."""
+    share = weights / weights.sum()
+    if init == "random":
+        return X[rng.choice(len(X), count, replace=False, p=share)].astype(float)
+    mean = share @ X.astype(float)
+    if count == 1:
+        return mean[None]
+    spread = np.sqrt(share @ (X - mean) ** 2)
+    return mean + 0.1 * spread * rng.standard_normal((count, X.shape[1]))

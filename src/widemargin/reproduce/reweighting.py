@@ -97,7 +97,7 @@ def table_1_methods(X: np.ndarray, seed: int) -> dict[tuple[str, str], Any]:
     images = ImageTangents((16, 16))
     methods = [
         HSSClassifier(n_tangents=15),
-        LVQClassifier("lvq2.1", prototypes_per_class=16, random_state=seed),
+        LVQClassifier(algorithm="lvq2.1", prototypes_per_class=16, random_state=seed),
         TDNeuronClassifier(15, random_state=seed),
         HSSClassifier(n_tangents=9, sides="two", tangents=images),
         KNeighborsClassifier(1),
@@ -189,7 +189,7 @@ def figures(
     curves = {"hss": errors(model, split)}
     for init in ("mean", "random"):
         curves[init] = errors(followed(split, tvq(15, 1, init=init, **run)), split)
-    plain = errors(followed(split, tvq(15, 1, reweight=False, **run)), split)
+    plain = errors(followed(split, tvq(15, 1, k=0, **run)), split)
     starts = {
         name: {"test_error": curves[init]["test_error"]}
         for init, name in STARTS.items()

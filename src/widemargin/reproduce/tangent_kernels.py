@@ -158,8 +158,8 @@ def tables(
             found = [d.choose(paper.kernel, grid[paper.kernel]) for d in distances]
             cv_error, gamma, C, spring = min(found, key=lambda choice: choice[0])
             machine = TangentSVC(
-                paper.kernel, C=C, gamma=gamma, tangents=tangents_for(sides),
-                sides=sides or "mean", spring=spring, n_jobs=n_jobs,
+                paper.kernel, C=C, gamma=gamma, tangents=tangents_for(sides) or "none",
+                sides=sides or "mean", spring=spring, multiclass="ddag", n_jobs=n_jobs,
             )  # fmt: skip
             predicted, train_s, test_s = timed(machine, digits)
             yield Line(
@@ -233,7 +233,9 @@ class _Distances:
 
             def errors(task, K=K):
                 C, (fit, held) = task
-                machine = PairwiseMachine("gram", C).fit(K[np.ix_(fit, fit)], y[fit])
+                machine = PairwiseMachine("gram", C, "ddag").fit(
+                    K[np.ix_(fit, fit)], y[fit]
+                )
                 return np.sum(machine.predict(K[np.ix_(held, fit)]) != y[held])
 
             tasks = list(product(grid["C"], folds))
@@ -245,7 +247,7 @@ class _Distances:
 
     def test_error(self, kernel: str, gamma: float, C: float) -> float:
         """Test error in per cent at given parameters."""
-        machine = PairwiseMachine("gram", C)
+        machine = PairwiseMachine("gram", C, "ddag")
         machine.fit(self.kernel(self.train, kernel, gamma), self.digits.y_train)
         return self.digits.error(machine.predict(self.kernel(self.test, kernel, gamma)))
 

@@ -12,52 +12,55 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import (
-    MetaEstimatorMixin,
-    clone,
-    is_classifier,
-)
+from sklearn.base import MetaEstimatorMixin, clone, is_classifier
 from sklearn.svm import SVC
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    check_is_fitted,
-    has_fit_parameter,
-    validate_data,
-)
+from sklearn.utils.validation import has_fit_parameter
 
-from widemargin._compute.processes import process_map
 from widemargin._compute.progress import announce
-from widemargin._core.callbacks import FitTasks, with_callbacks
+from widemargin._compute.threads import process_map
+from widemargin._core.callbacks import FitTasks
+from widemargin._core.classifier import MarginClassifier, fit_method
+from widemargin._core.confidence import margin_unit_of
 from widemargin._core.decisions import (
-    as_decision,
+    class_pairs,
+    from_decision,
+    scores_of_walk,
+    walk_graph,
 )
-from widemargin.svm.checks import check_weights, require_two_classes
-from widemargin.svm.decisions import DecisionClassifier
-from widemargin.svm.duels import class_pairs, graph_scores
+from widemargin._core.samples import check_samples
 
 
-class DDAGClassifier(MetaEstimatorMixin, DecisionClassifier):
+class DDAGClassifier(MetaEstimatorMixin, MarginClassifier):
     """Decision directed acyclic graph over a binary classifier.
 
     Parameters
     ----------
     estimator : classifier, default=None
         The binary classifier of every node; None is ``SVC()``.
+    class_weight : dict, "balanced" or None, default=None
+        Factor on the weights of each class, for nodes that take ``sample_weight``.
     n_jobs : int, default=None
         Nodes trained at once, in processes.
 
     Attributes
     ----------
-    estimators_ : dict
-        The fitted classifier of each node (i, j), i < j positions in `classes_`; its
-        labels are 0 for i and 1 for j.
+    estimators_ : list of length n_classes * (n_classes - 1) / 2
+        The fitted classifiers of the nodes (0, 1), (0, 2), ..., by positions in
+        `classes_`; the labels of node (i, j) are 0 for i and 1 for j.
     classes_ : ndarray of shape (n_classes,)
         The labels.
 
     Notes
     -----
-    On scikit-learn 1.9 and later ``set_callbacks(sklearn.callback.ProgressBar())``
-    shows how far `fit` is.
+    Margins are in the unit of the nodes' decisions, a "distance", or a "share" where
+    they only give probabilities: of a predicted label the closest decision on its way,
+    of another minus the decision that dropped it. On scikit-learn 1.9 and later
+    ``set_callbacks(sklearn.callback.ProgressBar())`` shows how far `fit` is.
+
+    References
+    ----------
+    J. Platt, N. Cristianini, J. Shawe-Taylor, Large margin DAGs for multiclass
+    classification, NIPS 2000.
 
     Examples
     --------
@@ -72,11 +75,35 @@ class DDAGClassifier(MetaEstimatorMixin, DecisionClassifier):
     True
     """
 
-    def __init__(self, estimator: Any = None, *, n_jobs: int | None = None):
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        class_weight: Any = None,
+        n_jobs: int | None = None,
+    ):
         self.estimator = estimator
+        self.class_weight = class_weight
         self.n_jobs = n_jobs
 
-    @with_callbacks
+    @property
+    def margin_unit(self) -> str:
+        """The unit of the decisions of the nodes."""
+        nodes = getattr(self, "estimators_", None)
+        return margin_unit_of(nodes[0] if nodes else self._node)
+
+    @property
+    def _node(self) -> Any:
+        return SVC() if self.estimator is None else self.estimator
+
+    @property
+    def _sparse(self) -> bool:  # type: ignore[override]
+        node = self._node
+        if isinstance(node, type) or not hasattr(node, "__sklearn_tags__"):
+            return False
+        return node.__sklearn_tags__().input_tags.sparse
+
+    @fit_method
     def fit(self, X: Any, y: Any, sample_weight: Any = None):
         """Train a classifier for every pair of classes.
 
@@ -94,71 +121,78 @@ class DDAGClassifier(MetaEstimatorMixin, DecisionClassifier):
         self : DDAGClassifier
             The fitted classifier.
         """
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=None)
-        check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        require_two_classes(self.classes_)
-        node = SVC() if self.estimator is None else self.estimator
-        if not is_classifier(node):
+        node = self._node
+        if isinstance(node, type):
+            raise TypeError(
+                f"estimator is the class {node.__name__}; pass an instance, "
+                f"{node.__name__}()."
+            )
+        if not hasattr(node, "fit") or not is_classifier(node):
             raise ValueError(
                 "estimator must be a classifier such as SVC(); got "
                 f"{type(node).__name__}."
             )
-        if sample_weight is not None:
-            if not has_fit_parameter(node, "sample_weight"):
-                raise ValueError(
-                    f"{type(node).__name__} takes no sample_weight in fit; use another "
-                    "estimator or leave sample_weight out."
-                )
-            sample_weight = check_weights(sample_weight, X)
+        weighted = sample_weight is not None or self.class_weight is not None
+        if weighted and not has_fit_parameter(node, "sample_weight"):
+            raise ValueError(
+                f"{type(node).__name__} takes no sample_weight in fit; use another "
+                "estimator or leave sample_weight and class_weight out."
+            )
+        samples = check_samples(
+            self,
+            X,
+            y,
+            sample_weight,
+            class_weight=self.class_weight,
+            sparse=self._sparse,
+        )
+        self.classes_ = samples.classes
         pairs = class_pairs(len(self.classes_))
-        with FitTasks(self, len(pairs), X=X, y=y, sample_weight=sample_weight) as tasks:
+        weights = samples.weights if weighted else None
+        data = {"X": samples.X, "y": samples.labels, "sample_weight": weights}
+        with FitTasks(self, len(pairs), **data) as tasks:
             # All before the first is sent away: scikit-learn's tasks know each other.
             nodes = [(tasks.delegate("node"), clone(node), pair) for pair in pairs]
-            data = (X, codes, sample_weight)
-            fitted = process_map(
-                _fit_node, [(*n, *data) for n in nodes], self.n_jobs, "nodes"
+            given = (samples.X, samples.codes, weights)
+            self.estimators_ = list(
+                process_map(
+                    _fit_node, [(*n, *given) for n in nodes], self.n_jobs, "nodes"
+                )
             )
-        self.estimators_ = dict(zip(pairs, fitted, strict=True))
         return self
 
-    def decision_function(self, X: Any) -> NDArray:
-        """Scores by when each class was dropped.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes) or, for two classes, (n_samples,)
-            A class dropped in duel s = 0, 1, ... has s and up to a half more for a
-            narrow loss, the winner K - 1 and up to a half more for its narrowest win;
-            for two classes the node's own decision.
-        """
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=None, reset=False)
+    def _walk(self, X):
+        """Walk the graph, every sample asking only the nodes on its way."""
         n_classes = len(self.classes_)
-        if n_classes == 2:
-            return _decide(self.estimators_[0, 1], X)
-        # Every sample meets one node less than there are classes.
+        place = {pair: at for at, pair in enumerate(class_pairs(n_classes))}
         with announce("nodes", X.shape[0] * (n_classes - 1)) as advance:
 
             def duel(i, j, rows):
-                decision = -_decide(self.estimators_[i, j], X[rows])
+                decision = -_decide(self.estimators_[place[i, j]], X[rows])
                 advance(len(rows))
                 return decision
 
-            return as_decision(graph_scores(duel, X.shape[0], n_classes))
+            return walk_graph(duel, X.shape[0], n_classes)
+
+    def _class_scores(self, X):
+        if len(self.classes_) == 2:
+            return from_decision(_decide(self.estimators_[0], X))
+        return scores_of_walk(*self._walk(X))
+
+    def _margins(self, X, codes):
+        if len(self.classes_) == 2:
+            return super()._margins(X, codes)
+        rounds, decided = self._walk(X)
+        rows, last = np.arange(len(rounds)), rounds.shape[1] - 1
+        codes = (
+            scores_of_walk(rounds, decided).argmax(axis=1) if codes is None else codes
+        )
+        signs = np.where(rounds[rows, codes] == last, 1, -1)
+        return signs * decided[rows, codes]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        node = SVC() if self.estimator is None else self.estimator
-        if hasattr(node, "__sklearn_tags__"):
-            inner = node.__sklearn_tags__()
-            tags.input_tags.sparse = inner.input_tags.sparse
-            tags.input_tags.allow_nan = False
+        tags.input_tags.allow_nan = False
         return tags
 
 
@@ -173,7 +207,11 @@ def _fit_node(task, node, pair, X, codes, sample_weight):
 def _decide(node: Any, X: Any) -> NDArray:
     """Decision of a node, positive for its second class."""
     if hasattr(node, "decision_function"):
-        return np.ravel(node.decision_function(X))
-    if hasattr(node, "predict_proba"):
-        return node.predict_proba(X)[:, 1] - 0.5
-    return np.where(node.predict(X) == 1, 1.0, -1.0)
+        decision = np.ravel(node.decision_function(X))
+    elif hasattr(node, "predict_proba"):
+        decision = 2 * node.predict_proba(X)[:, 1] - 1
+    else:
+        decision = np.where(node.predict(X) == 1, 1.0, -1.0)
+    if not np.isfinite(decision).all():
+        raise ValueError(f"a node, {type(node).__name__}, gave a decision that is NaN.")
+    return decision

@@ -13,34 +13,44 @@ vector kernels, NIPS 1997; O. Chapelle, B. Schölkopf, Incorporating invariances
 nonlinear support vector machines, NIPS 2001.
 """
 
-from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigh
 from sklearn.kernel_approximation import Nystroem
 from sklearn.svm import SVC
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.progress import announce, announced
 from widemargin._compute.threads import batched_slices
-from widemargin._core.callbacks import FitTasks, with_callbacks
-from widemargin._core.checks import check_count, check_option
-from widemargin.svm.checks import (
-    FLOATS,
-    check_class_weight,
-    check_positive,
-    check_training,
+from widemargin._core.callbacks import FitTasks
+from widemargin._core.checks import (
+    check_count,
+    check_number,
+    check_option,
+    check_squares,
 )
-from widemargin.svm.decisions import DecisionClassifier
-from widemargin.svm.raw import raw_tangents
-from widemargin.tangents.fitting import fit_tangents
+from widemargin._core.classifier import fit_method
+from widemargin._core.samples import check_samples, check_X
+from widemargin.svm.pairwise import (
+    DuelClassifier,
+    duels_of,
+    gamma_in_unit,
+    say_how_it_ended,
+    solve,
+    unit_for,
+)
+from widemargin.tangents.generator import (
+    check_tangents,
+    fit_tangents,
+    raw_tangents,
+    tangents_meant,
+)
 
 KERNELS = ("linear", "rbf", "poly")
 
 
-class InvariantHyperplaneSVC(DecisionClassifier):
+class InvariantHyperplaneSVC(DuelClassifier):
     """Support vector machine in a space where meaningless variation is small.
 
     Parameters
@@ -55,14 +65,22 @@ class InvariantHyperplaneSVC(DecisionClassifier):
     gamma : float or "scale", default="scale"
         Of "rbf" and "poly"; "scale" is as in ``sklearn.svm.SVC``.
     degree, coef0 : as in ``SVC``
-    tangents : generator, array of shape (n_tangents, n_features) or None, default=None
-        What may vary; None makes a plain SVM.
+    tangents : generator, array of shape (n_tangents, n_features), "none" or None, \
+            default=None
+        What may vary. Nothing does with None, which makes a plain SVM and warns, nor
+        with "none", which says that this is meant.
     step : float, default=0.1
         h of the difference quotient in feature space, in units of the tangents.
     n_components : int, default=1000
         Dimensions of the feature space of "rbf" and "poly".
+    multiclass : {"ovo", "ddag"}, default="ovo"
+        How the duels of all pairs of classes decide: by votes, or by a graph.
     class_weight : dict, "balanced" or None, default=None
         Factor on C of each class.
+    tol : float, default=1e-3
+        Tolerance of the solver.
+    max_iter : int, default=1_000_000
+        Most steps of the solver on each duel; reaching it warns.
     random_state : int, RandomState instance or None, default=None
         For the choice of Nyström's samples.
 
@@ -71,14 +89,24 @@ class InvariantHyperplaneSVC(DecisionClassifier):
     whitening_ : ndarray of shape (n_dimensions, n_dimensions)
         C_λ^{-1/2}.
     svc_ : SVC
-        The linear machine in the whitened space.
+        The linear machine in the whitened space; its labels are positions in
+        `classes_`.
+    n_iter_ : int
+        Steps of the solver, of the duel that took most.
     classes_ : ndarray of shape (n_classes,)
         The labels.
 
     Notes
     -----
+    Margins are a "distance" in units of the machines' own margin: of a predicted label
+    the closest of the duels that it met, of another minus the duel that it lost.
     On scikit-learn 1.9 and later ``set_callbacks(sklearn.callback.ProgressBar())``
     shows how far `fit` is.
+
+    References
+    ----------
+    O. Chapelle, B. Schölkopf, Incorporating invariances in nonlinear support vector
+    machines, NIPS 2001.
 
     Examples
     --------
@@ -103,7 +131,10 @@ class InvariantHyperplaneSVC(DecisionClassifier):
         tangents: Any = None,
         step: float = 0.1,
         n_components: int = 1000,
+        multiclass: str = "ovo",
         class_weight: Any = None,
+        tol: float = 1e-3,
+        max_iter: int = 1_000_000,
         random_state: Any = None,
     ):
         self.lam = lam
@@ -115,10 +146,13 @@ class InvariantHyperplaneSVC(DecisionClassifier):
         self.tangents = tangents
         self.step = step
         self.n_components = n_components
+        self.multiclass = multiclass
         self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
         self.random_state = random_state
 
-    @with_callbacks
+    @fit_method
     def fit(self, X: Any, y: Any, sample_weight: Any = None):
         """Learn the whitening and train the machine.
 
@@ -136,56 +170,62 @@ class InvariantHyperplaneSVC(DecisionClassifier):
         self : InvariantHyperplaneSVC
             The fitted machine.
         """
-        self._check_parameters()
-        X, y, self.classes_, weights = check_training(self, X, y, sample_weight)
-        check_class_weight(self.class_weight, self.classes_)
-        with FitTasks(self, 4, X=X, y=y, sample_weight=weights) as tasks:
+        tangents = self._check_parameters()
+        samples = check_samples(
+            self, X, y, sample_weight, class_weight=self.class_weight
+        )
+        self.classes_ = samples.classes
+        X, labels, weights = samples.X, samples.labels, samples.weights
+        # Tangents have lengths that are compared with 1: no unit is as good as another.
+        unit_for(X, "linear", self.gamma)
+        with FitTasks(self, 4, X=X, y=labels, sample_weight=weights) as tasks:
             with tasks.whole("tangents"):
-                generator = fit_tangents(self.tangents, X, y)
+                generator = fit_tangents(tangents, X, labels)
             with tasks.whole("features"):
                 self._features = self._feature_map(X)
                 mapped = self._map(X)
             with tasks.parts("whitening"):
-                self.whitening_ = self._whiten(X, generator, mapped.shape[1])
+                self.whitening_ = self._whiten(X, labels, generator, mapped.shape[1])
             with tasks.whole("solve"):
                 self.svc_ = SVC(
                     kernel="linear",
                     C=self.C,
-                    class_weight=self.class_weight,
-                    break_ties=len(self.classes_) > 2,
-                ).fit(mapped @ self.whitening_, y, weights)
+                    tol=self.tol,
+                    max_iter=int(self.max_iter),
+                    decision_function_shape="ovo",
+                )
+                whitened = mapped @ self.whitening_
+                end = solve(self.svc_, whitened, samples.codes, weights)
+        say_how_it_ended(end, self)
         return self
 
-    def _whiten(self, X, generator, n_dimensions):
+    def _whiten(self, X, labels, generator, n_dimensions):
         if generator is None or self.lam >= 1:
             return np.eye(n_dimensions)
-        covariance = self._tangent_covariance(X, generator, n_dimensions)
+        covariance = self._tangent_covariance(X, labels, generator, n_dimensions)
         covariance *= 1 - self.lam
         covariance[np.diag_indices_from(covariance)] += self.lam
         values, vectors = eigh(covariance)
         return (vectors / np.sqrt(values)) @ vectors.T
 
     def _check_parameters(self):
-        if not isinstance(self.lam, Real) or not 0 < self.lam <= 1:
-            raise ValueError(f"lam must be above 0 and at most 1; got {self.lam!r}.")
+        tangents = tangents_meant(self.tangents, type(self).__name__)
+        tangents = check_tangents(tangents)
+        check_number("lam", self.lam, above=0, at_most=1)
         check_option("kernel", self.kernel, KERNELS)
-        check_positive("C", self.C)
-        check_positive("step", self.step)
+        self._check_solver(step=self.step)
+        check_count("degree", self.degree)
+        check_number("coef0", self.coef0)
         check_count("n_components", self.n_components)
-        if self.gamma != "scale":
-            check_positive("gamma", self.gamma)
+        return tangents
 
     def _feature_map(self, X):
         if self.kernel == "linear":
             return None
-        gamma = self.gamma
-        if gamma == "scale":
-            variance = X.var()
-            gamma = 1 / (X.shape[1] * variance) if variance > 0 else 1.0
         shape = {"degree": self.degree, "coef0": self.coef0}
         return Nystroem(
             self.kernel,
-            gamma=gamma,
+            gamma=gamma_in_unit(self.gamma, X, 1.0),
             n_components=min(int(self.n_components), len(X)),
             random_state=self.random_state,
             **(shape if self.kernel == "poly" else {}),
@@ -194,13 +234,14 @@ class InvariantHyperplaneSVC(DecisionClassifier):
     def _map(self, X):
         return X if self._features is None else self._features.transform(X)
 
-    def _tangent_covariance(self, X, generator, n_dimensions):
+    def _tangent_covariance(self, X, labels, generator, n_dimensions):
         """Mean of t tᵀ over all tangents of all samples, in the mapped space."""
         total = np.zeros((n_dimensions, n_dimensions))
         count = 0
         h = X.dtype.type(self.step)
         for rows in announced(batched_slices(len(X), 256), "whitening"):
-            tangents = raw_tangents(generator, X[rows])
+            tangents = raw_tangents(generator, X[rows], labels[rows])
+            check_squares(tangents.reshape(-1, X.shape[1]))
             for t in range(tangents.shape[1]):
                 moves = tangents[:, t]
                 if self._features is not None:
@@ -210,19 +251,10 @@ class InvariantHyperplaneSVC(DecisionClassifier):
             count += tangents.shape[0] * tangents.shape[1]
         return total / max(1, count)
 
-    def decision_function(self, X: Any) -> NDArray:
-        """Class scores of the machine in the whitened space.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes) or, for two classes, (n_samples,)
-        """
+    def _check_predict(self, X):
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=FLOATS, reset=False)
+        return check_squares(check_X(self, X))
+
+    def _duels(self, X):
         with announce("decisions"):
-            return self.svc_.decision_function(self._map(X) @ self.whitening_)
+            return duels_of(self.svc_, self._map(X) @ self.whitening_)

@@ -10,6 +10,7 @@ Machine Learning 46 (2002), section 5.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,29 +20,91 @@ from sklearn.metrics.pairwise import (
     polynomial_kernel,
     rbf_kernel,
 )
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.progress import announce, announced
 from widemargin._compute.threads import batched_slices
-from widemargin._core.callbacks import FitTasks, with_callbacks
-from widemargin._core.checks import check_option
-from widemargin.metrics.spectrum import symmetrize
-from widemargin.svm.checks import (
-    FLOATS,
-    check_class_weight,
-    check_positive,
-    check_training,
-    require_gram_fits,
+from widemargin._core.callbacks import FitTasks
+from widemargin._core.checks import (
+    check_count,
+    check_number,
+    check_option,
+    check_squares,
+    warn_caller,
 )
-from widemargin.svm.decisions import DecisionClassifier
-from widemargin.svm.pairwise import PairwiseMachine
-from widemargin.tangents.copies import check_transformations, copies
+from widemargin._core.classifier import fit_method
+from widemargin._core.samples import check_samples, check_X
+from widemargin.metrics.spectrum import symmetrize
+from widemargin.svm.pairwise import (
+    DuelClassifier,
+    PairwiseMachine,
+    decide,
+    gamma_in_unit,
+    gamma_of_data,
+    require_gram_fits,
+    say_how_it_ended,
+    unit_for,
+)
+from widemargin.tangents.shifts import check_transformations, copies
 
 KERNELS = ("rbf", "linear", "poly")
 
 
-class JitteredSVC(DecisionClassifier):
+@dataclass(frozen=True)
+class JitteredKernel:
+    """A kernel and what it jitters with, of samples divided by `unit`."""
+
+    name: str
+    gamma: float
+    degree: int
+    coef0: float
+    transformations: tuple[Callable, ...]
+    unit: float
+
+    def versions(self, Y: NDArray) -> list[tuple[NDArray, NDArray]]:
+        """List samples and their copies, each with its own kernel values k(q, q)."""
+        versions = [Y, *copies(Y, self.transformations, "transformations")]
+        if self.unit != 1:
+            versions = [version / Y.dtype.type(self.unit) for version in versions]
+        return [(version, self._own_values(version)) for version in versions]
+
+    def _own_values(self, Y):
+        if self.name == "rbf":
+            return np.ones(len(Y))
+        inner = np.einsum("nd,nd->n", Y, Y, dtype=float)
+        if self.name == "linear":
+            return inner
+        return (self.gamma * inner + self.coef0) ** self.degree
+
+    def _values(self, X, Y):
+        if self.name == "rbf":
+            return rbf_kernel(X, Y, gamma=self.gamma)
+        if self.name == "linear":
+            return linear_kernel(X, Y)
+        return polynomial_kernel(
+            X, Y, degree=self.degree, gamma=self.gamma, coef0=self.coef0
+        )
+
+    def values(self, X: NDArray, versions: list[tuple[NDArray, NDArray]]) -> NDArray:
+        """k_J(x, y) for all pairs, y any of its versions; X is in the unit."""
+        n = len(versions[0][0])
+        out = np.empty((len(X), n))
+        chunks = list(batched_slices(len(X), rows_in_budget(40 * n)))
+        with announce("kernel", len(chunks) * len(versions)) as advance:
+            for rows in chunks:
+                nearest = np.full((rows.stop - rows.start, n), np.inf)
+                for version, self_value in versions:
+                    values = self._values(X[rows], version)
+                    squared = self_value - 2 * values
+                    closer = squared < nearest
+                    np.copyto(nearest, squared, where=closer)
+                    np.copyto(out[rows], values, where=closer)
+                    advance()
+        return out
+
+
+class JitteredSVC(DuelClassifier):
     """Support vector machine whose kernel compares the nearest transformed copies.
 
     Parameters
@@ -54,24 +117,39 @@ class JitteredSVC(DecisionClassifier):
         Of "rbf" and "poly"; "scale" is as in ``sklearn.svm.SVC``.
     degree, coef0 : as in ``SVC``
     transformations : sequence of callables or None, default=None
-        Functions ``X -> X``, for instance :func:`~widemargin.tangents.image_shifts`;
-        none of them makes a plain SVC.
-    multiclass : {"ddag", "ovo"}, default="ddag"
-        How the duels of all pairs of classes decide.
+        Functions ``X -> X``, for instance :func:`~widemargin.tangents.image_shifts`.
+        None makes a plain SVC, and warns; an empty list says that this is meant.
+    multiclass : {"ovo", "ddag"}, default="ovo"
+        How the duels of all pairs of classes decide: by votes, or by a graph.
     class_weight : dict, "balanced" or None, default=None
         Factor on C of each class.
+    tol : float, default=1e-3
+        Tolerance of the solver.
+    max_iter : int, default=1_000_000
+        Most steps of the solver on each duel; reaching it warns.
 
     Attributes
     ----------
     support_vectors_ : ndarray of shape (n_support, n_features)
         All that prediction needs, with `coef_` (n_support, n_duels) and `intercept_`.
+    gamma_ : float
+        The gamma used.
+    n_iter_ : int
+        Steps of the solver, of the duel that took most.
     classes_ : ndarray of shape (n_classes,)
         The labels.
 
     Notes
     -----
+    Margins are a "distance" in units of the machines' own margin: of a predicted label
+    the closest of the duels that it met, of another minus the duel that it lost.
     On scikit-learn 1.9 and later ``set_callbacks(sklearn.callback.ProgressBar())``
     shows how far `fit` is.
+
+    References
+    ----------
+    D. DeCoste, B. Schölkopf, Training invariant support vector machines, Machine
+    Learning 46 (2002).
 
     Examples
     --------
@@ -92,8 +170,10 @@ class JitteredSVC(DecisionClassifier):
         degree: int = 3,
         coef0: float = 0.0,
         transformations: Sequence[Callable] | None = None,
-        multiclass: str = "ddag",
+        multiclass: str = "ovo",
         class_weight: Any = None,
+        tol: float = 1e-3,
+        max_iter: int = 1_000_000,
     ):
         self.kernel = kernel
         self.C = C
@@ -103,8 +183,10 @@ class JitteredSVC(DecisionClassifier):
         self.transformations = transformations
         self.multiclass = multiclass
         self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
 
-    @with_callbacks
+    @fit_method
     def fit(self, X: Any, y: Any, sample_weight: Any = None):
         """Train the duels of all pairs of classes on the jittered Gram matrix.
 
@@ -123,94 +205,59 @@ class JitteredSVC(DecisionClassifier):
             The fitted machine.
         """
         check_option("kernel", self.kernel, KERNELS)
-        check_option("multiclass", self.multiclass, ("ddag", "ovo"))
-        check_positive("C", self.C)
-        if self.gamma != "scale":
-            check_positive("gamma", self.gamma)
-        self._transformations = check_transformations(
-            "transformations", self.transformations
+        self._check_solver()
+        degree = check_count("degree", self.degree)
+        coef0 = check_number("coef0", self.coef0)
+        if self.transformations is None:
+            warn_caller(
+                "JitteredSVC was given no transformations, so nothing may vary: it is "
+                "a plain SVC. Give some, for instance image_shifts(shape=(16, 16)), or "
+                "an empty list to say that this is meant."
+            )
+        transformations = check_transformations("transformations", self.transformations)
+        samples = check_samples(
+            self, X, y, sample_weight, class_weight=self.class_weight
         )
-        X, y, self.classes_, weights = check_training(self, X, y, sample_weight)
-        check_class_weight(self.class_weight, self.classes_)
+        self.classes_ = samples.classes
+        X, weights = samples.X, samples.weights
         require_gram_fits(
             len(X), 8, "Use VirtualSVC, which needs no Gram matrix, or fewer samples."
         )
-        variance = X.var()
-        scale = 1 / (X.shape[1] * variance) if variance > 0 else 1.0
-        self.gamma_ = scale if self.gamma == "scale" else float(self.gamma)
-        machine = PairwiseMachine("gram", self.C, self.class_weight, self.multiclass)
-        with FitTasks(self, 2, X=X, y=y, sample_weight=weights) as tasks:
+        unit = unit_for(X, self.kernel, self.gamma)
+        gamma = gamma_in_unit(self.gamma, X / X.dtype.type(unit), unit)
+        self.gamma_ = gamma_of_data(gamma, unit)
+        kernel = JitteredKernel(
+            self.kernel, gamma, degree, coef0, transformations, unit
+        )
+        machine = PairwiseMachine(
+            "gram", self.C, self.multiclass, self.tol, int(self.max_iter)
+        )
+        with FitTasks(self, 2, X=X, y=samples.labels, sample_weight=weights) as tasks:
             with tasks.parts("kernel"):
-                K = symmetrize(self._jittered(X, self._versions(X)))
+                versions = kernel.versions(X)
+                K = symmetrize(kernel.values(versions[0][0], versions))
             with tasks.whole("solve"):
-                machine.fit(K, y, weights)
+                machine.fit(K, samples.codes, weights)
+        say_how_it_ended(machine.end_, self)
         self.support_ = np.flatnonzero(np.any(machine.coef_ != 0, axis=1))
         self.support_vectors_ = X[self.support_]
         self.coef_ = machine.coef_[self.support_]
         self.intercept_ = machine.intercept_
-        machine.coef_ = self.coef_
-        self._machine = machine
+        self._kernel = kernel
         return self
 
-    def _values(self, X, Y):
-        if self.kernel == "rbf":
-            return rbf_kernel(X, Y, gamma=self.gamma_)
-        if self.kernel == "linear":
-            return linear_kernel(X, Y)
-        return polynomial_kernel(
-            X, Y, degree=self.degree, gamma=self.gamma_, coef0=self.coef0
-        )
-
-    def _own_values(self, Y):
-        if self.kernel == "rbf":
-            return np.ones(len(Y))
-        inner = np.einsum("nd,nd->n", Y, Y, dtype=float)
-        if self.kernel == "linear":
-            return inner
-        return (self.gamma_ * inner + self.coef0) ** self.degree
-
-    def _versions(self, Y):
-        """List samples and their copies, each with its own kernel values k(q, q)."""
-        versions = [Y, *copies(Y, self._transformations, "transformations")]
-        return [(version, self._own_values(version)) for version in versions]
-
-    def _jittered(self, X, versions):
-        """k_J(x, y) for all pairs, y any of its versions."""
-        n = len(versions[0][0])
-        out = np.empty((len(X), n))
-        chunks = list(batched_slices(len(X), rows_in_budget(40 * n)))
-        with announce("kernel", len(chunks) * len(versions)) as advance:
-            for rows in chunks:
-                nearest = np.full((rows.stop - rows.start, n), np.inf)
-                for version, self_value in versions:
-                    values = self._values(X[rows], version)
-                    squared = self_value - 2 * values
-                    closer = squared < nearest
-                    np.copyto(nearest, squared, where=closer)
-                    np.copyto(out[rows], values, where=closer)
-                    advance()
-        return out
-
-    def decision_function(self, X: Any) -> NDArray:
-        """Class scores: duels won, or how long each class stays in the graph.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes) or, for two classes, (n_samples,)
-        """
+    def _check_predict(self, X):
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=FLOATS, reset=False)
-        supports = self.support_vectors_
-        versions = self._versions(supports)
+        return check_squares(check_X(self, X), self._kernel.unit)
+
+    def _duels(self, X):
+        kernel, supports = self._kernel, self.support_vectors_
+        versions = kernel.versions(supports)
         out = np.empty((len(X), self.coef_.shape[1]))
         chunks = batched_slices(len(X), min(1024, rows_in_budget(80 * len(supports))))
         for rows in announced(chunks, "kernel"):
-            K = self._jittered(X[rows], versions)
-            K += self._jittered(supports, self._versions(X[rows])).T
-            out[rows] = K / 2 @ self.coef_
-        return self._machine.scores(out + self.intercept_)
+            of_queries = kernel.versions(X[rows])
+            K = kernel.values(of_queries[0][0], versions)
+            K += kernel.values(versions[0][0], of_queries).T
+            out[rows] = decide(K / 2, self.coef_, self.intercept_)
+        return out

@@ -51,9 +51,9 @@ def choose_landmarks(
     if kernel.needs_scale:
         # As many whatever m is, so that the kernel does not depend on it.
         some = np.sort(random.choice(n, min(_SCALE_SAMPLES, n), replace=False))
-        d2 = kernel.squared_distances(bundle[some], n_jobs=n_jobs)
+        d2 = kernel.squared_distances(bundle[some], n_jobs)
         kernel = kernel.scaled_to(d2, n)
-    d2 = kernel.squared_distances(bundle[positions], n_jobs=n_jobs)
+    d2 = kernel.squared_distances(bundle[positions], n_jobs)
     kernel = kernel.scaled_to(d2)
     values, vectors = eigh(kernel.gram(d2).astype(float, copy=False))
     real = values > _EIGENVALUE_RTOL * values[-1]

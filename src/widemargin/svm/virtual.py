@@ -14,24 +14,39 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.svm import SVC
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.progress import announce
-from widemargin._core.callbacks import FitTasks, with_callbacks
-from widemargin.svm.checks import (
-    FLOATS,
-    check_class_weight,
-    check_positive,
-    check_training,
-    weigh,
+from widemargin._core.callbacks import FitTasks
+from widemargin._core.checks import (
+    check_count,
+    check_number,
+    check_option,
+    check_squares,
 )
-from widemargin.svm.decisions import DecisionClassifier
-from widemargin.svm.raw import raw_tangents
-from widemargin.tangents.copies import check_transformations, copies
-from widemargin.tangents.fitting import fit_tangents
+from widemargin._core.classifier import fit_method
+from widemargin._core.samples import check_samples, check_X
+from widemargin.svm.pairwise import (
+    DuelClassifier,
+    duels_of,
+    gamma_in_unit,
+    gamma_of_data,
+    say_how_it_ended,
+    solve,
+    unit_for,
+)
+from widemargin.tangents.generator import (
+    check_tangents,
+    fit_tangents,
+    raw_tangents,
+    tangents_meant,
+)
+from widemargin.tangents.shifts import check_transformations, copies
+
+KERNELS = ("linear", "poly", "rbf", "sigmoid")
 
 
-class VirtualSVC(DecisionClassifier):
+class VirtualSVC(DuelClassifier):
     """Support vector machine trained again on transformed support vectors.
 
     Parameters
@@ -40,24 +55,35 @@ class VirtualSVC(DecisionClassifier):
         Kernel of both stages, as in ``sklearn.svm.SVC``.
     C : float, default=10.0
         Penalty of margin errors.
-    gamma : float, "scale" or "auto", default="scale"
+    gamma : float or "scale", default="scale"
         As in ``SVC``; what "scale" means for the training samples holds in both stages.
     degree, coef0 : as in ``SVC``
-    tangents : generator, array of shape (n_tangents, n_features) or None, default=None
-        Directions of the copies x ± step · t.
+    tangents : generator, array of shape (n_tangents, n_features), "none" or None, \
+            default=None
+        Directions of the copies x ± step · t; "none" says that there are none.
     step : float, default=1.0
         Length of the move in units of the tangents: pixels for image shifts.
     transformations : sequence of callables or None, default=None
         Functions ``X -> X`` that make copies, for instance
         :func:`~widemargin.tangents.image_shifts`. Without these and without tangents
-        there is one stage only.
+        there is one stage only, an ordinary SVC, which warns.
+    multiclass : {"ovo", "ddag"}, default="ovo"
+        How the duels of all pairs of classes decide: by votes, or by a graph.
     class_weight : dict, "balanced" or None, default=None
         Factor on C of each class; "balanced" counts the training samples.
+    tol : float, default=1e-3
+        Tolerance of the solver.
+    max_iter : int, default=1_000_000
+        Most steps of the solver on each duel; reaching it warns.
 
     Attributes
     ----------
     svc_ : SVC
-        The machine of the second stage.
+        The machine of the second stage; its labels are positions in `classes_`.
+    gamma_ : float
+        The gamma of both stages.
+    n_iter_ : int
+        Steps of the solver, of the duel that took most.
     first_support_ : ndarray of shape (n_first,)
         Training samples (of positive weight) that support the first stage.
     n_virtual_ : int
@@ -67,8 +93,15 @@ class VirtualSVC(DecisionClassifier):
 
     Notes
     -----
+    Margins are a "distance" in units of the machines' own margin: of a predicted label
+    the closest of the duels that it met, of another minus the duel that it lost.
     On scikit-learn 1.9 and later ``set_callbacks(sklearn.callback.ProgressBar())``
     shows how far `fit` is.
+
+    References
+    ----------
+    B. Schölkopf, C. Burges, V. Vapnik, Incorporating invariances in support vector
+    learning machines, ICANN 1996.
 
     Examples
     --------
@@ -92,7 +125,10 @@ class VirtualSVC(DecisionClassifier):
         tangents: Any = None,
         step: float = 1.0,
         transformations: Sequence[Callable] | None = None,
+        multiclass: str = "ovo",
         class_weight: Any = None,
+        tol: float = 1e-3,
+        max_iter: int = 1_000_000,
     ):
         self.kernel = kernel
         self.C = C
@@ -102,9 +138,12 @@ class VirtualSVC(DecisionClassifier):
         self.tangents = tangents
         self.step = step
         self.transformations = transformations
+        self.multiclass = multiclass
         self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
 
-    @with_callbacks
+    @fit_method
     def fit(self, X: Any, y: Any, sample_weight: Any = None):
         """Train both stages.
 
@@ -122,75 +161,83 @@ class VirtualSVC(DecisionClassifier):
         self : VirtualSVC
             The fitted machine.
         """
-        check_positive("C", self.C)
-        check_positive("step", self.step)
-        transformations = check_transformations("transformations", self.transformations)
-        X, y, self.classes_, weights = check_training(self, X, y, sample_weight)
-        check_class_weight(self.class_weight, self.classes_)
-        # What "balanced" means for the whole set holds in both stages.
-        factors = weigh(self.class_weight, self.classes_, y, weights)
-        gamma = self.gamma
-        if gamma == "scale":
-            variance = X.var()
-            gamma = 1 / (X.shape[1] * variance) if variance > 0 else 1.0
-        with FitTasks(self, 4, X=X, y=y, sample_weight=weights) as tasks:
+        tangents, transformations = self._check_parameters()
+        samples = check_samples(
+            self, X, y, sample_weight, class_weight=self.class_weight
+        )
+        self.classes_ = samples.classes
+        X, codes, weights = samples.X, samples.codes, samples.weights
+        self._unit = unit_for(X, self.kernel, self.gamma)
+        gamma = gamma_in_unit(self.gamma, self._in_unit(X), self._unit)
+        self.gamma_ = gamma_of_data(gamma, self._unit)
+        labels = samples.labels
+        with FitTasks(self, 4, X=X, y=labels, sample_weight=weights) as tasks:
             with tasks.whole("tangents"):
-                generator = fit_tangents(self.tangents, X, y)
+                generator = fit_tangents(tangents, X, labels)
             with tasks.whole("solve"):
-                first = self._stage(gamma).fit(X, y, factors)
-            self.first_support_ = rows = first.support_
+                self.svc_ = self._new_machine(gamma)
+                end = solve(self.svc_, self._in_unit(X), codes, weights)
+            self.first_support_ = rows = self.svc_.support_
             with tasks.whole("virtual samples"):
                 virtual = [
-                    *self._moved(X[rows], generator),
+                    *self._moved(X[rows], labels[rows], generator),
                     *copies(X[rows], transformations, "transformations"),
                 ]
             self.n_virtual_ = len(rows) * len(virtual)
             with tasks.whole("solve again"):
-                self.svc_ = first
                 if virtual:
-                    self.svc_ = self._second(gamma, X, y, factors, virtual)
+                    times = 1 + len(virtual)
+                    everything = self._in_unit(np.concatenate([X[rows], *virtual]))
+                    self.svc_ = self._new_machine(gamma)
+                    labels, weights = codes[rows], weights[rows]
+                    again = np.tile(labels, times), np.tile(weights, times)
+                    end = end.and_(solve(self.svc_, everything, *again))
+        say_how_it_ended(end, self)
         return self
 
-    def _second(self, gamma, X, y, factors, virtual):
-        """Train on the support vectors of the first stage and their copies."""
-        rows, times = self.first_support_, 1 + len(virtual)
-        return self._stage(gamma).fit(
-            np.concatenate([X[rows], *virtual]),
-            np.tile(y[rows], times),
-            None if factors is None else np.tile(factors[rows], times),
-        )
+    def _check_parameters(self):
+        transformations = check_transformations("transformations", self.transformations)
+        tangents = self.tangents
+        if self.transformations is None or isinstance(tangents, str):
+            tangents = tangents_meant(tangents, type(self).__name__)
+        tangents = check_tangents(tangents)
+        if not callable(self.kernel):
+            check_option("kernel", self.kernel, KERNELS)
+        self._check_solver(step=self.step)
+        check_count("degree", self.degree)
+        check_number("coef0", self.coef0)
+        return tangents, transformations
 
-    def _stage(self, gamma):
+    def _new_machine(self, gamma):
         return SVC(
             kernel=self.kernel,
             C=self.C,
             gamma=gamma,
             degree=self.degree,
             coef0=self.coef0,
-            break_ties=len(self.classes_) > 2,
+            tol=self.tol,
+            max_iter=int(self.max_iter),
+            decision_function_shape="ovo",
         )
 
-    def _moved(self, X, generator):
+    def _in_unit(self, X: NDArray) -> NDArray:
+        return X if self._unit == 1 else X / X.dtype.type(self._unit)
+
+    def _moved(self, X, labels, generator):
         if generator is None:
             return
-        directions = raw_tangents(generator, X)
+        directions = raw_tangents(generator, X, labels)
         for t in range(directions.shape[1]):
-            yield X + X.dtype.type(self.step) * directions[:, t]
-            yield X - X.dtype.type(self.step) * directions[:, t]
+            move = X.dtype.type(self.step) * directions[:, t].astype(
+                X.dtype, copy=False
+            )
+            for moved in (X + move, X - move):
+                yield check_squares(moved, self._unit)
 
-    def decision_function(self, X: Any) -> NDArray:
-        """Class scores of the second stage.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes) or, for two classes, (n_samples,)
-        """
+    def _check_predict(self, X):
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=FLOATS, reset=False)
+        return check_squares(check_X(self, X), self._unit)
+
+    def _duels(self, X):
         with announce("decisions"):
-            return self.svc_.decision_function(X)
+            return duels_of(self.svc_, self._in_unit(X))

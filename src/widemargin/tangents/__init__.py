@@ -1,11 +1,10 @@
 """What may vary: tangents of images, signals, any transformation, or learned ones."""
 
-from widemargin.tangents.base import TangentGenerator
 from widemargin.tangents.bundle import Bundle
-from widemargin.tangents.convert import as_bundle
 from widemargin.tangents.deskew import Deskew
 from widemargin.tangents.direction_features import DirectionFeatures
 from widemargin.tangents.frames import orthonormalize
+from widemargin.tangents.generator import TangentGenerator, as_bundle
 from widemargin.tangents.image import ImageTangents
 from widemargin.tangents.learned import LearnedTangents
 from widemargin.tangents.shifts import ImageShift, image_shifts

@@ -12,8 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from widemargin.tangents.checks import FLOATS, check_samples, check_tangent_array
-from widemargin.tangents.frames import fill_frames, orthonormalize
+from widemargin.tangents.frames import (
+    FLOATS,
+    check_samples,
+    check_tangent_array,
+    fill_frames,
+    orthonormalize,
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -45,7 +45,7 @@ from widemargin._core.checks import (
     check_number,
     check_option,
 )
-from widemargin.tangents.filters import filter_matrix
+from widemargin.tangents.smoothing import filter_matrix
 
 # Pixels of background around the image, so that strokes at the border have edges.
 PAD = 2

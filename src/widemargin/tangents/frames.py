@@ -14,16 +14,39 @@ section 5.2).
 from collections.abc import Callable, Iterable
 
 import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, DTypeLike, NDArray
+from sklearn.utils import check_array
 
 from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.threads import batched_slices, thread_map
-from widemargin.tangents.checks import check_tangent_array
+from widemargin._core.checks import FLOATS
 
 # A block of this many numbers stays near the cache. It does not depend on the number
 # of threads, so that neither does any result.
 _BLOCK = 2**19
+
+
+def check_samples(X: ArrayLike, name: str = "X") -> NDArray:
+    """Return `X` as a finite float array (n_samples, n_features)."""
+    return check_array(X, dtype=FLOATS, input_name=name)
+
+
+def check_tangent_array(tangents: ArrayLike, name: str) -> NDArray:
+    """Return `tangents` as a finite float array of any number of axes."""
+    try:
+        return check_array(
+            tangents,
+            dtype=FLOATS,
+            ensure_2d=False,
+            allow_nd=True,
+            ensure_min_samples=0,
+            ensure_min_features=0,
+            input_name=name,
+        )
+    except (TypeError, ValueError) as error:
+        if name in str(error):
+            raise
+        raise type(error)(f"{name} must be an array of numbers: {error}") from None
 
 
 def sample_blocks(
@@ -31,7 +54,7 @@ def sample_blocks(
 ) -> Iterable[slice]:
     """Cut samples of `n_numbers` tangent entries each into blocks to work on."""
     # Raw tangents, their float64 copy and as much again for what computes them.
-    budget = rows_in_budget(4 * 8 * n_numbers, effective_n_jobs(n_jobs))
+    budget = rows_in_budget(4 * 8 * n_numbers, n_jobs)
     return batched_slices(n_samples, min(budget, _BLOCK // max(1, n_numbers)))
 
 

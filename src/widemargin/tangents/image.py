@@ -28,15 +28,14 @@ recognition: tangent distance and tangent propagation (1998).
 """
 
 from collections.abc import Callable, Sequence
-from math import isqrt
-from numbers import Integral, Real
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from widemargin.tangents.directions import DirectionalTangents, check_sigma
-from widemargin.tangents.filters import filter_matrix
+from widemargin._core.checks import check_image_shape, check_number
+from widemargin.tangents.generator import DirectionalTangents, check_sigma
+from widemargin.tangents.smoothing import filter_matrix
 
 FIELDS: dict[str, Callable] = {
     "x_shift": lambda x, y: (np.ones_like(x), np.zeros_like(x)),
@@ -78,8 +77,10 @@ class ImageTangents(DirectionalTangents):
     prints the table.
 
     Contrast is for distances with tangents at one end. With tangents at both ends two
-    images can both fade into the background, which makes every distance zero unless a
-    spring holds them.
+    images can both fade into the background, which makes every distance nearly zero
+    unless a spring holds them: distances and estimators warn of it. On digits with the
+    default spring of 1e-5 the nearest neighbour has 90 % errors then, and 0.8 % with
+    ``sides="mean"``.
 
     Examples
     --------
@@ -125,21 +126,18 @@ class ImageTangents(DirectionalTangents):
         return grid.flatten(grid.linear(name, grid.unflatten(vectors), transpose))
 
     def _grid(self, n_features: int, dtype: DTypeLike) -> "_Grid":
-        shape = _check_shape(self.shape, n_features)
-        sigma = check_sigma(self.sigma, 0.2 * np.sqrt(min(shape[:2])))
-        return _Grid(shape, sigma, dtype)
+        sides = check_image_shape(self.shape, "ImageTangents", n_features)
+        height, width, channels = (*sides, 1)[:3]
+        auto = 0.2 * np.sqrt(min(height, width))
+        sigma = check_sigma(self.sigma, auto, max(height, width))
+        return _Grid((height, width, channels), sigma, dtype)
 
     def _tangents_of(
         self, X: NDArray, y: ArrayLike | None
     ) -> Callable[[slice], NDArray]:
         names = self._names()
         grid = self._grid(X.shape[1], X.dtype)
-        if not isinstance(self.background, Real) or not np.isfinite(self.background):
-            raise ValueError(
-                "background must be a finite number, the value of the image outside "
-                f"its borders; got {self.background!r}."
-            )
-        background = X.dtype.type(self.background)
+        background = X.dtype.type(check_number("background", self.background))
 
         def tangents_of(rows: slice) -> NDArray:
             images = grid.unflatten(X[rows]) - background
@@ -150,7 +148,7 @@ class ImageTangents(DirectionalTangents):
                 if name in FIELDS:
                     tangent = grid.along(name, gradient)
                 elif name == "thickness":
-                    tangent = gradient[0] ** 2 + gradient[1] ** 2
+                    tangent = grid.thickness(gradient)
                 elif name == "brightness":
                     tangent = np.ones_like(images)
                 else:
@@ -201,6 +199,27 @@ class _Grid:
         tangent += field_y * gradient[1]
         return tangent
 
+    def thickness(self, gradient: tuple[NDArray, NDArray]) -> NDArray:
+        """Squared length of the gradient; where that overflows or vanishes, in units.
+
+        A direction is what counts, so images of any size have one.
+        """
+        along_x, along_y = gradient
+        axes = tuple(range(1, along_x.ndim))
+        largest = np.maximum(
+            np.abs(along_x).max(axes, keepdims=True),
+            np.abs(along_y).max(axes, keepdims=True),
+        )
+        numbers = np.finfo(largest.dtype)
+        fits = (largest < numbers.max**0.25) & (largest > numbers.tiny**0.25)
+        if not fits.all():
+            exponents = np.where(fits, 0, -np.frexp(largest)[1])
+            along_x, along_y = (
+                np.ldexp(along_x, exponents),
+                np.ldexp(along_y, exponents),
+            )
+        return along_x**2 + along_y**2
+
     def linear(self, name: str, images: NDArray, transpose: bool = False) -> NDArray:
         if name == "contrast":
             return images.copy()
@@ -213,33 +232,3 @@ class _Grid:
         # Smoothing is symmetric, and so its own transpose; the slope is not.
         from_x = self.smooth_y @ ((field_x * images) @ self.slope_x.T)
         return from_x + self.slope_y.T @ ((field_y * images) @ self.smooth_x)
-
-
-def _check_shape(shape: Sequence[int] | None, n_features: int) -> tuple[int, int, int]:
-    """Return (height, width, channels), or say which shape the features could have."""
-    if shape is None:
-        raise ValueError(f"ImageTangents needs shape; {_suggest(n_features)}.")
-    sides = tuple(shape) if isinstance(shape, Sequence | np.ndarray) else ()
-    if len(sides) not in (2, 3) or not all(
-        isinstance(side, Integral) and side > 0 for side in sides
-    ):
-        raise ValueError(
-            "shape must be (height, width) or (height, width, channels), all positive "
-            f"integers; got {shape!r}."
-        )
-    height, width, channels = (*map(int, sides), 1)[:3]
-    if height * width * channels != n_features:
-        raise ValueError(
-            f"shape {tuple(map(int, sides))} has {height * width * channels} pixels "
-            f"but X has {n_features} features; {_suggest(n_features)}."
-        )
-    return height, width, channels
-
-
-def _suggest(n_features: int) -> str:
-    for channels in (1, 3):
-        side = isqrt(n_features // channels)
-        if side * side * channels == n_features:
-            shape = (side, side) if channels == 1 else (side, side, channels)
-            return f"{n_features} features could be {shape}"
-    return f"{n_features} features need a height and a width whose product is that"

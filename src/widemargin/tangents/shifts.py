@@ -5,13 +5,20 @@ themselves, for virtual training images, virtual test images and jittering. Each
 transformation maps X (n, h·w·c) to an array of the same shape.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from widemargin.tangents.checks import check_samples
+from widemargin._core.checks import (
+    check_count,
+    check_flag,
+    check_image_shape,
+    check_number,
+)
+from widemargin.tangents.frames import check_samples
 
 
 class ImageShift(BaseEstimator):
@@ -48,17 +55,16 @@ class ImageShift(BaseEstimator):
     def __call__(self, X: ArrayLike) -> NDArray:
         """Return the shifted samples."""
         X = check_samples(X)
-        shape = tuple(self.shape)
-        if len(shape) not in (2, 3) or np.prod(shape) != X.shape[1]:
-            raise ValueError(
-                f"shape {shape} does not go with {X.shape[1]} features; it must be "
-                "(height, width) or (height, width, channels) with that product."
-            )
+        shape = check_image_shape(self.shape, "ImageShift", X.shape[1])
+        steps = [
+            check_count(name, getattr(self, name), low=-(2**31))
+            for name in ("down", "right")
+        ]
+        check_number("background", self.background)
         images = X.reshape(len(X), *shape)
         shifted = np.full_like(images, self.background)
         (to_y, from_y), (to_x, from_x) = (
-            _overlap(size, step)
-            for size, step in zip(shape[:2], (self.down, self.right), strict=True)
+            _overlap(size, step) for size, step in zip(shape[:2], steps, strict=True)
         )
         shifted[:, to_y, to_x] = images[:, from_y, from_x]
         return shifted.reshape(X.shape)
@@ -102,10 +108,44 @@ def image_shifts(
     >>> len(image_shifts((16, 16))), len(image_shifts((16, 16), diagonal=False))
     (8, 4)
     """
-    steps = range(-radius, radius + 1)
+    check_image_shape(shape, "image_shifts")
+    check_number("background", background)
+    diagonal = check_flag("diagonal", diagonal)
+    steps = range(-check_count("radius", radius, low=0), radius + 1)
     return [
         ImageShift(shape, down, right, background)
         for down in steps
         for right in steps
         if (down or right) and (diagonal or not (down and right))
     ]
+
+
+def check_transformations(name: str, transformations: Any) -> tuple[Callable, ...]:
+    """Return functions X -> X as a tuple; None is none of them.
+
+    `name` is what the caller calls the parameter.
+    """
+    if transformations is None:
+        return ()
+    # An iterator is used up by one look: the next would silently find nothing.
+    sized = hasattr(transformations, "__len__")
+    if not sized or not all(map(callable, transformations)):
+        raise ValueError(
+            f"{name} must be a sequence of functions X -> X, such as a list or "
+            f"image_shifts(shape=(16, 16)); got {transformations!r}."
+        )
+    return tuple(transformations)
+
+
+def copies(
+    X: NDArray, transformations: Sequence[Callable], name: str
+) -> Iterator[NDArray]:
+    """Yield the samples transformed by one function after the other."""
+    for transformation in transformations:
+        out = np.asarray(transformation(X), dtype=X.dtype)
+        if out.shape != X.shape or not np.isfinite(out).all():
+            raise ValueError(
+                f"each of {name} must return finite samples of the shape it is given, "
+                f"{X.shape}; {transformation!r} returned shape {out.shape}."
+            )
+        yield out

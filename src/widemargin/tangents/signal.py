@@ -25,15 +25,15 @@ Arrays: X (n, length·channels), channels last; tangents (n, l, length·channels
 """
 
 from collections.abc import Callable, Sequence
-from numbers import Integral
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy.ndimage import correlate1d
 
-from widemargin.tangents.directions import DirectionalTangents, check_sigma
-from widemargin.tangents.filters import gaussian_weights
+from widemargin._core.checks import check_count
+from widemargin.tangents.generator import DirectionalTangents, check_sigma
+from widemargin.tangents.smoothing import gaussian_weights
 
 # Displacement of time as a function of centred time tau and of s in [0, 1].
 FIELDS: dict[str, Callable] = {
@@ -73,8 +73,8 @@ class SignalTangents(DirectionalTangents):
     largest.
 
     Amplitude is for distances with tangents at one end. With tangents at both ends
-    two signals can both be scaled to zero, which makes every distance zero unless a
-    spring holds them.
+    two signals can both be scaled to zero, which makes every distance nearly zero
+    unless a stiff spring holds them: distances and estimators warn of it.
 
     Examples
     --------
@@ -121,22 +121,20 @@ class SignalTangents(DirectionalTangents):
         return field * line.slope(vectors)
 
     def _line(self, n_features: int, dtype: DTypeLike) -> "_Line":
-        channels = self.n_channels
-        if not isinstance(channels, Integral) or channels < 1:
-            raise ValueError(f"n_channels must be an integer >= 1; got {channels!r}.")
+        channels = check_count("n_channels", self.n_channels)
         if n_features % channels:
             raise ValueError(
                 f"n_channels={channels} does not divide the {n_features} features of "
                 "X; a row of X holds length * n_channels numbers."
             )
-        length = n_features // int(channels)
+        length = n_features // channels
         if length < 2:
             raise ValueError(
                 f"SignalTangents needs at least 2 samples of time; {n_features} "
                 f"features and n_channels={channels} leave {length}."
             )
-        sigma = check_sigma(self.sigma, np.sqrt(length) / 8)
-        return _Line(length, int(channels), sigma, dtype)
+        sigma = check_sigma(self.sigma, np.sqrt(length) / 8, length)
+        return _Line(length, channels, sigma, dtype)
 
     def _tangents_of(
         self, X: NDArray, y: ArrayLike | None

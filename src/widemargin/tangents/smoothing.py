@@ -9,22 +9,70 @@ tangent plane within a fraction of a pixel, and a little smoothing of the sample
 widens the range over which :math:`x + p\,t` stays close to the moved sample. X is
 (n, length), (n, h·w) or (n, h·w·c), channels last.
 
+The derivative of a function smoothed by a Gaussian is the function filtered by the
+Gaussian's derivative. The filters here are sampled Gaussians times polynomials in the
+offset k, scaled so that they are exact on the polynomials they stand for:
+
+=========  =====================  ==========================
+order      weight at offset k     gives
+=========  =====================  ==========================
+0, smooth  :math:`g_k`            a constant: itself
+1, slope   :math:`k g_k`          a ramp: its slope
+2, curve   :math:`(k^2-m) g_k`    a parabola: its curvature
+=========  =====================  ==========================
+
+with :math:`g_k = \exp(-k^2/2\sigma^2)` and m its mean of :math:`k^2`. As sigma goes to
+zero they become the identity, the central difference and the second difference.
+
 Reference: Simard, LeCun, Denker, Victorri: Transformation invariance in pattern
 recognition: tangent distance and tangent propagation (1998), section 2.
 """
 
 from collections.abc import Sequence
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from widemargin._compute.threads import batched_slices
-from widemargin.tangents.checks import FLOATS
-from widemargin.tangents.filters import filter_matrix
+from widemargin._core.checks import check_image_shape, check_number
+from widemargin.tangents.frames import FLOATS
+
+# Below this sigma the filters equal their limits to all digits, and squares of g_1
+# do not underflow.
+_SMALLEST_SIGMA = 0.05
+
+
+def gaussian_weights(sigma: float) -> tuple[NDArray, NDArray]:
+    """Offsets k = -r..r and the Gaussian at them."""
+    sigma = max(sigma, _SMALLEST_SIGMA)
+    radius = max(1, int(np.ceil(4 * sigma)))
+    k = np.arange(-radius, radius + 1.0)
+    return k, np.exp(-(k**2) / (2 * sigma**2))
+
+
+def gaussian_filter(sigma: float, order: int) -> NDArray:
+    """Weights at offsets -r..r, to be used as sum_k weight[k] x[i + k]."""
+    k, g = gaussian_weights(sigma)
+    if order == 0:
+        return g / g.sum()
+    if order == 1:
+        return k * g / (k**2 @ g)
+    mean = (k**2 @ g) / g.sum()
+    curve = (k**2 - mean) * g
+    return 2 * curve / (k**2 @ curve)
+
+
+def filter_matrix(size: int, sigma: float, order: int, dtype: DTypeLike) -> NDArray:
+    """Matrix (size, size) of the filter on signals that are zero outside."""
+    weights = gaussian_filter(sigma, order)
+    radius = len(weights) // 2
+    offset = np.arange(size) - np.arange(size)[:, np.newaxis]
+    inside = np.abs(offset) <= radius
+    matrix = np.where(inside, weights[np.clip(offset + radius, 0, 2 * radius)], 0.0)
+    return matrix.astype(dtype)
 
 
 class GaussianSmoother(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -130,27 +178,15 @@ class GaussianSmoother(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def _check(self, n_features: int) -> tuple[int, int, int]:
         """Return (height, width, channels); a signal is one row."""
-        for name in ("sigma", "background"):
-            value = getattr(self, name)
-            if not isinstance(value, Real) or not np.isfinite(float(value)):
-                raise ValueError(f"{name} must be a finite number; got {value!r}.")
-        if self.sigma < 0:
-            raise ValueError(f"sigma must be at least 0; got {self.sigma!r}.")
-        sides = (n_features,) if self.shape is None else self.shape
-        sides = tuple(sides) if isinstance(sides, Sequence | np.ndarray) else ()
-        if (
-            len(sides) not in (1, 2, 3)
-            or not all(isinstance(side, Integral) and side > 0 for side in sides)
-            or np.prod(sides) != n_features
-        ):
-            raise ValueError(
-                "shape must be (length,), (height, width) or (height, width, channels),"
-                " positive integers whose product is the number of features, "
-                f"{n_features}; got {self.shape!r}."
-            )
+        given = (n_features,) if self.shape is None else self.shape
+        sides = check_image_shape(
+            given, type(self).__name__, n_features, axes=(1, 2, 3)
+        )
+        check_number("sigma", self.sigma, at_least=0, at_most=10 * max(sides))
+        check_number("background", self.background)
         if len(sides) == 1:
-            return 1, int(sides[0]), 1
-        height, width, channels = (*map(int, sides), 1)[:3]
+            return 1, sides[0], 1
+        height, width, channels = (*sides, 1)[:3]
         return height, width, channels
 
     def __sklearn_tags__(self):

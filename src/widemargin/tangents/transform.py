@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import validate_data
 
-from widemargin.tangents.base import TangentGenerator
-from widemargin.tangents.checks import FLOATS
+from widemargin.tangents.frames import FLOATS
+from widemargin.tangents.generator import TangentGenerator
 
 # Samples looked at, and steps tried, when a step is chosen.
 _N_PROBES = 16
@@ -96,9 +96,15 @@ class TransformTangents(TangentGenerator):
 
     def _named_functions(self) -> list[tuple[str, Transformation]]:
         functions = self.functions
+        if isinstance(functions, TangentGenerator | type):
+            raise TypeError(
+                "functions must be a callable f(X, p) or a sequence of them; got "
+                f"{functions!r}, which is a tangent generator or a class: pass "
+                "generators as they are, several as TangentUnion([...])."
+            )
         if callable(functions):
             functions = [functions]
-        if not np.iterable(functions) or not len(functions):
+        if not isinstance(functions, Sequence) or not functions:
             raise TypeError(
                 "functions must be a callable f(X, p) or a sequence of them; "
                 f"got {self.functions!r}."
@@ -121,13 +127,16 @@ class TransformTangents(TangentGenerator):
                 raise ValueError(f"step must be 'auto' or numbers; got {self.step!r}.")
             probes = X[:: -(-len(X) // _N_PROBES)]
             return np.array([auto_step(name, f, probes) for name, f in named])
-        steps = np.array([self.step] if isinstance(self.step, Real) else self.step)
+        try:
+            steps = np.array([self.step] if isinstance(self.step, Real) else self.step)
+        except ValueError:
+            steps = np.empty(0)
         if steps.ndim != 1 or len(steps) not in (1, len(named)):
             raise ValueError(
                 f"step must be 'auto', one number or one for each of the {len(named)} "
                 f"functions; got {self.step!r}."
             )
-        if not np.issubdtype(steps.dtype, np.number) or not np.all(
+        if steps.dtype.kind not in "iuf" or not np.all(
             np.isfinite(steps) & (steps > 0)
         ):
             raise ValueError(f"step must be positive and finite; got {self.step!r}.")
@@ -184,7 +193,7 @@ def _call(name: str, function: Transformation, X: NDArray, p: float) -> NDArray:
             f"{name} must return samples of the shape it got, {X.shape}; "
             f"it returned {moved.shape}."
         )
-    if not np.issubdtype(moved.dtype, np.number) or not np.isfinite(moved).all():
+    if moved.dtype.kind not in "biuf" or not np.isfinite(moved).all():
         raise ValueError(
             f"{name} returned NaN, infinity or no numbers at p = {p:.3g}; it must be "
             "defined for small p of both signs, or be given a smaller step."

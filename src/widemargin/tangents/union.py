@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import validate_data
 
-from widemargin.tangents.base import TangentGenerator
-from widemargin.tangents.checks import FLOATS
+from widemargin.tangents.frames import FLOATS
+from widemargin.tangents.generator import TangentGenerator
 
 
 class TangentUnion(TangentGenerator):

@@ -1,0 +1,225 @@
+"""Does RejectingClassifier keep its promises? Distribution by distribution, by draws.
+
+    python benchmarks/rejection.py [--draws 1000] [--seed 0]
+
+Samples live in cells: x is the number of a cell, P(x) and P(y | x) are written down, so
+that the error and the share of what a fitted model answers are sums and not estimates.
+Each draw fits the whole RejectingClassifier, its hold-out included, around a classifier
+that answers the commonest label of the cell. A promise is broken if the true error
+among the answered exceeds max_error, or the true share of the answered falls short of
+coverage; it may be, in a share delta of the draws.
+"""
+
+import argparse
+import sys
+import time
+import warnings
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from widemargin.meta import RejectingClassifier
+
+warnings.filterwarnings("ignore", message="max_error=.* could not be shown")
+warnings.filterwarnings("ignore", message="The number of unique classes")
+RARE = 3000
+
+
+class Table(ClassifierMixin, BaseEstimator):
+    """Answers the commonest label of a cell, and of an unseen cell the commonest."""
+
+    def __init__(self, n_cells=1):
+        self.n_cells = n_cells
+
+    def fit(self, X, y):
+        """Count."""
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        shape = self.n_cells, len(self.classes_)
+        self.counts_ = np.bincount(
+            np.ravel_multi_index((X[:, 0], codes), shape), minlength=shape[0] * shape[1]
+        ).reshape(shape)
+        best = self.counts_.argmax(axis=1)
+        best[~self.counts_.any(axis=1)] = self.counts_.sum(axis=0).argmax()
+        self.answers_ = self.classes_[best]
+        return self
+
+    def predict(self, X):
+        """Look up."""
+        return self.answers_[X[:, 0]]
+
+
+@dataclass
+class World:
+    """A distribution of samples, and how sure the classifier is of each cell."""
+
+    cells: NDArray  # P(x), shape (n_cells,)
+    labels: NDArray  # P(y | x), shape (n_cells, n_labels)
+    sure: NDArray | None = None  # by cell; None is the share of the commonest label
+    n: int = 400
+    max_error: float = 0.1
+    options: dict = field(default_factory=dict)
+
+    def draw(self, rng):
+        """One set of samples."""
+        x = rng.choice(len(self.cells), self.n, p=self.cells)
+        n_labels = self.labels.shape[1]
+        at = np.searchsorted(self.edges, x + rng.random(self.n), side="right")
+        return x[:, None], np.clip(at - x * n_labels, 0, n_labels - 1)
+
+    @cached_property
+    def edges(self):
+        """Ends of the labels' shares, cell after cell."""
+        cumulative = self.labels.cumsum(axis=1)
+        cumulative /= cumulative[:, -1:]
+        return (cumulative + np.arange(len(cumulative))[:, None]).ravel()
+
+    def confidence(self, model, X):
+        """Return what is compared with the threshold."""
+        if self.sure is not None:
+            return self.sure[X[:, 0]]
+        counts = model.counts_[X[:, 0]]
+        top = np.sort(counts, axis=1)[:, ::-1]
+        second = top[:, 1] if top.shape[1] > 1 else 0
+        return (top[:, 0] - second) / (top.sum(axis=1) + 1)
+
+    def truth(self, model):
+        """Return the true share that a fitted model answers, and the true error."""
+        X = np.arange(len(self.cells))[:, None]
+        accepted = self.cells * model.accepts(X)
+        answers = model.estimator_.predict(X)
+        wrong = 1 - self.labels[X[:, 0], answers]
+        share = accepted.sum()
+        return share, accepted @ wrong / share if share > 0 else 0.0
+
+
+def noisy(n_cells, n_labels, wrong, common=False):
+    """P(y | x): x mod n_labels, or 0 if `common`, and `wrong` over the other labels."""
+    wrong = np.broadcast_to(wrong, n_cells)
+    labels = np.repeat(wrong[:, None] / max(1, n_labels - 1), n_labels, axis=1)
+    right = np.zeros(n_cells, int) if common else np.arange(n_cells) % n_labels
+    labels[np.arange(n_cells), right] = 1 - wrong
+    return labels
+
+
+def even(n_cells):
+    """All cells alike."""
+    return np.full(n_cells, 1 / n_cells)
+
+
+def falling(n_cells, power=1.0):
+    """Zipf's law."""
+    weights = 1 / np.arange(1, n_cells + 1) ** power
+    return weights / weights.sum()
+
+
+def worlds():
+    """All distributions, by name."""
+    fine = np.linspace(0, 1, 2000)
+    comb = np.where(np.arange(2000) // 40 % 2, 0.14, 0.05)
+    rare = np.zeros((20, 20 + RARE))
+    share = np.repeat([0.04, 0.56], 10)[:, None]  # 30 % of all samples
+    rare[:, :20] = (1 - share) * noisy(20, 20, 0.01)
+    rare[:, 20:] = share / RARE
+    skewed = np.repeat([[0.98, 0.02]], 40, axis=0)
+    skewed[:3] = [0.4, 0.6]
+    zipf = 0.95 * np.eye(300) + 0.05 * falling(300)
+    rising = np.linspace(0, 0.4, 40)
+    fine_world = {"cells": even(2000), "sure": fine}
+    return {
+        "balanced, ten classes": World(even(40), noisy(40, 10, rising), n=600),
+        "imbalanced, 95 to 5": World(even(40), skewed, max_error=0.05),
+        "Zipf over 300 classes": World(falling(300), zipf, n=1000),
+        "30 % from 3000 rare labels": World(even(20), rare),
+        "the same, most rows held out": World(even(20), rare, options={"cv": 0.7}),
+        "label noise just above the promise": World(
+            even(10), noisy(10, 5, 0.1005), sure=np.arange(10.0), n=600
+        ),
+        "nearly separable": World(
+            even(20), noisy(20, 5, 0.004), sure=np.arange(20.0), n=2000, max_error=0.02
+        ),
+        "three levels of confidence": World(
+            even(30), noisy(30, 3, np.repeat([0.3, 0.13, 0.02], 10)),
+            sure=np.repeat([0.0, 1.0, 2.0], 10),
+        ),
+        "one confidence for all (one-hot)": World(
+            even(20), noisy(20, 4, 0.1005), sure=np.ones(20)
+        ),
+        "tiny sample": World(even(4), noisy(4, 2, 0.1005), sure=np.arange(4.0), n=60),
+        "tiny sample, many labels": World(falling(30, 2), noisy(30, 30, 0.0), n=90),
+        "heavy tails": World(
+            falling(500, 1.2), noisy(500, 2, np.linspace(0.02, 0.5, 500), common=True),
+            sure=np.tan(np.linspace(1.57, -1.57, 500)),
+        ),
+        "confidently wrong": World(
+            labels=noisy(2000, 2, np.where(fine > 0.97, 0.6, 0.04), common=True),
+            n=800, **fine_world,
+        ),
+        "errors in bands (not monotone)": World(
+            labels=noisy(2000, 2, comb, common=True), n=800, **fine_world
+        ),
+        "confidence says nothing": World(
+            even(2000), noisy(2000, 2, 0.1005, common=True), sure=np.sin(1e4 * fine)
+        ),
+        "error drifts across the promise": World(
+            labels=noisy(2000, 2, 0.25 * (1 - fine), common=True), n=800, **fine_world
+        ),
+    }  # fmt: skip
+
+
+def count_broken(world, promise, delta, n_draws, seed):
+    """Share of broken promises, and the mean true share of what is answered."""
+    rng = np.random.default_rng(seed)
+    model = RejectingClassifier(
+        Table(len(world.cells)), criterion=world.confidence, delta=delta,
+        reject_label=-1, **promise, **world.options,
+    )  # fmt: skip
+    broken, answered = 0, 0.0
+    for draw in range(n_draws):
+        X, y = world.draw(rng)
+        share, error = world.truth(model.set_params(random_state=draw).fit(X, y))
+        if "coverage" in promise:
+            broken += share < promise["coverage"] - 1e-12
+        else:
+            broken += error > promise["max_error"] + 1e-12
+        answered += share
+    return broken / n_draws, answered / n_draws
+
+
+def main():
+    """Print the table; the exit status tells whether a promise was broken too often."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--draws", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    delta, coverage, start = 0.05, 0.6, time.perf_counter()
+    allowed = delta + 2 * np.sqrt(delta * (1 - delta) / options.draws)
+    print(
+        f"{options.draws} draws each, delta = {delta}; broken promises, % "
+        f"(standard error {100 * np.sqrt(delta * (1 - delta) / options.draws):.2f})\n"
+    )
+    print("| distribution | n | max_error | broken | answered | coverage 0.6 broken |")
+    print("|---|---|---|---|---|---|")
+    worst = 0.0
+    for name, world in worlds().items():
+        promise = {"max_error": world.max_error}
+        by_error, answered = count_broken(
+            world, promise, delta, options.draws, options.seed
+        )
+        by_coverage, _ = count_broken(
+            world, {"coverage": coverage}, delta, options.draws, options.seed
+        )
+        worst = max(worst, by_error, by_coverage)
+        print(
+            f"| {name} | {world.n} | {world.max_error} | {100 * by_error:.1f} "
+            f"| {100 * answered:.0f} | {100 * by_coverage:.1f} |",
+            flush=True,
+        )
+    print(f"\nworst {100 * worst:.1f} %, {time.perf_counter() - start:.0f} s")
+    return int(worst > allowed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

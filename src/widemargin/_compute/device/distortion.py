@@ -1,0 +1,179 @@
+"""Image distortion distances on a device: a warp for a pair, a lane for a column.
+
+A pair of gradient images needs (2w + 1)^2 comparisons of every pixel, each summed over
+a patch. A block keeps one reference in shared memory; its warps meet one query after
+the other, whose columns stay in registers. For every displacement along the rows the
+column of the reference is read once and serves all displacements down the columns.
+Sums over a patch go down the column first and then across the lanes. The kernel is
+CUDA C, compiled for the size of the images when first needed; where that cannot be
+done, or the images are wider than a warp, plain torch does the same.
+
+`x` is (n_x, channels, height + 2 patch, width + 2 patch), `y` (n_y, channels,
+height + 2 (patch + window), width + 2 (patch + window)); the result (n_x, n_y).
+"""
+
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from widemargin._compute.device.pairs import halving
+
+WARPS, QUERIES = 4, 8
+_LANES = 32
+
+_SOURCE = r"""
+#define ROWS (HEIGHT + 2 * PATCH)
+#define COLUMNS (WIDTH + 2 * PATCH)
+#define REACH (2 * WINDOW + 1)
+#define Y_ROWS (ROWS + 2 * WINDOW)
+#define Y_COLUMNS (COLUMNS + 2 * WINDOW)
+#define AREA (Y_ROWS * Y_COLUMNS)
+
+__device__ __forceinline__ float across(float v) {
+  // Sum of 2 PATCH + 1 lanes from here on, by doubling.
+  float total = 0.0f, run = v;
+  int width = 1, done = 0;
+  #pragma unroll
+  for (int bit = 0; bit < 4; bit++) {
+    if ((2 * PATCH + 1) & (1 << bit)) {
+      total += done ? __shfl_down_sync(0xffffffffu, run, done) : run;
+      done += 1 << bit;
+    }
+    if ((2 * PATCH + 1) >> (bit + 1)) {
+      run += __shfl_down_sync(0xffffffffu, run, width);
+      width *= 2;
+    }
+  }
+  return total;
+}
+
+extern "C" __global__ void distortion(
+    const float *x, const float *y, float *out, int n_x, int n_y, float penalty) {
+  __shared__ float reference[CHANNELS * AREA];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const long long j = blockIdx.x;
+  for (int k = threadIdx.x; k < CHANNELS * AREA; k += blockDim.x)
+    reference[k] = y[j * CHANNELS * AREA + k];
+  __syncthreads();
+  const int column = lane < COLUMNS ? lane : COLUMNS - 1;
+  #pragma unroll 1
+  for (int t = 0; t < QUERIES; t++) {
+    const long long i = ((long long)blockIdx.y * QUERIES + t) * WARPS + warp;
+    if (i >= n_x) return;
+    float query[CHANNELS][ROWS], best[HEIGHT];
+    #pragma unroll
+    for (int c = 0; c < CHANNELS; c++)
+      #pragma unroll
+      for (int r = 0; r < ROWS; r++)
+        query[c][r] = x[((i * CHANNELS + c) * ROWS + r) * COLUMNS + column];
+    #pragma unroll
+    for (int r = 0; r < HEIGHT; r++) best[r] = 3.0e38f;
+    // Not unrolled: the code must stay in the instruction cache.
+    #pragma unroll 1
+    for (int right = 0; right < REACH; right++) {
+      float other[CHANNELS][Y_ROWS];
+      #pragma unroll
+      for (int c = 0; c < CHANNELS; c++)
+        #pragma unroll
+        for (int r = 0; r < Y_ROWS; r++)
+          other[c][r] = reference[c * AREA + r * Y_COLUMNS + column + right];
+      #pragma unroll
+      for (int down = 0; down < REACH; down++) {
+        const float cost = penalty * ((right - WINDOW) * (right - WINDOW)
+                                    + (down - WINDOW) * (down - WINDOW));
+        float square[2 * PATCH + 1];
+        #pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+          float e = 0.0f;
+          #pragma unroll
+          for (int c = 0; c < CHANNELS; c++) {
+            const float d = query[c][r] - other[c][r + down];
+            e += d * d;
+          }
+          square[r % (2 * PATCH + 1)] = e;
+          if (r >= 2 * PATCH) {
+            float patch = 0.0f;
+            #pragma unroll
+            for (int p = 0; p <= 2 * PATCH; p++) patch += square[p];
+            best[r - 2 * PATCH] = fminf(best[r - 2 * PATCH], across(patch) + cost);
+          }
+        }
+      }
+    }
+    float total = 0.0f;
+    #pragma unroll
+    for (int r = 0; r < HEIGHT; r++) total += best[r];
+    if (lane >= WIDTH) total = 0.0f;
+    for (int step = 16; step; step >>= 1)
+      total += __shfl_down_sync(0xffffffffu, total, step);
+    if (lane == 0) out[i * n_y + j] = total;
+  }
+}
+"""
+
+
+def distortion_distances(
+    x: Tensor, y: Tensor, *, patch: int, window: int, penalty: float = 0.0
+) -> Tensor:
+    """Distances of all pairs of padded gradient images, as above."""
+    channels, rows, columns = x.shape[1:]
+    height, width = rows - 2 * patch, columns - 2 * patch
+    out = torch.empty((len(x), len(y)), dtype=x.dtype, device=x.device)
+    kernel = None
+    if x.is_cuda and x.dtype == torch.float32 and columns <= _LANES and patch <= 7:
+        kernel = _kernel(height, width, channels, patch, window)
+    if kernel is None:
+        return _plain(x, y, out, patch, window, penalty)
+    if len(x) and len(y):
+        groups = -(-len(x) // (WARPS * QUERIES))
+        kernel(
+            grid=(len(y), groups, 1),
+            block=(32 * WARPS, 1, 1),
+            args=(x.contiguous(), y.contiguous(), out, len(x), len(y), float(penalty)),
+        )
+    return out
+
+
+@cache
+def _kernel(height: int, width: int, channels: int, patch: int, window: int) -> Any:
+    sizes = {
+        "HEIGHT": height,
+        "WIDTH": width,
+        "CHANNELS": channels,
+        "PATCH": patch,
+        "WINDOW": window,
+        "WARPS": WARPS,
+        "QUERIES": QUERIES,
+    }
+    shared = (
+        4 * channels * (height + 2 * (patch + window)) * (width + 2 * (patch + window))
+    )
+    build = getattr(torch.cuda, "_compile_kernel", None)
+    # More shared memory must be asked for; taller images than this leave registers.
+    if build is None or shared > 48 * 1024 or height > 64:
+        return None
+    defines = "".join(f"#define {name} {value}\n" for name, value in sizes.items())
+    return build(defines + _SOURCE, "distortion")
+
+
+def _plain(
+    x: Tensor, y: Tensor, out: Tensor, patch: int, window: int, penalty: float
+) -> Tensor:
+    rows, columns = x.shape[2:]
+    size = 2 * patch + 1
+
+    def fill(at: slice) -> None:
+        best: Any = None
+        for down in range(2 * window + 1):
+            for right in range(2 * window + 1):
+                moved = y[:, :, down : down + rows, right : right + columns]
+                square = ((x[at, None] - moved[None]) ** 2).sum(2)
+                sums = torch.nn.functional.avg_pool2d(square, size, 1) * size**2
+                sums = sums + penalty * ((down - window) ** 2 + (right - window) ** 2)
+                best = sums if best is None else torch.minimum(best, sums)
+        out[at] = best.sum((2, 3))
+
+    halving(max(1, 2**26 // max(1, y.numel())), len(x), fill)
+    return out

@@ -1,0 +1,108 @@
+"""From inner products to margins and back to weights, one sample at a time.
+
+A tangent model j is the affine space C_j + span(T_j); its rows in the stacked matrix
+are [C_j; T_j1; ..; T_jm]. A block of samples times that matrix gives Z. `one_sided`
+turns every row of Z into the squared distances z to all models, picks the nearest
+right and the nearest wrong one, and gives what the way back needs of these two: the
+pulls c [1, alpha], where
+
+    c = 4 gamma z_minus / (z_plus + z_minus)^2       (right model),
+    c = -4 gamma z_plus / (z_plus + z_minus)^2       (wrong model).
+
+Then the sums of pull x^T over the samples of each model are the whole gradient but for
+the small corrections in `moments`; `pull_sums` forms them, by products.
+Shapes: Z (n, K (1+m)), pulls (n, 2, 1+m), moments (K, 1+m, 1+m).
+"""
+
+import numpy as np
+
+from widemargin._compute.compiled import njit
+
+# Sums may be reordered, which is what lets the loops over tangents vectorise.
+_REORDER = {"reassoc", "contract", "nsz"}
+
+
+@njit(cache=True, nogil=True, fastmath=_REORDER)
+def _explained(row, start, offset):
+    """Squared length of the part of x - C within the model's tangents."""
+    total = row[start] * 0
+    for k in range(offset.shape[0]):
+        alpha = row[start + k] - offset[k]
+        total += alpha * alpha
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _add_outer(moments, sizes, weight, alpha):
+    """Add weight alpha alpha^T (lower triangle), and |weight| times its diagonal."""
+    for k in range(alpha.shape[0]):
+        part = weight * alpha[k]
+        for other in range(k + 1):
+            moments[k, other] += part * alpha[other]
+        sizes[k] += abs(part * alpha[k])
+
+
+@njit(cache=True, nogil=True)
+def _slopes(z_plus, z_minus, gamma, tiny):
+    """Return c of the nearest right and of the nearest wrong model."""
+    total = z_plus + z_minus
+    if not total > tiny or np.isinf(total):
+        return 0.0, 0.0
+    scale = 4.0 * gamma / total
+    return scale * (z_minus / total), -scale * (z_plus / total)
+
+
+@njit(cache=True, nogil=True)
+def one_sided(Z, norms, offsets, right, gamma, tiny, nearest, z, pulls, moments, sizes):
+    """Fill nearest (n, 2), z (n, 2) and pulls; add to moments and sizes.
+
+    `offsets` is (K, 1+m): the products of each model's rows with its own centroid.
+    `right` is (n, K), true where the model has the sample's class.
+    """
+    n_models, width = offsets.shape
+    alpha = np.empty(width)
+    for i in range(Z.shape[0]):
+        row = Z[i]
+        z_plus = z_minus = np.inf
+        plus = minus = -1
+        for j in range(n_models):
+            base = j * width
+            squared = norms[i] - 2 * row[base] + offsets[j, 0]
+            squared -= _explained(row, base + 1, offsets[j, 1:])
+            squared = max(squared, 0.0)
+            if right[i, j]:
+                if squared < z_plus:
+                    z_plus, plus = squared, j
+            elif squared < z_minus:
+                z_minus, minus = squared, j
+        nearest[i, 0], nearest[i, 1] = plus, minus
+        z[i, 0], z[i, 1] = z_plus, z_minus
+        slopes = _slopes(z_plus, z_minus, gamma[i], tiny)
+        for side in range(2):
+            j, c = nearest[i, side], slopes[side]
+            if j < 0:
+                pulls[i, side] = 0
+                continue
+            alpha[0] = 1.0
+            for k in range(1, width):
+                alpha[k] = row[j * width + k] - offsets[j, k]
+            for k in range(width):
+                pulls[i, side, k] = c * alpha[k]
+            _add_outer(moments[j], sizes[j], c, alpha)
+
+
+def pull_sums(X, nearest, pulls, n_models):
+    """(K, 1+m, d) sums of pull x^T over the samples that pull at each model."""
+    width, d = pulls.shape[2], X.shape[1]
+    sums = np.zeros((n_models, width, d), X.dtype)
+    pulled = nearest.ravel()
+    order = np.argsort(pulled, kind="stable")
+    ends = np.searchsorted(pulled[order], np.arange(n_models + 1))
+    # Gathered once, the samples of a model lie side by side: one product for each.
+    gathered = X[order >> 1]
+    pulls = pulls.reshape(-1, width)[order]
+    for j in range(n_models):
+        own = slice(ends[j], ends[j + 1])
+        if own.start < own.stop:
+            np.matmul(pulls[own].T, gathered[own], out=sums[j])
+    return sums

@@ -1,0 +1,99 @@
+"""Squared distances to a few references: one product, and close calls once more.
+
+``||x - p||^2 = ||x||^2 - 2 x.p + ||p||^2`` costs one product, and loses digits when the
+distance is small beside the norms: each entry is only known up to
+
+    e_ij = err (|x_i|^2 + |p_j|^2),    err = eps (16 + sqrt(d)).
+
+`settled` computes an entry again, from the difference itself, wherever that decides
+something: where e exceeds a small fraction of the distance, and where two references
+could both be the nearest. What is nearest here is then nearest, whatever the offset,
+an outlier among the references, or the other rows of the batch. Shapes: X (n, d), P
+(K, d), D (n, K).
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from widemargin._compute.memory import rows_in_budget
+from widemargin._compute.threads import batched_slices
+
+# Relative error above which a squared distance is computed again.
+COARSE = {np.dtype(np.float32): 1e-3, np.dtype(np.float64): 1e-6}
+
+
+def squared_norms(X: np.ndarray) -> np.ndarray:
+    """Squared lengths of the rows."""
+    return np.einsum("ij,ij->i", X, X)
+
+
+def expanded_distances(
+    X: np.ndarray, P: np.ndarray, X_norms: np.ndarray | None = None
+) -> np.ndarray:
+    """Distances of data already near the origin; `X_norms` saves their squares."""
+    D = X @ P.T
+    D *= -2
+    D += (squared_norms(X) if X_norms is None else X_norms)[:, None]
+    D += squared_norms(P)
+    return np.maximum(D, 0, out=D)
+
+
+def product_error(dtype: np.dtype, n_features: int) -> float:
+    """Error of an expanded square, per unit of the two squared norms."""
+    return float(np.finfo(dtype).eps) * (16.0 + np.sqrt(n_features))
+
+
+def settled(
+    D: np.ndarray,
+    X_errors: np.ndarray,
+    P_errors: np.ndarray,
+    direct: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    *,
+    coarse: float | None = None,
+    n_features: int = 1,
+) -> np.ndarray:
+    """Compute again, in place, what rounding of X_errors + P_errors leaves open.
+
+    ``direct(rows, columns)`` returns the squared distances of some pairs.
+    """
+    from widemargin._compute.lvq import doubtful
+
+    rtol = COARSE[D.dtype] if coarse is None else coarse
+    rows, columns = doubtful(D, X_errors, P_errors, rtol)
+    for s in batched_slices(len(rows), rows_in_budget(32 * n_features)):
+        D[rows[s], columns[s]] = direct(rows[s], columns[s])
+    return D
+
+
+def paired_distances(X: np.ndarray, P: np.ndarray) -> np.ndarray:
+    """Squared distances of paired rows, from their differences in float64."""
+    return squared_norms(X.astype(np.float64) - P)
+
+
+def squared_distances(
+    X: np.ndarray, P: np.ndarray, coarse: float | None = None
+) -> np.ndarray:
+    """Return the (n_samples, n_references) squared distances, close calls settled."""
+    dtype = np.result_type(X, P)
+    # Rounded once: both sides must lose the same offset.
+    centre = P.mean(axis=0, dtype=np.float64).astype(dtype)
+    x, p = X - centre, P - centre
+    x_norms, p_norms = squared_norms(x), squared_norms(p)
+    D = expanded_distances(x, p, x_norms)
+    error = product_error(D.dtype, X.shape[1])
+    return settled(
+        D,
+        error * x_norms,
+        error * p_norms,
+        lambda i, j: paired_distances(X[i], P[j]),
+        coarse=coarse,
+        n_features=X.shape[1],
+    )
+
+
+def class_minima(D: np.ndarray, codes: np.ndarray, n_classes: int) -> np.ndarray:
+    """Reduce distances to references to distances to classes (inf for a bare class)."""
+    from widemargin._compute import lvq
+
+    return lvq.class_minima(D, codes, n_classes)

@@ -1,0 +1,180 @@
+"""Fitted models that leave Python: ONNX graphs and C headers that say how sure.
+
+:func:`to_onnx` and :func:`to_c` write what a fitted classifier does to a sample, with
+its margins and, where a threshold was learned, its refusals; :func:`check_export` runs
+the result and compares. What cannot be carried exactly is refused, by
+:class:`NotExportable`. All of it needs ``pip install 'widemargin[onnx]'``, the header
+only a C compiler where it is checked.
+"""
+
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from widemargin._core.checks import check_option
+from widemargin.export.program import NotExportable
+
+__all__ = [
+    "NotExportable",
+    "check_export",
+    "register_converters",
+    "to_c",
+    "to_onnx",
+]
+
+
+def to_onnx(model: Any, *, dtype: str = "float32") -> Any:
+    """Return a fitted classifier as an ONNX model.
+
+    Parameters
+    ----------
+    model : fitted classifier
+        LVQ, MarginLVQ, GLVQ, GMLVQ, HSS, TVQ, TD-Neuron, the hyperplanes of
+        :mod:`widemargin.linear`, :class:`~widemargin.TangentSVC`,
+        :class:`~widemargin.TangentKNeighborsClassifier`, a
+        :class:`~widemargin.RejectingClassifier` around one of them, or a pipeline of
+        scikit-learn's scalers and
+        :class:`~widemargin.tangents.GaussianSmoother` that ends in one.
+    dtype : {"float32", "float64"}, default="float32"
+        Of the input and of the arithmetic. Distances to many references, and those in
+        which the samples bend, are in float64 in either case.
+
+    Returns
+    -------
+    onnx.ModelProto
+        Input ``X`` (n, n_features). Outputs ``label`` (n,), ``margin``
+        (n, n_classes), ``confidence`` (n,), and ``accepted`` (n,) where a threshold was
+        learned: what is not accepted has the reject label. Opset 18, default domain
+        only; ``model.SerializeToString()`` are the bytes of the file.
+
+    Raises
+    ------
+    NotExportable
+        If the model does more than products and elementwise steps can.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from widemargin import GLVQClassifier
+    >>> from widemargin.export import to_onnx
+    >>> X, y = load_iris(return_X_y=True)
+    >>> graph = to_onnx(GLVQClassifier(random_state=0).fit(X, y)).graph
+    >>> [output.name for output in graph.output]
+    ['label', 'margin', 'confidence']
+    """
+    from widemargin.export.describe import describe
+    from widemargin.export.onnx_graph import onnx_model
+
+    check_option("dtype", dtype, ("float32", "float64"))
+    return onnx_model(describe(model), dtype)
+
+
+def to_c(model: Any, *, name: str = "model", dtype: str = "float32") -> str:
+    """Return a fitted classifier as one self-contained C99 header.
+
+    Parameters
+    ----------
+    model : fitted classifier
+        LVQ, MarginLVQ, GLVQ, GMLVQ, HSS and TVQ with tangents at the models only, the
+        hyperplanes of :mod:`widemargin.linear`, a
+        :class:`~widemargin.RejectingClassifier` around one of them, or a pipeline of
+        scalers that ends in one.
+    name : str, default="model"
+        What the functions of the header are called after.
+    dtype : {"float32", "int8"}, default="float32"
+        Of the tables; the arithmetic is float32. Eight bits have a proven bound on what
+        rounding does to a margin, by which the threshold of refusing is widened:
+        whatever the header answers, the model in Python answers alike.
+
+    Returns
+    -------
+    str
+        ``int NAME_predict(const float *x, float *margin)`` returns the number of the
+        class, -1 if refused, and writes how sure it is; ``NAME_margins`` gives the
+        margins of all classes and the least that the best one can have been before the
+        tables were rounded; ``NAME_label`` the label of an answer. No heap; of the
+        mathematics library at most ``sqrtf`` and ``fabsf``.
+
+    Raises
+    ------
+    NotExportable
+        If the model needs more than that.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from widemargin import GLVQClassifier
+    >>> from widemargin.export import to_c
+    >>> X, y = load_iris(return_X_y=True)
+    >>> header = to_c(GLVQClassifier(random_state=0).fit(X, y), name="iris")
+    >>> "static inline int iris_predict(const float *x, float *margin)" in header
+    True
+    """
+    from widemargin.export.c_header import c_header
+    from widemargin.export.describe import describe
+
+    check_option("dtype", dtype, ("float32", "int8"))
+    return c_header(describe(model), name, dtype).text
+
+
+def check_export(model: Any, exported: Any, X: ArrayLike) -> Any:
+    """Run an exported model, and compare its answers with those of the original.
+
+    Parameters
+    ----------
+    model : fitted classifier
+        What was exported.
+    exported : onnx.ModelProto, bytes or str
+        What :func:`to_onnx` or :func:`to_c` returned; the latter is compiled by gcc,
+        with sanitisers.
+    X : array-like of shape (n_samples, n_features)
+        Samples to compare on.
+
+    Returns
+    -------
+    Agreement
+        ``agrees`` tells whether labels are equal wherever the margin exceeds 1e-5 of
+        its scale and margins are within that; of eight-bit headers, whether their
+        bound holds. ``str`` of it is a line with the counts.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from widemargin import GLVQClassifier
+    >>> from widemargin.export import check_export, to_onnx
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = GLVQClassifier(random_state=0).fit(X, y)
+    >>> check_export(model, to_onnx(model), X).agrees
+    True
+    """
+    from widemargin.export.agreement import check
+
+    return check(model, exported, X)
+
+
+def register_converters() -> None:
+    """Teach skl2onnx the classifiers and transformers of widemargin.
+
+    Afterwards ``skl2onnx.to_onnx(..., target_opset=18)`` converts pipelines and other
+    compositions that hold them, with the outputs of :func:`to_onnx`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import skl2onnx
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.decomposition import PCA
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from widemargin import GLVQClassifier
+    >>> from widemargin.export import register_converters
+    >>> register_converters()
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = make_pipeline(PCA(2), GLVQClassifier(random_state=0)).fit(X, y)
+    >>> sample = X[:1].astype(np.float32)
+    >>> graph = skl2onnx.to_onnx(model, sample, target_opset=18).graph
+    >>> [output.name for output in graph.output]
+    ['label', 'margin', 'confidence']
+    """
+    from widemargin.export.converters import register
+
+    register()

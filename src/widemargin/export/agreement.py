@@ -1,0 +1,322 @@
+"""Run what was exported, and compare it with the model in Python.
+
+The scale of a margin is 1 where it is relative or a share, else the mean size of the
+margins on the data at hand. Labels must agree wherever Python's margin exceeds 1e-5 of
+the scale; closer calls are counted. Of eight-bit tables the margins may differ by the
+bound that they carry, and nothing may be answered that Python refuses.
+"""
+
+import re
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from widemargin._core.checks import as_matrix
+from widemargin._core.confidence import look_through, margin_unit_of, margins_of
+
+CLOSE = 1e-5
+FLAGS = ("-Wall", "-Wextra", "-Werror", "-std=c99")
+SANITISERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+# Numbers in the tables times rows at a time: residuals of many rows fill the memory.
+NUMBERS = 2**24
+
+
+class NoCompiler(RuntimeError):
+    """There is no C compiler to run a header with."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Labels, margins of all classes or of the answer, and what was accepted."""
+
+    labels: NDArray
+    margins: NDArray
+    confidence: NDArray
+    accepted: NDArray | None = None
+    # The least that the confidence can have been before quantisation.
+    least: NDArray | None = None
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How an exported model compares with its original on some samples."""
+
+    n_samples: int
+    n_wrong: int
+    n_close: int
+    n_close_differing: int
+    margin_error: float
+    bound: float | None
+    n_accepted: int | None
+    n_accepted_python: int | None
+    n_overbold: int
+
+    @property
+    def agrees(self) -> bool:
+        """Whether every answer that is not a close call is the same."""
+        return (
+            self.n_wrong == 0
+            and self.n_overbold == 0
+            and (self.bound is not None or self.margin_error <= CLOSE)
+        )
+
+    def __str__(self) -> str:
+        """One line for a person."""
+        same = self.n_samples - self.n_wrong - self.n_close_differing
+        said = (
+            f"{same} of {self.n_samples} labels equal, {self.n_close} close calls "
+            f"({self.n_close_differing} differ), margins within "
+            f"{self.margin_error:.2g} of their scale"
+        )
+        if self.bound is not None:
+            said += f" (bound {self.bound:.2g})"
+        if self.n_accepted is not None:
+            said += (
+                f", {self.n_accepted} accepted against {self.n_accepted_python} in "
+                "Python"
+            )
+        return said
+
+
+def python_answers(model: Any, X: NDArray) -> Answers:
+    """Return what the model says, in float64."""
+    X = X.astype(np.float64)
+    classes, accepted = np.asarray(model.classes_), None
+    inner, seen = _decisive(model, X)
+    margins = np.column_stack(
+        [margins_of(inner, seen, np.full(len(X), label)) for label in classes]
+    )
+    confidence = margins.max(axis=1)
+    rejecting = _rejecting(model)
+    if rejecting is not None:
+        accepted = confidence >= rejecting.threshold_
+    return Answers(np.asarray(model.predict(X)), margins, confidence, accepted)
+
+
+def _decisive(model: Any, X: NDArray) -> tuple[Any, NDArray]:
+    """Return the classifier that answers, and the samples as it sees them."""
+    while True:
+        model, X = look_through(model, X)
+        if not (hasattr(model, "threshold_") and hasattr(model, "estimator_")):
+            return model, X
+        model = model.estimator_
+
+
+def _rejecting(model: Any) -> Any:
+    """Return the classifier within that has learned when to refuse, or None."""
+    while True:
+        if hasattr(model, "best_estimator_"):
+            model = model.best_estimator_
+        elif hasattr(model, "steps"):
+            model = model.steps[-1][1]
+        else:
+            return model if hasattr(model, "threshold_") else None
+
+
+def onnx_answers(exported: Any, X: NDArray) -> Answers:
+    """Run an ONNX model by onnxruntime."""
+    import onnxruntime
+
+    data = exported if isinstance(exported, bytes) else exported.SerializeToString()
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(
+        data, options, providers=["CPUExecutionProvider"]
+    )
+    (given,) = session.get_inputs()
+    real = np.float64 if "double" in given.type else np.float32
+    names = [output.name for output in session.get_outputs()]
+    rows = np.ascontiguousarray(X, real)
+    size = int(np.clip(4 * NUMBERS // len(data), 1, 256))
+    parts = [
+        session.run(names, {given.name: rows[i : i + size]})
+        for i in range(0, len(rows), size)
+    ]
+    joined = dict(
+        zip(names, map(np.concatenate, zip(*parts, strict=True)), strict=True)
+    )
+    return Answers(
+        joined["label"], joined["margin"], joined["confidence"], joined.get("accepted")
+    )
+
+
+MAIN = """
+#include <stdio.h>
+#include "model.h"
+
+int main(void)
+{
+  float x[UPPER_FEATURES], margins[UPPER_CLASSES], margin, least;
+  while (fread(x, sizeof(float), UPPER_FEATURES, stdin) == UPPER_FEATURES) {
+    const int answer = NAME_predict(x, &margin);
+    const int best = NAME_margins(x, margins, &least);
+    if (margins[best] != margin)
+      return 1;
+    if (fwrite(&answer, sizeof answer, 1, stdout) != 1
+        || fwrite(&best, sizeof best, 1, stdout) != 1
+        || fwrite(&least, sizeof least, 1, stdout) != 1
+        || fwrite(margins, sizeof margins, 1, stdout) != 1)
+      return 2;
+  }
+  return 0;
+}
+"""
+
+
+def compiler() -> str:
+    """Return the path of a C compiler."""
+    found = shutil.which("gcc") or shutil.which("cc")
+    if found is None:
+        raise NoCompiler("there is no gcc or cc to compile the header with.")
+    return found
+
+
+def compile_header(
+    header: str, main: str, name: str, folder: Path, *flags: str
+) -> Path:
+    """Compile a program that includes the header as "model.h"."""
+    (folder / "model.h").write_text(header)
+    source = folder / "main.c"
+    upper = re.sub(r"\bUPPER_", f"{name.upper()}_", main)
+    source.write_text(re.sub(r"\bNAME_", f"{name}_", upper))
+    out = folder / "program"
+    result = subprocess.run(
+        [compiler(), *FLAGS, *flags, str(source), "-o", str(out), "-lm"],
+        capture_output=True,
+        text=True,
+    )
+    if result.returncode:
+        raise RuntimeError(f"the header does not compile: {result.stderr[:2000]}")
+    return out
+
+
+OBJECT = """
+#include "model.h"
+int answer(const float *x, float *margin);
+int answer(const float *x, float *margin) { return NAME_predict(x, margin); }
+"""
+
+
+def code_bytes(header: str) -> int | None:
+    """Bytes of machine code without the tables, optimised for size; None if unknown."""
+    measure = shutil.which("size")
+    if measure is None:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        compiled = compile_header(
+            header, OBJECT, name_of(header), Path(folder), "-Os", "-c"
+        )
+        result = subprocess.run(
+            [measure, "-A", str(compiled)], capture_output=True, text=True
+        )
+    sizes = re.findall(r"^\.text\S*\s+(\d+)", result.stdout, re.MULTILINE)
+    return sum(map(int, sizes)) if sizes else None
+
+
+def c_answers(header: str, X: NDArray, classes: NDArray, reject_label: Any) -> Answers:
+    """Compile a header with sanitisers and run it on samples."""
+    name = name_of(header)
+    rows = np.ascontiguousarray(X, np.float32)
+    with tempfile.TemporaryDirectory() as folder:
+        program = compile_header(header, MAIN, name, Path(folder), "-O0", *SANITISERS)
+        result = subprocess.run(
+            [str(program)], input=rows.tobytes(), capture_output=True
+        )
+    if result.returncode:
+        raise RuntimeError(f"the header fails: {result.stderr.decode()[:2000]}")
+    kind = np.dtype(
+        [("answer", "i4"), ("best", "i4"), ("least", "f4"),
+         ("margins", "f4", (len(classes),))]
+    )  # fmt: skip
+    found = np.frombuffer(result.stdout, kind)
+    accepted = found["answer"] >= 0
+    labels = np.asarray(classes)[found["best"]]
+    if not accepted.all():
+        labels = labels.astype(np.result_type(labels.dtype, np.asarray(reject_label)))
+        labels[~accepted] = reject_label
+    margins = found["margins"]
+    return Answers(
+        labels,
+        margins,
+        margins[np.arange(len(margins)), found["best"]],
+        accepted if reject_label is not None else None,
+        found["least"],
+    )
+
+
+def name_of(header: str) -> str:
+    """Return what the functions of a header are called after."""
+    found = re.search(r"static inline int (\w+)_predict\(", header)
+    if found is None:
+        raise ValueError("exported is no header made by widemargin.export.to_c.")
+    return found[1]
+
+
+def check(model: Any, exported: Any, X: Any) -> Agreement:
+    """Run an ONNX model or a header, and compare it with the model."""
+    X = as_matrix("X", X)
+    n_features = getattr(model, "n_features_in_", X.shape[1])
+    if X.shape[1] != n_features:
+        raise ValueError(
+            f"X has {X.shape[1]} features and the model was fitted on {n_features}."
+        )
+    if not isinstance(exported, str):
+        answers = onnx_answers(exported, X)
+        # Python gets what the exported model got.
+        return compare(model, answers, X.astype(answers.confidence.dtype))
+    X = X.astype(np.float32)
+    rejecting = _rejecting(model)
+    label = None if rejecting is None else rejecting.reject_label_
+    answers = c_answers(exported, X, model.classes_, label)
+    return compare(model, answers, X, quantised="const int8_t " in exported)
+
+
+def compare(
+    model: Any, exported: Answers, X: NDArray, *, quantised: bool = False
+) -> Agreement:
+    """Compare exported answers with the model's own."""
+    mine = python_answers(model, X)
+    unit = margin_unit_of(_decisive(model, X[:1])[0])
+    scale = 1.0 if unit in ("relative", "share") else np.abs(mine.margins).mean() or 1.0
+    close = mine.confidence <= CLOSE * scale
+    rejecting = _rejecting(model)
+    overbold = 0
+    counts: tuple[int | None, int | None] = None, None
+    if rejecting is not None and mine.accepted is not None:
+        threshold = rejecting.threshold_
+        assert exported.accepted is not None
+        close |= np.abs(mine.confidence - threshold) <= CLOSE * scale
+        overbold = int((exported.accepted & ~mine.accepted & ~close).sum())
+        counts = int(exported.accepted.sum()), int(mine.accepted.sum())
+    differs = np.asarray(exported.labels) != mine.labels
+    errors = np.abs(exported.margins - mine.margins).max(axis=1) / scale
+    bound = None
+    if quantised:
+        assert exported.least is not None
+        # What the bound does not cover is a close call of eight bits; what it covers
+        # must be so in Python.
+        bound = float((exported.confidence - exported.least).max() / scale)
+        place = np.arange(len(errors)), exported.margins.argmax(axis=1)
+        own = mine.margins[place]
+        errors = np.abs(exported.confidence - own) / scale
+        sure = exported.least > 0
+        close |= ~sure
+        if exported.accepted is not None:
+            close |= ~exported.accepted
+        differs |= sure & (own < exported.least - CLOSE * scale)
+    return Agreement(
+        len(errors),
+        int((differs & ~close).sum()),
+        int(close.sum()),
+        int((differs & close).sum()),
+        float(errors.max(initial=0.0)),
+        bound,
+        *counts,
+        overbold,
+    )

@@ -1,0 +1,378 @@
+"""Fitted estimators as programs: one function for each kind.
+
+Only exact types are described: a subclass may decide otherwise than its parent, and a
+description that is nearly right would be a wrong model. What cannot be carried is
+refused with the name of the estimator and the reason.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import (
+    MaxAbsScaler,
+    MinMaxScaler,
+    Normalizer,
+    RobustScaler,
+    StandardScaler,
+)
+from sklearn.utils.validation import check_is_fitted
+
+from widemargin import linear, meta, neighbors, prototypes, svm
+from widemargin._core.confidence import margin_unit_of
+from widemargin.export.input_tangents import bend, input_tangents
+from widemargin.export.program import (
+    Affine,
+    Clip,
+    Expansion,
+    Nearest,
+    Planes,
+    Program,
+    Project,
+    References,
+    Smooth,
+    Step,
+    Unit,
+    Votes,
+    refuse,
+)
+from widemargin.tangents import GaussianSmoother
+from widemargin.tangents.smoothing import filter_matrix
+
+CLASSIFIERS: dict[type, Callable[[Any], Program]] = {}
+TRANSFORMERS: dict[type, Callable[[Any], list[Step]]] = {}
+
+
+def describes(*types: type) -> Callable[[Callable], Callable]:
+    """Register the description of classifiers."""
+
+    def register(function: Callable) -> Callable:
+        CLASSIFIERS.update(dict.fromkeys(types, function))
+        return function
+
+    return register
+
+
+def prepares(*types: type) -> Callable[[Callable], Callable]:
+    """Register the description of transformers."""
+
+    def register(function: Callable) -> Callable:
+        TRANSFORMERS.update(dict.fromkeys(types, function))
+        return function
+
+    return register
+
+
+def describe(model: Any) -> Program:
+    """Return the program of a fitted classifier, or refuse.
+
+    Parameters
+    ----------
+    model : fitted classifier
+        One of widemargin, or a pipeline that ends in one.
+
+    Returns
+    -------
+    Program
+        What :func:`to_onnx` and :func:`to_c` write.
+    """
+    function = CLASSIFIERS.get(type(model))
+    if function is None:
+        parent = next((t for t in type(model).__mro__ if t in CLASSIFIERS), None)
+        if parent is not None:
+            raise refuse(
+                model,
+                f"it is a subclass of {parent.__name__} that may decide differently",
+            )
+        known = ", ".join(sorted(t.__name__ for t in CLASSIFIERS))
+        raise refuse(model, f"only these can leave Python: {known}")
+    try:
+        check_is_fitted(model)
+    except (NotFittedError, TypeError) as error:
+        raise refuse(model, "it is not fitted; call fit first") from error
+    program = function(model)
+    if len(program.classes) < 2:
+        raise refuse(model, "it knows one class only and has nothing to decide")
+    return program
+
+
+def _program(model: Any, decision: Any, steps: tuple[Step, ...] = ()) -> Program:
+    return Program(
+        type(model).__name__,
+        int(model.n_features_in_),
+        decision,
+        np.asarray(model.classes_),
+        margin_unit_of(model),
+        steps,
+    )
+
+
+def _codes(model: Any) -> NDArray:
+    codes = np.searchsorted(model.classes_, model.prototype_labels_)
+    bare = np.setdiff1d(np.arange(len(model.classes_)), codes)
+    if len(bare):
+        label = model.classes_[bare[0]]
+        raise refuse(model, f"class {label!r} has no prototype")
+    return codes
+
+
+@describes(prototypes.LVQClassifier, prototypes.GLVQClassifier)
+def _nearest_prototype(model: Any) -> Program:
+    return _program(model, Nearest(References(model.prototypes_), _codes(model)))
+
+
+@describes(prototypes.GMLVQClassifier)
+def _relevance(model: Any) -> Program:
+    # About the mean of the prototypes, so that float32 keeps the digits that matter.
+    centre = model.prototypes_.mean(axis=0)
+    points = (model.prototypes_ - centre) @ model.omega_.T
+    decision = Nearest(References(points), _codes(model))
+    return _program(model, decision, (Project(centre, model.omega_),))
+
+
+@describes(prototypes.MarginLVQClassifier)
+def _class_rule(model: Any) -> Program:
+    rules = {
+        "nearest": ("nearest", 1),
+        "k_nearest": ("kth", model.n_neighbors_),
+        "parzen": ("parzen", model.bandwidth_),
+    }
+    rule, number = rules[model.decision_]
+    return _program(
+        model,
+        Nearest(References(model.prototypes_), _codes(model), rule=rule, number=number),
+    )
+
+
+@describes(prototypes.HSSClassifier, prototypes.TVQClassifier)
+def _tangent_models(model: Any) -> Program:
+    references = References(model.prototypes_, model.tangents_)
+    if model.input_tangents_ is not None:
+        references = replace(
+            references,
+            tangents=input_tangents(model, model.input_tangents_, model.n_features_in_),
+            sides="two",
+            spring=float(model.metric_.spring),
+        )
+    return _program(model, Nearest(references, _codes(model)))
+
+
+@describes(prototypes.TDNeuronClassifier)
+def _neurons(model: Any) -> Program:
+    decision = Nearest(
+        References(model.prototypes_, model.tangents_),
+        _codes(model),
+        slopes=model.slopes_,
+        thresholds=model.thresholds_,
+    )
+    return _program(model, decision)
+
+
+@describes(
+    linear.MarginPerceptron, linear.FixedMarginPerceptron, linear.MaxMarginClassifier
+)
+def _hyperplanes(model: Any) -> Program:
+    kernel = getattr(model, "kernel", "linear")
+    if not hasattr(model, "coef_"):
+        raise refuse(model, f"kernel={kernel!r} keeps samples instead of hyperplanes")
+    # Hyperplanes here are positive for the second class, duels for the first.
+    coef, intercept = -model.coef_, -np.ravel(model.intercept_)
+    borders = None
+    if model._scheme == "ovr":
+        norms = model.weight_norm_ / (model.weight_norm_.max() or 1.0)
+        coef, intercept = -norms[:, None] * coef, -norms * intercept
+        borders = model._borders / (model.weight_norm_.max() or 1.0)
+        np.fill_diagonal(borders, 1.0)
+    centre = getattr(model, "center_", None)
+    if centre is not None:
+        centre = np.atleast_2d(centre).mean(axis=0)
+        intercept = intercept + coef.astype(float) @ centre
+    # Clearness is weighed in units of the data the model was fitted to.
+    unit = float(model._unit)
+    return _program(
+        model, Planes(coef, intercept, model._scheme, centre, unit, borders)
+    )
+
+
+def _metric(model: Any, metric: Any) -> Any:
+    if getattr(metric, "unit", 1.0) != 1:
+        raise refuse(
+            model, "squares of its samples overflow or vanish; scale the data first"
+        )
+    return metric
+
+
+@describes(neighbors.TangentKNeighborsClassifier)
+def _neighbors(model: Any) -> Program:
+    metric = _metric(model, model._metric)
+    if model._measures_points and metric.sides != "midpoint":
+        raise refuse(model, "its metric is a function of Python")
+    if callable(model._weights):
+        raise refuse(model, "its weights are a function of Python")
+    if getattr(model._search, "algorithm", None) == "rerank":
+        raise refuse(
+            model, "algorithm='rerank' is approximate; fit with 'exact' or 'brute'"
+        )
+    references, steps = bend(
+        model, model.bundle_, metric.tangents, metric.sides, metric.spring
+    )
+    codes = np.asarray(model._codes, np.int64)
+    if model.margin_unit == "relative":
+        return _program(model, Nearest(references, codes), steps)
+    decision = Votes(
+        references,
+        codes,
+        int(model._n_neighbors),
+        model._weights == "distance",
+        np.asarray(model._votes, float),
+    )
+    return _program(model, decision, steps)
+
+
+@describes(svm.TangentSVC)
+def _machine(model: Any) -> Program:
+    kernel = model._kernel
+    if callable(kernel.function):
+        raise refuse(model, "its kernel is a function of Python")
+    metric = _metric(model, kernel.metric)
+    references, steps = bend(
+        model,
+        model.support_bundle_,
+        metric.tangents,
+        metric.sides,
+        metric.spring,
+        mirrored=True,
+    )
+    decision = Expansion(
+        references,
+        kernel.function,
+        float(kernel.gamma),
+        model.coef_,
+        model.intercept_,
+        model._multiclass,
+    )
+    return _program(model, decision, steps)
+
+
+@describes(meta.RejectingClassifier)
+def _rejecting(model: Any) -> Program:
+    if model._criterion is not None:
+        raise refuse(model, "its criterion is a function of Python")
+    program = describe(model.estimator_)
+    if np.isposinf(model.threshold_):
+        raise refuse(
+            model,
+            "it refuses every sample; allow a larger max_error, or give more data",
+        )
+    return replace(
+        program,
+        # Minus infinity, nothing is refused, has no literal everywhere.
+        threshold=max(float(model.threshold_), -float(np.finfo(np.float32).max)),
+        reject_label=model.reject_label_,
+    )
+
+
+@describes(FrozenEstimator)
+def _frozen(model: Any) -> Program:
+    return describe(model.estimator)
+
+
+@describes(GridSearchCV, RandomizedSearchCV)
+def _searched(model: Any) -> Program:
+    if not hasattr(model, "best_estimator_"):
+        raise refuse(model, "it was told not to refit its best estimator")
+    return describe(model.best_estimator_)
+
+
+@describes(Pipeline)
+def _pipeline(model: Any) -> Program:
+    *before, (_, last) = model.steps
+    program = describe(last)
+    steps: list[Step] = []
+    first = None
+    for _, transformer in before:
+        if transformer is None or transformer == "passthrough":
+            continue
+        steps += prepared_by(transformer)
+        first = first or transformer
+    width = program.n_features if first is None else int(first.n_features_in_)
+    return program.after(*steps, n_features=width)
+
+
+def prepared_by(transformer: Any) -> list[Step]:
+    """Return the steps of a fitted transformer, or refuse."""
+    function = TRANSFORMERS.get(type(transformer))
+    if function is None:
+        known = ", ".join(sorted(t.__name__ for t in TRANSFORMERS))
+        raise refuse(
+            transformer, f"of the steps before a classifier only {known} are known"
+        )
+    check_is_fitted(transformer)
+    return function(transformer)
+
+
+def _affine(n: int, centre: Any, scale: Any, shift: Any) -> Affine:
+    return Affine(
+        *(
+            np.array(np.broadcast_to(value, n), dtype=float)
+            for value in (centre, scale, shift)
+        )
+    )
+
+
+@prepares(StandardScaler)
+def _standard(scaler: Any) -> list[Step]:
+    centre = scaler.mean_ if scaler.with_mean else 0.0
+    scale = 1 / scaler.scale_ if scaler.scale_ is not None else 1.0
+    return [_affine(scaler.n_features_in_, centre, scale, 0.0)]
+
+
+@prepares(RobustScaler)
+def _robust(scaler: Any) -> list[Step]:
+    centre = scaler.center_ if scaler.with_centering else 0.0
+    scale = 1 / scaler.scale_ if scaler.with_scaling else 1.0
+    return [_affine(scaler.n_features_in_, centre, scale, 0.0)]
+
+
+@prepares(MaxAbsScaler)
+def _max_abs(scaler: Any) -> list[Step]:
+    steps: list[Step] = [_affine(scaler.n_features_in_, 0.0, 1 / scaler.scale_, 0.0)]
+    return [*steps, Clip(-1.0, 1.0)] if getattr(scaler, "clip", False) else steps
+
+
+@prepares(MinMaxScaler)
+def _min_max(scaler: Any) -> list[Step]:
+    low, high = scaler.feature_range
+    steps: list[Step] = [
+        _affine(scaler.n_features_in_, scaler.data_min_, scaler.scale_, low)
+    ]
+    return [*steps, Clip(float(low), float(high))] if scaler.clip else steps
+
+
+@prepares(Normalizer)
+def _normalizer(scaler: Any) -> list[Step]:
+    return [Unit(scaler.norm)]
+
+
+@prepares(GaussianSmoother)
+def _smoother(smoother: Any) -> list[Step]:
+    shape = smoother.shape
+    height, width, channels = (
+        (1, smoother.n_features_in_, 1)
+        if shape is None
+        else (1, int(shape[0]), 1)
+        if len(shape) == 1
+        else (*map(int, shape), 1)[:3]
+    )
+    down, across = (
+        # A signal is an image of one row, with nothing above or below it.
+        filter_matrix(side, float(smoother.sigma) if side > 1 else 0.0, 0, float)
+        for side in (height, width)
+    )
+    return [Smooth(down, across, channels, float(smoother.background))]

@@ -1,0 +1,227 @@
+r"""What a fitted classifier does to a sample, without the classifier.
+
+A program is a chain of plain steps on the features, then one decision that gives every
+class a margin. Writers (:mod:`~widemargin.export.onnx_graph`,
+:mod:`~widemargin.export.c_header`) turn it into other languages; they know nothing of
+estimators, and estimators nothing of them.
+
+The margins follow from squared distances D (n, n_classes), of which the nearest other
+class gives :math:`D_-`, or from duels and scores:
+
+==========  ====================================================
+relative    :math:`(D_- - D) / (D_- + D)`
+gap         score less the best other score
+closest     closest duel on the way, minus the duel that was lost
+==========  ====================================================
+
+The answer is the class of the largest margin, the first of equals; that margin is the
+confidence, and answers below a learned threshold are refused. Arrays keep the dtype in
+which the model holds them.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class NotExportable(ValueError):
+    """A model that cannot leave Python exactly as it is; the message says why."""
+
+
+def refuse(estimator: Any, reason: str) -> NotExportable:
+    """Name the estimator and what is in the way."""
+    return NotExportable(f"{type(estimator).__name__} cannot be exported: {reason}.")
+
+
+@dataclass(frozen=True, eq=False)
+class Affine:
+    """``(x - centre) * scale + shift``, feature by feature."""
+
+    centre: NDArray
+    scale: NDArray
+    shift: NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Clip:
+    """Keep every feature within [low, high]."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, eq=False)
+class Unit:
+    """Divide a sample by its norm, "l1", "l2" or "max"; zero stays zero."""
+
+    norm: str
+
+
+@dataclass(frozen=True, eq=False)
+class Smooth:
+    """Filter images (height, width, channels) by one matrix per axis."""
+
+    down: NDArray
+    across: NDArray
+    channels: int
+    background: float
+
+
+@dataclass(frozen=True, eq=False)
+class Project:
+    """``matrix @ (x - centre)``."""
+
+    centre: NDArray
+    matrix: NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class InputTangents:
+    """Tangents of a sample: affine in it, and squares of what is affine in it.
+
+    Row k is ``offset[k] + maps[k] @ x`` with maps (l, d, d); rows of `squares`,
+    (s, d, d) with offsets (s, d), are squared and summed to one tangent more.
+    """
+
+    maps: NDArray
+    offset: NDArray
+    squares: NDArray | None = None
+    square_offset: NDArray | None = None
+    # Relative size below which a tangent counts as dependent on the others.
+    rtol: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class References:
+    """Points (K, d), their frames (K, m, d) or None, and which end moves.
+
+    `sides` is "y" (references), "x" (samples, along `tangents`), "mean" or "two".
+    """
+
+    points: NDArray
+    frames: NDArray | None = None
+    tangents: InputTangents | None = None
+    sides: str = "y"
+    spring: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Nearest:
+    """Each class is as far as its references say; `codes` (K,) are their classes.
+
+    `rule` is "nearest", "kth" (of `number` references) or "parzen" (of that width).
+    With `slopes` and `thresholds` (K,), D is ``log(1 + exp(slope (D - threshold)))``.
+    """
+
+    references: References
+    codes: NDArray
+    rule: str = "nearest"
+    number: float = 1
+    slopes: NDArray | None = None
+    thresholds: NDArray | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Votes:
+    """The k nearest references vote; `weights` (K,) are factors of their votes."""
+
+    references: References
+    codes: NDArray
+    n_neighbors: int
+    by_distance: bool
+    weights: NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Planes:
+    """Duels or scores ``coef @ (x - centre) + intercept``, decided by `scheme`.
+
+    "ovo" and "ddag" have a row of `coef` per pair of classes (0, 1), (0, 2), ...,
+    positive for the first; two classes have one. "ovr" has a row per class; the border
+    of two classes is their difference over `borders` (K, K), ones on the diagonal.
+    `unit` is the size of the samples, by which clearness is weighed where votes are
+    equal.
+    """
+
+    coef: NDArray
+    intercept: NDArray
+    scheme: str
+    centre: NDArray | None = None
+    unit: float = 1.0
+    borders: NDArray | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Expansion:
+    """Duels ``coef.T @ k(D) + intercept`` of kernel values of all references.
+
+    `kernel` is "rbf", "nd" or "log" of `gamma`; coef is (K, n_duels). With tangents at
+    one end k is the mean of the kernels with tangents at either end.
+    """
+
+    references: References
+    kernel: str
+    gamma: float
+    coef: NDArray
+    intercept: NDArray
+    scheme: str
+
+
+Step = Affine | Clip | Unit | Smooth | Project
+Decision = Nearest | Votes | Planes | Expansion
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """All that is needed to answer: steps, decision, labels, threshold."""
+
+    name: str
+    n_features: int
+    decision: Decision
+    classes: NDArray
+    margin_unit: str
+    steps: tuple[Step, ...] = field(default=())
+    threshold: float | None = None
+    reject_label: Any = None
+
+    def after(self, *steps: Step, n_features: int) -> Self:
+        """Return the program with steps before its own."""
+        return replace(self, steps=(*steps, *self.steps), n_features=n_features)
+
+
+def require_squares(points: NDArray, dtype: Any) -> None:
+    """Refuse references whose squared distances overflow or vanish in a dtype."""
+    spread = float(np.abs(points - points.mean(axis=0, dtype=float)).max(initial=0))
+    limits = np.finfo(dtype)
+    # With room for samples that are much nearer, or much farther, than references.
+    low, high = float(limits.tiny) ** 0.4, float(limits.max) ** 0.4
+    if spread and not low < spread < high:
+        raise NotExportable(
+            f"references that are {spread:.1g} apart have no squares in "
+            f"{np.dtype(dtype)}; scale the data and fit again, or use dtype='float64' "
+            "where there is one."
+        )
+
+
+def exact_labels(classes: NDArray, reject_label: Any = None) -> list:
+    """Labels, the reject label last if there is one, all int, all float or all str."""
+    labels = np.asarray(classes).tolist()
+    if reject_label is not None:
+        labels = [*labels, np.asarray(reject_label).tolist()]
+    for kind in (bool, int, float, str):
+        if all(type(label) is kind for label in labels):
+            break
+    else:
+        if not all(type(label) in (int, float) for label in labels):
+            kinds = sorted({type(label).__name__ for label in labels})
+            raise NotExportable(
+                f"labels of the kinds {', '.join(kinds)} have no common type outside "
+                "Python; use labels, and a reject_label, that are all numbers or all "
+                "text."
+            )
+        labels = [float(label) for label in labels]
+    if any(type(label) is int and not -(2**63) <= label < 2**63 for label in labels):
+        raise NotExportable("a label does not fit into 64 bits; use smaller numbers.")
+    return labels

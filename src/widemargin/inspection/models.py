@@ -1,0 +1,127 @@
+"""What displays ask of models, by the names of the house and not by their types.
+
+Pipelines and searches are looked through: the classifier inside has the prototypes, the
+tangents and the history, in the space of the samples as it sees them.
+"""
+
+from collections.abc import Iterable, Mapping
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import NotFittedError
+
+from widemargin._core.confidence import look_through
+
+
+def by_name(estimator: Any, name: str | None = None) -> dict[str, Any]:
+    """Return one thing or a mapping of things as a mapping from names."""
+    if isinstance(estimator, Mapping):
+        if not estimator:
+            raise ValueError("The mapping is empty; at least one entry is needed.")
+        if name is not None:
+            raise ValueError("name goes with a single one; the mapping has the names.")
+        return {str(key): value for key, value in estimator.items()}
+    return {type(estimator).__name__ if name is None else name: estimator}
+
+
+def inside(estimator: Any) -> Any:
+    """Return the classifier inside pipelines, searches and refusing classifiers."""
+    while True:
+        for name in ("best_estimator_", "estimator_"):
+            if hasattr(estimator, name):
+                estimator = getattr(estimator, name)
+                break
+        else:
+            if not (hasattr(estimator, "steps") and hasattr(estimator, "named_steps")):
+                return estimator
+            estimator = estimator.steps[-1][1]
+
+
+def without_refusals(estimator: Any, X: Any) -> tuple[Any, Any]:
+    """Return the classifier inside a refusing one, and the samples as it sees them.
+
+    Its own answers hold refusals, which are no mistakes.
+    """
+    while hasattr(look_through(estimator, X)[0], "reject_label_"):
+        refusing, X = look_through(estimator, X)
+        estimator = refusing.estimator_
+    return estimator, X
+
+
+def as_seen(estimator: Any, rows: NDArray) -> NDArray:
+    """Return samples as the classifier inside a pipeline sees them."""
+    if isinstance(estimator, type) or not hasattr(estimator, "fit"):
+        return rows
+    try:
+        return np.asarray(look_through(estimator, rows)[1], dtype=float)
+    except NotFittedError:
+        raise ValueError(
+            f"This {type(estimator).__name__} is not fitted; fit it first."
+        ) from None
+
+
+def as_given(estimator: Any, rows: NDArray) -> NDArray:
+    """Bring what a classifier learned back to the samples a pipeline was given.
+
+    Where a step cannot be undone they stay as the classifier sees them.
+    """
+    while hasattr(estimator, "best_estimator_"):
+        estimator = estimator.best_estimator_
+    if not hasattr(estimator, "steps") or not hasattr(estimator, "named_steps"):
+        return rows
+    before = estimator[:-1]
+    undone = len(before.steps) and hasattr(before, "inverse_transform")
+    return np.asarray(before.inverse_transform(rows)) if undone else rows
+
+
+def fitted(estimator: Any, attribute: str) -> Any:
+    """Return an attribute that a fitted estimator must have, or say that it lacks."""
+    for candidate in (estimator, inside(estimator)):
+        if hasattr(candidate, attribute):
+            return getattr(candidate, attribute)
+    raise ValueError(
+        f"{type(inside(estimator)).__name__} has no {attribute}; fit it first, or give "
+        "an estimator that keeps it."
+    )
+
+
+def common_theta(estimators: Iterable[Any]) -> float | None:
+    """Return the margin that all estimators aimed at, if it is one and the same."""
+    aims: list[Any] = [
+        getattr(model, "theta_", getattr(model, "theta", None))
+        for model in (_aiming(estimator) for estimator in estimators)
+    ]
+    # Other estimators have other things of that name, naive Bayes its class means.
+    if not all(isinstance(aim, Real) for aim in aims) or len(set(aims)) > 1:
+        return None
+    return float(aims[0])
+
+
+def _aiming(estimator: Any) -> Any:
+    # A re-weighting classifier has the aim, not the learner inside it.
+    return estimator if hasattr(estimator, "theta_") else inside(estimator)
+
+
+def generator_of(estimator: Any) -> Any:
+    """Return the tangent generator that `estimator` is or was given, or None.
+
+    The one that was fitted comes first: a generator that learns is cloned by fit.
+    """
+    model = inside(estimator)
+    for candidate in (
+        model,
+        getattr(model, "input_tangents_", None),
+        getattr(model, "tangents_", None),
+        getattr(model, "tangents", None),
+    ):
+        if callable(getattr(candidate, "tangents", None)):
+            return candidate
+    return None
+
+
+def image_shape_of(estimator: Any) -> tuple[int, ...] | None:
+    """Return the image shape that an estimator's tangent generator was given."""
+    shape = getattr(generator_of(estimator), "shape", None)
+    return None if shape is None else tuple(shape)

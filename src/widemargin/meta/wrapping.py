@@ -1,0 +1,169 @@
+"""What meta-estimators share: the answers are those of the classifier inside."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn import get_config
+from sklearn.base import MetaEstimatorMixin
+from sklearn.utils import get_tags, indexable
+from sklearn.utils.metadata_routing import get_routing_for_object
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    check_is_fitted,
+    has_fit_parameter,
+    validate_data,
+)
+
+from widemargin._core.classifier import MarginClassifier
+from widemargin._core.confidence import class_scores_of, margin_unit_of, margins_of
+from widemargin._core.decisions import as_labels, class_codes
+
+
+def _estimator_has(method: str) -> Any:
+    def check(self: Any) -> bool:
+        getattr(getattr(self, "estimator_", self.estimator), method)
+        return True
+
+    return check
+
+
+class WrappingClassifier(MetaEstimatorMixin, MarginClassifier):
+    """Base of classifiers that ask the one they keep in ``estimator_``."""
+
+    estimator: Any
+    estimator_: Any
+
+    @property
+    def margin_unit(self) -> str:
+        """Unit of the margins: that of the classifier inside."""
+        return margin_unit_of(getattr(self, "estimator_", self.estimator))
+
+    def _check_rows(self, X: Any, y: Any) -> tuple[Any, NDArray]:
+        """Return samples that can be indexed, in their own kind, and labels."""
+        if isinstance(self.estimator, type) or not (
+            hasattr(self.estimator, "fit") and hasattr(self.estimator, "predict")
+        ):
+            raise ValueError(
+                "estimator must be a classifier, an object with fit and predict, for "
+                f"instance SVC(); got {self.estimator!r}."
+            )
+        if y is None:
+            raise ValueError("fit requires y to be passed, but the target y is None.")
+        X, y = indexable(X, y)
+        validate_data(self, X, skip_check_array=True)
+        labels = as_labels("y", y)
+        check_classification_targets(labels)
+        return X, labels
+
+    def _check_predict(self, X: Any) -> Any:
+        check_is_fitted(self)
+        if hasattr(self, "n_features_in_") and len(getattr(X, "shape", (0, 0))) == 1:
+            raise ValueError(
+                f"X must have shape (n_samples, {self.n_features_in_}); got one of "
+                f"{X.shape}. Reshape your data: X.reshape(1, -1) is one sample."
+            )
+        validate_data(self, X, skip_check_array=True, reset=False)
+        return X
+
+    def _class_scores(self, X: Any) -> NDArray:
+        return class_scores_of(self.estimator_, X)
+
+    def predict(self, X: Any) -> NDArray:
+        """Return the labels of the classifier inside.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Predicted labels.
+        """
+        return np.asarray(self._inner(X).predict(X))
+
+    def _inner(self, X: Any) -> Any:
+        """Return the classifier inside, once `X` is seen to fit it."""
+        self._check_predict(X)
+        return self.estimator_
+
+    @available_if(_estimator_has("predict_proba"))
+    def predict_proba(self, X: Any) -> NDArray:
+        """Return the probabilities of the classifier inside.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Columns in the order of ``classes_``.
+        """
+        return self._inner(X).predict_proba(X)
+
+    def decision_function(self, X: Any) -> NDArray:
+        """Return the scores of the classifier inside; the largest is its answer.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes), or (n_samples,) for two classes
+            Scores in the order of ``classes_``; for two classes the margin of
+            ``classes_[1]``.
+        """
+        self._check_predict(X)
+        if len(self.classes_) == 2:
+            n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
+            return self._margins(X, np.ones(n_samples, np.intp))
+        return self._class_scores(X)
+
+    def margins(self, X: Any, y: ArrayLike) -> NDArray:
+        """Return how sure the classifier inside is of each given label.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+            Samples.
+        y : array-like of shape (n_samples,)
+            Their labels, all among ``classes_``.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            One number per sample in the unit ``margin_unit``: positive where its answer
+            is `y`, zero on a tie.
+        """
+        self._check_predict(X)
+        n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
+        return self._margins(X, class_codes(y, self.classes_, n_samples))
+
+    def _margins(self, X: Any, codes: NDArray | None) -> NDArray:
+        labels = self.estimator_.predict(X) if codes is None else self.classes_[codes]
+        return margins_of(self.estimator_, X, labels)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self.estimator)
+        tags.input_tags = inner.input_tags
+        if inner.classifier_tags is not None:
+            tags.classifier_tags.multi_class = inner.classifier_tags.multi_class
+        return tags
+
+
+def takes_weights(estimator: Any) -> bool:
+    """Whether fit takes `sample_weight`, by itself or by metadata routing."""
+    if has_fit_parameter(estimator, "sample_weight"):
+        return True
+    if not get_config()["enable_metadata_routing"]:
+        return False
+    consumed = get_routing_for_object(estimator).consumes("fit", ["sample_weight"])
+    return bool(consumed)

@@ -1,0 +1,451 @@
+"""Tangent generators, and the parameter `tangents` that everything takes.
+
+A generator says what may vary: ``tangents(X)`` returns, for every sample x, the
+derivatives at p = 0 of l transformations t(x, p), as an array (n, l, d). Most named
+directions are linear in the sample: a matrix L_k with tangent L_k x (images: of x less
+its background). Gradients of distances need its transpose, so both are public: `apply`
+and `adjoint`, as functions, since the matrices themselves would be d × d.
+
+Below the classes is the one door through which everything accepts tangents: checked,
+fitted, and applied to samples.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from widemargin._compute.threads import thread_map
+from widemargin._core.checks import check_number, check_option, warn_caller
+from widemargin.tangents.bundle import Bundle
+from widemargin.tangents.frames import (
+    FLOATS,
+    check_samples,
+    check_tangent_array,
+    fill_frames,
+    sample_blocks,
+)
+
+
+class TangentGenerator(BaseEstimator, ABC):
+    """Base class of tangent generators.
+
+    A subclass has `n_tangents` (property or parameter), `is_affine` and the method
+    ``_tangents_of(X, y)``, and gets validation, blocks and threads from here. Those
+    that learn override :meth:`fit`; the others work without it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin.tangents import TangentGenerator
+    >>> class Brightness(TangentGenerator):
+    ...     n_tangents = 1
+    ...     is_affine = True
+    ...     def _tangents_of(self, X, y):
+    ...         return lambda rows: np.ones_like(X[rows])[:, np.newaxis]
+    >>> Brightness().tangents(np.zeros((2, 3)))
+    array([[[1., 1., 1.]],
+           [[1., 1., 1.]]])
+    """
+
+    n_tangents: Any
+
+    @property
+    @abstractmethod
+    def is_affine(self) -> bool:
+        """Whether ``tangents(X)`` is an affine function of X.
+
+        Then the tangents at a midpoint are the mean of those at the ends.
+        """
+
+    @abstractmethod
+    def _tangents_of(
+        self, X: NDArray, y: ArrayLike | None
+    ) -> Callable[[slice], NDArray]:
+        """Prepare for validated samples; return the function rows -> raw tangents.
+
+        Everything that depends on the parameters or on the samples as a whole is
+        checked and computed here, once. The function returned is called with
+        consecutive slices, perhaps from several threads, and must give every sample
+        the same tangents whatever slice it is in.
+        """
+
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> "TangentGenerator":
+        """Check the parameters against samples; there is nothing to learn.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : TangentGenerator
+            The generator itself.
+        """
+        samples = validate_data(self, X, dtype=FLOATS)
+        self._tangents_of(samples, None)
+        return self
+
+    def tangents(self, X: ArrayLike, y: ArrayLike | None = None) -> NDArray:
+        """Tangents of every sample, as they come from the transformations.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        y : array-like of shape (n_samples,), default=None
+            Labels, for generators that use them.
+
+        Returns
+        -------
+        tangents : ndarray of shape (n_samples, n_tangents, n_features)
+            In the dtype of `X`, float64 for integers.
+        """
+        samples = self._check_samples(X)
+        tangents_of = self._tangents_of(samples, y)
+        out = self._allocate(samples)
+
+        def fill(rows: slice) -> None:
+            out[rows] = tangents_of(rows)
+
+        blocks = sample_blocks(len(out), out[0].size, None)
+        thread_map(fill, blocks, description="tangents")
+        return out
+
+    def bundle(
+        self, X: ArrayLike, y: ArrayLike | None = None, *, n_jobs: int | None = None
+    ) -> Bundle:
+        """Join samples with the orthonormal frames of their tangents.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        y : array-like of shape (n_samples,), default=None
+            Labels, for generators that use them.
+        n_jobs : int, default=None
+            Threads; None is one, -1 is one per core.
+
+        Returns
+        -------
+        Bundle
+            Beyond it, only a few blocks of samples are held in memory.
+        """
+        points = self._check_samples(X)
+        tangents_of = self._tangents_of(points, y)
+        frames = self._allocate(points)
+        fill_frames(frames, tangents_of, n_jobs=n_jobs, name=type(self).__name__)
+        return Bundle(points, frames)
+
+    def _check_samples(self, X: ArrayLike) -> NDArray:
+        check_is_fitted(self)
+        if hasattr(X, "columns") and hasattr(self, "feature_names_in_"):
+            return validate_data(self, X, dtype=FLOATS, reset=False)
+        # Names are compared where both have them; a generator needs none.
+        samples = check_samples(X)
+        expected = getattr(self, "n_features_in_", samples.shape[1])
+        if samples.shape[1] != expected:
+            raise ValueError(
+                f"X has {samples.shape[1]} features, but {type(self).__name__} is "
+                f"expecting {expected} features as input."
+            )
+        return samples
+
+    def _allocate(self, X: NDArray) -> NDArray:
+        return np.empty((len(X), self.n_tangents, X.shape[1]), X.dtype)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        return tags
+
+
+class DirectionalTangents(TangentGenerator):
+    """Base class of generators with a parameter `directions`.
+
+    A subclass lists the names it knows, says of those that are not linear why, and
+    computes the linear ones in ``_linear``.
+    """
+
+    _known: ClassVar[Sequence[str]]
+    _presets: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    _not_linear: ClassVar[Mapping[str, str]]
+
+    directions: str | Sequence[str]
+
+    @abstractmethod
+    def _linear(self, name: str, vectors: NDArray, transpose: bool) -> NDArray:
+        """Return L v, or the transpose of L times v, for every row v."""
+
+    @property
+    def linear_directions(self) -> tuple[str, ...]:
+        """Directions in use that :meth:`apply` and :meth:`adjoint` know."""
+        return tuple(name for name in self._names() if name not in self._not_linear)
+
+    def apply(self, name: str, X: ArrayLike) -> NDArray:
+        """Apply the linear map L of a direction.
+
+        Parameters
+        ----------
+        name : str
+            A direction that is linear in the sample.
+        X : array-like of shape (n_samples, n_features)
+            Samples, or any vectors of their length.
+
+        Returns
+        -------
+        LX : ndarray of shape (n_samples, n_features)
+            L x for every row x.
+        """
+        self._check_linear(name)
+        return self._linear(name, check_samples(X), transpose=False)
+
+    def adjoint(self, name: str, Z: ArrayLike) -> NDArray:
+        """Apply the transpose of the linear map: ``<L u, v> = <u, adjoint(v)>``.
+
+        Parameters
+        ----------
+        name : str
+            A direction that is linear in the sample.
+        Z : array-like of shape (n_samples, n_features)
+            Vectors in the space of the tangents.
+
+        Returns
+        -------
+        LtZ : ndarray of shape (n_samples, n_features)
+            The transpose of L times z for every row z.
+        """
+        self._check_linear(name)
+        return self._linear(name, check_samples(Z, "Z"), transpose=True)
+
+    def _names(self) -> tuple[str, ...]:
+        if isinstance(self.directions, str):
+            if self.directions in self._presets:
+                return self._presets[self.directions]
+            options = (*self._presets, *self._known)
+            return (check_option("directions", self.directions, options),)
+        names = tuple(self.directions) if np.iterable(self.directions) else ()
+        if not names:
+            raise ValueError(
+                "directions must be a name or a sequence of names out of "
+                f"{', '.join(map(repr, self._known))}; got {self.directions!r}."
+            )
+        return tuple(check_option("directions", name, self._known) for name in names)
+
+    def _check_linear(self, name: str) -> None:
+        check_option("name", name, self._known)
+        if name in self._not_linear:
+            linear = [other for other in self._known if other not in self._not_linear]
+            raise ValueError(
+                f"{name!r} has no linear map because its tangent "
+                f"{self._not_linear[name]}; the linear directions are "
+                f"{', '.join(map(repr, linear))}."
+            )
+
+
+def check_sigma(sigma: float | str, auto: float, size: int) -> float:
+    """Return the standard deviation to smooth with, `auto` for "auto".
+
+    Over ten times the `size` of a sample nothing is left of it, but filters grow.
+    """
+    if isinstance(sigma, str) and sigma == "auto":
+        return auto
+    return check_number(
+        "sigma", sigma, at_least=0, at_most=10 * size, otherwise="'auto' or "
+    )
+
+
+def as_bundle(
+    X: ArrayLike,
+    tangents: Any,
+    y: ArrayLike | None = None,
+    *,
+    name: str = "tangents",
+    n_jobs: int | None = None,
+) -> Bundle:
+    """Make a bundle of samples and whatever describes how they may vary.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+        The samples.
+    tangents : generator, array-like, Bundle or None
+        - a tangent generator such as :class:`ImageTangents`, or any object whose
+          method ``tangents(X)`` returns (n_samples, n_tangents, n_features);
+        - an array (n_samples, n_tangents, n_features), tangents of every sample;
+        - an array (n_tangents, n_features), tangents that all samples share;
+        - a :class:`Bundle`, whose frames are laid on `X` as they are;
+        - None, no tangents.
+    y : array-like of shape (n_samples,), default=None
+        Labels, for generators that use them.
+    name : str, default="tangents"
+        What errors call `tangents`: the parameter of the caller.
+    n_jobs : int, default=None
+        Threads; None is one, -1 is one per core.
+
+    Returns
+    -------
+    Bundle
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin.tangents import ImageTangents, as_bundle
+    >>> X = np.arange(32.0).reshape(2, 16)
+    >>> as_bundle(X, ImageTangents(shape=(4, 4)))
+    Bundle(n_samples=2, n_tangents=7, n_features=16)
+    >>> as_bundle(X, np.ones((1, 16)))
+    Bundle(n_samples=2, n_tangents=1, n_features=16)
+    >>> as_bundle(X, None)
+    Bundle(n_samples=2, n_tangents=0, n_features=16)
+    """
+    if isinstance(tangents, TangentGenerator):
+        return tangents.bundle(X, y, n_jobs=n_jobs)
+    points = check_samples(X)
+    if tangents is None:
+        return Bundle(points, np.empty((len(points), 0, points.shape[1]), points.dtype))
+    if isinstance(tangents, Bundle):
+        if tangents.points.shape != points.shape:
+            raise ValueError(
+                f"{name} is a Bundle of points of shape {tangents.points.shape}, "
+                f"which must be the shape of the samples, {points.shape}."
+            )
+        if tangents.frames.dtype == points.dtype and (
+            tangents.points is points or np.array_equal(tangents.points, points)
+        ):
+            return tangents
+        frames = tangents.frames[:1] if tangents.is_shared else tangents.frames
+        frames = frames.astype(points.dtype, copy=False)
+        return Bundle(points, np.broadcast_to(frames, tangents.frames.shape))
+    if isinstance(tangents, type):
+        raise TypeError(
+            f"{name} is the class {tangents.__name__}; pass an instance, "
+            f"{tangents.__name__}(...)."
+        )
+    if callable(getattr(tangents, "tangents", None)):
+        return _generated(points, tangents, name, n_jobs)
+    if isinstance(tangents, str) or not hasattr(tangents, "__len__"):
+        raise TypeError(
+            f"{name} must be a tangent generator such as ImageTangents(shape=(16, 16)),"
+            " an array (n_samples, n_tangents, n_features) or (n_tangents, n_features),"
+            f" a Bundle or None; got {tangents!r}."
+        )
+    return Bundle.from_tangents(points, tangents, n_jobs=n_jobs, name=name)
+
+
+def _generated(X: np.ndarray, generator: Any, name: str, n_jobs: int | None) -> Bundle:
+    """Bundle of a generator that is not ours: only its method `tangents` is known."""
+
+    def tangents_of(rows: slice) -> np.ndarray:
+        raw = np.asarray(generator.tangents(X[rows]))
+        return raw if raw.dtype in FLOATS else raw.astype(np.float64)
+
+    first = tangents_of(slice(0, 1))
+    if first.ndim != 3:
+        raise ValueError(
+            f"{name}.tangents(X) must return (n_samples, n_tangents, n_features); "
+            f"got shape {first.shape} for one sample."
+        )
+    frames = np.empty((len(X), first.shape[1], X.shape[1]), X.dtype)
+    return Bundle(X, fill_frames(frames, tangents_of, n_jobs=n_jobs, name=name))
+
+
+def is_generator(tangents: Any) -> bool:
+    """Whether `tangents` computes tangents of any sample: it has that method."""
+    return not isinstance(tangents, type) and callable(
+        getattr(tangents, "tangents", None)
+    )
+
+
+def check_tangents(tangents: Any, name: str = "tangents") -> Any:
+    """Return what can give any sample tangents: a generator, a shared array or None.
+
+    Arrays come back as finite float arrays (n_tangents, n_features). Tangents of single
+    samples are refused: a sample to predict would have none.
+    """
+    if tangents is None or is_generator(tangents):
+        return tangents
+    if isinstance(tangents, type):
+        raise TypeError(
+            f"{name} is the class {tangents.__name__}; pass an instance, "
+            f"{tangents.__name__}(...)."
+        )
+    wanted = (
+        f"{name} must be a generator such as ImageTangents(shape=(16, 16)), an array "
+        "(n_tangents, n_features) that all samples share, or None"
+    )
+    # A generator of Python is used up by one look: the next would find nothing.
+    if isinstance(tangents, str | bytes) or not hasattr(tangents, "__len__"):
+        raise TypeError(f"{wanted}; got {tangents!r}.")
+    try:
+        ndim = np.ndim(getattr(tangents, "frames", tangents))
+    except ValueError:
+        raise ValueError(f"{wanted}; got rows of different lengths.") from None
+    if ndim != 2:
+        raise ValueError(
+            f"{wanted}, so that samples to predict have tangents too; got {ndim} "
+            f"ax{'i' if ndim == 1 else 'e'}s."
+        )
+    return check_tangent_array(tangents, name)
+
+
+def tangents_meant(tangents: Any, owner: str) -> Any:
+    """Return what an estimator that promises invariance was given to make it so.
+
+    None, nothing, is said aloud: the result is an ordinary classifier. "none" says that
+    this is meant, and is None without a word.
+    """
+    if isinstance(tangents, str) and tangents == "none":
+        return None
+    if tangents is None:
+        warn_caller(
+            f"{owner} was given no tangents, so nothing may vary: its distances are "
+            "plain Euclidean. Give tangents, for instance ImageTangents(shape=(16, "
+            "16)), or tangents='none' to say that this is meant."
+        )
+    return tangents
+
+
+def fit_tangents(tangents: Any, X: ArrayLike, y: ArrayLike | None = None) -> Any:
+    """Return what :func:`as_bundle` can later apply to samples not seen yet.
+
+    Generators are cloned and fitted; what all samples share stays as it is.
+    """
+    tangents = check_tangents(tangents)
+    if isinstance(tangents, BaseEstimator) and hasattr(tangents, "fit"):
+        return clone(tangents).fit(X, y)
+    n_features = np.shape(X)[1]
+    if isinstance(tangents, np.ndarray) and tangents.shape[1] != n_features:
+        raise ValueError(
+            f"tangents has {tangents.shape[1]} features but the samples have "
+            f"{n_features}."
+        )
+    return tangents
+
+
+def raw_tangents(tangents: Any, X: NDArray, y: NDArray | None = None) -> NDArray:
+    """Tangents (n, l, d) of samples as they are, with their lengths.
+
+    From a fitted generator or a shared array; steps along them mean something.
+    """
+    if isinstance(tangents, np.ndarray):
+        shared = tangents.astype(X.dtype, copy=False)
+        return np.broadcast_to(shared, (len(X), *shared.shape))
+    if isinstance(tangents, TangentGenerator):
+        raw = tangents.tangents(X, y)
+    else:
+        raw = np.asarray(tangents.tangents(X))
+    expected = len(X), X.shape[1]
+    if raw.ndim != 3 or (raw.shape[0], raw.shape[2]) != expected:
+        raise ValueError(
+            "tangents.tangents(X) must return (n_samples, n_tangents, n_features); got "
+            f"shape {raw.shape} for {len(X)} samples of {X.shape[1]} features."
+        )
+    return check_tangent_array(raw, "tangents")

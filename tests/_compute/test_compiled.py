@@ -1,0 +1,82 @@
+"""Kernels compile once per dtype, whatever holds the numbers, cache or no cache."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+from numpy.testing import assert_array_equal
+
+from widemargin._compute import residuals, tails
+from widemargin._compute.compiled import njit
+from widemargin.metrics import tangent_distances
+from widemargin.tangents import Bundle, ImageTangents
+
+KERNELS = [tails.two_sided, tails.one_sided, tails.mean_sided, residuals.repair]
+
+
+def test_read_only_and_strided_arrays_do_not_compile_again(tmp_path):
+    X = np.random.default_rng(0).random((40, 16))
+    X[1] = X[0]
+    generator = ImageTangents((4, 4))
+
+    def ask(samples):
+        return [
+            tangent_distances(samples, samples, tangents=generator, sides=sides)
+            for sides in ("two", "mean", "x", "y")
+        ]
+
+    expected = ask(X)
+    before = [len(kernel.signatures) for kernel in KERNELS]
+    np.save(tmp_path / "X.npy", X)
+    read_only = X.copy()
+    read_only.setflags(write=False)
+    for samples in (
+        read_only,
+        np.load(tmp_path / "X.npy", mmap_mode="r"),
+        np.asfortranarray(X),
+        np.repeat(X, 2, axis=1)[:, ::2],
+    ):
+        for found, wanted in zip(ask(samples), expected, strict=True):
+            assert_array_equal(found, wanted)
+    shared = Bundle.from_tangents(X, X[:2])
+    tangent_distances(shared, X, tangents=X[:2], spring=0)
+    assert [len(kernel.signatures) for kernel in KERNELS] == before
+
+
+@njit()
+def _first(values):
+    return values[0]
+
+
+@njit()
+def _first_by_another(values):
+    return _first(values) + 0.0
+
+
+def test_what_must_not_be_written_is_shown_without_a_copy():
+    values = np.arange(6.0)
+    assert _first(values) == _first_by_another(values) == 0
+    values.setflags(write=False)
+    assert _first(values[2:]) == 2
+    assert _first_by_another(values[::2]) == 0
+    assert _first(np.frombuffer(b"\0" * 9, np.float64, 1, 1)) == 0
+    assert len(_first.signatures) == len(_first_by_another.signatures) == 1
+
+
+def test_without_a_place_to_write_there_is_no_cache(tmp_path):
+    source = Path(tails.__file__).parents[2]
+    code = (
+        "from numba.core import caching\n"
+        "for locator in caching.CacheImpl._locator_classes:\n"
+        "    locator.from_function = classmethod(lambda *_: None)\n"
+        "from widemargin.tangents import orthonormalize\n"
+        "print(orthonormalize([[[0.0, 2.0]]])[0, 0, 1])\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True, text=True, check=True,
+        env={**os.environ, "PYTHONPATH": str(source)},
+    )  # fmt: skip
+    assert result.stdout.strip() == "1.0"

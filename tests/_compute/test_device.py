@@ -1,0 +1,183 @@
+"""The device's mathematics on CPU tensors, against the library's on the CPU."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_digits
+
+from widemargin.metrics import image_distortion_distances, tangent_distances
+from widemargin.neighbors import TangentKNeighborsClassifier
+from widemargin.tangents import ImageTangents, orthonormalize
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+from widemargin._compute.device import (  # noqa: E402
+    distortion,
+    frames,
+    pairs,
+    search,
+    tails,
+)
+
+# Blanks are meant.
+pytestmark = pytest.mark.filterwarnings("ignore:.*have no tangents at all")
+SIDES = ("x", "y", "two", "mean")
+
+
+def projections(F):
+    return np.einsum("nld,nle->nde", F, F)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 6), st.integers(1, 8))
+def test_frames_span_what_the_cpu_says(seed, n_tangents, n_features):
+    rng = np.random.default_rng(seed)
+    T = rng.normal(size=(9, n_tangents, n_features))
+    T *= 10.0 ** rng.integers(-100, 100, size=(9, n_tangents, 1))
+    T[0] = 0
+    T[1] = T[1, :1]
+    T[2, -1] = T[2, 0]
+    found = frames.gram_schmidt(torch.tensor(T), 1e-11).numpy()
+    expected = orthonormalize(T, rtol=1e-11)
+    np.testing.assert_allclose(projections(found), projections(expected), atol=1e-9)
+    filled = (found != 0).any(axis=2)
+    np.testing.assert_array_equal(filled, (expected != 0).any(axis=2))
+    gram = found @ found.transpose(0, 2, 1)
+    diagonal = filled[:, :, None] * np.eye(n_tangents)
+    np.testing.assert_allclose(gram, diagonal, atol=1e-13)
+
+
+def ends(rng, dtype, n_x=17, n_y=23, d=12, l_x=3, l_y=2):
+    X, Y = (rng.normal(size=(n, d)).astype(dtype) for n in (n_x, n_y))
+    U = orthonormalize(rng.normal(size=(n_x, l_x, d)).astype(dtype))
+    V = orthonormalize(rng.normal(size=(n_y, l_y, d)).astype(dtype))
+    Y[:3], V[:3] = X[:3], U[:3, :l_y]
+    V[5] = 0
+    return X, U, Y, V
+
+
+@pytest.mark.parametrize("sides", SIDES)
+@pytest.mark.parametrize("spring", [0.0, 1e-5, 0.3])
+@pytest.mark.parametrize("offset", [0.0, 1e4])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_distances(sides, spring, offset, dtype):
+    rng = np.random.default_rng(0)
+    X, U, Y, V = ends(rng, dtype)
+    X, Y = X + dtype(offset), Y + dtype(offset)
+    found = pairs.pair_distances(
+        *map(torch.tensor, (X, U, Y, V)), sides=sides, spring=spring, squared=False
+    ).numpy()
+    assert found.dtype == dtype
+    expected = tangent_distances(
+        *(a.astype(float) for a in (X, Y)),
+        X_tangents=U.astype(float),
+        Y_tangents=V.astype(float),
+        sides=sides,
+        spring=spring,
+        squared=False,
+    )
+    rtol = 2e-4 if dtype == np.float32 else 1e-8
+    np.testing.assert_allclose(found, expected, rtol=rtol, atol=1e-6)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from([0.0, 1e-5, 0.1]),
+    st.sampled_from([1e-7, 1e-4, 1e-3]),
+    st.booleans(),
+)
+def test_bounds_bound(seed, spring, error, parallel):
+    """Products wrong by `error` per unit of norm never push a bound past the truth."""
+    rng = np.random.default_rng(seed)
+    X, U, Y, V = ends(rng, np.float64)
+    if parallel:
+        V[:] = orthonormalize(U[0, :2] + 1e-3 * rng.normal(size=V.shape))
+    true = tangent_distances(X, Y, X_tangents=U, Y_tangents=V, spring=spring)
+    x, y = (
+        pairs.Ends.prepare(torch.tensor(P), torch.tensor(F), torch.zeros(12).double())
+        for P, F in ((X, U), (Y, V))
+    )
+    G = pairs.stacked_products(x, y, y.stack(tangent_major=True))
+    lengths = [torch.linalg.vector_norm(end.rows, dim=2) for end in (x, y)]
+    norms = lengths[0][:, :, None, None] * lengths[1].T[None, None]
+    wrong = torch.tensor(rng.uniform(-1, 1, size=tuple(G.shape)))
+    given = (x.norms, x.coefficients, y.norms, y.coefficients.T, spring)
+    floor = pairs.floor_of(spring, torch.float64)
+    below, _ = tails.tail(G + error * norms * wrong, *given, floor, error)
+    above, _ = tails.tail(G + error * norms * wrong, *given, floor, -error)
+    assert np.all(below.numpy() <= true + 1e-9)
+    assert np.all(above.numpy() >= true - 1e-9)
+
+
+def test_numbers_rounded_to_tf32():
+    x = torch.tensor([1.0, 1 + 2**-10, 1 + 2**-11, 1 + 2**-12, -3.3, 1e-30])
+    hats = search.rounded(x)
+    mantissas = np.frexp(hats.numpy().astype(float))[0] * 2**11
+    np.testing.assert_array_equal(mantissas, np.round(mantissas))
+    assert search.rounding_of(x[None], hats[None]) <= 2**-11
+
+
+@pytest.mark.parametrize("n_components", [None, 20])
+@pytest.mark.parametrize("offset", [0.0, 100.0])
+def test_neighbours_are_those_of_brute_force(n_components, offset):
+    X, y = load_digits(return_X_y=True)
+    X = (X[:600] / 16).astype(np.float32)
+    # Duplicates, blanks and ties, at both ends.
+    X[200:220], y[200:220] = X[:20], y[:20]
+    X[300:303] = 0
+    X = X + np.float32(offset)
+    generator = ImageTangents((8, 8), background=offset)
+    known, asked = generator.bundle(X[:450]), generator.bundle(X[440:])
+    brute = TangentKNeighborsClassifier(5, tangents=generator, algorithm="brute")
+    brute.fit(X[:450], y[:450])
+    distances, indices = brute.kneighbors(X[440:])
+    finder = search.DeviceSearch(
+        torch.tensor(known.points),
+        torch.tensor(known.frames),
+        sides="two",
+        spring=1e-5,
+        n_components=n_components,
+    )
+    d2, found = finder.query(torch.tensor(asked.points), torch.tensor(asked.frames), 5)
+    np.testing.assert_allclose(np.sqrt(d2.numpy()), distances, atol=1e-12)
+    np.testing.assert_array_equal(found.numpy(), indices)
+
+
+@pytest.mark.parametrize(("window", "patch"), [(2, 1), (1, 0), (3, 2)])
+def test_distortion(window, patch):
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(5, 70)), rng.normal(size=(6, 70))
+
+    def gradients(Z, pad):
+        images = np.pad(Z.reshape(-1, 7, 10), ((0, 0), (pad + 1,) * 2, (pad + 1,) * 2))
+        across = images[:, :, 2:] - images[:, :, :-2]
+        down = images[:, 2:] - images[:, :-2]
+        g_x = across[:, :-2] + 2 * across[:, 1:-1] + across[:, 2:]
+        g_y = down[:, :, :-2] + 2 * down[:, :, 1:-1] + down[:, :, 2:]
+        return torch.tensor(np.stack([g_x, g_y], 1) / 8)
+
+    found = distortion.distortion_distances(
+        gradients(X, patch), gradients(Y, patch + window), patch=patch, window=window
+    )
+    expected = image_distortion_distances(
+        X, Y, shape=(7, 10), window=window, patch=patch
+    )
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-9)
+
+
+def test_chunks_shrink_where_memory_runs_out():
+    sizes = []
+
+    def work(rows):
+        sizes.append(rows.stop - rows.start)
+        if sizes[-1] > 3:
+            raise torch.cuda.OutOfMemoryError("too much")
+
+    pairs.halving(16, 10, work)
+    assert sizes == [10, 8, 4, 2, 2, 2, 2, 2]
+    with pytest.raises(MemoryError, match="row 0 of 10"):
+        pairs.halving(
+            4, 10, lambda rows: (_ for _ in ()).throw(torch.cuda.OutOfMemoryError())
+        )

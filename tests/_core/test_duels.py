@@ -1,0 +1,50 @@
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from widemargin._core.decisions import class_pairs, combine, graph_scores, vote_scores
+
+decisions = st.integers(0, 10**6).map(np.random.default_rng)
+
+
+def slow_graph(row, n_classes):
+    """The list of classes, first against last."""
+    column = {pair: c for c, pair in enumerate(class_pairs(n_classes))}
+    left = list(range(n_classes))
+    while len(left) > 1:
+        first_wins = row[column[left[0], left[-1]]] > 0
+        left.pop(-1 if first_wins else 0)
+    return left[0]
+
+
+@settings(max_examples=40, deadline=None)
+@given(rng=decisions, n_classes=st.integers(2, 6))
+def test_the_graph_is_the_list_of_classes(rng, n_classes):
+    duels = rng.normal(size=(20, n_classes * (n_classes - 1) // 2))
+    scores = combine(duels, n_classes, "ddag")
+    expected = [slow_graph(row, n_classes) for row in duels]
+    np.testing.assert_array_equal(scores.argmax(axis=1), expected)
+
+
+@settings(max_examples=40, deadline=None)
+@given(rng=decisions, n_classes=st.integers(2, 6))
+def test_a_class_that_wins_all_duels_wins_both_ways(rng, n_classes):
+    duels = rng.normal(size=(20, n_classes * (n_classes - 1) // 2))
+    votes = vote_scores(duels, n_classes)
+    undisputed = votes.max(axis=1) > n_classes - 1.5
+    graph = combine(duels, n_classes, "ddag")
+    np.testing.assert_array_equal(
+        graph.argmax(axis=1)[undisputed], votes.argmax(axis=1)[undisputed]
+    )
+
+
+def test_each_sample_meets_one_duel_less_than_classes():
+    rng = np.random.default_rng(0)
+    met = np.zeros(30, int)
+
+    def duel(i, j, rows):
+        met[rows] += 1
+        return rng.normal(size=len(rows))
+
+    graph_scores(duel, 30, 5)
+    np.testing.assert_array_equal(met, 4)

@@ -1,0 +1,358 @@
+"""What every classifier of the package promises, held over all that it exports."""
+
+import pickle
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from tests.contract.registry import (
+    DATA,
+    MAY_BE_INFINITE,
+    NAMES,
+    data,
+    each_number,
+    make,
+)
+
+from widemargin.margins import MARGIN_UNITS
+
+pytestmark = [
+    # Few iterations are a matter of the tests' time, and what is said about data that
+    # cannot be learned is not the matter here.
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+]
+
+
+# Estimators that are being brought to the contract; empty when all are.
+PENDING = {
+    "FixedMarginPerceptron",
+    "MarginPerceptron",
+    "MaxMarginClassifier",
+}
+
+
+def every(without: Iterable[str] = ()) -> pytest.MarkDecorator:
+    """Parametrize over every classifier there is, less those that a table excuses."""
+    return pytest.mark.parametrize(
+        "name", [n for n in NAMES if n not in PENDING and n not in without]
+    )
+
+
+def fit(name: str, X: Any, y: Any, **settings: Any) -> BaseEstimator:
+    return make(name, **settings).fit(X, y)
+
+
+def class_scores(model: BaseEstimator, X: Any) -> np.ndarray:
+    """Scores as a matrix: of two classes the margin of the second against none."""
+    decision = model.decision_function(X)
+    if decision.ndim == 2:
+        return decision
+    return np.column_stack([np.zeros(len(decision)), decision])
+
+
+def answered(model: BaseEstimator, X: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Answers, and which of them were given: a rejecting classifier may refuse."""
+    answers = model.predict(X)
+    if not hasattr(model, "reject_label_"):
+        return answers, np.ones(len(answers), bool)
+    return answers, ~np.isin(answers, [model.reject_label_])
+
+
+def given(model: BaseEstimator, X: Any) -> np.ndarray:
+    """Answers as if none were refused."""
+    return model.classes_[class_scores(model, X).argmax(axis=1)]
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e6])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("of", DATA)
+@every()
+def test_answers_margins_and_confidences_tell_one_story(name, of, dtype, scale):
+    X, y, queries = data(of, dtype, scale)
+    model = fit(name, X, y)
+    assert np.array_equal(model.classes_, np.unique(y))
+
+    scores = class_scores(model, queries)
+    answers, spoken = answered(model, queries)
+    best = model.classes_[scores.argmax(axis=1)]
+    assert np.array_equal(answers[spoken], best[spoken])
+
+    confidence = model.confidence(queries)
+    assert confidence.shape == (len(queries),)
+    assert np.isfinite(scores).all()
+    assert np.isfinite(confidence).all()
+    assert (confidence >= 0).all()
+    assert np.array_equal(confidence, model.margins(queries, best))
+
+    tied = (scores == scores.max(axis=1, keepdims=True)).sum(axis=1) > 1
+    assert (confidence[tied] == 0).all()
+    unit = model.margin_unit
+    assert unit in MARGIN_UNITS
+    for label in model.classes_:
+        margins = model.margins(queries, np.repeat(label, len(queries)))
+        assert np.isfinite(margins).all()
+        right = best == label
+        assert (margins[right] >= 0).all()
+        assert (margins[~right] <= 0).all()
+        if unit in ("relative", "share"):
+            assert (np.abs(margins) <= 1).all()
+
+    for path, numbers in each_number(model, name, set()):
+        if path.rpartition(".")[2] not in MAY_BE_INFINITE:
+            assert np.isfinite(numbers).all(), path
+
+
+@pytest.mark.parametrize("of", DATA)
+@every()
+def test_one_row_alone_is_the_row_in_the_batch(name, of):
+    X, y, queries = data(of)
+    model = fit(name, X, y)
+    together = class_scores(model, queries)
+    margins = model.confidence(queries)
+    answers = given(model, queries)
+    size = np.abs(together).max()
+    for i in range(0, len(queries), 3):
+        row = queries[i : i + 1]
+        # Products of one row and of many round differently; only that may decide.
+        if margins[i] > 1e-9 * margins.max():
+            assert given(model, row)[0] == answers[i]
+        np.testing.assert_allclose(
+            class_scores(model, row)[0], together[i], rtol=1e-9, atol=1e-9 * size
+        )
+        np.testing.assert_allclose(
+            model.confidence(row)[0], margins[i], rtol=1e-6, atol=1e-9 * margins.max()
+        )
+
+
+@pytest.mark.parametrize("of", ["two", "three"])
+@every()
+def test_float32_answers_as_float64(name, of):
+    X, y, queries = data(of, np.float32)
+    exact = fit(name, X.astype(np.float64), y)
+    model = fit(name, X, y)
+    sure = exact.confidence(queries.astype(np.float64))
+    # A fit in float32 rounds at every step: compare where that cannot decide.
+    clear = sure > 0.05 * np.median(sure)
+    wide = queries.astype(np.float64)
+    assert np.array_equal(given(model, queries)[clear], given(exact, wide)[clear])
+    # A model that is there answers the same question the same, whatever its dtype.
+    sure = model.confidence(wide)
+    clear = sure > 1e-4 * np.median(sure)
+    assert np.array_equal(given(model, queries)[clear], given(model, wide)[clear])
+
+
+# Why the scale of the data does not cancel.
+SCALE_MATTERS = {
+    "TangentDensityClassifier": "the grid of widths that are tried has an end",
+    "InvariantHyperplaneSVC": "C weighs slacks against a norm in units of the data",
+    "MaxMarginClassifier": "C weighs slacks against a norm in units of the data",
+}
+
+
+@pytest.mark.parametrize("of", DATA)
+@every(SCALE_MATTERS)
+def test_the_unit_of_the_data_does_not_matter(name, of):
+    X, y, queries = data(of)
+    model, scaled = fit(name, X, y), fit(name, X / 1024, y)
+    sure = model.confidence(queries)
+    clear = sure > 1e-6 * np.median(sure)
+    answers, others = given(model, queries), given(scaled, queries / 1024)
+    assert np.array_equal(answers[clear], others[clear])
+
+
+# Why the origin of the data matters.
+SHIFT_MATTERS = {
+    "FixedMarginPerceptron": "the plane passes the origin of the space with rho added",
+    "MarginPerceptron": "the plane passes the origin of the space with rho added",
+}
+
+
+@pytest.mark.parametrize("of", DATA)
+@every(SHIFT_MATTERS)
+def test_the_origin_of_the_data_does_not_matter(name, of):
+    X, y, queries = data(of)
+    # Multiples of 2⁻²⁰: a shift by 64 changes no digit of them.
+    X, queries = (np.round(a * 2**20) / 2**20 for a in (X, queries))
+    model, shifted = fit(name, X, y), fit(name, X + 64, y)
+    sure = model.confidence(queries)
+    clear = sure > 1e-6 * np.median(sure)
+    answers, others = given(model, queries), given(shifted, queries + 64)
+    assert np.array_equal(answers[clear], others[clear])
+
+
+# Online learners see the samples one after the other; the rest draw samples by place.
+ORDER_MATTERS = {
+    "FixedMarginPerceptron": "online",
+    "LVQClassifier": "online",
+    "MarginLVQClassifier": "online",
+    "MarginPerceptron": "online",
+    "MarginReweightingClassifier": "holds out rows by place",
+    "RejectingClassifier": "holds out rows by place",
+    "TDNeuronClassifier": "holds out rows by place",
+}
+
+
+@pytest.mark.parametrize("of", DATA)
+@every(ORDER_MATTERS)
+def test_the_order_of_the_samples_does_not_matter(name, of):
+    X, y, queries = data(of)
+    order = np.random.default_rng(3).permutation(len(X))
+    model, shuffled = fit(name, X, y), fit(name, X[order], y[order])
+    sure = model.confidence(queries)
+    # Solvers stop within their tolerance, at one side or the other.
+    clear = sure > 0.05 * np.median(sure)
+    answers, others = given(model, queries), given(shuffled, queries)
+    assert np.array_equal(answers[clear], others[clear])
+
+
+# Where classes take turns in their order, in the presentation, the draw or the graph.
+NAMES_MATTER = {
+    "DDAGClassifier": "the graph lets the first class meet the last",
+    "FixedMarginPerceptron": "orders are drawn for one class after the other",
+    "MarginPerceptron": "orders are drawn for one class after the other",
+    "JitteredSVC": "the graph lets the first class meet the last",
+    "TangentSVC": "the graph lets the first class meet the last",
+}
+# Batches are cut from samples sorted by class; the meta-estimators here wrap GLVQ.
+BATCHED = {
+    "GLVQClassifier",
+    "GMLVQClassifier",
+    "KernelLVQClassifier",
+    "MarginReweightingClassifier",
+    "RejectingClassifier",
+}
+
+
+@pytest.mark.parametrize("of", ["two", "three", "line"])
+@every(BATCHED)
+def test_the_names_of_the_classes_do_not_matter(name, of):
+    X, y, queries = data(of)
+    codes = np.unique(y, return_inverse=True)[1]
+    if name in NAMES_MATTER and codes.max() > 1:
+        pytest.skip(NAMES_MATTER[name])
+    model, renamed = fit(name, X, codes), fit(name, X, codes.max() - codes)
+    sure = model.confidence(queries)
+    # Solvers stop within their tolerance, at one side or the other.
+    clear = sure > 0.05 * np.median(sure)
+    answers, others = given(model, queries), codes.max() - given(renamed, queries)
+    assert np.array_equal(answers[clear], others[clear])
+
+
+@every()
+def test_labels_of_any_kind_are_only_names(name):
+    X, y, queries = data("two")
+    codes = np.unique(y, return_inverse=True)[1]
+    expected = given(fit(name, X, codes), queries)
+    kinds = {
+        "numbers": np.array([2.0, 7.0]),
+        "objects": np.array(["a", "b"], dtype=object),
+        "flags": np.array([False, True]),
+        "texts": np.array(["α", "β"]),
+    }
+    for kind, labels in kinds.items():
+        model = fit(name, X, labels[codes])
+        assert np.array_equal(given(model, queries), labels[expected]), kind
+
+
+@pytest.mark.parametrize("of", ["two", "three"])
+@every()
+def test_parameters_set_after_fit_change_nothing(name, of):
+    X, y, queries = data(of)
+    model = fit(name, X, y)
+    answers, scores = model.predict(queries), model.decision_function(queries)
+    confidence, unit = model.confidence(queries), model.margin_unit
+    for parameter, value in model.get_params(deep=False).items():
+        if parameter == "n_jobs":
+            other: Any = 1
+        elif parameter == "estimator":
+            other = LogisticRegression()
+        else:
+            # What would be refused by a fit is no question either.
+            other = "set after fit"
+        model.set_params(**{parameter: other})
+        assert np.array_equal(model.predict(queries), answers), parameter
+        assert np.array_equal(model.decision_function(queries), scores), parameter
+        assert np.array_equal(model.confidence(queries), confidence), parameter
+        assert model.margin_unit == unit, parameter
+        model.set_params(**{parameter: value})
+
+
+def frozen(model: BaseEstimator) -> dict[str, bytes]:
+    return {name: pickle.dumps(value) for name, value in vars(model).items()}
+
+
+@every()
+def test_a_failed_fit_leaves_the_old_model_whole(name):
+    X, y, queries = data("two")
+    model = fit(name, X, y)
+    before, answers = frozen(model), given(model, queries)
+    wide = np.column_stack([X, X])
+    gaps = wide.copy()
+    gaps[3, 1] = np.nan
+    failures = [
+        (gaps, y),
+        (wide, np.repeat("only", len(y))),
+        (wide, y[:-1]),
+        (wide, np.linspace(0, 1, len(y))),
+    ]
+    for bad_X, bad_y in failures:
+        with pytest.raises(ValueError):
+            model.fit(bad_X, bad_y)
+        assert frozen(model) == before
+    kept = model.get_params(deep=False)
+    for parameter in kept:
+        if parameter in ("estimator", "n_jobs", "random_state", "reject_label"):
+            continue
+        model.set_params(**{parameter: {"no": "such value"}})
+        with pytest.raises((ValueError, TypeError), match=parameter):
+            model.fit(wide, y)
+        model.set_params(**{parameter: kept[parameter]})
+        assert frozen(model) == before, parameter
+    assert np.array_equal(given(model, queries), answers)
+
+
+@every()
+def test_a_model_survives_being_stored(name):
+    skops = pytest.importorskip("skops.io")
+    X, y, queries = data("three")
+    model = fit(name, X, y)
+    scores, sure = model.decision_function(queries), model.confidence(queries)
+    stored = skops.dumps(model)
+    kinds = skops.get_untrusted_types(data=stored)
+    copies = {
+        "pickle": pickle.loads(pickle.dumps(model)),
+        "skops": skops.loads(stored, trusted=kinds),
+        "clone": clone(model).fit(X, y),
+        "second fit": model.fit(X, y),
+    }
+    for how, copy in copies.items():
+        assert np.array_equal(copy.decision_function(queries), scores), how
+        assert np.array_equal(copy.confidence(queries), sure), how
+
+
+@every()
+def test_labels_are_checked_against_the_samples(name):
+    X, y, _ = data("two")
+    model = fit(name, X, y)
+    for bad in (y[:-1], y[:1], y[:0], np.tile(y, 2), y[:, None].repeat(2, axis=1)):
+        with pytest.raises(ValueError, match=r"\by\b"):
+            model.margins(X, bad)
+    with pytest.raises(ValueError, match="neither"):
+        model.margins(X, np.where(np.arange(len(y)) == 3, "neither", y))
+
+
+@every()
+def test_warnings_point_at_the_caller(name):
+    X, y, _ = data("lattice")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit(name, X, y)
+    for warning in caught:
+        assert warning.filename == __file__, str(warning.message)
+        assert issubclass(warning.category, ConvergenceWarning | UserWarning)

@@ -1,0 +1,133 @@
+"""Every kind of model that `to_onnx` carries, by name; `IN_C` are those of `to_c`."""
+
+import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import (
+    MaxAbsScaler,
+    MinMaxScaler,
+    Normalizer,
+    RobustScaler,
+    StandardScaler,
+)
+
+import widemargin as wm
+from widemargin.tangents import (
+    GaussianSmoother,
+    ImageTangents,
+    LearnedTangents,
+    SignalTangents,
+    TangentUnion,
+)
+
+IMAGES = ImageTangents((8, 8))
+UNION = TangentUnion([SignalTangents(), ImageTangents((8, 8), "rotation")])
+
+
+def glvq(n=1):
+    return wm.GLVQClassifier(prototypes_per_class=n, max_iter=3, random_state=0)
+
+
+def tvq(**options):
+    return wm.TVQClassifier(max_iter=3, **options)
+
+
+def _prefit():
+    X, y = load_digits(n_class=4, return_X_y=True)
+    return glvq().fit(X[400:] / 16, y[400:])
+
+
+IN_C = {
+    "lvq": lambda: wm.LVQClassifier(prototypes_per_class=2, max_iter=2, random_state=0),
+    "glvq": glvq,
+    "glvq, several": lambda: glvq({0: 1, 1: 3, 2: 2, 3: 1}),
+    "gmlvq": lambda: wm.GMLVQClassifier(max_iter=2, random_state=0),
+    "gmlvq, few components": lambda: wm.GMLVQClassifier(
+        n_components=3, max_iter=2, random_state=0
+    ),
+    "margin lvq": lambda: wm.MarginLVQClassifier(
+        prototypes_per_class=2, max_iter=2, random_state=0
+    ),
+    "hss": lambda: wm.HSSClassifier(n_tangents=3),
+    "hss, several": lambda: wm.HSSClassifier(2, n_tangents=3, random_state=0),
+    "hss, no tangents": lambda: wm.HSSClassifier(n_tangents=0),
+    "tvq": tvq,
+    "max margin": wm.MaxMarginClassifier,
+    "max margin, ovo": lambda: wm.MaxMarginClassifier(multiclass="ovo"),
+    "max margin, ddag": lambda: wm.MaxMarginClassifier(multiclass="ddag"),
+    "max margin, ovr": lambda: wm.MaxMarginClassifier(multiclass="ovr"),
+    "perceptron": lambda: wm.MarginPerceptron(max_iter=20, random_state=0),
+    "fixed margin": lambda: wm.FixedMarginPerceptron(max_iter=20, random_state=0),
+    "standardised": lambda: make_pipeline(StandardScaler(), glvq()),
+    "scaled": lambda: make_pipeline(
+        MinMaxScaler((-1, 2), clip=True), RobustScaler(), MaxAbsScaler(), glvq()
+    ),
+    "unit length": lambda: make_pipeline(Normalizer(), tvq()),
+    "unit sum": lambda: make_pipeline(Normalizer("l1"), glvq()),
+    "unit height": lambda: make_pipeline(Normalizer("max"), "passthrough", glvq()),
+    "smoothed": lambda: make_pipeline(
+        GaussianSmoother((8, 8), background=0.25), StandardScaler(), tvq()
+    ),
+    "smoothed signal": lambda: make_pipeline(GaussianSmoother(), glvq()),
+    "smoothed channels": lambda: make_pipeline(GaussianSmoother((4, 8, 2)), glvq()),
+    "rejecting": lambda: wm.RejectingClassifier(tvq(), max_error=0.1, random_state=0),
+    "rejecting pipeline": lambda: wm.RejectingClassifier(
+        make_pipeline(StandardScaler(), glvq()), max_error=0.2, random_state=0
+    ),
+    "frozen": lambda: wm.RejectingClassifier(
+        FrozenEstimator(_prefit()), max_error=0.2, cv="prefit"
+    ),
+    "searched": lambda: GridSearchCV(
+        make_pipeline(StandardScaler(), glvq()),
+        {"glvqclassifier__prototypes_per_class": [1, 2]},
+        cv=2,
+    ),
+    "pipeline that rejects": lambda: make_pipeline(
+        StandardScaler(),
+        wm.RejectingClassifier(glvq(), max_error=0.2, random_state=0),
+    ),
+}
+
+ONLY_ONNX = {
+    "margin lvq, second nearest": lambda: wm.MarginLVQClassifier(
+        prototypes_per_class=3, decision="k_nearest", max_iter=2, random_state=0
+    ),
+    "margin lvq, parzen": lambda: wm.MarginLVQClassifier(
+        prototypes_per_class=3, decision="parzen", max_iter=2, random_state=0
+    ),
+    "neuron": lambda: wm.TDNeuronClassifier(max_tangents=2, max_iter=3, random_state=0),
+    "hss, two sides": lambda: wm.HSSClassifier(
+        n_tangents=3, sides="two", tangents=IMAGES, max_iter=2
+    ),
+    "tvq, two sides": lambda: tvq(sides="two", tangents=IMAGES),
+    "tvq, shared tangents": lambda: tvq(sides="two", tangents=LearnedTangents(3)),
+    "tvq, union": lambda: tvq(sides="two", tangents=UNION),
+    "knn": lambda: wm.TangentKNeighborsClassifier(tangents=IMAGES),
+    "knn, x": lambda: wm.TangentKNeighborsClassifier(tangents=IMAGES, sides="x"),
+    "knn, y": lambda: wm.TangentKNeighborsClassifier(tangents=IMAGES, sides="y"),
+    "knn, mean": lambda: wm.TangentKNeighborsClassifier(tangents=IMAGES, sides="mean"),
+    "knn, shared": lambda: wm.TangentKNeighborsClassifier(tangents=np.eye(64)[20:23]),
+    "three neighbours": lambda: wm.TangentKNeighborsClassifier(3, tangents=IMAGES),
+    "five by distance": lambda: wm.TangentKNeighborsClassifier(
+        5, weights="distance", tangents=np.eye(64)[20:23]
+    ),
+    "svc": lambda: wm.TangentSVC(tangents=IMAGES, multiclass="ovo"),
+    "svc, ddag": lambda: wm.TangentSVC(tangents=IMAGES, multiclass="ddag"),
+    "svc, two": lambda: wm.TangentSVC(
+        tangents=IMAGES, sides="two", spring=0.1, multiclass="ovo"
+    ),
+    "svc, x": lambda: wm.TangentSVC(tangents=IMAGES, sides="x", multiclass="ovo"),
+    "svc, nd": lambda: wm.TangentSVC(
+        kernel="nd", tangents=np.eye(64)[20:23], multiclass="ovo"
+    ),
+    "svc, log": lambda: wm.TangentSVC(
+        kernel="log", tangents=IMAGES, sides="y", multiclass="ovo"
+    ),
+    "svc, landmarks": lambda: wm.TangentSVC(
+        tangents=IMAGES, landmarks=40, random_state=0, multiclass="ovo"
+    ),
+}
+
+ALL = IN_C | ONLY_ONNX

@@ -1,0 +1,167 @@
+"""What cannot be carried exactly is refused, by name and with the reason."""
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from tests.export.models import IMAGES, glvq, tvq
+from tests.export.test_onnx import fitted
+
+import widemargin as wm
+from widemargin.export import NotExportable, check_export, to_c, to_onnx
+from widemargin.tangents import LearnedTangents, TangentGenerator
+
+
+class Halved(wm.GLVQClassifier):
+    """A subclass, which could decide otherwise."""
+
+
+class Foreign(TangentGenerator):
+    n_tangents = 1
+    is_affine = False
+
+    def _tangents_of(self, X, y):
+        return lambda rows: (X[rows] ** 3)[:, np.newaxis]
+
+
+class Affine(Foreign):
+    is_affine = True
+
+    def _tangents_of(self, X, y):
+        return lambda rows: (X[rows][:, ::-1] + 1)[:, np.newaxis]
+
+
+def by_rank(distances):
+    return 1 / (1 + distances)
+
+
+def first_feature(estimator, X):
+    return X[:, 20]
+
+
+REFUSED = {
+    "subclass of GLVQClassifier": lambda: Halved(random_state=0, max_iter=1),
+    "LogisticRegression cannot be exported": LogisticRegression,
+    "PCA cannot be exported": lambda: make_pipeline(PCA(3), glvq()),
+    "TangentDensityClassifier cannot": lambda: wm.TangentDensityClassifier(
+        tangents=IMAGES
+    ),
+    "sides='midpoint'": lambda: wm.TangentKNeighborsClassifier(
+        tangents=IMAGES, sides="midpoint"
+    ),
+    "algorithm='rerank'": lambda: wm.TangentKNeighborsClassifier(
+        tangents=IMAGES, algorithm="rerank", n_candidates=20
+    ),
+    "weights are a function": lambda: wm.TangentKNeighborsClassifier(
+        3, tangents=IMAGES, weights=by_rank
+    ),
+    "LearnedTangents are not affine": lambda: tvq(
+        sides="two", tangents=LearnedTangents(2, per_class=True)
+    ),
+    "Foreign are not affine": lambda: tvq(sides="two", tangents=Foreign()),
+    "kernel='rbf'": lambda: wm.MaxMarginClassifier(kernel="rbf"),
+}
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+def test_refused(reason, digits):
+    X, y, _, _ = digits
+    model = fitted(REFUSED[reason], X, y)
+    for export in (to_onnx, to_c):
+        with pytest.raises(NotExportable, match=reason):
+            export(model)
+
+
+def test_an_affine_generator_of_ones_own_is_carried(digits):
+    X, y, X_test, _ = digits
+    model = fitted(lambda: tvq(sides="two", tangents=Affine()), X, y)
+    assert check_export(model, to_onnx(model), X_test[:50]).agrees
+
+
+@pytest.mark.parametrize("model", [glvq(), make_pipeline(glvq())])
+def test_unfitted(model):
+    with pytest.raises(NotExportable, match="not fitted"):
+        to_onnx(model)
+
+
+def test_c_refuses_what_only_onnx_carries(digits):
+    X, y, _, _ = digits
+    for make, reason in (
+        (lambda: wm.TangentSVC(tangents=IMAGES), "training samples"),
+        (lambda: tvq(sides="two", tangents=IMAGES), "bends its inputs"),
+        (lambda: wm.TDNeuronClassifier(max_tangents=1, max_iter=1), "logarithm"),
+    ):
+        with pytest.raises(NotExportable, match=f"to C.*{reason}"):
+            to_c(fitted(make, X, y))
+
+
+def test_labels_without_a_common_type(digits):
+    X, y, _, _ = digits
+    model = wm.RejectingClassifier(
+        glvq(), max_error=0.3, reject_label="?", random_state=0
+    ).fit(X, y)
+    for export in (to_onnx, to_c):
+        with pytest.raises(NotExportable, match="no common type"):
+            export(model)
+
+
+def test_the_check_says_what_is_wrong_with_its_samples(digits):
+    X, y, _, _ = digits
+    model = glvq().fit(X, y)
+    exported = to_onnx(model)
+    for samples, reason in (
+        (X[:, :5], "5 features"),
+        (X[0], "2D array"),
+        (np.full((1, 64), np.nan), "NaN"),
+        (X[:0], "0 sample"),
+    ):
+        with pytest.raises(ValueError, match=reason):
+            check_export(model, exported, samples)
+    with pytest.raises(ValueError, match="no header"):
+        check_export(model, "int main;", X)
+
+
+def test_parameters_set_after_fit_change_nothing(digits):
+    X, y, _, _ = digits
+    knn = wm.TangentKNeighborsClassifier(3, tangents=IMAGES).fit(X, y)
+    before = to_onnx(knn).SerializeToString()
+    knn.set_params(n_neighbors=1, weights="distance", sides="y", algorithm="rerank")
+    assert to_onnx(knn).SerializeToString() == before
+
+
+def test_dtypes_are_checked(digits):
+    X, y, _, _ = digits
+    model = glvq().fit(X, y)
+    with pytest.raises(ValueError, match="dtype"):
+        to_onnx(model, dtype="float16")
+    with pytest.raises(ValueError, match="dtype"):
+        to_c(model, dtype="float64")
+
+
+@pytest.mark.parametrize("factor", [1e300, 1e30, 1e-30, 1e-300])
+def test_numbers_without_squares_in_float32_are_refused(factor, digits):
+    X, y, _, _ = digits
+    model = glvq().fit(X.astype(float), y)
+    model.prototypes_ = model.prototypes_ * factor
+    for export in (to_c, to_onnx):
+        with pytest.raises(NotExportable, match=r"float32|squares"):
+            export(model)
+
+
+def test_numbers_beyond_float32_are_refused(digits):
+    X, y, _, _ = digits
+    model = fitted(wm.MaxMarginClassifier, X.astype(float), y)
+    model.intercept_ = model.intercept_ * 1e300
+    for export in (to_c, to_onnx):
+        with pytest.raises(NotExportable, match="range of float32"):
+            export(model)
+
+
+def test_a_criterion_of_ones_own_is_refused(digits):
+    X, y, _, _ = digits
+    model = wm.RejectingClassifier(
+        glvq(), max_error=0.3, criterion=first_feature, random_state=0
+    ).fit(X, y)
+    with pytest.raises(NotExportable, match="criterion is a function"):
+        to_onnx(model)

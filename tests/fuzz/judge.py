@@ -1,0 +1,146 @@
+"""One call, and what became of it: right, refused by name, or a defect."""
+
+import re
+import signal
+import traceback
+import warnings
+from collections.abc import Callable, Iterable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tests.fuzz.values import show
+
+RIGHT, REFUSED, DEFECT = "right", "refused", "defect"
+SECONDS = 20
+
+# scikit-learn's own refusals, which its checks of estimators ask for word by word.
+FAMILIAR = re.compile(
+    r"Expected 2D array|Found array with|Found input variables with inconsistent|"
+    r"not fitted yet|Unknown label type|should be a 1d array|"
+    r"got an array of shape|Sparse data was passed|dense data is required|"
+    r"Complex data not supported|Negative values in data|feature names|"
+    r"expecting \d+ features|Cannot clone|Unable to convert array of bytes|"
+    r"A column-vector|y cannot be None|bad input shape|Unsupported dtype|"
+    r"Expected .* min_features|greater than 50%|cannot be used to seed|Seed must be|"
+    r"Sample weights must|Mix of label input types"
+)
+# Words of Python and NumPy that no check of ours would use.
+DEPTHS = re.compile(
+    r"inhomogeneous|broadcast|unsupported operand|could not convert|not iterable|"
+    r"has no attribute|not callable|positional argument|unexpected keyword|"
+    r"cannot reshape|out of bounds|ufunc|unhashable|truth value|not supported between|"
+    r"must be real number|length-1 arrays|invalid literal|has no len|operand|"
+    r"cannot convert float|size of array|zero-size|matmul|singular|converge|"
+    r"infs or NaNs|not subscriptable|bad operand|cannot be interpreted|object cannot|"
+    r"setting an array element|too large to convert|Overflow|unpack|NoneType"
+)
+HARMLESS = re.compile(
+    r"feature names|column-vector y was passed|unique classes is greater than 50%"
+)
+OURS = ("ConvergenceWarning", "UserWarning", "DataConversionWarning", "FutureWarning")
+BELOW = ("numpy", "scipy", "numba", "joblib", "pandas", "polars", "llvmlite")
+
+
+class TooLong(BaseException):
+    """Raised by the alarm; nobody below catches it."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a call; `kind` groups defects of one cause."""
+
+    sort: str
+    call: str = ""
+    kind: str = ""
+    detail: str = ""
+    result: Any = None
+
+
+@contextmanager
+def alarm(seconds: float = SECONDS):
+    def ring(*_: Any) -> None:
+        raise TooLong
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def call(
+    title: str,
+    function: Callable,
+    *args: Any,
+    _names: Iterable[str] = (),
+    **kwargs: Any,
+) -> Outcome:
+    """Call and sort; a refusal must hold one of `_names`."""
+    caught: list[warnings.WarningMessage] = []
+    for attempt in range(2):
+        try:
+            with warnings.catch_warnings(record=True) as caught, alarm():
+                warnings.simplefilter("always")
+                result = function(*args, **kwargs)
+            break
+        except TooLong:
+            # The first time may have been spent on compiling.
+            if attempt:
+                return Outcome(DEFECT, title, "hang", f"more than {SECONDS} s")
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            return _sort_error(title, error, _names)
+    for warning in caught:
+        text = str(warning.message).split("\n")[0]
+        name = warning.category.__name__
+        if HARMLESS.search(text):
+            continue
+        if name not in OURS or Path(warning.filename).parent != Path(__file__).parent:
+            where = "/".join(Path(warning.filename).parts[-3:])
+            detail = f"{name} at {where}:{warning.lineno}: {text}"
+            return Outcome(DEFECT, title, f"warning {name} {where}:{warning.lineno}",
+                           detail)  # fmt: skip
+    return Outcome(RIGHT, title, result=result)
+
+
+def _sort_error(title: str, error: BaseException, names: Iterable[str]) -> Outcome:
+    text = str(error)
+    frames = traceback.extract_tb(error.__traceback__)
+    inner = frames[-1]
+    path = Path(inner.filename).parts
+    own = [f for f in frames if "widemargin" in Path(f.filename).parts]
+    where = "?"
+    if own:
+        where = f"{'/'.join(Path(own[-1].filename).parts[-2:])}:{own[-1].name}"
+    kind = f"{type(error).__name__} {where} {re.sub(r'[-0-9.e+]+', '#', text)[:60]}"
+    below = any(part in path for part in BELOW)
+    known = isinstance(error, ValueError | TypeError)
+    named = re.search(r"(?<!\w)(" + "|".join(map(re.escape, names)) + r")(?!\w)", text)
+    if known and not below:
+        if "sklearn" in path and (FAMILIAR.search(text) or named):
+            return Outcome(REFUSED, title, kind)
+        if FAMILIAR.search(text):
+            return Outcome(REFUSED, title, kind)
+        if named and (named.start() == 0 or not DEPTHS.search(text)):
+            return Outcome(REFUSED, title, kind)
+    last = "".join(traceback.format_list(frames[-3:]))
+    return Outcome(DEFECT, title, kind, f"{type(error).__name__}: {text[:300]}\n{last}")
+
+
+def wrong(title: str, what: str, **values: Any) -> Outcome:
+    """A defect that an oracle found."""
+    listed = "\n".join(
+        f"{name} = {show(value)[:600]}" for name, value in values.items()
+    )
+    return Outcome(DEFECT, title, f"wrong {what}", listed)
+
+
+def finite(value: Any) -> bool:
+    array = np.asarray(value)
+    return array.dtype.kind not in "fc" or bool(np.isfinite(array).all())

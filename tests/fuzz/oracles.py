@@ -1,0 +1,85 @@
+"""The slow and obvious answers, in extended precision."""
+
+from typing import Any
+
+import numpy as np
+from tests.fuzz.judge import Outcome, wrong
+
+WIDE = np.longdouble
+
+
+def squares(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    """Squared distances by direct differences."""
+    X, Y = np.asarray(X, WIDE), np.asarray(Y, WIDE)
+    return ((X[:, None] - Y[None]) ** 2).sum(axis=-1)
+
+
+def not_nearest(
+    Q: np.ndarray, points: np.ndarray, labels: np.ndarray, answers: np.ndarray
+) -> np.ndarray:
+    """Where the answer is no label of a nearest point, ties in rounding aside."""
+    d = squares(Q, points)
+    kind = np.result_type(np.asarray(Q), np.asarray(points))
+    eps = np.finfo(kind if kind.kind == "f" else np.float64).eps
+    best = d.min(axis=1, keepdims=True)
+    near = d <= best * (1 + 16 * Q.shape[1] * eps)
+    return ~((labels[None] == answers[:, None]) & near).any(axis=1)
+
+
+EUCLIDEAN = ("LVQClassifier", "GLVQClassifier", "MarginLVQClassifier")
+
+
+def model(
+    fitted: Any, name: str, X: Any, y: Any, Q: np.ndarray, answers: dict, rng: Any
+) -> list[Outcome]:
+    """Wrong answers of a fitted model, as far as they can be known."""
+    X, Q = np.asarray(X), np.asarray(Q)
+    out = []
+    predicted = answers["predict"]
+    if name in EUCLIDEAN and getattr(fitted, "decision", "nearest") == "nearest":
+        points = np.asarray(fitted.prototypes_)
+        bad = not_nearest(Q, points, np.asarray(fitted.prototype_labels_), predicted)
+        if bad.any():
+            out.append(wrong(name, "not the nearest prototype", Q=Q[bad], points=points,
+                             answers=predicted[bad]))  # fmt: skip
+    if (
+        name == "TangentKNeighborsClassifier"
+        and fitted.n_neighbors == 1
+        and fitted.tangents is None
+        and fitted.metric == "tangent"
+        and fitted.algorithm in ("exact", "brute")
+    ):
+        labels = np.asarray(y).ravel()
+        bad = not_nearest(Q.astype(np.result_type(Q, X)), X, labels, predicted)
+        if bad.any():
+            out.append(wrong(name, "not the nearest neighbour", Q=Q[bad],
+                             answers=predicted[bad]))  # fmt: skip
+    radius = answers.get("certified_radius")
+    # That of a kernel is in the kernel's space.
+    if radius is not None and name != "KernelLVQClassifier":
+        # Radii are stated for samples the model gets right, and never negative.
+        if (radius < 0).any():
+            out.append(wrong(name, "certified_radius below 0", radius=radius))
+        away = rng.normal(size=Q.shape)
+        away /= np.linalg.norm(away, axis=1, keepdims=True)
+        moved = Q + 0.999 * np.asarray(radius, Q.dtype)[:, None] * away
+        if np.isfinite(moved).all():
+            changed = fitted.predict(moved.astype(Q.dtype)) != predicted
+            visible = radius > 1e-5 * np.abs(Q).max()
+            if (changed & visible).any():
+                out.append(wrong(name, "answer changes within certified_radius",
+                                 radius=radius, Q=Q))  # fmt: skip
+    if name == "MaxMarginClassifier":
+        out += _certificate(fitted, name)
+    return out
+
+
+def _certificate(fitted: Any, name: str) -> list[Outcome]:
+    margin = getattr(fitted, "margin_", None)
+    upper = getattr(fitted, "margin_upper_bound_", None)
+    if margin is None or upper is None:
+        return []
+    margin, upper = np.asarray(margin, float), np.asarray(upper, float)
+    if margin.shape == upper.shape and (margin > upper * (1 + 1e-12)).any():
+        return [wrong(name, "margin above its upper bound", margin=margin, upper=upper)]
+    return []

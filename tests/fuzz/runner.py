@@ -1,0 +1,179 @@
+"""Worker processes that judge numbered cases, and a parent that watches over them."""
+
+import json
+import multiprocessing as mp
+import os
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+CHUNK = 100
+STUCK = 60.0
+MEMORY = 16 * 2**30
+
+
+def work(seed: int, only: str, chunks: Any, results: Any, at: Any, since: Any) -> None:
+    """Judge chunk after chunk; `at` and `since` tell the parent where this one is."""
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, 1)
+    import warnings
+
+    import sklearn
+
+    # Of drawing and comparing; the calls themselves are watched by `judge.call`.
+    warnings.simplefilter("ignore")
+    sklearn.set_config(working_memory=16)
+    from tests.fuzz.functions import case
+
+    while (task := chunks.get()) is not None:
+        chunk, first, last = task
+        counts: Counter = Counter()
+        defects = []
+        for number in range(first, last):
+            at.value, since.value = number, time.time()
+            try:
+                outcomes, describe = case(seed, number, only)
+            except BaseException as error:
+                if isinstance(error, KeyboardInterrupt):
+                    return
+                counts["defect"] += 1
+                defects.append((number, "harness", f"harness {type(error).__name__}",
+                                repr(error), ""))  # fmt: skip
+                continue
+            for outcome in outcomes:
+                counts[outcome.sort] += 1
+                if outcome.sort == "defect":
+                    defects.append((number, outcome.call, outcome.kind, outcome.detail,
+                                    describe()))  # fmt: skip
+        at.value = -1
+        results.put((chunk, first, last, dict(counts), defects))
+
+
+class Worker:
+    """A process, and the case it is in."""
+
+    def __init__(self, context: Any, seed: int, only: str, results: Any):
+        self.chunks = context.SimpleQueue()
+        self.at, self.since = context.Value("q", -1), context.Value("d", time.time())
+        self.task: tuple | None = None
+        self.process = context.Process(
+            target=work, args=(seed, only, self.chunks, results, self.at, self.since)
+        )
+        self.process.start()
+
+    def give(self, task: tuple | None) -> None:
+        self.task = task
+        self.since.value = time.time()
+        self.chunks.put(task)
+
+    def stuck(self) -> str:
+        if self.task is None:
+            return ""
+        if not self.process.is_alive():
+            return f"the process died ({self.process.exitcode})"
+        if self.at.value >= 0 and time.time() - self.since.value > STUCK:
+            return f"hang, more than {STUCK:.0f} s"
+        return ""
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.join()
+
+
+def run(
+    calls: int,
+    seconds: float,
+    seed: int = 0,
+    jobs: int = 1,
+    state: Path | None = None,
+    only: str = "",
+) -> dict:
+    """Fuzz until so many calls or seconds; return counts and one defect per kind."""
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+    held: dict = {"seed": seed, "next": 0, "again": [], "counts": {}, "kinds": {}}
+    if state and state.exists():
+        held = json.loads(state.read_text())
+        if held["seed"] != seed:
+            raise SystemExit(f"{state} belongs to seed {held['seed']}, not {seed}.")
+    counts = Counter(held["counts"])
+    kinds: dict[str, dict] = held["kinds"]
+    context = mp.get_context("spawn")
+    results = context.SimpleQueue()
+    workers = [Worker(context, seed, only, results) for _ in range(jobs)]
+    begun, open_tasks = time.time(), {}
+    again = [tuple(task) for task in held["again"]]
+    following = held["next"]
+
+    def note(defect: tuple) -> None:
+        number, title, kind, detail, code = defect
+        known = kinds.setdefault(
+            f"{title}: {kind}",
+            {"count": 0, "case": number, "detail": detail, "code": code},
+        )
+        known["count"] += 1
+
+    def save() -> None:
+        if state:
+            rest = again + list(open_tasks.values())
+            held.update(next=following, again=rest, counts=counts, kinds=kinds)
+            state.write_text(json.dumps(held))
+
+    try:
+        saved = time.time()
+        while True:
+            done = sum(counts.values())
+            over = done >= calls or time.time() - begun >= seconds
+            for worker in workers:
+                if worker.task is None and not over:
+                    if again:
+                        task = again.pop()
+                    else:
+                        task = (following, following * CHUNK, (following + 1) * CHUNK)
+                        following += 1
+                    open_tasks[task[0]] = task
+                    worker.give(task)
+            if over and (not open_tasks or time.time() - begun > seconds + 5):
+                break
+            while not results.empty():
+                chunk, _, _, sorts, defects = results.get()
+                counts.update(sorts)
+                for defect in defects:
+                    note(defect)
+                open_tasks.pop(chunk, None)
+                for worker in workers:
+                    if worker.task and worker.task[0] == chunk:
+                        worker.task = None
+            for i, worker in enumerate(workers):
+                said = worker.stuck()
+                if said:
+                    number = worker.at.value
+                    if number < 0:
+                        raise RuntimeError(f"a worker did not start: {said}")
+                    chunk, _, last = worker.task or (0, 0, 0)
+                    worker.end()
+                    counts["defect"] += 1
+                    note((number, "process", f"{said.split(',')[0]} in case {number}",
+                          said, f"python -m tests.fuzz --seed {seed} --case {number}"
+                          ))  # fmt: skip
+                    if number + 1 < last:
+                        task = (chunk, number + 1, last)
+                        open_tasks[chunk] = task
+                        again.append(task)
+                    open_tasks.pop(chunk, None)
+                    workers[i] = Worker(context, seed, only, results)
+            if time.time() - saved > 10:
+                save()
+                saved = time.time()
+            time.sleep(0.02)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        for worker in workers:
+            worker.end()
+        save()
+    return {"counts": counts, "kinds": kinds, "seconds": time.time() - begun}

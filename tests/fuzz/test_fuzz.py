@@ -1,0 +1,28 @@
+"""A short run of the fuzzer; ``make fuzz`` is the long one."""
+
+import pytest
+from tests.fuzz.functions import PUBLIC, case
+from tests.fuzz.runner import run
+
+
+@pytest.mark.xfail(strict=False, reason="the defects found are being repaired")
+def test_no_defects():
+    outcome = run(calls=10_000, seconds=30, seed=11, jobs=1)
+    told = "\n\n".join(
+        f"{kind} (case {defect['case']})\n{defect['detail']}\n{defect['code']}"
+        for kind, defect in outcome["kinds"].items()
+    )
+    assert not outcome["kinds"], told
+    assert sum(outcome["counts"].values()) > 0
+
+
+def test_a_case_is_the_same_whenever_it_is_made():
+    # Two that call no estimator of theirs for long.
+    for number in (3, 8):
+        (first, text), (second, again) = case(5, number), case(5, number)
+        assert text() == again()
+        assert [o.sort for o in first] == [o.sort for o in second]
+
+
+def test_everything_public_is_called():
+    assert {"metrics.tangent_distances", "margins.relative_margin"} <= set(PUBLIC)

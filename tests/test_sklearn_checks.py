@@ -1,0 +1,187 @@
+"""scikit-learn's own checks, of every classifier the package exports.
+
+A classifier that is new in the registry is checked with its defaults; SETTINGS holds
+what else deserves it, and WAIVED what cannot hold, with the reason.
+"""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import widemargin as wm
+from widemargin.tangents import TangentGenerator
+
+
+class Brightness(TangentGenerator):
+    """A direction that inputs of any width have."""
+
+    n_tangents = 1
+    is_affine = True
+
+    def _tangents_of(self, X, y):
+        return lambda rows: np.ones_like(X[rows])[:, np.newaxis]
+
+
+TWO_SIDED = {"sides": "two", "tangents": Brightness(), "spring": 0.5, "max_iter": 5}
+
+# The checks fit hundreds of models of a few samples: few epochs do.
+SETTINGS = {
+    "DDAGClassifier": [wm.DDAGClassifier(LogisticRegression())],
+    "FixedMarginPerceptron": [wm.FixedMarginPerceptron(max_iter=200)],
+    "GLVQClassifier": [wm.GLVQClassifier(max_iter=20)],
+    "GMLVQClassifier": [
+        wm.GMLVQClassifier(max_iter=20),
+        wm.GMLVQClassifier(n_components=2, max_iter=20),
+    ],
+    "HSSClassifier": [
+        wm.HSSClassifier(),
+        wm.HSSClassifier(2),
+        wm.HSSClassifier(**TWO_SIDED),
+    ],
+    "InvariantHyperplaneSVC": [
+        wm.InvariantHyperplaneSVC(),
+        wm.InvariantHyperplaneSVC(kernel="rbf", n_components=50, random_state=0),
+    ],
+    "KernelLVQClassifier": [
+        wm.KernelLVQClassifier(max_iter=20),
+        wm.KernelLVQClassifier(kernel="precomputed", max_iter=20),
+    ],
+    "LVQClassifier": [
+        wm.LVQClassifier(max_iter=5),
+        wm.LVQClassifier(algorithm="lvq3", max_iter=5, prototypes_per_class=2),
+    ],
+    "MarginLVQClassifier": [
+        wm.MarginLVQClassifier(max_iter=10),
+        wm.MarginLVQClassifier(2, decision="parzen", max_iter=10),
+    ],
+    "MarginPerceptron": [
+        wm.MarginPerceptron(max_iter=200),
+        wm.MarginPerceptron("relaxation", max_iter=200),
+    ],
+    "MarginReweightingClassifier": [
+        wm.MarginReweightingClassifier(LogisticRegression(), max_iter=3),
+        wm.MarginReweightingClassifier(
+            LogisticRegression(tol=1e-8),
+            max_iter=3,
+            validation_fraction=None,
+            update="refit",
+        ),
+    ],
+    "MaxMarginClassifier": [
+        # The equivalence of weights and repetitions is asked to seven digits.
+        wm.MaxMarginClassifier(tol=1e-9),
+        wm.MaxMarginClassifier(tol=1e-9, kernel="rbf", multiclass="ddag"),
+        wm.MaxMarginClassifier(tol=1e-9, multiclass="ovo", recenter=False, rho=1.0),
+        wm.MaxMarginClassifier("dynamic", tol=0.1, max_iter=200),
+    ],
+    "RejectingClassifier": [
+        wm.RejectingClassifier(LogisticRegression(), max_error=0.98, random_state=0),
+        wm.RejectingClassifier(GaussianNB(), max_error=0.98, random_state=0),
+        wm.RejectingClassifier(LogisticRegression(), coverage=0.5, random_state=0),
+    ],
+    "TDNeuronClassifier": [wm.TDNeuronClassifier(max_iter=10)],
+    "TVQClassifier": [
+        wm.TVQClassifier(max_iter=20),
+        wm.TVQClassifier(2, max_iter=10, init="mean"),
+        wm.TVQClassifier(**TWO_SIDED),
+    ],
+    "TangentDensityClassifier": [
+        wm.TangentDensityClassifier(),
+        wm.TangentDensityClassifier(gamma=1.0),
+    ],
+    "TangentKNeighborsClassifier": [
+        wm.TangentKNeighborsClassifier(),
+        wm.TangentKNeighborsClassifier(n_neighbors=3, weights="distance"),
+    ],
+    "TangentSVC": [
+        wm.TangentSVC(),
+        wm.TangentSVC("nd", multiclass="ovo", probability=True),
+        wm.TangentSVC(landmarks=50, random_state=0),
+    ],
+}
+
+WEIGHTS = (
+    "check_sample_weight_equivalence_on_dense_data",
+    "check_sample_weight_equivalence_on_sparse_data",
+)
+ONLINE = (
+    "updates happen one sample after the other: a weight is the size of a step, or how "
+    "often the sample comes, and a repeated sample is seen twice in another order"
+)
+PLACES = "a repeated sample takes several of the k places, a weighted one takes one"
+FEW = "few neighbours vote, and those of other classes do not"
+SHARP = "bumps as sharp as these are outweighed by no factor"
+LEFT_OUT = (
+    "a parameter is chosen by leaving samples out, and copies of a repeated one stay in"
+)
+SOLVER = "gamma and landmarks are taken of the samples there are; solvers stop at tol"
+SPLIT = "samples are held out row by row"
+CAGED = (
+    "the check presents samples of one class only and wants the others gone; a "
+    "prototype is pushed by the samples it is nearest to, and they also keep it in"
+)
+SADDLE = (
+    "the means of the check's three classes coincide within their spread; with weight "
+    "on one class alone that is a saddle of the mean margin, which local steps keep to"
+)
+REFUSED = "a refused sample is answered by reject_label, which no score predicts"
+TAKEN = "the check has labels -1 and 1, for which reject_label must be given"
+
+
+def waived(estimator) -> dict[str, str]:
+    """Checks that this estimator need not pass, with the reason."""
+    weights = None
+    others = {}
+    match estimator:
+        case wm.MarginPerceptron() | wm.FixedMarginPerceptron():
+            weights = ONLINE
+        case wm.MaxMarginClassifier(method="dynamic"):
+            weights = ONLINE
+        case wm.LVQClassifier() | wm.MarginLVQClassifier(decision="parzen"):
+            weights = ONLINE
+            others["check_class_weight_classifiers"] = CAGED
+        case wm.MarginLVQClassifier():
+            weights = ONLINE
+        case wm.TVQClassifier() | wm.TDNeuronClassifier():
+            others["check_class_weight_classifiers"] = SADDLE
+        case wm.TangentKNeighborsClassifier():
+            weights = PLACES if estimator.n_neighbors > 1 else None
+            others["check_class_weight_classifiers"] = FEW
+        case wm.TangentDensityClassifier(gamma="cv"):
+            weights = LEFT_OUT
+        case wm.TangentDensityClassifier():
+            others["check_class_weight_classifiers"] = SHARP
+        case wm.DDAGClassifier():
+            pass
+        case (
+            wm.TangentSVC()
+            | wm.VirtualSVC()
+            | wm.JitteredSVC()
+            | wm.InvariantHyperplaneSVC()
+        ):
+            weights = SOLVER
+        case wm.MarginReweightingClassifier():
+            weights = None if estimator.validation_fraction is None else SPLIT
+        case wm.RejectingClassifier():
+            weights = SPLIT
+            others["check_classifiers_classes"] = TAKEN
+            if estimator.coverage is not None:
+                others["check_classifiers_train"] = REFUSED
+    return others | (dict.fromkeys(WEIGHTS, weights) if weights else {})
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:max_error=0.98 could not be shown")
+@parametrize_with_checks(
+    [
+        estimator
+        for name in wm._ESTIMATORS
+        for estimator in SETTINGS.get(name) or [getattr(wm, name)()]
+    ],
+    expected_failed_checks=waived,
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
