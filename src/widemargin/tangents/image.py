@@ -28,7 +28,7 @@ recognition: tangent distance and tangent propagation (1998).
 """
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -103,7 +103,7 @@ class ImageTangents(DirectionalTangents):
         self,
         shape: Sequence[int] | None = None,
         directions: str | Sequence[str] = "simard7",
-        sigma: float | str = "auto",
+        sigma: float | Literal["auto"] = "auto",
         background: float = 0.0,
     ):
         self.shape = shape
