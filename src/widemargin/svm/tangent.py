@@ -336,6 +336,8 @@ class TangentSVC(DuelClassifier):
         self.coef_, self.intercept_ = coef, machine.intercept_
         self.support_bundle_ = bundle[self.support_]
         self._kernel = kernel
+        # For samples that come one by one.
+        self._prepared = kernel.metric.prepare(self.support_bundle_)
         self.gamma_ = float(kernel.gamma)
         if kernel.function == "rbf":
             self.gamma_ = gamma_of_data(kernel.gamma, kernel.metric.unit)
@@ -368,7 +370,7 @@ class TangentSVC(DuelClassifier):
         size = min(1024, rows_in_budget(24 * len(supports) + of_frames))
         for rows in announced(batched_slices(len(X), size), "kernel"):
             queries = self._kernel.bundle(X[rows], n_jobs=self.n_jobs)
-            K = self._kernel.between(queries, supports, self.n_jobs)
+            K = self._kernel.between(queries, supports, self.n_jobs, self._prepared)
             out[rows] = decide(K, self.coef_, self.intercept_)
         return out
 
