@@ -96,7 +96,8 @@ class _Data(NamedTuple):
     """The samples of a fit as the solvers see them.
 
     `X` is scaled by ``2**-exponent``; `moved` is X, less `offset` where that is far
-    from zero. With a kernel all three are the samples as they are.
+    from zero. With a kernel all three are the samples as they are. No row of X is
+    longer than `longest`.
     """
 
     X: Any
@@ -105,6 +106,7 @@ class _Data(NamedTuple):
     exponent: int
     codes: np.ndarray
     weights: np.ndarray
+    longest: float | None = None
 
 
 class _Certified(NamedTuple):
@@ -212,8 +214,8 @@ class MaxMarginClassifier(HyperplaneClassifier):
         Further parameters of the named kernels.
     kernel_params : dict or None, default=None
         Keyword arguments of a callable kernel.
-    multiclass : {"ddag", "ovo", "ovr"}, default="ddag"
-        One-vs-one along a decision DAG, one-vs-one by votes, or one-vs-rest by
+    multiclass : {"ovo", "ddag", "ovr"}, default="ovo"
+        One-vs-one by votes, one-vs-one along a decision DAG, or one-vs-rest by
         functional scores.
     warm_start : bool, default=False
         Begin from the dual vector of the previous fit if it had as many samples.
@@ -318,7 +320,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
         degree: float = 3,
         coef0: float = 0.0,
         kernel_params: dict | None = None,
-        multiclass: str = "ddag",
+        multiclass: str = "ovo",
         warm_start: bool = False,
         class_weight: dict | str | None = None,
         tol: float = 1e-3,
@@ -447,7 +449,8 @@ class MaxMarginClassifier(HyperplaneClassifier):
             exponent = comfortable_exponent(X)
             X = scaled(X, exponent)
             moved, offset = near_origin(X) if self.recenter else (X, None)
-            return _Data(X, moved, offset, exponent, codes, weights)
+            longest = LinearSpace(X).longest
+            return _Data(X, moved, offset, exponent, codes, weights, longest)
         if self.kernel == "precomputed":
             if self.n_features_in_ != n_given:
                 raise ValueError(
@@ -546,7 +549,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
             bias, _ = midpoint_bias(np.asarray(moved @ coef), signs)
         if data.offset is not None:
             bias = float(bias - data.offset.astype(SHARP) @ coef.astype(SHARP))
-        space = LinearSpace(X)
+        space = LinearSpace(X, data.longest)
         pair = self._margins_of(space, signs, coef, bias, norm, private, height)
         reached = pair[0] if free else pair[1]
         if diag is None and reached <= 0.0:
@@ -698,10 +701,12 @@ class MaxMarginClassifier(HyperplaneClassifier):
             on_plane = self.recenter * -self.intercept_[:, None]
             self.center_ = on_plane * coef
         else:
-            gram = KernelSpace(data.X, self._kernel()).gram(kept)
-            norms = np.where(self.weight_norm_ > 0, self.weight_norm_, 1.0)
-            units = self.dual_coef_ / norms[:, None]
-            products = units @ gram @ units.T
+            products = np.ones((1, 1))
+            if self._scheme == "ovr":
+                gram = KernelSpace(data.X, self._kernel()).gram(kept)
+                norms = np.where(self.weight_norm_ > 0, self.weight_norm_, 1.0)
+                units = self.dual_coef_ / norms[:, None]
+                products = units @ gram @ units.T
             if self.kernel != "precomputed":
                 self.support_vectors_ = samples.X[kept].astype(dtype)
         self._set_borders(products)

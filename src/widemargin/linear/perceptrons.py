@@ -335,8 +335,8 @@ class MarginPerceptron(PerceptronClassifier):
         of the longest sample.
     shuffle : bool, default=True
         Draw a new order for every sweep.
-    multiclass : {"ddag", "ovo", "ovr"}, default="ddag"
-        One-vs-one along a decision DAG, one-vs-one by votes, or one-vs-rest by
+    multiclass : {"ovo", "ddag", "ovr"}, default="ovo"
+        One-vs-one by votes, one-vs-one along a decision DAG, or one-vs-rest by
         functional scores.
     warm_start : bool, default=False
         Begin from the coefficients of the previous fit if it had as many samples.
@@ -415,7 +415,7 @@ class MarginPerceptron(PerceptronClassifier):
         learning_rate: float = 1.0,
         rho: float | None = None,
         shuffle: bool = True,
-        multiclass: str = "ddag",
+        multiclass: str = "ovo",
         warm_start: bool = False,
         class_weight: dict | str | None = None,
         max_iter: int = 1000,
@@ -521,8 +521,8 @@ class FixedMarginPerceptron(PerceptronClassifier):
         of the longest sample.
     shuffle : bool, default=True
         Draw a new order for every sweep.
-    multiclass : {"ddag", "ovo", "ovr"}, default="ddag"
-        One-vs-one along a decision DAG, one-vs-one by votes, or one-vs-rest by
+    multiclass : {"ovo", "ddag", "ovr"}, default="ovo"
+        One-vs-one by votes, one-vs-one along a decision DAG, or one-vs-rest by
         functional scores.
     warm_start : bool, default=False
         Begin from the coefficients of the previous fit if it had as many samples. A
@@ -602,7 +602,7 @@ class FixedMarginPerceptron(PerceptronClassifier):
         learning_rate: float | None = None,
         rho: float | None = None,
         shuffle: bool = True,
-        multiclass: str = "ddag",
+        multiclass: str = "ovo",
         warm_start: bool = False,
         class_weight: dict | str | None = None,
         max_iter: int = 1000,
