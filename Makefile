@@ -62,6 +62,7 @@ bench-all: bench
 	$(BIN)/python benchmarks/tangent_kernels.py
 	$(BIN)/python benchmarks/mnist.py
 	$(BIN)/python benchmarks/linear.py
+	$(BIN)/python benchmarks/export.py
 
 clean:
 	rm -rf $(VENV) $(VENV)-lowest .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

@@ -23,11 +23,11 @@ Result = TypeVar("Result")
 
 
 @cache
-def _libraries() -> ThreadpoolController:
+def _libraries() -> list[Any]:
     # Looking for them takes milliseconds; numpy's and scipy's are loaded by now.
     import scipy.linalg.blas  # noqa: F401
 
-    return ThreadpoolController()
+    return ThreadpoolController().select(user_api="blas").lib_controllers
 
 
 class _OneBlasThread(AbstractContextManager):
@@ -44,8 +44,7 @@ class _OneBlasThread(AbstractContextManager):
     def __enter__(self) -> None:
         with self._lock:
             if self._holders == 0:
-                libraries = _libraries().select(user_api="blas").lib_controllers
-                self._before = [(one, one.num_threads) for one in libraries]
+                self._before = [(one, one.num_threads) for one in _libraries()]
                 for library, _ in self._before:
                     _set_threads(library, 1)
             self._holders += 1

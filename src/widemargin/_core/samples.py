@@ -13,10 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_sample_weight
 
 from widemargin._compute.threads import batched_slices
-from widemargin._core.checks import FLOATS, check_class_weight, naming, some
+from widemargin._core.checks import (
+    FLOATS,
+    check_class_weight,
+    naming,
+    some,
+    validate_data,
+)
 from widemargin._core.decisions import class_codes
 
 
@@ -73,6 +79,8 @@ def check_weights(sample_weight: Any, X: Any) -> NDArray:
     """Return one finite weight per sample, none negative, with a finite sum."""
     if sample_weight is not None and np.asarray(sample_weight).dtype.kind not in "buif":
         try:
+            if np.iscomplexobj(sample_weight):
+                raise TypeError
             sample_weight = np.asarray(sample_weight).astype(float)
         except (TypeError, ValueError):
             raise ValueError(

@@ -21,7 +21,6 @@ import scipy.sparse as sp
 from joblib import effective_n_jobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
-from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples
 
@@ -33,6 +32,7 @@ from widemargin._core.checks import (
     check_flag,
     check_number,
     check_option,
+    check_random_state,
     warn_caller,
 )
 from widemargin._core.classifier import fit_method

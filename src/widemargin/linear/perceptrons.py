@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.patterns import (
@@ -33,6 +32,7 @@ from widemargin._core.checks import (
     check_flag,
     check_number,
     check_option,
+    check_random_state,
     warn_caller,
 )
 from widemargin._core.classifier import fit_method
@@ -276,7 +276,9 @@ class PerceptronClassifier(HyperplaneClassifier):
         check_number("gamma_d", gamma_d, above=0)
         given = dict(self._bound_of)
         # One hyperplane cannot do better than the shortest pattern is long.
-        given["gamma_d"] = min(float(np.ldexp(gamma_d, -self._exponent)), given["r"])
+        with np.errstate(over="ignore"):
+            scaled = float(np.ldexp(gamma_d, -self._exponent))
+        given["gamma_d"] = min(scaled, given["r"])
         found = perceptron_bounds(**given)
         if self._exponent == 0:
             return found

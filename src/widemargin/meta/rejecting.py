@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn import get_config
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils import _safe_indexing
 from sklearn.utils.metadata_routing import (
     UNUSED,
     MetadataRouter,
@@ -38,7 +38,12 @@ from sklearn.utils.validation import (
 )
 
 from widemargin._core.callbacks import FitTasks
-from widemargin._core.checks import as_floats, check_number, warn_caller
+from widemargin._core.checks import (
+    as_floats,
+    check_number,
+    check_random_state,
+    warn_caller,
+)
 from widemargin._core.classifier import fit_method
 from widemargin._core.confidence import answers_of, confidence_of
 from widemargin._core.holdout import hold_out_at_random

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn import get_config
 from sklearn.base import clone
-from sklearn.utils import Bunch, _safe_indexing, check_random_state
+from sklearn.utils import Bunch, _safe_indexing
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
     MethodMapping,
@@ -30,7 +30,13 @@ from sklearn.utils.metadata_routing import (
 
 from widemargin._compute.progress import announced
 from widemargin._core.callbacks import FitTasks
-from widemargin._core.checks import as_floats, check_count, check_number, check_option
+from widemargin._core.checks import (
+    as_floats,
+    check_count,
+    check_number,
+    check_option,
+    check_random_state,
+)
 from widemargin._core.classifier import fit_method
 from widemargin._core.confidence import margin_unit_of, margins_of
 from widemargin._core.holdout import hold_out_of_classes

@@ -21,14 +21,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.progress import announced
 from widemargin._compute.threads import batched_slices
 from widemargin._core.callbacks import FitProgress
-from widemargin._core.checks import check_count, check_flag, check_squares
+from widemargin._core.checks import (
+    check_count,
+    check_flag,
+    check_random_state,
+    check_squares,
+)
 from widemargin._core.classifier import MarginClassifier, fit_method
 from widemargin._core.decisions import as_labels
 from widemargin._core.samples import Samples, check_samples, check_X

@@ -404,7 +404,10 @@ class TangentKNeighborsClassifier(MarginClassifier):
         return margins
 
     def _label_margins(self, scores):
-        return scores if self._n_neighbors == 1 else label_margins(scores)
+        if self._n_neighbors == 1:
+            return scores
+        # What orders equal votes is no vote.
+        return np.clip(label_margins(scores), -1, 1)
 
     def _margins(self, X, codes):
         if self._n_neighbors > 1:

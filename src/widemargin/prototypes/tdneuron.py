@@ -31,10 +31,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
-from sklearn.utils import check_random_state
 
 from widemargin._compute.threads import batched_slices, held_threads
-from widemargin._core.checks import check_count, check_number
+from widemargin._core.checks import check_count, check_number, check_random_state
 from widemargin._core.classifier import fit_method
 from widemargin._core.samples import Samples, check_samples, merge_duplicates
 from widemargin.prototypes.affine import principal_model, retract

@@ -31,6 +31,7 @@ from widemargin._core.checks import (
     check_number,
     check_option,
     check_squares,
+    in_unit,
     warn_caller,
 )
 from widemargin._core.classifier import fit_method
@@ -65,8 +66,7 @@ class JitteredKernel:
     def versions(self, Y: NDArray) -> list[tuple[NDArray, NDArray]]:
         """List samples and their copies, each with its own kernel values k(q, q)."""
         versions = [Y, *copies(Y, self.transformations, "transformations")]
-        if self.unit != 1:
-            versions = [version / Y.dtype.type(self.unit) for version in versions]
+        versions = [in_unit(version, self.unit) for version in versions]
         return [(version, self._own_values(version)) for version in versions]
 
     def _own_values(self, Y):
@@ -224,7 +224,7 @@ class JitteredSVC(DuelClassifier):
             len(X), 8, "Use VirtualSVC, which needs no Gram matrix, or fewer samples."
         )
         unit = unit_for(X, self.kernel, self.gamma)
-        gamma = gamma_in_unit(self.gamma, X / X.dtype.type(unit), unit)
+        gamma = gamma_in_unit(self.gamma, in_unit(X, unit), unit)
         self.gamma_ = gamma_of_data(gamma, unit)
         kernel = JitteredKernel(
             self.kernel, gamma, degree, coef0, transformations, unit

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -31,6 +30,7 @@ from widemargin._core.checks import (
     check_count,
     check_flag,
     check_option,
+    check_random_state,
     check_squares,
 )
 from widemargin._core.classifier import fit_method

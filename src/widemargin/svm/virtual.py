@@ -23,6 +23,7 @@ from widemargin._core.checks import (
     check_number,
     check_option,
     check_squares,
+    in_unit,
 )
 from widemargin._core.classifier import fit_method
 from widemargin._core.samples import check_samples, check_X
@@ -221,7 +222,7 @@ class VirtualSVC(DuelClassifier):
         )
 
     def _in_unit(self, X: NDArray) -> NDArray:
-        return X if self._unit == 1 else X / X.dtype.type(self._unit)
+        return in_unit(X, self._unit)
 
     def _moved(self, X, labels, generator):
         if generator is None:

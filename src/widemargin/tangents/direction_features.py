@@ -34,7 +34,7 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
 )
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.threads import batched_slices
@@ -44,6 +44,7 @@ from widemargin._core.checks import (
     check_image_shape,
     check_number,
     check_option,
+    validate_data,
 )
 from widemargin.tangents.smoothing import filter_matrix
 

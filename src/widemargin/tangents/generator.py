@@ -17,10 +17,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.threads import thread_map
-from widemargin._core.checks import check_number, check_option, warn_caller
+from widemargin._core.checks import (
+    check_number,
+    check_option,
+    validate_data,
+    warn_caller,
+)
 from widemargin.tangents.bundle import Bundle
 from widemargin.tangents.frames import (
     FLOATS,

@@ -34,10 +34,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.threads import batched_slices
-from widemargin._core.checks import check_image_shape, check_number
+from widemargin._core.checks import check_image_shape, check_number, validate_data
 from widemargin.tangents.frames import FLOATS
 
 # Below this sigma the filters equal their limits to all digits, and squares of g_1

@@ -11,8 +11,8 @@ from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import validate_data
 
+from widemargin._core.checks import validate_data
 from widemargin.tangents.frames import FLOATS
 from widemargin.tangents.generator import TangentGenerator
 

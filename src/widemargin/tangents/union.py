@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.utils.validation import validate_data
 
+from widemargin._core.checks import validate_data
 from widemargin.tangents.frames import FLOATS
 from widemargin.tangents.generator import TangentGenerator
 
