@@ -52,7 +52,8 @@ class Solution(NamedTuple):
 
     `coef` are the weights, or with a kernel one coefficient per sample; the plane is at
     functional margin one where that means something. `dual` is alpha >= 0 of shape
-    (n,), a combination that bounds the margin.
+    (n,), a combination that bounds the margin. `closed` is False where the solver knows
+    that rounding kept the gap open.
     """
 
     coef: np.ndarray
@@ -60,6 +61,7 @@ class Solution(NamedTuple):
     dual: np.ndarray
     n_iter: int
     n_updates: int
+    closed: bool = True
 
 
 def relative_gap(lower: float, upper: float) -> float:

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from joblib import effective_n_jobs
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples
@@ -33,7 +32,6 @@ from widemargin._core.checks import (
     check_number,
     check_option,
     check_random_state,
-    warn_caller,
 )
 from widemargin._core.classifier import fit_method
 from widemargin.linear.active_set import solve_active_set
@@ -44,6 +42,7 @@ from widemargin.linear.base import (
     signed_rows,
     some_rows,
     unit_hyperplane,
+    warn_unfinished,
 )
 from widemargin.linear.certificate import (
     Options,
@@ -425,12 +424,13 @@ class MaxMarginClassifier(HyperplaneClassifier):
             else:
                 with tasks.parts("problems"):
                     found = thread_map(solve, every, self.n_jobs, "problems")
-        for problem, result in zip(problems, found, strict=True):
-            self._judge(result, problem)
+        pairs = zip(problems, found, strict=True)
+        unfinished = [self._judge(result, problem) for problem, result in pairs]
         self._store(samples, problems, found, data, dtype)
         self._online = None
         if self.method == "dynamic":
             self._continue_online(data, problems, found, dtype)
+        warn_unfinished(unfinished)
         return self
 
     def _prepare(self, samples: Any, n_given: int, seed: int) -> _Data:
@@ -541,7 +541,8 @@ class MaxMarginClassifier(HyperplaneClassifier):
             level = height or rho or spread_around(moved, centre)
             patterns = reflect(moved, signs, rho=level, centre=centre, diag=diag)
             found = solve_by_search(patterns, self.method, options, start)
-        if diag is not None and few_unknowns(X) and diag.max() < _ALMOST_HARD:
+        hard = diag is not None and (diag.max() < _ALMOST_HARD or not found.closed)
+        if hard and few_unknowns(X):
             found = self._harder(moved, signs, diag, height, options, found)
         unit, bias, norm = unit_hyperplane(found.coef, found.bias)
         coef = unit.astype(dtype).astype(np.float64)
@@ -638,8 +639,8 @@ class MaxMarginClassifier(HyperplaneClassifier):
         searched = self.method not in ("auto", "dual")
         return "" if searched or found.n_iter >= self.max_iter else "undecided"
 
-    def _judge(self, found: _Certified, problem: tuple[int, int]) -> None:
-        """Raise if there is no plane, warn if the gap stayed open."""
+    def _judge(self, found: _Certified, problem: tuple[int, int]) -> str:
+        """Raise if there is no plane; what there is to say if the gap stayed open."""
         name = self._problem_name(self.classes_, problem)
         if found.verdict == "inseparable":
             raise ValueError(
@@ -657,16 +658,21 @@ class MaxMarginClassifier(HyperplaneClassifier):
             )
         reached = found.margin if self.recenter else found.directional
         gap = relative_gap(reached, upper)
-        if not gap <= self.tol:
-            hint = ""
-            if reached <= 0.0 and not np.isfinite(self.C):
-                hint = " The classes are not separated yet; a finite C allows slack."
-            warn_caller(
-                f"{name}: stopped after {found.n_iter} sweeps "
-                f"(max_iter={self.max_iter}) with a certified gap of {gap:.3g}, above "
-                f"tol={self.tol}. Raise max_iter or tol, or try method='dual'.{hint}",
-                ConvergenceWarning,
+        if gap <= self.tol:
+            return ""
+        hint = " Raise max_iter or tol, or try method='dual'."
+        if self.method in ("auto", "dual") and found.n_iter < self.max_iter:
+            hint = (
+                " Rounding leaves it open: raise tol, or bring the features to similar "
+                "sizes around zero, for instance by StandardScaler."
             )
+        if reached <= 0.0 and not np.isfinite(self.C):
+            hint += " The classes are not separated yet; a finite C allows slack."
+        return (
+            f"{name}: stopped after {found.n_iter} sweeps "
+            f"(max_iter={self.max_iter}) with a certified gap of {gap:.3g}, above "
+            f"tol={self.tol}.{hint}"
+        )
 
     def _store(self, samples, problems, found: list[_Certified], data, dtype) -> None:
         self._duals = [f.start for f in found] if self.warm_start else None

@@ -258,8 +258,10 @@ def _descend(space, signs, diag, rho, options: Options, start) -> Solution:
             lower, upper, alpha = _enclose(space, point, signs, diag, rho)
             settled = np.array_equal(inside, signs * (point.scores + point.bias) < 1.0)
             if settled and abs(t - 1.0) < 1e-9:
-                if relative_gap(lower, upper) <= smallest:
-                    best = (point, alpha)
+                gap = relative_gap(lower, upper)
+                if gap <= smallest:
+                    smallest, best = gap, (point, alpha)
                 break
     point, alpha = best
-    return Solution(point.coef, point.bias, alpha, n_iter, n_iter)
+    closed = smallest <= options.tol
+    return Solution(point.coef, point.bias, alpha, n_iter, n_iter, closed)

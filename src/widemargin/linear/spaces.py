@@ -9,8 +9,8 @@ values, in whatever order it is added up (Higham, Accuracy and stability of nume
 algorithms, 2002, section 3.1); where that is too much, in extended precision.
 
 A kernel is evaluated in blocks within scikit-learn's memory budget; the matrix of all
-pairs is held only where the samples are few. What is certified with a kernel is certified for its values as they
-are computed.
+pairs is held only where the samples are few. What is certified with a kernel is
+certified for its values as they are computed.
 """
 
 from collections.abc import Callable
@@ -146,8 +146,8 @@ class KernelSpace:
         """``K(x_i, x_j)`` as a new array."""
         n = self.n_samples
         if self._whole is None and self.kernel is not None and n <= _FEW:
-            count = len(range(*rows.indices(n))) if isinstance(rows, slice) else len(rows)
-            if 4 * count * len(columns) >= n * n:
+            chosen = range(n)[rows] if isinstance(rows, slice) else rows
+            if 4 * len(chosen) * len(columns) >= n * n:
                 self._whole = self._checked(self.kernel(self.X, self.X))
         if self._whole is not None:
             return self._whole[rows].take(columns, axis=1)
