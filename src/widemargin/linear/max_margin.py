@@ -14,7 +14,7 @@ engine, :mod:`~widemargin.linear.certificate` has the last word.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -309,19 +309,27 @@ class MaxMarginClassifier(HyperplaneClassifier):
 
     def __init__(
         self,
-        method: str = "auto",
+        method: Literal[
+            "auto",
+            "dual",
+            "dynamic",
+            "bisection",
+            "bisection2",
+            "paper-bisection",
+            "paper-bisection2",
+        ] = "auto",
         *,
         C: float = 1.0,
         rho: float | None = None,
         recenter: bool = True,
         kernel: str | Callable = "linear",
-        gamma: str | float = "scale",
+        gamma: Literal["scale"] | float = "scale",
         degree: float = 3,
         coef0: float = 0.0,
         kernel_params: dict | None = None,
-        multiclass: str = "ovo",
+        multiclass: Literal["ovo", "ddag", "ovr"] = "ovo",
         warm_start: bool = False,
-        class_weight: dict | str | None = None,
+        class_weight: dict | Literal["balanced"] | None = None,
         tol: float = 1e-3,
         max_iter: int = 10_000,
         random_state: Any = None,
@@ -381,7 +389,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
             )
 
     @fit_method
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "MaxMarginClassifier":
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Find the hyperplanes.
 
         Parameters

@@ -9,7 +9,7 @@ the bounds of the paper for it. The loops are in
 
 from abc import abstractmethod
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -122,7 +122,7 @@ class PerceptronClassifier(HyperplaneClassifier):
         self._check_own_parameters()
 
     @fit_method
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Sweep over the samples until a full sweep changes nothing.
 
         Parameters
@@ -387,6 +387,11 @@ class MarginPerceptron(PerceptronClassifier):
     feature_names_in_ : ndarray of shape (n_features,)
         Their names, where X has some.
 
+    See Also
+    --------
+    widemargin.FixedMarginPerceptron : A margin free of the weights' length.
+    widemargin.MaxMarginClassifier : The largest margin there is, with a certificate.
+
     Notes
     -----
     Margins of samples are distances in the units of X.
@@ -412,16 +417,16 @@ class MarginPerceptron(PerceptronClassifier):
 
     def __init__(
         self,
-        update: str = "plain",
+        update: Literal["plain", "relaxation"] = "plain",
         *,
         b: float | None = None,
         b_upper: float | None = None,
         learning_rate: float = 1.0,
         rho: float | None = None,
         shuffle: bool = True,
-        multiclass: str = "ovo",
+        multiclass: Literal["ovo", "ddag", "ovr"] = "ovo",
         warm_start: bool = False,
-        class_weight: dict | str | None = None,
+        class_weight: dict | Literal["balanced"] | None = None,
         max_iter: int = 1000,
         n_iter_no_change: int | None = 50,
         random_state: Any = None,
@@ -577,6 +582,11 @@ class FixedMarginPerceptron(PerceptronClassifier):
     feature_names_in_ : ndarray of shape (n_features,)
         Their names, where X has some.
 
+    See Also
+    --------
+    widemargin.MarginPerceptron : The condition on the margin as it is measured.
+    widemargin.MaxMarginClassifier : The largest margin there is, with a certificate.
+
     Notes
     -----
     Margins of samples are distances in the units of X.
@@ -602,14 +612,14 @@ class FixedMarginPerceptron(PerceptronClassifier):
         self,
         margin: float = 0.0,
         *,
-        length: str = "free",
-        factor: str = "constant",
+        length: Literal["free", "fixed"] = "free",
+        factor: Literal["constant", "projected"] = "constant",
         learning_rate: float | None = None,
         rho: float | None = None,
         shuffle: bool = True,
-        multiclass: str = "ovo",
+        multiclass: Literal["ovo", "ddag", "ovr"] = "ovo",
         warm_start: bool = False,
-        class_weight: dict | str | None = None,
+        class_weight: dict | Literal["balanced"] | None = None,
         max_iter: int = 1000,
         n_iter_no_change: int | None = 50,
         random_state: Any = None,

@@ -20,7 +20,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from widemargin._compute.pairs import pair_distances
+from widemargin._compute.pairs import References, pair_distances
 from widemargin._core.checks import (
     as_matrix,
     check_flag,
@@ -195,6 +195,7 @@ class TangentMetric:
         y: Bundle | None = None,
         *,
         sides: str | None = None,
+        prepared: References | None = None,
         n_jobs: int | None = None,
     ) -> NDArray:
         """Squared distances between all samples of two bundles.
@@ -208,6 +209,8 @@ class TangentMetric:
             unordered pair is computed once.
         sides : {"x", "y", "two", "mean", "midpoint"}, default=None
             Other sides than those of the metric.
+        prepared : References, default=None
+            What :meth:`prepare` made of `y`.
         n_jobs : int, default=None
             Threads. The result does not depend on it.
 
@@ -215,7 +218,26 @@ class TangentMetric:
         -------
         ndarray of shape (n_x, n_y)
         """
-        return self._distances(x, y, sides or self.sides, squared=True, n_jobs=n_jobs)
+        return self._distances(
+            x, y, sides or self.sides, prepared, squared=True, n_jobs=n_jobs
+        )
+
+    def prepare(self, y: Bundle) -> References | None:
+        """Prepare references that few samples at a time will be compared with.
+
+        Parameters
+        ----------
+        y : Bundle
+            References, see :meth:`bundle`.
+
+        Returns
+        -------
+        References or None
+            None where nothing is gained.
+        """
+        if self.sides == "midpoint" or y.is_shared:
+            return None
+        return References(y.points, y.frames)
 
     def distances(
         self,
@@ -226,9 +248,11 @@ class TangentMetric:
         n_jobs: int | None = None,
     ) -> NDArray:
         """As :meth:`squared_distances`, not squared."""
-        return self._distances(x, y, sides or self.sides, squared=False, n_jobs=n_jobs)
+        return self._distances(
+            x, y, sides or self.sides, None, squared=False, n_jobs=n_jobs
+        )
 
-    def _distances(self, x, y, sides, *, squared, n_jobs) -> NDArray:
+    def _distances(self, x, y, sides, prepared, *, squared, n_jobs) -> NDArray:
         """Choose how pairs are computed: the one place that asks what holds them."""
         sides, _ = check_option("sides", sides, SIDES), check_spring(self.spring)
         symmetric = y is None and sides in SYMMETRIC
@@ -236,6 +260,8 @@ class TangentMetric:
         for name, bundle in (("x", x), ("y", y)):
             _check_bundle(name, bundle)
         dtype = np.result_type(x.points, y.points)
+        if dtype != y.points.dtype:
+            prepared = None
         x, y = _in_dtype(x, dtype), _in_dtype(y, dtype)
         options = {"squared": squared, "symmetric": symmetric, "n_jobs": n_jobs}
         if sides == "midpoint":
@@ -248,7 +274,7 @@ class TangentMetric:
             sides, spring = on_a_shared_frame(sides, spring)
         return pair_distances(
             x.points, x.frames, y.points, y.frames, sides=sides, spring=spring,
-            **options,
+            references=prepared, **options,
         )  # fmt: skip
 
     def warn_of_blanks(self, bundle: Bundle, samples: str = "training samples") -> bool:
