@@ -28,9 +28,9 @@ def docstring_lines(text: str) -> set[int]:
         if not isinstance(body, list) or not body:
             continue
         first = body[0]
-        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
-            if isinstance(first.value.value, str):
-                lines |= set(range(first.lineno, (first.end_lineno or 0) + 1))
+        value = first.value if isinstance(first, ast.Expr) else None
+        if isinstance(value, ast.Constant) and isinstance(value.value, str):
+            lines |= set(range(first.lineno, (first.end_lineno or 0) + 1))
     return lines
 
 

@@ -251,8 +251,7 @@ def _theta_mistakes(
     if alpha is None or n_samples is None:
         raise ValueError("Give the margins of the sample, or both alpha and n_samples.")
     alpha = check_number("alpha", alpha, at_least=0, at_most=1)
-    # A bound may be asked of samples that nobody has.
-    return alpha, check_count("n_samples", n_samples, below=math.inf)
+    return alpha, check_count("n_samples", n_samples, bits=62)
 
 
 def _first_below(bound: Callable[[int], float], limit: float = 1e300) -> int | float:
