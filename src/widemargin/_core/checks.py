@@ -29,14 +29,16 @@ def check_option(name: str, value: Any, options: Iterable[str]) -> str:
     return value
 
 
-def check_count(name: str, value: Any, otherwise: str = "", *, low: int = 1) -> int:
+def check_count(
+    name: str, value: Any, otherwise: str = "", *, low: int = 1, bits: int = 31
+) -> int:
     """Return an integer of at least `low`; the error begins with what else would do."""
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < low:
         raise ValueError(
             f"{name} must be {otherwise}an integer of at least {low}; got {value!r}."
         )
-    if int(value) >= 2**31:
-        raise ValueError(f"{name} must be below 2**31; got {value!r}.")
+    if int(value) >= 2**bits:
+        raise ValueError(f"{name} must be below 2**{bits}; got {value!r}.")
     return int(value)
 
 
