@@ -170,10 +170,10 @@ def _begin(x_frame, rows, best_d2, best_j, n_y):
 
 @njit()
 def _holds(places, j):
+    found = False
     for place in range(places.shape[0]):
-        if places[place] == j:
-            return True
-    return False
+        found = found or places[place] == j
+    return found
 
 
 @njit()
