@@ -320,22 +320,30 @@ class TangentMetric:
         """Whether most samples can move to nothing at the cost of next to nothing.
 
         With r the part of x (less its background) outside the span of its own frame,
-        both ends of a pair can meet there, so that d^2 <= |r|^2 + k|x|^2 of both. One
-        frame that all share takes the same from all samples, which may be meant; of
-        few samples, or of tangents for most dimensions, it may be chance.
+        both ends of a pair can meet there, so that d^2 <= |r|^2 + k|x|^2 of both. Where
+        that is far below the distance with tangents at one end, it is the fading that
+        makes samples near. What lies in the span but is the same for all, such as a
+        drifting baseline, leaves both alike; of few samples, or of tangents for most
+        dimensions, it may be chance.
         """
         few = len(bundle) < 5 or 2 * bundle.n_tangents > bundle.n_features
         if bundle.is_shared or few:
             return False
         some = bundle[:: -(-len(bundle) // 256)]
         frames = some.frames.astype(float)
+
+        def left(x: NDArray) -> NDArray:
+            moves = np.matmul(frames, x[:, :, None])[:, :, 0]
+            return np.maximum(0, (x**2).sum(axis=1) - (moves**2).sum(axis=1))
+
+        points = some.points.astype(float)
+        points /= np.abs(points).max(initial=1e-300)
+        apart = np.median(left(np.roll(points, 1, axis=0) - points))
         for background in (0.0, getattr(self.tangents, "background", 0.0)):
             x = some.points.astype(float) - background
-            x /= np.abs(x).max(axis=1, keepdims=True, initial=1e-300)
-            moves = np.matmul(frames, x[:, :, None])[:, :, 0]
-            length = (x**2).sum(axis=1)
-            left = 1 - (moves**2).sum(axis=1) / np.maximum(length, 1e-300)
-            if np.median(left[length > 0]) + self.spring < FADED:
+            x /= np.abs(some.points.astype(float)).max(initial=1e-300)
+            faded = 2 * np.median(left(x) + self.spring * (x**2).sum(axis=1))
+            if faded < FADED * apart:
                 return True
         return False
 
