@@ -101,7 +101,7 @@ def check_background(background: Any, X: NDArray) -> Any:
     """Return the value of an empty pixel, in the dtype of `X`."""
     value = check_number("background", background)
     # Less what is in X, it must still be a number.
-    if abs(value) > np.finfo(X.dtype).max / 4:
+    if abs(value) > float(np.finfo(X.dtype).max) / 4:
         raise ValueError(
             f"background must be of the size of the numbers in X; got {value:g}, which "
             f"{X.dtype} hardly holds."
