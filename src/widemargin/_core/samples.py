@@ -19,6 +19,7 @@ from widemargin._compute.threads import batched_slices
 from widemargin._core.checks import (
     FLOATS,
     check_class_weight,
+    is_plain,
     naming,
     some,
     validate_data,
@@ -63,6 +64,10 @@ class Samples:
 
 def check_X(estimator: Any, X: Any, *, sparse: bool = False, order: Any = None) -> Any:
     """Return samples to predict, as the fitted `estimator` expects them."""
+    expected = getattr(estimator, "n_features_in_", -1)
+    named = hasattr(estimator, "feature_names_in_")
+    if not named and order in (None, "C") and is_plain(X, expected):
+        return X if order is None else np.ascontiguousarray(X)
     with naming("X"):
         return validate_data(
             estimator,

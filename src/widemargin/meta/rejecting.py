@@ -17,7 +17,7 @@ Reference: C. Chow, On optimum recognition error and reject tradeoff, 1970.
 
 from collections.abc import Callable
 from math import ceil
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -198,7 +198,7 @@ class RejectingClassifier(WrappingClassifier):
         coverage: float | None = None,
         delta: float | None = 0.05,
         criterion: Callable[[Any, Any], ArrayLike] | None = None,
-        cv: float | str = "auto",
+        cv: float | Literal["auto", "prefit"] = "auto",
         reject_label: Any = None,
         random_state: Any = None,
     ):

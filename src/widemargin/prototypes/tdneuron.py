@@ -26,7 +26,7 @@ transformation-invariant neurons, Neural Computation 12 (2000). Shapes: stack
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -268,6 +268,11 @@ class TDNeuronClassifier(TangentModels):
     n_features_in_ : int
         Number of features.
 
+    See Also
+    --------
+    widemargin.HSSClassifier : Tangents that describe a class.
+    widemargin.TVQClassifier : Several models per class, learned from margins.
+
     Notes
     -----
     The answer is the unit with the largest output. Distances, in
@@ -293,7 +298,7 @@ class TDNeuronClassifier(TangentModels):
 
     def __init__(
         self,
-        max_tangents: int | str = "auto",
+        max_tangents: int | Literal["auto"] = "auto",
         *,
         max_iter: int = 20,
         tol: float = 1e-3,

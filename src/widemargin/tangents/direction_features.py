@@ -25,7 +25,7 @@ Pattern Recognition 36 (2003).
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -131,13 +131,13 @@ class DirectionFeatures(
         shape: Sequence[int] | None = None,
         *,
         directions: int = 8,
-        grid: int | Sequence[int] | str = "auto",
-        smoothing: float | str = "auto",
+        grid: int | Sequence[int] | Literal["auto"] = "auto",
+        smoothing: float | Literal["auto"] = "auto",
         eps: float = 0.05,
-        blur: float | str = "auto",
+        blur: float | Literal["auto"] = "auto",
         power: float = 0.5,
         background: float = 0.0,
-        channels: str = "strongest",
+        channels: Literal["strongest", "keep"] = "strongest",
     ):
         self.shape = shape
         self.directions = directions

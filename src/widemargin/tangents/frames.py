@@ -19,7 +19,7 @@ from sklearn.utils import check_array
 
 from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.threads import batched_slices, thread_map
-from widemargin._core.checks import FLOATS, as_matrix, check_number
+from widemargin._core.checks import FLOATS, as_matrix, check_number, is_plain
 
 # A block of this many numbers stays near the cache. It does not depend on the number
 # of threads, so that neither does any result.
@@ -28,7 +28,7 @@ _BLOCK = 2**19
 
 def check_samples(X: ArrayLike, name: str = "X") -> NDArray:
     """Return `X` as a finite float array (n_samples, n_features)."""
-    return as_matrix(name, X)
+    return X if is_plain(X) else as_matrix(name, X)
 
 
 def check_tangent_array(tangents: ArrayLike, name: str) -> NDArray:

@@ -12,7 +12,7 @@ fitted, and applied to samples.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -79,7 +79,7 @@ class TangentGenerator(BaseEstimator, ABC):
         the same tangents whatever slice it is in.
         """
 
-    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> "TangentGenerator":
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Check the parameters against samples; there is nothing to learn.
 
         Parameters

@@ -29,7 +29,7 @@ recognition: tangent distance and tangent propagation (1998), section 2.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -130,7 +130,7 @@ class GaussianSmoother(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.sigma = sigma
         self.background = background
 
-    def fit(self, X: Any, y: Any = None):
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Check the samples and the parameters; nothing is learned.
 
         Parameters
