@@ -5,7 +5,7 @@ from sklearn.exceptions import NotFittedError
 
 from widemargin import GLVQClassifier
 from widemargin._core.checks import check_background, is_plain
-from widemargin._core.samples import check_X, check_weights
+from widemargin._core.samples import check_weights, check_X
 
 
 class Fitted:
