@@ -24,6 +24,7 @@ from widemargin._compute.pairs import References, pair_distances
 from widemargin._core.checks import (
     as_matrix,
     check_flag,
+    check_number,
     check_option,
     check_spring,
     in_unit,
@@ -88,7 +89,7 @@ class TangentMetric:
     unit: float = 1.0
 
     def check(self, sides: Iterable[str] = SIDES) -> Self:
-        """Return the same metric, all three parameters checked.
+        """Return the same metric, all its parameters checked.
 
         Parameters
         ----------
@@ -107,7 +108,8 @@ class TangentMetric:
         tangents = check_tangents(self.tangents)
         if self.sides == "midpoint":
             require_generator(tangents)
-        return replace(self, tangents=tangents, spring=spring)
+        unit = check_number("unit", self.unit, above=0)
+        return replace(self, tangents=tangents, spring=spring, unit=unit)
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Return the metric with a fitted clone of its generator as `tangents`.
@@ -127,9 +129,8 @@ class TangentMetric:
         return replace(self, tangents=fit_tangents(self.tangents, self._in_unit(X), y))
 
     def _in_unit(self, X: ArrayLike) -> ArrayLike:
-        if self.unit == 1:
-            return X
-        return in_unit(as_matrix("X", X), self.unit)
+        unit = check_number("unit", self.unit, above=0)
+        return X if unit == 1 else in_unit(as_matrix("X", X), unit)
 
     def in_unit_of(self, X: NDArray) -> Self:
         """Return the metric whose bundles have squared distances that are numbers.
