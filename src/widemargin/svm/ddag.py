@@ -12,6 +12,7 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import MetaEstimatorMixin, clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
@@ -222,7 +223,17 @@ def _fit_node(task, node, pair, X, codes, sample_weight):
         if isinstance(node, SVC) and node.max_iter == MAX_ITER:
             # Said once, where it was called, by the graph.
             warnings.simplefilter("ignore", ConvergenceWarning)
+            if sp.issparse(X):
+                node.set_params(gamma=_scale(X[rows]))
         return task.fit(node, X[rows], labels, **weights)
+
+
+def _scale(X: Any) -> float:
+    """As SVC's gamma="scale", whose variance of sparse samples rounds below zero."""
+    mean = float(X.mean())
+    variance = float(X.multiply(X).mean()) - mean**2
+    there = variance > 1e-12 * mean**2
+    return 1 / (X.shape[1] * variance) if there else 1.0
 
 
 def _decide(node: Any, X: Any) -> NDArray:
