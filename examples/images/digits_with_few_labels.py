@@ -1,4 +1,6 @@
-"""Five labelled images of each digit: what does knowing the invariances buy?
+"""
+Five labelled images of each digit: what does knowing the invariances buy?
+==========================================================================
 
 Nobody wants to label thousands of images. With a handful per class a classifier that
 knows that small shifts, turns and thicker strokes do not matter is ahead of one that
@@ -6,7 +8,6 @@ has to learn it from the labels.
 """
 
 import os
-from pathlib import Path
 
 import numpy as np
 from matplotlib import pyplot as plt
@@ -57,4 +58,4 @@ ax.set_ylabel("error on the other images, %")
 ax.set_ylim(bottom=0)
 ax.spines[["top", "right"]].set_visible(False)
 ax.legend(frameon=False)
-figure.savefig(f"{Path(__file__).stem}.png", dpi=120)
+plt.show()

@@ -1,4 +1,6 @@
-"""Why are these two images near? Reading an alignment.
+"""
+Why are these two images near? Reading an alignment
+===================================================
 
 Of all digits the Euclidean distance finds another class nearest; the tangent distance
 finds a fellow. The alignment shows why: what moving explains is gone from the residual,
@@ -6,7 +8,6 @@ what is left is what truly differs.
 """
 
 import os
-from pathlib import Path
 
 import numpy as np
 from matplotlib import pyplot as plt
@@ -51,4 +52,4 @@ for half, other in zip(halves, (lookalike[query], fellow[query]), strict=True):
         f"a {y[query]} and a {y[other]}: Euclidean {display.euclidean_distance:.2f}, "
         f"tangent {display.tangent_distance:.2f}"
     )
-figure.savefig(f"{Path(__file__).stem}.png", dpi=120)
+plt.show()

@@ -1,4 +1,6 @@
-"""What does the model take for the same? Sweeping samples along their tangents.
+"""
+What does the model take for the same? Sweeping samples along their tangents
+============================================================================
 
 Before trusting an invariance, look at it: a digit along the seven directions of Simard,
 a chirp along delays, stretches and baselines, and along what LearnedTangents found in
@@ -6,7 +8,6 @@ the digits of one class by itself.
 """
 
 import os
-from pathlib import Path
 
 import numpy as np
 from matplotlib import pyplot as plt
@@ -45,4 +46,4 @@ print(
     f"{len(found.names)} directions learned from {len(threes)} digits; the first three "
     f"have {explained[:3].sum() / explained.sum():.0%} of what all of them explain"
 )
-figure.savefig(f"{Path(__file__).stem}.png", dpi=110)
+plt.show()

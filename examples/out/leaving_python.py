@@ -1,4 +1,6 @@
-"""A model that leaves Python, and still says when it is not sure.
+"""
+A model that leaves Python, and still says when it is not sure
+==============================================================
 
 A digit reader that refuses what it cannot read is fitted here and needed elsewhere: in
 a service that runs ONNX, on a device that runs C. Both files carry the margins and the
@@ -61,4 +63,4 @@ ax.set_xlabel("confidence, as onnxruntime says")
 ax.set_ylabel("new digits")
 ax.spines[["top", "right"]].set_visible(False)
 ax.legend(frameon=False)
-figure.savefig("leaving_python.png", dpi=120)
+plt.show()

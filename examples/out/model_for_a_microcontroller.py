@@ -1,4 +1,6 @@
-"""A classifier in a few kilobytes, for a device without floating point to spare.
+"""
+A classifier in a few kilobytes, for a device without floating point to spare
+=============================================================================
 
 Prototype models keep a few vectors per class: GLVQ points, TVQ a centroid with
 tangents. Stored in single bytes they fit the flash of a small microcontroller, and a
@@ -7,7 +9,6 @@ picture says.
 """
 
 import os
-from pathlib import Path
 
 import numpy as np
 from matplotlib import pyplot as plt
@@ -73,4 +74,4 @@ ax.set_ylabel("error, %")
 ax.set_ylim(bottom=0)
 ax.spines[["top", "right"]].set_visible(False)
 ax.legend(frameon=False)
-figure.savefig(f"{Path(__file__).stem}.png", dpi=120)
+plt.show()

@@ -1,4 +1,6 @@
-"""A signal on a drifting baseline.
+"""
+A signal on a drifting baseline
+===============================
 
 Heart beats are recorded through a skin contact that drifts: an offset, a slope and a
 bend that mean nothing, and beats that come a little early or late. Instead of filtering
@@ -7,7 +9,6 @@ ignores them. The usual remedy, fitting a parabola and subtracting it, is the ri
 """
 
 import os
-from pathlib import Path
 
 import numpy as np
 from matplotlib import pyplot as plt
@@ -91,4 +92,4 @@ bars = right.bar(
 right.bar_label(bars, fmt="%.1f", padding=2)
 right.set_ylabel("1-NN error, %")
 right.spines[["top", "right"]].set_visible(False)
-figure.savefig(f"{Path(__file__).stem}.png", dpi=120)
+plt.show()

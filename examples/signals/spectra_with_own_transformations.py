@@ -1,4 +1,6 @@
-"""Spectra, and the changes a chemist knows, written as three functions.
+"""
+Spectra, and the changes a chemist knows, written as three functions
+====================================================================
 
 A powder's near-infrared spectrum depends on what it is and, more visibly, on how
 coarse it is and how it lies: light scatters differently (a factor and a baseline that
@@ -8,7 +10,6 @@ The usual remedy, the standard normal variate less a fitted parabola, is the riv
 """
 
 import os
-from pathlib import Path
 
 import numpy as np
 from matplotlib import pyplot as plt
@@ -104,4 +105,4 @@ axes[0].legend(frameon=False, ncols=3, loc="upper left")
 TangentDisplay.from_estimator(
     changes, X[0], positions=WAVELENGTH, ax=axes[1], steps=(-0.4, -0.2, 0, 0.2, 0.4)
 )
-figure.savefig(f"{Path(__file__).stem}.png", dpi=120)
+plt.show()

@@ -1,4 +1,6 @@
-"""Which margin should every sample have? Choosing theta for TVQ.
+"""
+Which margin should every sample have? Choosing theta for TVQ
+=============================================================
 
 Theta is how sure the model should be of each training sample. Too small, and samples
 near the border are ignored; too large, and all samples count alike. Cross-validation on
@@ -6,7 +8,6 @@ the training set chooses; the margin plot shows what the choice does.
 """
 
 import os
-from pathlib import Path
 
 import numpy as np
 from matplotlib import pyplot as plt
@@ -49,4 +50,4 @@ axes[0].set(xlabel="θ", ylabel="error in cross-validation, %")
 axes[0].spines[["top", "right"]].set_visible(False)
 MarginDistributionDisplay.from_estimator(models, X_new, y_new, ax=axes[1])
 axes[1].set_title("margins of new digits", fontsize=11)
-figure.savefig(f"{Path(__file__).stem}.png", dpi=120)
+plt.show()

@@ -1,4 +1,6 @@
-"""Is the model sure enough? Reading margins, weights and errors of a re-weighting.
+"""
+Is the model sure enough? Reading margins, weights and errors of a re-weighting
+===============================================================================
 
 A small linear model of the digits cannot get every margin over θ. Round by round, the
 samples below θ gain weight. The margin plot shows the low tail rise and the large
@@ -7,7 +9,6 @@ whether it was worth it.
 """
 
 import os
-from pathlib import Path
 
 from matplotlib import pyplot as plt
 from sklearn.base import clone
@@ -63,4 +64,4 @@ MarginDistributionDisplay(
 ).plot(axes[0])
 SampleWeightDisplay.from_margins(by_round, THETA, k="ratio", ax=axes[1])
 TrainingCurveDisplay(histories={"re-weighted": history}).plot(axes[2])
-figure.savefig(f"{Path(__file__).stem}.png", dpi=120)
+plt.show()

@@ -1,4 +1,6 @@
-"""Answer only where at most one answer in fifty will be wrong.
+"""
+Answer only where at most one answer in fifty will be wrong
+===========================================================
 
 A form reader may hand unclear digits to a person, but must not misread more than 2 % of
 the rest. RejectingClassifier chooses the threshold on samples the classifier has not
@@ -7,7 +9,6 @@ classifier.
 """
 
 import os
-from pathlib import Path
 
 import numpy as np
 from matplotlib import pyplot as plt
@@ -61,5 +62,4 @@ for line, model in zip(display.lines_, fitted.values(), strict=True):
         clip_on=False,
     )
 display.ax_.set_title("Dots: where each stops to keep the promise", fontsize=11)
-display.figure_.savefig(f"{Path(__file__).stem}.png", dpi=120)
-plt.close(display.figure_)
+plt.show()

@@ -1,11 +1,12 @@
-"""How wide is the gap between two classes, and how sure is that number?
+"""
+How wide is the gap between two classes, and how sure is that number?
+=====================================================================
 
 Two digits are separated by a hyperplane. Every solver returns some margin; this one
 also returns what no hyperplane can exceed, so that "wide" is a fact.
 """
 
 import os
-from pathlib import Path
 
 import numpy as np
 from matplotlib import pyplot as plt
@@ -47,4 +48,4 @@ ax.set_xlabel("share of the largest margin asked for")
 ax.set_ylabel("distance of the nearest image")
 ax.spines[["top", "right"]].set_visible(False)
 ax.legend(frameon=False)
-figure.savefig(f"{Path(__file__).stem}.png", dpi=120)
+plt.show()

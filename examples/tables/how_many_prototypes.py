@@ -1,4 +1,6 @@
-"""How many prototypes do the data pay for?
+"""
+How many prototypes do the data pay for?
+========================================
 
 k-means centres of every class make a nearest-prototype classifier of any size. Held-out
 samples say when more of them stop to help, and the prototypes can be looked at. The
@@ -7,7 +9,6 @@ this one it says nothing.
 """
 
 import os
-from pathlib import Path
 
 import numpy as np
 from matplotlib import pyplot as plt
@@ -75,4 +76,4 @@ BoundDisplay(
     errors=errors,
     train_errors=train_errors,
 ).plot(axes[1])
-figure.savefig(f"{Path(__file__).stem}.png", dpi=120)
+plt.show()
