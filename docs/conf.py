@@ -25,11 +25,16 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     # Ours, in ext/.
-    "mathml",
-    "registry",
-    "pictures",
+    "benchmark_pages",
+    "drawing_page",
     "llms",
+    "mathml",
+    "pictures",
+    "registry",
 ]
+# The page to draw on is a folder of its own, made elsewhere and copied as it is.
+if (HERE / "draw" / "index.html").exists():
+    tags.add("draw")  # noqa: F821  (Sphinx's)
 exclude_patterns = ["_build", "_templates", "draw", "ext", "examples/*.ipynb"]
 templates_path = ["_templates"]
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
@@ -64,7 +69,9 @@ def reachable(address):
         return False
 
 
-offline = bool(os.environ.get("WIDEMARGIN_DOCS_OFFLINE"))
+offline = bool(os.environ.get("WIDEMARGIN_DOCS_OFFLINE")) or not reachable(
+    INVENTORIES["python"]
+)
 intersphinx_mapping = {
     name: (address, None)
     for name, address in INVENTORIES.items()
@@ -82,8 +89,6 @@ html_favicon = "_static/logo.svg"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_baseurl = os.environ.get("READTHEDOCS_CANONICAL_URL", "")
-# The page to draw on is a folder of its own, copied as it is.
-html_extra_path = ["draw_site"] if (HERE / "draw_site").exists() else []
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {

@@ -1,4 +1,4 @@
-"""``llms.txt``: the site as a list of pages with a line each, for readers that are programs."""
+"""``llms.txt``: the pages of the site, a line each, for readers that are programs."""
 
 from pathlib import Path
 

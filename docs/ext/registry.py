@@ -8,6 +8,7 @@ to its page.
 
 import importlib
 import inspect
+import re
 from pathlib import Path
 
 from docutils import nodes
@@ -44,8 +45,8 @@ NOT_SHOWN = (
 
 def short_names():
     """Return every public name and where it is documented."""
-    home = {name: "widemargin" for name in widemargin._ESTIMATORS}
-    home |= {name: "widemargin" for name in widemargin._FUNCTIONS}
+    home = dict.fromkeys(widemargin._ESTIMATORS, "widemargin")
+    home |= dict.fromkeys(widemargin._FUNCTIONS, "widemargin")
     for package in SECTIONS:
         module = importlib.import_module(f"widemargin.{package}")
         for name in module.__all__:
@@ -88,8 +89,8 @@ def index_page():
         "=========",
         "",
         "Every public name, in the order of the sentence: what may vary, how far, how",
-        "sure, how learned. Estimators are imported from ``widemargin``, everything else",
-        "from its package. :doc:`capabilities` shows what every estimator can do.",
+        "sure, how learned. Estimators are imported from ``widemargin``, the rest from",
+        "its package. :doc:`capabilities` shows what every estimator can do.",
         "",
         ".. toctree::",
         "   :hidden:",
@@ -210,6 +211,13 @@ def link_names(app, doctree):
         reference += literal
 
 
+def unlink_scikit_learn(app, what, name, thing, options, lines):
+    """Take links into scikit-learn's own pages out of what was inherited from it."""
+    text = "\n".join(lines)
+    text = re.sub(r":ref:`([^<`]+?)\s*<[^>`]+>`", r"\1", text)
+    lines[:] = re.sub(r":ref:`([^<`]+)`", r"``\1``", text).split("\n")
+
+
 def remember_names(app, env, names):
     """Give the environment the registry once per build."""
     env.widemargin_names = short_names()
@@ -219,5 +227,6 @@ def setup(app: Sphinx):
     """Connect the registry with the build."""
     app.connect("builder-inited", write_pages)
     app.connect("env-before-read-docs", remember_names)
+    app.connect("autodoc-process-docstring", unlink_scikit_learn)
     app.connect("doctree-read", link_names)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -19,7 +19,7 @@ from widemargin.tangents import ImageTangents
 X, y = load_digits(return_X_y=True)
 X = X / 16
 X, y, X_new, y_new = X[:400], y[:400], X[400:1000], y[400:1000]
-directions = [*"x_shift y_shift scaling rotation".split(), "contrast"]
+directions = ["x_shift", "y_shift", "scaling", "rotation", "contrast"]
 free = ImageTangents((8, 8), directions)
 still = ImageTangents((8, 8), directions[:-1])
 
