@@ -40,6 +40,8 @@ templates_path = ["_templates"]
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
 root_doc = "index"
 default_role = "literal"
+smartquotes = False
+toc_object_entries_show_parents = "hide"
 suppress_warnings = ["config.cache"]
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "fieldlist"]
