@@ -19,7 +19,7 @@ from widemargin import TangentDensityClassifier, TangentKNeighborsClassifier
 from widemargin.tangents import ImageTangents
 
 QUICK = bool(os.environ.get("WIDEMARGIN_QUICK"))
-DRAWS, COUNTS = (2, (2, 5)) if QUICK else (10, (2, 3, 5, 10, 20))
+DRAWS, COUNTS = (2, (2, 5)) if QUICK else (5, (2, 3, 5, 10, 20))
 X, y = load_digits(return_X_y=True)
 X = X / 16.0
 generator = ImageTangents(shape=(8, 8))
