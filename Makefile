@@ -67,6 +67,7 @@ bench-all: bench
 	$(BIN)/python benchmarks/tangent_kernels.py
 	$(BIN)/python benchmarks/mnist.py
 	$(BIN)/python benchmarks/linear.py
+	$(BIN)/python benchmarks/export.py
 
 # Without a network too: other libraries' pages are linked only where they can be reached.
 docs: $(VENV)/installed-docs

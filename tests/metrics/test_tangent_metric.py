@@ -195,7 +195,7 @@ def test_samples_that_can_fade_away_are_told(sides, background):
     else:
         assert not faded.warn_of_blanks(bundle)
         tangent_distances(images, tangents=contrast, sides=sides)
-    held = TangentMetric(contrast, sides, 0.1)
+    held = TangentMetric(contrast, sides, 0.3)
     assert not held.warn_of_blanks(bundle)
     plain = TangentMetric(ImageTangents((8, 8), background=background), sides)
     assert not plain.warn_of_blanks(plain.bundle(images))

@@ -25,7 +25,7 @@ Arrays: X (n, length·channels), channels last; tangents (n, l, length·channels
 """
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -74,7 +74,7 @@ class SignalTangents(DirectionalTangents):
 
     Amplitude is for distances with tangents at one end. With tangents at both ends
     two signals can both be scaled to zero, which makes every distance nearly zero
-    unless a spring of 0.1 or more holds them: distances and estimators warn of it.
+    unless a stiff spring holds them: distances and estimators warn of it.
 
     Examples
     --------
@@ -91,7 +91,7 @@ class SignalTangents(DirectionalTangents):
     def __init__(
         self,
         directions: str | Sequence[str] = ("shift", "scale"),
-        sigma: float | str = "auto",
+        sigma: float | Literal["auto"] = "auto",
         n_channels: int = 1,
     ):
         self.directions = directions
