@@ -115,6 +115,7 @@ html_sidebars = {
     "install": [],
     "first_hour": [],
     "performance": [],
+    "examples/index": [],
     "changelog": [],
 }
 

@@ -41,11 +41,14 @@ X, places = np.array([view(corner) for corner in corners]), np.arange(PLACES)
 X_new = np.array([view(c, 0.8, 0.1, 0.15) for c in corners for _ in range(VIEWS)])
 truth = np.repeat(places, VIEWS)
 motion = ["x_shift", "y_shift", "rotation"]
+moved = ImageTangents(SHAPE, motion)
 exposed = ImageTangents(SHAPE, [*motion, "brightness"])
 distances = {
     "Euclidean": euclidean_distances(X_new, X),
-    "motion": tangent_distances(X_new, X, tangents=ImageTangents(SHAPE, motion)),
-    "motion and\nbrightness": tangent_distances(X_new, X, tangents=exposed),
+    "motion": tangent_distances(X_new, X, tangents=moved, sides="mean"),
+    "motion and\nbrightness": tangent_distances(
+        X_new, X, tangents=exposed, sides="mean"
+    ),
 }
 errors = {}
 for name, values in distances.items():
