@@ -320,18 +320,24 @@ class TangentMetric:
         """Whether most samples can move to nothing at the cost of next to nothing.
 
         With r the part of x (less its background) outside the span of its own frame,
-        both ends of a pair can meet there, so that d^2 <= |r|^2 + k|x|^2 of both. One
-        frame that all share takes the same from all samples, which may be meant; of
-        few samples, or of tangents for most dimensions, it may be chance.
+        both ends of a pair can meet there, so that d^2 <= |r|^2 + k|x|^2 of both.
+        Directions that all share, a baseline say, take the same from all samples, which
+        may be meant and does not count; of few samples, or of tangents for most
+        dimensions, it may be chance.
         """
         few = len(bundle) < 5 or 2 * bundle.n_tangents > bundle.n_features
         if bundle.is_shared or few:
             return False
         some = bundle[:: -(-len(bundle) // 256)]
         frames = some.frames.astype(float)
+        overlaps = frames @ frames[0].T
+        squares = (overlaps.transpose(0, 2, 1) @ overlaps).mean(axis=0)
+        shares, directions = np.linalg.eigh(squares)
+        shared = directions[:, shares > 0.99].T @ frames[0]
         for background in (0.0, getattr(self.tangents, "background", 0.0)):
             x = some.points.astype(float) - background
             x /= np.abs(x).max(axis=1, keepdims=True, initial=1e-300)
+            x -= x @ shared.T @ shared
             moves = np.matmul(frames, x[:, :, None])[:, :, 0]
             length = (x**2).sum(axis=1)
             left = 1 - (moves**2).sum(axis=1) / np.maximum(length, 1e-300)
