@@ -47,8 +47,10 @@ def test_directional_optimum(data, rho):
     gamma_d, _ = best_direction(augmented(X, signs, rho))
     model = MaxMarginClassifier(C=np.inf, rho=rho, recenter=False, tol=1e-9)
     model.fit(X, signs)
-    assert model.directional_margin_ == pytest.approx(gamma_d, rel=1e-4)
+    # The oracle's search may stop a little short of the best; never beyond the bound.
+    assert gamma_d * (1 - 1e-4) <= model.directional_margin_ <= gamma_d * (1 + 1e-3)
     assert model.directional_margin_upper_bound_ >= gamma_d * (1 - 1e-9)
+    assert model.directional_margin_upper_bound_ >= model.directional_margin_
     w, b = model.coef_[0], model.intercept_[0]
     measured = directional_margin(X, w, b, signs, rho=rho).min()
     assert measured == pytest.approx(model.directional_margin_, rel=1e-9)

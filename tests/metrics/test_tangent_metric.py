@@ -14,13 +14,7 @@ from tests.metrics.oracle import all_pairs, midpoint_pairs
 
 from widemargin.metrics import TangentMetric, tangent_distances
 from widemargin.metrics.tangent import on_a_shared_frame
-from widemargin.tangents import (
-    Bundle,
-    ImageTangents,
-    LearnedTangents,
-    SignalTangents,
-    as_bundle,
-)
+from widemargin.tangents import Bundle, ImageTangents, LearnedTangents, as_bundle
 
 X = np.random.default_rng(0).random((30, 16))
 Y = np.random.default_rng(1).random((7, 16))
@@ -207,16 +201,6 @@ def test_samples_that_can_fade_away_are_told(sides, background):
     assert not plain.warn_of_blanks(plain.bundle(images))
 
 
-def test_a_drift_that_all_samples_share_does_not_make_them_fade():
-    rng = np.random.default_rng(3)
-    time = np.linspace(-1, 1, 60)
-    beats = np.exp(-(((time - rng.normal(0, 0.1, (20, 1))) / 0.1) ** 2))
-    drifting = beats + rng.normal(0, 5, (20, 1)) + rng.normal(0, 3, (20, 1)) * time
-    tangent_distances(drifting, tangents=SignalTangents(["shift", "offset", "slope"]))
-    with pytest.warns(UserWarning, match="lie in the span of their own tangents"):
-        tangent_distances(drifting, tangents=SignalTangents(["shift", "amplitude"]))
-
-
 def test_a_new_metric_is_a_function_of_a_few_lines():
     """A mixture of two distances, for the neighbours of any estimator."""
     from widemargin import TangentKNeighborsClassifier
@@ -233,3 +217,11 @@ def test_a_new_metric_is_a_function_of_a_few_lines():
     assert model.fit(X, labels).score(X, labels) == 1
     expected = np.argsort(mixed(Y, X), axis=1)[:, :3]
     assert_array_equal(model.kneighbors(Y, 3, return_distance=False), expected)
+
+
+@pytest.mark.parametrize("unit", ["a", [1, 2], 0.0, np.nan, None])
+def test_a_unit_that_is_none_is_refused(unit):
+    with pytest.raises(ValueError, match="unit must be"):
+        TangentMetric(unit=unit).check()
+    with pytest.raises(ValueError, match="unit must be"):
+        TangentMetric(unit=unit).fit(np.eye(3))

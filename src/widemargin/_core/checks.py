@@ -100,6 +100,18 @@ def check_spring(spring: Any) -> float:
     return check_number("spring", spring, at_least=0)
 
 
+def check_background(background: Any, X: NDArray) -> Any:
+    """Return the value of an empty pixel, in the dtype of `X`."""
+    value = check_number("background", background)
+    # Less what is in X, it must still be a number.
+    if abs(value) > float(np.finfo(X.dtype).max) / 4:
+        raise ValueError(
+            f"background must be of the size of the numbers in X; got {value:g}, which "
+            f"{X.dtype} hardly holds."
+        )
+    return X.dtype.type(value)
+
+
 def check_at_most(name: str, value: Any, at_most: int, of: str) -> int:
     """Return a positive integer, or say how many there may be."""
     if check_count(name, value) > at_most:

@@ -24,7 +24,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples
 
 from widemargin._compute.patterns import DYNAMIC, Rule
-from widemargin._compute.threads import thread_map
+from widemargin._compute.threads import check_n_jobs, thread_map
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
     check_count,
@@ -374,9 +374,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
             check_number("gamma", self.gamma, above=0, otherwise="'scale' or ")
         check_number("degree", self.degree, at_least=0)
         check_number("coef0", self.coef0)
-        if self.n_jobs is not None and self.n_jobs != -1:
-            low = -64 if isinstance(self.n_jobs, int) and self.n_jobs < 0 else 1
-            check_count("n_jobs", self.n_jobs, "None, -1 or ", low=low)
+        check_n_jobs(self.n_jobs)
         if self.kernel != "linear" and self.method not in ("auto", "dual"):
             raise ValueError(
                 f"kernel={self.kernel!r} needs method='dual' or 'auto'; got "
