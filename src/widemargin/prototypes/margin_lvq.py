@@ -347,8 +347,8 @@ class MarginLVQClassifier(TrainedPrototypes):
         Returns
         -------
         ndarray of shape (n_samples, n_prototypes)
-            The weights w_l^r of section 5 of [1]_, which sum to 1 over the samples (or
-            are all 0, where no sample pulls): at a minimum of the loss the prototypes
+            The weights w_l^r of the paper's section 5, which sum to 1 over the samples
+            (or are all 0, where no sample pulls): at a minimum of the loss prototypes
             are ``weights.T @ X``. Samples that pull at a prototype are its support
             vectors; those of a wrong class have a negative weight.
         """
