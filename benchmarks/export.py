@@ -26,7 +26,7 @@ from sklearn.preprocessing import StandardScaler
 import widemargin as wm
 from widemargin.datasets import load_letter, load_usps
 from widemargin.export import NotExportable, check_export, to_c, to_onnx
-from widemargin.export.agreement import c_answers, compile_header, compiler
+from widemargin.export.agreement import c_answers, code_bytes, compile_header
 from widemargin.tangents import ImageTangents
 
 SECTIONS = ("agreement", "speed", "rows")
@@ -88,7 +88,7 @@ def agreement() -> None:
             keeps = "NN" in title or "SVC" in title
             slow = len(X) > 2000 and (keeps or "two" in title or "margin" in title)
             step = 4 if slow else 1
-            model.fit(X[::step], y[::step])
+            model.fit(X[::step].astype(float), y[::step])
             samples = X_test[:300] if keeps and len(X) > 2000 else X_test
             for kind, write in (
                 ("ONNX", to_onnx),
@@ -156,12 +156,6 @@ int main(void)
 }
 """
 
-OBJECT = """
-#include "model.h"
-int answer(const float *x, float *margin);
-int answer(const float *x, float *margin) { return NAME_predict(x, margin); }
-"""
-
 
 def c_seconds(header: str, X: np.ndarray) -> float:
     with tempfile.TemporaryDirectory() as folder:
@@ -170,17 +164,6 @@ def c_seconds(header: str, X: np.ndarray) -> float:
             [str(program)], input=X[:1000].tobytes(), capture_output=True, check=True
         )
     return float(out.stdout.split()[0])
-
-
-def code_bytes(header: str) -> int:
-    """Bytes of code and tables, optimised for size."""
-    with tempfile.TemporaryDirectory() as folder:
-        at = Path(folder)
-        (at / "model.h").write_text(header)
-        (at / "main.c").write_text(OBJECT.replace("NAME", "model"))
-        subprocess.run([compiler(), "-Os", "-c", "main.c"], cwd=at, check=True)
-        out = subprocess.run(["size", "main.o"], cwd=at, capture_output=True, text=True)
-    return int(out.stdout.splitlines()[1].split()[0])
 
 
 def one_row(function, repeats: int = 2000) -> float:
@@ -223,13 +206,12 @@ def speed() -> None:
         header = to_c(model, dtype=dtype)
         answers = c_answers(header, X_test, model.classes_, None)
         tables = int(header.split("tables of ")[1].split()[0])
-        whole = code_bytes(header)
         rows.append(
             [
                 dtype,
                 f"{1e6 * c_seconds(header, X_test):.2f} (≤ 5)",
                 f"{tables / 1024:.1f} KiB (≤ {bar})",
-                f"{(whole - tables) / 1024:.1f} KiB",
+                f"{(code_bytes(header) or 0) / 1024:.1f} KiB",
                 f"{percent(answers.labels != y_test):.2f} (Python {error:.2f})",
             ]
         )

@@ -225,12 +225,14 @@ FITS = {
         set(),
     ),
     "MarginPerceptron": (
-        widemargin.MarginPerceptron(random_state=0),
+        widemargin.MarginPerceptron(multiclass="ovr", random_state=0),
         ["problem"] * 10,
         {"sweeps"},
     ),
     "FixedMarginPerceptron": (
-        widemargin.FixedMarginPerceptron(1e-4, length="fixed", random_state=0),
+        widemargin.FixedMarginPerceptron(
+            1e-4, length="fixed", multiclass="ovr", random_state=0
+        ),
         ["problem"] * 10,
         {"sweeps"},
     ),
@@ -240,12 +242,12 @@ FITS = {
         {"rounds"},
     ),
     "MaxMarginClassifier search": (
-        widemargin.MaxMarginClassifier("dynamic", random_state=0),
+        widemargin.MaxMarginClassifier("dynamic", multiclass="ovr", random_state=0),
         ["problem"] * 10,
         {"sweeps"},
     ),
     "MaxMarginClassifier kernel": (
-        widemargin.MaxMarginClassifier(kernel="rbf", C=float("inf")),
+        widemargin.MaxMarginClassifier(kernel="rbf", C=float("inf"), multiclass="ovr"),
         ["problem"] * 10,
         {"rounds"},
     ),
@@ -378,7 +380,9 @@ def test_sweeps_are_counted():
 @needs_callbacks
 def test_many_parts_are_announced_by_the_hundredth():
     tree = Tree()
-    model = widemargin.MarginPerceptron(max_iter=350, b=1e9, random_state=0)
+    model = widemargin.MarginPerceptron(
+        b=1e9, max_iter=350, n_iter_no_change=None, random_state=0
+    )
     with pytest.warns(ConvergenceWarning):
         model.set_callbacks(tree).fit(DIGITS, NUMBERS < 5)
     tree.check()

@@ -40,6 +40,7 @@ def test_c(command, glvq, iris, tmp_path, dtype):
     )  # fmt: skip
     assert code == 0, err
     assert "labels equal" in out
+    assert "bytes of code" in out
     header = (tmp_path / "iris.h").read_text()
     assert "iris_predict" in header
     assert str(tmp_path) not in header

@@ -1,6 +1,9 @@
 """Every kind of model that `to_onnx` carries, by name; `IN_C` are those of `to_c`."""
 
 import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
     MaxAbsScaler,
@@ -31,6 +34,11 @@ def tvq(**options):
     return wm.TVQClassifier(max_iter=3, **options)
 
 
+def _prefit():
+    X, y = load_digits(n_class=4, return_X_y=True)
+    return glvq().fit(X[400:] / 16, y[400:])
+
+
 IN_C = {
     "lvq": lambda: wm.LVQClassifier(prototypes_per_class=2, max_iter=2, random_state=0),
     "glvq": glvq,
@@ -49,6 +57,7 @@ IN_C = {
     "max margin": wm.MaxMarginClassifier,
     "max margin, ovo": lambda: wm.MaxMarginClassifier(multiclass="ovo"),
     "max margin, ddag": lambda: wm.MaxMarginClassifier(multiclass="ddag"),
+    "max margin, ovr": lambda: wm.MaxMarginClassifier(multiclass="ovr"),
     "perceptron": lambda: wm.MarginPerceptron(max_iter=20, random_state=0),
     "fixed margin": lambda: wm.FixedMarginPerceptron(max_iter=20, random_state=0),
     "standardised": lambda: make_pipeline(StandardScaler(), glvq()),
@@ -66,6 +75,14 @@ IN_C = {
     "rejecting": lambda: wm.RejectingClassifier(tvq(), max_error=0.1, random_state=0),
     "rejecting pipeline": lambda: wm.RejectingClassifier(
         make_pipeline(StandardScaler(), glvq()), max_error=0.2, random_state=0
+    ),
+    "frozen": lambda: wm.RejectingClassifier(
+        FrozenEstimator(_prefit()), max_error=0.2, cv="prefit"
+    ),
+    "searched": lambda: GridSearchCV(
+        make_pipeline(StandardScaler(), glvq()),
+        {"glvqclassifier__prototypes_per_class": [1, 2]},
+        cv=2,
     ),
     "pipeline that rejects": lambda: make_pipeline(
         StandardScaler(),
@@ -97,6 +114,7 @@ ONLY_ONNX = {
         5, weights="distance", tangents=np.eye(64)[20:23]
     ),
     "svc": lambda: wm.TangentSVC(tangents=IMAGES, multiclass="ovo"),
+    "svc, ddag": lambda: wm.TangentSVC(tangents=IMAGES, multiclass="ddag"),
     "svc, two": lambda: wm.TangentSVC(
         tangents=IMAGES, sides="two", spring=0.1, multiclass="ovo"
     ),

@@ -9,13 +9,14 @@ import importlib
 import inspect
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
 from tests.contract.registry import NAMES, make
 from tests.fuzz import oracles, values
-from tests.fuzz.classifiers import Case, _negate, _stretch, classifier_case
+from tests.fuzz.classifiers import Case, _stretch, classifier_case
 from tests.fuzz.judge import RIGHT, Outcome, call, finite, wrong
 from tests.fuzz.values import pick, rarely, show
 
@@ -42,6 +43,7 @@ def public() -> dict[str, Any]:
 
 
 PUBLIC = public()
+_signature = cache(inspect.signature)
 # Pictures cost a hundred times what numbers cost, files a thousand times.
 COMMON = [n for n in PUBLIC if not n.startswith(("inspection", "datasets"))]
 SELDOM = [n for n in PUBLIC if n not in COMMON]
@@ -107,7 +109,7 @@ def argument(rng: Rng, owner: Any, name: str, n: int, d: int) -> Any:
     if name in ("tangents", "X_tangents", "Y_tangents"):
         return pick(rng, None, frames(rng, n, d), generator(rng, d))
     if name == "functions":
-        return pick(rng, [_stretch], {"s": _stretch}, [_stretch, np.roll], _negate, [])
+        return pick(rng, [_stretch], {"s": _stretch}, [_stretch, "no"], _stretch, [])
     if name == "generators":
         return pick(
             rng, [generator(rng, d)], [generator(rng, d), ("b", generator(rng, d))], []
@@ -149,7 +151,7 @@ def _fitted(rng: Rng, n: int, d: int) -> Any:
 def drawn(rng: Rng, function: Any, n: int, d: int) -> dict[str, Any]:
     """Keyword arguments: all that are needed, and some that are not."""
     given = {}
-    for name, p in inspect.signature(function).parameters.items():
+    for name, p in _signature(function).parameters.items():
         if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
             continue
         if name in DRAWN_TOGETHER or p.default is p.empty or rarely(rng, 0.3):
@@ -248,7 +250,8 @@ def _tangent_oracle(given: dict, result: Any) -> str:
     if not plain(X, Y, U, V) or given.get("squared", True) is not True:
         return ""
     U, V = (np.broadcast_to(T, (len(Z), *T.shape[-2:])) for T, Z in ((U, X), (V, Y)))
-    F, G = (tangents.orthonormalize(T.astype(float)) for T in (U, V))
+    # In their own dtype, which decides what counts as dependent.
+    F, G = (tangents.orthonormalize(T).astype(float) for T in (U, V))
     expected = all_pairs(X, F, Y, G, sides, given.get("spring", 1e-5))
     size = max(np.abs(X).max(initial=0), np.abs(Y).max(initial=0)) ** 2 * X.shape[1]
     single = np.float32 in (X.dtype, Y.dtype)
@@ -280,7 +283,10 @@ def _plane_oracle(given: dict, result: Any) -> str:
         return ""
     X, w = (np.asarray(given[k], oracles.WIDE) for k in ("X", "coef"))
     b = float(np.asarray(given["intercept"]).ravel()[0])
-    sign = np.where(np.asarray(given["y"]) == np.max(given["y"]), 1, -1)
+    y = np.asarray(given["y"])
+    if len(np.unique(y)) < 2:
+        return ""
+    sign = np.where(y == y.max(), 1, -1)
     want = sign * (X @ w + b)
     size = np.abs(X) @ np.abs(w) + abs(b)
     clear = np.abs(want) > 1e-5 * size
@@ -306,7 +312,10 @@ def _spectrum_oracle(given: dict, result: Any) -> str:
     if not plain(np.asarray(given["K"])) or given.get("method", "clip") == "none":
         return ""
     K = np.asarray(result.K, float)
-    if K.size and np.linalg.eigvalsh(K).min() < -1e-5 * np.abs(K).max():
+    if (
+        K.size
+        and np.linalg.eigvalsh(K).min() < -1e-5 * np.abs(np.asarray(given["K"])).max()
+    ):
         return "the repaired spectrum has a negative eigenvalue"
     return ""
 
@@ -340,7 +349,8 @@ ORACLES: dict[str, Callable[[dict, Any], str]] = {
     "tangents.orthonormalize": _orthonormal_oracle,
 }
 # Infinity is what they document: no such model, no such bound, nothing answered.
-INFINITE = {"margins.relative_margin", "margins.hypothesis_margin",
+INFINITE = {"margins.geometric_margin", "margins.directional_margin",
+            "margins.relative_margin", "margins.hypothesis_margin",
             "margins.reject_threshold",
             "margins.nearest_right_wrong", "margins.sample_margin"}  # fmt: skip
 
@@ -360,7 +370,9 @@ def function_case(rng: Rng, name: str) -> Case:
         passed = ", ".join(f"{key}={key}" for key in given)
         return "\n".join([*lines, f"widemargin.{name}({passed})", *later])
 
-    names = {*inspect.signature(function).parameters, name.rpartition(".")[2]}
+    names = {*_signature(function).parameters, name.rpartition(".")[2]}
+    # A generator speaks for itself.
+    names |= {held for held in tangents.__all__ if held[0].isupper()}
     outcomes: list[Outcome] = []
     if name.startswith("inspection."):
         _display(rng, name, function, n, d, outcomes, later)
@@ -442,7 +454,8 @@ def _component(
             continue
         thing = call(f"{name}.{method}", getattr, held, method, _names=more)
         outcomes.append(thing)
-        if thing.sort != RIGHT or not callable(thing.result):
+        # A parameter may hold a function: that one is not ours.
+        if thing.sort != RIGHT or not callable(getattr(type(held), method, None)):
             continue
         wanted = inspect.signature(thing.result).parameters
         given = {
@@ -481,7 +494,7 @@ def _display(
     later.append(
         f"{way.__name__}: " + ", ".join(f"{k}={show(v)}" for k, v in given.items())
     )
-    names = {*inspect.signature(way).parameters, *inspect.signature(display).parameters}
+    names = {*_signature(way).parameters, *_signature(display).parameters}
     outcomes.append(call(f"{name}.{way.__name__}", way, _names=names, **given))
     plt.close("all")
 

@@ -1,41 +1,44 @@
 """Every [T] of the perceptron analysis, on the compiled loop itself."""
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from widemargin._compute import perceptron
-from widemargin.linear.patterns import reflect
-from widemargin.linear.solution import random_state_array
-from widemargin.linear.walks import directional_margin, learn, start_walk
-from widemargin.margins import perceptron_bounds, perceptron_fixed, perceptron_standard
-
-_spec = importlib.util.spec_from_file_location(
-    "linear_oracles", Path(__file__).with_name("oracles.py")
+from tests.linear.oracles import (
+    augmented,
+    best_direction,
+    replay,
+    separable_sets,
+    sweep_reference,
 )
-oracles = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(oracles)
-augmented, best_direction = oracles.augmented, oracles.best_direction
-replay, separable_sets = oracles.replay, oracles.separable_sets
-sweep_reference = oracles.sweep_reference
+
+from widemargin._compute import patterns as perceptron
+from widemargin._compute.patterns import Rule, Trace
+from widemargin.linear.patterns import random_state_array, reflect
+from widemargin.linear.walks import Budget, directional_margin, learn, start_walk
+from widemargin.margins import perceptron_bounds
+from widemargin.margins import perceptrons as bounds_of
 
 SLACK = 1 + 1e-9
 few = settings(max_examples=15, deadline=None)
 
 
-def run(X, signs, rho, rule, n_trace=200_000, start=None, **options):
+def go(patterns, walk, kind, max_sweeps=20_000, **options):
+    """Sweep with a rule; its numbers and those of `learn` come in one dict."""
+    names = set(Rule._fields)
+    numbers = {k: v for k, v in options.items() if k in names}
+    others = {k: v for k, v in options.items() if k not in names}
+    seed = others.pop("seed", random_state_array(1))
+    rule = Rule(kind, **numbers)
+    return learn(patterns, walk, rule, Budget(max_sweeps), seed, **others)
+
+
+def run(X, signs, rho, kind, n_trace=200_000, start=None, **options):
     """Run the loop with a trace; (walk, patterns, indices, steps, status)."""
     patterns = reflect(X, signs, rho=rho)
     walk = start_walk(patterns, start)
-    trace = (np.zeros(n_trace, dtype=np.int64), np.zeros(n_trace))
-    status, _ = learn(
-        patterns, walk, rule, max_sweeps=20_000, seed=random_state_array(1),
-        max_updates=n_trace, trace=trace, **options,
-    )  # fmt: skip
+    trace = Trace(np.zeros(n_trace, dtype=np.int64), np.zeros(n_trace))
+    status = go(patterns, walk, kind, max_updates=n_trace, trace=trace, **options)
     t = min(walk.n_updates, n_trace)
     return walk, patterns, trace[0][:t], trace[1][:t], status
 
@@ -63,11 +66,11 @@ def test_standard_margin(data, b, eta):
     R, r = lengths(Y)
     f = np.linspace(0.5, 1.5, len(X))
     walk, patterns, trace, steps, status = run(
-        X, signs, 1.0, perceptron.STANDARD, b=b, eta=eta, f=f
+        X, signs, 1.0, perceptron.STANDARD, b=b, rate=eta, factors=f
     )
     assert status == perceptron.QUIET
     bounds = perceptron_bounds(
-        "standard", R=R, r=r, gamma_d=gamma_d, b=b, eta=eta,
+        "standard", R=R, r=r, gamma_d=gamma_d, b=b, learning_rate=eta,
         f_min=f.min(), f_max=f.max(),
     )  # fmt: skip
     assert walk.n_updates <= bounds.updates * SLACK
@@ -88,15 +91,15 @@ def test_relaxation(data, eta, share):
     gamma_d, _ = best_direction(Y)
     R, r = lengths(Y)
     walk, patterns, _, _, status = run(
-        X, signs, 1.0, perceptron.RELAXATION, b=share, b_upper=1.0, eta=eta
+        X, signs, 1.0, perceptron.RELAXATION, b=share, b_upper=1.0, rate=eta
     )
     assert status == perceptron.QUIET
     bounds = perceptron_bounds(
-        "relaxation", R=R, r=r, gamma_d=gamma_d, b=share, b_u=1.0, eta=eta
+        "relaxation", R=R, r=r, gamma_d=gamma_d, b=share, b_u=1.0, learning_rate=eta
     )
     assert walk.n_updates <= bounds.updates * SLACK
     assert directional_margin(patterns, walk) >= bounds.margin / SLACK
-    longest = perceptron_standard.relaxation_norm(r, 1.0, walk.n_updates, eta=eta)
+    longest = bounds_of.relaxation_norm(r, 1.0, walk.n_updates, learning_rate=eta)
     assert walk.norm <= longest * SLACK
 
 
@@ -113,18 +116,16 @@ def test_fixed_margin_of_free_length(data, share, shaped):
     )
     assert status == perceptron.QUIET
     assert directional_margin(patterns, walk) > beta * (1 - 1e-12)
-    factors = perceptron_fixed.projected_factor_range(r, beta) if shaped else (1.0, 1.0)
+    factors = bounds_of.projected_factor_range(r, beta) if shaped else (1.0, 1.0)
     f_min, f_max = factors
     assert np.all(steps >= f_min / SLACK)
     assert np.all(steps <= f_max * SLACK)
     for bound in (
-        perceptron_fixed.free_length_updates_simple,
-        perceptron_fixed.free_length_updates,
+        bounds_of.free_length_updates_simple,
+        bounds_of.free_length_updates,
     ):
         assert walk.n_updates <= bound(R, gamma_d, beta, f_min=f_min, f_max=f_max)
-    onset = perceptron_fixed.free_length_onset(
-        R, gamma_d, beta, f_min=f_min, f_max=f_max
-    )
+    onset = bounds_of.free_length_onset(R, gamma_d, beta, f_min=f_min, f_max=f_max)
     assert_always_helps(replay(Y, trace, steps), u, onset)
 
 
@@ -136,22 +137,22 @@ def test_fixed_margin_of_fixed_length(data, share, rate):
     gamma_d, u = best_direction(Y)
     R, _ = lengths(Y)
     beta = share * gamma_d
-    critical = perceptron_fixed.fixed_length_critical_rate(R, gamma_d, beta)
-    optimal = perceptron_fixed.fixed_length_optimal_rate(R, gamma_d, beta)
+    critical = bounds_of.fixed_length_critical_rate(R, gamma_d, beta)
+    optimal = bounds_of.fixed_length_optimal_rate(R, gamma_d, beta)
     assert optimal < critical / 2
     start = np.zeros(len(X))
     start[0] = beta / np.linalg.norm(Y[0])
     options = {"beta": beta, "start": start, "n_trace": 20_000}
     walk, patterns, trace, steps, status = run(
-        X, signs, 1.0, perceptron.FIXED_LENGTH, eta=rate * critical, **options
+        X, signs, 1.0, perceptron.FIXED_LENGTH, rate=rate * critical, **options
     )
     vectors = start[0] * Y[0] + replay(Y, trace, steps)
     if np.linalg.norm(vectors[-1]) < 1e80:
         assert_always_helps(vectors, u, 0)
     walk, patterns, _, _, status = run(
-        X, signs, 1.0, perceptron.FIXED_LENGTH, eta=optimal, **options
+        X, signs, 1.0, perceptron.FIXED_LENGTH, rate=optimal, **options
     )
-    bound = perceptron_fixed.fixed_length_optimal_updates(R, gamma_d, beta)
+    bound = bounds_of.fixed_length_optimal_updates(R, gamma_d, beta)
     if bound < 20_000:
         assert status == perceptron.QUIET
         assert walk.n_updates < bound
@@ -182,7 +183,7 @@ def test_upper_bound_at_every_moment(data, kind):
     rule, options = {
         "b": (perceptron.STANDARD, {"b": 1.0}),
         "free": (perceptron.FREE_LENGTH, {"beta": 0.9 * gamma_d}),
-        "fixed": (perceptron.FIXED_LENGTH, {"beta": 0.5 * gamma_d, "eta": 0.01}),
+        "fixed": (perceptron.FIXED_LENGTH, {"beta": 0.5 * gamma_d, "rate": 0.01}),
         "dynamic": (perceptron.DYNAMIC, {"eps": 0.1}),
     }[kind]
     start = np.zeros(len(X))
@@ -221,11 +222,8 @@ def test_chain_of_growing_margins_is_one_run(data, share):
     patterns, walk = reflect(X, signs, rho=1.0), None
     walk = start_walk(patterns)
     for beta in np.linspace(0.1, share, 4) * gamma_d if share > 0.1 else [0.05]:
-        learn(
-            patterns, walk, perceptron.FREE_LENGTH, beta=beta, max_sweeps=100_000,
-            seed=random_state_array(0),
-        )  # fmt: skip
-    bound = perceptron_fixed.free_length_updates(R, gamma_d, beta)
+        go(patterns, walk, perceptron.FREE_LENGTH, beta=beta, max_sweeps=100_000)
+    bound = bounds_of.free_length_updates(R, gamma_d, beta)
     assert walk.n_updates <= bound
 
 
@@ -236,9 +234,9 @@ def test_agrees_with_numpy(data, which):
     rho = 0.7
     Y = augmented(X, signs, rho)
     rules = [
-        (perceptron.STANDARD, {"b": 0.8, "eta": 0.5},
+        (perceptron.STANDARD, {"b": 0.8, "rate": 0.5},
          lambda y, a: y @ a <= 0.8, lambda y, a: 0.5),
-        (perceptron.RELAXATION, {"b": 0.8, "b_upper": 1.7, "eta": 1.2},
+        (perceptron.RELAXATION, {"b": 0.8, "b_upper": 1.7, "rate": 1.2},
          lambda y, a: y @ a <= 0.8, lambda y, a: 1.2 * (1.7 - y @ a) / (y @ y)),
         (perceptron.FREE_LENGTH, {"beta": 0.02},
          lambda y, a: y @ a <= 0.02 * np.linalg.norm(a), lambda y, a: 1.0),
@@ -251,10 +249,7 @@ def test_agrees_with_numpy(data, which):
     expected, updates = sweep_reference(Y, test, step, max_sweeps=300)
     patterns = reflect(X, signs, rho=rho)
     walk = start_walk(patterns)
-    learn(
-        patterns, walk, rule, max_sweeps=300, shuffle=False,
-        seed=random_state_array(0), **options,
-    )  # fmt: skip
+    go(patterns, walk, rule, max_sweeps=300, shuffle=False, **options)
     assert walk.n_updates == updates
     np.testing.assert_allclose(walk.m @ Y, expected, atol=1e-8 * updates)
 
@@ -266,10 +261,7 @@ def test_centre_and_private_coordinates(quick):
     centre, diag = rng.normal(size=3) + 5, np.full(20, 0.6)
     patterns = reflect(X, signs, rho=0.8, centre=centre, diag=diag)
     walk = start_walk(patterns)
-    learn(
-        patterns, walk, perceptron.DYNAMIC, eps=0.1, max_sweeps=1000,
-        seed=random_state_array(0), quick=quick,
-    )  # fmt: skip
+    go(patterns, walk, perceptron.DYNAMIC, eps=0.1, max_sweeps=1000, quick=quick)
     private = np.diag(np.sqrt(diag))
     Y = np.hstack([augmented(X, signs, 0.8, centre), private])
     a = walk.m @ Y
@@ -287,13 +279,51 @@ def test_runs_that_outlast_the_onset(d):
     Y, u = augmented(X, signs, rho), np.eye(d + 1)[0]
     R, _ = lengths(Y)
     _, _, trace, steps, _ = run(X, signs, rho, perceptron.STANDARD, b=R**2)
-    onset = perceptron_standard.standard_onset(R, gamma, b=R**2)
+    onset = bounds_of.standard_onset(R, gamma, b=R**2)
     assert len(trace) > onset + 1
     assert_always_helps(replay(Y, trace, steps), u, onset)
     beta = 0.9 * gamma
     _, _, trace, steps, _ = run(
         X, signs, rho, perceptron.FREE_LENGTH, beta=beta, shuffle=False
     )
-    onset = perceptron_fixed.free_length_onset(R, gamma, beta)
+    onset = bounds_of.free_length_onset(R, gamma, beta)
     assert len(trace) > onset + 1
     assert_always_helps(replay(Y, trace, steps), u, onset)
+
+
+@few
+@given(separable_sets(), st.floats(0.1, 0.8), st.integers(1, 9))
+def test_free_length_for_any_N(data, share, N):
+    """(2.42) along the run and (2.43) at its end."""
+    X, signs = data
+    Y = augmented(X, signs, 1.0)
+    gamma_d, _ = best_direction(Y)
+    R, _ = lengths(Y)
+    beta = share * gamma_d
+    _, _, trace, steps, _ = run(X, signs, 1.0, perceptron.FREE_LENGTH, beta=beta)
+    norms = np.linalg.norm(replay(Y, trace, steps), axis=1)
+    for t in range(N + 1, len(norms)):
+        assert norms[t] <= bounds_of.free_length_norm(R, gamma_d, beta, t, N) * SLACK
+    assert len(trace) <= bounds_of.free_length_updates_general(R, gamma_d, beta, N)
+
+
+@few
+@given(separable_sets(), st.floats(0.5, 1.5), st.floats(0.2, 0.9))
+def test_relaxation_with_weights(data, eta, share):
+    X, signs = data
+    Y = augmented(X, signs, 1.0)
+    gamma_d, _ = best_direction(Y)
+    R, r = lengths(Y)
+    f = np.linspace(0.4, 1.0, len(X))
+    walk, patterns, _, _, status = run(
+        X, signs, 1.0, perceptron.RELAXATION, b=share, b_upper=1.0, rate=eta, factors=f
+    )
+    bounds = perceptron_bounds(
+        "relaxation", R=R, r=r, gamma_d=gamma_d, b=share, b_u=1.0, learning_rate=eta,
+        f_min=f.min(), f_max=f.max(),
+    )  # fmt: skip
+    if bounds.updates < 200_000:
+        assert status == perceptron.QUIET
+    assert walk.n_updates <= bounds.updates * SLACK
+    if status == perceptron.QUIET:
+        assert directional_margin(patterns, walk) >= bounds.margin / SLACK

@@ -1,5 +1,7 @@
 """The two perceptron estimators."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris, make_blobs
@@ -24,7 +26,12 @@ def best_margin(X, y, rho):
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"b": 2.0, "eta": 0.1}, {"update": "relaxation", "eta": 1.5}]
+    "options",
+    [
+        {},
+        {"b": 2.0, "learning_rate": 0.1},
+        {"update": "relaxation", "learning_rate": 1.5},
+    ],
 )
 def test_margin_perceptron_keeps_its_promises(blobs, options):
     X, y = blobs
@@ -83,7 +90,7 @@ def test_weights_are_the_factors_of_the_update(blobs):
     X, y = blobs
     weight = np.linspace(0.5, 2.0, len(y))
     a = MarginPerceptron(b=1.0, shuffle=False).fit(X, y, sample_weight=weight)
-    b = MarginPerceptron(b=1.0, eta=3.0, shuffle=False)
+    b = MarginPerceptron(b=1.0, learning_rate=3.0, shuffle=False)
     b.fit(X, y, sample_weight=weight / 3.0)
     np.testing.assert_allclose(a.coef_, b.coef_, atol=1e-12)
     assert a.n_updates_ == b.n_updates_
@@ -100,7 +107,7 @@ def test_warm_start_goes_on(blobs):
     assert again.n_updates_ == 0
     cold = FixedMarginPerceptron(0.9 * gamma_d, **options).fit(X, y)
     warm = FixedMarginPerceptron(0.89 * gamma_d, warm_start=True, **options).fit(X, y)
-    warm.set_params(beta=0.9 * gamma_d).fit(X, y)
+    warm.set_params(margin=0.9 * gamma_d).fit(X, y)
     assert warm.n_updates_ < cold.n_updates_ / 2
 
 
@@ -110,7 +117,9 @@ def test_warm_start_goes_on(blobs):
         MarginPerceptron(b=1.0, rho=3.0, random_state=0),
         MarginPerceptron("relaxation", rho=3.0, random_state=0),
         FixedMarginPerceptron(0.1, rho=3.0, random_state=0),
-        FixedMarginPerceptron(0.1, length="fixed", eta=0.01, rho=3.0, random_state=0),
+        FixedMarginPerceptron(
+            0.1, length="fixed", learning_rate=0.01, rho=3.0, random_state=0
+        ),
     ],
 )
 def test_batches(blobs, model):
@@ -124,7 +133,7 @@ def test_batches(blobs, model):
     before = model.n_updates_
     with pytest.raises(ValueError, match="differ"):
         model.partial_fit(X, y, classes=[0, 1, 2])
-    with pytest.raises(ValueError, match="not among"):
+    with pytest.raises(ValueError, match="does not name"):
         model.partial_fit(X[:2], [0, 5])
     model.fit(X, y).partial_fit(X, y)
     assert model.n_updates_ >= 0
@@ -134,7 +143,9 @@ def test_batches(blobs, model):
 def test_three_classes():
     X, y = load_iris(return_X_y=True)
     with pytest.warns(ConvergenceWarning, match="still updating"):
-        model = MarginPerceptron(random_state=0, max_iter=100).fit(X, y)
+        model = MarginPerceptron(random_state=0, max_iter=100, multiclass="ovr").fit(
+            X, y
+        )
     assert model.coef_.shape == (3, 4)
     assert model.bounds_[0] is not None
     assert model.bounds_[1] is None
@@ -146,14 +157,17 @@ def test_three_classes():
     [
         (MarginPerceptron("bold"), "update must be one of"),
         (MarginPerceptron(b=0.0), "b"),
-        (MarginPerceptron(eta=0.0), "eta"),
-        (MarginPerceptron("relaxation", eta=2.0), "eta must be below 2"),
-        (MarginPerceptron("relaxation", b=1.0, b_upper=1.0), "b_upper must exceed"),
+        (MarginPerceptron(learning_rate=0.0), "learning_rate"),
+        (
+            MarginPerceptron("relaxation", learning_rate=2.0),
+            "learning_rate must be below 2",
+        ),
+        (MarginPerceptron("relaxation", b=1.0, b_upper=1.0), "b_upper must be"),
         (MarginPerceptron(b_upper=3.0), "relaxation"),
         (MarginPerceptron(rho=0.0), "rho"),
-        (FixedMarginPerceptron(-1.0), "beta"),
-        (FixedMarginPerceptron(length="fixed"), "beta > 0"),
-        (FixedMarginPerceptron(eta=0.1), "length='fixed'"),
+        (FixedMarginPerceptron(-1.0), "margin"),
+        (FixedMarginPerceptron(length="fixed"), "margin > 0"),
+        (FixedMarginPerceptron(learning_rate=0.1), "length='fixed'"),
         (FixedMarginPerceptron(length="short"), "length must be one of"),
         (FixedMarginPerceptron(factor="random"), "factor must be one of"),
         (FixedMarginPerceptron(max_iter=0), "max_iter"),
@@ -162,3 +176,29 @@ def test_three_classes():
 def test_bad_parameters(model, message):
     with pytest.raises(ValueError, match=message):
         model.fit([[0.0], [1.0]], [0, 1])
+
+
+def test_relaxation_sees_weights():
+    X, y = make_blobs(60, centers=2, random_state=0, cluster_std=1.5)
+    weight = np.where(y == 1, 1.0, 0.1)
+    options = {"shuffle": False, "max_iter": 5, "n_iter_no_change": None}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        plain = MarginPerceptron("relaxation", **options).fit(X, y)
+        weighted = MarginPerceptron("relaxation", **options).fit(X, y, weight)
+        balanced = MarginPerceptron(
+            "relaxation", class_weight={0: 0.1, 1: 1.0}, **options
+        ).fit(X, y)
+    assert not np.allclose(plain.coef_, weighted.coef_)
+    np.testing.assert_allclose(weighted.coef_, balanced.coef_)
+
+
+def test_overlapping_classes_end_early():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(500, 3)), np.arange(500) % 2
+    with pytest.warns(ConvergenceWarning, match="no fewer updates"):
+        model = MarginPerceptron(random_state=0).fit(X, y)
+    assert model.n_iter_ < 500
+    patient = MarginPerceptron(random_state=0, n_iter_no_change=None, max_iter=300)
+    with pytest.warns(ConvergenceWarning, match="still updating"):
+        assert patient.fit(X, y).n_iter_ == 300

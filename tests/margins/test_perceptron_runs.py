@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import nnls
 
 from widemargin.margins import directional_margin, geometric_margin
-from widemargin.margins import perceptron_fixed as fixed
-from widemargin.margins import perceptron_standard as standard
+from widemargin.margins import perceptrons as formulas
 
 modest = settings(max_examples=60, deadline=None)
 TINY = 1e-10
@@ -140,15 +139,15 @@ def test_standard_condition(P, b, eta, factor_range):
         drawn_factor(f_min, f_max, 0),
         eta,
     )
-    parameters = {"eta": eta, "f_min": f_min, "f_max": f_max}
+    parameters = {"learning_rate": eta, "f_min": f_min, "f_max": f_max}
     arguments = (P.R, P.gamma_d, b)
-    t_N = standard.standard_updates(*arguments, **parameters)
-    t_c = standard.standard_onset(*arguments, **parameters)
+    t_N = formulas.standard_updates(*arguments, **parameters)
+    t_c = formulas.standard_onset(*arguments, **parameters)
     assert len(factors) <= t_N * (1 + TINY)
     assert t_N > 2 * f_max / f_min * t_c
-    norm = standard.standard_norm(*arguments, **parameters)
+    norm = formulas.standard_norm(*arguments, **parameters)
     assert (np.linalg.norm(path, axis=1) <= norm * (1 + TINY)).all()
-    guarantee = standard.standard_margin(*arguments, **parameters)
+    guarantee = formulas.standard_margin(*arguments, **parameters)
     assert P.margin(path[-1]) > b / np.linalg.norm(path[-1]) * (1 - TINY)
     assert b / np.linalg.norm(path[-1]) >= guarantee * (1 - TINY)
     assert guarantee == pytest.approx(b / norm)
@@ -161,7 +160,9 @@ def test_standard_condition(P, b, eta, factor_range):
 def test_standard_onset(P, b, eta, factor_range, seed):
     f_min, f_max = factor_range
     b *= P.R**2
-    t_c = standard.standard_onset(P.R, P.gamma_d, b, eta=eta, f_min=f_min, f_max=f_max)
+    t_c = formulas.standard_onset(
+        P.R, P.gamma_d, b, learning_rate=eta, f_min=f_min, f_max=f_max
+    )
     state = (lambda y, a: y @ a <= b, f_min, f_max, eta, seed)
     assert least_gain(P, 1.001 * t_c, *state) >= -TINY
 
@@ -178,16 +179,22 @@ def test_relaxation(P, eta, fraction):
         lambda y, a: (b_u - y @ a) / (y @ y),
         eta,
     )
-    updates = standard.relaxation_updates(P.R, P.r, P.gamma_d, b, b_u, eta=eta)
+    updates = formulas.relaxation_updates(
+        P.R, P.r, P.gamma_d, b, b_u, learning_rate=eta
+    )
     assert len(factors) <= updates * (1 + TINY)
     for t, a in enumerate(path):
-        norm = standard.relaxation_norm(P.r, b_u, t, eta=eta)
+        norm = formulas.relaxation_norm(P.r, b_u, t, learning_rate=eta)
         assert np.linalg.norm(a) <= norm * (1 + TINY)
-    guarantee = standard.relaxation_margin(P.R, P.r, P.gamma_d, b, b_u, eta=eta)
+    guarantee = formulas.relaxation_margin(
+        P.R, P.r, P.gamma_d, b, b_u, learning_rate=eta
+    )
     assert P.margin(path[-1]) >= guarantee * (1 - TINY)
     spelled_out = b * (2 - eta) * (b_u - b) * P.r**2 * P.gamma_d / (b_u * P.R) ** 2
     assert guarantee == pytest.approx(spelled_out)
-    best = standard.relaxation_margin(P.R, P.r, P.gamma_d, b_u / 2, b_u, eta=eta)
+    best = formulas.relaxation_margin(
+        P.R, P.r, P.gamma_d, b_u / 2, b_u, learning_rate=eta
+    )
     assert best == pytest.approx((2 - eta) / 4 * (P.r / P.R) ** 2 * P.gamma_d)
     assert guarantee <= best * (1 + TINY)
     assert (certificate(path, factors, eta) >= P.gamma_d * (1 - 1e-7)).all()
@@ -207,7 +214,7 @@ def test_free_length(P, fraction, projected):
     beta = fraction * P.gamma_d
     f_min, f_max, factor = 1.0, 1.0, lambda y, a: 1.0
     if projected:
-        f_min, f_max = fixed.projected_factor_range(P.r, beta)
+        f_min, f_max = formulas.projected_factor_range(P.r, beta)
         factor = projected_factor(beta)
     path, factors = run(
         P,
@@ -221,14 +228,14 @@ def test_free_length(P, fraction, projected):
     assert P.margin(path[-1]) > beta * (1 - TINY)
     assert (certificate(path, factors, 1.0) >= P.gamma_d * (1 - 1e-7)).all()
     arguments = {
-        "R": P.R, "gamma_d": P.gamma_d, "beta": beta, "f_min": f_min, "f_max": f_max,
+        "R": P.R, "gamma_d": P.gamma_d, "margin": beta, "f_min": f_min, "f_max": f_max,
     }  # fmt: skip
-    for bound in (fixed.free_length_updates, fixed.free_length_updates_simple):
+    for bound in (formulas.free_length_updates, formulas.free_length_updates_simple):
         assert len(factors) <= bound(**arguments)
         if projected:
             vacuous = beta >= P.gamma_d * P.r / (P.r + P.gamma_d)
             assert math.isinf(bound(**arguments)) == vacuous
-    assert_improves_after(path, P, fixed.free_length_onset(**arguments))
+    assert_improves_after(path, P, formulas.free_length_onset(**arguments))
 
 
 @modest
@@ -236,7 +243,7 @@ def test_free_length(P, fraction, projected):
 def test_free_length_onset(P, fraction, factor_range, seed):
     f_min, f_max = factor_range
     beta = fraction * P.gamma_d
-    t_c = fixed.free_length_onset(P.R, P.gamma_d, beta, f_min=f_min, f_max=f_max)
+    t_c = formulas.free_length_onset(P.R, P.gamma_d, beta, f_min=f_min, f_max=f_max)
     state = (lambda y, a: y @ a <= beta * np.linalg.norm(a), f_min, f_max, 1.0, seed)
     assert least_gain(P, 1.001 * t_c, *state) >= -TINY
 
@@ -254,7 +261,7 @@ def test_a_chain_of_rising_margins_counts_as_one_run(P):
             1.0,
         )
         a, total = path[-1], total + len(factors)
-    assert total <= fixed.free_length_updates(P.R, P.gamma_d, beta)
+    assert total <= formulas.free_length_updates(P.R, P.gamma_d, beta)
 
 
 @modest
@@ -262,8 +269,8 @@ def test_a_chain_of_rising_margins_counts_as_one_run(P):
 def test_fixed_length(P, fraction, rate, optimal):
     assume(P.gamma_d * (1 + 1e-6) < P.R)
     beta = fraction * P.gamma_d
-    critical = fixed.fixed_length_critical_rate(P.R, P.gamma_d, beta)
-    eta_opt = fixed.fixed_length_optimal_rate(P.R, P.gamma_d, beta)
+    critical = formulas.fixed_length_critical_rate(P.R, P.gamma_d, beta)
+    eta_opt = formulas.fixed_length_optimal_rate(P.R, P.gamma_d, beta)
     assert eta_opt < critical / 2
     eta = eta_opt if optimal else rate * critical
     path, factors = run(
@@ -276,12 +283,12 @@ def test_fixed_length(P, fraction, rate, optimal):
     )
     assert P.margin(path[-1]) > beta * (1 - TINY)
     assert (np.diff(path @ P.u / beta) > -TINY).all()
-    assert len(factors) < fixed.fixed_length_updates(P.R, P.gamma_d, beta, eta)
+    assert len(factors) < formulas.fixed_length_updates(P.R, P.gamma_d, beta, eta)
     if optimal:
-        bound = fixed.fixed_length_optimal_updates(P.R, P.gamma_d, beta)
+        bound = formulas.fixed_length_optimal_updates(P.R, P.gamma_d, beta)
         assert len(factors) < bound
         assert bound == pytest.approx(
-            fixed.fixed_length_updates(P.R, P.gamma_d, beta, eta)
+            formulas.fixed_length_updates(P.R, P.gamma_d, beta, eta)
         )
 
 
@@ -289,7 +296,7 @@ def test_learning_rates_above_the_critical_one_can_lose_ground():
     # Two patterns, each the worst case for the other: (2.51) is not far from sharp.
     P = Patterns(np.array([[1.0], [-1.0]]), np.array([1, -1]), 10.0)
     beta = 0.9 * P.gamma_d
-    critical = fixed.fixed_length_critical_rate(P.R, P.gamma_d, beta)
+    critical = formulas.fixed_length_critical_rate(P.R, P.gamma_d, beta)
     start = beta * (P.u + 0.01 * np.array([0.0, 1.0]))
     start *= beta / np.linalg.norm(start)
     y = P.Y[1]
@@ -317,4 +324,4 @@ def test_best_geometric_margin_against_best_directional_margin(P):
     ratio = gamma / P.gamma_d
     sharper = math.hypot(1, (R_x - gamma) / P.rho)
     assert 1 - 1e-6 <= ratio <= sharper * (1 + 1e-6)
-    assert sharper <= P.R / P.rho * (1 + TINY)
+    assert sharper <= formulas.margin_ratio_bound(P.R, P.rho) * (1 + TINY)

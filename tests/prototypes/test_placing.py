@@ -11,6 +11,7 @@ from widemargin.prototypes.placing import (
     initial_prototypes,
     lloyd,
     revivals,
+    spread_rows,
     within_class_spread,
     without_dead,
     worst_covered,
@@ -38,6 +39,15 @@ def test_lloyd_agrees_with_scikit_learn():
     expected = reference.fit(X, sample_weight=weights).cluster_centers_
     np.testing.assert_allclose(lloyd(X, weights, start, max_iter=300), expected)
     np.testing.assert_array_equal(start, X[:4])
+
+
+def test_seeds_are_spread():
+    X = np.concatenate([rng.standard_normal((500, 2)), [[1e3, 0], [0, 1e3]]])
+    X -= X.mean(axis=0)
+    rows = spread_rows(X, np.ones(502), 3, np.random.RandomState(0))
+    assert {500, 501} <= set(rows.tolist())
+    equal = spread_rows(np.zeros((5, 2)), np.ones(5), 3, np.random.RandomState(0))
+    assert len(equal) == 1
 
 
 @pytest.mark.parametrize("init", ["kmeans", "samples"])

@@ -60,9 +60,7 @@ def settled(
     from widemargin._compute.lvq import doubtful
 
     rtol = COARSE[D.dtype] if coarse is None else coarse
-    rows, columns = doubtful(
-        D, X_errors.astype(np.float64), P_errors.astype(np.float64), rtol
-    )
+    rows, columns = doubtful(D, X_errors, P_errors, rtol)
     for s in batched_slices(len(rows), rows_in_budget(32 * n_features)):
         D[rows[s], columns[s]] = direct(rows[s], columns[s])
     return D
@@ -98,4 +96,4 @@ def class_minima(D: np.ndarray, codes: np.ndarray, n_classes: int) -> np.ndarray
     """Reduce distances to references to distances to classes (inf for a bare class)."""
     from widemargin._compute import lvq
 
-    return lvq.class_minima(np.ascontiguousarray(D), codes.astype(np.intp), n_classes)
+    return lvq.class_minima(D, codes, n_classes)

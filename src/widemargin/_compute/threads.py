@@ -23,11 +23,11 @@ Result = TypeVar("Result")
 
 
 @cache
-def _libraries() -> ThreadpoolController:
+def _libraries() -> list[Any]:
     # Looking for them takes milliseconds; numpy's and scipy's are loaded by now.
     import scipy.linalg.blas  # noqa: F401
 
-    return ThreadpoolController()
+    return ThreadpoolController().select(user_api="blas").lib_controllers
 
 
 class _OneBlasThread(AbstractContextManager):
@@ -44,8 +44,7 @@ class _OneBlasThread(AbstractContextManager):
     def __enter__(self) -> None:
         with self._lock:
             if self._holders == 0:
-                libraries = _libraries().select(user_api="blas").lib_controllers
-                self._before = [(one, one.num_threads) for one in libraries]
+                self._before = [(one, one.num_threads) for one in _libraries()]
                 for library, _ in self._before:
                     _set_threads(library, 1)
             self._holders += 1
@@ -106,11 +105,12 @@ def thread_map(
     `n_jobs` times that of one item. Whoever watches is told each item done, of
     `weights` if these differ.
     """
-    workers, items = worker_count(n_jobs), list(items)
+    items, n_jobs = list(items), check_n_jobs(n_jobs)
+    # One item needs no pool, and may have something to announce itself.
+    workers = 1 if len(items) == 1 else worker_count(n_jobs)
     weights = [1] * len(items) if weights is None else weights
     with one_blas_thread():
-        # One item needs no pool, and may have something to announce itself.
-        if workers == 1 or len(items) == 1:
+        if workers == 1:
             return list(announced(map(function, items), description, weights))
         with ThreadPoolExecutor(workers) as pool:
             results = _mapped(pool, function, items)

@@ -13,11 +13,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_sample_weight
 
 from widemargin._compute.threads import batched_slices
 from widemargin._core.arrays import check_tensor, on_device, to_numpy
-from widemargin._core.checks import FLOATS, check_class_weight, naming, some
+from widemargin._core.checks import (
+    FLOATS,
+    check_class_weight,
+    is_plain,
+    naming,
+    some,
+    validate_data,
+)
 from widemargin._core.decisions import as_labels, class_codes
 
 
@@ -62,6 +69,10 @@ def check_X(estimator: Any, X: Any, *, sparse: bool = False, order: Any = None) 
     """Return samples to predict, as the fitted `estimator` expects them."""
     if on_device(X):
         return check_on_device(estimator, X, reset=False)
+    expected = getattr(estimator, "n_features_in_", -1)
+    named = hasattr(estimator, "feature_names_in_")
+    if not named and order in (None, "C") and is_plain(X, expected):
+        return X if order is None else np.ascontiguousarray(X)
     with naming("X"):
         return validate_data(
             estimator,
@@ -85,19 +96,35 @@ def check_weights(sample_weight: Any, X: Any) -> NDArray:
     """Return one finite weight per sample, none negative, with a finite sum."""
     if sample_weight is not None and np.asarray(sample_weight).dtype.kind not in "buif":
         try:
+            if np.iscomplexobj(sample_weight):
+                raise TypeError
             sample_weight = np.asarray(sample_weight).astype(float)
         except (TypeError, ValueError):
             raise ValueError(
                 "sample_weight must be numbers, one per sample; got an array of "
                 f"{np.asarray(sample_weight).dtype}."
             ) from None
-    weights = _check_sample_weight(
-        sample_weight, X, dtype=np.float64, ensure_non_negative=True
-    )
+    if sample_weight is not None and np.asarray(sample_weight).size > 0:
+        _refuse_zeros(np.asarray(sample_weight))
+    try:
+        weights = _check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        )
+    except ValueError as error:
+        if "sample_weight" in str(error):
+            raise
+        raise ValueError(f"sample_weight cannot be used: {error}") from error
     with np.errstate(over="ignore"):
         if not np.isfinite(weights.sum()):
             raise ValueError("sample_weight sums to infinity; give smaller weights.")
     return weights
+
+
+def _refuse_zeros(weights: NDArray) -> None:
+    if not weights.any():
+        raise ValueError(
+            "sample_weight is zero for every sample; give one a weight above 0."
+        )
 
 
 def check_samples(
@@ -143,10 +170,6 @@ def check_samples(
     stand_in = np.empty((rows.shape[0], 0)) if on_device(rows) else rows
     weights = check_weights(sample_weight, stand_in)
     kept = weights > 0
-    if not kept.any():
-        raise ValueError(
-            "sample_weight is zero for every sample; give one a weight above 0."
-        )
     at = np.arange(rows.shape[0])
     if not kept.all():
         rows, labels, weights, at = rows[kept], labels[kept], weights[kept], at[kept]

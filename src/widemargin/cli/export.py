@@ -59,6 +59,10 @@ def run(
         tell(["not checked: --data FILE would run it and compare"])
     else:
         agreement = checked(saved, content, data)
+        if to == "c":
+            from widemargin.export.agreement import code_bytes
+
+            said += f"; {code_bytes(content) or 'unknown'} bytes of code (gcc -Os)"
     raw = content.encode() if isinstance(content, str) else content.SerializeToString()
     write_atomically(out, lambda path: path.write_bytes(raw))
     print(f"{type(saved.estimator).__name__} to {to}, {dtype}: {said}")

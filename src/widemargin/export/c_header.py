@@ -31,6 +31,7 @@ from widemargin.export.program import (
 from widemargin.export.quantise import frame_bounds, quantise_rows
 
 PER_LINE = 8
+IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,40}")
 
 
 @dataclass(frozen=True)
@@ -83,12 +84,13 @@ def _float(value: float) -> str:
         raise NotExportable(
             f"{value} is outside the range of float32, in which the header computes."
         )
-    return f"{number}f"
+    # The shortest digits that give the same number; through a float they would be more.
+    return f"{number!s}f"
 
 
 def c_header(program: Program, name: str, dtype: str) -> Header:
     """Write the header of a program, its tables in "float32" or "int8"."""
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,40}", name):
+    if not isinstance(name, str) or not IDENTIFIER.fullmatch(name):
         raise ValueError(
             f"name must be a short C identifier such as 'digits'; got {name!r}."
         )
@@ -348,7 +350,10 @@ def _nearest(writer: Writer, program: Program, width: int) -> tuple[str, str]:
         frames = np.empty((len(points), 0, width))
     K, m = len(points), frames.shape[1]
     codes = writer.table("codes", decision.codes, "uint16_t")
-    centre = points.mean(axis=0) if writer.bits == 8 else np.zeros(width)
+    centre = np.zeros(width)
+    if writer.bits == 8:
+        # As it will be stored, so that its rounding is no error.
+        centre = points.mean(axis=0).astype(np.float32).astype(float)
     middle = writer.table("centre", centre) if centre.any() else None
     table, scales, stored = writer.rows("points", points - centre)
     subtract = f"\n    z[i] -= {middle}[i];" if middle else ""
@@ -376,14 +381,12 @@ def _nearest(writer: Writer, program: Program, width: int) -> tuple[str, str]:
             "TANGENT_SCALES": tangent_scales,
             "BOUNDS": writer.table("bounds", bounds),
             "ROUNDING": _rounding(width),
-            "LEAST": _LEAST[decision.margin],
         }
         quantisation = (
             f"Eight-bit tables: points are off by at most {errors.max():.3g}, frames "
             f"by {E.max():.3g} of what they explain."
         )
     parts |= {
-        "COMPARE": _COMPARE[decision.margin],
         "SUBTRACT": subtract,
         "POINTS": table,
         "TANGENTS": tangents,
@@ -405,16 +408,6 @@ def _filled(text: str, parts: dict[str, str], name: str) -> str:
     return text
 
 
-_COMPARE = {
-    "relative": "total == 0 ? 0 : (other - near[c]) / total",
-    "hypothesis": "(sqrtf(other) - sqrtf(near[c])) / 2",
-}
-_LEAST = {
-    "relative": "low * low + high * high == 0 ? 0 :\n"
-    "    (low * low - high * high) / (low * low + high * high)",
-    "hypothesis": "(low - high) / 2",
-}
-
 _MARGINS_OF_DISTANCES = """
   for (c = 1; c < @N_CLASSES@; c++)
     if (near[c] < near[best])
@@ -424,8 +417,7 @@ _MARGINS_OF_DISTANCES = """
       second = near[c];
   for (c = 0; c < @N_CLASSES@; c++) {
     const float other = c == best ? second : near[best], total = other + near[c];
-    (void)total;
-    margins[c] = @COMPARE@;
+    margins[c] = total == 0 ? 0 : (other - near[c]) / total;
   }"""
 
 _FLOAT_PROJECT = """
@@ -477,7 +469,7 @@ static inline int NAME_margins(const float *x, float *margins, float *least)
 {{
   float z[@WIDEST@], delta[@WIDTH@], r[@WIDTH@], second = HUGE_VALF;
   float near[@N_CLASSES@], lows[@N_CLASSES@], highs[@N_CLASSES@];
-  float low = HUGE_VALF, high;
+  float low = HUGE_VALF, high, whole;
   int c, i, j, k, best = 0;
   (void)k;
   NAME_prepare(x, z);@SUBTRACT@
@@ -486,7 +478,7 @@ static inline int NAME_margins(const float *x, float *margins, float *least)
   for (j = 0; j < @REFERENCES@; j++) {{
     const float *bound = @BOUNDS@ + 3 * j;
     const float scale = @POINT_SCALES@[j];
-    float squared, whole, moved = 0, error, under;
+    float squared, moved = 0, error, under;
     for (i = 0; i < @WIDTH@; i++)
       r[i] = delta[i] = z[i] - scale * (float)@POINTS@[j * @WIDTH@ + i];@PROJECT@
     squared = NAME_dot(r, r, @WIDTH@);
@@ -508,7 +500,8 @@ static inline int NAME_margins(const float *x, float *margins, float *least)
     if (c != best && lows[c] < low)
       low = lows[c];
   high = highs[best];
-  *least = @LEAST@;
+  whole = low * low + high * high;
+  *least = whole == 0 ? 0 : (low * low - high * high) / whole;
   return best;
 }}
 """
@@ -539,7 +532,13 @@ def _planes(writer: Writer, program: Program, width: int) -> tuple[str, str]:
             f"Eight-bit tables: scores are off by at most {errors.max():.3g} of the "
             "length of a sample."
         )
-    rule = _plane_rule(decision.scheme, n_classes)
+    if decision.borders is None:
+        rule = _plane_rule(decision.scheme, n_classes, decision.unit)
+    else:
+        table_of = writer.table(
+            "borders", decision.borders[np.triu_indices(n_classes, 1)]
+        )
+        rule = _SCORES.replace("@K@", str(n_classes)).replace("@BORDERS@", table_of)
     text = f"""
 /* Margins of all classes, and the least that the winner's can have been before the
    tables were rounded; returns the class of the largest. */
@@ -562,7 +561,7 @@ static inline int NAME_margins(const float *x, float *margins, float *least)
     return _filled(text, {"WIDEST": f"{name.upper()}_WIDEST"}, name), quantisation
 
 
-def _plane_rule(scheme: str, n_classes: int) -> str:
+def _plane_rule(scheme: str, n_classes: int, unit: float) -> str:
     if n_classes == 2:
         return """  margins[0] = value[0];
   margins[1] = -value[0];
@@ -570,32 +569,9 @@ def _plane_rule(scheme: str, n_classes: int) -> str:
   c = best;
   *least = margins[c] - wrong[0];
   return best;"""
-    if scheme == "ovr":
-        return _gap("value", "wrong", n_classes)
     K = str(n_classes)
     if scheme == "ovo":
-        text = """  {
-    float votes[@K@], clear[@K@], unsure[@K@];
-    int doubtful = 0;
-    for (c = 0; c < @K@; c++)
-      votes[c] = clear[c] = unsure[c] = 0;
-    for (i = 0, j = 0; i < @K@; i++)
-      for (c = i + 1; c < @K@; c++, j++) {
-        votes[value[j] > 0 ? i : c] += 1;
-        clear[i] += value[j];
-        clear[c] -= value[j];
-        unsure[i] += wrong[j] / 3;
-        unsure[c] += wrong[j] / 3;
-        doubtful |= !(fabsf(value[j]) > wrong[j]) && wrong[j] > 0;
-      }
-    for (c = 0; c < @K@; c++)
-      votes[c] += clear[c] / (3 * (fabsf(clear[c]) + 1));
-@GAP@
-  }""".replace("@K@", K)
-        gap = _gap("votes", "unsure", n_classes)
-        gap = gap.replace("  return best;", "  if (doubtful)\n    *least = -1;\n"
-                          "  return best;")  # fmt: skip
-        return text.replace("@GAP@", gap)
+        return _VOTES.replace("@K@", K).replace("@UNIT@", _float(unit))
     # Where the duel of classes i < j stands among all duels.
     place = f"first * (2 * {K} - first - 1) / 2 + last - first - 1"
     return f"""  {{
@@ -626,28 +602,77 @@ def _plane_rule(scheme: str, n_classes: int) -> str:
   }}"""
 
 
-_GAP = """  {
-    float second = -HUGE_VALF, most = -HUGE_VALF;
-    for (c = 1; c < @K@; c++)
-      if (SCORES[c] > SCORES[best])
-        best = c;
-    for (c = 0; c < @K@; c++)
-      if (c != best) {
-        if (SCORES[c] > second)
-          second = SCORES[c];
-        if (SCORES[c] + ERRORS[c] > most)
-          most = SCORES[c] + ERRORS[c];
+# The answer keeps its votes as long as the closest of its duels. With rounded tables it
+# must stay ahead whichever way the duels in doubt ended.
+_VOTES = """  {
+    float votes[@K@], clear[@K@], sure = HUGE_VALF;
+    int most[@K@], fewest[@K@], doubtful = 0;
+    for (c = 0; c < @K@; c++) {
+      votes[c] = clear[c] = 0;
+      most[c] = fewest[c] = 0;
+    }
+    for (i = 0, j = 0; i < @K@; i++)
+      for (c = i + 1; c < @K@; c++, j++) {
+        const int winner = value[j] > 0 ? i : c, loser = value[j] > 0 ? c : i;
+        const int doubt = wrong[j] > 0 && !(fabsf(value[j]) > wrong[j]);
+        votes[winner] += 1;
+        most[winner] += 1;
+        most[loser] += doubt;
+        fewest[winner] += !doubt;
+        clear[i] += value[j] / @UNIT@;
+        clear[c] -= value[j] / @UNIT@;
       }
-    for (c = 0; c < @K@; c++)
-      margins[c] = SCORES[c] - (c == best ? second : SCORES[best]);
-    *least = SCORES[best] - ERRORS[best] - most;
-  }
-  return best;"""
+    for (c = 0; c < @K@; c++) {
+      votes[c] += clear[c] / (3 * (fabsf(clear[c]) + 1));
+      if (votes[c] > votes[best])
+        best = c;
+    }
+    for (c = 0; c < @K@; c++) {
+      float won = HUGE_VALF, lost = HUGE_VALF, direct = 0;
+      for (i = 0; i < @K@; i++) {
+        const int low = c < i ? c : i, high = c < i ? i : c;
+        float own;
+        if (i == c)
+          continue;
+        j = low * (2 * @K@ - low - 1) / 2 + high - low - 1;
+        own = c < i ? value[j] : -value[j];
+        if (fabsf(own) < won)
+          won = fabsf(own);
+        if (own < 0 && -own < lost)
+          lost = -own;
+        if (i == best)
+          direct = own;
+        if (c == best && fabsf(own) - wrong[j] < sure)
+          sure = fabsf(own) - wrong[j];
+      }
+      margins[c] = c == best ? won : -(direct < 0 ? -direct : lost);
+      doubtful |= wrong[0] > 0 && c != best && most[c] >= fewest[best];
+    }
+    *least = doubtful ? -1 : sure;
+    return best;
+  }"""
 
-
-def _gap(scores: str, errors: str, n_classes: int) -> str:
-    text = _GAP.replace("SCORES", scores).replace("ERRORS", errors)
-    return text.replace("@K@", str(n_classes))
+_SCORES = """  {
+    for (c = 1; c < @K@; c++)
+      if (value[c] > value[best])
+        best = c;
+    margins[best] = *least = HUGE_VALF;
+    for (c = 0; c < @K@; c++) {
+      const int low = c < best ? c : best, high = c < best ? best : c;
+      float border, gap, sure;
+      if (c == best)
+        continue;
+      border = @BORDERS@[low * (2 * @K@ - low - 1) / 2 + high - low - 1];
+      gap = (value[best] - value[c]) / border;
+      sure = gap - (wrong[best] + wrong[c]) / border;
+      margins[c] = -gap;
+      if (gap < margins[best])
+        margins[best] = gap;
+      if (sure < *least)
+        *least = sure;
+    }
+    return best;
+  }"""
 
 
 def _predict(program: Program, name: str, bits: int) -> str:

@@ -184,9 +184,7 @@ def squared_distances(graph: Graph, x: str, references: References) -> tuple:
         moved = graph("MatMul", along, graph.table(frames))
         d2 = graph.sum_of_squares(graph("Sub", delta, moved), 2)
         return graph("Transpose", d2, perm=[1, 0]), graph
-    wide = graph
-    if graph.real != np.float64:
-        x, wide = graph.cast(x, np.float64), Widened(graph)
+    x, wide = widened(graph, x)
     return expanded(wide, x, references), wide
 
 
@@ -197,6 +195,13 @@ class Widened(Graph):
         super().__init__(np.float64, graph.prefix)
         self.nodes, self.constants = graph.nodes, graph.constants
         self.initializers = graph.initializers
+
+
+def widened(graph: Graph, tensor: str) -> tuple[str, Graph]:
+    """Return a tensor in float64, and the graph to go on with."""
+    if graph.real == np.float64:
+        return tensor, graph
+    return graph.cast(tensor, np.float64), Widened(graph)
 
 
 def expanded(graph: Graph, x: str, references: References) -> str:
@@ -346,9 +351,6 @@ def nearest_margins(graph: Graph, x: str, decision: Nearest, n_classes: int) -> 
     place = graph.slice(nearest[1], [0], [1], [1])
     own = graph("Equal", place, np.arange(n_classes))
     others = graph("Where", own, second, first)
-    if decision.margin == "hypothesis":
-        gap = graph("Sub", graph("Sqrt", others), graph("Sqrt", d2))
-        return graph("Mul", gap, 0.5), graph
     gap, total = graph("Sub", others, d2), graph("Add", others, d2)
     tiny = float(np.finfo(graph.real).tiny)
     return graph("Div", gap, graph("Max", total, tiny)), graph
@@ -394,13 +396,44 @@ def gap_margins(graph: Graph, scores: str, n_classes: int) -> str:
     return graph("Sub", scores, graph("Where", own, second, first))
 
 
-def duel_margins(graph: Graph, duels: str, n_classes: int, scheme: str) -> str:
+def duel_margins(
+    graph: Graph, duels: str, n_classes: int, scheme: str, unit: float = 1.0
+) -> str:
     """Margins of all classes from the duels of all pairs."""
     if n_classes == 2:
         return graph("Concat", duels, graph("Neg", duels), axis=1)
-    if scheme == "ovo":
-        return gap_margins(graph, _vote_scores(graph, duels, n_classes), n_classes)
-    return _graph_margins(graph, duels, n_classes)
+    if scheme == "ddag":
+        return _graph_margins(graph, duels, n_classes)
+    column = np.zeros((n_classes, n_classes), np.int64)
+    sign = np.zeros((n_classes, n_classes))
+    for number, (i, j) in enumerate(combinations(range(n_classes), 2)):
+        column[i, j] = column[j, i] = number
+        sign[i, j], sign[j, i] = 1, -1
+    scaled = graph("Div", duels, unit) if unit != 1 else duels
+    scores = _vote_scores(graph, scaled, n_classes)
+    against = graph("Gather", duels, column, axis=1)
+    against = graph("Mul", against, graph.table(sign))
+    return margins_of_pairs(graph, scores, against, n_classes)
+
+
+def margins_of_pairs(graph: Graph, scores: str, against: str, n_classes: int) -> str:
+    """Margins from (n, K, K): by how much each class beats each other one.
+
+    The closest of the answer; of another class what it lost to the answer by, or where
+    it beat the answer, the closest of those it lost.
+    """
+    best = graph.many("TopK", (scores, np.array([1])), 2)[1]
+    own = graph("Equal", best, np.arange(n_classes))
+    size, never = graph("Abs", against), float(np.finfo(graph.real).max)
+    closest = graph("Where", ~np.eye(n_classes, dtype=bool), size, never)
+    closest = graph("ReduceMin", closest, np.array([2]), keepdims=0)
+    of_answer = graph.cast(graph.axes("Unsqueeze", own, [1]), graph.real)
+    beaten = graph.axes("ReduceSum", graph("Mul", against, of_answer), [2])
+    beaten = graph.axes("Squeeze", beaten, [2])
+    lost = graph("Where", graph("Less", against, 0.0), size, never)
+    lost = graph("Neg", graph("ReduceMin", lost, np.array([2]), keepdims=0))
+    behind = graph("Where", graph("Greater", beaten, 0.0), lost, beaten)
+    return graph("Where", own, closest, behind)
 
 
 def _vote_scores(graph: Graph, duels: str, n_classes: int) -> str:
@@ -457,16 +490,22 @@ def plane_margins(graph: Graph, x: str, decision: Planes, n_classes: int) -> tup
         x = graph("Sub", x, graph.table(decision.centre))
     values = graph("MatMul", x, graph.table(decision.coef.T))
     values = graph("Add", values, graph.table(decision.intercept))
-    if n_classes > 2 and decision.scheme == "ovr":
-        return gap_margins(graph, values, n_classes), graph
-    return duel_margins(graph, values, n_classes, decision.scheme), graph
+    if decision.borders is None:
+        scheme, unit = decision.scheme, decision.unit
+        return duel_margins(graph, values, n_classes, scheme, unit), graph
+    gaps = graph.axes("Unsqueeze", values, [2])
+    gaps = graph("Sub", gaps, graph.axes("Unsqueeze", values, [1]))
+    gaps = graph("Div", gaps, graph.table(decision.borders))
+    return margins_of_pairs(graph, values, gaps, n_classes), graph
 
 
 def expansion_margins(
     graph: Graph, x: str, decision: Expansion, n_classes: int
 ) -> tuple:
     """Margins of a kernel machine."""
-    references, start = decision.references, graph
+    # Coefficients of either sign cancel: float32 would lose what is left.
+    x, start = widened(graph, x)
+    references = decision.references
     d2, graph = squared_distances(start, x, references)
     K = kernel_values(graph, d2, decision.kernel, decision.gamma)
     if references.sides in ("x", "y") and references.frames is not None:
@@ -495,9 +534,8 @@ def vote_margins(graph: Graph, x: str, decision: Votes, n_classes: int) -> tuple
     d2, graph = squared_distances(graph, x, decision.references)
     k = decision.n_neighbors
     near, place = graph.many("TopK", (d2, np.array([k])), 2, largest=0)
-    if graph.real != np.float64:
-        # Which of equal shares is nearer shows in digits that float32 has not.
-        near, graph = graph.cast(near, np.float64), Widened(graph)
+    # Which of equal shares is nearer shows in digits that float32 has not.
+    near, graph = widened(graph, near)
     weights = graph("Gather", graph.table(decision.weights), place)
     if decision.by_distance:
         distance = graph("Sqrt", near)

@@ -10,8 +10,8 @@ class gives :math:`D_-`, or from duels and scores:
 
 ==========  ====================================================
 relative    :math:`(D_- - D) / (D_- + D)`
-hypothesis  :math:`(\sqrt{D_-} - \sqrt{D}) / 2`
 gap         score less the best other score
+closest     closest duel on the way, minus the duel that was lost
 ==========  ====================================================
 
 The answer is the class of the largest margin, the first of equals; that margin is the
@@ -117,7 +117,6 @@ class Nearest:
 
     references: References
     codes: NDArray
-    margin: str = "relative"
     rule: str = "nearest"
     number: float = 1
     slopes: NDArray | None = None
@@ -137,16 +136,21 @@ class Votes:
 
 @dataclass(frozen=True, eq=False)
 class Planes:
-    """Scores or duels ``coef @ (x - centre) + intercept``; see `scheme`.
+    """Duels or scores ``coef @ (x - centre) + intercept``, decided by `scheme`.
 
-    "ovr" has a row of `coef` per class; "ovo" and "ddag" one per pair of classes
-    (0, 1), (0, 2), ..., positive for the first. Two classes have one row, a duel.
+    "ovo" and "ddag" have a row of `coef` per pair of classes (0, 1), (0, 2), ...,
+    positive for the first; two classes have one. "ovr" has a row per class; the border
+    of two classes is their difference over `borders` (K, K), ones on the diagonal.
+    `unit` is the size of the samples, by which clearness is weighed where votes are
+    equal.
     """
 
     coef: NDArray
     intercept: NDArray
     scheme: str
     centre: NDArray | None = None
+    unit: float = 1.0
+    borders: NDArray | None = None
 
 
 @dataclass(frozen=True, eq=False)

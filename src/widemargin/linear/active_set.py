@@ -1,4 +1,4 @@
-r"""Certified hard margin by a growing and shrinking set of patterns.
+r"""Hard margin by a growing and shrinking set of patterns.
 
 The largest margin depends on few patterns. Solve exactly for a small working set,
 
@@ -7,20 +7,27 @@ The largest margin depends on few patterns. Solve exactly for a small working se
 
 sweep once over all patterns, keep the support, add the worst violators of each class,
 repeat. The optimum of a subset is a feasible dual vector of the whole, hence each sweep
-yields a true upper bound (from the subset) and a true lower one (from the sweep). The
-subset optimum rises strictly as long as a violator is added: no set occurs twice.
+yields an upper bound (from the subset) and a lower one (from the sweep). The subset
+optimum rises strictly as long as a violator is added: no set occurs twice.
 
 Reference: Joachims, Making large-scale SVM learning practical, 1999, for the working
-sets; :mod:`widemargin._compute.linear_qp` for the exact step.
+sets; :mod:`widemargin._compute.active_set` for the exact step, and for the whole loop
+on dense samples.
 """
 
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
-from widemargin._compute.progress import Advance, silent
-from widemargin.linear.certificate import class_averages, midpoint_bias, relative_gap
-from widemargin.linear.solution import Options, Solution
+from widemargin._compute.progress import announce
+from widemargin.linear.certificate import (
+    Options,
+    Solution,
+    class_averages,
+    midpoint_bias,
+)
+from widemargin.linear.patterns import midpoint_of_means
 from widemargin.linear.spaces import KernelSpace, LinearSpace
 
 # Violation, in units of the functional margin, that a working set may be left with.
@@ -29,65 +36,49 @@ _BATCH = 64
 _FIRST_BATCH = 32
 # Square of the height over the mean squared length, for a bias that is not penalised.
 _HEIGHT = 10.0
+# Rounds without a better plane or a better bound after which only rounding is left.
+_PATIENCE = 30
 
 
-class _Step(NamedTuple):
-    alpha: np.ndarray
-    bias: float
-    steps: int
-    separable: bool
+def solve_active_set(
+    space: LinearSpace | KernelSpace,
+    signs: np.ndarray,
+    rho: float | None,
+    options: Options,
+    start: np.ndarray | None = None,
+) -> Solution:
+    """Largest margin of `signs` in `space`; `rho` None for a free bias (geometric).
+
+    `start` is a dual vector to begin from; any nonnegative one is correct, a good one
+    saves the work.
+    """
+    if isinstance(space, LinearSpace) and not sp.issparse(space.X):
+        return _solve_dense(space.X, signs, rho, options, start)
+    with announce("rounds") as tell:
+        return _solve_general(space, signs, rho, options, start, tell)
 
 
-def _solve_working_set(space, signs, rows, alpha, bias, rho) -> _Step:
-    """Exact optimum of the patterns in `rows`; `rho` None leaves the bias free."""
-    from widemargin._compute import linear_qp
+def _solve_dense(X, signs, rho, options: Options, start) -> Solution:
+    from widemargin._compute.active_set import dense_active_set
 
-    l = signs[rows]  # noqa: E741
-    H = np.outer(l, l) * space.gram(rows)
-    # Scaled so that the conditioning is that of the data alone.
-    scale = float(np.trace(H)) / len(rows)
-    if scale <= 0.0:
-        scale = 1.0
-    H /= scale
-    pull = _HEIGHT if rho is None else rho**2 / scale
-    H += pull * np.outer(l, l)
-    alpha = alpha * scale
-    status, bias, steps = linear_qp.nonnegative_qp(
-        H, np.ones(len(rows)), l, alpha, bias if rho is None else 0.0,
-        pull if rho is None else 0.0, _EXACT, 1e-11, 1000 + 50 * len(rows),
+    dual = np.zeros(len(signs))
+    _, rounds, steps, w, bias, rows, alpha = dense_active_set(
+        X, signs, dual if start is None else start, -1.0 if rho is None else rho,
+        _HEIGHT, _EXACT, _FIRST_BATCH, _BATCH, options.tol, options.max_iter,
     )  # fmt: skip
-    if rho is not None:
-        bias = pull * float(alpha @ l)
-    return _Step(alpha / scale, bias, steps, status != linear_qp.UNBOUNDED)
+    dual[rows] = alpha
+    return Solution(w, bias, dual, rounds, steps)
 
 
-def _enclose(space, signs, rows, step, scores, rho):
-    """(lower, upper, bias) for the optimum of one working set."""
-    l = signs[rows]  # noqa: E741
-    beta = step.alpha * l
-    square = space.square(rows, beta)
-    if rho is None:
-        weights = class_averages(step.alpha, l)
-        if weights is None:
-            return -np.inf, np.inf, 0.0
-        upper = np.sqrt(space.square(rows, weights))
-        bias, lowest = midpoint_bias(scores, signs)
-    else:
-        square += (rho * beta.sum()) ** 2
-        upper = np.sqrt(square) / step.alpha.sum()
-        bias, lowest = step.bias, float((signs * (scores + step.bias)).min())
-    return (lowest / np.sqrt(square) if square > 0 else -np.inf), upper, bias
-
-
-def _worst(violation: np.ndarray, candidates: np.ndarray, batch: int) -> np.ndarray:
-    candidates = candidates[violation[candidates] > 10 * _EXACT]
-    if len(candidates) > batch:
-        chosen = np.argpartition(-violation[candidates], batch)[:batch]
+def _worst(violation: np.ndarray, candidates: np.ndarray, least: float) -> np.ndarray:
+    candidates = candidates[violation[candidates] > least]
+    if len(candidates) > _BATCH:
+        chosen = np.argpartition(-violation[candidates], _BATCH)[:_BATCH]
         candidates = candidates[chosen]
     return candidates
 
 
-def _first_rows(space, signs, start, batch) -> np.ndarray:
+def _first_rows(space, signs, start) -> np.ndarray:
     """Where to begin: the previous support, or the samples that face the other class.
 
     Facing is judged along the line between the class means.
@@ -101,106 +92,83 @@ def _first_rows(space, signs, start, batch) -> np.ndarray:
     if isinstance(space, KernelSpace) and space.n_samples > 1000:
         step = space.n_samples // 500
         sample = np.union1d(positive[::step], negative[::step])
-    beta = np.where(signs > 0, 1.0, -1.0)[sample]
+    beta = np.zeros(space.n_samples)
+    beta[sample] = signs[sample]
     beta[beta > 0] /= np.count_nonzero(beta > 0)
     beta[beta < 0] /= np.count_nonzero(beta < 0)
-    reach = signs * space.scores(sample, beta)
+    kernel = isinstance(space, KernelSpace)
+    reach = signs * space.scores(beta if kernel else beta @ space.X)
     first = [
-        side[np.argpartition(reach[side], min(batch, len(side)) - 1)[:batch]]
+        side[np.argpartition(reach[side], min(_FIRST_BATCH, len(side)) - 1)]
         for side in (positive, negative)
     ]
-    return np.concatenate(first)
+    return np.concatenate([side[:_FIRST_BATCH] for side in first])
 
 
-class _Round(NamedTuple):
-    """What one round leaves: its optimum, what it proves, and what to add."""
+def _solve_general(space, signs, rho, options: Options, start, tell) -> Solution:
+    """Run the rounds on sparse samples or in the space of a kernel."""
+    from widemargin._compute import active_set
 
-    separable: bool
-    steps: int
-    rows: np.ndarray
-    alpha: np.ndarray
-    bias: float
-    lower: float
-    upper: float
-    found: float
-    added: np.ndarray
-
-
-def _general_round(space, signs, rows, alpha, bias, rho) -> _Round:
-    """Solve `rows`, sweep over all patterns, pick the worst violators of each class."""
-    step = _solve_working_set(space, signs, rows, alpha, bias, rho)
-    if not step.separable:
-        nothing = np.empty(0, dtype=np.intp)
-        proof = (rows, step.alpha, step.bias, -np.inf, 0.0, 0.0, nothing)
-        return _Round(False, step.steps, *proof)
-    support = step.alpha > 0
-    rows, step = rows[support], step._replace(alpha=step.alpha[support])
-    scores = space.scores(rows, step.alpha * signs[rows])
-    lower, upper, found = _enclose(space, signs, rows, step, scores, rho)
-    violation = 1.0 - signs * (scores + step.bias)
-    violation[rows] = 0.0
-    sides = (np.flatnonzero(signs > 0), np.flatnonzero(signs < 0))
-    added = np.concatenate([_worst(violation, side, _BATCH) for side in sides])
-    here = (rows, step.alpha, step.bias, lower, upper, found, added)
-    return _Round(True, step.steps, *here)
-
-
-def solve_dense_active_set(
-    X: np.ndarray,
-    signs: np.ndarray,
-    rho: float | None,
-    options: Options,
-    start: np.ndarray | None = None,
-) -> Solution:
-    """Do the same as :func:`solve_active_set` on dense rows in one compiled call.
-
-    The solution holds the weights, and its bias refers to the samples themselves.
-    """
-    from widemargin._compute import linear_qp
-    from widemargin._compute.linear_round import dense_active_set
-
-    dual = np.zeros(len(signs))
-    status, lower, upper, rounds, steps, w, bias, rows, alpha = dense_active_set(
-        X, signs, dual if start is None else start, -1.0 if rho is None else rho,
-        _HEIGHT, _EXACT, _FIRST_BATCH, _BATCH, options.tol, options.max_iter,
-    )  # fmt: skip
-    dual[rows] = alpha
-    separable = status != linear_qp.UNBOUNDED
-    return Solution(w, bias, dual, lower, upper, rounds, steps, separable)
-
-
-def solve_active_set(
-    space: LinearSpace | KernelSpace,
-    signs: np.ndarray,
-    rho: float | None,
-    options: Options,
-    start: np.ndarray | None = None,
-    tick: Advance = silent,
-) -> Solution:
-    """Largest margin of `signs` in `space`; `rho` None for a free bias (geometric).
-
-    `start` is a dual vector to begin from; any nonnegative one is correct, a good one
-    saves the work. The bias refers to the scores of the space.
-    """
-    rows = _first_rows(space, signs, start, _FIRST_BATCH)
+    kernel = isinstance(space, KernelSpace)
+    centre: Any = 0.0
+    if rho is None and not kernel:
+        centre = midpoint_of_means(space.X, signs)
+    rows = _first_rows(space, signs, start)
     alpha = np.zeros(len(rows)) if start is None else start[rows].astype(np.float64)
-    bias, lower, upper, n_updates = 0.0, -np.inf, np.inf, 0
-    best = (rows, alpha, bias)
-    dual = np.zeros(space.n_samples)
-    for n_iter in range(1, options.max_iter + 1):
-        here = _general_round(space, signs, rows, alpha, bias, rho)
-        n_updates += here.steps
-        tick()
-        if not here.separable:
-            dual[here.rows] = here.alpha
-            return Solution(None, 0.0, dual, -np.inf, 0.0, n_iter, n_updates, False)
-        upper = min(upper, here.upper)
-        if here.lower > lower:
-            lower, best = here.lower, (here.rows, here.alpha, here.found)
-        if relative_gap(lower, upper) <= options.tol or len(here.added) == 0:
+    sides = (np.flatnonzero(signs > 0), np.flatnonzero(signs < 0))
+    bias, lower, upper, steps, idle, n_iter = 0.0, -np.inf, np.inf, 0, 0, 0
+    size = space.n_samples if kernel else space.X.shape[1]
+    best, dual = (np.zeros(size), 0.0), (rows, alpha)
+    while n_iter < options.max_iter and idle < _PATIENCE:
+        n_iter, idle = n_iter + 1, idle + 1
+        tell()
+        l = signs[rows]  # noqa: E741
+        vectors = space.vectors(rows) - centre
+        Z = np.ascontiguousarray(l[:, None] * vectors)
+        status, alpha, bias, made = active_set.solve_working_set(
+            Z, l, alpha, bias, -1.0 if rho is None else rho, _HEIGHT, _EXACT
+        )
+        steps += made
+        if status == active_set.UNBOUNDED:
+            dual = (rows, alpha)
             break
-        rows, bias = np.concatenate([here.rows, here.added]), here.bias
-        alpha = np.concatenate([here.alpha, np.zeros(len(here.added))])
-    rows, alpha, bias = best
-    dual[rows] = alpha
-    return Solution(None, bias, dual, lower, upper, n_iter, n_updates)
+        w = alpha @ Z
+        if kernel:
+            coef = np.zeros(size)
+            coef[rows] = alpha * l
+            scores = space.scores(coef)
+        else:
+            coef = w
+            scores = space.scores(coef) - float(w @ np.broadcast_to(centre, w.shape))
+        square = float(w @ w)
+        if rho is None:
+            c = class_averages(alpha, l)
+            bound = np.inf if c is None else float(np.linalg.norm((c * l) @ Z))
+            found, lowest = midpoint_bias(scores, signs)
+        else:
+            square += (rho * float(alpha @ l)) ** 2
+            bound = np.sqrt(square) / alpha.sum() if alpha.any() else np.inf
+            found, lowest = bias, float((signs * (scores + bias)).min())
+        reached = lowest / np.sqrt(square) if square > 0 else -np.inf
+        noise = 4e-15 * np.sqrt(square * np.einsum("ij,ij->i", Z, Z).max())
+        support = alpha > 0
+        rows, alpha = rows[support], alpha[support]
+        if bound < upper:
+            upper, idle = bound, 0
+            dual = dual if kernel else (rows, alpha)
+        if reached > lower:
+            lower, idle = reached, 0
+            shift = float(w @ np.broadcast_to(centre, w.shape)) if not kernel else 0.0
+            best = (coef, found - shift)
+            dual = (rows, alpha) if kernel else dual
+        violation = 1.0 - signs * (scores + bias)
+        violation[rows] = 0.0
+        least = max(10 * _EXACT, noise)
+        added = np.concatenate([_worst(violation, side, least) for side in sides])
+        if lower >= (1.0 - options.tol) * upper or len(added) == 0:
+            break
+        rows = np.concatenate([rows, added])
+        alpha = np.concatenate([alpha, np.zeros(len(added))])
+    weights = np.zeros(space.n_samples)
+    weights[dual[0]] = dual[1]
+    return Solution(*best, weights, n_iter, steps)

@@ -1,138 +1,186 @@
-"""What the hyperplane classifiers share: labels, distances, decisions, margins."""
+"""What the hyperplane classifiers share: samples, planes, decisions, margins, batches.
 
-from typing import Any
+Many classes are decided by two-class problems (positive, negative), negative being -1
+for the rest. One against the rest compares functional scores ``f_i = n_i (u_i.x +
+b_i)``, each at its own margin one: unit distances would favour the classes that are
+hard to separate. The margin of a label is then the smallest distance to a border
+between it and another class, ``(f_i - f_j) / ||n_i u_i - n_j u_j||``. One-vs-one and
+DDAG share their k (k - 1) / 2 problems; they decide and measure by the distances to the
+planes of the pairs. Shapes: distances (n, n_problems); scores (n, n_classes).
+"""
+
+from abc import abstractmethod
+from itertools import combinations
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.class_weight import compute_sample_weight
-from sklearn.utils.multiclass import check_classification_targets, unique_labels
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    check_is_fitted,
-    validate_data,
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from widemargin._core.checks import check_random_state, warn_caller
+from widemargin._core.classifier import MarginClassifier, whole_or_not_at_all
+from widemargin._core.decisions import (
+    combine,
+    duel_margins,
+    from_decision,
 )
-
-from widemargin._core.callbacks import CallbackSupportMixin
-from widemargin.linear.multiclass import (
-    dag_margins,
-    dag_scores,
-    score_margins,
-    two_class_problems,
-    vote_scores,
+from widemargin._core.samples import Samples, check_samples
+from widemargin.linear.patterns import (
+    Patterns,
+    comfortable_exponent,
+    longest_row,
+    random_state_array,
+    reflect,
+    scaled,
 )
+from widemargin.linear.spaces import rounding
+from widemargin.linear.walks import Budget, Walk, start_walk
+
+SCHEMES = ("ovo", "ddag", "ovr")
+# Largest and smallest size of samples whose planes, lengths and distances are numbers.
+_LARGEST, _SMALLEST = 2.0**508, 2.0**-960
 
 
-def unit_hyperplane(
-    w: np.ndarray, bias: float, dtype: Any
-) -> tuple[np.ndarray, float, float]:
-    """Scale to ``||w|| = 1``, so that the score is the signed distance.
+def two_class_problems(n_classes: int, scheme: str) -> list[tuple[int, int]]:
+    """List the (positive, negative) pairs that a scheme trains.
 
-    Returns the weights, the bias and the length that was divided out. Zero weights
-    stay: then there is no plane, only the sign of the bias.
-
-    >>> unit_hyperplane(np.array([3.0, 4.0]), 10.0, np.float64)
-    (array([0.6, 0.8]), 2.0, 5.0)
+    >>> two_class_problems(3, "ovr")
+    [(0, -1), (1, -1), (2, -1)]
+    >>> two_class_problems(3, "ovo")
+    [(1, 0), (2, 0), (2, 1)]
     """
-    length = float(np.sqrt(w @ w))
-    if length == 0.0:
-        return w.astype(dtype), float(np.sign(bias)), 0.0
-    return (w / length).astype(dtype), bias / length, length
+    if n_classes == 2:
+        return [(1, 0)]
+    if scheme == "ovr":
+        return [(positive, -1) for positive in range(n_classes)]
+    return [(j, i) for i, j in combinations(range(n_classes), 2)]
 
 
-class HyperplaneClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
-    """Base of the classifiers in :mod:`widemargin.linear`; not for direct use."""
+def signed_rows(
+    codes: np.ndarray, problem: tuple[int, int]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Find the samples that a two-class problem is about, and their signs.
 
-    classes_: np.ndarray
+    All samples come in their own order; those of a pair come class by class, because
+    two short lists end to end take half the time of one mask over everything.
+    """
+    positive, negative = problem
+    plus, minus = codes == positive, codes == negative
+    n_plus, n_minus = np.count_nonzero(plus), np.count_nonzero(minus)
+    if negative < 0 or n_plus + n_minus == len(codes):
+        return np.arange(len(codes)), np.where(plus, 1.0, -1.0)
+    signs = np.ones(n_plus + n_minus)
+    signs[n_plus:] = -1.0
+    return np.concatenate((plus.nonzero()[0], minus.nonzero()[0])), signs
 
-    def __sklearn_tags__(self) -> Any:
-        """Say that sparse input is welcome."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
-    def _scheme(self) -> str:
-        return "ovr"
+def some_rows(X: Any, rows: np.ndarray) -> Any:
+    """Rows of X, X itself for all; take copies in a third of the time of indexing."""
+    if len(rows) == X.shape[0]:
+        return X
+    return X[rows] if sp.issparse(X) else X.take(rows, axis=0)
 
-    def _check_training_data(
-        self, X: Any, y: Any, sample_weight: Any, *, reset: bool = True
-    ) -> tuple[Any, np.ndarray, np.ndarray | None, np.ndarray]:
-        """Validate: X in double precision, y, weights, and the rows that count."""
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            reset=reset,
-            accept_sparse="csr",
-            accept_large_sparse=True,
-            dtype=[np.float64, np.float32],
-            order="C",
+
+def scalar(values: list) -> Any:
+    """Give the one number of one problem, or an array of several."""
+    return values[0] if len(values) == 1 else np.array(values)
+
+
+def check_size(X: Any, *, small: bool = False) -> None:
+    """Refuse samples so large, or in a fit so small, that lengths are no numbers."""
+    entries = X.data if sp.issparse(X) else X
+    largest = max(float(entries.max(initial=0.0)), -float(entries.min(initial=0.0)))
+    if largest > _LARGEST or (small and 0.0 < largest < _SMALLEST):
+        raise ValueError(
+            f"X contains nothing beyond {largest:.2g}, and that is too "
+            f"{'large' if largest > 1.0 else 'small'} for squared lengths; scale the "
+            "data, for instance by StandardScaler."
         )
-        check_classification_targets(y)
-        self._dtype = X.dtype
-        weight = None
-        rows = np.arange(X.shape[0])
-        if sample_weight is not None:
-            weight = _check_sample_weight(
-                sample_weight, X, dtype=np.float64, ensure_non_negative=True
-            )
-            rows = np.flatnonzero(weight)
-            if len(rows) == 0:
-                raise ValueError("sample_weight is zero for every sample.")
-            if len(rows) < len(weight):
-                X, y, weight = X[rows], y[rows], weight[rows]
-        class_weight = getattr(self, "class_weight", None)
-        if class_weight is not None:
-            balance = compute_sample_weight(class_weight, y)
-            weight = balance if weight is None else weight * balance
+
+
+class HyperplaneClassifier(MarginClassifier):
+    """Base of the classifiers in :mod:`widemargin.linear`; not for direct use.
+
+    Those that learn from batches say how to sweep over patterns: ``_sweep`` updates the
+    walk in place within a budget and returns its status.
+    """
+
+    margin_unit = "distance"
+    _sparse: ClassVar[bool] = True
+
+    multiclass: str
+    class_weight: Any
+    random_state: Any
+    rho: float | None
+    n_features_in_: int
+    coef_: NDArray
+    intercept_: NDArray
+    weight_norm_: NDArray
+    _borders: Any
+    _online: list[Walk | None] | None
+
+    def _check_samples(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        *,
+        classes: Any = None,
+        reset: bool = True,
+    ) -> tuple[Samples, Any]:
+        """Give checked samples in double precision, and the precision they came in."""
+        samples = check_samples(
+            self, X, y, sample_weight, class_weight=self.class_weight,
+            classes=classes, reset=reset, sparse=True,
+        )  # fmt: skip
+        X, dtype = samples.X, samples.X.dtype
+        check_size(X, small=True)
         X = X.astype(np.float64, copy=False)
         if sp.issparse(X) and not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()
-        return X, y, weight, rows
+        whole = Samples(
+            X, samples.codes, samples.weights, samples.classes, samples.rows
+        )
+        return whole, dtype
 
-    def _encode(self, y: np.ndarray) -> np.ndarray:
-        """Set `classes_`; the class number of each label."""
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"{type(self).__name__} needs samples of at least 2 classes; the data "
-                f"contains only one class: {self.classes_.tolist()[0]!r}."
-            )
-        return codes
+    def _set_classes(self, classes: np.ndarray, X: Any) -> list[tuple[int, int]]:
+        """Remember what decides: classes, how they are told apart, the size of X."""
+        self.classes_ = classes
+        self._scheme = self.multiclass if len(classes) > 2 else "two"
+        entries = X.data if sp.issparse(X) else X
+        largest = max(entries.max(initial=0.0), -entries.min(initial=0.0))
+        self._unit = float(np.ldexp(1.0, int(np.frexp(largest)[1])))
+        return two_class_problems(len(classes), self.multiclass)
 
-    def _problems(self) -> list[tuple[int, int]]:
-        return two_class_problems(len(self.classes_), self._scheme())
-
-    def _problem_name(self, problem: tuple[int, int]) -> str:
+    def _problem_name(self, classes: np.ndarray, problem: tuple[int, int]) -> str:
         positive, negative = problem
-        labels = self.classes_.tolist()
+        labels = classes.tolist()
         rest = "the rest" if negative < 0 else repr(labels[negative])
         return f"{labels[positive]!r} against {rest}"
 
-    def _set_hyperplanes(self, planes: list[tuple[np.ndarray, float]]) -> None:
-        """Store unit normals and biases, in the precision of the training data."""
-        units = [unit_hyperplane(w, bias, self._dtype) for w, bias in planes]
-        self.coef_ = np.vstack([unit[0] for unit in units])
-        self.intercept_ = np.array([unit[1] for unit in units], dtype=self._dtype)
-        self.weight_norm_ = np.array([unit[2] for unit in units])
+    def _set_borders(self, products: np.ndarray) -> None:
+        """Remember how fast functional scores part; `products` of the unit normals."""
+        self._borders = None
+        if self._scheme == "ovr":
+            n = self.weight_norm_ / (self.weight_norm_.max() or 1.0)
+            gram = n[:, None] * products * n
+            squares = np.diag(gram)[:, None] + np.diag(gram) - 2 * gram
+            between = np.sqrt(np.maximum(squares, 0.0)) * self.weight_norm_.max()
+            self._borders = np.where(between > 0.0, between, 1.0)
 
-    def _check_predict_data(self, X: Any) -> Any:
-        check_is_fitted(self)
-        return validate_data(
-            self,
-            X,
-            reset=False,
-            accept_sparse="csr",
-            accept_large_sparse=True,
-            dtype=[np.float64, np.float32],
-        )
+    def _distances(self, X: Any) -> NDArray:
+        """Signed distances (n, n_problems) of checked X, in double precision."""
+        X = X.astype(np.float64, copy=False)
+        return np.asarray(X @ self.coef_.T.astype(np.float64) + self.intercept_)
 
-    def _distances(self, X: Any) -> np.ndarray:
-        """Signed distances (n, n_problems) of validated X."""
-        return X @ self.coef_.T + self.intercept_
+    def _check_predict(self, X: Any) -> Any:
+        X = super()._check_predict(X)
+        check_size(X)
+        return X
 
-    def pairwise_distances(self, X: Any) -> np.ndarray:
+    def pairwise_distances(self, X: Any) -> NDArray:
         """Signed distance of every sample to every hyperplane.
 
         Parameters
@@ -144,7 +192,8 @@ class HyperplaneClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator)
         -------
         distances : ndarray of shape (n_samples, n_hyperplanes)
             One column per two-class problem: one for two classes, one per class for
-            one-vs-rest, one per pair of classes otherwise.
+            one-vs-rest, one per pair of classes (i, j), i < j, otherwise, positive on
+            the side of j.
 
         Examples
         --------
@@ -154,95 +203,171 @@ class HyperplaneClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator)
         >>> model.pairwise_distances([[4.0]])
         array([[ 2. , -0.5, -2.5]])
         """
-        return self._distances(self._check_predict_data(X))
+        return self._distances(self._check_predict(X))
 
-    def _class_scores(self, distances: np.ndarray) -> np.ndarray:
-        n_classes = len(self.classes_)
-        if n_classes == 2:
-            return distances.ravel()
-        if self._scheme() == "ovr":
-            return distances
-        if self._scheme() == "ovo":
-            return vote_scores(distances, n_classes)
-        return dag_scores(distances, n_classes)
+    def _scores_of(self, distances: NDArray) -> NDArray:
+        if self._scheme == "two":
+            return from_decision(distances[:, 0])
+        if self._scheme == "ovr":
+            return distances * self.weight_norm_
+        return combine(-distances / self._unit, len(self.classes_), self._scheme)
 
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Signed distance to the hyperplane, or one score per class.
+    def _class_scores(self, X: Any) -> NDArray:
+        return self._scores_of(self._distances(X))
 
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Samples.
+    def _margins(self, X: Any, codes: NDArray | None) -> NDArray:
+        distances = self._distances(X)
+        scores = self._scores_of(distances)
+        wanted = scores.argmax(axis=1) if codes is None else codes
+        rows = np.arange(len(scores))
+        if self._scheme == "two":
+            return self._label_margins(scores)[rows, wanted]
+        if self._scheme == "ovr":
+            gaps = (scores[rows, wanted][:, None] - scores) / self._borders[wanted]
+            gaps[rows, wanted] = np.inf
+            # Another label lies beyond its border with the answer.
+            answer = scores.argmax(axis=1)
+            return np.where(wanted == answer, gaps.min(axis=1), gaps[rows, answer])
+        duels = -distances / self._unit
+        margins = duel_margins(duels, wanted, len(self.classes_), self._scheme)
+        return margins * self._unit
 
-        Returns
-        -------
-        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
-            Two classes: the signed distance, positive on the side of ``classes_[1]``.
-            One-vs-rest: the signed distance to the hyperplane of each class.
-            One-vs-one: votes, ties broken by distance. DDAG: order of elimination. The
-            largest score is the predicted class.
-        """
-        return self._class_scores(self.pairwise_distances(X))
+    def _first_walk(self, patterns: Patterns) -> Walk:
+        return start_walk(patterns)
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict the class of each sample.
+    @abstractmethod
+    def _sweep(
+        self,
+        patterns: Patterns,
+        walk: Walk,
+        weights: np.ndarray,
+        budget: Budget,
+        seed: np.ndarray,
+        exponent: int,
+    ) -> int:
+        """Sweep over patterns of samples scaled by 2**-exponent; return the status."""
 
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Samples.
+    def _private_squares(self, weights: np.ndarray, exponent: int) -> Any:
+        """Squared private coordinates of a soft margin; none by default."""
+        return None
 
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
-            Members of `classes_`.
-        """
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            return self.classes_[(scores > 0).astype(np.intp)]
-        return self.classes_[scores.argmax(axis=1)]
+    def _go_online(
+        self, walks: list[Walk | None], rho: float, exponent: int, dtype: Any
+    ) -> None:
+        """Set where the next batch begins: nowhere yet, or at the end of a fit."""
+        self._online, self._online_rho = walks, float(rho)
+        self._online_exponent, self._online_dtype = exponent, np.dtype(dtype).name
+        self._generator = check_random_state(self.random_state)
 
-    def margins(self, X: Any, y: Any) -> np.ndarray:
-        """How surely each sample is on its own side: positive if and only if right.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Samples.
-        y : array-like of shape (n_samples,)
-            Their labels, members of `classes_`.
-
-        Returns
-        -------
-        margins : ndarray of shape (n_samples,)
-            Two classes: the distance to the hyperplane, negative on the wrong side.
-            One-vs-rest and one-vs-one: score of the right class minus the best other.
-            DDAG: the smallest distance on the way to the right class, or minus the
-            distance by which it was eliminated.
-
-        Examples
-        --------
-        >>> from widemargin.linear import MaxMarginClassifier
-        >>> model = MaxMarginClassifier(C=float("inf")).fit([[0.0], [4.0]], ["a", "b"])
-        >>> model.margins([[3.0], [3.0]], ["b", "a"])
-        array([ 1., -1.])
-        """
-        distances = self.pairwise_distances(X)
-        y = np.asarray(y)
-        unknown = np.setdiff1d(unique_labels(y), self.classes_)
-        if unknown.size:
+    @whole_or_not_at_all
+    def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Any:
+        first = getattr(self, "_online", None) is None
+        if first and classes is None:
+            raise ValueError("classes must be given in the first call to partial_fit.")
+        if not (first or classes is None) and not np.array_equal(
+            np.unique(np.asarray(classes)), self.classes_
+        ):
             raise ValueError(
-                f"y contains {unknown.tolist()}, which were not seen in fit; known "
-                f"classes are {self.classes_.tolist()}."
+                f"classes={list(classes)!r} differ from those of the first call, "
+                f"{self.classes_.tolist()}."
             )
-        codes = np.searchsorted(self.classes_, y)
-        if len(codes) != distances.shape[0]:
-            raise ValueError(
-                f"X and y must have the same length; got {distances.shape[0]} and "
-                f"{len(codes)}."
+        samples, dtype = self._check_samples(
+            X, y, sample_weight, classes=classes if first else self.classes_,
+            reset=first,
+        )  # fmt: skip
+        X = samples.X
+        if first:
+            n_problems = len(self._set_classes(samples.classes, X))
+            exponent = comfortable_exponent(X)
+            rho = longest_row(scaled(X, exponent))
+            if self.rho is not None:
+                rho = float(np.ldexp(self.rho, -exponent))
+            self._go_online([None] * n_problems, rho, exponent, dtype)
+            self._longest, self.n_iter_ = 0.0, 0
+        X = scaled(X, self._online_exponent)
+        self._longest = max(
+            self._longest, float(np.hypot(longest_row(X), self._online_rho))
+        )
+        seed = int(self._generator.randint(2**31 - 1))
+        multiclass = "ovr" if self._scheme == "ovr" else "ovo"
+        problems = two_class_problems(len(self.classes_), multiclass)
+        self._online = [
+            self._sweep_batch(X, samples, before, problem, seed + p)
+            for p, (before, problem) in enumerate(
+                zip(self._online or [], problems, strict=True)
             )
-        if len(self.classes_) == 2:
-            return np.where(codes == 1, distances[:, 0], -distances[:, 0])
-        if self._scheme() == "ddag":
-            return dag_margins(distances, codes, len(self.classes_))
-        return score_margins(self._class_scores(distances), codes)
+        ]
+        self.n_iter_ += 1
+        self._publish_walks()
+        return self
+
+    def _sweep_batch(self, X, samples, before, problem, seed) -> Walk | None:
+        rows, signs = signed_rows(samples.codes, problem)
+        if len(rows) == 0:
+            return before
+        weights, exponent = samples.weights[rows], self._online_exponent
+        patterns = reflect(
+            some_rows(X, rows), signs, rho=self._online_rho,
+            diag=self._private_squares(weights, exponent),
+        )  # fmt: skip
+        if before is None:
+            walk = self._first_walk(patterns)
+        else:
+            walk = before.copy().on_batch(len(rows))
+        state = random_state_array(seed)
+        self._sweep(patterns, walk, weights, Budget(1), state, exponent)
+        return walk.without_patterns(patterns)
+
+    def _publish_walks(self) -> None:
+        planes, bounds, updates = [], [], []
+        for walk in self._online or []:
+            if walk is None or walk.norm == 0.0:
+                planes.append((np.zeros(self.n_features_in_), 0.0))
+                bounds.append(np.inf)
+                updates.append(0 if walk is None else walk.n_updates)
+                continue
+            planes.append((walk.v, self._online_rho**2 * walk.total))
+            # Every update rounds what it adds to.
+            drift = rounding(2 * walk.n_updates + 4 * len(walk.v)) * self._longest
+            bound = walk.upper_bound * (1 + rounding(len(walk.v))) + 2 * drift
+            bounds.append(float(np.ldexp(bound, self._online_exponent)))
+            updates.append(walk.n_updates)
+        self._set_planes(planes, self._online_exponent, np.dtype(self._online_dtype))
+        self.margin_upper_bound_ = scalar(bounds)
+        self.n_updates_ = scalar(updates)
+
+    def _set_planes(
+        self, planes: list[tuple[np.ndarray, float]], exponent: int, dtype: Any
+    ) -> None:
+        """Store unit normals in `dtype`, biases in double: they carry the offset of X.
+
+        Zero weights stay: then there is no plane, only the sign of the bias.
+        """
+        units = [unit_hyperplane(w, bias) for w, bias in planes]
+        self.coef_ = np.vstack([unit[0] for unit in units]).astype(dtype)
+        offsets = [np.ldexp(unit[1], exponent) for unit in units]
+        self.intercept_ = np.array(offsets, dtype=np.float64)
+        self.weight_norm_ = np.array([np.ldexp(unit[2], -exponent) for unit in units])
+        coef = self.coef_.astype(np.float64)
+        self._set_borders(coef @ coef.T)
+
+
+def warn_unfinished(words: list[str]) -> None:
+    """Warn once for all problems; a problem that was solved has no words."""
+    said = [text for text in words if text]
+    if said:
+        others = f" The same goes for {len(said) - 1} more of {len(words)} problems."
+        warn_caller(said[0] + others * (len(said) > 1), ConvergenceWarning)
+
+
+def unit_hyperplane(w: np.ndarray, bias: float) -> tuple[np.ndarray, float, float]:
+    """Scale to ``||w|| = 1``: weights, bias, and the length that was divided out.
+
+    >>> unit_hyperplane(np.array([3.0, 4.0]), 10.0)
+    (array([0.6, 0.8]), 2.0, 5.0)
+    """
+    largest = float(np.abs(w).max(initial=0.0))
+    if largest == 0.0:
+        return w, float(np.sign(bias)), 0.0
+    length = largest * float(np.linalg.norm(w / largest))
+    return w / largest / (length / largest), bias / length, length

@@ -6,48 +6,76 @@ and any two points p, q of the convex hulls of the two classes bound it from abo
 .. math:: \frac{\min_{l=+} w \cdot x - \max_{l=-} w \cdot x}{2 \lVert w \rVert}
           \;\le\; \gamma \;\le\; \tfrac12 \lVert p - q \rVert .
 
-Both sides are blind to where the origin is. A dual vector alpha >= 0 gives the points,
-p and q being the averages of each class under alpha. With a 2-norm soft margin the same
-holds in the space where sample k owns a coordinate of squared length 1 / (2 C_k); there
-the lower side is ``1 / sqrt(||w||^2 + sum_k 2 C_k xi_k^2)`` for slacks xi at functional
-margin one, and the upper one ``||sum_k alpha_k y_k|| / sum(alpha)``.
+A dual vector alpha >= 0 gives the points, p and q being the averages of each class
+under alpha. With a 2-norm soft margin the same holds in the space where sample k owns a
+coordinate of squared length 1 / (2 C_k); there the lower side is
+``1 / sqrt(||w||^2 + sum_k 2 C_k xi_k^2)`` for slacks xi at functional margin one. The
+directional margin of a = [w, w0] at the height rho, and its bound
+``||sum_k c_k y_k||`` with c >= 0 summing to one, do the same around the origin.
 
-The directional margin of a = [w, w0] and its bound ``||sum_k c_k y_k||``, c >= 0
-summing to one, do the same for patterns at a given height and centre.
+All of it is computed from what is stored, after the fit, with the error of the
+arithmetic taken to the safe side: a margin is never more, a bound never less than the
+truth. That no hyperplane separates is said only where it is proven: by a combination
+that is exactly zero, in integers, or by one so close to zero that a small change of its
+coefficients, which leaves them positive, makes it so.
 
 Reference: Bennett and Bredensteiner, Duality and geometry in SVM classifiers,
 ICML 2000.
 """
 
-from typing import NamedTuple
+from fractions import Fraction
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from widemargin.linear.patterns import Patterns
+from widemargin.linear.spaces import SHARP, SMALL, KernelSpace, LinearSpace, rounding
+
+Space = LinearSpace | KernelSpace
+
+# Unknowns up to which a combination is made exactly zero in integers.
+_EXACT_SIZE = 64
+# Singular values are right to this many units times the largest.
+_SAFE = 16
 
 
-class Certificate(NamedTuple):
-    """A hyperplane and the interval that the largest margin is known to lie in."""
+class Options(NamedTuple):
+    """How far to go: stop at a relative gap of `tol`, in the margin asked for."""
 
-    margin: float
-    upper: float
+    tol: float
+    max_iter: int
+    geometric: bool
+    seed: int
+
+
+class Solution(NamedTuple):
+    """What a solver found, before it is certified.
+
+    `coef` are the weights, or with a kernel one coefficient per sample; the plane is at
+    functional margin one where that means something. `dual` is alpha >= 0 of shape
+    (n,), a combination that bounds the margin. `closed` is False where the solver knows
+    that rounding kept the gap open.
+    """
+
+    coef: np.ndarray
     bias: float
-
-    @property
-    def gap(self) -> float:
-        """Relative distance still possible: 0 is optimal, above 1 not separated."""
-        return relative_gap(self.margin, self.upper)
+    dual: np.ndarray
+    n_iter: int
+    n_updates: int
+    closed: bool = True
 
 
 def relative_gap(lower: float, upper: float) -> float:
-    """``1 - lower / upper``, zero where there is nothing left to gain.
+    """``1 - lower / upper``, above one where nothing is separated; NaN stays NaN.
 
     >>> relative_gap(0.75, 1.0)
     0.25
     """
-    if upper <= 0.0:
-        return 0.0 if lower >= upper else np.inf
-    return max(0.0, 1.0 - lower / upper)
+    if not upper > 0.0 or lower == -np.inf:
+        return np.nan if np.isnan(lower) or np.isnan(upper) else np.inf
+    if upper == np.inf:
+        return 1.0
+    gap = 1.0 - lower / upper
+    return gap if not gap < 0.0 else 0.0
 
 
 def midpoint_bias(scores: np.ndarray, signs: np.ndarray) -> tuple[float, float]:
@@ -62,29 +90,17 @@ def midpoint_bias(scores: np.ndarray, signs: np.ndarray) -> tuple[float, float]:
     return -(low + high) / 2, (low - high) / 2
 
 
-def soft_margin(
-    scores: np.ndarray, signs: np.ndarray, diag: np.ndarray, square: float
-) -> float:
-    """Margin in the space with private coordinates, of f = `scores` with ||w||^2 given.
-
-    The functional margin asked for is one. `scores` include the bias.
-    """
-    slack = np.maximum(0.0, 1.0 - signs * scores)
-    return float(1.0 / np.sqrt(square + np.sum(slack**2 / diag)))
-
-
 def class_averages(alpha: np.ndarray, signs: np.ndarray) -> np.ndarray | None:
     """Signed weights, one in sum for each class and halved; None if a class has none.
 
     >>> class_averages(np.array([2.0, 2.0, 1.0]), np.array([1.0, 1.0, -1.0]))
     array([ 0.25,  0.25, -0.5 ])
     """
-    positive = alpha[signs > 0].sum()
-    negative = alpha[signs < 0].sum()
-    if positive <= 0.0 or negative <= 0.0:
+    positive = signs > 0
+    first, second = alpha @ positive, alpha @ ~positive
+    if not (first > 0.0 and second > 0.0):
         return None
-    share = np.where(signs > 0, alpha / positive, alpha / negative)
-    return 0.5 * share * signs
+    return alpha / np.where(positive, 2 * first, -2 * second)
 
 
 def bias_from_dual(
@@ -96,53 +112,215 @@ def bias_from_dual(
     return float(np.median(wanted[support])) if support.any() else 0.0
 
 
-def hull_bound(patterns: Patterns, alpha: np.ndarray) -> float:
-    """Upper bound of the geometric margin from a dual vector."""
-    weights = class_averages(alpha, patterns.signs)
-    if weights is None:
-        return np.inf
-    # Relative to the centre the two halves do not cancel digits away.
-    difference = patterns.X.T @ weights - weights.sum() * patterns.centre
-    square = difference @ difference + np.sum(patterns.diag * weights**2)
-    return float(np.sqrt(square))
+def _down(value: Any) -> float:
+    return float(np.nextafter(float(value), -np.inf))
 
 
-def geometric_certificate(
-    patterns: Patterns, alpha: np.ndarray, w: np.ndarray, bias: float
-) -> Certificate:
-    """Certify ``f(x) = w.x + bias`` against the dual vector `alpha`.
+def _lowest(space: Space, signs: np.ndarray, coef: np.ndarray, bias: float) -> float:
+    """Lower bound of the smallest ``l (w.x + bias)``."""
+    values = signs * (space.scores(coef) + bias)
+    error = space.score_error(coef) + rounding(1) * abs(bias)
+    lowest = float(values.min())
+    # Doubles will do where their rounding is no part of the answer.
+    if error <= SMALL * lowest:
+        return _down(lowest - error)
+    # All others are larger than one of these, whatever the rounding.
+    close = np.flatnonzero(values <= lowest + 2 * error)
+    sharp = space.sharp_scores(close, coef)
+    if sharp is None:
+        return _down(lowest - error)
+    error = space.score_error(coef, SHARP) + rounding(1, SHARP) * abs(bias)
+    return _down((signs[close] * (sharp + SHARP(bias))).min() - SHARP(error))
 
-    With a hard margin the bias is replaced by the best one. With a soft margin w and
-    bias are taken at functional margin one.
+
+def plane_margin(
+    space: Space,
+    signs: np.ndarray,
+    coef: np.ndarray,
+    bias: float,
+    rho: float | None = None,
+) -> float:
+    """Margin that ``w.x + bias`` reaches at least: geometric, directional with `rho`.
+
+    >>> space = LinearSpace(np.array([[3.0], [-1.0]]))
+    >>> round(plane_margin(space, np.array([1.0, -1.0]), np.array([2.0]), -2.0), 12)
+    2.0
     """
-    scores = np.asarray(patterns.X @ w, dtype=np.float64)
-    square = float(w @ w)
-    upper = hull_bound(patterns, alpha)
-    if patterns.diag.any():
-        margin = soft_margin(scores + bias, patterns.signs, patterns.diag, square)
-        return Certificate(margin, upper, bias)
-    bias, functional = midpoint_bias(scores, patterns.signs)
-    margin = functional / np.sqrt(square) if square > 0.0 else 0.0
-    return Certificate(margin, upper, bias)
+    short, long = space.length(coef)
+    if rho is not None:
+        short, long = np.hypot(short, bias / rho), np.hypot(long, bias / rho)
+    lowest = _lowest(space, signs, coef, bias)
+    if long == 0.0:
+        return 0.0
+    length = long if lowest > 0.0 else short
+    return _down(lowest / length * (1 - np.sign(lowest) * 4e-16)) if length else -np.inf
 
 
-def directional_certificate(
-    patterns: Patterns, alpha: np.ndarray, w: np.ndarray, bias: float
-) -> Certificate:
-    """Certify ``a = [w, w0]`` at the height and centre of the patterns."""
-    scores = np.asarray(patterns.X @ w, dtype=np.float64) + bias
-    height = (bias + float(w @ patterns.centre)) / patterns.rho
-    square = float(w @ w) + height**2
-    signed = alpha * patterns.signs
-    total = signed.sum()
-    sum_w = patterns.X.T @ signed - total * patterns.centre
-    dual = sum_w @ sum_w + patterns.rho**2 * total**2
-    dual += np.sum(patterns.diag * alpha**2)
-    mass = alpha.sum()
-    upper = float(np.sqrt(dual) / mass) if mass > 0.0 else np.inf
-    if patterns.diag.any():
-        margin = soft_margin(scores, patterns.signs, patterns.diag, square)
-    else:
-        lowest = float((patterns.signs * scores).min())
-        margin = lowest / np.sqrt(square) if square > 0.0 else 0.0
-    return Certificate(margin, upper, bias)
+def soft_margin(
+    space: Space,
+    signs: np.ndarray,
+    coef: np.ndarray,
+    bias: float,
+    norm: float,
+    private: np.ndarray,
+    rho: float | None = None,
+) -> float:
+    """Margin at least reached in the space with private coordinates.
+
+    The plane is `norm` times ``w.x + bias`` at functional margin one; `private` are the
+    lengths of the private coordinates, the root of ``1 / (2 C_k)``.
+    """
+    values = signs * (space.scores(coef) + bias)
+    error = space.score_error(coef) + rounding(1) * abs(bias)
+    inside = np.flatnonzero(norm * (values - error) < 1.0 + 1e-9)
+    lacking = (values - error)[inside]
+    if norm * error > 1e-9:
+        sharp = space.sharp_scores(inside, coef)
+        if sharp is not None:
+            error = space.score_error(coef, SHARP) + rounding(1, SHARP) * abs(bias)
+            sharp = signs[inside] * (sharp + SHARP(bias)) - SHARP(error)
+            lacking = np.nextafter(sharp.astype(np.float64), -np.inf)
+    slack = np.maximum(0.0, 1.0 - norm * lacking + 4e-16 * (1 + norm * np.abs(lacking)))
+    _, long = space.length(coef)
+    if rho is not None:
+        long = np.hypot(long, bias / rho)
+    paid = safe_norm(slack / private[inside])
+    size = np.hypot(norm * long, paid) * (1 + rounding(len(inside) + 8))
+    return _down(1.0 / size) if size > 0.0 else 0.0
+
+
+def safe_norm(values: np.ndarray) -> float:
+    """Length of a vector whose squares may overflow or vanish.
+
+    >>> safe_norm(np.array([3e-200, 4e-200]))
+    5e-200
+    """
+    largest = float(np.abs(values).max(initial=0.0))
+    if largest == 0.0 or not np.isfinite(largest):
+        return largest
+    return largest * float(np.linalg.norm(values / largest))
+
+
+def upper_bound(
+    space: Space,
+    signs: np.ndarray,
+    dual: np.ndarray,
+    private: np.ndarray | None = None,
+    rho: float | None = None,
+) -> float:
+    """No plane has a larger margin than this: what the combination `dual` proves.
+
+    `private` are the lengths of the private coordinates, None for a hard margin.
+    """
+    rows = np.flatnonzero(dual > 0)
+    alpha, sides = dual[rows].astype(SHARP), signs[rows]
+    if len(rows) == 0:
+        return np.inf
+    c = class_averages(alpha, sides) if rho is None else sides * alpha / alpha.sum()
+    if c is None:
+        return np.inf
+    own = 0.0
+    if private is not None:
+        own = safe_norm(private[rows] * np.asarray(c, dtype=np.float64))
+    upper = space.combined(rows, c, rho, own)
+    if private is not None:
+        upper = np.hypot(upper, own) * (1 + rounding(len(rows) + 8))
+    return float(np.nextafter(upper, np.inf))
+
+
+def scaled_dual(dual: np.ndarray, margin: float) -> np.ndarray:
+    """Bring a combination to the length that it has at functional margin one.
+
+    There the coefficients sum to one over the squared margin; the combination that they
+    name stays the same.
+    """
+    total = float(dual.sum())
+    if not (0.0 < total < np.inf and 1e-150 < margin < 1e150):
+        return dual
+    return dual / total / margin / margin
+
+
+def is_proven_inseparable(space: Space, signs: np.ndarray, dual: np.ndarray) -> bool:
+    """Whether a combination near `dual` is zero: then the convex hulls meet."""
+    rows = np.flatnonzero(dual > 0)
+    if len(rows) == 0 or class_averages(dual, signs) is None:
+        return False
+    alpha, sides = dual[rows] / dual[rows].sum(), signs[rows]
+    linear = isinstance(space, LinearSpace)
+    # K c = 0 is the same as c.K.c = 0 in a space that exists.
+    points = space.vectors(rows) if linear else space.gram(rows)  # type: ignore[union-attr]
+    m, d = points.shape
+    if m <= _EXACT_SIZE and d * m * m <= 4 * _EXACT_SIZE**3:
+        return _is_zero_in_integers(points, sides, alpha)
+    return isinstance(space, LinearSpace) and _is_zero_nearby(points, sides, alpha)
+
+
+def _is_zero_nearby(points: np.ndarray, signs: np.ndarray, alpha: np.ndarray) -> bool:
+    """Whether a change of alpha that keeps it positive makes the combination zero.
+
+    Among the solutions e of ``Y (alpha + e) = 0`` the shortest has a length of at most
+    ``||Y alpha|| / sigma``, sigma the smallest singular value of Y, if its rows are
+    independent. Features that are equal, or constant, ask for nothing new.
+    """
+    columns = np.unique(points.T, axis=0)
+    columns = columns[np.ptp(columns, axis=1) > 0.0]
+    moved = columns - columns[:, :1]
+    scale = float(np.abs(moved).max(initial=0.0)) or 1.0
+    Y = np.vstack([moved / scale * signs, signs])
+    if Y.shape[0] > Y.shape[1]:
+        return False
+    u, sigma, vt = np.linalg.svd(Y, full_matrices=False)
+    unit = np.finfo(np.float64).eps
+    size = float(np.linalg.norm(Y))
+    least = float(sigma[-1]) - _SAFE * unit * size * max(Y.shape)
+    if least <= 0.0:
+        return False
+    for _ in range(2):
+        alpha = alpha - vt.T @ ((u.T @ (Y @ alpha)) / sigma)
+    # Differences are rounded too: that changes Y by a unit of its size.
+    error = (rounding(len(alpha)) + 2 * unit) * size * float(np.linalg.norm(alpha))
+    residual = float(np.linalg.norm(Y @ alpha)) + 2 * error
+    return bool(residual / least < alpha.min())
+
+
+def _is_zero_in_integers(
+    points: np.ndarray, signs: np.ndarray, alpha: np.ndarray
+) -> bool:
+    """Solve for some coefficients, leave the others as they are, look at the signs.
+
+    Elimination without fractions (Bareiss): all entries stay integers.
+    """
+    m = len(alpha)
+    system = []
+    for column in [*points.T, np.ones(m)]:
+        entries = [Fraction(float(v)) for v in column * signs]
+        common = max(entry.denominator for entry in entries)
+        system.append([int(entry * common) for entry in entries])
+    # Large coefficients are solved for: they stay positive under small changes.
+    order = np.argsort(-alpha, kind="stable").tolist()
+    system = [[row[k] for k in order] for row in system]
+    pivots: list[int] = []
+    previous, top = 1, 0
+    for k in range(m):
+        chosen = next((i for i in range(top, len(system)) if system[i][k]), None)
+        if chosen is None:
+            continue
+        system[top], system[chosen] = system[chosen], system[top]
+        head = system[top]
+        for i in range(top + 1, len(system)):
+            row, factor = system[i], system[i][k]
+            system[i] = [
+                (head[k] * row[j] - factor * head[j]) // previous if j > k else 0
+                for j in range(m)
+            ]
+        previous, top = head[k], top + 1
+        pivots.append(k)
+        if top == len(system):
+            break
+    values = [Fraction(float(alpha[k])) for k in order]
+    if len(pivots) == m:
+        return False
+    for row, k in zip(reversed(system[:top]), reversed(pivots), strict=True):
+        rest = sum((row[j] * values[j] for j in range(k + 1, m)), Fraction(0))
+        values[k] = -rest / row[k]
+    return all(value >= 0 for value in values) and any(values)

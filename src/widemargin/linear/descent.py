@@ -1,77 +1,112 @@
-"""Certified margin by dual coordinate descent, for many features or many supports.
+"""Margin by dual coordinate descent, for many features or many supports.
 
-The weights of :mod:`widemargin._compute.linear_descent` are looked at whenever the
-slopes of the active patterns have come close enough to zero: one product gives the true
-margin of the hyperplane, one more the bound from the dual vector. The tolerance of the
-slopes then shrinks in proportion to what the certificate still lacks.
+The weights of :mod:`widemargin._compute.descent` are looked at whenever the slopes of
+the active patterns have come close enough to zero: one product gives the margin of the
+hyperplane, one more the bound from the dual vector. The tolerance of the slopes then
+shrinks in proportion to what the enclosure still lacks.
 """
 
 import numpy as np
 
-from widemargin._compute.progress import Advance, silent
+from widemargin._compute.progress import announce
 from widemargin.linear.certificate import (
+    Options,
+    Solution,
     bias_from_dual,
-    directional_certificate,
-    geometric_certificate,
+    class_averages,
+    midpoint_bias,
     relative_gap,
 )
-from widemargin.linear.patterns import Patterns
-from widemargin.linear.solution import Options, Solution, random_state_array
+from widemargin.linear.patterns import Patterns, random_state_array
 
 _LOOK_EVERY = 100
 
 
+def enclose(
+    patterns: Patterns, alpha: np.ndarray, w: np.ndarray, bias: float, geometric: bool
+) -> tuple[float, float, float]:
+    """(Margin, bound, bias) of a plane and a dual vector, as doubles round them.
+
+    With a hard geometric margin the bias is replaced by the best one. With a soft
+    margin w and bias are taken at functional margin one.
+    """
+    signs, rho = patterns.signs, patterns.rho
+    scores = np.asarray(patterns.X @ w, dtype=np.float64)
+    square = float(w @ w)
+    if geometric:
+        c = class_averages(alpha, signs)
+    else:
+        square += ((bias + float(w @ patterns.centre)) / rho) ** 2
+        mass = alpha.sum()
+        c = alpha * signs / mass if mass > 0.0 else None
+    upper = np.inf
+    if c is not None:
+        total = float(c.sum())
+        # Relative to the centre the two halves do not cancel digits away.
+        difference = patterns.X.T @ c - total * patterns.centre
+        dual = difference @ difference + np.sum(patterns.diag * c**2)
+        upper = float(np.sqrt(dual + (0.0 if geometric else (rho * total) ** 2)))
+    if patterns.diag.any():
+        slack = np.maximum(0.0, 1.0 - signs * (scores + bias))
+        size = np.hypot(np.sqrt(square), np.linalg.norm(slack / np.sqrt(patterns.diag)))
+        return (1.0 / size if size > 0.0 else 0.0), upper, bias
+    if geometric:
+        bias, lowest = midpoint_bias(scores, signs)
+    else:
+        lowest = float((signs * (scores + bias)).min())
+    return (lowest / np.sqrt(square) if square > 0.0 else 0.0), upper, bias
+
+
 def solve_descent(
-    patterns: Patterns,
-    options: Options,
-    start: np.ndarray | None = None,
-    tick: Advance = silent,
+    patterns: Patterns, options: Options, start: np.ndarray | None = None
 ) -> Solution:
     """Largest margin of the patterns, hard (``diag`` zero) or 2-norm soft.
 
     `patterns.rho` is the height: part of the problem if ``options.geometric`` is false,
     else only the strength with which the bias is pulled.
     """
-    from widemargin._compute.linear_descent import descend
+    from widemargin._compute.descent import descend
 
-    X, signs = patterns.X, patterns.signs
+    X, signs, rows = patterns.X, patterns.signs, patterns.rows
     n, d = X.shape
     a = np.zeros(n) if start is None else start.astype(np.float64)
     signed = a * signs
     v = X.T @ signed if a.any() else np.zeros(d)
     sums = np.array([signed.sum(), float(v @ patterns.centre)])
-    pull, free = patterns.rho**2, options.geometric
-    certify = geometric_certificate if free else directional_certificate
+    free = options.geometric
     order, seed = np.arange(n), random_state_array(options.seed)
     active, largest, bias = n, np.inf, 0.0
     if free and a.any():
-        scores = X @ v - sums[0] * patterns.cx - sums[1] + patterns.lift * sums[0]
+        scores = X @ v - sums[0] * rows.cx - sums[1] + rows.lift * sums[0]
         bias = bias_from_dual(scores, signs, a, patterns.diag)
     hard = not patterns.diag.any()
     slope_tol = 1.5 * options.tol if hard else max(0.1, options.tol)
     lower, upper, n_updates, n_iter = -np.inf, np.inf, 0, 0
-    best = (np.zeros(d), 0.0)
-    while n_iter < options.max_iter:
-        budget = min(_LOOK_EVERY, options.max_iter - n_iter)
-        active, largest, spread, sweeps, updates, bias = descend(
-            *patterns.matrix, signs, patterns.cx, patterns.lift, patterns.squares,
-            patterns.diag, a, v, sums, bias, pull, free, order, active, largest, seed,
-            budget, slope_tol,
-        )  # fmt: skip
-        n_iter += sweeps
-        n_updates += updates
-        tick()
-        w = v - sums[0] * patterns.centre
-        offset = bias + (0.0 if free else pull * sums[0]) - float(w @ patterns.centre)
-        found = certify(patterns, a, w, offset)
-        upper = min(upper, found.upper)
-        if found.margin > lower:
-            lower, best = found.margin, (w, found.bias)
-        gap = relative_gap(lower, upper)
-        if gap <= options.tol:
-            break
-        if spread <= slope_tol:
-            slope_tol = spread * np.clip(0.9 * options.tol / gap, 0.1, 0.7)
-            active, largest = n, np.inf
-    w, offset = best
-    return Solution(w, offset, a, lower, upper, n_iter, n_updates)
+    best, dual = (np.zeros(d), 0.0), a
+    with announce("rounds") as tell:
+        while n_iter < options.max_iter:
+            most = min(_LOOK_EVERY, options.max_iter - n_iter)
+            active, largest, spread, sweeps, updates, bias = descend(
+                rows, a, v, sums, bias, free, order, active, largest, seed, most,
+                slope_tol,
+            )  # fmt: skip
+            n_iter += sweeps
+            n_updates += updates
+            tell()
+            w = v - sums[0] * patterns.centre
+            offset = bias + (0.0 if free else patterns.rho**2 * sums[0])
+            offset -= float(w @ patterns.centre)
+            margin, bound, offset = enclose(patterns, a, w, offset, free)
+            if bound < upper:
+                upper, dual = bound, a.copy()
+            if margin > lower:
+                lower, best = margin, (w, offset)
+            gap = relative_gap(lower, upper)
+            if gap <= options.tol:
+                break
+            if spread <= slope_tol:
+                if spread == 0.0:
+                    break
+                slope_tol = spread * np.clip(0.9 * options.tol / gap, 0.1, 0.7)
+                active, largest = n, np.inf
+    return Solution(*best, dual, n_iter, n_updates)

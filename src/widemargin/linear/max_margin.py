@@ -1,35 +1,173 @@
-"""Maximum margin hyperplanes that come with a proof of how near they are."""
+"""Maximum margin hyperplanes that come with a proof of how near they are.
 
-import warnings
+=========  ==========================================  ================================
+margin     few unknowns                                many
+=========  ==========================================  ================================
+hard       :mod:`~widemargin.linear.active_set`        :mod:`~widemargin.linear.descent`
+soft       :mod:`~widemargin.linear.newton`            :mod:`~widemargin.linear.descent`
+=========  ==========================================  ================================
+
+A hard margin has at most d + 1 supports in general position, so few features mean few
+unknowns. Newton pays for a d x d system, which sparse rows fill more cheaply. Kernels
+are solved in the dual variables by the two engines of the first column. Whatever the
+engine, :mod:`~widemargin.linear.certificate` has the last word.
+"""
+
+import math
 from collections.abc import Callable
-from numbers import Integral, Real
-from typing import Any
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
+import scipy.sparse as sp
 from joblib import effective_n_jobs
-from scipy.sparse import issparse
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state, check_scalar
+from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import _num_samples
 
-from widemargin._compute.threads import thread_map
-from widemargin._core.callbacks import FitTasks, with_callbacks
-from widemargin._core.checks import check_option
-from widemargin.linear.certificate import relative_gap
-from widemargin.linear.dynamic import DynamicMarginClassifier
-from widemargin.linear.multiclass import SCHEMES
-from widemargin.linear.online import signed_rows
-from widemargin.linear.problem import (
-    Outcome,
-    solve_kernel_problem,
-    solve_linear_problem,
+from widemargin._compute.patterns import DYNAMIC, Rule
+from widemargin._compute.threads import check_n_jobs, thread_map
+from widemargin._core.callbacks import FitTasks
+from widemargin._core.checks import (
+    check_count,
+    check_flag,
+    check_number,
+    check_option,
+    check_random_state,
 )
-from widemargin.linear.solution import Options, Solution
-from widemargin.linear.spaces import kernel_function
+from widemargin._core.classifier import fit_method
+from widemargin.linear.active_set import solve_active_set
+from widemargin.linear.base import (
+    SCHEMES,
+    HyperplaneClassifier,
+    scalar,
+    signed_rows,
+    some_rows,
+    unit_hyperplane,
+    warn_unfinished,
+)
+from widemargin.linear.certificate import (
+    Options,
+    Solution,
+    is_proven_inseparable,
+    midpoint_bias,
+    plane_margin,
+    relative_gap,
+    safe_norm,
+    scaled_dual,
+    soft_margin,
+    upper_bound,
+)
+from widemargin.linear.descent import solve_descent
+from widemargin.linear.newton import solve_newton
+from widemargin.linear.patterns import (
+    Patterns,
+    comfortable_exponent,
+    longest_row,
+    midpoint_of_means,
+    near_origin,
+    reflect,
+    scaled,
+    spread_around,
+)
+from widemargin.linear.searches import solve_by_search
+from widemargin.linear.spaces import (
+    SHARP,
+    KernelSpace,
+    LinearSpace,
+    check_semidefinite,
+    kernel_function,
+)
+from widemargin.linear.walks import Budget, Walk, learn, start_walk
 
-METHODS = ("auto", "bisection", "bisection2", "dynamic", "dual")
+SEARCHES = ("dynamic", "bisection", "bisection2", "paper-bisection", "paper-bisection2")
+METHODS = ("auto", "dual", *SEARCHES)
+KERNELS = (
+    "linear",
+    "precomputed",
+    *sorted(set(PAIRWISE_KERNEL_FUNCTIONS) - {"linear"}),
+)
+_FEW_FEATURES = 1000
+_FEW_SPARSE_FEATURES = 2000
+# Squared private coordinates of samples of size one, below which slack does not pay.
+_ALMOST_HARD = 1e-24
 
 
-class MaxMarginClassifier(DynamicMarginClassifier):
+class _Data(NamedTuple):
+    """The samples of a fit as the solvers see them.
+
+    `X` is scaled by ``2**-exponent``; `moved` is X, less `offset` where that is far
+    from zero. With a kernel all three are the samples as they are. No row of X is
+    longer than `longest`.
+    """
+
+    X: Any
+    moved: Any
+    offset: np.ndarray | None
+    exponent: int
+    codes: np.ndarray
+    weights: np.ndarray
+    longest: float | None = None
+
+
+class _Certified(NamedTuple):
+    """A plane as it is stored, and what is proven about it, in the units of X.
+
+    `margin` and `upper` are geometric, `directional` and `directional_upper` belong to
+    the height `rho`; with a soft margin, or a free bias, the pairs are equal.
+    """
+
+    coef: Any
+    intercept: float
+    norm: float
+    dual: np.ndarray
+    margin: float
+    upper: float
+    directional: float
+    directional_upper: float
+    rho: float
+    start: np.ndarray
+    n_iter: int
+    n_updates: int
+    verdict: str
+
+
+def few_unknowns(X: Any) -> bool:
+    """Whether the exact engines are the faster ones."""
+    limit = _FEW_SPARSE_FEATURES if sp.issparse(X) else _FEW_FEATURES
+    return min(X.shape) <= limit
+
+
+def solve_dual(
+    X: Any,
+    signs: np.ndarray,
+    diag: np.ndarray | None,
+    rho: float | None,
+    options: Options,
+    start: np.ndarray | None = None,
+) -> Solution:
+    """Largest margin of a linear problem; `rho` None for a free bias."""
+    d = X.shape[1]
+    limit = _FEW_SPARSE_FEATURES if sp.issparse(X) else _FEW_FEATURES
+    if diag is None and few_unknowns(X):
+        return solve_active_set(LinearSpace(X), signs, rho, options, start)
+    if diag is not None and d <= limit:
+        return solve_newton(LinearSpace(X), signs, diag, rho, options, start)
+    centre = midpoint_of_means(X, signs) if rho is None else np.zeros(d)
+    height = spread_around(X, centre) if rho is None else rho
+    patterns = reflect(X, signs, rho=height, centre=centre, diag=diag)
+    return solve_descent(patterns, options, start)
+
+
+def _is_online(estimator: Any) -> bool:
+    if estimator.method == "dynamic" and estimator.kernel == "linear":
+        return True
+    raise AttributeError(
+        "partial_fit needs method='dynamic' and kernel='linear': the other methods "
+        "look at all samples at once."
+    )
+
+
+class MaxMarginClassifier(HyperplaneClassifier):
     r"""Hyperplane with the largest margin, hard or soft, with a certificate.
 
     Finds the hyperplane whose distance to the nearest sample is largest, and an upper
@@ -45,12 +183,14 @@ class MaxMarginClassifier(DynamicMarginClassifier):
 
     Parameters
     ----------
-    method : {"auto", "dual", "dynamic", "bisection", "bisection2"}, default="auto"
+    method : {"auto", "dual", "dynamic", "bisection", "bisection2", \
+            "paper-bisection", "paper-bisection2"}, default="auto"
         "dual" solves the dual exactly (active set or Newton) where the unknowns are
         few, and by coordinate descent otherwise. "dynamic" is the perceptron with
         dynamic margin. "bisection" asks a fixed-margin perceptron for margins between
         the best one found and the smallest bound; "bisection2" gives a round without
-        success a second chance with a relaxed condition. "auto" is "dual".
+        success a second chance with a relaxed condition; both with the steps of the
+        paper to the letter after "paper-". "auto" is "dual".
     C : float, default=1.0
         Price of slack, > 0; ``inf`` for a hard margin. Multiplied by `sample_weight`
         and `class_weight`.
@@ -67,48 +207,56 @@ class MaxMarginClassifier(DynamicMarginClassifier):
         "linear", another name known to
         :func:`sklearn.metrics.pairwise.pairwise_kernels`, "precomputed", or a function
         of two samples. All but "linear" need ``method="dual"`` or "auto".
-    gamma, degree, coef0 : float or None, float, float, default=None, 3, 1
-        Parameters of the named kernels.
+    gamma : "scale" or float, default="scale"
+        Parameter of the named kernels; "scale" is one over the number of features
+        times the weighted variance of X.
+    degree, coef0 : float, default=3, 0.0
+        Further parameters of the named kernels.
     kernel_params : dict or None, default=None
         Keyword arguments of a callable kernel.
-    multiclass : {"ovr", "ovo", "ddag"}, default="ovr"
-        One-vs-rest, one-vs-one by votes, or one-vs-one along a decision DAG.
+    multiclass : {"ovo", "ddag", "ovr"}, default="ovo"
+        One-vs-one by votes, one-vs-one along a decision DAG, or one-vs-rest by
+        functional scores.
+    warm_start : bool, default=False
+        Begin from the dual vector of the previous fit if it had as many samples.
+    class_weight : dict, "balanced" or None, default=None
+        Factors of `C` per class.
     tol : float, default=1e-3
         Certified relative gap to stop at, 0 < tol < 1.
     max_iter : int, default=10000
         Most sweeps over the training set per two-class problem; reaching it with the
         gap still above `tol` warns.
-    class_weight : dict, "balanced" or None, default=None
-        Factors of `C` per class.
-    warm_start : bool, default=False
-        Begin from the dual vector of the previous fit if it had as many samples.
-    n_jobs : int or None, default=None
-        Two-class problems solved at the same time.
     random_state : int, RandomState instance or None, default=None
         Order of the samples.
+    n_jobs : int or None, default=None
+        Two-class problems solved at the same time.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
         Labels.
     coef_ : ndarray of shape (n_problems, n_features)
-        Unit normals, linear kernel only.
+        Unit normals in the precision of X, linear kernel only.
     intercept_ : ndarray of shape (n_problems,)
-        Offsets: ``X @ coef_.T + intercept_`` are signed distances.
+        Offsets, in double precision: ``X @ coef_.T + intercept_`` are signed distances.
     weight_norm_ : ndarray of shape (n_problems,)
         Length of the normal at functional margin one.
     dual_coef_ : ndarray of shape (n_problems, n_support)
-        Signed dual coefficients of the supports at functional margin one.
+        Signed dual coefficients of the supports at functional margin one: with a kernel
+        ``K @ dual_coef_.T / weight_norm_ + intercept_`` are signed distances, and with
+        any the averages of the two classes under them bound the margin.
     support_ : ndarray of shape (n_support,)
         Row numbers of the supports.
     support_vectors_ : ndarray or sparse matrix of shape (n_support, n_features)
         The supports, kernels other than "linear" and "precomputed" only.
     margin_ : float or ndarray of shape (n_problems,)
-        Margin reached; an array if there is more than one problem. With a finite `C`
-        it is that of the space with one more coordinate per sample,
-        :math:`1 / \sqrt{2 P}` for the primal objective P.
+        Margin that the stored plane reaches, never more than the truth whatever the
+        rounding; an array if there is more than one problem. With a finite `C` it is
+        that of the space with one more coordinate per sample, :math:`1 / \sqrt{2 P}`
+        for the primal objective P.
     margin_upper_bound_ : float or ndarray of shape (n_problems,)
-        No hyperplane has a larger margin.
+        No hyperplane has a larger margin, whatever the rounding: half the distance of
+        the averages named by `dual_coef_`.
     directional_margin_, directional_margin_upper_bound_ : float or ndarray
         The same for the vector [w, w0] at height `rho_` around `center_`. With
         ``recenter=True`` the centre lies on the hyperplane, and they agree.
@@ -135,6 +283,13 @@ class MaxMarginClassifier(DynamicMarginClassifier):
 
     Notes
     -----
+    Margins of samples are distances in the units of X, or of the kernel's space. Both
+    certificates are computed again from what is stored, with the error of the
+    arithmetic on the safe side; with a kernel, for its values as they are computed.
+    That no hyperplane separates the classes is said only with a proof in integers, or
+    by a perturbation argument; otherwise the error says that it is not decided.
+    Indefinite kernels are refused: there is no space in which they have a margin.
+
     On scikit-learn 1.9 and later ``set_callbacks(sklearn.callback.ProgressBar())``
     shows how far `fit` is.
 
@@ -155,23 +310,31 @@ class MaxMarginClassifier(DynamicMarginClassifier):
 
     def __init__(
         self,
-        method: str = "auto",
+        method: Literal[
+            "auto",
+            "dual",
+            "dynamic",
+            "bisection",
+            "bisection2",
+            "paper-bisection",
+            "paper-bisection2",
+        ] = "auto",
         *,
         C: float = 1.0,
         rho: float | None = None,
         recenter: bool = True,
         kernel: str | Callable = "linear",
-        gamma: float | None = None,
+        gamma: Literal["scale"] | float = "scale",
         degree: float = 3,
-        coef0: float = 1,
+        coef0: float = 0.0,
         kernel_params: dict | None = None,
-        multiclass: str = "ovr",
+        multiclass: Literal["ovo", "ddag", "ovr"] = "ovo",
+        warm_start: bool = False,
+        class_weight: dict | Literal["balanced"] | None = None,
         tol: float = 1e-3,
         max_iter: int = 10_000,
-        class_weight: dict | str | None = None,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
         random_state: Any = None,
+        n_jobs: int | None = None,
     ):
         self.method = method
         self.C = C
@@ -183,12 +346,12 @@ class MaxMarginClassifier(DynamicMarginClassifier):
         self.coef0 = coef0
         self.kernel_params = kernel_params
         self.multiclass = multiclass
+        self.warm_start = warm_start
+        self.class_weight = class_weight
         self.tol = tol
         self.max_iter = max_iter
-        self.class_weight = class_weight
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
         self.random_state = random_state
+        self.n_jobs = n_jobs
 
     def __sklearn_tags__(self) -> Any:
         """Say that a precomputed kernel is pairwise input."""
@@ -196,19 +359,23 @@ class MaxMarginClassifier(DynamicMarginClassifier):
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
 
-    def _scheme(self) -> str:
-        return self.multiclass
-
     def _check_parameters(self) -> None:
         check_option("method", self.method, METHODS)
         check_option("multiclass", self.multiclass, SCHEMES)
-        check_scalar(self.C, "C", Real, min_val=0, include_boundaries="neither")
-        check_scalar(
-            self.tol, "tol", Real, min_val=0, max_val=1, include_boundaries="neither"
-        )
-        check_scalar(self.max_iter, "max_iter", Integral, min_val=1)
+        check_number("C", self.C, above=0, infinite=True)
+        check_number("tol", self.tol, above=0, below=1)
+        check_count("max_iter", self.max_iter)
+        check_flag("recenter", self.recenter)
+        check_flag("warm_start", self.warm_start)
         if self.rho is not None:
-            check_scalar(self.rho, "rho", Real, min_val=0, include_boundaries="neither")
+            check_number("rho", self.rho, above=0, otherwise="None or ")
+        if not callable(self.kernel):
+            check_option("kernel", self.kernel, KERNELS)
+        if not isinstance(self.gamma, str) or self.gamma != "scale":
+            check_number("gamma", self.gamma, above=0, otherwise="'scale' or ")
+        check_number("degree", self.degree, at_least=0)
+        check_number("coef0", self.coef0)
+        check_n_jobs(self.n_jobs)
         if self.kernel != "linear" and self.method not in ("auto", "dual"):
             raise ValueError(
                 f"kernel={self.kernel!r} needs method='dual' or 'auto'; got "
@@ -220,8 +387,8 @@ class MaxMarginClassifier(DynamicMarginClassifier):
                 "degree and coef0."
             )
 
-    @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "MaxMarginClassifier":
+    @fit_method
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Find the hyperplanes.
 
         Parameters
@@ -241,140 +408,386 @@ class MaxMarginClassifier(DynamicMarginClassifier):
         """
         self._check_parameters()
         previous = getattr(self, "_duals", None) if self.warm_start else None
-        X, y, weight, rows = self._check_training_data(X, y, sample_weight)
-        if self.kernel == "precomputed":
-            X = self._square_part(X, rows)
-        codes = self._encode(y)
-        problems = self._problems()
+        samples, dtype = self._check_samples(X, y, sample_weight)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        data = self._prepare(samples, _num_samples(y), seed)
+        problems = self._set_classes(samples.classes, samples.X)
+        if self.kernel != "linear":
+            self._unit = 1.0
         if previous is not None and (
-            len(previous) != len(problems) or previous[0].shape != (X.shape[0],)
+            len(previous) != len(problems) or previous[0].shape != samples.codes.shape
         ):
             previous = None
 
-        def solve(p: int) -> Outcome:
-            return self._solve_problem(
-                X, codes, weight, problems[p], seed, previous and previous[p]
-            )
+        def solve(p: int) -> _Certified:
+            begin = previous[p] if previous else None
+            return self._solve_problem(data, problems[p], dtype, seed, begin)
 
         every, alone = range(len(problems)), effective_n_jobs(self.n_jobs) == 1
         n_tasks = len(problems) if alone else 1
-        with FitTasks(self, n_tasks, X=X, y=y, sample_weight=weight) as tasks:
+        with FitTasks(self, n_tasks, X=samples.X, y=samples.labels) as tasks:
             if alone:
                 found = [solve(p) for p in tasks.each(every, "problem")]
             else:
                 with tasks.parts("problems"):
                     found = thread_map(solve, every, self.n_jobs, "problems")
-        self._store(X, codes, rows, problems, found)
+        pairs = zip(problems, found, strict=True)
+        unfinished = [self._judge(result, problem) for problem, result in pairs]
+        self._store(samples, problems, found, data, dtype)
         self._online = None
         if self.method == "dynamic":
-            self._continue_online(X, codes, weight, found)
+            self._continue_online(data, problems, found, dtype)
+        warn_unfinished(unfinished)
         return self
 
-    def _square_part(self, X: Any, rows: np.ndarray) -> Any:
-        if self.n_features_in_ <= rows.max():
-            raise ValueError(
-                f"kernel='precomputed' needs a square matrix; got {X.shape}."
-            )
-        return X if X.shape[0] == X.shape[1] else X[:, rows]
+    def _prepare(self, samples: Any, n_given: int, seed: int) -> _Data:
+        """Bring the samples to where the arithmetic is good; remember the kernel."""
+        X, codes, weights = samples.X, samples.codes, samples.weights
+        if math.isfinite(self.C):
+            prices = float(self.C) * weights
+            if not (np.isfinite(prices).all() and (prices > 1e-300).all()):
+                raise ValueError(
+                    "C times sample_weight (and class_weight) must be a number between "
+                    f"1e-300 and 1e308; got C={self.C!r} and weights from "
+                    f"{weights.min():.3g} to {weights.max():.3g}."
+                )
+        self._kernel_state: dict[str, Any] = {"kernel": self.kernel}
+        if self.kernel == "linear":
+            exponent = comfortable_exponent(X)
+            X = scaled(X, exponent)
+            moved, offset = near_origin(X) if self.recenter else (X, None)
+            longest = LinearSpace(X).longest
+            return _Data(X, moved, offset, exponent, codes, weights, longest)
+        if self.kernel == "precomputed":
+            if self.n_features_in_ != n_given:
+                raise ValueError(
+                    "X: kernel='precomputed' needs a square matrix of all pairs; got "
+                    f"shape {(n_given, self.n_features_in_)}."
+                )
+            X = X if X.shape[0] == X.shape[1] else X[:, samples.rows]
+        else:
+            self._kernel_state |= {
+                "gamma": self._gamma_of(X, weights),
+                "degree": self.degree,
+                "coef0": self.coef0,
+                "params": self.kernel_params,
+            }
+        polynomial = self.kernel in ("poly", "polynomial")
+        if not (polynomial and self.coef0 >= 0 and float(self.degree).is_integer()):
+            check_semidefinite(KernelSpace(X, self._kernel()), self.kernel, seed)
+        return _Data(X, X, None, 0, codes, weights)
 
-    def _solve_problem(self, X, codes, weight, problem, seed, start) -> Outcome:
-        """Solve one two-class problem; the dual vector covers all rows of X."""
-        chosen, signs = signed_rows(codes, problem)
-        f = np.ones(len(chosen)) if weight is None else weight[chosen]
-        diag = self._private_squares(f)
-        whole = len(chosen) == len(codes)
+    def _gamma_of(self, X: Any, weights: np.ndarray) -> float:
+        if not isinstance(self.gamma, str):
+            return float(self.gamma)
+        entries = X.data if sp.issparse(X) else X
+        size = float(np.abs(entries).max(initial=0.0)) or 1.0
+        small = X / size
+        square = small.multiply(small) if sp.issparse(small) else small**2
+        shares = weights / weights.sum() / X.shape[1]
+        mean = float((shares @ small).sum())
+        variance = float((shares @ square).sum()) - mean**2
+        gamma = 1.0 / size / size / X.shape[1] / variance if variance > 0 else 1.0
+        if not np.isfinite(gamma):
+            raise ValueError(
+                f"X contains nothing beyond {size:.2g}, too small for gamma='scale'; "
+                "scale the data, for instance by StandardScaler."
+            )
+        return gamma
+
+    def _kernel(self) -> Callable[[Any, Any], np.ndarray] | None:
+        state = self._kernel_state
+        return kernel_function(**state) if len(state) > 1 else None
+
+    def _private(self, weights: np.ndarray, exponent: int) -> np.ndarray | None:
+        """Lengths of the private coordinates of a soft margin, in units of scaled X."""
+        if not math.isfinite(self.C):
+            return None
+        return np.ldexp(np.sqrt(0.5 / (float(self.C) * weights)), -exponent)
+
+    def _private_squares(self, weights: np.ndarray, exponent: int) -> Any:
+        private = self._private(weights, exponent)
+        if private is None:
+            return None
+        # Beyond these the margin is hard, or all slack, as far as doubles can tell.
+        return np.clip(private, 1e-120, 1e120) ** 2
+
+    def _solve_problem(self, data: _Data, problem, dtype, seed, start) -> _Certified:
+        """Solve and certify one two-class problem; dual vectors cover all rows."""
+        chosen, signs = signed_rows(data.codes, problem)
+        weights = data.weights[chosen]
         options = Options(self.tol, self.max_iter, bool(self.recenter), seed)
-        # take copies dense rows in a third of the time that indexing needs.
-        part = X if whole else X[chosen] if issparse(X) else X.take(chosen, axis=0)
         begin = None if start is None else start[chosen]
+        private = self._private(weights, data.exponent)
+        diag = self._private_squares(weights, data.exponent)
+        X = some_rows(data.X, chosen)
         if self.kernel == "linear":
-            outcome = solve_linear_problem(
-                part, signs, diag, self.method, self.rho, options, begin
-            )
+            moved = X if data.offset is None else some_rows(data.moved, chosen)
+            args = (X, moved, data, signs, private, diag, options, begin, dtype)
+            found = self._solve_linear(*args)
         else:
-            precomputed = self.kernel == "precomputed"
-            if precomputed and not whole:
-                part = part[:, chosen]
-            kernel = None if precomputed else self._kernel()
-            outcome = solve_kernel_problem(
-                part, signs, diag, kernel, self.rho, options, begin
-            )
-        self._judge(outcome.solution, problem)
-        dual = np.zeros(len(codes))
-        dual[chosen] = outcome.solution.dual
-        return outcome._replace(solution=outcome.solution._replace(dual=dual))
+            if self.kernel == "precomputed" and len(chosen) < len(data.codes):
+                X = X[:, chosen]
+            space = KernelSpace(X, self._kernel())
+            found = self._solve_kernel(space, signs, private, diag, options, begin)
+        dual, kept = np.zeros((2, len(data.codes)))
+        dual[chosen], kept[chosen] = found.dual, found.start
+        return found._replace(dual=dual, start=kept)
 
-    def _kernel(self) -> Callable[[Any, Any], np.ndarray]:
-        return kernel_function(
-            self.kernel, self.gamma, self.degree, self.coef0, self.kernel_params
-        )
+    def _solve_linear(
+        self, X, moved, data, signs, private, diag, options, start, dtype
+    ) -> _Certified:
+        exponent, free = data.exponent, options.geometric
+        rho = None if self.rho is None else float(np.ldexp(self.rho, -exponent))
+        height = None if free else (rho or longest_row(X))
+        verdict = ""
+        if self.method in ("auto", "dual"):
+            found = solve_dual(moved, signs, diag, height, options, start)
+        else:
+            centre = midpoint_of_means(moved, signs) if free else np.zeros(X.shape[1])
+            level = height or rho or spread_around(moved, centre)
+            patterns = reflect(moved, signs, rho=level, centre=centre, diag=diag)
+            found = solve_by_search(patterns, self.method, options, start)
+        hard = diag is not None and (diag.max() < _ALMOST_HARD or not found.closed)
+        if hard and few_unknowns(X):
+            found = self._harder(moved, signs, diag, height, options, found)
+        unit, bias, norm = unit_hyperplane(found.coef, found.bias)
+        coef = unit.astype(dtype).astype(np.float64)
+        if free and diag is None:
+            bias, _ = midpoint_bias(np.asarray(moved @ coef), signs)
+        if data.offset is not None:
+            bias = float(bias - data.offset.astype(SHARP) @ coef.astype(SHARP))
+        space = LinearSpace(X, data.longest)
+        pair = self._margins_of(space, signs, coef, bias, norm, private, height)
+        reached = pair[0] if free else pair[1]
+        if diag is None and reached <= 0.0:
+            verdict = self._why_not_separated(space, signs, found, height, options)
+        with np.errstate(over="ignore", under="ignore"):
+            scale = float(np.ldexp(reached, exponent))
+            dual = scaled_dual(found.dual, scale)
+            dual = dual if dual.any() and np.isfinite(dual).all() else found.dual
+        uppers = self._uppers_of(space, signs, dual, private, height)
+        margins = [float(np.ldexp(v, exponent)) for v in (*pair, *uppers)]
+        given = self.rho or 1.0 if height is None else float(np.ldexp(height, exponent))
+        return _Certified(
+            coef, float(np.ldexp(bias, exponent)), float(np.ldexp(norm, -exponent)),
+            dual, margins[0], margins[2], margins[1], margins[3], float(given),
+            found.dual, found.n_iter, found.n_updates, verdict,
+        )  # fmt: skip
 
-    def _judge(self, found: Solution, problem: tuple[int, int]) -> None:
-        """Raise if the classes are proven inseparable, warn if the gap stayed open."""
-        if not found.separable:
+    def _harder(self, X, signs, diag, height, options, found: Solution) -> Solution:
+        """Take the plane of the hard margin where slack is too dear for the soft one.
+
+        Its slack is zero up to rounding, which Newton's steps do not see.
+        """
+        hard = solve_active_set(LinearSpace(X), signs, height, options)
+
+        def size(solution: Solution) -> float:
+            scores = signs * (X @ solution.coef + solution.bias)
+            slack = np.maximum(0.0, 1.0 - 1e-12 - scores) / np.sqrt(diag)
+            return float(np.hypot(np.linalg.norm(solution.coef), safe_norm(slack)))
+
+        if not hard.dual.any() or not size(hard) < size(found):
+            return found
+        # A little more than margin one costs no slack at all.
+        more = 1.0 + 1e-9
+        return hard._replace(coef=hard.coef * more, bias=hard.bias * more)
+
+    def _solve_kernel(self, space, signs, private, diag, options, start) -> _Certified:
+        height = None if options.geometric else float(self.rho or 1.0)
+        if diag is None:
+            found = solve_active_set(space, signs, height, options, start)
+        else:
+            found = solve_newton(space, signs, diag, height, options, start)
+        norm = space.length(found.coef)[1]
+        intercept = found.bias / norm if norm > 0.0 else float(np.sign(found.bias))
+        bias = intercept * (norm or 1.0)
+        pair = self._margins_of(space, signs, found.coef, bias, 1.0, private, height)
+        verdict = ""
+        if diag is None and pair[height is not None] <= 0.0:
+            verdict = self._why_not_separated(space, signs, found, height, options)
+        positive = np.maximum(0.0, found.coef * signs)
+        uppers = self._uppers_of(space, signs, positive, private, height)
+        return _Certified(
+            None, intercept, norm, found.coef * signs, pair[0], uppers[0], pair[1],
+            uppers[1], height or 1.0, found.dual, found.n_iter, found.n_updates,
+            verdict,
+        )  # fmt: skip
+
+    def _margins_of(self, space, signs, coef, bias, norm, private, height):
+        """(Geometric, directional) margin of a plane, equal where there is but one."""
+        if private is not None:
+            soft = soft_margin(space, signs, coef, bias, norm, private, height)
+            return soft, soft
+        geometric = plane_margin(space, signs, coef, bias)
+        if height is None:
+            return geometric, geometric
+        return geometric, plane_margin(space, signs, coef, bias, height)
+
+    def _uppers_of(self, space, signs, dual, private, height):
+        """Upper bounds of both margins from one combination."""
+        if private is not None or height is None:
+            both = upper_bound(space, signs, dual, private, height)
+            return both, both
+        directional = upper_bound(space, signs, dual, None, height)
+        return upper_bound(space, signs, dual), directional
+
+    def _why_not_separated(self, space, signs, found, height, options) -> str:
+        """Proven "inseparable", "undecided" at this precision, or "" if unfinished."""
+        dual = found.dual
+        if self.method not in ("auto", "dual"):
+            # The perceptrons never see that there is no solution; the dual does.
+            if not few_unknowns(space.X):
+                return ""
+            rounds = options._replace(max_iter=1000)
+            dual = solve_active_set(space, signs, height, rounds).dual
+        if is_proven_inseparable(space, signs, dual):
+            return "inseparable"
+        searched = self.method not in ("auto", "dual")
+        return "" if searched or found.n_iter >= self.max_iter else "undecided"
+
+    def _judge(self, found: _Certified, problem: tuple[int, int]) -> str:
+        """Raise if there is no plane; what there is to say if the gap stayed open."""
+        name = self._problem_name(self.classes_, problem)
+        if found.verdict == "inseparable":
             raise ValueError(
-                f"{self._problem_name(problem)}: no hyperplane separates the classes "
-                "(certified: the upper "
-                f"bound of the margin is {found.upper:.3g}, their convex hulls meet). "
-                "Allow slack with a finite C, for example C=1.0."
+                f"{name}: no hyperplane separates the classes (proven: a combination "
+                "of samples lies in both convex hulls, so that the upper bound of the "
+                "margin is 0). Allow slack with a finite C, for example C=1.0."
             )
-        gap = relative_gap(found.margin, found.upper)
-        if gap > self.tol:
-            hint = ""
-            if found.margin <= 0.0 and not np.isfinite(self.C):
-                hint = " The classes are not separated yet; a finite C allows slack."
-            warnings.warn(
-                f"{self._problem_name(problem)}: stopped after {found.n_iter} sweeps "
-                f"(max_iter={self.max_iter}) with a certified gap of {gap:.3g}, above "
-                f"tol={self.tol}. Raise max_iter or tol, or try method='dual'.{hint}",
-                ConvergenceWarning,
-                stacklevel=2,
+        upper = found.upper if self.recenter else found.directional_upper
+        if found.verdict == "undecided":
+            raise ValueError(
+                f"{name}: no hyperplane was found that separates the classes, and none "
+                f"can have a margin above {upper:.3g}; whether there is one is not "
+                "decided at this precision. Allow slack with a finite C, for example "
+                "C=1.0, or scale the features to similar sizes."
             )
-
-    def _store(self, X, codes, rows, problems, found: list[Outcome]) -> None:
-        def scalar(values):
-            return values[0] if len(values) == 1 else np.array(values)
-
-        solutions = [outcome.solution for outcome in found]
-        self._duals = [s.dual for s in solutions] if self.warm_start else None
-        signed = np.zeros((len(found), len(codes)))
-        for p, (positive, _) in enumerate(problems):
-            signed[p] = solutions[p].dual * np.where(codes == positive, 1.0, -1.0)
-        kept = np.flatnonzero((signed != 0).any(axis=0))
-        self.support_ = rows[kept]
-        self.dual_coef_ = signed[:, kept]
-        self.margin_ = scalar([float(o.margin) for o in found])
-        self.margin_upper_bound_ = scalar([float(o.upper) for o in found])
-        self.directional_margin_ = scalar([float(o.directional) for o in found])
-        self.directional_margin_upper_bound_ = scalar(
-            [float(o.directional_upper) for o in found]
+        reached = found.margin if self.recenter else found.directional
+        gap = relative_gap(reached, upper)
+        if gap <= self.tol:
+            return ""
+        hint = " Raise max_iter or tol, or try method='dual'."
+        if self.method in ("auto", "dual") and found.n_iter < self.max_iter:
+            hint = (
+                " Rounding leaves it open: raise tol, or bring the features to similar "
+                "sizes around zero, for instance by StandardScaler."
+            )
+        if reached <= 0.0 and not math.isfinite(self.C):
+            hint += " The classes are not separated yet; a finite C allows slack."
+        return (
+            f"{name}: stopped after {found.n_iter} sweeps "
+            f"(max_iter={self.max_iter}) with a certified gap of {gap:.3g}, above "
+            f"tol={self.tol}.{hint}"
         )
-        self.gap_ = scalar([relative_gap(s.margin, s.upper) for s in solutions])
-        self.n_iter_ = max(1, max(s.n_iter for s in solutions))
-        self.n_updates_ = scalar([s.n_updates for s in solutions])
-        self.rho_ = scalar([o.rho for o in found])
-        if self.kernel == "linear":
-            self._set_hyperplanes([(s.w, s.bias) for s in solutions])
-            self.center_ = np.vstack([o.centre for o in found])
-        else:
-            self._set_kernel_expansion(X, kept, found)
 
-    def _set_kernel_expansion(self, X, kept, found: list[Outcome]) -> None:
-        norms = np.array([outcome.norm for outcome in found])
-        self.weight_norm_ = norms
-        safe = np.where(norms > 0, norms, 1.0)
-        bias = np.array([outcome.solution.bias for outcome in found])
-        self._expansion = self.dual_coef_ / safe[:, None]
-        self.intercept_ = bias / safe
-        if self.kernel != "precomputed":
-            self.support_vectors_ = X[kept]
+    def _store(self, samples, problems, found: list[_Certified], data, dtype) -> None:
+        self._duals = [f.start for f in found] if self.warm_start else None
+        signed = np.zeros((len(found), len(samples)))
+        for p, (positive, _) in enumerate(problems):
+            signed[p] = found[p].dual * np.where(samples.codes == positive, 1.0, -1.0)
+        kept = np.flatnonzero((signed != 0).any(axis=0))
+        self.support_ = samples.rows[kept]
+        self.dual_coef_ = signed[:, kept]
+        self.margin_ = scalar([f.margin for f in found])
+        self.margin_upper_bound_ = scalar([f.upper for f in found])
+        self.directional_margin_ = scalar([f.directional for f in found])
+        self.directional_margin_upper_bound_ = scalar(
+            [f.directional_upper for f in found]
+        )
+        pairs = [
+            (f.margin, f.upper)
+            if self.recenter
+            else (f.directional, f.directional_upper)
+            for f in found
+        ]
+        self.gap_ = scalar([relative_gap(*pair) for pair in pairs])
+        self.n_iter_ = max(1, max(f.n_iter for f in found))
+        self.n_updates_ = scalar([f.n_updates for f in found])
+        self.rho_ = scalar([f.rho for f in found])
+        self.intercept_ = np.array([f.intercept for f in found])
+        self.weight_norm_ = np.array([f.norm for f in found])
+        if self.kernel == "linear":
+            self.coef_ = np.vstack([f.coef for f in found]).astype(dtype)
+            coef = self.coef_.astype(np.float64)
+            products = coef @ coef.T
+            on_plane = self.recenter * -self.intercept_[:, None]
+            self.center_ = on_plane * coef
+        else:
+            products = np.ones((1, 1))
+            if self._scheme == "ovr":
+                gram = KernelSpace(data.X, self._kernel()).gram(kept)
+                norms = np.where(self.weight_norm_ > 0, self.weight_norm_, 1.0)
+                units = self.dual_coef_ / norms[:, None]
+                products = units @ gram @ units.T
+            if self.kernel != "precomputed":
+                self.support_vectors_ = samples.X[kept].astype(dtype)
+        self._set_borders(products)
 
     def _distances(self, X: Any) -> np.ndarray:
-        if self.kernel == "linear":
+        kernel = self._kernel_state["kernel"]
+        if kernel == "linear":
             return super()._distances(X)
-        if self.kernel == "precomputed":
+        X = X.astype(np.float64, copy=False)
+        evaluate = self._kernel()
+        if evaluate is None:
             block = X[:, self.support_]
         else:
-            block = self._kernel()(X, self.support_vectors_)
-        return np.asarray(block @ self._expansion.T + self.intercept_)
+            block = evaluate(X, self.support_vectors_.astype(np.float64))
+        norms = np.where(self.weight_norm_ > 0, self.weight_norm_, 1.0)
+        return np.asarray(block @ self.dual_coef_.T / norms + self.intercept_)
+
+    def _continue_online(self, data: _Data, problems, found, dtype) -> None:
+        """Let `partial_fit` go on from the combination of patterns found."""
+        exponent = data.exponent
+        rho = longest_row(data.X)
+        if self.rho is not None:
+            rho = float(np.ldexp(self.rho, -exponent))
+        walks: list[Walk | None] = []
+        for problem, result in zip(problems, found, strict=True):
+            chosen, signs = signed_rows(data.codes, problem)
+            diag = self._private_squares(data.weights[chosen], exponent)
+            X = some_rows(data.X, chosen)
+            patterns = reflect(X, signs, rho=rho, diag=diag)
+            walk = start_walk(patterns, result.start[chosen])
+            walks.append(walk.without_patterns(patterns))
+        self._longest = float(np.hypot(longest_row(data.X), rho))
+        self._go_online(walks, rho, exponent, dtype)
+
+    def _sweep(
+        self,
+        patterns: Patterns,
+        walk: Walk,
+        weights: np.ndarray,
+        budget: Budget,
+        seed: np.ndarray,
+        exponent: int,
+    ) -> int:
+        return learn(patterns, walk, Rule(DYNAMIC, eps=self.tol), budget, seed)
+
+    @available_if(_is_online)
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
+    ) -> Any:
+        """Sweep once over a batch with the dynamic-margin rule.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Batch.
+        y : array-like of shape (n_samples,)
+            Labels.
+        classes : array-like of shape (n_classes,), default=None
+            All labels there will ever be; needed in the first call.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Factors of `C`.
+
+        Returns
+        -------
+        self : object
+            The classifier after this batch; `margin_upper_bound_` bounds the
+            directional margin of everything seen so far.
+        """
+        self._check_parameters()
+        self._kernel_state = {"kernel": "linear"}
+        return self._partial_fit(X, y, classes, sample_weight)

@@ -8,7 +8,9 @@ jumps to the minimum of the current quadratic and an exact line search between t
 points makes P fall; the set settles after a few steps, and then the minimum is exact.
 The quadratic is solved in d + 1 unknowns (weights) or in as many as there are patterns
 inside the margin (kernels). The slacks give the dual vector ``alpha_k = 2 C_k xi_k``
-and with it the certificate: P is within the gap of its minimum, provably.
+and with it the certificate: P is within the gap of its minimum, provably. In a kernel
+space the plane is its own coefficients, and the dual vector their positive part: at the
+minimum the two are the same.
 
 With a height rho the bias is penalised by ``(b / rho)^2 / 2``, as LIBLINEAR does.
 
@@ -22,18 +24,26 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
+from scipy.linalg.lapack import dposv
 
 from widemargin._compute.memory import rows_in_budget
-from widemargin._compute.progress import Advance, silent
+from widemargin._compute.progress import announce
 from widemargin._compute.threads import batched_slices
 from widemargin.linear.certificate import (
+    Options,
+    Solution,
     bias_from_dual,
     class_averages,
     relative_gap,
+    safe_norm,
 )
 from widemargin.linear.patterns import matrix_arrays
-from widemargin.linear.solution import Options, Solution
 from widemargin.linear.spaces import KernelSpace, LinearSpace
+
+# Steps without a smaller gap or a better plane after which only rounding is left.
+_PATIENCE = 5
+# What counts as better, relatively.
+_RISE = 1e-9
 
 
 class _Point(NamedTuple):
@@ -56,11 +66,26 @@ def _inner(p: _Point, q: _Point, kernel: bool) -> float:
     return float(p.coef @ q.scores) if kernel else float(p.coef @ q.coef)
 
 
+def _solve_symmetric(system: np.ndarray, sides: np.ndarray) -> np.ndarray:
+    """Solve a positive system, scaled to a unit diagonal; the shortest if singular."""
+    diagonal = np.diag(system)
+    scale = 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
+    system = scale[:, None] * system * scale
+    sides = scale[:, None] * sides
+    # The transpose of a symmetric system is in the order that LAPACK likes.
+    _, solved, failed = dposv(system.T, sides)
+    if failed:
+        if not (np.isfinite(system).all() and np.isfinite(sides).all()):
+            return np.full(sides.shape, np.nan)
+        solved = scipy.linalg.lstsq(system, sides, cond=1e-14)[0]
+    return scale[:, None] * solved
+
+
 def _weighted_gram(X, h):
     """``sum_k h_k [x_k, 1] [x_k, 1]^T`` over the rows with h > 0."""
     d = X.shape[1]
     if sp.issparse(X):
-        from widemargin._compute.linear_hessian import weighted_gram
+        from widemargin._compute.newton import weighted_gram
 
         _, data, indices, indptr = matrix_arrays(X)
         return weighted_gram(data, indices, indptr, h, d)
@@ -69,21 +94,25 @@ def _weighted_gram(X, h):
     for chunk in batched_slices(len(inside), rows_in_budget(16.0 * (d + 1))):
         rows = inside[chunk]
         root = np.sqrt(h[rows])[:, None]
-        block = np.hstack([X[rows] * root, root])
+        block = np.empty((len(rows), d + 1))
+        np.multiply(X[rows], root, out=block[:, :d])
+        block[:, d:] = root
         gram += block.T @ block
     return gram
 
 
 def _solve_linear(space: LinearSpace, signs, diag, inside, rho) -> _Point:
     d = space.X.shape[1]
-    h = np.where(inside, 1.0 / diag, 0.0)
+    # Times the smallest diag, so that no price is too high for the arithmetic.
+    least = diag.min()
+    h = np.where(inside, least / diag, 0.0)
     system = _weighted_gram(space.X, h)
-    system[np.arange(d), np.arange(d)] += 1.0
-    system[d, d] += 0.0 if rho is None else 1.0 / rho**2
+    system[np.arange(d), np.arange(d)] += least
+    system[d, d] += 0.0 if rho is None else least / rho**2
     pull = h * signs
     target = np.append(space.X.T @ pull, pull.sum())
-    solved = scipy.linalg.solve(system, target, assume_a="pos")
-    return _Point(solved[:d], space.X @ solved[:d], float(solved[d]))
+    solved = _solve_symmetric(system, target[:, None])[:, 0]
+    return _Point(solved[:d], space.scores(solved[:d]), float(solved[d]))
 
 
 def _solve_kernel(space: KernelSpace, signs, diag, inside, rho) -> _Point:
@@ -93,7 +122,7 @@ def _solve_kernel(space: KernelSpace, signs, diag, inside, rho) -> _Point:
         system = system + rho**2
     system[np.diag_indices_from(system)] += diag[rows]
     sides = np.column_stack([signs[rows], np.ones(len(rows))])
-    solved = scipy.linalg.solve(system, sides, assume_a="pos")
+    solved = _solve_symmetric(system, sides)
     if rho is None:
         bias = float(solved[:, 0].sum() / solved[:, 1].sum())
         beta = solved[:, 0] - bias * solved[:, 1]
@@ -102,25 +131,27 @@ def _solve_kernel(space: KernelSpace, signs, diag, inside, rho) -> _Point:
         bias = rho**2 * float(beta.sum())
     coef = np.zeros(space.n_samples)
     coef[rows] = beta
-    return _Point(coef, space.scores(rows, beta), bias)
+    return _Point(coef, space.scores(coef), bias)
 
 
 def _line_search(old: _Point, new: _Point, signs, diag, rho, kernel) -> float:
     """Minimiser of P on the line, by Newton on its piecewise linear slope."""
+    least = diag.min()
     oo, nn = _inner(old, old, kernel), _inner(new, new, kernel)
     on = _inner(old, new, kernel)
     penalty = 0.0 if rho is None else 1.0 / rho**2
     rise = new.bias - old.bias
-    curve = oo - 2 * on + nn + penalty * rise**2
-    start = on - oo + penalty * old.bias * rise
+    curve = least * (oo - 2 * on + nn + penalty * rise**2)
+    start = least * (on - oo + penalty * old.bias * rise)
     slack = 1.0 - signs * (old.scores + old.bias)
     drop = signs * (new.scores + new.bias - old.scores - old.bias)
+    part = drop * (least / diag)
+    bends, pulls = part * drop, part * slack
     t, low, high = 1.0, 0.0, np.inf
     for _ in range(50):
-        inside = slack > t * drop
-        part = drop[inside] / diag[inside]
-        second = curve + float(part @ drop[inside])
-        slope = start + t * second - float(part @ slack[inside])
+        inside = (slack > t * drop).astype(np.float64)
+        second = curve + float(bends @ inside)
+        slope = start + t * second - float(pulls @ inside)
         low, high = (t, high) if slope < 0 else (low, t)
         step = slope / second if second > 0 else 0.0
         if abs(step) <= 1e-12 * max(1.0, t):
@@ -135,33 +166,41 @@ def _enclose(space, point: _Point, signs, diag, rho):
     """(lower, upper, alpha) of a hyperplane."""
     kernel = isinstance(space, KernelSpace)
     slack = np.maximum(0.0, 1.0 - signs * (point.scores + point.bias))
-    alpha = slack / diag
+    alpha = np.maximum(0.0, point.coef * signs) if kernel else slack / diag
     square = _inner(point, point, kernel)
     if rho is not None:
         square += (point.bias / rho) ** 2
-    lower = 1.0 / np.sqrt(square + float(slack @ alpha))
-    weights = class_averages(alpha, signs) if rho is None else alpha * signs
-    if weights is None or not alpha.any():
+    size = np.hypot(np.sqrt(max(square, 0.0)), safe_norm(slack / np.sqrt(diag)))
+    lower = 1.0 / size if size > 0.0 else 0.0
+    if not alpha.any() or not np.isfinite(alpha.sum()):
+        return lower, np.inf, np.where(np.isfinite(alpha), alpha, 0.0)
+    weights = class_averages(alpha, signs)
+    if rho is not None:
+        weights = alpha / alpha.sum() * signs
+    if weights is None:
         return lower, np.inf, alpha
-    rows = np.flatnonzero(weights)
-    dual = space.square(rows, weights[rows]) + float(diag @ weights**2)
+    if kernel:
+        rows = np.flatnonzero(weights)
+        dual = float(weights[rows] @ space.gram(rows) @ weights[rows])
+    else:
+        w = weights @ space.X
+        dual = float(w @ w)
+    dual = max(dual, 0.0) + float(np.sum((np.sqrt(diag) * weights) ** 2))
     if rho is not None:
         dual += (rho * weights.sum()) ** 2
-    return lower, float(np.sqrt(dual) / np.abs(weights).sum()), alpha
+    return lower, float(np.sqrt(dual)), alpha
 
 
 def _first_point(space, signs, diag, rho, options, start) -> _Point:
     kernel = isinstance(space, KernelSpace)
     n = space.n_samples
-    if start is not None and start.any():
-        rows = np.flatnonzero(start)
-        beta = (start * signs)[rows]
-        coef = start * signs if kernel else space.weights(rows, beta)
-        scores = space.scores(rows, beta)
-        if rho is not None:
-            return _Point(coef, scores, rho**2 * float(beta.sum()))
-        return _Point(coef, scores, bias_from_dual(scores, signs, start, diag))
     coef = np.zeros(n if kernel else space.X.shape[1])
+    if start is not None and start.any():
+        coef = start * signs if kernel else (start * signs) @ space.X
+        scores = space.scores(coef)
+        if rho is not None:
+            return _Point(coef, scores, rho**2 * float((start * signs).sum()))
+        return _Point(coef, scores, bias_from_dual(scores, signs, start, diag))
     if kernel and n > 1000:
         # A start from half of the samples keeps the first systems small.
         rows = np.sort(np.random.default_rng(options.seed).permutation(n)[: n // 2])
@@ -170,10 +209,8 @@ def _first_point(space, signs, diag, rho, options, start) -> _Point:
             part = KernelSpace(X, space.kernel)
             rough = options._replace(tol=max(options.tol, 0.05))
             half = solve_newton(part, signs[rows], diag[rows], rho, rough)
-            support = half.dual > 0
-            beta = (half.dual * signs[rows])[support]
-            coef[rows[support]] = beta
-            return _Point(coef, space.scores(rows[support], beta), half.bias)
+            coef[rows] = half.coef
+            return _Point(coef, space.scores(coef), half.bias)
     return _Point(coef, np.zeros(n), 0.0)
 
 
@@ -184,25 +221,47 @@ def solve_newton(
     rho: float | None,
     options: Options,
     start: np.ndarray | None = None,
-    tick: Advance = silent,
 ) -> Solution:
     """2-norm soft margin with ``diag = 1 / (2 C_k)``; `rho` None for a free bias."""
+    # A price beyond all bounds may overflow: such a point is no better, and goes.
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        return _descend(space, signs, diag, rho, options, start)
+
+
+def _descend(space, signs, diag, rho, options: Options, start) -> Solution:
+    """Take Newton's steps until the gap is closed, or nothing improves."""
     kernel = isinstance(space, KernelSpace)
     solve: Any = _solve_kernel if kernel else _solve_linear
     point = _first_point(space, signs, diag, rho, options, start)
     lower, upper, alpha = _enclose(space, point, signs, diag, rho)
-    n_iter = 0
-    while n_iter < options.max_iter and relative_gap(lower, upper) > options.tol:
-        inside = signs * (point.scores + point.bias) < 1.0
-        new = solve(space, signs, diag, inside, rho)
-        t = _line_search(point, new, signs, diag, rho, kernel)
-        point = point.towards(new, t)
-        n_iter += 1
-        tick()
-        lower, bound, alpha = _enclose(space, point, signs, diag, rho)
-        upper = min(upper, bound)
-        settled = np.array_equal(inside, signs * (point.scores + point.bias) < 1.0)
-        if settled and abs(t - 1.0) < 1e-9:
-            break
-    w = None if kernel else point.coef
-    return Solution(w, point.bias, alpha, lower, upper, n_iter, n_iter)
+    smallest, idle, n_iter, highest = np.inf, 0, 0, 0.0
+    best = (point, alpha)
+    with announce("rounds") as tell:
+        while n_iter < options.max_iter and idle < _PATIENCE:
+            gap = relative_gap(lower, upper)
+            idle += 1
+            # The bound may wait for its turn while the objective falls.
+            if lower > highest * (1 + _RISE):
+                highest, idle = lower, 0
+            if gap < smallest:
+                smallest, idle, best = gap, 0, (point, alpha)
+            if gap <= options.tol:
+                break
+            inside = signs * (point.scores + point.bias) < 1.0
+            new = solve(space, signs, diag, inside, rho)
+            t = _line_search(point, new, signs, diag, rho, kernel)
+            point = point.towards(new, t)
+            n_iter += 1
+            tell()
+            if not np.isfinite(point.scores + point.bias).all():
+                break
+            lower, upper, alpha = _enclose(space, point, signs, diag, rho)
+            settled = np.array_equal(inside, signs * (point.scores + point.bias) < 1.0)
+            if settled and abs(t - 1.0) < 1e-9:
+                gap = relative_gap(lower, upper)
+                if gap <= smallest:
+                    smallest, best = gap, (point, alpha)
+                break
+    point, alpha = best
+    closed = smallest <= options.tol
+    return Solution(point.coef, point.bias, alpha, n_iter, n_iter, closed)

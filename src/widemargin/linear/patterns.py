@@ -6,8 +6,11 @@ centre c, raised to the height rho and reflected through the origin, so that a v
 hyperplane is ``f(x) = w.(x - c) + rho w0``. With a 2-norm soft margin each pattern also
 owns a private coordinate of squared length ``diag_k = 1 / (2 C_k)``.
 
+Before that, samples are brought to where squares neither overflow nor cancel: scaled by
+a power of two, which is exact, and moved next to the origin where they lie far from it.
+
 Reference: Tsampouka and Shawe-Taylor (2005), section 2. Shapes: X (n, d), dense or CSR;
-signs, cx, squares, diag (n,); centre (d,).
+signs, diag (n,); centre (d,).
 """
 
 from typing import Any, NamedTuple
@@ -15,23 +18,46 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from widemargin._compute.patterns import Rows
+
+# Largest entries outside of these powers of two are scaled to about one.
+_COMFORT = 64
+# Distance from the origin, over the spread, from which digits cancel away.
+_FAR = 100.0
+# Entries of a sparse matrix that may be made dense to move it.
+_DENSE = 10**7
+
 
 class Patterns(NamedTuple):
-    """The arrays of :mod:`widemargin._compute.linear_rows`, and what goes with them."""
+    """The samples as they are, and the arrays that the compiled loops take."""
 
     X: Any
-    matrix: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-    signs: np.ndarray
-    cx: np.ndarray
-    squares: np.ndarray
-    diag: np.ndarray
-    centre: np.ndarray
-    rho: float
+    rows: Rows
 
     @property
-    def lift(self) -> float:
-        """``c.c + rho^2``."""
-        return float(self.centre @ self.centre) + self.rho**2
+    def signs(self) -> np.ndarray:
+        """Labels +1 and -1."""
+        return self.rows.signs
+
+    @property
+    def centre(self) -> np.ndarray:
+        """Where the samples are seen from."""
+        return self.rows.centre
+
+    @property
+    def rho(self) -> float:
+        """Height in the additional dimension."""
+        return self.rows.rho
+
+    @property
+    def diag(self) -> np.ndarray:
+        """Squares of the private coordinates, zero for a hard margin."""
+        return self.rows.diag
+
+    @property
+    def squares(self) -> np.ndarray:
+        """Squared lengths of the patterns, without their private coordinates."""
+        return self.rows.squares
 
 
 def matrix_arrays(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -63,11 +89,75 @@ def squared_row_norms(X: Any) -> np.ndarray:
     return np.einsum("ij,ij->i", X, X, dtype=np.float64)
 
 
+def longest_row(X: Any) -> float:
+    """Length of the longest row, one if all are zero.
+
+    >>> longest_row(np.array([[3.0, 4.0], [0.0, 0.0]]))
+    5.0
+    """
+    return float(np.sqrt(squared_row_norms(X).max())) or 1.0
+
+
+def comfortable_exponent(X: Any) -> int:
+    """Power of two to divide by, so that squares are far from both ends of the floats.
+
+    >>> comfortable_exponent(np.array([[3.0, 4.0]]))
+    0
+    >>> comfortable_exponent(np.array([[2.0**500]]))
+    501
+    """
+    entries = X.data if sp.issparse(X) else X
+    largest = max(entries.max(initial=0.0), -entries.min(initial=0.0))
+    exponent = int(np.frexp(largest)[1])
+    return 0 if largest == 0.0 or abs(exponent) <= _COMFORT else exponent
+
+
+def scaled(X: Any, exponent: int) -> Any:
+    """X divided by a power of two: exact, X itself for none."""
+    if exponent == 0:
+        return X
+    if sp.issparse(X):
+        X = X.copy()
+        X.data = np.ldexp(X.data, -exponent)
+        return X
+    return np.ldexp(X, -exponent)
+
+
+def near_origin(X: Any) -> tuple[Any, np.ndarray | None]:
+    """Move samples that lie far from the origin next to it; (X, what was subtracted).
+
+    Sums of products would otherwise cancel. The rounding of the difference is that of
+    the spread, and what is certified is certified for the samples as they were.
+    """
+    n, d = X.shape
+    mean = np.asarray(X.mean(axis=0)).ravel()
+    offset = float(mean @ mean)
+    if offset == 0.0 or (sp.issparse(X) and n * d > _DENSE):
+        return X, None
+    # The first sample stands for all: far means far for every one of them.
+    first = X[[0]].toarray()[0] if sp.issparse(X) else X[0]
+    if float((first - mean) @ (first - mean)) * _FAR**2 > offset:
+        return X, None
+    return (X.toarray() if sp.issparse(X) else X) - mean, mean
+
+
 def class_means(X: Any, signs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean of the positive and of the negative samples."""
     positive = (signs > 0) / np.count_nonzero(signs > 0)
     negative = (signs < 0) / np.count_nonzero(signs < 0)
     return X.T @ positive, X.T @ negative
+
+
+def midpoint_of_means(X: Any, signs: np.ndarray) -> np.ndarray:
+    """Find a centre between the classes, to start from."""
+    positive, negative = class_means(X, signs)
+    return (positive + negative) / 2
+
+
+def spread_around(X: Any, centre: np.ndarray) -> float:
+    """Root mean squared distance from the centre, one if all of them are zero."""
+    squares = squared_row_norms(X) - 2.0 * (X @ centre) + float(centre @ centre)
+    return float(np.sqrt(max(squares.mean(), 0.0))) or 1.0
 
 
 def reflect(
@@ -89,10 +179,20 @@ def reflect(
     if diag is None:
         diag = np.zeros(X.shape[0])
     cx = np.asarray(X @ centre, dtype=np.float64)
+    far = float(centre @ centre)
     # Far from the origin the three terms cancel; a square is never negative.
-    shifted = squared_row_norms(X) - 2.0 * cx + float(centre @ centre)
+    shifted = squared_row_norms(X) - 2.0 * cx + far
+    if rho > 1e150:
+        raise ValueError(
+            "rho is more than 1e150 times as large as the samples in X, so that its "
+            "square overflows; give a smaller rho, or scale X."
+        )
     squares = np.maximum(shifted, 0.0) + rho**2
-    return Patterns(X, matrix_arrays(X), signs, cx, squares, diag, centre, float(rho))
+    rho = float(rho)
+    rows = Rows(
+        *matrix_arrays(X), signs, cx, squares, diag, centre, rho, far + rho * rho
+    )
+    return Patterns(X, rows)
 
 
 def recentre(patterns: Patterns, centre: np.ndarray) -> Patterns:
@@ -117,3 +217,8 @@ def weight_vector(patterns: Patterns, m: np.ndarray) -> tuple[np.ndarray, float]
     total = float(signed.sum())
     w = patterns.X.T @ signed - total * patterns.centre
     return w, patterns.rho**2 * total - float(w @ patterns.centre)
+
+
+def random_state_array(seed: int) -> np.ndarray:
+    """One-element state of the generator in the compiled loops; never zero."""
+    return np.array([2 * seed + 1], dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)

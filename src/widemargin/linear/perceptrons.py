@@ -1,26 +1,61 @@
-"""What the perceptron classifiers share: sweeping to the end, counting, bounding."""
+"""The perceptrons: sweep, add what fails its test, count, bound.
 
-import warnings
-from numbers import Integral, Real
-from typing import Any, NamedTuple
+Two conditions that a pattern has to meet, y.a > b (standard margin) and y.a > beta
+||a|| (fixed directional margin), each with two ways to move. What they share: sweeping
+to the end or until nothing improves, batches, the certificate of what is stored, and
+the bounds of the paper for it. The loops are in
+:mod:`widemargin._compute.perceptron`.
+"""
+
+from abc import abstractmethod
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin._compute.progress import announce
-from widemargin._core.callbacks import FitTasks, with_callbacks
-from widemargin.linear.online import OnlineClassifier, forget_patterns
+from widemargin._compute.patterns import (
+    FIXED_LENGTH,
+    FREE_LENGTH,
+    IDLE,
+    INFEASIBLE,
+    OUT_OF_SWEEPS,
+    QUIET,
+    RELAXATION,
+    STANDARD,
+    Rule,
+)
+from widemargin._core.callbacks import FitTasks
+from widemargin._core.checks import (
+    check_count,
+    check_flag,
+    check_number,
+    check_option,
+    check_random_state,
+)
+from widemargin._core.classifier import fit_method
+from widemargin.linear.base import (
+    SCHEMES,
+    HyperplaneClassifier,
+    scalar,
+    signed_rows,
+    some_rows,
+    warn_unfinished,
+)
+from widemargin.linear.certificate import plane_margin, upper_bound
 from widemargin.linear.patterns import (
     Patterns,
+    comfortable_exponent,
+    longest_row,
+    random_state_array,
     reflect,
-    squared_row_norms,
+    scaled,
     weight_vector,
 )
-from widemargin.linear.solution import random_state_array
-from widemargin.linear.walks import Walk, directional_margin, start_walk
-from widemargin.margins import PerceptronBounds
+from widemargin.linear.spaces import LinearSpace
+from widemargin.linear.walks import Budget, Walk, budget_of, learn, start_walk
+from widemargin.margins import PerceptronBounds, perceptron_bounds
+from widemargin.margins.perceptrons import projected_factor_range
 
 
 class Geometry(NamedTuple):
@@ -30,6 +65,12 @@ class Geometry(NamedTuple):
     r: float
     f_min: float
     f_max: float
+
+    def united(self, other: "Geometry") -> "Geometry":
+        """Range of both."""
+        low = (min(self.r, other.r), min(self.f_min, other.f_min))
+        high = (max(self.R, other.R), max(self.f_max, other.f_max))
+        return Geometry(high[0], low[0], low[1], high[1])
 
 
 def pattern_geometry(patterns: Patterns, f: np.ndarray) -> Geometry:
@@ -44,22 +85,44 @@ def pattern_geometry(patterns: Patterns, f: np.ndarray) -> Geometry:
     return Geometry(longest, shortest, float(f.min()), float(f.max()))
 
 
-class PerceptronClassifier(OnlineClassifier):
+class PerceptronClassifier(HyperplaneClassifier):
     """Base of the perceptrons; not for direct use.
 
     A subclass provides ``_check_own_parameters()``, ``_sweep(...)`` as in
-    :class:`~widemargin.linear.online.OnlineClassifier`, and
-    ``_evaluate_bounds(geometry, gamma_d)``.
+    :class:`~widemargin.linear.base.HyperplaneClassifier`, and
+    ``_bound_arguments(geometry, exponent)``.
     """
 
+    max_iter: int
+    n_iter_no_change: int | None
+    shuffle: bool
+    warm_start: bool
+
+    @abstractmethod
+    def _check_own_parameters(self) -> None:
+        """Raise where a parameter of this perceptron is out of its range."""
+
+    @abstractmethod
+    def _bound_arguments(self, geometry: Geometry, exponent: int) -> dict[str, Any]:
+        """Arguments of the bounds for patterns like these, all but gamma_d."""
+
+    def _factors(self, weights: np.ndarray) -> np.ndarray:
+        """Give the f of the update."""
+        return weights
+
     def _check_parameters(self) -> None:
-        check_scalar(self.max_iter, "max_iter", Integral, min_val=1)
+        check_count("max_iter", self.max_iter)
+        check_flag("shuffle", self.shuffle)
+        check_flag("warm_start", self.warm_start)
+        check_option("multiclass", self.multiclass, SCHEMES)
+        if self.n_iter_no_change is not None:
+            check_count("n_iter_no_change", self.n_iter_no_change, "None or ")
         if self.rho is not None:
-            check_scalar(self.rho, "rho", Real, min_val=0, include_boundaries="neither")
+            check_number("rho", self.rho, above=0, otherwise="None or ")
         self._check_own_parameters()
 
-    @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    @fit_method
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Sweep over the samples until a full sweep changes nothing.
 
         Parameters
@@ -79,86 +142,122 @@ class PerceptronClassifier(OnlineClassifier):
         """
         self._check_parameters()
         previous = getattr(self, "_walks", None) if self.warm_start else None
-        X, y, weight, rows = self._check_training_data(X, y, sample_weight)
-        codes = self._encode(y)
-        problems = self._problems()
-        longest = float(np.sqrt(squared_row_norms(X).max())) or 1.0
-        self.rho_ = float(self.rho or longest)
-        f = np.ones(len(codes)) if weight is None else weight
+        samples, dtype = self._check_samples(X, y, sample_weight)
+        problems = self._set_classes(samples.classes, samples.X)
+        exponent = comfortable_exponent(samples.X)
+        X = scaled(samples.X, exponent)
+        rho = longest_row(X)
+        if self.rho is not None:
+            rho = float(np.ldexp(self.rho, -exponent))
+        self.rho_ = float(np.ldexp(rho, exponent))
+        factors = self._factors(samples.weights)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        if previous is not None and (
-            len(previous) != len(problems) or len(previous[0].m) != len(codes)
-        ):
+        parts = [signed_rows(samples.codes, problem) for problem in problems]
+        if previous is not None and [len(m) for m in previous] != [
+            len(rows) for rows, _ in parts
+        ]:
             previous = None
-        walks, online, planes, sweeps, reached = [], [], [], [], []
-        with FitTasks(self, len(problems), X=X, y=y, sample_weight=weight) as tasks:
-            for p, problem in tasks.each(list(enumerate(problems)), "problem"):
-                signs = np.where(codes == problem[0], 1.0, -1.0)
-                patterns = reflect(X, signs, rho=self.rho_)
-                start = None if previous is None else previous[p].m
-                if start is not None and start.any():
-                    walk = start_walk(patterns, start)
+        walks: list[Walk] = []
+        spaces, sweeps, geometry = [], [], None
+        unfinished: list[str] = []
+        every = list(enumerate(problems))
+        with FitTasks(self, len(problems), X=X, y=samples.labels) as tasks:
+            for p, problem in tasks.each(every, "problem"):
+                rows, signs = parts[p]
+                patterns = reflect(some_rows(X, rows), signs, rho=rho)
+                if previous is not None and previous[p].any():
+                    walk = start_walk(patterns, previous[p])
                 else:
                     walk = self._first_walk(patterns)
-                state = random_state_array(seed + p)
-                with announce("sweeps", self.max_iter) as tick:
-                    status, used = self._sweep(
-                        patterns, walk, f, self.max_iter, state, tick
-                    )
-                self._judge(status, walk, problem)
+                state, f = random_state_array(seed + p), factors[rows]
+                with budget_of(self.max_iter, self.max_iter) as budget:
+                    status = self._sweep(patterns, walk, f, budget, state, exponent)
+                unfinished.append(self._judge(status, walk, problem, budget, exponent))
+                here = pattern_geometry(patterns, f)
+                geometry = here if geometry is None else geometry.united(here)
                 walks.append(walk)
-                online.append(forget_patterns(walk, patterns))
-                planes.append(weight_vector(patterns, walk.m))
-                reached.append(directional_margin(patterns, walk))
-                sweeps.append(used)
-        self._set_hyperplanes(planes)
-        self._walks = walks if self.warm_start else None
-        self._go_online(online, self.rho_)
-        # Reflection changes no length: one geometry serves all problems.
-        self._geometry = pattern_geometry(patterns, f)
+                spaces.append((LinearSpace(patterns.X), patterns))
+                sweeps.append(budget.spent)
+        self._set_planes(
+            [weight_vector(patterns, walk.m)
+             for (_, patterns), walk in zip(spaces, walks, strict=True)],
+            exponent, dtype,
+        )  # fmt: skip
+        self._walks = [walk.m for walk in walks] if self.warm_start else None
+        online = [
+            walk.without_patterns(patterns)
+            for (_, patterns), walk in zip(spaces, walks, strict=True)
+        ]
+        self._longest = float(np.hypot(longest_row(X), rho))
+        self._go_online(list(online), rho, exponent, dtype)
+        assert geometry is not None
+        self._bound_of = self._bound_arguments(geometry, exponent)
+        self._exponent = exponent
         self.n_iter_ = max(1, max(sweeps))
-        self._publish(rows, walks, reached)
+        self._publish(samples, parts, walks, spaces, rho, exponent)
+        warn_unfinished(unfinished)
         return self
 
-    def _judge(self, status: int, walk: Walk, problem: tuple[int, int]) -> None:
-        from widemargin._compute import perceptron
-
-        name = self._problem_name(problem)
-        if status == perceptron.INFEASIBLE:
+    def _judge(self, status, walk: Walk, problem, budget: Budget, exponent) -> str:
+        """Raise if there is no plane; what there is to say if it is not finished."""
+        if status == QUIET:
+            return ""
+        name = self._problem_name(self.classes_, problem)
+        upper = float(np.ldexp(walk.upper_bound, exponent))
+        if status == INFEASIBLE:
             raise ValueError(
-                f"{name}: beta={self.beta} is out of reach, no hyperplane has a "
-                f"directional margin above {walk.upper_bound:.6g} (certified upper "
+                f"{name}: margin={self._asked()} is out of reach, no hyperplane has a "
+                f"directional margin above {upper:.6g} (certified upper "
                 f"bound at rho={self.rho_:.6g}). Ask for less."
             )
-        if status != perceptron.QUIET:
-            warnings.warn(
-                f"{name}: still updating after max_iter={self.max_iter} sweeps. Either "
-                "the classes are not separable or max_iter is too small; the largest "
-                f"directional margin is at most {walk.upper_bound:.3g}.",
-                ConvergenceWarning,
-                stacklevel=2,
+        why = f"still updating after max_iter={self.max_iter} sweeps"
+        if status == IDLE:
+            why = (
+                f"stopped after {budget.spent} sweeps, of which the last "
+                "brought no fewer updates (n_iter_no_change="
+                f"{self.n_iter_no_change})"
             )
-
-    def _publish(self, rows: np.ndarray, walks: list[Walk], reached: list) -> None:
-        """Set the attributes that describe the run."""
-
-        def scalar(values):
-            return values[0] if len(values) == 1 else np.array(values)
-
-        used = np.any([walk.m > 0 for walk in walks], axis=0)
-        tilt = np.hypot(1.0, self.intercept_ / self.rho_)
-        self.support_ = rows[np.flatnonzero(used)]
-        self.directional_margin_ = scalar(reached)
-        self.margin_ = scalar(
-            [float(m * t) for m, t in zip(reached, tilt, strict=True)]
+        return (
+            f"{name}: {why}. Either the classes are not separable or max_iter is too "
+            f"small; the largest directional margin is at most {upper:.3g}."
         )
-        self.margin_upper_bound_ = scalar([float(walk.upper_bound) for walk in walks])
+
+    def _asked(self) -> float:
+        """Give the margin asked for, where one is."""
+        return 0.0
+
+    def _publish(self, samples, parts, walks, spaces, rho, exponent) -> None:
+        """Certify what is stored and set the attributes that describe the run."""
+        m = np.zeros((len(walks), len(samples)))
+        margins, directional, uppers = [], [], []
+        for p, (rows, signs) in enumerate(parts):
+            m[p, rows] = walks[p].m * signs
+            space = spaces[p][0]
+            coef = self.coef_[p].astype(np.float64)
+            bias = float(np.ldexp(self.intercept_[p], -exponent))
+            margins.append(plane_margin(space, signs, coef, bias))
+            directional.append(plane_margin(space, signs, coef, bias, rho))
+            uppers.append(upper_bound(space, signs, walks[p].m, None, rho))
+        used = np.flatnonzero((m != 0).any(axis=0))
+        self.support_ = samples.rows[used]
+        self.dual_coef_ = m[:, used]
+        self.margin_ = scalar([float(np.ldexp(v, exponent)) for v in margins])
+        self.directional_margin_ = scalar(
+            [float(np.ldexp(v, exponent)) for v in directional]
+        )
+        self.margin_upper_bound_ = scalar(
+            [float(np.ldexp(v, exponent)) for v in uppers]
+        )
         self.n_updates_ = scalar([walk.n_updates for walk in walks])
-        found = [
-            self._evaluate_bounds(self._geometry, margin) if margin > 0 else None
-            for margin in reached
-        ]
+        found = [self._bounds_at(float(np.ldexp(v, exponent))) for v in directional]
         self.bounds_ = found[0] if len(found) == 1 else found
+
+    def _bounds_at(self, margin: float) -> PerceptronBounds | None:
+        """Bounds, None where there is no margin or one too small to speak of them."""
+        try:
+            return self.bounds(margin) if margin > 0 else None
+        except ValueError:
+            return None
 
     def bounds(self, gamma_d: float) -> PerceptronBounds:
         """Bounds of the paper for the patterns of the last fit.
@@ -176,8 +275,19 @@ class PerceptronClassifier(OnlineClassifier):
         bounds : PerceptronBounds
             Those that apply to this variant.
         """
-        check_is_fitted(self, "bounds_")
-        return self._evaluate_bounds(self._geometry, gamma_d)
+        check_is_fitted(self, "coef_")
+        if not hasattr(self, "_bound_of"):
+            raise ValueError("The bounds are about a whole fit, not about batches.")
+        check_number("gamma_d", gamma_d, above=0)
+        given = dict(self._bound_of)
+        # One hyperplane cannot do better than the shortest pattern is long.
+        with np.errstate(over="ignore"):
+            scaled = float(np.ldexp(gamma_d, -self._exponent))
+        given["gamma_d"] = min(scaled, given["r"])
+        found = perceptron_bounds(**given)
+        if self._exponent == 0:
+            return found
+        return replace(found, margin=float(np.ldexp(found.margin, self._exponent)))
 
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
@@ -202,3 +312,420 @@ class PerceptronClassifier(OnlineClassifier):
         """
         self._check_parameters()
         return self._partial_fit(X, y, classes, sample_weight)
+
+
+class MarginPerceptron(PerceptronClassifier):
+    r"""Perceptron that asks for :math:`y_k \cdot a > b` of every pattern.
+
+    A pattern :math:`y = l\,[x, \rho]` that fails is added,
+    :math:`a \leftarrow a + \eta f y`, until a sweep over all samples is quiet. The
+    plain update has f = 1 (or the sample's weight) and reaches a directional margin of
+    at least :math:`\gamma_d / (2 + \eta R^2 / b)` for equal weights, :math:`\gamma_d`
+    being the best and R the length of the longest pattern. The relaxation update
+    takes :math:`f = (b_u - y \cdot a) / \lVert y \rVert^2`, as far as needed to bring
+    the pattern to :math:`b_u` if :math:`\eta = 1`, times the weight over the largest
+    one. :math:`\eta` is the learning rate.
+
+    Parameters
+    ----------
+    update : {"plain", "relaxation"}, default="plain"
+        How far to move.
+    b : float or None, default=None
+        Margin of the condition, > 0. None is :math:`\eta R^2` for the plain update
+        (a third of the best margin guaranteed) and 1 for relaxation.
+    b_upper : float or None, default=None
+        Target of the relaxation, > b. None is 2 b, which makes the guarantee largest.
+    learning_rate : float, default=1.0
+        Learning rate, > 0, and < 2 for relaxation.
+    rho : float or None, default=None
+        Height of the samples in the additional dimension, > 0. None takes the length
+        of the longest sample.
+    shuffle : bool, default=True
+        Draw a new order for every sweep.
+    multiclass : {"ovo", "ddag", "ovr"}, default="ovo"
+        One-vs-one by votes, one-vs-one along a decision DAG, or one-vs-rest by
+        functional scores.
+    warm_start : bool, default=False
+        Begin from the coefficients of the previous fit if it had as many samples.
+    class_weight : dict, "balanced" or None, default=None
+        Factors of the update per class, multiplied by `sample_weight`.
+    max_iter : int, default=1000
+        Most sweeps per two-class problem; reaching it warns. Showing a sample of few
+        features takes 50 ns: all pairs of 16 000 letters in 26 classes at most 20 s.
+    n_iter_no_change : int or None, default=50
+        Stop, with a warning, after so many sweeps and as many as were made before in
+        which no sweep added fewer samples than the best, while that is more than one in
+        a hundred: the classes overlap. None goes on to `max_iter`, as the paper does.
+    random_state : int, RandomState instance or None, default=None
+        Order of the samples.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels.
+    coef_, intercept_ : ndarray of shape (n_problems, n_features), (n_problems,)
+        Unit normals, in the precision of X, and offsets, in double: signed distances.
+    weight_norm_ : ndarray of shape (n_problems,)
+        Length of the normal that was divided out.
+    margin_, directional_margin_ : float or ndarray of shape (n_problems,)
+        Smallest margin of a training sample under the stored plane, geometric and
+        directional at `rho_`; never more than the truth, whatever the rounding.
+    margin_upper_bound_ : float or ndarray of shape (n_problems,)
+        No vector has a larger directional margin at `rho_`; the combination of samples
+        that proves it is `dual_coef_`.
+    bounds_ : PerceptronBounds, or a list of them
+        The paper's bounds, evaluated at the margin reached; None where the classes
+        were not separated. See :meth:`bounds`.
+    support_ : ndarray of shape (n_support,)
+        Samples that were ever added.
+    dual_coef_ : ndarray of shape (n_problems, n_support)
+        How much of each, with its sign: ``coef_ * weight_norm_`` is their sum.
+    n_iter_ : int
+        Sweeps.
+    n_updates_ : int or ndarray of shape (n_problems,)
+        Updates.
+    rho_ : float
+        Height used.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Their names, where X has some.
+
+    See Also
+    --------
+    widemargin.FixedMarginPerceptron : A margin free of the weights' length.
+    widemargin.MaxMarginClassifier : The largest margin there is, with a certificate.
+
+    Notes
+    -----
+    Margins of samples are distances in the units of X.
+
+    On scikit-learn 1.9 and later ``set_callbacks(sklearn.callback.ProgressBar())``
+    shows how far `fit` is.
+
+    References
+    ----------
+    P. Tsampouka, J. Shawe-Taylor, Perceptron-like large margin classifiers, section
+    2.1.
+
+    Examples
+    --------
+    >>> from widemargin.linear import MarginPerceptron
+    >>> X, y = [[0.0], [1.0], [3.0], [5.0]], ["low", "low", "high", "high"]
+    >>> model = MarginPerceptron(random_state=0).fit(X, y)
+    >>> model.predict([[0.5], [4.0]])
+    array(['low', 'high'], dtype='<U4')
+    >>> bool(model.n_updates_ <= model.bounds_.updates)
+    True
+    """
+
+    def __init__(
+        self,
+        update: Literal["plain", "relaxation"] = "plain",
+        *,
+        b: float | None = None,
+        b_upper: float | None = None,
+        learning_rate: float = 1.0,
+        rho: float | None = None,
+        shuffle: bool = True,
+        multiclass: Literal["ovo", "ddag", "ovr"] = "ovo",
+        warm_start: bool = False,
+        class_weight: dict | Literal["balanced"] | None = None,
+        max_iter: int = 1000,
+        n_iter_no_change: int | None = 50,
+        random_state: Any = None,
+    ):
+        self.update = update
+        self.b = b
+        self.b_upper = b_upper
+        self.learning_rate = learning_rate
+        self.rho = rho
+        self.shuffle = shuffle
+        self.multiclass = multiclass
+        self.warm_start = warm_start
+        self.class_weight = class_weight
+        self.max_iter = max_iter
+        self.n_iter_no_change = n_iter_no_change
+        self.random_state = random_state
+
+    def _check_own_parameters(self) -> None:
+        check_option("update", self.update, ("plain", "relaxation"))
+        check_number("learning_rate", self.learning_rate, above=0)
+        if self.b is not None:
+            check_number("b", self.b, above=0, otherwise="None or ")
+        if self.update == "plain":
+            if self.b_upper is not None:
+                raise ValueError("b_upper is for update='relaxation' only.")
+            return
+        if not self.learning_rate < 2:
+            raise ValueError(
+                "learning_rate must be below 2 for update='relaxation'; got "
+                f"{self.learning_rate}."
+            )
+        if self.b_upper is not None:
+            b = 1.0 if self.b is None else self.b
+            check_number("b_upper", self.b_upper, above=b, otherwise="None or ")
+
+    def _factors(self, weights: np.ndarray) -> np.ndarray:
+        # A relaxation converges for factors of at most one.
+        return weights if self.update == "plain" else weights / weights.max()
+
+    def _thresholds(self, R: float, exponent: int) -> tuple[float, float]:
+        """Give the margin asked for and the target of a relaxation step."""
+        if self.update == "plain":
+            # The weights are sums of samples: b has the unit of their squares.
+            if self.b is not None:
+                return float(np.ldexp(self.b, -2 * exponent)), 0.0
+            return float(self.learning_rate) * R**2, 0.0
+        b = 1.0 if self.b is None else float(self.b)
+        return b, (2.0 * b if self.b_upper is None else float(self.b_upper))
+
+    def _sweep(
+        self,
+        patterns: Patterns,
+        walk: Walk,
+        weights: np.ndarray,
+        budget: Budget,
+        seed: np.ndarray,
+        exponent: int,
+    ) -> int:
+        kind = STANDARD if self.update == "plain" else RELAXATION
+        b, b_upper = self._thresholds(float(np.sqrt(patterns.squares.max())), exponent)
+        rule = Rule(kind, b=b, b_upper=b_upper, rate=float(self.learning_rate))
+        return learn(
+            patterns, walk, rule, budget, seed, factors=self._factors(weights),
+            shuffle=bool(self.shuffle), patience=self.n_iter_no_change,
+        )  # fmt: skip
+
+    def _bound_arguments(self, geometry: Geometry, exponent: int) -> dict[str, Any]:
+        b, b_upper = self._thresholds(geometry.R, exponent)
+        own = {"variant": "standard", "b": b}
+        if self.update == "relaxation":
+            own = {"variant": "relaxation", "b": b, "b_u": b_upper}
+        return own | geometry._asdict() | {"learning_rate": float(self.learning_rate)}
+
+
+class FixedMarginPerceptron(PerceptronClassifier):
+    r"""Perceptron that asks for a directional margin and proves it where it cannot be.
+
+    A pattern :math:`y = l\,[x, \rho]` with :math:`y \cdot a \le \beta \lVert a \rVert`
+    is added, until a sweep over all samples is quiet: then the directional margin, and
+    the geometric one with it, exceeds beta. If beta is out of reach the bound
+    :math:`\lVert a \rVert / \sum m` falls to beta and `fit` raises an error that says
+    how much is possible at most.
+
+    Parameters
+    ----------
+    margin : float, default=0.0
+        Directional margin beta asked for, >= 0. Zero asks only for separation:
+        Rosenblatt's perceptron.
+    length : {"free", "fixed"}, default="free"
+        Whether the weight vector grows or is brought back to length beta after every
+        update. "fixed" needs margin > 0.
+    factor : {"constant", "projected"}, default="constant"
+        The f of the update: 1, or :math:`1 - \beta (u \cdot y) / \lVert y \rVert^2`.
+        Multiplied by `sample_weight`.
+    learning_rate : float or None, default=None
+        Learning rate of the fixed length, > 0; a free length does not depend on one.
+        None starts from the rate that would be best if the margin were as large as
+        the bound allows, and halves it whenever the sweeps so far were not enough.
+    rho : float or None, default=None
+        Height of the samples in the additional dimension, > 0. None takes the length
+        of the longest sample.
+    shuffle : bool, default=True
+        Draw a new order for every sweep.
+    multiclass : {"ovo", "ddag", "ovr"}, default="ovo"
+        One-vs-one by votes, one-vs-one along a decision DAG, or one-vs-rest by
+        functional scores.
+    warm_start : bool, default=False
+        Begin from the coefficients of the previous fit if it had as many samples. A
+        chain of fits with a growing margin counts as one run for the bounds.
+    class_weight : dict, "balanced" or None, default=None
+        Factors of the update per class, multiplied by `sample_weight`.
+    max_iter : int, default=1000
+        Most sweeps per two-class problem; reaching it warns. Showing a sample of few
+        features takes 50 ns: all pairs of 16 000 letters in 26 classes at most 20 s.
+    n_iter_no_change : int or None, default=50
+        Stop, with a warning, after so many sweeps and as many as were made before in
+        which no sweep added fewer samples than the best, while that is more than one in
+        a hundred: the classes overlap. None goes on to `max_iter`, as the paper does.
+    random_state : int, RandomState instance or None, default=None
+        Order of the samples.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels.
+    coef_, intercept_ : ndarray of shape (n_problems, n_features), (n_problems,)
+        Unit normals, in the precision of X, and offsets, in double: signed distances.
+    weight_norm_ : ndarray of shape (n_problems,)
+        Length of the normal that was divided out.
+    margin_, directional_margin_ : float or ndarray of shape (n_problems,)
+        Smallest margin of a training sample under the stored plane, geometric and
+        directional at `rho_`; never more than the truth, whatever the rounding.
+    margin_upper_bound_ : float or ndarray of shape (n_problems,)
+        No vector has a larger directional margin at `rho_`; the combination of samples
+        that proves it is `dual_coef_`.
+    bounds_ : PerceptronBounds, or a list of them
+        The paper's bounds, evaluated at the margin reached; None where the classes
+        were not separated. See :meth:`bounds`.
+    support_ : ndarray of shape (n_support,)
+        Samples that were ever added.
+    dual_coef_ : ndarray of shape (n_problems, n_support)
+        How much of each, with its sign: ``coef_ * weight_norm_`` is their sum.
+    learning_rate_ : float
+        Learning rate in the end (fixed length).
+    n_iter_ : int
+        Sweeps.
+    n_updates_ : int or ndarray of shape (n_problems,)
+        Updates.
+    rho_ : float
+        Height used.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Their names, where X has some.
+
+    See Also
+    --------
+    widemargin.MarginPerceptron : The condition on the margin as it is measured.
+    widemargin.MaxMarginClassifier : The largest margin there is, with a certificate.
+
+    Notes
+    -----
+    Margins of samples are distances in the units of X.
+
+    On scikit-learn 1.9 and later ``set_callbacks(sklearn.callback.ProgressBar())``
+    shows how far `fit` is.
+
+    References
+    ----------
+    P. Tsampouka, J. Shawe-Taylor, Perceptron-like large margin classifiers, section
+    2.2.
+
+    Examples
+    --------
+    >>> from widemargin.linear import FixedMarginPerceptron
+    >>> X, y = [[0.0], [1.0], [3.0], [5.0]], [0, 0, 1, 1]
+    >>> model = FixedMarginPerceptron(0.5, random_state=0).fit(X, y)
+    >>> bool(model.directional_margin_ > 0.5)
+    True
+    """
+
+    def __init__(
+        self,
+        margin: float = 0.0,
+        *,
+        length: Literal["free", "fixed"] = "free",
+        factor: Literal["constant", "projected"] = "constant",
+        learning_rate: float | None = None,
+        rho: float | None = None,
+        shuffle: bool = True,
+        multiclass: Literal["ovo", "ddag", "ovr"] = "ovo",
+        warm_start: bool = False,
+        class_weight: dict | Literal["balanced"] | None = None,
+        max_iter: int = 1000,
+        n_iter_no_change: int | None = 50,
+        random_state: Any = None,
+    ):
+        self.margin = margin
+        self.length = length
+        self.factor = factor
+        self.learning_rate = learning_rate
+        self.rho = rho
+        self.shuffle = shuffle
+        self.multiclass = multiclass
+        self.warm_start = warm_start
+        self.class_weight = class_weight
+        self.max_iter = max_iter
+        self.n_iter_no_change = n_iter_no_change
+        self.random_state = random_state
+
+    def _check_own_parameters(self) -> None:
+        check_option("length", self.length, ("free", "fixed"))
+        check_option("factor", self.factor, ("constant", "projected"))
+        check_number("margin", self.margin, at_least=0)
+        if self.length == "fixed" and self.margin == 0:
+            raise ValueError("length='fixed' needs margin > 0: it is the length.")
+        if self.learning_rate is not None:
+            if self.length == "free":
+                raise ValueError("learning_rate is for length='fixed' only.")
+            check_number(
+                "learning_rate", self.learning_rate, above=0, otherwise="None or "
+            )
+
+    def _asked(self) -> float:
+        return float(self.margin)
+
+    def _first_walk(self, patterns: Patterns) -> Walk:
+        if self.length == "free":
+            return start_walk(patterns)
+        # The fixed length cannot begin at zero; any pattern will do as a direction.
+        m = np.zeros(len(patterns.signs))
+        m[0] = 1.0
+        return start_walk(patterns, m)
+
+    def _factor_range(self, geometry: Geometry, beta: float) -> tuple[float, float]:
+        low, high = geometry.f_min, geometry.f_max
+        if self.factor == "projected" and beta > 0:
+            shaped_low, shaped_high = projected_factor_range(geometry.r, beta)
+            return low * shaped_low, high * shaped_high
+        return low, high
+
+    def _sweep(
+        self,
+        patterns: Patterns,
+        walk: Walk,
+        weights: np.ndarray,
+        budget: Budget,
+        seed: np.ndarray,
+        exponent: int,
+    ) -> int:
+        free = self.length == "free"
+        geometry = pattern_geometry(patterns, weights)
+        beta = float(np.ldexp(self.margin, -exponent))
+        if beta >= geometry.r:
+            # No vector can exceed the shortest pattern; one pattern proves it.
+            walk.begin_at(patterns, int(patterns.squares.argmin()))
+            return INFEASIBLE
+
+        def sweep(rate: float, most: int | None, patience: int | None) -> int:
+            self.learning_rate_ = rate
+            rule = Rule(
+                FREE_LENGTH if free else FIXED_LENGTH, beta=beta, rate=rate,
+                shaped=self.factor == "projected",
+            )  # fmt: skip
+            return learn(
+                patterns, walk, rule, budget, seed, most=most, factors=weights,
+                shuffle=bool(self.shuffle), patience=patience,
+            )  # fmt: skip
+
+        if free or self.learning_rate is not None:
+            rate = 1.0 if self.learning_rate is None else float(self.learning_rate)
+            return sweep(rate, None, self.n_iter_no_change)
+        # Halve the rate after 8, 16, 32, ... sweeps that did not suffice.
+        _, f_max = self._factor_range(geometry, beta)
+        R = geometry.R
+        rate = (geometry.r - beta) * beta / (f_max * R**2 * (1 + 2 * beta / R))
+        most = 8
+        while True:
+            status = sweep(rate, most, None)
+            if status != OUT_OF_SWEEPS or budget.left <= 0:
+                return status
+            most, rate = 2 * most, rate / 2
+
+    def _bound_arguments(self, geometry: Geometry, exponent: int) -> dict[str, Any]:
+        asked = float(np.ldexp(self.margin, -exponent))
+        f_min, f_max = self._factor_range(geometry, asked)
+        given = {
+            "R": geometry.R,
+            "r": geometry.r,
+            # The formulas are continuous at zero but divide by the margin.
+            "margin": max(asked, 1e-12 * geometry.r),
+            "f_min": f_min,
+            "f_max": f_max,
+        }
+        if self.length == "free":
+            return {"variant": "free_length"} | given
+        given["learning_rate"] = self.learning_rate_
+        return {"variant": "fixed_length"} | given

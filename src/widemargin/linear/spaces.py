@@ -1,10 +1,16 @@
 """Feature spaces seen through inner products: the samples themselves, or a kernel.
 
-The dual solvers ask three things of a space: the Gram matrix of a few samples, the
-scores ``sum_j beta_j K(x, x_j)`` of all samples for a combination of a few, and the
-squared norm of such a combination. A linear space answers through a weight vector; a
-kernel space evaluates blocks of the kernel within scikit-learn's memory budget and
-never holds the matrix of all pairs.
+A hyperplane is a vector of weights in the space of the samples, or one coefficient per
+sample in the space of a kernel; a combination of samples is one number per sample in
+both. The solvers ask for vectors of a few samples and for the scores of all of them.
+The certificates ask for the same with an error: every sum of m products computed in
+arithmetic of unit u is off by at most ``m u / (1 - m u)`` times the sum of absolute
+values, in whatever order it is added up (Higham, Accuracy and stability of numerical
+algorithms, 2002, section 3.1); where that is too much, in extended precision.
+
+A kernel is evaluated in blocks within scikit-learn's memory budget; the matrix of all
+pairs is held only where the samples are few. What is certified with a kernel is
+certified for its values as they are computed.
 """
 
 from collections.abc import Callable
@@ -12,48 +18,114 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.linalg.lapack import dpstrf
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.threads import batched_slices
+from widemargin.linear.patterns import longest_row
+
+SHARP = np.longdouble
+# Entries beyond which extended precision would take longer than the fit.
+_MANY = 4 * 10**6
+# Samples up to which the matrix of a kernel is held.
+_FEW = 1000
+# Error, relatively, that no certificate notices.
+SMALL = 1e-9
+# Named kernels that are positive semidefinite for all their parameters.
+_SEMIDEFINITE = {"linear", "rbf", "laplacian", "chi2", "cosine"}
+# Samples on which a kernel that promises nothing is tested.
+_TESTED = 1500
+
+
+def rounding(n_terms: int, dtype: Any = np.float64) -> float:
+    """Relative error of a sum of products: m u / (1 - m u), one more for conversions.
+
+    >>> bool(rounding(1) < 1e-15)
+    True
+    """
+    unit = (n_terms + 4) * float(np.finfo(dtype).eps) / 2
+    return unit / (1 - unit) if unit < 0.5 else np.inf
 
 
 class LinearSpace:
-    """Inner products of samples shifted by `centre`."""
+    """The space of the samples. `longest` bounds the length of all samples."""
 
-    def __init__(self, X: Any, centre: np.ndarray):
+    def __init__(self, X: Any, longest: float | None = None):
         self.X = X
-        self.centre = centre
+        self._longest = longest
 
     @property
     def n_samples(self) -> int:
         """Number of samples."""
         return self.X.shape[0]
 
-    def gram(self, rows: np.ndarray) -> np.ndarray:
-        """``(x_i - c).(x_j - c)`` for the chosen rows."""
+    @property
+    def longest(self) -> float:
+        """Length of the longest sample, or more."""
+        if self._longest is None:
+            self._longest = longest_row(self.X) * (1 + rounding(self.X.shape[1]))
+        return self._longest
+
+    def vectors(self, rows: np.ndarray) -> np.ndarray:
+        """Give the chosen samples as dense rows."""
         chosen = self.X[rows]
-        if sp.issparse(chosen):
-            cx = chosen @ self.centre
-            products = (chosen @ chosen.T).toarray()
-            products -= cx[:, None] + cx[None, :]
-            return products + self.centre @ self.centre
-        chosen = chosen - self.centre
-        return chosen @ chosen.T
+        return chosen.toarray() if sp.issparse(chosen) else chosen
 
     def weights(self, rows: np.ndarray, beta: np.ndarray) -> np.ndarray:
-        """``sum_j beta_j (x_j - c)``."""
-        return beta @ self.X[rows] - beta.sum() * self.centre
+        """``sum_j beta_j x_j``."""
+        return beta @ self.X[rows]
 
-    def scores(self, rows: np.ndarray, beta: np.ndarray) -> np.ndarray:
-        """``w.(x - c)`` of every sample."""
-        w = self.weights(rows, beta)
-        return self.X @ w - float(w @ self.centre)
+    def scores(self, coef: np.ndarray) -> np.ndarray:
+        """``w.x`` of every sample."""
+        return np.asarray(self.X @ coef, dtype=np.float64)
 
-    def square(self, rows: np.ndarray, beta: np.ndarray) -> float:
-        """``||w||^2``."""
-        w = self.weights(rows, beta)
-        return float(w @ w)
+    def score_error(self, coef: np.ndarray, dtype: Any = np.float64) -> float:
+        """How far a score can be off."""
+        size = float(np.linalg.norm(coef)) * self.longest
+        return rounding(self.X.shape[1], dtype) * size * 1.001 + 1e-300
+
+    def sharp_scores(self, rows: np.ndarray, coef: np.ndarray) -> np.ndarray | None:
+        """Scores of the chosen samples in extended precision; None for too many."""
+        if len(rows) * self.X.shape[1] > _MANY:
+            return None
+        return np.asarray(self.X[rows].astype(SHARP) @ coef.astype(SHARP))
+
+    def length(self, coef: np.ndarray) -> tuple[float, float]:
+        """(Lower, upper) bound of ``||w||``."""
+        error = rounding(len(coef))
+        length = float(np.linalg.norm(coef))
+        return length * (1 - error), length * (1 + error)
+
+    def combined(
+        self, rows: np.ndarray, c: np.ndarray, rho: float | None, beside: float = 0.0
+    ) -> float:
+        """Upper bound of ``||sum_k c_k [x_k, rho]||``; `rho` None if c sums to zero.
+
+        `c` is in extended precision, its absolute values sum to one. `beside` is a
+        length that the answer is seen beside.
+        """
+        upper, error = self._combined(rows, c, rho, np.float64)
+        # Doubles will do where their rounding is no part of the answer.
+        if error > SMALL * max(upper, beside) and len(rows) * self.X.shape[1] <= _MANY:
+            upper, error = self._combined(rows, c, rho, SHARP)
+        return upper
+
+    def _combined(self, rows, c, rho, dtype: Any) -> tuple[float, float]:
+        chosen = self.X[rows].astype(dtype, copy=False)
+        c = c.astype(dtype)
+        reach = self.longest
+        if rho is None and not sp.issparse(chosen):
+            # Seen from one of them the sums do not cancel.
+            chosen = chosen - chosen[0]
+            reach = float(np.sqrt(np.einsum("ij,ij->i", chosen, chosen).max()))
+        total = chosen.T @ c
+        square = np.sum(total * total)
+        if rho is not None:
+            square += (dtype(rho) * c.sum()) ** 2
+        error = rounding(2 * len(rows) + 8, dtype) * (reach + (rho or 0.0)) * 1.001
+        length = float(np.sqrt(square)) * (1 + rounding(len(total), dtype))
+        return (length + error) * (1 + 4e-16), error
 
 
 class KernelSpace:
@@ -62,6 +134,8 @@ class KernelSpace:
     def __init__(self, X: Any, kernel: Callable[[Any, Any], np.ndarray] | None):
         self.X = X
         self.kernel = kernel
+        self._largest = 0.0
+        self._whole: np.ndarray | None = None
 
     @property
     def n_samples(self) -> int:
@@ -69,30 +143,144 @@ class KernelSpace:
         return self.X.shape[0]
 
     def _block(self, rows: Any, columns: np.ndarray) -> np.ndarray:
+        """``K(x_i, x_j)`` as a new array."""
+        n = self.n_samples
+        if self._whole is None and self.kernel is not None and n <= _FEW:
+            chosen = range(n)[rows] if isinstance(rows, slice) else rows
+            if 4 * len(chosen) * len(columns) >= n * n:
+                self._whole = self._checked(self.kernel(self.X, self.X))
+        if self._whole is not None:
+            return self._whole[rows].take(columns, axis=1)
         if self.kernel is None:
-            return np.asarray(self.X[rows][:, columns], dtype=np.float64)
-        return np.asarray(self.kernel(self.X[rows], self.X[columns]), dtype=np.float64)
+            part = self.X[rows][:, columns]
+            return self._checked(part.toarray() if sp.issparse(part) else part)
+        return self._checked(self.kernel(self.X[rows], self.X[columns]))
+
+    def _checked(self, block: Any) -> np.ndarray:
+        block = np.asarray(block, dtype=np.float64)
+        largest = max(block.max(initial=0.0), -block.min(initial=0.0))
+        if not largest <= 1e150:
+            raise ValueError(
+                f"kernel has values as large as {largest:.3g}, whose squares overflow; "
+                "scale X, for instance by StandardScaler, or the kernel's parameters."
+            )
+        self._largest = max(self._largest, float(largest))
+        return block
 
     def gram(self, rows: np.ndarray) -> np.ndarray:
         """``K(x_i, x_j)`` for the chosen rows."""
         return self._block(rows, rows)
 
-    def scores(self, rows: np.ndarray, beta: np.ndarray) -> np.ndarray:
+    def vectors(self, rows: np.ndarray) -> np.ndarray:
+        """Vectors that have the inner products of the chosen samples."""
+        gram = self.gram(rows)
+        factor, pivots, rank, _ = dpstrf(gram, lower=1, tol=-1.0)
+        factor = np.tril(factor)[:, : max(rank, 1)]
+        vectors = np.empty_like(factor, order="C")
+        vectors[pivots - 1] = factor
+        return vectors
+
+    def scores(self, coef: np.ndarray) -> np.ndarray:
         """``sum_j beta_j K(x, x_j)`` of every sample, in chunks."""
+        rows = np.flatnonzero(coef)
+        if len(rows) == 0:
+            return np.zeros(self.n_samples)
         size = rows_in_budget(8.0 * max(1, len(rows)))
         chunks = [
-            self._block(chunk, rows) @ beta
+            self._block(chunk, rows) @ coef[rows]
             for chunk in batched_slices(self.n_samples, size)
         ]
         return np.concatenate(chunks)
 
-    def square(self, rows: np.ndarray, beta: np.ndarray) -> float:
-        """Squared norm of the combination; rounding below zero is cut off."""
-        return max(0.0, float(beta @ self.gram(rows) @ beta))
+    def score_error(self, coef: np.ndarray, dtype: Any = np.float64) -> float:
+        """How far a score can be off, from the largest value of the kernel seen."""
+        size = float(np.abs(coef).sum()) * self._largest
+        return rounding(int(np.count_nonzero(coef)), dtype) * size * 1.001
+
+    def sharp_scores(self, rows: np.ndarray, coef: np.ndarray) -> np.ndarray | None:
+        """Scores of the chosen samples in extended precision; None for too many."""
+        columns = np.flatnonzero(coef)
+        if len(rows) * len(columns) > _MANY:
+            return None
+        if len(columns) == 0:
+            return np.zeros(len(rows), SHARP)
+        return self._block(rows, columns).astype(SHARP) @ coef[columns].astype(SHARP)
+
+    def _square(
+        self, rows: np.ndarray, beta: np.ndarray, beside: float = 0.0
+    ) -> tuple[float, float]:
+        """``beta.K.beta``, a bit less and a bit more."""
+        gram = self.gram(rows)
+        square, error = self._square_in(gram, beta, np.float64)
+        # Doubles will do where their rounding is no part of the answer.
+        if error > SMALL * max(square, beside * beside) and len(rows) ** 2 <= _MANY:
+            square, error = self._square_in(gram, beta, SHARP)
+        return max(0.0, square - error), max(0.0, square + error)
+
+    def _square_in(self, gram, beta, dtype: Any) -> tuple[float, float]:
+        gram, beta = gram.astype(dtype, copy=False), beta.astype(dtype, copy=False)
+        square = float(beta @ (gram @ beta))
+        size = float(np.abs(beta).sum()) ** 2 * self._largest
+        # The coefficients themselves are right to a unit for each that was added up.
+        error = rounding(5 * len(beta) + 16, dtype) * size * 1.001
+        return square, error + 2e-16 * abs(square)
+
+    def length(self, coef: np.ndarray) -> tuple[float, float]:
+        """(Lower, upper) bound of ``||w||``."""
+        rows = np.flatnonzero(coef)
+        if len(rows) == 0:
+            return 0.0, 0.0
+        low, high = self._square(rows, coef[rows])
+        return float(np.sqrt(low)) * (1 - 4e-16), float(np.sqrt(high)) * (1 + 4e-16)
+
+    def combined(
+        self, rows: np.ndarray, c: np.ndarray, rho: float | None, beside: float = 0.0
+    ) -> float:
+        """Upper bound of ``||sum_k c_k [phi(x_k), rho]||``, as in a linear space."""
+        _, square = self._square(rows, c, beside)
+        if rho is not None:
+            square += (rho * float(c.sum())) ** 2
+        return float(np.sqrt(square)) * (1 + 1e-15)
+
+
+def check_semidefinite(space: KernelSpace, kernel: Any, seed: int) -> None:
+    """Refuse a kernel that belongs to no space: no plane there has a margin.
+
+    Named kernels that are known to be positive semidefinite pass. Of others the matrix
+    of all samples is tested, or that of a random part where there are many.
+    """
+    if isinstance(kernel, str) and kernel in _SEMIDEFINITE:
+        return
+    n = space.n_samples
+    rows = np.arange(n)
+    if n > _TESTED:
+        rows = np.sort(np.random.default_rng(seed).permutation(n)[:_TESTED])
+    gram = space.gram(rows)
+    largest = float(np.abs(gram).max())
+    if largest == 0.0:
+        return
+    name = repr(kernel) if isinstance(kernel, str) else "the kernel"
+    advice = (
+        "Allow for it by widemargin.metrics.repair_spectrum and kernel='precomputed', "
+        "or choose another kernel."
+    )
+    if np.abs(gram - gram.T).max() > 1e-8 * largest:
+        raise ValueError(f"kernel: the matrix of {name} is not symmetric. {advice}")
+    gram = (gram + gram.T) / 2
+    allowed = 1e-10 * largest * len(rows)
+    try:
+        np.linalg.cholesky(gram + allowed * np.eye(len(gram)))
+    except np.linalg.LinAlgError:
+        lowest = float(np.linalg.eigvalsh(gram)[0])
+        raise ValueError(
+            f"kernel: {name} is not positive semidefinite on these samples (smallest "
+            f"eigenvalue {lowest:.3g}), so that there is no space in which a margin "
+            f"could be measured. {advice}"
+        ) from None
 
 
 def kernel_function(
-    kernel: Any, gamma: float | None, degree: float, coef0: float, params: dict | None
+    kernel: Any, gamma: float, degree: float, coef0: float, params: dict | None
 ) -> Callable[[Any, Any], np.ndarray]:
     """Make a two-argument kernel from the parameters of an estimator.
 

@@ -2,21 +2,41 @@
 
 ``a = sum_k m_k y_k`` with m >= 0, whatever the rule, so ``||a|| / sum(m)`` bounds the
 largest directional margin from above at every moment, and the smallest
-``y_k.a / ||a||`` from below. Shapes: m (n,), v (d,), sums (6,) as in
-:mod:`widemargin._compute.perceptron`.
+``y_k.a / ||a||`` from below. Between batches only ``v = sum m l x``, the running sums
+and the private length of past patterns are kept; the bound stays true for everything
+shown so far. Shapes: m (n,), v (d,), sums (6,) as in
+:mod:`widemargin._compute.patterns`.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
 
-from widemargin._compute.progress import Advance, silent
+from widemargin._compute.patterns import (
+    DYNAMIC,
+    FREE_LENGTH,
+    IDLE,
+    MASS,
+    OUT_OF_SWEEPS,
+    PRIVATE,
+    SQUARE,
+    TOTAL,
+    UPDATES,
+    Order,
+    Rule,
+    Trace,
+)
+from widemargin._compute.progress import Advance, announce, silent
 from widemargin.linear.patterns import Patterns, weight_vector
 
 # Seconds of sweeping between two words to whoever watches.
 _PATIENCE = 0.01
-_NO_TRACE = (np.empty(0, dtype=np.int64), np.empty(0))
+_NO_TRACE = Trace(np.empty(0, dtype=np.int64), np.empty(0))
+# Share of the patterns that a sweep still adds, below which the end may be near.
+_FEW = 0.01
 
 
 class Walk(NamedTuple):
@@ -29,21 +49,47 @@ class Walk(NamedTuple):
     @property
     def norm(self) -> float:
         """``||a||``."""
-        return float(np.sqrt(self.sums[2]))
+        return float(np.sqrt(self.sums[SQUARE]))
+
+    @property
+    def total(self) -> float:
+        """``sum(l m)``: the weight of the additional dimension, over rho."""
+        return float(self.sums[TOTAL])
 
     @property
     def n_updates(self) -> int:
         """Updates made so far, repetitions included."""
-        return int(self.sums[4])
+        return int(self.sums[UPDATES])
 
     @property
     def upper_bound(self) -> float:
-        """Upper bound of the largest directional margin."""
-        return self.norm / self.sums[3] if self.sums[3] > 0.0 else np.inf
+        """Upper bound of the largest directional margin, up to rounding."""
+        mass = self.sums[MASS]
+        return self.norm / float(mass) if mass > 0.0 else np.inf
 
     def copy(self) -> "Walk":
         """Begin a walk that goes its own way from here."""
         return Walk(*(array.copy() for array in self))
+
+    def begin_at(self, patterns: Patterns, k: int) -> None:
+        """Begin again, in place, at pattern k."""
+        m = np.zeros(len(patterns.signs))
+        m[k] = 1.0
+        for mine, new in zip(self, start_walk(patterns, m), strict=True):
+            mine[:] = new
+
+    def on_batch(self, n_samples: int) -> "Walk":
+        """Continue with patterns that were never added."""
+        return self._replace(m=np.zeros(n_samples))
+
+    def without_patterns(self, patterns: Patterns) -> "Walk":
+        """Forget which patterns were added, keep what they added up to."""
+        sums = self.sums.copy()
+        # Weights may be so large that their squares are no numbers.
+        private = np.sqrt(patterns.diag) * self.m
+        with np.errstate(over="ignore"):
+            sums[PRIVATE] += private @ private
+        return Walk(np.empty(0), self.v, sums)
 
 
 def start_walk(patterns: Patterns, m: np.ndarray | None = None) -> Walk:
@@ -66,66 +112,85 @@ def start_walk(patterns: Patterns, m: np.ndarray | None = None) -> Walk:
     return Walk(m, v, np.array([total, v @ patterns.centre, square, m.sum(), 0.0, 0.0]))
 
 
-def scaled(walk: Walk, factor: float) -> Walk:
-    """Keep direction and bound, change the length: later steps weigh more or less."""
-    powers = np.array([factor, factor, factor**2, factor, 1.0, factor**2])
-    return Walk(walk.m * factor, walk.v * factor, walk.sums * powers)
+class Budget:
+    """Sweeps that may still be made; whoever watches is told of those that were."""
+
+    def __init__(self, most: int, tell: Advance = silent) -> None:
+        self.most, self.spent, self._tell = most, 0, tell
+
+    @property
+    def left(self) -> int:
+        """Sweeps left."""
+        return self.most - self.spent
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether sweeps are to be counted in pieces."""
+        return self._tell is not silent
+
+    def spend(self, sweeps: int) -> None:
+        """Count `sweeps` as made."""
+        self.spent += sweeps
+        self._tell(sweeps)
+
+
+@contextmanager
+def budget_of(most: int, total: float | None = None) -> Iterator[Budget]:
+    """Announce sweeps, `total` of them if that is known, and give their budget."""
+    with announce("sweeps", total) as tell:
+        yield Budget(most, tell)
 
 
 def learn(
     patterns: Patterns,
     walk: Walk,
-    rule: int,
-    *,
-    max_sweeps: int,
+    rule: Rule,
+    budget: Budget,
     seed: np.ndarray,
-    b: float = 0.0,
-    b_upper: float = 0.0,
-    eta: float = 1.0,
-    beta: float = 0.0,
-    eps: float = 0.0,
-    shaped: bool = False,
-    f: np.ndarray | None = None,
+    *,
+    most: int | None = None,
+    factors: np.ndarray | None = None,
     quick: bool = False,
     shuffle: bool = True,
+    patience: int | None = None,
     max_updates: float = np.inf,
-    trace: tuple[np.ndarray, np.ndarray] = _NO_TRACE,
-    tick: Advance = silent,
-) -> tuple[int, int]:
-    """Sweep with one of the rules; returns (status, sweeps).
+    trace: Trace = _NO_TRACE,
+) -> int:
+    """Sweep with a rule, `most` times at most and within the budget; the status.
 
     `quick` adds a pattern several times at once and cycles over the patterns just
-    added: the same algorithm in an order that it leaves free. `tick` is told how many
-    sweeps have been made.
+    added: the same algorithm in an order that it leaves free. With `patience` the walk
+    is IDLE after so many sweeps, and as many as it made until then, in which the number
+    of patterns added did not fall, unless they are one in a hundred.
     """
     from widemargin._compute import perceptron
 
     n = patterns.signs.shape[0]
-    repeatable = rule in (perceptron.FREE_LENGTH, perceptron.DYNAMIC) and not shaped
-    f = np.ones(n) if f is None else f
-    order = np.arange(n)
-
-    def sweep(most: int) -> tuple[int, int]:
-        return perceptron.learn(
-            *patterns.matrix, patterns.signs, patterns.cx, patterns.lift,
-            patterns.squares, patterns.diag, patterns.centre, patterns.rho**2,
-            f, walk.m, walk.v, walk.sums, rule, b, b_upper, eta, beta, eps, shaped,
-            quick and repeatable, quick, shuffle, order, seed, most, max_updates,
-            *trace,
-        )  # fmt: skip
-
-    if tick is silent:
-        return sweep(max_sweeps)
+    repeat = quick and rule.kind in (FREE_LENGTH, DYNAMIC) and not rule.shaped
+    show = Order(np.arange(n), seed, repeat, quick, shuffle)
+    factors = np.ones(n) if factors is None else factors
+    end = budget.spent + (budget.left if most is None else min(most, budget.left))
     # All that a sweep leaves behind is in the arrays: in pieces it is the same walk.
-    status, done, piece = perceptron.OUT_OF_SWEEPS, 0, 1
-    while status == perceptron.OUT_OF_SWEEPS and done < max_sweeps:
+    status, piece = OUT_OF_SWEEPS, 1 if budget.is_watched else end
+    fewest, idle, best = n + 1, 0, 0
+    while status == OUT_OF_SWEEPS and budget.spent < end:
+        limited = patience is not None and fewest > _FEW * n
+        limit = max(patience or 0, best)
+        if limited and idle >= limit:
+            return IDLE
         start = perf_counter()
-        status, used = sweep(min(piece, max_sweeps - done))
-        tick(used)
-        done += used
+        sweeps = min(piece, end - budget.spent, limit - idle if limited else end)
+        status, used, now, since = perceptron.learn(
+            patterns.rows, factors, walk.m, walk.v, walk.sums, rule, show, sweeps,
+            max_updates, fewest, trace,
+        )  # fmt: skip
+        budget.spend(used)
+        idle = since if now < fewest else idle + since
+        if now < fewest:
+            fewest, best = now, budget.spent - since
         if perf_counter() - start < _PATIENCE:
             piece *= 2
-    return status, done
+    return status
 
 
 def pattern_scores(patterns: Patterns, walk: Walk) -> np.ndarray:

@@ -24,7 +24,7 @@ from widemargin.margins.losses import (
     Sigmoid,
     check_loss,
 )
-from widemargin.margins.perceptron import PerceptronBounds, perceptron_bounds
+from widemargin.margins.perceptrons import PerceptronBounds, perceptron_bounds
 from widemargin.margins.rejection import (
     ErrorRejectCurve,
     error_reject_curve,

@@ -17,14 +17,14 @@ Reference: C. Chow, On optimum recognition error and reject tradeoff, 1970.
 
 from collections.abc import Callable
 from math import ceil
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn import get_config
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils import _safe_indexing
 from sklearn.utils.metadata_routing import (
     UNUSED,
     MetadataRouter,
@@ -38,9 +38,15 @@ from sklearn.utils.validation import (
 )
 
 from widemargin._core.callbacks import FitTasks
-from widemargin._core.checks import as_floats, check_number, warn_caller
+from widemargin._core.checks import (
+    as_floats,
+    check_number,
+    check_random_state,
+    warn_caller,
+)
 from widemargin._core.classifier import fit_method
 from widemargin._core.confidence import answers_of, confidence_of
+from widemargin._core.decisions import as_labels
 from widemargin._core.holdout import hold_out_at_random
 from widemargin._core.samples import check_weights
 from widemargin.margins.rejection import (
@@ -192,7 +198,7 @@ class RejectingClassifier(WrappingClassifier):
         coverage: float | None = None,
         delta: float | None = 0.05,
         criterion: Callable[[Any, Any], ArrayLike] | None = None,
-        cv: float | str = "auto",
+        cv: float | Literal["auto", "prefit"] = "auto",
         reject_label: Any = None,
         random_state: Any = None,
     ):
@@ -436,6 +442,29 @@ class RejectingClassifier(WrappingClassifier):
         labels = answers.astype(mixed_dtype(answers, self.reject_label_))
         labels[~(confidence >= self.threshold_)] = self.reject_label_
         return labels
+
+    def score(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Return the share of right answers; a refusal is none.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        y : array-like of shape (n_samples,)
+            Their labels.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the samples.
+
+        Returns
+        -------
+        float
+            Plain accuracy, whatever the kind of ``reject_label_``.
+        """
+        answers = self.predict(X)
+        right = ~differs(as_labels("y", y, len(answers)), answers)
+        return float(np.average(right, weights=check_weights(sample_weight, answers)))
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Say where metadata goes: everything to the `fit` of the estimator.

@@ -20,7 +20,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from widemargin._compute.pairs import pair_distances
+from widemargin._compute.pairs import References, pair_distances
 from widemargin._core.arrays import (
     check_one_place,
     in_dtype,
@@ -32,8 +32,10 @@ from widemargin._core.arrays import (
 from widemargin._core.checks import (
     as_matrix,
     check_flag,
+    check_number,
     check_option,
     check_spring,
+    in_unit,
     unit_of_squares,
     warn_caller,
 )
@@ -97,7 +99,7 @@ class TangentMetric:
     unit: float = 1.0
 
     def check(self, sides: Iterable[str] = SIDES) -> Self:
-        """Return the same metric, all three parameters checked.
+        """Return the same metric, all its parameters checked.
 
         Parameters
         ----------
@@ -109,12 +111,15 @@ class TangentMetric:
         TangentMetric
             Its spring is a float, and an array of tangents one of floats.
         """
+        if isinstance(sides, str) or not isinstance(sides, Iterable):
+            raise ValueError(f"sides must list some of {SIDES}; got {sides!r}.")
         check_option("sides", self.sides, sides)
         spring = check_spring(self.spring)
         tangents = check_tangents(self.tangents)
         if self.sides == "midpoint":
             require_generator(tangents)
-        return replace(self, tangents=tangents, spring=spring)
+        unit = check_number("unit", self.unit, above=0)
+        return replace(self, tangents=tangents, spring=spring, unit=unit)
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Return the metric with a fitted clone of its generator as `tangents`.
@@ -130,13 +135,12 @@ class TangentMetric:
         -------
         TangentMetric
         """
+        X = as_matrix("X", X)
         return replace(self, tangents=fit_tangents(self.tangents, self._in_unit(X), y))
 
     def _in_unit(self, X: ArrayLike) -> ArrayLike:
-        if self.unit == 1:
-            return X
-        X = X if is_tensor(X) else np.asarray(X)
-        return X / float(self.unit)  # type: ignore[operator]
+        unit = check_number("unit", self.unit, above=0)
+        return X if unit == 1 else in_unit(as_matrix("X", X), unit)
 
     def in_unit_of(self, X: NDArray) -> Self:
         """Return the metric whose bundles have squared distances that are numbers.
@@ -151,7 +155,7 @@ class TangentMetric:
         TangentMetric
             The same, unless squares of `X` overflow or vanish in its dtype.
         """
-        return replace(self, unit=unit_of_squares(X))
+        return replace(self, unit=unit_of_squares(as_matrix("X", X)))
 
     @property
     def has_tangents(self) -> bool:
@@ -162,7 +166,8 @@ class TangentMetric:
 
     def looks_at(self, end: str) -> bool:
         """Whether the tangents of an end, "x" or "y", matter to the distance."""
-        return end in ENDS[self.sides]
+        check_option("end", end, ("x", "y"))
+        return end in ENDS[check_option("sides", self.sides, SIDES)]
 
     def bundle(
         self,
@@ -222,6 +227,7 @@ class TangentMetric:
         y: Bundle | None = None,
         *,
         sides: str | None = None,
+        prepared: References | None = None,
         n_jobs: int | None = None,
     ) -> NDArray:
         """Squared distances between all samples of two bundles.
@@ -235,6 +241,8 @@ class TangentMetric:
             unordered pair is computed once.
         sides : {"x", "y", "two", "mean", "midpoint"}, default=None
             Other sides than those of the metric.
+        prepared : References, default=None
+            What :meth:`prepare` made of `y`.
         n_jobs : int, default=None
             Threads. The result does not depend on it.
 
@@ -242,7 +250,27 @@ class TangentMetric:
         -------
         ndarray of shape (n_x, n_y)
         """
-        return self._distances(x, y, sides or self.sides, squared=True, n_jobs=n_jobs)
+        return self._distances(
+            x, y, sides or self.sides, prepared, squared=True, n_jobs=n_jobs
+        )
+
+    def prepare(self, y: Bundle) -> References | None:
+        """Prepare references that few samples at a time will be compared with.
+
+        Parameters
+        ----------
+        y : Bundle
+            References, see :meth:`bundle`.
+
+        Returns
+        -------
+        References or None
+            None where nothing is gained.
+        """
+        _check_bundle("y", y)
+        if self.sides == "midpoint" or y.is_shared:
+            return None
+        return References(y.points, y.frames)
 
     def distances(
         self,
@@ -253,17 +281,30 @@ class TangentMetric:
         n_jobs: int | None = None,
     ) -> NDArray:
         """As :meth:`squared_distances`, not squared."""
-        return self._distances(x, y, sides or self.sides, squared=False, n_jobs=n_jobs)
+        return self._distances(
+            x, y, sides or self.sides, None, squared=False, n_jobs=n_jobs
+        )
 
-    def _distances(self, x, y, sides, *, squared, n_jobs) -> NDArray:
+    def _distances(self, x, y, sides, prepared, *, squared, n_jobs) -> NDArray:
         """Choose how pairs are computed: the one place that asks what holds them."""
+        sides, _ = check_option("sides", sides, SIDES), check_spring(self.spring)
         symmetric = y is None and sides in SYMMETRIC
         y = x if y is None else y
+        for name, bundle in (("x", x), ("y", y)):
+            _check_bundle(name, bundle)
         check_one_place(X=x.points, Y=y.points)
         dtype = _common_dtype(x.points, y.points)
+        if prepared is not None and not isinstance(prepared, References):
+            raise TypeError(
+                "prepared must be None or what TangentMetric.prepare made of y; got "
+                f"{type(prepared).__name__}."
+            )
+        if dtype != numpy_dtype(y.points):
+            prepared = None
         x, y = _in_dtype(x, dtype), _in_dtype(y, dtype)
         options = {"squared": squared, "symmetric": symmetric, "n_jobs": n_jobs}
         if sides == "midpoint":
+            require_generator(self.tangents)
             return midpoint_distances(
                 x.points, y.points, self.tangents, spring=self.spring, **options
             )
@@ -273,7 +314,9 @@ class TangentMetric:
         ends = x.points, x.frames, y.points, y.frames
         if is_tensor(x.points):
             return _on_device(ends, sides, spring, squared)
-        return pair_distances(*ends, sides=sides, spring=spring, **options)
+        return pair_distances(
+            *ends, sides=sides, spring=spring, references=prepared, **options
+        )
 
     def warn_of_blanks(self, bundle: Bundle, samples: str = "training samples") -> bool:
         """Warn of samples that make two-sided distances meaningless; tell if any.
@@ -295,6 +338,7 @@ class TangentMetric:
         bool
             Whether there are any, and the distance is two-sided.
         """
+        _check_bundle("bundle", bundle)
         if self.sides != "two" or bundle.n_tangents == 0:
             return False
         if self._fades(bundle):
@@ -317,22 +361,30 @@ class TangentMetric:
         """Whether most samples can move to nothing at the cost of next to nothing.
 
         With r the part of x (less its background) outside the span of its own frame,
-        both ends of a pair can meet there, so that d^2 <= |r|^2 + k|x|^2 of both. One
-        frame that all share takes the same from all samples, which may be meant; of
-        few samples, or of tangents for most dimensions, it may be chance.
+        both ends of a pair can meet there, so that d^2 <= |r|^2 + k|x|^2 of both. Where
+        that is far below the distance with tangents at one end, it is the fading that
+        makes samples near. What lies in the span but is the same for all, such as a
+        drifting baseline, leaves both alike; of few samples, or of tangents for most
+        dimensions, it may be chance.
         """
         few = len(bundle) < 5 or 2 * bundle.n_tangents > bundle.n_features
         if bundle.is_shared or few:
             return False
         some = bundle[:: -(-len(bundle) // 256)].to(None)
         frames = some.frames.astype(float)
+
+        def left(x: NDArray) -> NDArray:
+            moves = np.matmul(frames, x[:, :, None])[:, :, 0]
+            return np.maximum(0, (x**2).sum(axis=1) - (moves**2).sum(axis=1))
+
+        points = some.points.astype(float)
+        points /= np.abs(points).max(initial=1e-300)
+        apart = np.median(left(np.roll(points, 1, axis=0) - points))
         for background in (0.0, getattr(self.tangents, "background", 0.0)):
             x = some.points.astype(float) - background
-            x /= np.abs(x).max(axis=1, keepdims=True, initial=1e-300)
-            moves = np.matmul(frames, x[:, :, None])[:, :, 0]
-            length = (x**2).sum(axis=1)
-            left = 1 - (moves**2).sum(axis=1) / np.maximum(length, 1e-300)
-            if np.median(left[length > 0]) + self.spring < FADED:
+            x /= np.abs(some.points.astype(float)).max(initial=1e-300)
+            faded = 2 * np.median(left(x) + self.spring * (x**2).sum(axis=1))
+            if faded < FADED * apart:
                 return True
         return False
 
@@ -561,3 +613,11 @@ def _carrier(source, points, own, shared, end, sides, n_jobs) -> Bundle:
     at = points if isinstance(source, Bundle) else source
     bundle = as_bundle(at, given, name=name, n_jobs=n_jobs)
     return _in_dtype(Bundle(points, bundle.frames), numpy_dtype(points))
+
+
+def _check_bundle(name: str, bundle: Any) -> None:
+    if not isinstance(bundle, Bundle):
+        raise TypeError(
+            f"{name} must be a Bundle, as TangentMetric.bundle makes it of samples; "
+            f"got {type(bundle).__name__}."
+        )

@@ -17,7 +17,7 @@ quantization", Neural Computation 2009; Bunte et al., "Limited rank matrix learn
 Neural Networks 2012.
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -156,6 +156,11 @@ class GMLVQClassifier(
     n_iter_ : int
         Epochs run.
 
+    See Also
+    --------
+    widemargin.GLVQClassifier : The same with the Euclidean distance.
+    widemargin.TVQClassifier : Learns what may vary instead of a metric.
+
     Notes
     -----
     A sample of weight 2 and the same sample given twice lead to the same model, bit
@@ -192,8 +197,8 @@ class GMLVQClassifier(
         max_iter: int = 30,
         learning_rate: float = 0.1,
         matrix_learning_rate: float = 0.05,
-        batch_size: int | str = "auto",
-        repair: str = "dead",
+        batch_size: int | Literal["auto"] = "auto",
+        repair: Literal["dead", "none"] = "dead",
         class_weight: Any = None,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
@@ -417,7 +422,8 @@ def discriminant_directions(
     weights = weights / weights.sum()
     S = ((R * weights[:, None]).T @ R).astype(np.float64)
     values, U = np.linalg.eigh(S)
-    ridge = shrinkage * max(values.mean(), np.finfo(np.float64).tiny)
+    # Features come divided by their spread: below this there is none.
+    ridge = shrinkage * max(values.mean(), 1e-12)
     W = (U / np.sqrt(np.maximum(values, 0) + ridge)) @ U.T
     Z = (X - np.average(X, axis=0, weights=weights)) @ W
     widest = np.linalg.eigh((Z * weights[:, None]).T @ Z)[1][:, ::-1][:, :rank]

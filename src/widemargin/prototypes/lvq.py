@@ -15,7 +15,7 @@ T. Kohonen, "Self-Organizing Maps", 3rd edition, section 6.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -38,6 +38,7 @@ from widemargin.prototypes.training import (
     presentation_order,
 )
 
+Rule = Literal["lvq1", "olvq1", "lvq2.1", "lvq3"]
 DEFAULT_RATES = {"lvq1": 0.05, "olvq1": 0.3, "lvq2.1": 0.05, "lvq3": 0.05}
 
 
@@ -130,6 +131,11 @@ class LVQClassifier(TrainedPrototypes):
     n_iter_ : int
         Epochs run, over all rules.
 
+    See Also
+    --------
+    widemargin.GLVQClassifier : Descends a cost, which these rules do not.
+    widemargin.MarginLVQClassifier : Descends a margin loss, with a bound.
+
     Notes
     -----
     The weights of samples act through how often they are presented: an epoch has as
@@ -164,7 +170,7 @@ class LVQClassifier(TrainedPrototypes):
         self,
         prototypes_per_class: Any = 1,
         *,
-        algorithm: str | Sequence[str] = ("olvq1", "lvq2.1"),
+        algorithm: Rule | Sequence[Rule] = ("olvq1", "lvq2.1"),
         init: Any = "kmeans",
         init_labels: Any = None,
         max_iter: int | Sequence[int] = 20,
@@ -173,7 +179,7 @@ class LVQClassifier(TrainedPrototypes):
         epsilon: float = 0.1,
         shuffle: bool = True,
         guard: bool = True,
-        repair: str = "dead",
+        repair: Literal["dead", "none"] = "dead",
         class_weight: Any = None,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
@@ -199,7 +205,8 @@ class LVQClassifier(TrainedPrototypes):
 
     def _stages(self) -> list[tuple[str, int, float]]:
         """Check and spread the parameters: (rule, epochs, alpha_0) of every stage."""
-        names = [self.algorithm] if isinstance(self.algorithm, str) else self.algorithm
+        asked: Any = self.algorithm
+        names = [asked] if isinstance(asked, str) else asked
         if not isinstance(names, list | tuple) or not len(names):
             raise ValueError(
                 "algorithm must be one of "

@@ -30,7 +30,7 @@ NIPS 2002.
 """
 
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -140,6 +140,11 @@ class MarginLVQClassifier(TrainedPrototypes):
     n_iter_ : int
         Epochs run.
 
+    See Also
+    --------
+    widemargin.LVQClassifier : The rules whose margin it explains.
+    widemargin.margins.lvq_margin_bound : What its margins promise for new samples.
+
     Notes
     -----
     ``margins`` and ``decision_function`` are relative margins of the squared distances
@@ -172,15 +177,15 @@ class MarginLVQClassifier(TrainedPrototypes):
         prototypes_per_class: Any = 1,
         *,
         loss: Any = "hinge",
-        decision: str = "nearest",
+        decision: Literal["nearest", "k_nearest", "parzen"] = "nearest",
         n_neighbors: int = 2,
-        bandwidth: float | str = "auto",
-        unit: float | str = "auto",
+        bandwidth: float | Literal["auto"] = "auto",
+        unit: float | Literal["auto"] = "auto",
         init: Any = "kmeans",
         init_labels: Any = None,
         max_iter: int = 30,
         learning_rate: float = 0.1,
-        update: str = "online",
+        update: Literal["online", "batch"] = "online",
         shuffle: bool = True,
         class_weight: Any = None,
         early_stopping: bool = False,
@@ -261,6 +266,7 @@ class MarginLVQClassifier(TrainedPrototypes):
     def _start(self, data: Samples, rng: np.random.RandomState) -> State:
         P = self._sorted(self._place(data.X, data, rng))
         self.decision_, self.n_neighbors_ = self.decision, int(self.n_neighbors)
+        self._loss = check_loss(self.loss)
         self._set_scale(data, P)
         return {"prototypes": P, "hull": hull(data.X, P)}
 
@@ -292,6 +298,11 @@ class MarginLVQClassifier(TrainedPrototypes):
         )  # fmt: skip
         if self.unit != "auto":
             self.unit_ = float(self.unit)
+            if self.unit_ < 1e-100 * mean:
+                raise ValueError(
+                    f"unit={self.unit_:g} is so small beside the distances, {mean:.2g} "
+                    "on average, that margins in it are no numbers; give a larger one."
+                )
         else:
             # With one class in the first batch there are no margins yet.
             known = np.isfinite(theta).all()
@@ -336,8 +347,8 @@ class MarginLVQClassifier(TrainedPrototypes):
         Returns
         -------
         ndarray of shape (n_samples, n_prototypes)
-            The weights w_l^r of section 5 of [1]_, which sum to 1 over the samples (or
-            are all 0, where no sample pulls): at a minimum of the loss the prototypes
+            The weights w_l^r of the paper's section 5, which sum to 1 over the samples
+            (or are all 0, where no sample pulls): at a minimum of the loss prototypes
             are ``weights.T @ X``. Samples that pull at a prototype are its support
             vectors; those of a wrong class have a negative weight.
         """
@@ -348,7 +359,7 @@ class MarginLVQClassifier(TrainedPrototypes):
             self._bounds(),
             samples,
             codes,
-            check_loss(self.loss),
+            self._loss,
             self.unit_,
             self._rule(),
         )

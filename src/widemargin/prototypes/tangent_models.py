@@ -103,13 +103,19 @@ class TangentModels(PrototypeClassifier):
         per_row = 8 * X.shape[1] * (32 if self.metric_.has_tangents else 1)
         size = 2**31 // per_row if is_tensor(X) else rows_in_budget(per_row)
         for rows in batched_slices(len(X), size):
-            x = self.metric_.bundle(X[rows], end="x", n_jobs=self.n_jobs)
+            x = self._checked_bundle(X[rows])
             parts.append(
                 model_distances(
                     self.metric_, x, self.prototypes_, self.tangents_, self.n_jobs
                 )
             )
         return np.concatenate(parts)
+
+    def _checked_bundle(self, X: np.ndarray) -> Bundle:
+        """Give checked samples their frames; a second check costs more than a row."""
+        if not self.metric_.has_tangents:
+            return Bundle(X, np.empty((len(X), 0, X.shape[1]), X.dtype))
+        return self.metric_.bundle(X, end="x", n_jobs=self.n_jobs)
 
     def _distance_bounds(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         C = self.prototypes_.astype(float)

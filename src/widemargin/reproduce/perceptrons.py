@@ -22,16 +22,16 @@ import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
+from widemargin._compute.patterns import FREE_LENGTH, STANDARD, Rule, Trace
 from widemargin.datasets import load_sonar
 from widemargin.linear import (
     FixedMarginPerceptron,
     MarginPerceptron,
     MaxMarginClassifier,
 )
-from widemargin.linear.patterns import Patterns, reflect
-from widemargin.linear.solution import random_state_array
-from widemargin.linear.walks import learn, start_walk
-from widemargin.margins import perceptron_fixed, perceptron_standard
+from widemargin.linear.patterns import Patterns, random_state_array, reflect
+from widemargin.linear.walks import Budget, learn, start_walk
+from widemargin.margins import perceptrons as bounds
 from widemargin.reproduce import save_figure
 
 
@@ -131,27 +131,29 @@ def variant_table(
     beta = share * gamma_d
     norms = np.sqrt(np.einsum("ij,ij->i", problem.X, problem.X) + rho**2)
     R, r = float(norms.max()), float(norms.min())
-    run: dict[str, Any] = {"rho": rho, "max_iter": max_iter, "random_state": 0}
-    optimal = perceptron_fixed.fixed_length_optimal_rate(R, gamma_d, beta)
-    low, high = perceptron_fixed.projected_factor_range(r, beta)
+    run: dict[str, Any] = {
+        "rho": rho, "max_iter": max_iter, "n_iter_no_change": None, "random_state": 0,
+    }  # fmt: skip
+    optimal = bounds.fixed_length_optimal_rate(R, gamma_d, beta)
+    low, high = bounds.projected_factor_range(r, beta)
     variants = [
         ("plain, b = R^2", "2.11", MarginPerceptron(**run),
-         perceptron_standard.standard_updates(R, gamma_d, b=R**2)),
+         bounds.standard_updates(R, gamma_d, b=R**2)),
         ("plain, b = R^2 / 10", "2.11", MarginPerceptron(b=R**2 / 10, **run),
-         perceptron_standard.standard_updates(R, gamma_d, b=R**2 / 10)),
+         bounds.standard_updates(R, gamma_d, b=R**2 / 10)),
         ("relaxation, b_u = 2 b", "2.29", MarginPerceptron("relaxation", **run),
-         perceptron_standard.relaxation_updates(R, r, gamma_d, b=1.0, b_u=2.0)),
+         bounds.relaxation_updates(R, r, gamma_d, b=1.0, b_u=2.0)),
         ("free length, f = 1", "2.45", FixedMarginPerceptron(beta, **run),
-         perceptron_fixed.free_length_updates_simple(R, gamma_d, beta)),
+         bounds.free_length_updates_simple(R, gamma_d, beta)),
         ("free length, f = 1", "2.48", FixedMarginPerceptron(beta, **run),
-         perceptron_fixed.free_length_updates(R, gamma_d, beta)),
+         bounds.free_length_updates(R, gamma_d, beta)),
         ("free length, f of 2.32", "2.48",
          FixedMarginPerceptron(beta, factor="projected", **run),
-         perceptron_fixed.free_length_updates(
+         bounds.free_length_updates(
              R, gamma_d, beta, f_min=low, f_max=high)),
         ("fixed length, best rate", "2.58",
-         FixedMarginPerceptron(beta, length="fixed", eta=optimal, **run),
-         perceptron_fixed.fixed_length_optimal_updates(R, gamma_d, beta)),
+         FixedMarginPerceptron(beta, length="fixed", learning_rate=optimal, **run),
+         bounds.fixed_length_optimal_updates(R, gamma_d, beta)),
     ]  # fmt: skip
     rows = []
     for name, equation, model, bound in variants:
@@ -166,14 +168,14 @@ def variant_table(
 
 
 def cosines(
-    patterns: Patterns, u: np.ndarray, rule: int, n_updates: int, **options: Any
+    patterns: Patterns, u: np.ndarray, rule: Rule, n_updates: int
 ) -> np.ndarray:
     """``u_t.u`` after each update of one run of a rule."""
-    trace = (np.zeros(n_updates, dtype=np.int64), np.zeros(n_updates))
+    trace = Trace(np.zeros(n_updates, dtype=np.int64), np.zeros(n_updates))
     walk = start_walk(patterns)
     learn(
-        patterns, walk, rule, max_sweeps=10**6, max_updates=n_updates, trace=trace,
-        seed=random_state_array(0), **options,
+        patterns, walk, rule, Budget(10**6), random_state_array(0),
+        max_updates=n_updates, trace=trace,
     )  # fmt: skip
     made = min(walk.n_updates, n_updates)
     height = np.full((len(patterns.signs), 1), patterns.rho)
@@ -186,20 +188,18 @@ def stepwise_convergence(
     problem: Problem, rho: float, *, share: float = 0.9, n_updates: int = 20_000
 ) -> dict[str, tuple[np.ndarray, float]]:
     """Cosines after each update and the onset t_c, for V1 and V3 with f = 1."""
-    from widemargin._compute import perceptron
-
     gamma_d, u = best_direction(problem, rho)
     patterns = reflect(problem.X, problem.signs, rho=rho)
     R = float(np.sqrt(patterns.squares.max()))
     b, beta = 10 * R**2, share * gamma_d
     return {
         "standard margin, b = 10 R²": (
-            cosines(patterns, u, perceptron.STANDARD, n_updates, b=b),
-            perceptron_standard.standard_onset(R, gamma_d, b=b),
+            cosines(patterns, u, Rule(STANDARD, b=b), n_updates),
+            bounds.standard_onset(R, gamma_d, b=b),
         ),
         f"fixed margin, β = {share:g} γ": (
-            cosines(patterns, u, perceptron.FREE_LENGTH, n_updates, beta=beta),
-            perceptron_fixed.free_length_onset(R, gamma_d, beta),
+            cosines(patterns, u, Rule(FREE_LENGTH, beta=beta), n_updates),
+            bounds.free_length_onset(R, gamma_d, beta),
         ),
     }
 
@@ -222,7 +222,10 @@ def margin_ratio(
     gamma = float(exact.margin_)
     ratio = np.array([gamma / best_direction(problem, rho)[0] for rho in heights])
     longest = float(np.linalg.norm(problem.X, axis=1).max())
-    bound = np.hypot(1.0, longest / heights)
+    reach = np.hypot(longest, heights)
+    bound = np.array(
+        [bounds.margin_ratio_bound(*pair) for pair in zip(reach, heights, strict=True)]
+    )
     sharper = np.hypot(1.0, (longest - gamma) / heights)
     return ratio, bound, sharper
 
@@ -232,7 +235,10 @@ def search_table(
 ) -> list[tuple[str, float, float, int, int]]:
     """List (method, margin, upper bound, sweeps, updates) for each method."""
     rows = []
-    for method in ("bisection", "bisection2", "dynamic", "dual"):
+    for method in (
+        "bisection", "bisection2", "paper-bisection", "paper-bisection2", "dynamic",
+        "dual",
+    ):  # fmt: skip
         model = MaxMarginClassifier(
             method, C=np.inf, tol=tol, max_iter=max_iter, random_state=0
         )
@@ -301,13 +307,13 @@ def _print_variants(problems: list[Problem]) -> None:
 
 def _print_searches(problems: list[Problem], budget: int) -> None:
     print("\nWays to the maximum margin (certified; geometric, with recentring)\n")
-    print(f"{'set':<18}{'method':<12}{'margin':>11}{'at most':>11}{'gap':>9}"
+    print(f"{'set':<18}{'method':<17}{'margin':>11}{'at most':>11}{'gap':>9}"
           f"{'sweeps':>9}{'updates':>10}")  # fmt: skip
     for problem in problems:
         for method, margin, upper, sweeps, updates in search_table(
             problem, max_iter=budget
         ):
-            print(f"{problem.name:<18}{method:<12}{margin:>11.5f}{upper:>11.5f}"
+            print(f"{problem.name:<18}{method:<17}{margin:>11.5f}{upper:>11.5f}"
                   f"{1 - margin / upper:>9.3f}{sweeps:>9}{updates:>10}")  # fmt: skip
 
 

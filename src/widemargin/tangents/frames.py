@@ -28,7 +28,7 @@ from widemargin._core.arrays import (
     to_numpy,
     xp_of,
 )
-from widemargin._core.checks import FLOATS
+from widemargin._core.checks import FLOATS, as_matrix, check_number, is_plain
 
 # A block of this many numbers stays near the cache. It does not depend on the number
 # of threads, so that neither does any result.
@@ -39,9 +39,7 @@ _DEVICE_BLOCK = 2**26
 
 def check_samples(X: ArrayLike, name: str = "X") -> NDArray:
     """Return `X` as a finite float array (n_samples, n_features)."""
-    if on_device(X):
-        return check_tensor(name, X)
-    return check_array(X, dtype=FLOATS, input_name=name)
+    return X if is_plain(X) else as_matrix(name, X)
 
 
 def check_tangent_array(tangents: ArrayLike, name: str) -> NDArray:
@@ -117,8 +115,8 @@ def fill_frames(
     else:
         from widemargin._compute.frames import orthonormal as gram_schmidt
 
-    if rtol is not None and not 0 <= rtol < 1:
-        raise ValueError(f"rtol must be at least 0 and below 1; got {rtol!r}.")
+    if rtol is not None:
+        check_number("rtol", rtol, at_least=0, below=1, otherwise="None or ")
 
     def fill(rows: slice) -> None:
         raw = tangents_of(rows)

@@ -28,13 +28,14 @@ recognition: tangent distance and tangent propagation (1998).
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from functools import lru_cache
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from widemargin._core.arrays import is_tensor, numpy_dtype, put, xp_of
-from widemargin._core.checks import check_image_shape, check_number
+from widemargin._core.checks import check_background, check_image_shape
 from widemargin.tangents.generator import (
     DEVICE_METHODS,
     DirectionalTangents,
@@ -109,7 +110,7 @@ class ImageTangents(DirectionalTangents):
         self,
         shape: Sequence[int] | None = None,
         directions: str | Sequence[str] = "simard7",
-        sigma: float | str = "auto",
+        sigma: float | Literal["auto"] = "auto",
         background: float = 0.0,
     ):
         self.shape = shape
@@ -137,14 +138,14 @@ class ImageTangents(DirectionalTangents):
         auto = 0.2 * np.sqrt(min(height, width))
         sigma = check_sigma(self.sigma, auto, max(height, width))
         device = X.device if is_tensor(X) else None
-        return _Grid((height, width, channels), sigma, numpy_dtype(X), device)
+        return _grid_of((height, width, channels), sigma, numpy_dtype(X), device)
 
     def _tangents_of(
         self, X: NDArray, y: ArrayLike | None
     ) -> Callable[[slice], NDArray]:
         names = self._names()
         grid = self._grid(X)
-        background = check_number("background", self.background)
+        background = check_background(self.background, X)
 
         def tangents_of(rows: slice) -> NDArray:
             images = grid.unflatten(X[rows]) - background
@@ -196,12 +197,15 @@ class _Grid:
         self.y, self.x = (put(a, device) for a in np.meshgrid(y, x, indexing="ij"))
 
     def unflatten(self, X: NDArray) -> NDArray:
-        images = X.reshape(len(X), *self.shape)
-        moved = xp_of(X).moveaxis(images, -1, 1)
-        return moved.contiguous() if is_tensor(X) else np.ascontiguousarray(moved)
+        images: Any = X.reshape(len(X), *self.shape)
+        if is_tensor(X):
+            return images.permute(0, 3, 1, 2).contiguous()
+        return np.ascontiguousarray(images.transpose(0, 3, 1, 2))
 
-    def flatten(self, images: NDArray) -> NDArray:
-        return xp_of(images).moveaxis(images, 1, -1).reshape(len(images), -1)
+    def flatten(self, images: Any) -> Any:
+        if is_tensor(images):
+            return images.permute(0, 2, 3, 1).reshape(len(images), -1)
+        return images.transpose(0, 2, 3, 1).reshape(len(images), -1)
 
     def gradient(self, images: NDArray) -> tuple[NDArray, NDArray]:
         return (
@@ -246,3 +250,7 @@ class _Grid:
         # Smoothing is symmetric, and so its own transpose; the slope is not.
         from_x = self.smooth_y @ ((field_x * images) @ self.slope_x.T)
         return from_x + self.slope_y.T @ ((field_y * images) @ self.smooth_x)
+
+
+# Single images, one call after the other, share what belongs to their shape.
+_grid_of = lru_cache(maxsize=16)(_Grid)

@@ -23,7 +23,10 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, column_or_1d
+from sklearn.utils.validation import (
+    check_consistent_length,
+    column_or_1d,
+)
 
 from widemargin._compute.threads import batched_slices
 from widemargin._core.arrays import (
@@ -34,7 +37,13 @@ from widemargin._core.arrays import (
     to_numpy,
     xp_of,
 )
-from widemargin._core.checks import check_count, check_flag
+from widemargin._core.checks import (
+    check_count,
+    check_flag,
+    check_squares,
+    in_unit,
+    unit_of_squares,
+)
 from widemargin.tangents.bundle import Bundle
 from widemargin.tangents.frames import broadcast, like
 from widemargin.tangents.generator import DEVICE_METHODS, TangentGenerator
@@ -140,10 +149,13 @@ class LearnedTangents(TangentGenerator):
             self.classes_, codes = np.unique(labels, return_inverse=True)
         elif self.per_class:
             raise ValueError("y must be given to learn tangents with per_class=True.")
+        self._unit = unit_of_squares(samples)
         if self.local:
             self.samples_, self.codes_ = to_numpy(samples), codes
             return self
-        groups = [samples[codes == c] for c in range(codes.max() + 1)]
+        # Directions have no unit, and squares of the differences must be numbers.
+        scaled = in_unit(samples, self._unit)
+        groups = [scaled[codes == c] for c in range(codes.max() + 1)]
         pairs = [Differences(group, n_neighbors) for group in groups]
         if not any(len(part) for part in pairs):
             raise ValueError(
@@ -155,10 +167,14 @@ class LearnedTangents(TangentGenerator):
             dtype = numpy_dtype(samples)
             self.tangents_ = np.array([rows for rows, _ in learned], dtype)
             self.eigenvalues_ = np.array([values for _, values in learned])
-            self.class_means_ = np.array([to_numpy(group.mean(0)) for group in groups])
+            means = np.array([to_numpy(group.mean(0)) for group in groups])
+            self.class_means_ = (means * self._unit).astype(dtype)
         else:
             rows, self.eigenvalues_ = leading_directions(pairs, self.n_tangents)
             self.tangents_ = rows.astype(numpy_dtype(samples))
+        with np.errstate(over="ignore"):
+            self.eigenvalues_ = self.eigenvalues_ * self._unit * self._unit
+        np.minimum(self.eigenvalues_, np.finfo(float).max, out=self.eigenvalues_)
         return self
 
     def bundle(
@@ -191,7 +207,8 @@ class LearnedTangents(TangentGenerator):
             return self._local_tangents_of(X, codes)
         if self.per_class:
             if codes is None:
-                codes = nearest_means(X, self.class_means_)
+                means = in_unit(self.class_means_, self._unit)
+                codes = nearest_means(self._scaled(X), means)
             known = self.tangents_.astype(numpy_dtype(X))
             known = put(known, X.device) if is_tensor(X) else known
             return lambda rows: known[codes[rows]]
@@ -203,6 +220,7 @@ class LearnedTangents(TangentGenerator):
         self, X: NDArray, codes: NDArray | None
     ) -> Callable[[slice], NDArray]:
         n_neighbors = self._check_parameters()
+        learned, X = in_unit(self.samples_, self._unit), self._scaled(X)
         # One more than needed, since a sample seen in fit finds itself.
         neighbors = np.full((len(X), n_neighbors + 1), -1)
         groups = [None] if codes is None else np.unique(codes)
@@ -212,12 +230,9 @@ class LearnedTangents(TangentGenerator):
             if c is not None:
                 members, queries = members[self.codes_ == c], queries[codes == c]
             k = min(n_neighbors + 1, len(members))
-            neighbors[queries, :k] = members[
-                _nearest(self.samples_[members], k, X[queries])
-            ]
-        samples = self.samples_
+            neighbors[queries, :k] = members[_nearest(learned[members], k, X[queries])]
         if is_tensor(X):
-            samples = put(samples, X.device)
+            learned = put(learned, X.device)
             neighbors = put(neighbors, X.device)
 
         def tangents_of(rows: slice) -> NDArray:
@@ -226,7 +241,7 @@ class LearnedTangents(TangentGenerator):
             # As many numbers at a time as the tangents of the whole block have.
             size = len(x) * self.n_tangents // (n_neighbors + 1)
             for part in batched_slices(len(x), size):
-                differences = samples[near[part]] - x[part][:, None]
+                differences = learned[near[part]] - x[part][:, None]
                 differences[near[part] < 0] = 0
                 seen = 1 * (differences == 0).all(2)
                 surplus = xp_of(X).where(seen.any(1), seen.argmax(1), n_neighbors)
@@ -235,6 +250,10 @@ class LearnedTangents(TangentGenerator):
             return out
 
         return tangents_of
+
+    def _scaled(self, X: NDArray) -> NDArray:
+        """Return samples in the unit of those learned from."""
+        return in_unit(check_squares(X, self._unit), self._unit)
 
     def _check_parameters(self) -> int:
         """Return the number of neighbours to compare with."""

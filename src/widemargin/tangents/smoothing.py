@@ -29,12 +29,12 @@ recognition: tangent distance and tangent propagation (1998), section 2.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.threads import batched_slices
 from widemargin._core.arrays import (
@@ -44,7 +44,12 @@ from widemargin._core.arrays import (
     on_device,
     put,
 )
-from widemargin._core.checks import check_image_shape, check_number
+from widemargin._core.checks import (
+    check_background,
+    check_image_shape,
+    check_number,
+    validate_data,
+)
 from widemargin._core.samples import check_on_device
 from widemargin.tangents.frames import FLOATS, like
 
@@ -137,7 +142,7 @@ class GaussianSmoother(
         self.sigma = sigma
         self.background = background
 
-    def fit(self, X: Any, y: Any = None):
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Check the samples and the parameters; nothing is learned.
 
         Parameters
@@ -174,7 +179,7 @@ class GaussianSmoother(
         down, across = (self._filter(side, numpy_dtype(X)) for side in (height, width))
         if is_tensor(X):
             down, across = put(down, X.device), put(across, X.device)
-        background = float(self.background)
+        background = check_background(self.background, X)
         out = like(X.shape, X)
         for rows in batched_slices(len(X), 2**15 if is_tensor(X) else 1024):
             images: NDArray = X[rows] - background

@@ -8,12 +8,13 @@ of order eps/h; the best h changes the samples by about eps^(1/3) of their size
 
 from collections.abc import Callable, Sequence
 from numbers import Real
-from typing import Any
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from widemargin._core.arrays import is_tensor, numpy_dtype, xp_of
+from widemargin._core.arrays import in_dtype, is_tensor, numpy_dtype, xp_of
+from widemargin._core.checks import in_unit, unit_of_squares
 from widemargin.tangents.frames import like
 from widemargin.tangents.generator import DEVICE_METHODS, TangentGenerator
 
@@ -64,7 +65,7 @@ class TransformTangents(TangentGenerator):
     def __init__(
         self,
         functions: Transformation | Sequence[Transformation],
-        step: float | Sequence[float] | str = "auto",
+        step: float | Sequence[float] | Literal["auto"] = "auto",
     ):
         self.functions = functions
         self.step = step
@@ -79,7 +80,7 @@ class TransformTangents(TangentGenerator):
         """False: of a function nothing is known."""
         return False
 
-    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> "TransformTangents":
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Choose the steps on samples.
 
         Parameters
@@ -174,10 +175,12 @@ def auto_step(name: str, function: Transformation, X: NDArray) -> float:
     returned = numpy_dtype(_call(name, function, X, 0.0))
     # A function that works in a lower precision needs a larger step.
     eps = max(np.finfo(t).eps for t in (numpy_dtype(X), returned) if t.kind == "f")
-    wanted = eps ** (1 / 3) * (float(xp_of(X).linalg.norm(X)) or 1.0)
+    unit, norm = unit_of_squares(in_dtype(X, np.float64)), xp_of(X).linalg.norm
+    wanted = eps ** (1 / 3) * (float(norm(in_unit(X, unit))) or 1.0)
 
     def change(h: float) -> float:
-        return float(xp_of(X).linalg.norm(_change(name, function, X, h))) / 2
+        with np.errstate(over="ignore"):
+            return float(norm(_change(name, function, X, h, unit))) / 2
 
     before = change(_STEPS[0])
     for h in _STEPS[1:]:
@@ -188,12 +191,14 @@ def auto_step(name: str, function: Transformation, X: NDArray) -> float:
     return float(h)
 
 
-def _change(name: str, function: Transformation, X: NDArray, h: float) -> NDArray:
-    """Difference of the samples moved by h and by -h, in float64."""
-    one, other = (_call(name, function, X, p) for p in (h, -h))
-    if is_tensor(X):
-        return one.double() - other  # type: ignore[attr-defined]
-    return one.astype(np.float64) - other
+def _change(
+    name: str, function: Transformation, X: NDArray, h: float, unit: float = 1.0
+) -> NDArray:
+    """Difference of the samples moved by h and by -h, in float64 and in a unit."""
+    one, other = (
+        in_dtype(_call(name, function, X, p), np.float64) / unit for p in (h, -h)
+    )
+    return one - other
 
 
 def _call(name: str, function: Transformation, X: NDArray, p: float) -> NDArray:

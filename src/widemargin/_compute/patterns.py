@@ -1,0 +1,69 @@
+"""Patterns, rules and walks as plain arrays: what the sequential loops take.
+
+Named tuples that compiled code reads by name. Nothing here needs the compiler, so that
+what prepares the arrays can be imported without it. Shapes: as in
+:mod:`widemargin._compute.rows` and :mod:`widemargin._compute.perceptron`.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+STANDARD, RELAXATION, FREE_LENGTH, FIXED_LENGTH, DYNAMIC = 0, 1, 2, 3, 4
+QUIET, OUT_OF_SWEEPS, INFEASIBLE, OUT_OF_UPDATES, IDLE = 0, 1, 2, 3, 4
+# What `Walk.sums` holds: sum(l m), v.c, ||a||^2, sum(m), the number of updates, and the
+# squared length along the private coordinates of patterns that are no longer at hand.
+TOTAL, SHIFT, SQUARE, MASS, UPDATES, PRIVATE = 0, 1, 2, 3, 4, 5
+
+
+class Rows(NamedTuple):
+    """Reflected patterns ``l [x - c, rho]`` as plain arrays; `lift` is c.c + rho^2.
+
+    `cx` are the products c.x, `squares` the squared lengths of the patterns, `diag`
+    those of their private coordinates, zero for a hard margin.
+    """
+
+    dense: np.ndarray
+    data: np.ndarray
+    indices: np.ndarray
+    indptr: np.ndarray
+    signs: np.ndarray
+    cx: np.ndarray
+    squares: np.ndarray
+    diag: np.ndarray
+    centre: np.ndarray
+    rho: float
+    lift: float
+
+
+class Rule(NamedTuple):
+    """Which test and which step; the numbers that a rule does not use are ignored."""
+
+    kind: int
+    b: float = 0.0
+    b_upper: float = 0.0
+    rate: float = 1.0
+    beta: float = 0.0
+    eps: float = 0.0
+    shaped: bool = False
+
+
+class Order(NamedTuple):
+    """How patterns are shown: `repeat` adds one several times at once (each counted).
+
+    `cycle` revisits the patterns just added before the next full sweep, `mix` draws a
+    new order per sweep.
+    """
+
+    order: np.ndarray
+    seed: np.ndarray
+    repeat: bool
+    cycle: bool
+    mix: bool
+
+
+class Trace(NamedTuple):
+    """Which pattern each of the first updates added, and by how much."""
+
+    pattern: np.ndarray
+    step: np.ndarray
