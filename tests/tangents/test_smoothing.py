@@ -10,7 +10,13 @@ from widemargin.neighbors import TangentKNeighborsClassifier
 from widemargin.tangents import GaussianSmoother, ImageTangents
 
 
-@parametrize_with_checks([GaussianSmoother()])
+# Models answer in the kind of the question, whatever they were fitted on.
+WAIVED = {"check_array_api_same_namespace": "answers in any kind"}
+
+
+@parametrize_with_checks(
+    [GaussianSmoother()], expected_failed_checks=lambda estimator: WAIVED
+)
 def test_scikit_learn_agrees(estimator, check):
     check(estimator)
 
