@@ -55,7 +55,8 @@ def coefficients(
     rows = torch.arange(len(D), device=D.device)
     C[rows, at_plus] = slope * (-2 * (minus / safe) / safe).nan_to_num(0, 0, 0)
     C[rows, at_minus] += slope * (2 * (plus / safe) / safe).nan_to_num(0, 0, 0)
-    wins = torch.bincount(at_plus, minlength=len(labels))
+    # Not bincount, which waits for the device.
+    wins = torch.zeros_like(labels).index_add_(0, at_plus, torch.ones_like(at_plus))
     # Not a Python number: that would wait for the device, batch after batch.
     return Pairs((batch.weights * value).sum(), C, C.sum(0), wins)
 
