@@ -217,3 +217,11 @@ def test_a_new_metric_is_a_function_of_a_few_lines():
     assert model.fit(X, labels).score(X, labels) == 1
     expected = np.argsort(mixed(Y, X), axis=1)[:, :3]
     assert_array_equal(model.kneighbors(Y, 3, return_distance=False), expected)
+
+
+@pytest.mark.parametrize("unit", ["a", [1, 2], 0.0, np.nan, None])
+def test_a_unit_that_is_none_is_refused(unit):
+    with pytest.raises(ValueError, match="unit must be"):
+        TangentMetric(unit=unit).check()
+    with pytest.raises(ValueError, match="unit must be"):
+        TangentMetric(unit=unit).fit(np.eye(3))

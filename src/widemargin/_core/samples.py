@@ -19,6 +19,7 @@ from widemargin._compute.threads import batched_slices
 from widemargin._core.checks import (
     FLOATS,
     check_class_weight,
+    is_plain,
     naming,
     some,
     validate_data,
@@ -63,6 +64,10 @@ class Samples:
 
 def check_X(estimator: Any, X: Any, *, sparse: bool = False, order: Any = None) -> Any:
     """Return samples to predict, as the fitted `estimator` expects them."""
+    expected = getattr(estimator, "n_features_in_", -1)
+    named = hasattr(estimator, "feature_names_in_")
+    if not named and order in (None, "C") and is_plain(X, expected):
+        return X if order is None else np.ascontiguousarray(X)
     with naming("X"):
         return validate_data(
             estimator,
@@ -87,13 +92,27 @@ def check_weights(sample_weight: Any, X: Any) -> NDArray:
                 "sample_weight must be numbers, one per sample; got an array of "
                 f"{np.asarray(sample_weight).dtype}."
             ) from None
-    weights = _check_sample_weight(
-        sample_weight, X, dtype=np.float64, ensure_non_negative=True
-    )
+    if sample_weight is not None and np.size(sample_weight) > 0:
+        _refuse_zeros(np.asarray(sample_weight))
+    try:
+        weights = _check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        )
+    except ValueError as error:
+        if "sample_weight" in str(error):
+            raise
+        raise ValueError(f"sample_weight cannot be used: {error}") from error
     with np.errstate(over="ignore"):
         if not np.isfinite(weights.sum()):
             raise ValueError("sample_weight sums to infinity; give smaller weights.")
     return weights
+
+
+def _refuse_zeros(weights: NDArray) -> None:
+    if not weights.any():
+        raise ValueError(
+            "sample_weight is zero for every sample; give one a weight above 0."
+        )
 
 
 def check_samples(
@@ -128,10 +147,6 @@ def check_samples(
     check_classification_targets(labels)
     weights = check_weights(sample_weight, rows)
     kept = weights > 0
-    if not kept.any():
-        raise ValueError(
-            "sample_weight is zero for every sample; give one a weight above 0."
-        )
     at = np.arange(rows.shape[0])
     if not kept.all():
         rows, labels, weights, at = rows[kept], labels[kept], weights[kept], at[kept]

@@ -602,18 +602,25 @@ def _plane_rule(scheme: str, n_classes: int, unit: float) -> str:
   }}"""
 
 
-# The answer keeps its votes as long as the closest of its duels.
+# The answer keeps its votes as long as the closest of its duels. With rounded tables it
+# must stay ahead whichever way the duels in doubt ended.
 _VOTES = """  {
     float votes[@K@], clear[@K@], sure = HUGE_VALF;
-    int doubtful = 0;
-    for (c = 0; c < @K@; c++)
+    int most[@K@], fewest[@K@], doubtful = 0;
+    for (c = 0; c < @K@; c++) {
       votes[c] = clear[c] = 0;
+      most[c] = fewest[c] = 0;
+    }
     for (i = 0, j = 0; i < @K@; i++)
       for (c = i + 1; c < @K@; c++, j++) {
-        votes[value[j] > 0 ? i : c] += 1;
+        const int winner = value[j] > 0 ? i : c, loser = value[j] > 0 ? c : i;
+        const int doubt = wrong[j] > 0 && !(fabsf(value[j]) > wrong[j]);
+        votes[winner] += 1;
+        most[winner] += 1;
+        most[loser] += doubt;
+        fewest[winner] += !doubt;
         clear[i] += value[j] / @UNIT@;
         clear[c] -= value[j] / @UNIT@;
-        doubtful |= !(fabsf(value[j]) > wrong[j]) && wrong[j] > 0;
       }
     for (c = 0; c < @K@; c++) {
       votes[c] += clear[c] / (3 * (fabsf(clear[c]) + 1));
@@ -639,6 +646,7 @@ _VOTES = """  {
           sure = fabsf(own) - wrong[j];
       }
       margins[c] = c == best ? won : -(direct < 0 ? -direct : lost);
+      doubtful |= wrong[0] > 0 && c != best && most[c] >= fewest[best];
     }
     *least = doubtful ? -1 : sure;
     return best;

@@ -40,6 +40,7 @@ from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.threads import batched_slices
 from widemargin._core.checks import (
     FLOATS,
+    check_background,
     check_count,
     check_image_shape,
     check_number,
@@ -170,7 +171,9 @@ class DirectionFeatures(
         check_option("channels", self.channels, ("strongest", "keep"))
         samples = validate_data(self, X, dtype=FLOATS)
         plan = self._plan(samples.shape[1], np.dtype(np.float64))
-        amplitude = np.abs(samples - self.background).max()
+        background = check_background(self.background, samples)
+        with np.errstate(over="ignore"):
+            amplitude = np.abs(samples - background).max()
         if not np.isfinite(amplitude):
             raise ValueError("X and background differ by more than the dtype holds.")
         self.amplitude_ = float(amplitude) or 1.0
@@ -255,7 +258,8 @@ class DirectionFeatures(
         return out
 
     def _transform(self, X: NDArray, plan: _Plan) -> NDArray:
-        g_x, g_y = self._strongest(*self._gradient(X - self.background, plan))
+        ink = X - check_background(self.background, X)
+        g_x, g_y = self._strongest(*self._gradient(ink, plan))
         length = np.hypot(g_x, g_y)
         eps = X.dtype.type(self.eps * self.amplitude_)
         q = length / np.hypot(length, eps)
@@ -269,7 +273,7 @@ class DirectionFeatures(
 
     def _derivative(self, x: NDArray, moves: NDArray, plan: _Plan) -> NDArray:
         """Return the derivatives of the features of one image along its tangents."""
-        G_x, G_y = self._gradient(x - self.background, plan)
+        G_x, G_y = self._gradient(x - check_background(self.background, x), plan)
         d_x, d_y = self._gradient(moves, plan)
         g_x, g_y, d_x, d_y = self._strongest(G_x, G_y, d_x, d_y)
         length = np.hypot(g_x, g_y)

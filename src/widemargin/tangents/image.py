@@ -28,12 +28,13 @@ recognition: tangent distance and tangent propagation (1998).
 """
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from widemargin._core.checks import check_image_shape, check_number
+from widemargin._core.checks import check_background, check_image_shape
 from widemargin.tangents.generator import DirectionalTangents, check_sigma
 from widemargin.tangents.smoothing import filter_matrix
 
@@ -130,14 +131,14 @@ class ImageTangents(DirectionalTangents):
         height, width, channels = (*sides, 1)[:3]
         auto = 0.2 * np.sqrt(min(height, width))
         sigma = check_sigma(self.sigma, auto, max(height, width))
-        return _Grid((height, width, channels), sigma, dtype)
+        return _grid_of((height, width, channels), sigma, np.dtype(dtype))
 
     def _tangents_of(
         self, X: NDArray, y: ArrayLike | None
     ) -> Callable[[slice], NDArray]:
         names = self._names()
         grid = self._grid(X.shape[1], X.dtype)
-        background = X.dtype.type(check_number("background", self.background))
+        background = check_background(self.background, X)
 
         def tangents_of(rows: slice) -> NDArray:
             images = grid.unflatten(X[rows]) - background
@@ -182,10 +183,10 @@ class _Grid:
 
     def unflatten(self, X: NDArray) -> NDArray:
         images = X.reshape(len(X), *self.shape)
-        return np.ascontiguousarray(np.moveaxis(images, -1, 1))
+        return np.ascontiguousarray(images.transpose(0, 3, 1, 2))
 
     def flatten(self, images: NDArray) -> NDArray:
-        return np.moveaxis(images, 1, -1).reshape(len(images), -1)
+        return images.transpose(0, 2, 3, 1).reshape(len(images), -1)
 
     def gradient(self, images: NDArray) -> tuple[NDArray, NDArray]:
         return (
@@ -232,3 +233,7 @@ class _Grid:
         # Smoothing is symmetric, and so its own transpose; the slope is not.
         from_x = self.smooth_y @ ((field_x * images) @ self.slope_x.T)
         return from_x + self.slope_y.T @ ((field_y * images) @ self.smooth_x)
+
+
+# Single images, one call after the other, share what belongs to their shape.
+_grid_of = lru_cache(maxsize=16)(_Grid)

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from widemargin._core.checks import (
+    check_background,
     check_count,
     check_flag,
     check_image_shape,
@@ -60,9 +61,8 @@ class ImageShift(BaseEstimator):
             check_count(name, getattr(self, name), low=-(2**31))
             for name in ("down", "right")
         ]
-        check_number("background", self.background)
         images = X.reshape(len(X), *shape)
-        shifted = np.full_like(images, self.background)
+        shifted = np.full_like(images, check_background(self.background, X))
         (to_y, from_y), (to_x, from_x) = (
             _overlap(size, step) for size, step in zip(shape[:2], steps, strict=True)
         )
