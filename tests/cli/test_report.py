@@ -16,7 +16,7 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("widemargin.inspection")
 
 QUICK = {"tvq": ["--set", "max_iter=5"], "tdneuron": ["--set", "max_tangents=2"]}
-VOID = {"meta", "img", "br", "input", "line", "polyline", "rect", "circle"}
+VOID = {"meta", "img", "br", "input"}
 
 
 class Balanced(HTMLParser):
