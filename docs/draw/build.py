@@ -27,7 +27,7 @@ from widemargin.tangents import ImageTangents
 HERE = Path(__file__).parent
 SHAPE = (8, 8)
 # Learned by TVQ, and remembered as neighbours: as many as answer within 30 ms.
-N_LEARNED, N_REMEMBERED = 1200, 300
+N_LEARNED, N_REMEMBERED = 1200, 800
 MAX_ERROR, LIKE_A_DIGIT = 0.02, 0.98
 RUNTIME = (
     "ort.wasm.min.mjs",

@@ -92,7 +92,7 @@ def check_weights(sample_weight: Any, X: Any) -> NDArray:
                 "sample_weight must be numbers, one per sample; got an array of "
                 f"{np.asarray(sample_weight).dtype}."
             ) from None
-    if sample_weight is not None and np.size(sample_weight) > 0:
+    if sample_weight is not None and np.asarray(sample_weight).size > 0:
         _refuse_zeros(np.asarray(sample_weight))
     try:
         weights = _check_sample_weight(
