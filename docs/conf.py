@@ -26,16 +26,24 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     # Ours, in ext/.
     "benchmark_pages",
-    "drawing_page",
     "llms",
     "mathml",
     "pictures",
     "registry",
 ]
-# The page to draw on is a folder of its own, made elsewhere and copied as it is.
-if (HERE / "draw" / "index.html").exists():
+# The page to draw on is built by draw/build.py, where npm is, and copied as it is.
+html_extra_path = []
+if (HERE / "draw_site" / "draw" / "index.html").exists():
     tags.add("draw")  # noqa: F821  (Sphinx's)
-exclude_patterns = ["_build", "_templates", "draw", "ext", "examples/*.ipynb"]
+    html_extra_path = ["draw_site"]
+exclude_patterns = [
+    "_build",
+    "_templates",
+    "draw",
+    "draw_site",
+    "ext",
+    "examples/*.ipynb",
+]
 templates_path = ["_templates"]
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
 root_doc = "index"
