@@ -77,8 +77,8 @@ docs: $(VENV)/installed-docs
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
 
-docs-linkcheck: $(VENV)/installed-docs
-	$(BIN)/python -m sphinx -b linkcheck -D plot_gallery=0 docs docs/_build/linkcheck
+docs-linkcheck: docs
+	$(BIN)/python -m sphinx -b linkcheck docs docs/_build/linkcheck
 
 clean:
 	rm -rf docs/_build docs/drawn docs/examples docs/reference docs/benchmarks
