@@ -454,7 +454,8 @@ def _component(
             continue
         thing = call(f"{name}.{method}", getattr, held, method, _names=more)
         outcomes.append(thing)
-        if thing.sort != RIGHT or not callable(thing.result):
+        # A parameter may hold a function: that one is not ours.
+        if thing.sort != RIGHT or not callable(getattr(type(held), method, None)):
             continue
         wanted = inspect.signature(thing.result).parameters
         given = {

@@ -225,3 +225,11 @@ def test_a_unit_that_is_none_is_refused(unit):
         TangentMetric(unit=unit).check()
     with pytest.raises(ValueError, match="unit must be"):
         TangentMetric(unit=unit).fit(np.eye(3))
+
+
+def test_what_is_no_bundle_is_refused_by_name():
+    metric, bundle = TangentMetric(), as_bundle(np.eye(3), np.ones((1, 3)))
+    with pytest.raises(TypeError, match="y must be a Bundle"):
+        metric.prepare(np.eye(3))
+    with pytest.raises(TypeError, match="prepared must be None or"):
+        metric.squared_distances(bundle, bundle, prepared={})

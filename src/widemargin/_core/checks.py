@@ -205,8 +205,15 @@ def naming(name: str) -> Iterator[None]:
 
 def validate_data(*args: Any, **options: Any) -> Any:
     """As scikit-learn's, with a name for X where it cannot be converted."""
-    with naming("X"):
-        return _validate_data(*args, **options)
+    try:
+        with naming("X"):
+            return _validate_data(*args, **options)
+    except LookupError as error:
+        X = args[1] if len(args) > 1 else options.get("X")
+        raise ValueError(
+            f"X must hold one row of numbers per sample; got {type(X).__name__}, in "
+            "which no row was found."
+        ) from error
 
 
 def check_random_state(random_state: Any) -> np.random.RandomState:

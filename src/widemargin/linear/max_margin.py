@@ -13,6 +13,7 @@ are solved in the dual variables by the two engines of the first column. Whateve
 engine, :mod:`~widemargin.linear.certificate` has the last word.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, Self
 
@@ -442,8 +443,8 @@ class MaxMarginClassifier(HyperplaneClassifier):
     def _prepare(self, samples: Any, n_given: int, seed: int) -> _Data:
         """Bring the samples to where the arithmetic is good; remember the kernel."""
         X, codes, weights = samples.X, samples.codes, samples.weights
-        if np.isfinite(self.C):
-            prices = self.C * weights
+        if math.isfinite(self.C):
+            prices = float(self.C) * weights
             if not (np.isfinite(prices).all() and (prices > 1e-300).all()):
                 raise ValueError(
                     "C times sample_weight (and class_weight) must be a number between "
@@ -500,9 +501,9 @@ class MaxMarginClassifier(HyperplaneClassifier):
 
     def _private(self, weights: np.ndarray, exponent: int) -> np.ndarray | None:
         """Lengths of the private coordinates of a soft margin, in units of scaled X."""
-        if not np.isfinite(self.C):
+        if not math.isfinite(self.C):
             return None
-        return np.ldexp(np.sqrt(0.5 / (self.C * weights)), -exponent)
+        return np.ldexp(np.sqrt(0.5 / (float(self.C) * weights)), -exponent)
 
     def _private_squares(self, weights: np.ndarray, exponent: int) -> Any:
         private = self._private(weights, exponent)
@@ -672,7 +673,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
                 " Rounding leaves it open: raise tol, or bring the features to similar "
                 "sizes around zero, for instance by StandardScaler."
             )
-        if reached <= 0.0 and not np.isfinite(self.C):
+        if reached <= 0.0 and not math.isfinite(self.C):
             hint += " The classes are not separated yet; a finite C allows slack."
         return (
             f"{name}: stopped after {found.n_iter} sweeps "

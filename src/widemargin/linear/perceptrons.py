@@ -249,11 +249,15 @@ class PerceptronClassifier(HyperplaneClassifier):
             [float(np.ldexp(v, exponent)) for v in uppers]
         )
         self.n_updates_ = scalar([walk.n_updates for walk in walks])
-        found = [
-            self.bounds(float(np.ldexp(margin, exponent))) if margin > 0 else None
-            for margin in directional
-        ]
+        found = [self._bounds_at(float(np.ldexp(v, exponent))) for v in directional]
         self.bounds_ = found[0] if len(found) == 1 else found
+
+    def _bounds_at(self, margin: float) -> PerceptronBounds | None:
+        """Bounds, None where there is no margin or one too small to speak of them."""
+        try:
+            return self.bounds(margin) if margin > 0 else None
+        except ValueError:
+            return None
 
     def bounds(self, gamma_d: float) -> PerceptronBounds:
         """Bounds of the paper for the patterns of the last fit.

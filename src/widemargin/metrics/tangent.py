@@ -236,6 +236,7 @@ class TangentMetric:
         References or None
             None where nothing is gained.
         """
+        _check_bundle("y", y)
         if self.sides == "midpoint" or y.is_shared:
             return None
         return References(y.points, y.frames)
@@ -261,6 +262,11 @@ class TangentMetric:
         for name, bundle in (("x", x), ("y", y)):
             _check_bundle(name, bundle)
         dtype = np.result_type(x.points, y.points)
+        if prepared is not None and not isinstance(prepared, References):
+            raise TypeError(
+                "prepared must be None or what TangentMetric.prepare made of y; got "
+                f"{type(prepared).__name__}."
+            )
         if dtype != y.points.dtype:
             prepared = None
         x, y = _in_dtype(x, dtype), _in_dtype(y, dtype)

@@ -298,6 +298,11 @@ class MarginLVQClassifier(TrainedPrototypes):
         )  # fmt: skip
         if self.unit != "auto":
             self.unit_ = float(self.unit)
+            if self.unit_ < 1e-100 * mean:
+                raise ValueError(
+                    f"unit={self.unit_:g} is so small beside the distances, {mean:.2g} "
+                    "on average, that margins in it are no numbers; give a larger one."
+                )
         else:
             # With one class in the first batch there are no margins yet.
             known = np.isfinite(theta).all()

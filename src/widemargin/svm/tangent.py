@@ -75,7 +75,7 @@ class TangentSVC(DuelClassifier):
     C : float, default=10.0
         Penalty of margin errors. Trained on 1500 samples of USPS, letter and satimage,
         10 errs on 4.1, 13.9 and 11.3 % of others where 1 errs on 4.6, 21.3 and 13.0 %.
-        Where classes overlap, or one label in ten is wrong, 1 is better.
+        With one label in ten of USPS drawn at random, 1 is better.
     gamma : float or "scale", default="scale"
         Width of "rbf", exponent of the others. "scale" is two over the mean squared
         tangent distance of the training samples for "rbf" (with `landmarks` of 500 of

@@ -24,6 +24,7 @@ et al., Handwritten digit recognition: benchmarking of state-of-the-art techniqu
 Pattern Recognition 36 (2003).
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, Self
 
@@ -47,6 +48,7 @@ from widemargin._core.checks import (
     check_option,
     validate_data,
 )
+from widemargin.tangents.frames import check_tangent_array
 from widemargin.tangents.smoothing import filter_matrix
 
 # Pixels of background around the image, so that strokes at the border have edges.
@@ -233,15 +235,13 @@ class DirectionFeatures(
         """
         check_is_fitted(self)
         samples = validate_data(self, X, dtype=FLOATS, reset=False)
-        moves = np.asarray(tangents, dtype=samples.dtype)
+        moves = check_tangent_array(tangents, "tangents").astype(samples.dtype)
         n, d = samples.shape
         if moves.ndim != 3 or (moves.shape[0], moves.shape[2]) != (n, d):
             raise ValueError(
                 "tangents must have shape (n_samples, n_tangents, n_features) = "
                 f"({n}, n_tangents, {d}); got {moves.shape}."
             )
-        if not np.isfinite(moves).all():
-            raise ValueError("tangents must be finite numbers; got NaN or infinity.")
         plan = self._plan(d, samples.dtype)
         out = np.empty((n, moves.shape[1], self._n_features_out), samples.dtype)
         for i in range(n):
@@ -336,7 +336,8 @@ class DirectionFeatures(
     def _cells(planes: NDArray, plan: _Plan) -> NDArray:
         """Blurred samples of planes (n, directions, channels, rows, columns)."""
         cells = plan.cells_y @ planes @ plan.cells_x
-        return np.moveaxis(cells, 2, -1).reshape(len(planes), -1)
+        n_features = math.prod(cells.shape[1:])
+        return np.moveaxis(cells, 2, -1).reshape(len(planes), n_features)
 
     def _plan(self, n_features: int, dtype: Any) -> _Plan:
         sides = check_image_shape(self.shape, "DirectionFeatures", n_features)

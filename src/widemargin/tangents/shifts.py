@@ -128,7 +128,7 @@ def check_transformations(name: str, transformations: Any) -> tuple[Callable, ..
     if transformations is None:
         return ()
     # An iterator is used up by one look: the next would silently find nothing.
-    sized = hasattr(transformations, "__len__")
+    sized = hasattr(transformations, "__len__") and np.ndim(transformations) == 1
     if not sized or not all(map(callable, transformations)):
         raise ValueError(
             f"{name} must be a sequence of functions X -> X, such as a list or "
