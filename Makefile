@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-lowest fuzz lint bench bench-all docs docs-linkcheck clean
+.PHONY: draw package help demo test test-lowest fuzz lint bench bench-all docs docs-linkcheck clean
 # Calls and seconds that `make fuzz` ends after, whichever comes first.
 N ?= 1000000
 T ?= inf
@@ -55,6 +55,13 @@ test-lowest:
 
 fuzz: $(VENV)/installed-test
 	$(BIN)/python -m tests.fuzz --calls $(N) --seconds $(T)
+
+# The page to draw on, with models exported here and onnxruntime-web brought by npm.
+draw: $(VENV)/installed-test
+	$(BIN)/python docs/draw/build.py
+
+package:
+	.ci/package $(PYTHON)
 
 bench: $(VENV)/installed-test
 	$(BIN)/python benchmarks/tangent_distances.py

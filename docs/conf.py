@@ -26,16 +26,15 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     # Ours, in ext/.
     "benchmark_pages",
+    "drawing_page",
     "llms",
     "mathml",
     "pictures",
     "registry",
 ]
-# The page to draw on is built by draw/build.py, where npm is, and copied as it is.
-html_extra_path = []
+# The page to draw on is a folder of its own, made elsewhere and copied as it is.
 if (HERE / "draw_site" / "draw" / "index.html").exists():
     tags.add("draw")  # noqa: F821  (Sphinx's)
-    html_extra_path = ["draw_site"]
 exclude_patterns = [
     "_build",
     "_templates",
