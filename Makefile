@@ -77,12 +77,15 @@ bench-all: bench
 	$(BIN)/python benchmarks/export.py
 
 # Without a network too: other libraries' pages are linked only where they can be reached.
+# The page to draw on needs npm to bring its runtime; without it the site is without it.
 docs: $(VENV)/installed-docs
+	-@if [ -f docs/draw/build.py ] && command -v npm > /dev/null; then \
+		$(BIN)/python docs/draw/build.py; fi
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
 
-docs-linkcheck: $(VENV)/installed-docs
-	$(BIN)/python -m sphinx -b linkcheck -D plot_gallery=0 docs docs/_build/linkcheck
+docs-linkcheck: docs
+	$(BIN)/python -m sphinx -b linkcheck docs docs/_build/linkcheck
 
 clean:
 	rm -rf docs/_build docs/drawn docs/examples docs/reference docs/benchmarks
