@@ -87,6 +87,19 @@ def gmlvq_sums(
     )
 
 
+def mapped_errors(x: np.ndarray, z_norms: np.ndarray, length: float) -> np.ndarray:
+    """Error of an expanded square of ``z = Omega x``, rounded when it was mapped.
+
+    The map errs by about ``eps |Omega| |x|``, which enters a square times ``2 |z|``;
+    by ``2ab <= a^2 / s + b^2 s`` it is a sum of a part of x and a part of z.
+    `length` is the squared Frobenius norm of Omega.
+    """
+    root = np.sqrt(x.shape[1])
+    eps = float(np.finfo(x.dtype).eps)
+    own = product_error(x.dtype, x.shape[1]) + 4 * eps * root
+    return own * z_norms + (4 * eps * length / root) * squared_norms(x)
+
+
 class GMLVQClassifier(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, GLVQClassifier
 ):
@@ -248,14 +261,15 @@ class GMLVQClassifier(
         P, omega = self.prototypes_, self.omega_
         dtype = np.result_type(X, P)
         centre = P.mean(axis=0, dtype=np.float64).astype(dtype)
-        x, p = X - centre, P - centre
         omega = omega.astype(dtype, copy=False)
-        # The map itself rounds: errors are those of the samples, not of their images.
-        size = product_error(dtype, X.shape[1]) * float(np.linalg.norm(omega)) ** 2
+        x, p = X - centre, P - centre
+        z, q = x @ omega.T, p @ omega.T
+        z_norms, q_norms = squared_norms(z), squared_norms(q)
+        length = float(squared_norms(omega).sum())
         return settled(
-            expanded_distances(x @ omega.T, p @ omega.T),
-            4 * size * squared_norms(x),
-            4 * size * squared_norms(p),
+            expanded_distances(z, q, z_norms),
+            mapped_errors(x, z_norms, length),
+            mapped_errors(p, q_norms, length),
             lambda i, j: squared_norms((X[i].astype(float) - P[j]) @ omega.T),
             coarse=coarse,
             n_features=2 * X.shape[1],
