@@ -39,9 +39,12 @@ from widemargin._core.samples import Samples, check_samples, merge_duplicates
 from widemargin.prototypes.base import PrototypeClassifier
 from widemargin.prototypes.placing import (
     given_prototypes,
+    idle,
     initial_prototypes,
+    is_auto,
     most_prototypes,
     prototype_counts,
+    recruits,
 )
 
 State = dict[str, Any]
@@ -204,7 +207,10 @@ class TrainedPrototypes(PrototypeClassifier):
     def _fitted(self, state: State) -> dict[str, Any]:
         """Attributes that make a usable model of a state."""
         fitted = {name: state[key] for key, name in self._state_names.items()}
-        return {**fitted, "prototype_labels_": self.prototype_labels_}
+        labels = self.prototype_labels_
+        if "codes" in state:
+            labels = self.classes_[state["codes"]]
+        return {**fitted, "prototype_labels_": labels}
 
     def _take(self, state: State) -> None:
         for name, value in self._fitted(state).items():
@@ -219,7 +225,7 @@ class TrainedPrototypes(PrototypeClassifier):
     def _keep(self, state: State) -> None:
         """Store the model, and what more `partial_fit` needs to go on."""
         self._take(state)
-        inner = {*self._state_names, *self._of_samples}
+        inner = {*self._state_names, *self._of_samples, "codes"}
         self._training = {key: state[key] for key in state.keys() - inner}
 
     @fit_method
@@ -355,7 +361,9 @@ class TrainedPrototypes(PrototypeClassifier):
         self, X: np.ndarray, samples: Samples, rng: np.random.RandomState
     ) -> np.ndarray:
         """First prototypes among the rows `X` that stand for the samples."""
-        counts = prototype_counts(self.prototypes_per_class, self.classes_)
+        counts = prototype_counts(
+            self.prototypes_per_class, self.classes_, samples.codes
+        )
         if isinstance(self.init, str):
             if self.init_labels is not None:
                 raise ValueError(
@@ -378,7 +386,43 @@ class TrainedPrototypes(PrototypeClassifier):
 
     def _placed(self, P: np.ndarray) -> np.ndarray:
         """Map the user's prototypes to the space they are trained in."""
-        return P
+        return self._scaled(P)
+
+    def _shown(self, P: np.ndarray) -> np.ndarray:
+        """Map prototypes back from the space they are trained in."""
+        return P if self.scale_ is None else P * self.scale_
+
+    @property
+    def _grows(self) -> bool:
+        """Whether the data decide how many prototypes there are."""
+        return is_auto(self.prototypes_per_class) and isinstance(self.init, str)
+
+    def _changes(
+        self,
+        X: np.ndarray,
+        samples: Any,
+        P: np.ndarray,
+        codes: np.ndarray,
+        rng: np.random.RandomState,
+        epoch: int,
+        n_epochs: float,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Rows to become prototypes, and which prototypes stay, after an epoch.
+
+        In the first half of the epochs prototypes are added where margins are
+        negative, up to twice as many as there were; after the last one those that win
+        no sample go. `X` and `P` are in the space of the distances.
+        """
+        none, all_stay = np.empty(0, np.intp), np.ones(len(P), bool)
+        if not self._grows or n_epochs == np.inf:
+            return none, all_stay
+        if epoch + 1 == n_epochs:
+            return none, ~idle(X, P, codes, len(self.classes_))
+        if (epoch + 1) % max(1, n_epochs // 10) or epoch + 1 > n_epochs / 2:
+            return none, all_stay
+        most = 2 * prototype_counts("auto", self.classes_, samples.codes)
+        rows = recruits(X, samples.codes, samples.weights, P, codes, most, rng)
+        return rows, all_stay
 
     def _place_new(
         self, X: np.ndarray, samples: Samples, rng: np.random.RandomState
@@ -388,7 +432,9 @@ class TrainedPrototypes(PrototypeClassifier):
         if not len(new):
             return X[:0]
         fresh = samples.take(new)
-        counts = prototype_counts(self.prototypes_per_class, self.classes_)
+        counts = prototype_counts(
+            self.prototypes_per_class, self.classes_, samples.codes
+        )
         init = self.init if isinstance(self.init, str) else "kmeans"
         P, codes = initial_prototypes(
             X[new], fresh.codes, fresh.weights, counts, init, rng
