@@ -42,6 +42,7 @@ from widemargin.prototypes.placing import (
     REPAIRS,
     SCALES,
     chosen_scale,
+    nearest_of,
     revivals,
     within_class_spread,
 )
@@ -400,7 +401,9 @@ class GLVQClassifier(TrainedPrototypes):
             if self._repairs(wins, epoch, n_epochs):
                 dead, samples = revivals(rows.X, rows.codes, P, labels, wins)
                 P[dead] = rows.X[samples]
-            added, stay = self._changes(rows.X, rows, P, labels, rng, epoch, n_epochs)
+            added, stay = self._changes(
+                rows, labels, lambda: nearest_of(rows.X, P), rng, epoch, n_epochs
+            )
             state = {**state, "prototypes": P}
             state = changed(state, added, stay, rows.X[added], rows.codes[added])
             P = self._shown(state["prototypes"] + centre)

@@ -30,7 +30,13 @@ from widemargin._core.checks import (
     warn_caller,
 )
 from widemargin._core.samples import Samples
-from widemargin.prototypes.placing import REPAIRS, SCALES, chosen_scale, revivals
+from widemargin.prototypes.placing import (
+    REPAIRS,
+    SCALES,
+    chosen_scale,
+    nearest_of,
+    revivals,
+)
 from widemargin.prototypes.training import (
     Outcome,
     Run,
@@ -328,7 +334,9 @@ class LVQClassifier(TrainedPrototypes):
                 if self._repairs(name) and epoch + 1 < epochs and not wins.all():
                     dead, rows = revivals(data.X, data.codes, P, labels, wins)
                     P[dead], rates[dead] = data.X[rows], rate
-                added, stay = self._changes(data.X, data, P, labels, rng, at, n_epochs)
+                added, stay = self._changes(
+                    data, labels, lambda: nearest_of(data.X, P), rng, at, n_epochs
+                )
                 P = np.concatenate([P[stay], data.X[added]])
                 labels = np.concatenate([labels[stay], data.codes[added]])
                 rates = np.concatenate([rates[stay], np.full(len(added), rate)])

@@ -43,16 +43,22 @@ def is_auto(prototypes_per_class: Any) -> bool:
 
 
 def prototype_counts(
-    prototypes_per_class: Any, classes: np.ndarray, codes: np.ndarray | None = None
+    prototypes_per_class: Any,
+    classes: np.ndarray,
+    codes: np.ndarray | None = None,
+    size: int = 1,
+    most: int | None = None,
 ) -> np.ndarray:
     """Return the number of prototypes wanted for each class; "auto" looks at `codes`.
 
-    With "auto" a class of n samples starts from n / 10, at least 1 and at most 20.
+    With "auto" a class of n samples starts from n / 10, at least 1 and at most 20;
+    prototypes that count for `size` points each are fewer, `most` points in all.
     """
     name = "prototypes_per_class"
     if is_auto(prototypes_per_class):
         sizes = np.bincount([] if codes is None else codes, minlength=len(classes))
-        return np.clip(-(-sizes // PER_PROTOTYPE), 1, MOST).astype(np.intp)
+        high = max(1, (MOST if most is None else most) // size)
+        return np.clip(-(-sizes // (PER_PROTOTYPE * size)), 1, high).astype(np.intp)
     if not isinstance(prototypes_per_class, Mapping):
         count = check_count(
             name, prototypes_per_class, "'auto', a dict of them by label, or "
@@ -266,11 +272,18 @@ def revivals(
     return np.array(prototypes, dtype=np.intp), np.array(samples, dtype=np.intp)
 
 
+def nearest_of(X: np.ndarray, P: np.ndarray) -> np.ndarray:
+    """Return the nearest prototype of every sample, up to rounding."""
+    norms = squared_norms(P)
+    chunks = batched_slices(len(X), rows_in_budget(X.itemsize * len(P)))
+    return np.concatenate([(X[s] @ (-2 * P).T + norms).argmin(axis=1) for s in chunks])
+
+
 def recruits(
     X: np.ndarray,
     codes: np.ndarray,
     weights: np.ndarray,
-    P: np.ndarray,
+    nearest: np.ndarray,
     labels: np.ndarray,
     most: np.ndarray,
     rng: np.random.RandomState,
@@ -280,12 +293,7 @@ def recruits(
     A class gets one for every three of its samples that fall to another class, at
     most half as many again as it has, and never more than ``most[c]`` in all.
     """
-    wrong = np.concatenate(
-        [
-            labels[(X[s] @ (-2 * P).T + squared_norms(P)).argmin(axis=1)] != codes[s]
-            for s in batched_slices(len(X), rows_in_budget(X.itemsize * len(P)))
-        ]
-    )
+    wrong = labels[nearest] != codes
     counts = np.bincount(labels, minlength=len(most))
     rows = []
     for c in np.unique(codes[wrong]):
@@ -297,15 +305,9 @@ def recruits(
     return np.concatenate(rows) if rows else np.empty(0, np.intp)
 
 
-def idle(
-    X: np.ndarray, P: np.ndarray, labels: np.ndarray, n_classes: int
-) -> np.ndarray:
+def idle(nearest: np.ndarray, labels: np.ndarray, n_classes: int) -> np.ndarray:
     """Which prototypes are the nearest of no sample; a class keeps at least one."""
-    wins = np.zeros(len(P), np.intp)
-    for s in batched_slices(len(X), rows_in_budget(X.itemsize * len(P))):
-        nearest = (X[s] @ (-2 * P).T + squared_norms(P)).argmin(axis=1)
-        wins += np.bincount(nearest, minlength=len(P))
-    lost = wins == 0
+    lost = np.bincount(nearest, minlength=len(labels)) == 0
     for c in range(n_classes):
         own = np.flatnonzero(labels == c)
         if len(own) and lost[own].all():

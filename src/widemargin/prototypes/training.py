@@ -399,10 +399,9 @@ class TrainedPrototypes(PrototypeClassifier):
 
     def _changes(
         self,
-        X: np.ndarray,
         samples: Any,
-        P: np.ndarray,
         codes: np.ndarray,
+        nearest: Callable[[], np.ndarray],
         rng: np.random.RandomState,
         epoch: int,
         n_epochs: float,
@@ -411,17 +410,19 @@ class TrainedPrototypes(PrototypeClassifier):
 
         In the first half of the epochs prototypes are added where margins are
         negative, up to twice as many as there were; after the last one those that win
-        no sample go. `X` and `P` are in the space of the distances.
+        no sample go. `nearest` finds the nearest prototype of every sample.
         """
-        none, all_stay = np.empty(0, np.intp), np.ones(len(P), bool)
+        none, all_stay = np.empty(0, np.intp), np.ones(len(codes), bool)
         if not self._grows or n_epochs == np.inf:
             return none, all_stay
         if epoch + 1 == n_epochs:
-            return none, ~idle(X, P, codes, len(self.classes_))
+            return none, ~idle(nearest(), codes, len(self.classes_))
         if (epoch + 1) % max(1, n_epochs // 10) or epoch + 1 > n_epochs / 2:
             return none, all_stay
         most = 2 * prototype_counts("auto", self.classes_, samples.codes)
-        rows = recruits(X, samples.codes, samples.weights, P, codes, most, rng)
+        rows = recruits(
+            samples.X, samples.codes, samples.weights, nearest(), codes, most, rng
+        )
         return rows, all_stay
 
     def _place_new(

@@ -50,6 +50,8 @@ from widemargin.tangents import Bundle
 INITS = ("hss", "weights", "random", "mean")
 # The alternation of HSS need not end: the ascent goes on from wherever it is.
 HSS_ROUNDS = 8
+# Centroids and tangents of a class, together, that the data may ask for.
+MOST_DIMENSIONS = 30
 
 
 class Bent(NamedTuple):
@@ -73,11 +75,14 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
 
     Parameters
     ----------
-    prototypes_per_class : int or dict of label to int, default=1
-        Models per class; a class with fewer samples gets one per sample.
+    prototypes_per_class : int, dict of label to int, or "auto", default="auto"
+        Models per class; a class with fewer samples gets one per sample. "auto" takes
+        one for every ten samples and dimension of a model, ``1 + n_tangents``, and no
+        more than 30 dimensions in all: many points, or a few models with many
+        tangents.
     n_tangents : int or "auto", default="auto"
         Tangents of each model, at least 0 and below the number of features; "auto" is
-        ``min(20, n_features // 12)``. With 0 this is LVQ with re-weighting. Where a
+        ``min(20, n_features // 8)``. With 0 this is LVQ with re-weighting. Where a
         class varies in fewer directions the rest are rows of zeros.
     theta : float, default=0.4
         Margin that every sample should have, in (-1, 1). Smaller for simpler models:
@@ -106,7 +111,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         to the letter. A fixed rate that diverges is halved with a warning.
     max_iter : int, default=150
         Passes over the data at most.
-    tol : float, default=1e-4
+    tol : float, default=1e-3
         Stop when the loss (without re-weighting: minus the mean margin) has not
         fallen by this fraction for `n_iter_no_change` passes. Training also stops
         where no margin is below `theta`.
@@ -115,7 +120,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         when they have not become better for `n_iter_no_change` passes.
     validation_fraction : float, default=0.1
         See `early_stopping`.
-    n_iter_no_change : int, default=20
+    n_iter_no_change : int, default=10
         See `tol` and `early_stopping`.
     record_weights : bool, default=False
         Keep the distribution γ of every pass in ``history_["weights"]``.
@@ -198,7 +203,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
 
     def __init__(
         self,
-        prototypes_per_class: Any = 1,
+        prototypes_per_class: Any = "auto",
         n_tangents: int | str = "auto",
         *,
         theta: float = 0.4,
@@ -209,10 +214,10 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         k: Any = 1.0,
         learning_rate: float | str = "auto",
         max_iter: int = 150,
-        tol: float = 1e-4,
+        tol: float = 1e-3,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
-        n_iter_no_change: int = 20,
+        n_iter_no_change: int = 10,
         record_weights: bool = False,
         record_models: bool = False,
         class_weight: Any = None,
@@ -290,8 +295,14 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         self, data: Bent, rng: np.random.RandomState
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Centroids (K, d), frames (K, m, d) and class codes (K,) to start from."""
-        counts = prototype_counts(self.prototypes_per_class, self.classes_)
         n_tangents = resolve_n_tangents(self.n_tangents, data.samples.X.shape[1])
+        counts = prototype_counts(
+            self.prototypes_per_class,
+            self.classes_,
+            data.samples.codes,
+            size=1 + n_tangents,
+            most=MOST_DIMENSIONS,
+        )
         C, T, codes = [], [], []
         classes = by_class(
             data.bundle, data.samples, self.metric_, n_tangents, self.n_jobs
