@@ -28,9 +28,19 @@ def test_snippet_runs(number, tmp_path):
     assert result.returncode == 0, result.stderr
 
 
-@pytest.mark.parametrize("target", re.findall(r"\]\((?!http)([^)#]+)\)", README))
-def test_linked_files_exist(target):
-    assert (ROOT / target).exists()
+HOME = "github.com/widemargin/widemargin/"
+RAW = "raw.githubusercontent.com/widemargin/widemargin/"
+
+
+@pytest.mark.parametrize("target", re.findall(r"\]\(([^)#]+)\)", README))
+def test_links_are_absolute_and_what_they_name_is_here(target):
+    # A package index shows this page too, and has none of the files.
+    assert target.startswith("https://")
+    inside = re.fullmatch(
+        rf"https://(?:{HOME}(?:blob|tree)|{RAW[:-1]})/main/(.*)", target
+    )
+    if inside:
+        assert (ROOT / inside[1]).exists()
 
 
 @pytest.mark.parametrize("target", sorted(set(re.findall(r"make (\w+)", README))))

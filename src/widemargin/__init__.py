@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         TDNeuronClassifier,
         TVQClassifier,
     )
+    from widemargin.saving import load, save
     from widemargin.svm import (
         DDAGClassifier,
         InvariantHyperplaneSVC,
@@ -82,7 +83,7 @@ _ESTIMATORS = {
     "TangentSVC": "svm",
     "VirtualSVC": "svm",
 }
-_FUNCTIONS = {"show_progress": "progress"}
+_FUNCTIONS = {"load": "saving", "save": "saving", "show_progress": "progress"}
 
 __all__ = [
     "DDAGClassifier",
@@ -110,12 +111,14 @@ __all__ = [
     "export",
     "inspection",
     "linear",
+    "load",
     "margins",
     "meta",
     "metrics",
     "neighbors",
     "prototypes",
     "reproduce",
+    "save",
     "show_progress",
     "svm",
     "tangents",

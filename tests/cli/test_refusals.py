@@ -11,6 +11,7 @@ import time
 import numpy as np
 import pytest
 
+from widemargin import saving
 from widemargin.cli import modelfile
 from widemargin.cli.refusal import Refusal
 
@@ -266,8 +267,8 @@ def test_model_files(command, refuses, iris, tmp_path):
             "written by widemargin 0.0.1 in format 0",
         ),
     }
-    fields = dict.fromkeys(modelfile.SavedModel.__dataclass_fields__, 0)
-    fields |= {"format": modelfile.FORMAT, "version": "0.1.0", "names": []}
+    fields = dict.fromkeys(saving.FIELDS, 0)
+    fields |= {"format": saving.FORMAT, "version": "0.1.0", "names": []}
     cases["hollow"] = (skops.dumps(fields), "holds no classifier")
     for name, (content, message) in cases.items():
         (tmp_path / name).write_bytes(content)

@@ -114,4 +114,4 @@ def each_number(value: Any, path: str, seen: set):
 
 
 # Numbers that may say "none": documented in the docstrings of their estimators.
-MAY_BE_INFINITE = {"threshold_", "error_"}
+MAY_BE_INFINITE = {"threshold_", "error_", "updates"}

@@ -1,6 +1,9 @@
 """Every kind of model that `to_onnx` carries, by name; `IN_C` are those of `to_c`."""
 
 import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
     MaxAbsScaler,
@@ -29,6 +32,11 @@ def glvq(n=1):
 
 def tvq(**options):
     return wm.TVQClassifier(max_iter=3, **options)
+
+
+def _prefit():
+    X, y = load_digits(n_class=4, return_X_y=True)
+    return glvq().fit(X[400:] / 16, y[400:])
 
 
 IN_C = {
@@ -67,6 +75,14 @@ IN_C = {
     "rejecting": lambda: wm.RejectingClassifier(tvq(), max_error=0.1, random_state=0),
     "rejecting pipeline": lambda: wm.RejectingClassifier(
         make_pipeline(StandardScaler(), glvq()), max_error=0.2, random_state=0
+    ),
+    "frozen": lambda: wm.RejectingClassifier(
+        FrozenEstimator(_prefit()), max_error=0.2, cv="prefit"
+    ),
+    "searched": lambda: GridSearchCV(
+        make_pipeline(StandardScaler(), glvq()),
+        {"glvqclassifier__prototypes_per_class": [1, 2]},
+        cv=2,
     ),
     "pipeline that rejects": lambda: make_pipeline(
         StandardScaler(),

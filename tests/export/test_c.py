@@ -59,6 +59,21 @@ def test_what_eight_bits_accept_python_accepts(digits):
     assert (margins >= rounded.least - 1e-5)[sure].all()
 
 
+def test_votes_in_a_circle_are_no_doubt_in_float32():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    model = wm.MaxMarginClassifier(multiclass="ovo").fit(X, np.arange(60) % 3)
+    angles = np.deg2rad([90, -30, 210])
+    model.coef_ = -np.column_stack([np.cos(angles), np.sin(angles)])
+    model.intercept_ = np.zeros(3)
+    samples = rng.normal(size=(300, 2)).astype(np.float32)
+    found = c_answers(to_c(model), samples, model.classes_, None)
+    np.testing.assert_array_equal(found.least, found.confidence)
+    np.testing.assert_array_equal(found.labels, model.predict(samples.astype(float)))
+    rounded = check_export(model, to_c(model, dtype="int8"), samples)
+    assert rounded.agrees, rounded
+
+
 def test_tables_are_small(digits):
     X, y, _, _ = digits
     model = fitted(tvq, X, y)

@@ -9,7 +9,7 @@ from tests.export.models import IMAGES, glvq, tvq
 from tests.export.test_onnx import fitted
 
 import widemargin as wm
-from widemargin.export import NotExportable, to_c, to_onnx
+from widemargin.export import NotExportable, check_export, to_c, to_onnx
 from widemargin.tangents import LearnedTangents, TangentGenerator
 
 
@@ -74,8 +74,6 @@ def test_refused(reason, digits):
 
 
 def test_an_affine_generator_of_ones_own_is_carried(digits):
-    from widemargin.export import check_export
-
     X, y, X_test, _ = digits
     model = fitted(lambda: tvq(sides="two", tangents=Affine()), X, y)
     assert check_export(model, to_onnx(model), X_test[:50]).agrees
@@ -106,6 +104,30 @@ def test_labels_without_a_common_type(digits):
     for export in (to_onnx, to_c):
         with pytest.raises(NotExportable, match="no common type"):
             export(model)
+
+
+def test_the_check_says_what_is_wrong_with_its_samples(digits):
+    X, y, _, _ = digits
+    model = glvq().fit(X, y)
+    exported = to_onnx(model)
+    for samples, reason in (
+        (X[:, :5], "5 features"),
+        (X[0], "2D array"),
+        (np.full((1, 64), np.nan), "NaN"),
+        (X[:0], "0 sample"),
+    ):
+        with pytest.raises(ValueError, match=reason):
+            check_export(model, exported, samples)
+    with pytest.raises(ValueError, match="no header"):
+        check_export(model, "int main;", X)
+
+
+def test_parameters_set_after_fit_change_nothing(digits):
+    X, y, _, _ = digits
+    knn = wm.TangentKNeighborsClassifier(3, tangents=IMAGES).fit(X, y)
+    before = to_onnx(knn).SerializeToString()
+    knn.set_params(n_neighbors=1, weights="distance", sides="y", algorithm="rerank")
+    assert to_onnx(knn).SerializeToString() == before
 
 
 def test_dtypes_are_checked(digits):

@@ -55,7 +55,9 @@ def component(rng: np.random.Generator, owner: Any, name: str, d: int) -> Any:
     if name == "loss":
         return pick(rng, None, "hinge", *(loss() for loss in LOSSES))
     if name in ("transformations", "shifts"):
-        return pick(rng, None, [_negate], (np.roll,), [], tangents.image_shifts((2, 2)))
+        return pick(
+            rng, None, [_negate], (np.negative,), [], tangents.image_shifts((2, 2))
+        )
     if name == "init" and rarely(rng, 0.3):
         return values.matrix(rng, 2, d)
     if name == "init_labels" and rarely(rng, 0.5):
@@ -332,7 +334,7 @@ def stays(
         alone = call(f"{name}.predict", model.predict, Q[i : i + 1])
         out.append(alone)
         # Products of one row and of many round differently; only that may decide.
-        sure = model.confidence(Q)
+        sure = model.confidence(Q) if hasattr(model, "confidence") else np.ones(len(Q))
         near = getattr(model, "threshold_", 0.0)
         decided = sure[i] > 1e-5 * sure.max() and not np.isclose(sure[i], near)
         if alone.sort == RIGHT and alone.result[0] != answers[i] and decided:

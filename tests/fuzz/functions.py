@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from tests.contract.registry import NAMES, make
 from tests.fuzz import oracles, values
-from tests.fuzz.classifiers import Case, _negate, _stretch, classifier_case
+from tests.fuzz.classifiers import Case, _stretch, classifier_case
 from tests.fuzz.judge import RIGHT, Outcome, call, finite, wrong
 from tests.fuzz.values import pick, rarely, show
 
@@ -107,7 +107,7 @@ def argument(rng: Rng, owner: Any, name: str, n: int, d: int) -> Any:
     if name in ("tangents", "X_tangents", "Y_tangents"):
         return pick(rng, None, frames(rng, n, d), generator(rng, d))
     if name == "functions":
-        return pick(rng, [_stretch], {"s": _stretch}, [_stretch, np.roll], _negate, [])
+        return pick(rng, [_stretch], {"s": _stretch}, [_stretch, "no"], _stretch, [])
     if name == "generators":
         return pick(
             rng, [generator(rng, d)], [generator(rng, d), ("b", generator(rng, d))], []
@@ -280,7 +280,10 @@ def _plane_oracle(given: dict, result: Any) -> str:
         return ""
     X, w = (np.asarray(given[k], oracles.WIDE) for k in ("X", "coef"))
     b = float(np.asarray(given["intercept"]).ravel()[0])
-    sign = np.where(np.asarray(given["y"]) == np.max(given["y"]), 1, -1)
+    y = np.asarray(given["y"])
+    if len(np.unique(y)) < 2:
+        return ""
+    sign = np.where(y == y.max(), 1, -1)
     want = sign * (X @ w + b)
     size = np.abs(X) @ np.abs(w) + abs(b)
     clear = np.abs(want) > 1e-5 * size
@@ -306,7 +309,10 @@ def _spectrum_oracle(given: dict, result: Any) -> str:
     if not plain(np.asarray(given["K"])) or given.get("method", "clip") == "none":
         return ""
     K = np.asarray(result.K, float)
-    if K.size and np.linalg.eigvalsh(K).min() < -1e-5 * np.abs(K).max():
+    if (
+        K.size
+        and np.linalg.eigvalsh(K).min() < -1e-5 * np.abs(np.asarray(given["K"])).max()
+    ):
         return "the repaired spectrum has a negative eigenvalue"
     return ""
 
@@ -340,7 +346,8 @@ ORACLES: dict[str, Callable[[dict, Any], str]] = {
     "tangents.orthonormalize": _orthonormal_oracle,
 }
 # Infinity is what they document: no such model, no such bound, nothing answered.
-INFINITE = {"margins.relative_margin", "margins.hypothesis_margin",
+INFINITE = {"margins.geometric_margin", "margins.directional_margin",
+            "margins.relative_margin", "margins.hypothesis_margin",
             "margins.reject_threshold",
             "margins.nearest_right_wrong", "margins.sample_margin"}  # fmt: skip
 
@@ -361,6 +368,8 @@ def function_case(rng: Rng, name: str) -> Case:
         return "\n".join([*lines, f"widemargin.{name}({passed})", *later])
 
     names = {*inspect.signature(function).parameters, name.rpartition(".")[2]}
+    # A generator speaks for itself.
+    names |= {held for held in tangents.__all__ if held[0].isupper()}
     outcomes: list[Outcome] = []
     if name.startswith("inspection."):
         _display(rng, name, function, n, d, outcomes, later)

@@ -18,7 +18,9 @@ SECONDS = 20
 
 # scikit-learn's own refusals, which its checks of estimators ask for word by word.
 FAMILIAR = re.compile(
-    r"Expected 2D array|Found array with|Found input variables with inconsistent|"
+    r"dual coefficients or intercepts are not finite|cannot use sparse input|"
+    r"Expected 2D array|Found \d+ sample|"
+    r"Found array with|Found input variables with inconsistent|"
     r"not fitted yet|Unknown label type|should be a 1d array|"
     r"got an array of shape|Sparse data was passed|dense data is required|"
     r"Complex data not supported|Negative values in data|feature names|"

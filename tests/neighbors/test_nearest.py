@@ -18,6 +18,12 @@ from widemargin.neighbors import TangentKNeighborsClassifier
 from widemargin.tangents import ImageTangents, LearnedTangents
 
 
+@pytest.fixture(autouse=True)
+def bounds_are_worth_it(monkeypatch):
+    """Few samples: bounds are made, however little they spare."""
+    monkeypatch.setattr("widemargin.neighbors.search.MOST_LEFT", 1.0)
+
+
 @pytest.fixture(scope="module")
 def images():
     """Bars at three slants, blurred by chance, as 8×8 images."""

@@ -12,6 +12,12 @@ from widemargin.neighbors.search import TangentSearch, principal_axes, project
 from widemargin.tangents import Bundle, ImageTangents, as_bundle
 
 
+@pytest.fixture(autouse=True)
+def bounds_are_worth_it(monkeypatch):
+    """Few and random references: bounds are made, however little they spare."""
+    monkeypatch.setattr(search_module, "MOST_LEFT", 1.0)
+
+
 def bundle(rng, n, n_tangents=2, d=12, dtype=np.float64):
     points = (rng.normal(size=(n, d)) * np.geomspace(1, 0.01, d)).astype(dtype)
     return Bundle.from_tangents(
@@ -76,6 +82,63 @@ def test_exact_prunes_with_the_projection():
     assert search.algorithm == "exact"
     assert search.shadows.n_features == 4
     assert searcher(bundle(rng, 30), n_components=10).algorithm == "brute"
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_where_bounds_spare_nothing_all_distances_are_computed(monkeypatch, dtype):
+    monkeypatch.setattr(search_module, "MOST_LEFT", 0.1)
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=(400, 64)).astype(dtype)
+    generator = ImageTangents((8, 8))
+    references, queries = (as_bundle(X, generator) for X in (noise[40:], noise[:40]))
+    found = searcher(references, n_components=30)
+    assert found.algorithm == "brute"
+    assert found.axes is None
+    assert found.shadows is None
+    for ours, theirs in zip(
+        found.query(queries, 3),
+        searcher(references, algorithm="brute").query(queries, 3),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+    X = load_digits().data[:600].astype(dtype)
+    assert searcher(as_bundle(X, generator), n_components=32).algorithm == "exact"
+
+
+def test_bounds_are_narrow_where_that_is_enough():
+    X = load_digits().data[:640]
+    generator = ImageTangents((8, 8))
+    references, queries = as_bundle(X[40:], generator), as_bundle(X[:40], generator)
+    search = searcher(references, n_components=32)
+    assert search.shadows.points.dtype == np.float32
+    expected = searcher(references, algorithm="brute").query(queries, 3)
+    np.testing.assert_array_equal(search.query(queries, 3), expected)
+    # Far away float32 says nothing, and does not say it wrongly.
+    far = Bundle(queries.points + 1e20, queries.frames)
+    expected = searcher(references, algorithm="brute").query(far, 3)
+    np.testing.assert_array_equal(search.query(far, 3), expected)
+    for unit in (1e-30, 1e30):
+        scaled = Bundle(references.points * unit, references.frames)
+        assert searcher(scaled, n_components=32).shadows.points.dtype == np.float64
+    # Groups whose distance rounds away what is between their members.
+    apart = Bundle(
+        references.points + 1e5 * (np.arange(600) % 2)[:, None], references.frames
+    )
+    assert searcher(apart, n_components=32).shadows.points.dtype == np.float64
+
+
+@pytest.mark.parametrize("algorithm", ["exact", "brute"])
+@pytest.mark.parametrize("sides", ["x", "y", "two", "mean"])
+def test_one_query_alone_is_one_of_many(sides, algorithm):
+    X = load_digits().data[:460].astype(np.float32)
+    generator = ImageTangents((8, 8))
+    references, queries = as_bundle(X[60:], generator), as_bundle(X[:60], generator)
+    search = searcher(references, sides, algorithm, n_components=32)
+    together = search.query(queries, 3)
+    for i in range(0, 60, 7):
+        alone = search.query(queries[i : i + 1], 3)
+        for ours, theirs in zip(alone, together, strict=True):
+            np.testing.assert_array_equal(ours[0], theirs[i])
 
 
 def test_ties_go_to_the_first():

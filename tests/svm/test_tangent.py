@@ -363,3 +363,15 @@ def test_classes_of_one_sample(digits):
         TangentSVC(probability=True).fit(X[one], y[one])
     with pytest.raises(ValueError, match="at least 2 classes"):
         TangentSVC().fit(X, np.zeros(len(X)))
+
+
+@pytest.mark.parametrize("sides", ["mean", "two", "x", "y", "midpoint"])
+def test_one_row_alone_is_one_of_many(digits, sides):
+    X, y, X_test, _ = digits
+    svc = TangentSVC(tangents=GENERATOR, sides=sides).fit(X, y)
+    together = svc.duels(X_test)
+    for model in (svc, pickle.loads(pickle.dumps(svc))):
+        alone = np.vstack([model.duels(row[None]) for row in X_test[:20]])
+        np.testing.assert_allclose(alone, together[:20], rtol=1e-9, atol=1e-9)
+    # The support vectors are packed once, and travel once.
+    assert len(pickle.dumps(svc)) < 1.5 * len(pickle.dumps(svc.support_bundle_)) + 9e4

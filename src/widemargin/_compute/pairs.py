@@ -8,6 +8,7 @@ neither the number of threads nor the chunking changes a bit of the result; only
 
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from sklearn import get_config
@@ -17,8 +18,9 @@ from widemargin._compute.threads import batched_slices, thread_map, worker_count
 # Rows and columns of one block of inner products: 2 MiB in float32.
 PRODUCT_ROWS, PRODUCT_COLUMNS = 512, 1024
 LANES = 64
-# One over the share of those rows that counts as few queries.
-FEW = 8
+# One over the share of those rows that counts as few queries, and how many times more
+# references these meet at once: a call costs as much as a product then.
+FEW, WIDER = 8, 32
 # How near to the ends of a dtype's range the largest squared norm may come.
 SMALLEST, LARGEST = 1e-12, 1e4
 # Rounding errors that a product over d features may collect, in units of the dtype's
@@ -53,16 +55,10 @@ class _End:
                 coefficients[rows] = np.einsum("nld,nd->nl", frames[rows], centred)
         return cls(points, frames, center, norms, coefficients)
 
-    def stack(self, rows, out, *, tangent_major):
-        """Write [point; frame] of some samples as rows of the matrix `out`."""
-        n, n_tangents, d = self.frames[rows].shape
-        if tangent_major:
-            by_tangent = out.reshape(1 + n_tangents, n, d)
-        else:
-            by_tangent = out.reshape(n, 1 + n_tangents, d).transpose(1, 0, 2)
-        np.subtract(self.points[rows], self.center, out=by_tangent[0])
-        by_tangent[1:] = self.frames[rows].transpose(1, 0, 2)
-        return out
+    def write(self, rows, out):
+        """Write points and frames of some samples into `out` (1 + l, n, d)."""
+        np.subtract(self.points[rows], self.center, out=out[0])
+        out[1:] = self.frames[rows].transpose(1, 0, 2)
 
     def exact(self, rows):
         # One layout, also for a frame that all share: another would compile again.
@@ -75,36 +71,63 @@ class _End:
 class References:
     """The y end of many calls, prepared once: centred products, and packed for blocks.
 
-    What is packed is as large as points and frames. Where it is worth keeping (`keep`),
-    the first call makes it; it is not pickled.
+    What is packed is as large as points and frames. A call with few queries makes it
+    and keeps it, where the memory budget has room for eight of it; it is not pickled.
     """
 
-    def __init__(self, points, frames, *, keep):
+    def __init__(self, points, frames):
         self.end = _End.prepare(points, frames, _center(points, points.dtype))
-        self.keep, self._packed = keep, {}
+        self._columns, self._packed = 0, {}
 
-    def stack(self, columns):
-        """[point; frame] of some references, tangent-major, made once."""
-        if not self.keep:
-            return _packed(self.end, columns)
+    @property
+    def _fits_memory(self):
+        frames = self.end.frames
+        n_bytes = frames.itemsize * len(frames) * (1 + frames.shape[1])
+        return 8 * n_bytes * frames.shape[2] <= get_config()["working_memory"] * 2**20
+
+    def pack(self, columns, *, few):
+        """Give what a block needs of some references; for few queries made once."""
+        if not (few and self._fits_memory):
+            return _Packed.of(self.end, columns)
         key = columns.start, columns.stop
-        if key not in self._packed:
-            self._packed[key] = _packed(self.end, columns)
-        return self._packed[key]
+        kept = self._packed.get(key)
+        if kept is None:
+            # One grid of blocks is kept, the latest.
+            if self._columns != columns.stop - columns.start and columns.start == 0:
+                self._packed, self._columns = {}, columns.stop - columns.start
+            kept = self._packed[key] = _Packed.of(self.end, columns, feature_major=True)
+        return kept
 
     def __getstate__(self):
-        return {"end": self.end, "keep": self.keep, "_packed": {}}
+        return {"end": self.end, "_columns": 0, "_packed": {}}
+
+
+class _Packed(NamedTuple):
+    """Some references as a block needs them; `stack` is tangent-major."""
+
+    stack: np.ndarray
+    norms: np.ndarray
+    coefficients: np.ndarray
+
+    @classmethod
+    def of(cls, end, columns, *, feature_major=False):
+        """Pack; a product with few rows is much faster if features come first."""
+        n, (n_tangents, d) = columns.stop - columns.start, end.frames.shape[1:]
+        rows = n * (1 + n_tangents)
+        if feature_major:
+            stack = np.empty((d, rows), end.points.dtype).T
+            out = stack.T.reshape(d, 1 + n_tangents, n).transpose(1, 2, 0)
+        else:
+            stack = np.empty((rows, d), end.points.dtype)
+            out = stack.reshape(1 + n_tangents, n, d)
+        end.write(columns, out)
+        coefficients = np.ascontiguousarray(end.coefficients[columns].T)
+        return cls(stack, end.norms[columns], coefficients)
 
 
 def _center(points, dtype):
     with np.errstate(over="ignore", invalid="ignore"):
         return points.mean(axis=0, dtype=np.float64).astype(dtype)
-
-
-def _packed(end, columns):
-    n, (n_tangents, d) = columns.stop - columns.start, end.frames.shape[1:]
-    out = np.empty((n * (1 + n_tangents), d), end.points.dtype)
-    return end.stack(columns, out, tangent_major=True)
 
 
 def product_error(dtype, n_features):
@@ -168,11 +191,14 @@ def pair_distances(
             symmetric=symmetric, lower=lower, transposed=target is not out,
             n_jobs=n_jobs,
         )  # fmt: skip
-    n_x, n_y, workers = _plan(x_end, y_end, sides, lower, n_jobs)
+    few, n_x, n_y, workers = _plan(x_end, y_end, sides, symmetric, n_jobs)
 
     def fill(columns):
-        pack = partial(_packed, y_end) if references is None else references.stack
-        block = _Block(x_end, y_end, columns, pack(columns), n_x, sides, spring, lower)
+        if references is None:
+            packed = _Packed.of(y_end, columns)
+        else:
+            packed = references.pack(columns, few=few)
+        block = _Block(x_end, y_end, columns, packed, n_x, sides, spring, lower)
         last = columns.stop if symmetric else len(x)
         for rows in batched_slices(last, n_x):
             tile = block.squared_distances(rows)
@@ -225,17 +251,20 @@ def _in_another_unit(
     return out
 
 
-def _plan(x_end, y_end, sides, lower, n_jobs):
-    """Block sizes (queries, references) and how many workers fit the memory budget."""
+def _plan(x_end, y_end, sides, symmetric, n_jobs):
+    """Block sizes (queries, references) and how many workers fit the memory budget.
+
+    First comes whether the queries are few; those meet more references at once.
+    """
     l_x, d = x_end.frames.shape[1:]
     l_y = y_end.frames.shape[1]
     rows_per_x = {"y": 1, "two": 1 + l_x, "mean": max(1, l_x)}[sides]
     n_x = max(1, PRODUCT_ROWS // rows_per_x)
     n_y = max(LANES, PRODUCT_COLUMNS // (1 + l_y) // LANES * LANES)
     n_x = min(n_x, len(x_end.points))
-    if lower and n_x * rows_per_x <= PRODUCT_ROWS // FEW:
-        # Bounds may differ by rounding: few queries meet more references at once.
-        n_y *= FEW
+    few = not symmetric and n_x * rows_per_x <= PRODUCT_ROWS // FEW
+    if few:
+        n_y *= WIDER
     n_y = min(n_y, len(y_end.points))
     itemsize = x_end.points.dtype.itemsize
     budget = get_config()["working_memory"] * 2**20
@@ -249,7 +278,7 @@ def _plan(x_end, y_end, sides, lower, n_jobs):
     while block_bytes() > budget and max(n_x, n_y) > 1:
         n_x, n_y = max(1, n_x // 2), max(1, n_y // 2)
     affordable = max(1, int(budget // block_bytes()))
-    return n_x, n_y, min(worker_count(n_jobs), affordable)
+    return few, n_x, n_y, min(worker_count(n_jobs), affordable)
 
 
 class _Block:
@@ -259,16 +288,14 @@ class _Block:
     much as the tail.
     """
 
-    def __init__(self, x_end, y_end, columns, y_stack, n_x, sides, spring, lower):
+    def __init__(self, x_end, y_end, columns, packed, n_x, sides, spring, lower):
         self.x_end, self.y_end, self.columns = x_end, y_end, columns
         self.sides, self.spring, self.lower = sides, spring, lower
         n_y = columns.stop - columns.start
         l_x, d = x_end.frames.shape[1:]
         stack_rows = n_y * (1 + y_end.frames.shape[1])
         empty = partial(np.empty, dtype=x_end.points.dtype)
-        self.y_stack = y_stack
-        self.y_norms = y_end.norms[columns]
-        self.y_coefficients = np.ascontiguousarray(y_end.coefficients[columns].T)
+        self.y_stack, self.y_norms, self.y_coefficients = packed
         rows_per_x = 1 + l_x if sides == "two" else 1
         self.x_stack = empty((n_x * rows_per_x, d))
         self.products = empty((n_x * rows_per_x, stack_rows))
@@ -289,7 +316,8 @@ class _Block:
         n_rows = n * (1 + x_coefficients.shape[1]) if self.sides == "two" else n
         x_stack, products = self.x_stack[:n_rows], self.products[:n_rows]
         if self.sides == "two":
-            x_end.stack(rows, x_stack, tangent_major=False)
+            by_row = x_stack.reshape(n, -1, x_stack.shape[1])
+            x_end.write(rows, by_row.transpose(1, 0, 2))
         else:
             np.subtract(x_end.points[rows], x_end.center, out=x_stack)
         np.matmul(x_stack, y_stack.T, out=products)

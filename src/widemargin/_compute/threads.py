@@ -105,11 +105,12 @@ def thread_map(
     `n_jobs` times that of one item. Whoever watches is told each item done, of
     `weights` if these differ.
     """
-    workers, items = worker_count(n_jobs), list(items)
+    items, n_jobs = list(items), check_n_jobs(n_jobs)
+    # One item needs no pool, and may have something to announce itself.
+    workers = 1 if len(items) == 1 else worker_count(n_jobs)
     weights = [1] * len(items) if weights is None else weights
     with one_blas_thread():
-        # One item needs no pool, and may have something to announce itself.
-        if workers == 1 or len(items) == 1:
+        if workers == 1:
             return list(announced(map(function, items), description, weights))
         with ThreadPoolExecutor(workers) as pool:
             results = _mapped(pool, function, items)

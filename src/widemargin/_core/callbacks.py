@@ -12,7 +12,7 @@ callbacks an observer, such as that of ``widemargin.show_progress``, is told the
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar, cast
 
 from widemargin._compute.progress import (
     Advance,
@@ -25,7 +25,8 @@ from widemargin._compute.progress import (
 )
 
 try:
-    from sklearn.callback import CallbackSupportMixin, ProgressBar, with_callbacks
+    from sklearn.callback import CallbackSupportMixin, ProgressBar
+    from sklearn.callback import with_callbacks as _with_callbacks
 
     HAS_CALLBACKS = True
 except ImportError:
@@ -34,12 +35,18 @@ except ImportError:
     class CallbackSupportMixin:  # type: ignore[no-redef]
         """Stands in for scikit-learn's mixin; adds nothing."""
 
-    def with_callbacks(method):
-        """Return `method` as it is."""
+    def _with_callbacks(method):
         return method
 
 
 Item = TypeVar("Item")
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def with_callbacks(method: Method) -> Method:
+    """Decorate ``fit``: scikit-learn's callbacks around it, where there are any."""
+    return cast(Method, _with_callbacks(method))
+
 
 _NOTHING: AbstractContextManager = nullcontext()
 # A bar shows per cent, and scikit-learn's adds up all subtasks whenever one ends.

@@ -15,7 +15,7 @@ and label margins (n_samples, n_classes), margins and confidences (n_samples,).
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,6 +27,7 @@ from widemargin._core.callbacks import CallbackSupportMixin, with_callbacks
 from widemargin._core.decisions import class_codes
 from widemargin._core.samples import check_X
 
+DOC_LINK = "https://widemargin.readthedocs.io/en/stable/reference/widemargin.{estimator_name}.html"
 MARGIN_UNITS = {
     "relative": "a difference over a sum, in [-1, 1]; free of the units of the data",
     "distance": "how far the sample is from changing the answer, in the units of the "
@@ -37,7 +38,11 @@ MARGIN_UNITS = {
 }
 
 
-def whole_or_not_at_all(method: Callable) -> Callable:
+# A method keeps its signature, so that type checkers show a user what it takes.
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def whole_or_not_at_all(method: Method) -> Method:
     """Decorate a fit: a failure leaves the model that was there before.
 
     Attributes are put back and arrays that were changed in place restored, whatever
@@ -61,10 +66,10 @@ def whole_or_not_at_all(method: Callable) -> Callable:
             vars(self).update(before)
             raise
 
-    return fit
+    return cast(Method, fit)
 
 
-def fit_method(method: Callable) -> Callable:
+def fit_method(method: Method) -> Method:
     """Decorate ``fit``: scikit-learn's callbacks around it, whole or not at all."""
     return whole_or_not_at_all(with_callbacks(method))
 
@@ -74,6 +79,9 @@ class MarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     # Which of MARGIN_UNITS; a property where parameters decide.
     margin_unit: Any
+    # Where scikit-learn's picture of an estimator in a notebook links to.
+    _doc_link_module = "widemargin"
+    _doc_link_template = DOC_LINK
     # Whether sparse matrices are welcome.
     _sparse: ClassVar[bool] = False
 

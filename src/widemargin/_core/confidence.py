@@ -72,8 +72,8 @@ def class_scores_of(estimator: Any, X: Any) -> NDArray:
                 return vote_scores(scores, len(inner.classes_))
             return from_decision(scores)
     raise ValueError(
-        f"{type(inner).__name__} has none of margins, {', '.join(SCORES)}, so "
-        "nothing tells how sure it is; give a classifier that has one of them."
+        f"estimator: {type(inner).__name__} has none of margins, {', '.join(SCORES)}, "
+        "so nothing tells how sure it is; give a classifier that has one of them."
     )
 
 

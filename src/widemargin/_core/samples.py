@@ -13,10 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_sample_weight
 
 from widemargin._compute.threads import batched_slices
-from widemargin._core.checks import FLOATS, check_class_weight, naming, some
+from widemargin._core.checks import (
+    FLOATS,
+    check_class_weight,
+    is_plain,
+    naming,
+    some,
+    validate_data,
+)
 from widemargin._core.decisions import class_codes
 
 
@@ -57,6 +64,10 @@ class Samples:
 
 def check_X(estimator: Any, X: Any, *, sparse: bool = False, order: Any = None) -> Any:
     """Return samples to predict, as the fitted `estimator` expects them."""
+    expected = getattr(estimator, "n_features_in_", -1)
+    named = hasattr(estimator, "feature_names_in_")
+    if not named and order in (None, "C") and is_plain(X, expected):
+        return X if order is None else np.ascontiguousarray(X)
     with naming("X"):
         return validate_data(
             estimator,
@@ -73,6 +84,8 @@ def check_weights(sample_weight: Any, X: Any) -> NDArray:
     """Return one finite weight per sample, none negative, with a finite sum."""
     if sample_weight is not None and np.asarray(sample_weight).dtype.kind not in "buif":
         try:
+            if np.iscomplexobj(sample_weight):
+                raise TypeError
             sample_weight = np.asarray(sample_weight).astype(float)
         except (TypeError, ValueError):
             raise ValueError(

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from widemargin._core.checks import as_matrix
 from widemargin._core.confidence import look_through, margin_unit_of, margins_of
 
 CLOSE = 1e-5
@@ -109,9 +110,13 @@ def _decisive(model: Any, X: NDArray) -> tuple[Any, NDArray]:
 
 def _rejecting(model: Any) -> Any:
     """Return the classifier within that has learned when to refuse, or None."""
-    while hasattr(model, "steps"):
-        model = model.steps[-1][1]
-    return model if hasattr(model, "threshold_") else None
+    while True:
+        if hasattr(model, "best_estimator_"):
+            model = model.best_estimator_
+        elif hasattr(model, "steps"):
+            model = model.steps[-1][1]
+        else:
+            return model if hasattr(model, "threshold_") else None
 
 
 def onnx_answers(exported: Any, X: NDArray) -> Answers:
@@ -253,9 +258,14 @@ def name_of(header: str) -> str:
     return found[1]
 
 
-def check(model: Any, exported: Any, X: ArrayLike) -> Agreement:
+def check(model: Any, exported: Any, X: Any) -> Agreement:
     """Run an ONNX model or a header, and compare it with the model."""
-    X = np.asarray(X)
+    X = as_matrix("X", X)
+    n_features = getattr(model, "n_features_in_", X.shape[1])
+    if X.shape[1] != n_features:
+        raise ValueError(
+            f"X has {X.shape[1]} features and the model was fitted on {n_features}."
+        )
     if not isinstance(exported, str):
         answers = onnx_answers(exported, X)
         # Python gets what the exported model got.

@@ -31,6 +31,7 @@ from widemargin.export.program import (
 from widemargin.export.quantise import frame_bounds, quantise_rows
 
 PER_LINE = 8
+IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,40}")
 
 
 @dataclass(frozen=True)
@@ -83,12 +84,13 @@ def _float(value: float) -> str:
         raise NotExportable(
             f"{value} is outside the range of float32, in which the header computes."
         )
-    return f"{number}f"
+    # The shortest digits that give the same number; through a float they would be more.
+    return f"{number!s}f"
 
 
 def c_header(program: Program, name: str, dtype: str) -> Header:
     """Write the header of a program, its tables in "float32" or "int8"."""
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,40}", name):
+    if not isinstance(name, str) or not IDENTIFIER.fullmatch(name):
         raise ValueError(
             f"name must be a short C identifier such as 'digits'; got {name!r}."
         )
@@ -348,7 +350,10 @@ def _nearest(writer: Writer, program: Program, width: int) -> tuple[str, str]:
         frames = np.empty((len(points), 0, width))
     K, m = len(points), frames.shape[1]
     codes = writer.table("codes", decision.codes, "uint16_t")
-    centre = points.mean(axis=0) if writer.bits == 8 else np.zeros(width)
+    centre = np.zeros(width)
+    if writer.bits == 8:
+        # As it will be stored, so that its rounding is no error.
+        centre = points.mean(axis=0).astype(np.float32).astype(float)
     middle = writer.table("centre", centre) if centre.any() else None
     table, scales, stored = writer.rows("points", points - centre)
     subtract = f"\n    z[i] -= {middle}[i];" if middle else ""
@@ -597,18 +602,25 @@ def _plane_rule(scheme: str, n_classes: int, unit: float) -> str:
   }}"""
 
 
-# The answer keeps its votes as long as the closest of its duels.
+# The answer keeps its votes as long as the closest of its duels. With rounded tables it
+# must stay ahead whichever way the duels in doubt ended.
 _VOTES = """  {
     float votes[@K@], clear[@K@], sure = HUGE_VALF;
-    int doubtful = 0;
-    for (c = 0; c < @K@; c++)
+    int most[@K@], fewest[@K@], doubtful = 0;
+    for (c = 0; c < @K@; c++) {
       votes[c] = clear[c] = 0;
+      most[c] = fewest[c] = 0;
+    }
     for (i = 0, j = 0; i < @K@; i++)
       for (c = i + 1; c < @K@; c++, j++) {
-        votes[value[j] > 0 ? i : c] += 1;
+        const int winner = value[j] > 0 ? i : c, loser = value[j] > 0 ? c : i;
+        const int doubt = wrong[j] > 0 && !(fabsf(value[j]) > wrong[j]);
+        votes[winner] += 1;
+        most[winner] += 1;
+        most[loser] += doubt;
+        fewest[winner] += !doubt;
         clear[i] += value[j] / @UNIT@;
         clear[c] -= value[j] / @UNIT@;
-        doubtful |= !(fabsf(value[j]) > wrong[j]) && wrong[j] > 0;
       }
     for (c = 0; c < @K@; c++) {
       votes[c] += clear[c] / (3 * (fabsf(clear[c]) + 1));
@@ -634,6 +646,7 @@ _VOTES = """  {
           sure = fabsf(own) - wrong[j];
       }
       margins[c] = c == best ? won : -(direct < 0 ? -direct : lost);
+      doubtful |= wrong[0] > 0 && c != best && most[c] >= fewest[best];
     }
     *least = doubtful ? -1 : sure;
     return best;

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import (
     MaxAbsScaler,
@@ -217,15 +219,15 @@ def _metric(model: Any, metric: Any) -> Any:
 
 @describes(neighbors.TangentKNeighborsClassifier)
 def _neighbors(model: Any) -> Program:
-    if callable(model.metric):
+    metric = _metric(model, model._metric)
+    if model._measures_points and metric.sides != "midpoint":
         raise refuse(model, "its metric is a function of Python")
-    if callable(model.weights):
+    if callable(model._weights):
         raise refuse(model, "its weights are a function of Python")
-    if model.algorithm == "rerank":
+    if getattr(model._search, "algorithm", None) == "rerank":
         raise refuse(
             model, "algorithm='rerank' is approximate; fit with 'exact' or 'brute'"
         )
-    metric = _metric(model, model._metric)
     references, steps = bend(
         model, model.bundle_, metric.tangents, metric.sides, metric.spring
     )
@@ -235,8 +237,8 @@ def _neighbors(model: Any) -> Program:
     decision = Votes(
         references,
         codes,
-        int(model.n_neighbors),
-        model.weights == "distance",
+        int(model._n_neighbors),
+        model._weights == "distance",
         np.asarray(model._votes, float),
     )
     return _program(model, decision, steps)
@@ -247,7 +249,7 @@ def _machine(model: Any) -> Program:
     kernel = model._kernel
     if callable(kernel.function):
         raise refuse(model, "its kernel is a function of Python")
-    metric = _metric(model, getattr(kernel, "metric", kernel))
+    metric = _metric(model, kernel.metric)
     references, steps = bend(
         model,
         model.support_bundle_,
@@ -262,14 +264,14 @@ def _machine(model: Any) -> Program:
         float(kernel.gamma),
         model.coef_,
         model.intercept_,
-        model.machine_.multiclass if hasattr(model, "machine_") else model.multiclass,
+        model._multiclass,
     )
     return _program(model, decision, steps)
 
 
 @describes(meta.RejectingClassifier)
 def _rejecting(model: Any) -> Program:
-    if callable(model.criterion):
+    if model._criterion is not None:
         raise refuse(model, "its criterion is a function of Python")
     program = describe(model.estimator_)
     if np.isposinf(model.threshold_):
@@ -283,6 +285,18 @@ def _rejecting(model: Any) -> Program:
         threshold=max(float(model.threshold_), -float(np.finfo(np.float32).max)),
         reject_label=model.reject_label_,
     )
+
+
+@describes(FrozenEstimator)
+def _frozen(model: Any) -> Program:
+    return describe(model.estimator)
+
+
+@describes(GridSearchCV, RandomizedSearchCV)
+def _searched(model: Any) -> Program:
+    if not hasattr(model, "best_estimator_"):
+        raise refuse(model, "it was told not to refit its best estimator")
+    return describe(model.best_estimator_)
 
 
 @describes(Pipeline)

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from widemargin.inspection.models import (
     as_seen,
+    feature_names_of,
     fitted,
     generator_of,
     image_shape_of,
@@ -55,6 +56,8 @@ class AlignmentDisplay:
         Shape of a sample as an image; None draws curves.
     positions : array-like of shape (length,), default=None
         Where the values of a curve lie: times, wavelengths. None counts them.
+    feature_names : sequence of str, default=None
+        Names of the features of a table, which is drawn as dots over them.
 
     Attributes
     ----------
@@ -90,6 +93,7 @@ class AlignmentDisplay:
         names: tuple[str, str] = ("x", "y"),
         shape: Sequence[int] | None = None,
         positions: ArrayLike | None = None,
+        feature_names: Sequence[str] | None = None,
     ):
         self.x = x
         self.y = y
@@ -99,6 +103,7 @@ class AlignmentDisplay:
         self.names = names
         self.shape = shape
         self.positions = positions
+        self.feature_names = feature_names
 
     @property
     def euclidean_distance(self) -> float:
@@ -117,6 +122,7 @@ class AlignmentDisplay:
         names: tuple[str, str] | None = None,
         shape: Sequence[int] | None = None,
         positions: ArrayLike | None = None,
+        feature_names: Sequence[str] | None = None,
         ax: Any = None,
         **options: Any,
     ) -> "AlignmentDisplay":
@@ -144,6 +150,9 @@ class AlignmentDisplay:
             makes image tangents, and else draws curves.
         positions : array-like of shape (length,), default=None
             Where the values of a curve lie.
+        feature_names : sequence of str, default=None
+            Names of the features of a table. None takes those that the estimator was
+            fitted with, where neither `shape` nor `positions` is given.
         ax : matplotlib Axes, default=None
             Axes to divide into panels; None makes a figure.
         **options : dict
@@ -156,6 +165,8 @@ class AlignmentDisplay:
         """
         if shape is None and positions is None:
             shape = image_shape_of(estimator)
+            if shape is None and feature_names is None:
+                feature_names = feature_names_of(estimator)
         row = as_seen(estimator, one_row(x, "x")[None])[0]
         other = None
         if y is not None:
@@ -181,6 +192,7 @@ class AlignmentDisplay:
             names=names or ("x", "y"),
             shape=shape,
             positions=positions,
+            feature_names=feature_names,
             ax=ax,
             **options,
         )
@@ -194,6 +206,7 @@ class AlignmentDisplay:
         names: tuple[str, str] = ("x", "y"),
         shape: Sequence[int] | None = None,
         positions: ArrayLike | None = None,
+        feature_names: Sequence[str] | None = None,
         ax: Any = None,
         **options: Any,
     ) -> "AlignmentDisplay":
@@ -211,6 +224,8 @@ class AlignmentDisplay:
             Shape of a sample as an image; None draws curves.
         positions : array-like of shape (length,), default=None
             Where the values of a curve lie.
+        feature_names : sequence of str, default=None
+            Names of the features of a table.
         ax : matplotlib Axes, default=None
             Axes to divide into panels; None makes a figure.
         **options : dict
@@ -231,6 +246,7 @@ class AlignmentDisplay:
             names=names,
             shape=shape,
             positions=positions,
+            feature_names=feature_names,
         )
         return display.plot(ax, **options)
 
@@ -253,7 +269,7 @@ class AlignmentDisplay:
             one_row(getattr(self, name), name)
             for name in ("x", "y", "x_aligned", "y_aligned")
         ]
-        look = check_look(len(rows[0]), self.shape, self.positions)
+        look = check_look(len(rows[0]), self.shape, self.positions, self.feature_names)
         titles = (
             f"difference: Euclidean {self.euclidean_distance:.3g}",
             f"residual: tangent {self.tangent_distance:.3g}",
@@ -298,11 +314,9 @@ class AlignmentDisplay:
                 (x, self.names[0], INK, "-"),
                 (y, self.names[1], RED, (0, (5, 1.5))),
             ):
-                where, values = look.curves(sample)
-                lines = row[0].plot(where, values, color=colour, linestyle=dashes)
+                lines = look.draw(row[0], sample, color=colour, linestyle=dashes)
                 lines[0].set_label(name)
-            where, values = look.curves(x - y)
-            row[1].plot(where, values, color=SERIES[1])
+            look.draw(row[1], x - y, color=SERIES[1])
             row[1].axhline(0, color=INK, linewidth=0.6)
             row[0].set_title(stage, fontsize=10)
             row[1].set_title(title, fontsize=10)
@@ -310,8 +324,7 @@ class AlignmentDisplay:
             row[1].set_ylim(gap)
             for panel in row:
                 tidy(panel)
-        for panel in axes[0]:
-            panel.set_xticklabels([])
+                look.label(panel, below=stage == "after")
         legend(axes[0, 0], fontsize=9)
         return ax, axes
 

@@ -4,6 +4,7 @@ Pipelines and searches are looked through: the classifier inside has the prototy
 tangents and the history, in the space of the samples as it sees them.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from numbers import Real
 from typing import Any
@@ -13,6 +14,8 @@ from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 
 from widemargin._core.confidence import look_through
+
+_NUMBER = re.compile(r"\W*\d+(\.\d*)?\W*(nm|cm-1|s|ms|Hz|kHz)?", re.ASCII)
 
 
 def by_name(estimator: Any, name: str | None = None) -> dict[str, Any]:
@@ -118,6 +121,22 @@ def generator_of(estimator: Any) -> Any:
     ):
         if callable(getattr(candidate, "tangents", None)):
             return candidate
+    return None
+
+
+def feature_names_of(estimator: Any) -> list[str] | None:
+    """Return the names of the columns it was fitted with, if they are a table's.
+
+    Names that are numbers, such as wavelengths, belong to curves. Of a pipeline that
+    changes the number of features, none of the names fits what its classifier sees.
+    """
+    model = inside(estimator)
+    for candidate in (estimator, model):
+        names = getattr(candidate, "feature_names_in_", None)
+        if names is None or len(names) != getattr(model, "n_features_in_", len(names)):
+            continue
+        if not all(_NUMBER.fullmatch(str(name)) for name in names):
+            return [str(name) for name in names]
     return None
 
 

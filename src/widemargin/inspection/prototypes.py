@@ -12,7 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from widemargin.inspection.models import as_given, fitted, image_shape_of, inside
+from widemargin.inspection.models import (
+    as_given,
+    feature_names_of,
+    fitted,
+    image_shape_of,
+    inside,
+)
 from widemargin.inspection.samples import (
     Look,
     check_look,
@@ -46,6 +52,8 @@ class PrototypeDisplay:
     positions : array-like of shape (length,), default=None
         Where the values of a curve lie: times, wavelengths. None counts them. A length
         that divides n_features gives several channels, channels last.
+    feature_names : sequence of str, default=None
+        Names of the features of a table, which is drawn as dots over them.
 
     Attributes
     ----------
@@ -74,11 +82,13 @@ class PrototypeDisplay:
         labels: ArrayLike | None = None,
         shape: Sequence[int] | None = None,
         positions: ArrayLike | None = None,
+        feature_names: Sequence[str] | None = None,
     ):
         self.prototypes = prototypes
         self.labels = labels
         self.shape = shape
         self.positions = positions
+        self.feature_names = feature_names
 
     @classmethod
     def from_estimator(
@@ -87,6 +97,7 @@ class PrototypeDisplay:
         *,
         shape: Sequence[int] | None = None,
         positions: ArrayLike | None = None,
+        feature_names: Sequence[str] | None = None,
         ax: Any = None,
         **options: Any,
     ) -> "PrototypeDisplay":
@@ -96,12 +107,16 @@ class PrototypeDisplay:
         ----------
         estimator : fitted classifier
             With ``prototypes_`` and ``prototype_labels_``. Those of a pipeline are
-            brought back to its samples where every step can be undone.
+            brought back to its samples where every step can be undone, unless they are
+            named columns, which are shown as the classifier sees them.
         shape : tuple (height, width) or (height, width, channels), default=None
             Shape of a prototype as an image. None takes that of the estimator's
             ``tangents``, if these are image tangents, and else draws curves.
         positions : array-like of shape (length,), default=None
             Where the values of a curve lie.
+        feature_names : sequence of str, default=None
+            Names of the features of a table. None takes those that the estimator was
+            fitted with, where neither `shape` nor `positions` is given.
         ax : matplotlib Axes, default=None
             Where to draw; None makes a figure. Divided into panels for curves.
         **options : dict
@@ -112,14 +127,21 @@ class PrototypeDisplay:
         display : PrototypeDisplay
             The drawn display.
         """
-        prototypes = as_given(estimator, np.asarray(fitted(estimator, "prototypes_")))
+        prototypes = np.asarray(fitted(estimator, "prototypes_"))
         if shape is None and positions is None:
             shape = image_shape_of(estimator)
+            if shape is None and feature_names is None:
+                feature_names = feature_names_of(estimator)
+        # Columns of a table have units of their own: as the classifier sees them they
+        # fit on one axis.
+        if feature_names is None:
+            prototypes = as_given(estimator, prototypes)
         return cls(
             prototypes=prototypes,
             labels=getattr(inside(estimator), "prototype_labels_", None),
             shape=shape,
             positions=positions,
+            feature_names=feature_names,
         ).plot(ax, **options)
 
     def plot(
@@ -158,7 +180,7 @@ class PrototypeDisplay:
                 f"labels must have one entry for each of the {len(P)} prototypes; got "
                 f"shape {labels.shape}."
             )
-        look = check_look(P.shape[1], self.shape, self.positions)
+        look = check_look(P.shape[1], self.shape, self.positions, self.feature_names)
         groups = [(label, P[labels == label]) for label in np.unique(labels)]
         draw = self._plot_images if look.is_image else self._plot_curves
         self.ax_, self.axes_ = draw(ax, groups, look, n_columns, limits, cmap)
@@ -209,9 +231,13 @@ class PrototypeDisplay:
         limits: tuple[float, float] | None,
         cmap: str,
     ) -> tuple[Any, Any]:
-        width = min(n_columns or ceil(sqrt(len(groups))), len(groups))
+        usual = ceil(sqrt(len(groups))) if look.names is None else 1
+        width = min(n_columns or usual, len(groups))
         size = (ceil(len(groups) / width), width)
-        ax, axes = panels(type(self).__name__, ax, size, (2.6 * size[1], 1.9 * size[0]))
+        inches = (2.6 * size[1], 1.9 * size[0])
+        if look.names is not None:
+            inches = (max(inches[0], 6.4), 1.35 * size[0] + 1.2)
+        ax, axes = panels(type(self).__name__, ax, size, inches)
         limits = limits or padded(*common_limits([rows for _, rows in groups]))
         for panel in axes.flat[len(groups) :]:
             panel.set_axis_off()
@@ -219,13 +245,9 @@ class PrototypeDisplay:
             zip(axes.flat, groups, strict=False)
         ):
             for n, row in enumerate(rows):
-                x, values = look.curves(row)
-                panel.plot(x, values, linewidth=1.5, **series_style(n))
+                look.draw(panel, row, linewidth=1.5, **series_style(n))
             panel.set_ylim(limits)
             panel.set_title(str(label), fontsize=9, pad=3)
             tidy(panel)
-            if k % width:
-                panel.set_yticklabels([])
-            if k + width < len(groups):
-                panel.set_xticklabels([])
+            look.label(panel, below=k + width >= len(groups), beside=k % width == 0)
         return ax, axes

@@ -1,4 +1,6 @@
-"""How a row of features looks: an image of a shape, or curves over positions.
+"""How a row of features looks: an image, a curve over positions, or named numbers.
+
+Features with names are the columns of a table: dots, since nothing lies between them.
 
 Image (i, j) of a mosaic is one unit wide and stands at column j, row i, with gaps
 between; labels stand to the left of rows or above images.
@@ -15,15 +17,17 @@ from widemargin._core.checks import check_image_shape
 from widemargin.inspection.style import FRAME, INK, scaled_colours
 
 _GAP, _LABEL_GAP = 0.1, 0.42
+MOST_NAMES, LONGEST_NAME = 16, 18
 
 
 @dataclass(frozen=True)
 class Look:
-    """Images of `shape`, or without one, curves over `positions`."""
+    """Images of `shape`, else curves over `positions`, else numbers with `names`."""
 
     shape: tuple[int, ...] | None
     positions: NDArray | None
     n_features: int
+    names: tuple[str, ...] | None = None
 
     @property
     def is_image(self) -> bool:
@@ -41,9 +45,44 @@ class Look:
         x = np.arange(length) if self.positions is None else self.positions
         return x, row.reshape(length, -1)
 
+    def draw(self, ax: Any, row: NDArray, **style: Any) -> Any:
+        """Draw a row that is no image; return its lines."""
+        x, values = self.curves(row)
+        if self.names is None:
+            return ax.plot(x, values, **style)
+        style |= {"linestyle": "none", "marker": style.pop("marker", "o")}
+        return ax.plot(x, values, markersize=4.5, **style)
+
+    def label(self, ax: Any, *, below: bool = True, beside: bool = True) -> None:
+        """Say what the axes are; only on those panels that stand at an edge."""
+        if self.names is not None:
+            # As many names as can be read below a panel.
+            every = -(-self.n_features // MOST_NAMES)
+            ax.set_xticks(range(0, self.n_features, every))
+            labels = [_short(name) for name in self.names[::every]]
+            ax.set_xticklabels(labels, rotation=40, ha="right", fontsize=8)
+            ax.set_xlim(-0.5, self.n_features - 0.5)
+            ax.grid(axis="x", color=FRAME, linewidth=0.6)
+            ax.set_axisbelow(True)
+        elif below:
+            ax.set_xlabel("feature" if self.positions is None else "position")
+        if beside:
+            ax.set_ylabel("value")
+        else:
+            ax.set_yticklabels([])
+        if not below:
+            ax.set_xticklabels([])
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
+
 
 def check_look(
-    n_features: int, shape: Sequence[int] | None, positions: ArrayLike | None
+    n_features: int,
+    shape: Sequence[int] | None,
+    positions: ArrayLike | None,
+    names: Sequence[str] | None = None,
 ) -> Look:
     """Return how rows of `n_features` look, or say what does not fit."""
     if shape is not None and positions is not None:
@@ -58,6 +97,13 @@ def check_look(
                 "channels of the rows first."
             )
         return Look(size, None, n_features)
+    if positions is None and names is not None:
+        if isinstance(names, str) or len(names) != n_features:
+            raise ValueError(
+                f"feature_names must be one name for each of the {n_features} "
+                f"features; got {names!r:.80}."
+            )
+        return Look(None, None, n_features, tuple(map(str, names)))
     if positions is None:
         return Look(None, None, n_features)
     where = np.asarray(positions)

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from widemargin.inspection.models import (
     as_seen,
+    feature_names_of,
     fitted,
     generator_of,
     image_shape_of,
@@ -67,6 +68,8 @@ class TangentDisplay:
         Shape of the sample as an image; None draws curves.
     positions : array-like of shape (length,), default=None
         Where the values of a curve lie: times, wavelengths. None counts them.
+    feature_names : sequence of str, default=None
+        Names of the features of a table, which is drawn as dots over them.
 
     Attributes
     ----------
@@ -97,12 +100,14 @@ class TangentDisplay:
         names: Sequence[str] | None = None,
         shape: Sequence[int] | None = None,
         positions: ArrayLike | None = None,
+        feature_names: Sequence[str] | None = None,
     ):
         self.sample = sample
         self.tangents = tangents
         self.names = names
         self.shape = shape
         self.positions = positions
+        self.feature_names = feature_names
 
     @classmethod
     def from_estimator(
@@ -113,6 +118,7 @@ class TangentDisplay:
         index: int = 0,
         shape: Sequence[int] | None = None,
         positions: ArrayLike | None = None,
+        feature_names: Sequence[str] | None = None,
         ax: Any = None,
         **options: Any,
     ) -> "TangentDisplay":
@@ -134,6 +140,9 @@ class TangentDisplay:
             makes image tangents, and else draws curves.
         positions : array-like of shape (length,), default=None
             Where the values of a curve lie.
+        feature_names : sequence of str, default=None
+            Names of the features of a table. None takes those that the estimator was
+            fitted with, where neither `shape` nor `positions` is given.
         ax : matplotlib Axes, default=None
             Where to draw; None makes a figure. Divided into panels for curves.
         **options : dict
@@ -146,6 +155,8 @@ class TangentDisplay:
         """
         if shape is None and positions is None:
             shape = image_shape_of(estimator)
+            if shape is None and feature_names is None:
+                feature_names = feature_names_of(estimator)
         if sample is None:
             row = np.asarray(fitted(estimator, "prototypes_"))[index]
             tangents = np.asarray(fitted(estimator, "tangents_"))[index]
@@ -163,7 +174,12 @@ class TangentDisplay:
             tangents = generator.tangents(row[None])[0]
             names = tangent_names(generator, len(tangents))
         return cls(
-            sample=row, tangents=tangents, names=names, shape=shape, positions=positions
+            sample=row,
+            tangents=tangents,
+            names=names,
+            shape=shape,
+            positions=positions,
+            feature_names=feature_names,
         ).plot(ax, **options)
 
     def plot(
@@ -197,7 +213,7 @@ class TangentDisplay:
                 f"sample; got {np.shape(self.tangents)}."
             )
         names = self.names or tangent_names(None, len(tangents))
-        look = check_look(len(sample), self.shape, self.positions)
+        look = check_look(len(sample), self.shape, self.positions, self.feature_names)
         swept = sweep(sample, tangents, steps)
         if look.is_image:
             self.ax_, self.axes_ = self._plot_images(ax, swept, names, look, cmap)
@@ -238,15 +254,11 @@ class TangentDisplay:
             panel.set_axis_off()
         for k, (panel, name) in enumerate(zip(axes.flat, names, strict=False)):
             for step, row in zip(steps, swept[k], strict=True):
-                x, values = look.curves(row)
-                panel.plot(x, values, **_step_style(step, steps))
+                look.draw(panel, row, **_step_style(step, steps))
             panel.set_ylim(limits)
             panel.set_title(name, fontsize=10, pad=3)
             tidy(panel)
-            if k % width:
-                panel.set_yticklabels([])
-            if k + width < len(names):
-                panel.set_xticklabels([])
+            look.label(panel, below=k + width >= len(names), beside=k % width == 0)
         return ax, axes
 
 

@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 
+from widemargin._core.checks import check_random_state
 from widemargin._core.classifier import MarginClassifier, whole_or_not_at_all
 from widemargin._core.decisions import (
     combine,

@@ -14,14 +14,13 @@ engine, :mod:`~widemargin.linear.certificate` has the last word.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
 from joblib import effective_n_jobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
-from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples
 
@@ -33,6 +32,7 @@ from widemargin._core.checks import (
     check_flag,
     check_number,
     check_option,
+    check_random_state,
     warn_caller,
 )
 from widemargin._core.classifier import fit_method
@@ -308,19 +308,27 @@ class MaxMarginClassifier(HyperplaneClassifier):
 
     def __init__(
         self,
-        method: str = "auto",
+        method: Literal[
+            "auto",
+            "dual",
+            "dynamic",
+            "bisection",
+            "bisection2",
+            "paper-bisection",
+            "paper-bisection2",
+        ] = "auto",
         *,
         C: float = 1.0,
         rho: float | None = None,
         recenter: bool = True,
         kernel: str | Callable = "linear",
-        gamma: str | float = "scale",
+        gamma: Literal["scale"] | float = "scale",
         degree: float = 3,
         coef0: float = 0.0,
         kernel_params: dict | None = None,
-        multiclass: str = "ddag",
+        multiclass: Literal["ddag", "ovo", "ovr"] = "ddag",
         warm_start: bool = False,
-        class_weight: dict | str | None = None,
+        class_weight: dict | Literal["balanced"] | None = None,
         tol: float = 1e-3,
         max_iter: int = 10_000,
         random_state: Any = None,
@@ -380,7 +388,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
             )
 
     @fit_method
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "MaxMarginClassifier":
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Find the hyperplanes.
 
         Parameters

@@ -9,11 +9,10 @@ the bounds of the paper for it. The loops are in
 
 from abc import abstractmethod
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.patterns import (
@@ -33,6 +32,7 @@ from widemargin._core.checks import (
     check_flag,
     check_number,
     check_option,
+    check_random_state,
     warn_caller,
 )
 from widemargin._core.classifier import fit_method
@@ -123,7 +123,7 @@ class PerceptronClassifier(HyperplaneClassifier):
         self._check_own_parameters()
 
     @fit_method
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Sweep over the samples until a full sweep changes nothing.
 
         Parameters
@@ -276,7 +276,9 @@ class PerceptronClassifier(HyperplaneClassifier):
         check_number("gamma_d", gamma_d, above=0)
         given = dict(self._bound_of)
         # One hyperplane cannot do better than the shortest pattern is long.
-        given["gamma_d"] = min(float(np.ldexp(gamma_d, -self._exponent)), given["r"])
+        with np.errstate(over="ignore"):
+            scaled = float(np.ldexp(gamma_d, -self._exponent))
+        given["gamma_d"] = min(scaled, given["r"])
         found = perceptron_bounds(**given)
         if self._exponent == 0:
             return found
@@ -383,6 +385,11 @@ class MarginPerceptron(PerceptronClassifier):
     feature_names_in_ : ndarray of shape (n_features,)
         Their names, where X has some.
 
+    See Also
+    --------
+    widemargin.FixedMarginPerceptron : A margin free of the weights' length.
+    widemargin.MaxMarginClassifier : The largest margin there is, with a certificate.
+
     Notes
     -----
     Margins of samples are distances in the units of X.
@@ -408,16 +415,16 @@ class MarginPerceptron(PerceptronClassifier):
 
     def __init__(
         self,
-        update: str = "plain",
+        update: Literal["plain", "relaxation"] = "plain",
         *,
         b: float | None = None,
         b_upper: float | None = None,
         learning_rate: float = 1.0,
         rho: float | None = None,
         shuffle: bool = True,
-        multiclass: str = "ddag",
+        multiclass: Literal["ddag", "ovo", "ovr"] = "ddag",
         warm_start: bool = False,
-        class_weight: dict | str | None = None,
+        class_weight: dict | Literal["balanced"] | None = None,
         max_iter: int = 1000,
         n_iter_no_change: int | None = 50,
         random_state: Any = None,
@@ -572,6 +579,11 @@ class FixedMarginPerceptron(PerceptronClassifier):
     feature_names_in_ : ndarray of shape (n_features,)
         Their names, where X has some.
 
+    See Also
+    --------
+    widemargin.MarginPerceptron : The condition on the margin as it is measured.
+    widemargin.MaxMarginClassifier : The largest margin there is, with a certificate.
+
     Notes
     -----
     Margins of samples are distances in the units of X.
@@ -597,14 +609,14 @@ class FixedMarginPerceptron(PerceptronClassifier):
         self,
         margin: float = 0.0,
         *,
-        length: str = "free",
-        factor: str = "constant",
+        length: Literal["free", "fixed"] = "free",
+        factor: Literal["constant", "projected"] = "constant",
         learning_rate: float | None = None,
         rho: float | None = None,
         shuffle: bool = True,
-        multiclass: str = "ddag",
+        multiclass: Literal["ddag", "ovo", "ovr"] = "ddag",
         warm_start: bool = False,
-        class_weight: dict | str | None = None,
+        class_weight: dict | Literal["balanced"] | None = None,
         max_iter: int = 1000,
         n_iter_no_change: int | None = 50,
         random_state: Any = None,

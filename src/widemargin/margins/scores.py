@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from widemargin._core.checks import FloatArray, as_floats, as_matrix
 from widemargin._core.decisions import as_labels, class_codes
+from widemargin._core.samples import check_orderable
 
 __all__ = [
     "NearestRightWrong",
@@ -174,7 +175,7 @@ def encode_labels(
 ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     """Return both label arrays as positions among the labels of the references."""
     references = as_labels(name, reference_labels)
-    classes, codes = np.unique(references, return_inverse=True)
+    classes, codes = np.unique(check_orderable(references, name), return_inverse=True)
     owner = f"{name} does not; the labels there"
     return codes, class_codes(y, classes, owner=owner)
 

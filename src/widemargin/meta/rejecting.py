@@ -17,14 +17,14 @@ Reference: C. Chow, On optimum recognition error and reject tradeoff, 1970.
 
 from collections.abc import Callable
 from math import ceil
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn import get_config
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils import _safe_indexing
 from sklearn.utils.metadata_routing import (
     UNUSED,
     MetadataRouter,
@@ -38,7 +38,12 @@ from sklearn.utils.validation import (
 )
 
 from widemargin._core.callbacks import FitTasks
-from widemargin._core.checks import as_floats, check_number, warn_caller
+from widemargin._core.checks import (
+    as_floats,
+    check_number,
+    check_random_state,
+    warn_caller,
+)
 from widemargin._core.classifier import fit_method
 from widemargin._core.confidence import answers_of, confidence_of
 from widemargin._core.holdout import hold_out_at_random
@@ -192,7 +197,7 @@ class RejectingClassifier(WrappingClassifier):
         coverage: float | None = None,
         delta: float | None = 0.05,
         criterion: Callable[[Any, Any], ArrayLike] | None = None,
-        cv: float | str = "auto",
+        cv: float | Literal["auto", "prefit"] = "auto",
         reject_label: Any = None,
         random_state: Any = None,
     ):

@@ -15,13 +15,13 @@ Artificial Intelligence 137 (2002), Figure 1.
 from collections.abc import Callable
 from copy import deepcopy
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn import get_config
 from sklearn.base import clone
-from sklearn.utils import Bunch, _safe_indexing, check_random_state
+from sklearn.utils import Bunch, _safe_indexing
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
     MethodMapping,
@@ -30,7 +30,13 @@ from sklearn.utils.metadata_routing import (
 
 from widemargin._compute.progress import announced
 from widemargin._core.callbacks import FitTasks
-from widemargin._core.checks import as_floats, check_count, check_number, check_option
+from widemargin._core.checks import (
+    as_floats,
+    check_count,
+    check_number,
+    check_option,
+    check_random_state,
+)
 from widemargin._core.classifier import fit_method
 from widemargin._core.confidence import margin_unit_of, margins_of
 from widemargin._core.holdout import hold_out_of_classes
@@ -108,6 +114,12 @@ class MarginReweightingClassifier(WrappingClassifier):
     n_iter_ : int
         Rounds.
 
+    See Also
+    --------
+    widemargin.margins.margin_reweight : The rule itself.
+    widemargin.TVQClassifier : Where the rule comes from.
+    widemargin.RejectingClassifier : Refuses what stays unsure.
+
     Notes
     -----
     ``margin_unit`` is "relative": margins and confidences are in [-1, 1], as in
@@ -139,11 +151,11 @@ class MarginReweightingClassifier(WrappingClassifier):
         self,
         estimator: Any,
         *,
-        theta: float | str = "auto",
+        theta: float | Literal["auto"] = "auto",
         k: Any = "ratio",
         margin: Callable[[Any, Any, NDArray], ArrayLike] | None = None,
         max_iter: int = 20,
-        update: str = "auto",
+        update: Literal["auto", "refit", "warm_start", "partial_fit"] = "auto",
         validation_fraction: float | None = 0.1,
         n_iter_no_change: int = 10,
         random_state: Any = None,

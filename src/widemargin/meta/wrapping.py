@@ -13,12 +13,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     check_is_fitted,
     has_fit_parameter,
-    validate_data,
 )
 
+from widemargin._core.checks import validate_data
 from widemargin._core.classifier import MarginClassifier
 from widemargin._core.confidence import class_scores_of, margin_unit_of, margins_of
 from widemargin._core.decisions import as_labels, class_codes
+from widemargin._core.samples import check_orderable
 
 
 def _estimator_has(method: str) -> Any:
@@ -49,11 +50,16 @@ class WrappingClassifier(MetaEstimatorMixin, MarginClassifier):
                 "estimator must be a classifier, an object with fit and predict, for "
                 f"instance SVC(); got {self.estimator!r}."
             )
+        if X is None:
+            raise ValueError("X must hold one row per sample; got None.")
         if y is None:
             raise ValueError("fit requires y to be passed, but the target y is None.")
-        X, y = indexable(X, y)
+        try:
+            X, y = indexable(X, y)
+        except TypeError as error:
+            raise TypeError(f"X and y must hold one row per sample: {error}") from error
         validate_data(self, X, skip_check_array=True)
-        labels = as_labels("y", y)
+        labels = check_orderable(as_labels("y", y))
         check_classification_targets(labels)
         return X, labels
 

@@ -20,12 +20,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from widemargin._compute.pairs import pair_distances
+from widemargin._compute.pairs import References, pair_distances
 from widemargin._core.checks import (
     as_matrix,
     check_flag,
     check_option,
     check_spring,
+    in_unit,
     unit_of_squares,
     warn_caller,
 )
@@ -99,6 +100,8 @@ class TangentMetric:
         TangentMetric
             Its spring is a float, and an array of tangents one of floats.
         """
+        if isinstance(sides, str) or not isinstance(sides, Iterable):
+            raise ValueError(f"sides must list some of {SIDES}; got {sides!r}.")
         check_option("sides", self.sides, sides)
         spring = check_spring(self.spring)
         tangents = check_tangents(self.tangents)
@@ -120,13 +123,13 @@ class TangentMetric:
         -------
         TangentMetric
         """
+        X = as_matrix("X", X)
         return replace(self, tangents=fit_tangents(self.tangents, self._in_unit(X), y))
 
     def _in_unit(self, X: ArrayLike) -> ArrayLike:
         if self.unit == 1:
             return X
-        X = np.asarray(X)
-        return X / X.dtype.type(self.unit)
+        return in_unit(as_matrix("X", X), self.unit)
 
     def in_unit_of(self, X: NDArray) -> Self:
         """Return the metric whose bundles have squared distances that are numbers.
@@ -141,7 +144,7 @@ class TangentMetric:
         TangentMetric
             The same, unless squares of `X` overflow or vanish in its dtype.
         """
-        return replace(self, unit=unit_of_squares(X))
+        return replace(self, unit=unit_of_squares(as_matrix("X", X)))
 
     @property
     def has_tangents(self) -> bool:
@@ -152,7 +155,8 @@ class TangentMetric:
 
     def looks_at(self, end: str) -> bool:
         """Whether the tangents of an end, "x" or "y", matter to the distance."""
-        return end in ENDS[self.sides]
+        check_option("end", end, ("x", "y"))
+        return end in ENDS[check_option("sides", self.sides, SIDES)]
 
     def bundle(
         self,
@@ -191,6 +195,7 @@ class TangentMetric:
         y: Bundle | None = None,
         *,
         sides: str | None = None,
+        prepared: References | None = None,
         n_jobs: int | None = None,
     ) -> NDArray:
         """Squared distances between all samples of two bundles.
@@ -204,6 +209,8 @@ class TangentMetric:
             unordered pair is computed once.
         sides : {"x", "y", "two", "mean", "midpoint"}, default=None
             Other sides than those of the metric.
+        prepared : References, default=None
+            What :meth:`prepare` made of `y`.
         n_jobs : int, default=None
             Threads. The result does not depend on it.
 
@@ -211,7 +218,26 @@ class TangentMetric:
         -------
         ndarray of shape (n_x, n_y)
         """
-        return self._distances(x, y, sides or self.sides, squared=True, n_jobs=n_jobs)
+        return self._distances(
+            x, y, sides or self.sides, prepared, squared=True, n_jobs=n_jobs
+        )
+
+    def prepare(self, y: Bundle) -> References | None:
+        """Prepare references that few samples at a time will be compared with.
+
+        Parameters
+        ----------
+        y : Bundle
+            References, see :meth:`bundle`.
+
+        Returns
+        -------
+        References or None
+            None where nothing is gained.
+        """
+        if self.sides == "midpoint" or y.is_shared:
+            return None
+        return References(y.points, y.frames)
 
     def distances(
         self,
@@ -222,16 +248,24 @@ class TangentMetric:
         n_jobs: int | None = None,
     ) -> NDArray:
         """As :meth:`squared_distances`, not squared."""
-        return self._distances(x, y, sides or self.sides, squared=False, n_jobs=n_jobs)
+        return self._distances(
+            x, y, sides or self.sides, None, squared=False, n_jobs=n_jobs
+        )
 
-    def _distances(self, x, y, sides, *, squared, n_jobs) -> NDArray:
+    def _distances(self, x, y, sides, prepared, *, squared, n_jobs) -> NDArray:
         """Choose how pairs are computed: the one place that asks what holds them."""
+        sides, _ = check_option("sides", sides, SIDES), check_spring(self.spring)
         symmetric = y is None and sides in SYMMETRIC
         y = x if y is None else y
+        for name, bundle in (("x", x), ("y", y)):
+            _check_bundle(name, bundle)
         dtype = np.result_type(x.points, y.points)
+        if dtype != y.points.dtype:
+            prepared = None
         x, y = _in_dtype(x, dtype), _in_dtype(y, dtype)
         options = {"squared": squared, "symmetric": symmetric, "n_jobs": n_jobs}
         if sides == "midpoint":
+            require_generator(self.tangents)
             return midpoint_distances(
                 x.points, y.points, self.tangents, spring=self.spring, **options
             )
@@ -240,7 +274,7 @@ class TangentMetric:
             sides, spring = on_a_shared_frame(sides, spring)
         return pair_distances(
             x.points, x.frames, y.points, y.frames, sides=sides, spring=spring,
-            **options,
+            references=prepared, **options,
         )  # fmt: skip
 
     def warn_of_blanks(self, bundle: Bundle, samples: str = "training samples") -> bool:
@@ -263,6 +297,7 @@ class TangentMetric:
         bool
             Whether there are any, and the distance is two-sided.
         """
+        _check_bundle("bundle", bundle)
         if self.sides != "two" or bundle.n_tangents == 0:
             return False
         if self._fades(bundle):
@@ -508,3 +543,11 @@ def _carrier(source, points, own, shared, end, sides, n_jobs) -> Bundle:
     at = points if isinstance(source, Bundle) else source
     bundle = as_bundle(at, given, name=name, n_jobs=n_jobs)
     return _in_dtype(Bundle(points, bundle.frames), points.dtype)
+
+
+def _check_bundle(name: str, bundle: Any) -> None:
+    if not isinstance(bundle, Bundle):
+        raise TypeError(
+            f"{name} must be a Bundle, as TangentMetric.bundle makes it of samples; "
+            f"got {type(bundle).__name__}."
+        )

@@ -15,20 +15,25 @@ scores (n_queries, n_classes).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from numbers import Real
-from typing import Any
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.progress import announced
 from widemargin._compute.threads import batched_slices
 from widemargin._core.callbacks import FitProgress
-from widemargin._core.checks import check_count, check_flag, check_squares
+from widemargin._core.checks import (
+    check_count,
+    check_flag,
+    check_random_state,
+    check_squares,
+)
 from widemargin._core.classifier import MarginClassifier, fit_method
 from widemargin._core.decisions import as_labels
 from widemargin._core.samples import Samples, check_samples, check_X
@@ -94,6 +99,11 @@ class TangentDensityClassifier(MarginClassifier):
     input_tangents_ : generator, ndarray or None
         What may vary, fitted.
 
+    See Also
+    --------
+    widemargin.TangentKNeighborsClassifier : Counts the nearest instead of all.
+    widemargin.metrics.tangent_distances : The distances.
+
     Notes
     -----
     Margins are "log-odds": the logarithm of how many times likelier the label is than
@@ -121,10 +131,10 @@ class TangentDensityClassifier(MarginClassifier):
 
     def __init__(
         self,
-        gamma: float | Sequence[float] | str = "cv",
+        gamma: float | Sequence[float] | Literal["cv"] = "cv",
         *,
         tangents: Any = None,
-        sides: str = "two",
+        sides: Literal["two", "x", "y", "mean", "midpoint"] = "two",
         spring: float = 1e-5,
         transformations: Sequence[Callable] | None = None,
         transform_test: bool = True,
@@ -145,7 +155,9 @@ class TangentDensityClassifier(MarginClassifier):
         self.n_jobs = n_jobs
 
     @fit_method
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None):
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None
+    ) -> Self:
         """Remember the samples, transform them, and choose gamma.
 
         Parameters
@@ -204,6 +216,24 @@ class TangentDensityClassifier(MarginClassifier):
         else:
             self._choose_gamma(samples, weights, gammas, groups, groups[origin])
         return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the frames, many times as large as the points they come from."""
+        state = dict(super().__getstate__())
+        if "bundle_" in state:
+            state["_points"] = state.pop("bundle_").points
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        points = state.pop("_points", None)
+        super().__setstate__(state)
+        if points is not None:
+            sizes = np.diff(np.append(self._starts, len(points)))
+            labels = np.repeat(self.classes_, sizes)
+            # Points were kept in the metric's unit.
+            metric = replace(self._metric, unit=1.0)
+            self.bundle_ = metric.bundle(points, labels, n_jobs=self.n_jobs)
 
     def _choose_gamma(self, samples, weights, gammas, groups, reference_groups):
         """Leave groups out, copies and all, and score every gamma on one pass."""

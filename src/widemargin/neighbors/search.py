@@ -33,10 +33,18 @@ from widemargin.tangents import Bundle, orthonormalize
 MAX_QUERIES = 512
 # Rows of a distance that is a function, computed at once.
 MAX_ROWS = 256
-KERNEL_SIDES = {"y": 0, "x": 1, "two": 1, "mean": 2}
 # The largest matrix whose eigenvectors are worth their time.
 MAX_GRAM = 1024
 
+
+# References that ask for their neighbours to see how much bounds spare, and how many
+# of the best under the bounds they look at.
+N_PROBES, N_BEST = 8, 8
+# The share left by bounds that need not be better, and the largest worth its time: to
+# look at a pair again takes several times as long as to meet it among all.
+FEW_LEFT, MOST_LEFT = 0.03, 0.1
+# Sizes between which float32 holds squares and what they are made of.
+NEAR, FAR = 1e-15, 1e15
 
 # Which references count, by their label against that of the query.
 ALL, SAME, OTHER = 0, 1, -1
@@ -102,19 +110,69 @@ class TangentSearch:
         if algorithm == "exact" and not worthwhile:
             self.algorithm = "brute"
         self.centre = references.points.mean(axis=0, dtype=np.float64)
-        self.axes = None
-        if self.algorithm == "exact":
-            self.axes = principal_axes(references.points, n_components)
-        self.shadows = None
-        if self.axes is not None or self.shared is not None:
-            self.shadows = self._shadow(references, n_jobs)
         if self.shared is not None:
             self.lengths = self._lengths(references.points)
-        # What belongs to the references, for queries that come one by one.
-        searched = references if self.shadows is None else self.shadows
-        self.prepared = References(
-            searched.points, searched.frames, keep=self.shadows is not None
+        self.axes: NDArray | None = None
+        if self.algorithm == "exact":
+            self._project(principal_axes(references.points, n_components), n_jobs)
+        if self.algorithm != "exact":
+            shadows = None
+            if self.shared is not None:
+                shadows = self._shadow(references, references.points.dtype, n_jobs)
+            self._prepare(shadows)
+
+    def _prepare(self, shadows: Bundle | None) -> None:
+        """Keep what belongs to the references, for queries that come one by one."""
+        self.shadows = shadows
+        searched = self.references if shadows is None else shadows
+        self.prepared = References(searched.points, searched.frames)
+
+    def _project(self, axes: NDArray, n_jobs: int | None) -> None:
+        """Take the coarsest bound that spares most of the work, or none at all.
+
+        Bounds in float32 are made in half the time. Where they are too coarse, those
+        in float64 may not be; where hardly anything can be spared, as among noise,
+        meeting all references is faster.
+        """
+        self.axes = axes
+        points, shares = self.references.points, {}
+        shadows = self._shadow(self.references, points.dtype, n_jobs)
+        size = np.abs(shadows.points).max()
+        narrow = points.dtype == np.float64 and NEAR < size < FAR
+        for dtype in (np.float32, np.float64) if narrow else (points.dtype,):
+            self._prepare(
+                Bundle(
+                    shadows.points.astype(dtype, copy=False),
+                    shadows.frames.astype(dtype, copy=False),
+                )
+            )
+            shares[dtype] = self._share_left(n_jobs)
+            if shares[dtype] <= FEW_LEFT:
+                return
+        if narrow and shares[np.float32] <= 1.5 * shares[np.float64]:
+            self._prepare(
+                Bundle(
+                    shadows.points.astype(np.float32),
+                    shadows.frames.astype(np.float32),
+                )
+            )
+        if min(shares.values()) > MOST_LEFT:
+            self.algorithm, self.axes = "brute", None
+
+    def _share_left(self, n_jobs: int | None) -> float:
+        """Share of the references that bounds leave to some of them, or a bit more."""
+        n = len(self.references)
+        some = self.references[np.linspace(0, n - 1, N_PROBES).astype(int)]
+        bounds = self._bounds(some, 1, n_jobs)
+        best = np.argpartition(bounds, N_BEST, axis=1)[:, :N_BEST]
+        # Each finds itself, and the nearest of the others within those few.
+        within = np.full_like(bounds, np.inf)
+        np.put_along_axis(within, best, np.take_along_axis(bounds, best, 1), axis=1)
+        nobody = np.zeros(n, np.int64)
+        ((d2, _),) = self._answer(
+            some, nobody, [Request(ALL, None, 2)], n_jobs, lambda *_: within
         )
+        return float(np.mean(bounds <= d2[:, 1:]))
 
     @property
     def needs_frames(self) -> bool:
@@ -164,14 +222,18 @@ class TangentSearch:
         (d_plus, _), (d_minus, _) = found
         return d_plus[:, 0], d_minus[:, 0]
 
-    def _answer(self, queries, codes, requests, n_jobs):
+    def _answer(self, queries, codes, requests, n_jobs, given=None):
         """Squared distances and indices for each request.
 
         A request about others that names no labels means those of the first answer.
+        `given` makes other bounds than :meth:`_bounds`.
         """
         from widemargin._compute import search
+        from widemargin._compute.residuals import SIDE_CODES
 
-        y, sides = self.references, KERNEL_SIDES[self.sides]
+        y = self.references
+        # Tangents at x alone are those of both ends, where y has none.
+        sides = SIDE_CODES["two" if self.sides == "x" else self.sides]
         dtype = np.result_type(queries.points, y.points)
         x, x_frames = _writable(queries.points, dtype), queries.frames
         x_frames = x_frames[:, :0] if self.sides == "y" else x_frames
@@ -182,7 +244,7 @@ class TangentSearch:
         if self.algorithm == "rerank":
             nearest, given = search.nearest_of_candidates, self._candidates
         else:
-            nearest, given = search.nearest_under_bounds, self._bounds
+            nearest, given = search.nearest_under_bounds, given or self._bounds
         material = given(queries, most, n_jobs)
         error = product_error(y.points.dtype, y.n_features)
         answers = [
@@ -210,7 +272,10 @@ class TangentSearch:
 
     def _bounds(self, queries, n_neighbors, n_jobs):
         """Lower bounds of the squared distances; "brute" gets all but the rounding."""
-        return self._all_pairs(queries, self.sides, n_jobs, lower=True)
+        bounds = self._all_pairs(queries, self.sides, n_jobs, lower=True)
+        # One dtype for all: another would compile the search again.
+        dtype = np.result_type(queries.points, self.references.points, bounds)
+        return bounds.astype(dtype, copy=False)
 
     def _candidates(self, queries, n_neighbors, n_jobs):
         count = min(len(self.references), max(self.n_candidates, n_neighbors))
@@ -224,11 +289,15 @@ class TangentSearch:
         y = self.references
         prepared: References | None = self.prepared
         if self.shadows is not None:
-            queries, x, y = x, self._shadow(x, n_jobs), self.shadows
+            queries, y = x, self.shadows
+            if y.points.dtype != x.points.dtype and np.abs(x.points).max() > FAR:
+                # Nothing can be said in float32.
+                return np.zeros((len(x), len(y)), y.points.dtype)
+            x = self._shadow(x, y.points.dtype, n_jobs)
         elif x.points.dtype != y.points.dtype:
             # What rounding to the dtype of the references takes from a query must be
             # small against its distance, not against its offset.
-            x = self._shadow(x, n_jobs)
+            x = self._shadow(x, y.points.dtype, n_jobs)
             y = Bundle((y.points - self.centre).astype(y.points.dtype), y.frames)
             prepared = None
         out = pair_distances(
@@ -265,9 +334,8 @@ class TangentSearch:
         along = (centred @ self.directions.T) @ self.directions
         return centred - self.shrinkage * along
 
-    def _shadow(self, bundle: Bundle, n_jobs: int | None) -> Bundle:
+    def _shadow(self, bundle: Bundle, dtype: Any, n_jobs: int | None) -> Bundle:
         """Return what the bound is made of: centred, folded, projected, cast."""
-        dtype = self.references.points.dtype
         if self.shared is not None:
             bundle = Bundle(bundle.points, bundle.frames[:, :0])
         if self.axes is not None:
@@ -441,6 +509,8 @@ def project(
     Directions are kept down to rounding: one too few would break the lower bound.
     `move` is applied to the points, in float64, before.
     """
+    from widemargin._compute.frames import gram_schmidt
+
     dtype = bundle.points.dtype if dtype is None else dtype
     points = np.empty((len(bundle), len(axes)), dtype)
     frames = np.empty((len(bundle), bundle.n_tangents, len(axes)), dtype)
@@ -449,7 +519,9 @@ def project(
         moved = bundle.points[rows] if move is None else move(bundle.points[rows])
         points[rows] = moved @ axes.T
         shadows = bundle.frames[rows].astype(float) @ axes.T
-        frames[rows] = orthonormalize(shadows, rtol=1e-14) if shadows.size else shadows
+        if shadows.size:
+            gram_schmidt(shadows, 1e-14)
+        frames[rows] = shadows
 
     thread_map(fill, batched_slices(len(bundle), 512), n_jobs, "projections")
     return Bundle(points, frames)

@@ -24,7 +24,7 @@ Sato and Yamada, "Generalized learning vector quantization", NIPS 1995; Kingma a
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -274,6 +274,12 @@ class GLVQClassifier(TrainedPrototypes):
     n_iter_ : int
         Epochs run.
 
+    See Also
+    --------
+    widemargin.GMLVQClassifier : Learns the metric as well.
+    widemargin.LVQClassifier : Kohonen's rules.
+    widemargin.KernelLVQClassifier : Prototypes in the space of a kernel.
+
     Notes
     -----
     A sample of weight 2 and the same sample given twice lead to the same model, bit
@@ -306,9 +312,9 @@ class GLVQClassifier(TrainedPrototypes):
         init_labels: Any = None,
         max_iter: int = 30,
         learning_rate: float = 0.1,
-        batch_size: int | str = "auto",
-        repair: str = "dead",
-        scale: str = "auto",
+        batch_size: int | Literal["auto"] = "auto",
+        repair: Literal["dead", "none"] = "dead",
+        scale: Literal["auto", "spread", "none"] = "auto",
         class_weight: Any = None,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
@@ -374,7 +380,7 @@ class GLVQClassifier(TrainedPrototypes):
 
         The rows themselves were shuffled once.
         """
-        size = self.batch_size
+        size: Any = self.batch_size
         if isinstance(size, str):
             size = min(max(n // 20, 16), 512)
         edges = np.linspace(0, n, -(-n // size) + 1).astype(int).tolist()

@@ -12,7 +12,7 @@ quantization", Neural Computation 2009; Bunte et al., "Limited rank matrix learn
 Neural Networks 2012.
 """
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -131,6 +131,11 @@ class GMLVQClassifier(
     n_iter_ : int
         Epochs run.
 
+    See Also
+    --------
+    widemargin.GLVQClassifier : The same with the Euclidean distance.
+    widemargin.TVQClassifier : Learns what may vary instead of a metric.
+
     Notes
     -----
     A sample of weight 2 and the same sample given twice lead to the same model, bit
@@ -162,7 +167,7 @@ class GMLVQClassifier(
         self,
         prototypes_per_class: Any = "auto",
         *,
-        metric: str = "full",
+        metric: Literal["full", "diagonal", "class", "local"] = "full",
         n_components: int | None = None,
         sparsity: float = 0.0,
         regularization: float = 0.0,
@@ -172,9 +177,9 @@ class GMLVQClassifier(
         max_iter: int = 30,
         learning_rate: float = 0.1,
         matrix_learning_rate: float = 0.05,
-        batch_size: int | str = "auto",
-        repair: str = "dead",
-        scale: str = "auto",
+        batch_size: int | Literal["auto"] = "auto",
+        repair: Literal["dead", "none"] = "dead",
+        scale: Literal["auto", "spread", "none"] = "auto",
         class_weight: Any = None,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,

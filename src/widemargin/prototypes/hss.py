@@ -15,7 +15,7 @@ distance, NIPS 1994. Shapes: points (n, d), frames (n, l, d).
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -259,6 +259,11 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
     n_features_in_ : int
         Number of features.
 
+    See Also
+    --------
+    widemargin.TVQClassifier : Begins here and learns from small margins.
+    widemargin.TDNeuronClassifier : Tangents that discriminate, one after the other.
+
     Notes
     -----
     Every class is fitted alone: a weight that all its samples share cancels, so that
@@ -298,12 +303,12 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
     def __init__(
         self,
         prototypes_per_class: Any = 1,
-        n_tangents: int | str = "auto",
+        n_tangents: int | Literal["auto"] = "auto",
         *,
-        sides: str = "y",
+        sides: Literal["y", "two"] = "y",
         tangents: Any = None,
         spring: float = 1e-5,
-        init: str = "kmeans",
+        init: Literal["kmeans", "weights"] = "kmeans",
         max_iter: int = 30,
         tol: float = 1e-4,
         random_state: Any = None,

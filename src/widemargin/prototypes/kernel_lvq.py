@@ -19,7 +19,7 @@ Hofmann et al., "Efficient approximations of robust soft LVQ", Neurocomputing 20
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sklearn import get_config
@@ -125,6 +125,11 @@ class KernelLVQClassifier(GLVQClassifier):
     n_iter_ : int
         Epochs run.
 
+    See Also
+    --------
+    widemargin.GLVQClassifier : The same in the space of the samples.
+    widemargin.TangentSVC : A support vector machine over a tangent kernel.
+
     Notes
     -----
     A sample of weight 2 and the same sample given twice lead to the same model, bit
@@ -133,6 +138,13 @@ class KernelLVQClassifier(GLVQClassifier):
     batch. Margins are relative margins in the space of the kernel; for a precomputed
     kernel, where k(x, x) of a new x is not known, those of the projection z. The
     certified radius is a distance in that space.
+
+    References
+    ----------
+    A. K. Qin, P. N. Suganthan, A novel kernel prototype-based learning algorithm, ICPR
+    2004.
+    D. Hofmann et al., Efficient approximations of robust soft learning vector
+    quantization, Neurocomputing 2014.
 
     Examples
     --------
@@ -152,7 +164,7 @@ class KernelLVQClassifier(GLVQClassifier):
         prototypes_per_class: Any = "auto",
         *,
         kernel: str | Callable = "rbf",
-        gamma: float | str = "scale",
+        gamma: float | Literal["scale", "auto"] = "scale",
         degree: float = 3,
         coef0: float = 0.0,
         max_support: int = 1000,
@@ -161,9 +173,9 @@ class KernelLVQClassifier(GLVQClassifier):
         init_labels: Any = None,
         max_iter: int = 30,
         learning_rate: float = 0.1,
-        batch_size: int | str = "auto",
-        repair: str = "dead",
-        scale: str = "auto",
+        batch_size: int | Literal["auto"] = "auto",
+        repair: Literal["dead", "none"] = "dead",
+        scale: Literal["auto", "spread", "none"] = "auto",
         class_weight: Any = None,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,

@@ -16,7 +16,7 @@ T. Kohonen, "Self-Organizing Maps", 3rd edition, section 6.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -46,6 +46,7 @@ from widemargin.prototypes.training import (
     presentation_order,
 )
 
+Rule = Literal["lvq1", "olvq1", "lvq2.1", "lvq3"]
 DEFAULT_RATES = {"lvq1": 0.05, "olvq1": 0.3, "lvq2.1": 0.05, "lvq3": 0.05}
 
 
@@ -148,6 +149,11 @@ class LVQClassifier(TrainedPrototypes):
     n_iter_ : int
         Epochs run, over all rules.
 
+    See Also
+    --------
+    widemargin.GLVQClassifier : Descends a cost, which these rules do not.
+    widemargin.MarginLVQClassifier : Descends a margin loss, with a bound.
+
     Notes
     -----
     The weights of samples act through how often they are presented: an epoch has as
@@ -182,7 +188,7 @@ class LVQClassifier(TrainedPrototypes):
         self,
         prototypes_per_class: Any = "auto",
         *,
-        algorithm: str | Sequence[str] = ("olvq1", "lvq2.1"),
+        algorithm: Rule | Sequence[Rule] = ("olvq1", "lvq2.1"),
         init: Any = "kmeans",
         init_labels: Any = None,
         max_iter: int | Sequence[int] = 20,
@@ -191,8 +197,8 @@ class LVQClassifier(TrainedPrototypes):
         epsilon: float = 0.1,
         shuffle: bool = True,
         guard: bool = True,
-        repair: str = "dead",
-        scale: str = "auto",
+        repair: Literal["dead", "none"] = "dead",
+        scale: Literal["auto", "spread", "none"] = "auto",
         class_weight: Any = None,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
@@ -219,7 +225,8 @@ class LVQClassifier(TrainedPrototypes):
 
     def _stages(self) -> list[tuple[str, int, float]]:
         """Check and spread the parameters: (rule, epochs, alpha_0) of every stage."""
-        names = [self.algorithm] if isinstance(self.algorithm, str) else self.algorithm
+        asked: Any = self.algorithm
+        names = [asked] if isinstance(asked, str) else asked
         if not isinstance(names, list | tuple) or not len(names):
             raise ValueError(
                 "algorithm must be one of "

@@ -30,7 +30,7 @@ NIPS 2002.
 """
 
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -140,6 +140,11 @@ class MarginLVQClassifier(TrainedPrototypes):
     n_iter_ : int
         Epochs run.
 
+    See Also
+    --------
+    widemargin.LVQClassifier : The rules whose margin it explains.
+    widemargin.margins.lvq_margin_bound : What its margins promise for new samples.
+
     Notes
     -----
     ``margins`` and ``decision_function`` are relative margins of the squared distances
@@ -172,15 +177,15 @@ class MarginLVQClassifier(TrainedPrototypes):
         prototypes_per_class: Any = 1,
         *,
         loss: Any = "hinge",
-        decision: str = "nearest",
+        decision: Literal["nearest", "k_nearest", "parzen"] = "nearest",
         n_neighbors: int = 2,
-        bandwidth: float | str = "auto",
-        unit: float | str = "auto",
+        bandwidth: float | Literal["auto"] = "auto",
+        unit: float | Literal["auto"] = "auto",
         init: Any = "kmeans",
         init_labels: Any = None,
         max_iter: int = 30,
         learning_rate: float = 0.1,
-        update: str = "online",
+        update: Literal["online", "batch"] = "online",
         shuffle: bool = True,
         class_weight: Any = None,
         early_stopping: bool = False,

@@ -26,15 +26,14 @@ transformation-invariant neurons, Neural Computation 12 (2000). Shapes: stack
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
-from sklearn.utils import check_random_state
 
 from widemargin._compute.threads import batched_slices, held_threads
-from widemargin._core.checks import check_count, check_number
+from widemargin._core.checks import check_count, check_number, check_random_state
 from widemargin._core.classifier import fit_method
 from widemargin._core.samples import Samples, check_samples, merge_duplicates
 from widemargin.prototypes.affine import principal_model, retract
@@ -269,6 +268,11 @@ class TDNeuronClassifier(TangentModels):
     n_features_in_ : int
         Number of features.
 
+    See Also
+    --------
+    widemargin.HSSClassifier : Tangents that describe a class.
+    widemargin.TVQClassifier : Several models per class, learned from margins.
+
     Notes
     -----
     The answer is the unit with the largest output. Distances, in
@@ -294,7 +298,7 @@ class TDNeuronClassifier(TangentModels):
 
     def __init__(
         self,
-        max_tangents: int | str = "auto",
+        max_tangents: int | Literal["auto"] = "auto",
         *,
         max_iter: int = 20,
         tol: float = 1e-3,

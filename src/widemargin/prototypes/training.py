@@ -21,7 +21,6 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples
 
 from widemargin._compute.threads import held_threads
@@ -30,6 +29,7 @@ from widemargin._core.checks import (
     check_count,
     check_flag,
     check_number,
+    check_random_state,
     check_squares,
     warn_caller,
 )

@@ -14,7 +14,7 @@ Reference: F. Aiolli, A. Sperduti, A re-weighting strategy for improving margins
 classification, Artificial Intelligence 137 (2002).
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -159,6 +159,12 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
     n_features_in_ : int
         Number of features.
 
+    See Also
+    --------
+    widemargin.HSSClassifier : What it begins with.
+    widemargin.inspection.TangentDisplay : A model along what it learned.
+    widemargin.MarginReweightingClassifier : The same around any classifier.
+
     Notes
     -----
     A sample that lies in models of two classes (duplicates with different labels can)
@@ -204,15 +210,15 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
     def __init__(
         self,
         prototypes_per_class: Any = "auto",
-        n_tangents: int | str = "auto",
+        n_tangents: int | Literal["auto"] = "auto",
         *,
         theta: float = 0.4,
-        sides: str = "y",
+        sides: Literal["y", "two"] = "y",
         tangents: Any = None,
         spring: float = 1e-5,
-        init: str = "hss",
+        init: Literal["hss", "weights", "random", "mean"] = "hss",
         k: Any = 1.0,
-        learning_rate: float | str = "auto",
+        learning_rate: float | Literal["auto"] = "auto",
         max_iter: int = 150,
         tol: float = 1e-3,
         early_stopping: bool = False,

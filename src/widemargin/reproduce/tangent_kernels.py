@@ -157,9 +157,10 @@ def tables(
         for paper in (row for row in rows if row.sides == sides):
             found = [d.choose(paper.kernel, grid[paper.kernel]) for d in distances]
             cv_error, gamma, C, spring = min(found, key=lambda choice: choice[0])
+            options: dict[str, Any] = {"kernel": paper.kernel, "sides": sides or "mean"}
             machine = TangentSVC(
-                paper.kernel, C=C, gamma=gamma, tangents=tangents_for(sides) or "none",
-                sides=sides or "mean", spring=spring, multiclass="ddag", n_jobs=n_jobs,
+                C=C, gamma=gamma, tangents=tangents_for(sides) or "none",
+                spring=spring, multiclass="ddag", n_jobs=n_jobs, **options,
             )  # fmt: skip
             predicted, train_s, test_s = timed(machine, digits)
             yield Line(

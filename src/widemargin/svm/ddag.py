@@ -8,7 +8,7 @@ Reference: J. Platt, N. Cristianini, J. Shawe-Taylor, Large margin DAGs for mult
 classification, NIPS 2000.
 """
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,11 @@ class DDAGClassifier(MetaEstimatorMixin, MarginClassifier):
         `classes_`; the labels of node (i, j) are 0 for i and 1 for j.
     classes_ : ndarray of shape (n_classes,)
         The labels.
+
+    See Also
+    --------
+    widemargin.TangentSVC : The same graph of duels over a tangent kernel.
+    widemargin.MaxMarginClassifier : Duels of hyperplanes, certified.
 
     Notes
     -----
@@ -104,7 +109,7 @@ class DDAGClassifier(MetaEstimatorMixin, MarginClassifier):
         return node.__sklearn_tags__().input_tags.sparse
 
     @fit_method
-    def fit(self, X: Any, y: Any, sample_weight: Any = None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train a classifier for every pair of classes.
 
         Parameters

@@ -13,7 +13,7 @@ vector kernels, NIPS 1997; O. Chapelle, B. Schölkopf, Incorporating invariances
 nonlinear support vector machines, NIPS 2001.
 """
 
-from typing import Any
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.linalg import eigh
@@ -96,6 +96,11 @@ class InvariantHyperplaneSVC(DuelClassifier):
     classes_ : ndarray of shape (n_classes,)
         The labels.
 
+    See Also
+    --------
+    widemargin.TangentSVC : Invariance in the kernel instead of the hyperplane.
+    widemargin.VirtualSVC : Invariance by moved support vectors.
+
     Notes
     -----
     Margins are a "distance" in units of the machines' own margin: of a predicted label
@@ -123,15 +128,15 @@ class InvariantHyperplaneSVC(DuelClassifier):
         self,
         lam: float = 0.1,
         *,
-        kernel: str = "linear",
+        kernel: Literal["linear", "rbf", "poly"] = "linear",
         C: float = 10.0,
-        gamma: float | str = "scale",
+        gamma: float | Literal["scale"] = "scale",
         degree: int = 3,
         coef0: float = 0.0,
         tangents: Any = None,
         step: float = 0.1,
         n_components: int = 1000,
-        multiclass: str = "ovo",
+        multiclass: Literal["ovo", "ddag"] = "ovo",
         class_weight: Any = None,
         tol: float = 1e-3,
         max_iter: int = 1_000_000,
@@ -153,7 +158,7 @@ class InvariantHyperplaneSVC(DuelClassifier):
         self.random_state = random_state
 
     @fit_method
-    def fit(self, X: Any, y: Any, sample_weight: Any = None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn the whitening and train the machine.
 
         Parameters

@@ -11,7 +11,7 @@ Machine Learning 46 (2002), section 5.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ from widemargin._core.checks import (
     check_number,
     check_option,
     check_squares,
+    in_unit,
     warn_caller,
 )
 from widemargin._core.classifier import fit_method
@@ -65,8 +66,7 @@ class JitteredKernel:
     def versions(self, Y: NDArray) -> list[tuple[NDArray, NDArray]]:
         """List samples and their copies, each with its own kernel values k(q, q)."""
         versions = [Y, *copies(Y, self.transformations, "transformations")]
-        if self.unit != 1:
-            versions = [version / Y.dtype.type(self.unit) for version in versions]
+        versions = [in_unit(version, self.unit) for version in versions]
         return [(version, self._own_values(version)) for version in versions]
 
     def _own_values(self, Y):
@@ -139,6 +139,11 @@ class JitteredSVC(DuelClassifier):
     classes_ : ndarray of shape (n_classes,)
         The labels.
 
+    See Also
+    --------
+    widemargin.VirtualSVC : Moves support vectors and fits again.
+    widemargin.TangentSVC : The same idea to first order.
+
     Notes
     -----
     Margins are a "distance" in units of the machines' own margin: of a predicted label
@@ -163,14 +168,14 @@ class JitteredSVC(DuelClassifier):
 
     def __init__(
         self,
-        kernel: str = "rbf",
+        kernel: Literal["rbf", "linear", "poly"] = "rbf",
         *,
         C: float = 10.0,
-        gamma: float | str = "scale",
+        gamma: float | Literal["scale"] = "scale",
         degree: int = 3,
         coef0: float = 0.0,
         transformations: Sequence[Callable] | None = None,
-        multiclass: str = "ovo",
+        multiclass: Literal["ovo", "ddag"] = "ovo",
         class_weight: Any = None,
         tol: float = 1e-3,
         max_iter: int = 1_000_000,
@@ -187,7 +192,7 @@ class JitteredSVC(DuelClassifier):
         self.max_iter = max_iter
 
     @fit_method
-    def fit(self, X: Any, y: Any, sample_weight: Any = None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train the duels of all pairs of classes on the jittered Gram matrix.
 
         Parameters
@@ -224,7 +229,7 @@ class JitteredSVC(DuelClassifier):
             len(X), 8, "Use VirtualSVC, which needs no Gram matrix, or fewer samples."
         )
         unit = unit_for(X, self.kernel, self.gamma)
-        gamma = gamma_in_unit(self.gamma, X / X.dtype.type(unit), unit)
+        gamma = gamma_in_unit(self.gamma, in_unit(X, unit), unit)
         self.gamma_ = gamma_of_data(gamma, unit)
         kernel = JitteredKernel(
             self.kernel, gamma, degree, coef0, transformations, unit

@@ -14,12 +14,11 @@ machines, ICPR 2002.
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -31,6 +30,7 @@ from widemargin._core.checks import (
     check_count,
     check_flag,
     check_option,
+    check_random_state,
     check_squares,
 )
 from widemargin._core.classifier import fit_method
@@ -140,6 +140,12 @@ class TangentSVC(DuelClassifier):
     classes_ : ndarray of shape (n_classes,)
         The labels.
 
+    See Also
+    --------
+    widemargin.TangentKNeighborsClassifier : Nearest neighbours, the same distances.
+    widemargin.metrics.tangent_kernel : The kernel.
+    widemargin.DDAGClassifier : Duels of any classifiers.
+
     Notes
     -----
     Margins are a "distance" in units of the machines' own margin: of a predicted label
@@ -165,15 +171,15 @@ class TangentSVC(DuelClassifier):
 
     def __init__(
         self,
-        kernel: str | Callable = "rbf",
+        kernel: Literal["rbf", "nd", "log"] | Callable = "rbf",
         *,
         C: float = 10.0,
-        gamma: float | str = "scale",
+        gamma: float | Literal["scale"] = "scale",
         tangents: Any = None,
-        sides: str = "mean",
+        sides: Literal["mean", "two", "x", "y", "midpoint"] = "mean",
         spring: float = 1e-5,
-        multiclass: str = "ovo",
-        repair: str = "none",
+        multiclass: Literal["ovo", "ddag"] = "ovo",
+        repair: Literal["none", "clip", "flip", "shift"] = "none",
         landmarks: int | None = None,
         probability: bool = False,
         class_weight: Any = None,
@@ -199,7 +205,7 @@ class TangentSVC(DuelClassifier):
         self.n_jobs = n_jobs
 
     @fit_method
-    def fit(self, X: Any, y: Any, sample_weight: Any = None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train the duels of all pairs of classes.
 
         Parameters
@@ -330,6 +336,8 @@ class TangentSVC(DuelClassifier):
         self.coef_, self.intercept_ = coef, machine.intercept_
         self.support_bundle_ = bundle[self.support_]
         self._kernel = kernel
+        # For samples that come one by one.
+        self._prepared = kernel.metric.prepare(self.support_bundle_)
         self.gamma_ = float(kernel.gamma)
         if kernel.function == "rbf":
             self.gamma_ = gamma_of_data(kernel.gamma, kernel.metric.unit)
@@ -362,7 +370,7 @@ class TangentSVC(DuelClassifier):
         size = min(1024, rows_in_budget(24 * len(supports) + of_frames))
         for rows in announced(batched_slices(len(X), size), "kernel"):
             queries = self._kernel.bundle(X[rows], n_jobs=self.n_jobs)
-            K = self._kernel.between(queries, supports, self.n_jobs)
+            K = self._kernel.between(queries, supports, self.n_jobs, self._prepared)
             out[rows] = decide(K, self.coef_, self.intercept_)
         return out
 

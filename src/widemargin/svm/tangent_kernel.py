@@ -59,15 +59,19 @@ class TangentKernel:
             symmetrize(K)
         return K
 
-    def between(self, x: Bundle, y: Bundle, n_jobs: int | None = None) -> NDArray:
-        """Kernel values of two sets."""
-        K = self._values(x, y, self.metric.sides, n_jobs)
+    def between(
+        self, x: Bundle, y: Bundle, n_jobs: int | None = None, prepared: Any = None
+    ) -> NDArray:
+        """Kernel values of two sets, the second prepared by the metric or not."""
+        K = self._values(x, y, self.metric.sides, prepared, n_jobs)
         if self.metric.sides in ("x", "y"):
             other = "y" if self.metric.sides == "x" else "x"
-            K += self._values(x, y, other, n_jobs)
+            K += self._values(x, y, other, prepared, n_jobs)
             K /= 2
         return K
 
-    def _values(self, x, y, sides, n_jobs) -> NDArray:
-        d2 = self.metric.squared_distances(x, y, sides=sides, n_jobs=n_jobs)
+    def _values(self, x, y, sides, prepared, n_jobs) -> NDArray:
+        d2 = self.metric.squared_distances(
+            x, y, sides=sides, prepared=prepared, n_jobs=n_jobs
+        )
         return kernel_of_distances(d2, self.function, self.gamma)

@@ -9,7 +9,7 @@ vector learning machines, ICANN 1996.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from widemargin._core.checks import (
     check_number,
     check_option,
     check_squares,
+    in_unit,
 )
 from widemargin._core.classifier import fit_method
 from widemargin._core.samples import check_samples, check_X
@@ -91,6 +92,11 @@ class VirtualSVC(DuelClassifier):
     classes_ : ndarray of shape (n_classes,)
         The labels.
 
+    See Also
+    --------
+    widemargin.JitteredSVC : Moves samples within the kernel.
+    widemargin.TangentSVC : Invariance in the kernel, to first order.
+
     Notes
     -----
     Margins are a "distance" in units of the machines' own margin: of a predicted label
@@ -119,13 +125,13 @@ class VirtualSVC(DuelClassifier):
         kernel: str | Callable = "rbf",
         *,
         C: float = 10.0,
-        gamma: float | str = "scale",
+        gamma: float | Literal["scale"] = "scale",
         degree: int = 3,
         coef0: float = 0.0,
         tangents: Any = None,
         step: float = 1.0,
         transformations: Sequence[Callable] | None = None,
-        multiclass: str = "ovo",
+        multiclass: Literal["ovo", "ddag"] = "ovo",
         class_weight: Any = None,
         tol: float = 1e-3,
         max_iter: int = 1_000_000,
@@ -144,7 +150,7 @@ class VirtualSVC(DuelClassifier):
         self.max_iter = max_iter
 
     @fit_method
-    def fit(self, X: Any, y: Any, sample_weight: Any = None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train both stages.
 
         Parameters
@@ -221,7 +227,7 @@ class VirtualSVC(DuelClassifier):
         )
 
     def _in_unit(self, X: NDArray) -> NDArray:
-        return X if self._unit == 1 else X / X.dtype.type(self._unit)
+        return in_unit(X, self._unit)
 
     def _moved(self, X, labels, generator):
         if generator is None:

@@ -16,10 +16,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.threads import batched_slices
-from widemargin._core.checks import FLOATS, check_image_shape, check_number
+from widemargin._core.checks import (
+    FLOATS,
+    check_image_shape,
+    check_number,
+    validate_data,
+)
 
 # Beyond 45 degrees it is no slant: ink would leave the image.
 STEEPEST = 1.0

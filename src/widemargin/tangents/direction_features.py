@@ -25,7 +25,7 @@ Pattern Recognition 36 (2003).
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,7 +34,7 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
 )
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.threads import batched_slices
@@ -44,6 +44,7 @@ from widemargin._core.checks import (
     check_image_shape,
     check_number,
     check_option,
+    validate_data,
 )
 from widemargin.tangents.smoothing import filter_matrix
 
@@ -129,13 +130,13 @@ class DirectionFeatures(
         shape: Sequence[int] | None = None,
         *,
         directions: int = 8,
-        grid: int | Sequence[int] | str = "auto",
-        smoothing: float | str = "auto",
+        grid: int | Sequence[int] | Literal["auto"] = "auto",
+        smoothing: float | Literal["auto"] = "auto",
         eps: float = 0.05,
-        blur: float | str = "auto",
+        blur: float | Literal["auto"] = "auto",
         power: float = 0.5,
         background: float = 0.0,
-        channels: str = "strongest",
+        channels: Literal["strongest", "keep"] = "strongest",
     ):
         self.shape = shape
         self.directions = directions

@@ -19,7 +19,7 @@ from sklearn.utils import check_array
 
 from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.threads import batched_slices, thread_map
-from widemargin._core.checks import FLOATS
+from widemargin._core.checks import FLOATS, is_plain
 
 # A block of this many numbers stays near the cache. It does not depend on the number
 # of threads, so that neither does any result.
@@ -28,6 +28,8 @@ _BLOCK = 2**19
 
 def check_samples(X: ArrayLike, name: str = "X") -> NDArray:
     """Return `X` as a finite float array (n_samples, n_features)."""
+    if is_plain(X):
+        return X
     return check_array(X, dtype=FLOATS, input_name=name)
 
 

@@ -12,15 +12,20 @@ fitted, and applied to samples.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.threads import thread_map
-from widemargin._core.checks import check_number, check_option, warn_caller
+from widemargin._core.checks import (
+    check_number,
+    check_option,
+    validate_data,
+    warn_caller,
+)
 from widemargin.tangents.bundle import Bundle
 from widemargin.tangents.frames import (
     FLOATS,
@@ -74,7 +79,7 @@ class TangentGenerator(BaseEstimator, ABC):
         the same tangents whatever slice it is in.
         """
 
-    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> "TangentGenerator":
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Check the parameters against samples; there is nothing to learn.
 
         Parameters

@@ -28,7 +28,8 @@ recognition: tangent distance and tangent propagation (1998).
 """
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from functools import lru_cache
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -103,7 +104,7 @@ class ImageTangents(DirectionalTangents):
         self,
         shape: Sequence[int] | None = None,
         directions: str | Sequence[str] = "simard7",
-        sigma: float | str = "auto",
+        sigma: float | Literal["auto"] = "auto",
         background: float = 0.0,
     ):
         self.shape = shape
@@ -130,7 +131,7 @@ class ImageTangents(DirectionalTangents):
         height, width, channels = (*sides, 1)[:3]
         auto = 0.2 * np.sqrt(min(height, width))
         sigma = check_sigma(self.sigma, auto, max(height, width))
-        return _Grid((height, width, channels), sigma, dtype)
+        return _grid_of((height, width, channels), sigma, np.dtype(dtype))
 
     def _tangents_of(
         self, X: NDArray, y: ArrayLike | None
@@ -182,10 +183,10 @@ class _Grid:
 
     def unflatten(self, X: NDArray) -> NDArray:
         images = X.reshape(len(X), *self.shape)
-        return np.ascontiguousarray(np.moveaxis(images, -1, 1))
+        return np.ascontiguousarray(images.transpose(0, 3, 1, 2))
 
     def flatten(self, images: NDArray) -> NDArray:
-        return np.moveaxis(images, 1, -1).reshape(len(images), -1)
+        return images.transpose(0, 2, 3, 1).reshape(len(images), -1)
 
     def gradient(self, images: NDArray) -> tuple[NDArray, NDArray]:
         return (
@@ -232,3 +233,7 @@ class _Grid:
         # Smoothing is symmetric, and so its own transpose; the slope is not.
         from_x = self.smooth_y @ ((field_x * images) @ self.slope_x.T)
         return from_x + self.slope_y.T @ ((field_y * images) @ self.smooth_x)
+
+
+# Single images, one call after the other, share what belongs to their shape.
+_grid_of = lru_cache(maxsize=16)(_Grid)

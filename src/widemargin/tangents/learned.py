@@ -26,11 +26,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     check_consistent_length,
     column_or_1d,
-    validate_data,
 )
 
 from widemargin._compute.threads import batched_slices
-from widemargin._core.checks import check_count, check_flag
+from widemargin._core.checks import check_count, check_flag, validate_data
 from widemargin.tangents.bundle import Bundle
 from widemargin.tangents.frames import FLOATS
 from widemargin.tangents.generator import TangentGenerator

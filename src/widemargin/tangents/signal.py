@@ -25,7 +25,7 @@ Arrays: X (n, length·channels), channels last; tangents (n, l, length·channels
 """
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -91,7 +91,7 @@ class SignalTangents(DirectionalTangents):
     def __init__(
         self,
         directions: str | Sequence[str] = ("shift", "scale"),
-        sigma: float | str = "auto",
+        sigma: float | Literal["auto"] = "auto",
         n_channels: int = 1,
     ):
         self.directions = directions

@@ -29,15 +29,15 @@ recognition: tangent distance and tangent propagation (1998), section 2.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.threads import batched_slices
-from widemargin._core.checks import check_image_shape, check_number
+from widemargin._core.checks import check_image_shape, check_number, validate_data
 from widemargin.tangents.frames import FLOATS
 
 # Below this sigma the filters equal their limits to all digits, and squares of g_1
@@ -125,7 +125,7 @@ class GaussianSmoother(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.sigma = sigma
         self.background = background
 
-    def fit(self, X: Any, y: Any = None):
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Check the samples and the parameters; nothing is learned.
 
         Parameters

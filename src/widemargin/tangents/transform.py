@@ -8,11 +8,12 @@ of order eps/h; the best h changes the samples by about eps^(1/3) of their size
 
 from collections.abc import Callable, Sequence
 from numbers import Real
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import validate_data
 
+from widemargin._core.checks import validate_data
 from widemargin.tangents.frames import FLOATS
 from widemargin.tangents.generator import TangentGenerator
 
@@ -60,7 +61,7 @@ class TransformTangents(TangentGenerator):
     def __init__(
         self,
         functions: Transformation | Sequence[Transformation],
-        step: float | Sequence[float] | str = "auto",
+        step: float | Sequence[float] | Literal["auto"] = "auto",
     ):
         self.functions = functions
         self.step = step
@@ -75,7 +76,7 @@ class TransformTangents(TangentGenerator):
         """False: of a function nothing is known."""
         return False
 
-    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> "TransformTangents":
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Choose the steps on samples.
 
         Parameters

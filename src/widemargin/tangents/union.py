@@ -2,13 +2,13 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.utils.validation import validate_data
 
+from widemargin._core.checks import validate_data
 from widemargin.tangents.frames import FLOATS
 from widemargin.tangents.generator import TangentGenerator
 
@@ -57,7 +57,7 @@ class TangentUnion(TangentGenerator):
         """Whether the tangents of every part are affine."""
         return all(part.is_affine for part in self._parts())
 
-    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> "TangentUnion":
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Fit a clone of every part.
 
         Parameters
@@ -98,7 +98,7 @@ class TangentUnion(TangentGenerator):
                     params[f"{name}__{key}"] = value
         return params
 
-    def set_params(self, **params: Any) -> "TangentUnion":
+    def set_params(self, **params: Any) -> Self:
         """Set parameters: `generators`, a part by its name, or one of a part.
 
         Parameters

@@ -1,0 +1,210 @@
+"""Model files: skops archives that run no code of strangers, written whole.
+
+A file holds a fitted model and what is needed to read data the same way. Only NumPy,
+SciPy and scikit-learn types that skops itself trusts and classes of widemargin are ever
+made from it. The command writes the same files: what it fitted can be loaded in Python,
+and what Python saved can be evaluated, reported on and exported by the command.
+"""
+
+import json
+import os
+import zipfile
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import widemargin
+from widemargin._core.files import write_atomically
+
+__all__ = ["load", "save"]
+
+FORMAT = 2
+FIELDS = {
+    *("format", "version", "model", "name", "names", "image_shape", "target"),
+    "n_features",
+}
+# Plain containers of numbers that fitted models hold and skops does not list.
+HARMLESS = {
+    "numpy.dtype",
+    "scipy.sparse._csc.csc_array",
+    "scipy.sparse._csc.csc_matrix",
+    "scipy.sparse._csr.csr_array",
+    "scipy.sparse._csr.csr_matrix",
+}
+AGAIN = "fit and save the model again"
+
+
+def save(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted model to a file, whole or not at all.
+
+    Parameters
+    ----------
+    model : fitted classifier or pipeline
+        Made of parts of widemargin and scikit-learn; parameters that are functions of
+        one's own cannot be saved safely and are refused.
+    path : path
+        File to write, ``model.skops`` by custom. What is there stays until the new file
+        is whole.
+
+    Raises
+    ------
+    ValueError
+        If the model is not fitted or holds what cannot be saved safely.
+
+    See Also
+    --------
+    load : Read it again.
+
+    Examples
+    --------
+    >>> import os, tempfile, widemargin
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = widemargin.GLVQClassifier(random_state=0).fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "model.skops")
+    ...     widemargin.save(model, path)
+    ...     again = widemargin.load(path)
+    >>> bool((again.predict(X) == model.predict(X)).all())
+    True
+    """
+    inner = model
+    while hasattr(inner, "steps") and hasattr(inner, "named_steps"):
+        inner = inner.steps[-1][1]
+    inner = getattr(inner, "best_estimator_", inner)
+    n_features = getattr(model, "n_features_in_", None)
+    if isinstance(model, type) or n_features is None:
+        raise ValueError(
+            f"model must be a fitted classifier or pipeline; got {model!r:.200}. Call "
+            "its fit first."
+        )
+    generator = getattr(
+        getattr(inner, "estimator_", inner), "input_tangents_", None
+    ) or getattr(inner, "tangents", None)
+    shape = getattr(generator, "shape", None)
+    write(
+        {
+            "model": model,
+            "name": type(inner).__name__,
+            "names": [str(name) for name in getattr(model, "feature_names_in_", ())],
+            "image_shape": None if shape is None else tuple(map(int, shape)),
+            "target": None,
+            "n_features": int(n_features),
+        },
+        Path(path),
+    )
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read a model that :func:`save` or the command wrote.
+
+    Nothing in the file is run: what it holds beside numbers and classes of widemargin
+    and scikit-learn is refused.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+
+    Returns
+    -------
+    fitted classifier or pipeline
+        As it was saved; of the command's files a pipeline.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If the file is damaged, of another format, or holds what no model needs.
+
+    See Also
+    --------
+    save : Write it.
+    """
+    return read(Path(path))["model"]
+
+
+def write(content: dict[str, Any], path: Path) -> None:
+    """Write the fields of a model file; format and version are added."""
+    content = {"format": FORMAT, "version": widemargin.__version__, **content}
+    assert set(content) == FIELDS
+    data = skops().dumps(content, compression=zipfile.ZIP_DEFLATED, compresslevel=3)
+    unknown = _unknown_types(data)
+    if unknown:
+        raise ValueError(
+            f"a model with {', '.join(unknown[:3])} inside cannot be saved safely; use "
+            "parameters that are numbers, text or parts of widemargin"
+        )
+    write_atomically(path, lambda temporary: temporary.write_bytes(data))
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Return the fields of a model file, or say why it cannot be read."""
+    io = skops()
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"{path}: there is no such model; make one with widemargin fit or "
+            "widemargin.save"
+        )
+    data = path.read_bytes()
+    if not data:
+        raise ValueError(f"{path} is an empty or damaged model file; {AGAIN}")
+    try:
+        unknown = _unknown_types(data)
+        content = None if unknown else io.loads(data, trusted=_untrusted(data))
+    except (zipfile.BadZipFile, json.JSONDecodeError, EOFError):
+        raise ValueError(f"{path} is no model file or is damaged; {AGAIN}") from None
+    except Exception as error:
+        # A damaged or foreign archive can fail anywhere inside skops.
+        kind = type(error).__name__
+        raise ValueError(f"{path} cannot be read ({kind}: {error}); {AGAIN}") from None
+    if unknown:
+        raise ValueError(
+            f"{path} holds {', '.join(unknown[:3])}, which no widemargin model needs; "
+            "it was not loaded. Use only files made by widemargin"
+        )
+    if not isinstance(content, dict) or not set(content) >= {"format", "version"}:
+        raise ValueError(f"{path} holds no widemargin model; {AGAIN}")
+    if content["format"] != FORMAT or set(content) != FIELDS:
+        raise ValueError(
+            f"{path} was written by widemargin {content['version']} in format "
+            f"{content['format']}, this is {widemargin.__version__} with format "
+            f"{FORMAT}; {AGAIN}"
+        )
+    return content
+
+
+def skops() -> Any:
+    """Return ``skops.io``, or say how to get it."""
+    try:
+        import skops.io
+    except ModuleNotFoundError as missing:
+        if missing.name != "skops":
+            raise
+        raise ModuleNotFoundError(
+            "a model file needs skops: pip install skops", name="skops"
+        ) from None
+    return skops.io
+
+
+def _untrusted(data: bytes) -> list[str]:
+    return list(skops().get_untrusted_types(data=data))
+
+
+def _unknown_types(data: bytes) -> list[str]:
+    return [name for name in _untrusted(data) if not _is_ours(name)]
+
+
+def _is_ours(type_name: str) -> bool:
+    """Whether a type is a class defined in widemargin, or known to be harmless."""
+    if type_name in HARMLESS:
+        return True
+    module, _, name = type_name.rpartition(".")
+    if not (module == "widemargin" or module.startswith("widemargin.")):
+        return False
+    try:
+        found = getattr(import_module(module), name)
+    except (ImportError, AttributeError):
+        return False
+    return isinstance(found, type) and found.__module__ == module

@@ -1,0 +1,53 @@
+import numpy as np
+import pytest
+from sklearn import config_context
+from sklearn.exceptions import NotFittedError
+
+from widemargin import GLVQClassifier
+from widemargin._core.checks import is_plain
+from widemargin._core.samples import check_X
+
+
+class Fitted:
+    n_features_in_ = 2
+
+    def __sklearn_tags__(self):
+        return GLVQClassifier().__sklearn_tags__()
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        [[0.0, 1.0]],
+        np.zeros((1, 2), int),
+        np.zeros((1, 2), ">f8"),
+        np.zeros((1, 2), np.float16),
+        np.zeros(2),
+        np.zeros((0, 2)),
+        np.array([[np.nan, 0.0]]),
+        np.array([[np.inf, 0.0]], np.float32),
+        np.zeros((1, 2)).view(np.memmap),
+    ],
+    ids=lambda X: getattr(X, "dtype", type(X)),
+)
+def test_only_what_a_check_would_return_is_plain(X):
+    assert not is_plain(X)
+
+
+def test_plain_samples_are_returned_as_they_are():
+    for dtype in (np.float32, np.float64):
+        X = np.ones((3, 2), dtype)
+        assert check_X(Fitted(), X) is X
+        assert check_X(Fitted(), X, order="C") is X
+        across = np.asfortranarray(X)
+        assert check_X(Fitted(), across) is across
+        assert check_X(Fitted(), across, order="C").flags.c_contiguous
+
+
+def test_the_rest_is_refused_as_ever():
+    with pytest.raises(ValueError, match="3 features"):
+        check_X(Fitted(), np.ones((1, 3)))
+    with config_context(assume_finite=False), pytest.raises(ValueError, match="NaN"):
+        check_X(Fitted(), np.array([[np.nan, 0.0]]))
+    with pytest.raises(NotFittedError):
+        GLVQClassifier().predict(np.ones((1, 2)))

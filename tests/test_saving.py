@@ -1,0 +1,110 @@
+"""Models in files: whole, safe, small, and the same afterwards."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import widemargin
+from widemargin.cli import modelfile
+from widemargin.tangents import ImageTangents, LearnedTangents
+
+X, y = load_digits(return_X_y=True)
+X, y, NEW = X[:200] / 16, y[:200], X[200:260] / 16
+IMAGE = ImageTangents(shape=(8, 8))
+
+
+def own_distance(A, B):
+    return np.abs(A[:, None] - B).sum(axis=2)
+
+
+def again(model, tmp_path):
+    widemargin.save(model, tmp_path / "m.skops")
+    return widemargin.load(tmp_path / "m.skops")
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        widemargin.TVQClassifier(random_state=0, max_iter=3),
+        widemargin.TangentKNeighborsClassifier(tangents=IMAGE),
+        widemargin.TangentKNeighborsClassifier(
+            3,
+            tangents=LearnedTangents(2, per_class=True),
+            sides="y",
+            algorithm="rerank",
+        ),
+        widemargin.TangentKNeighborsClassifier(tangents=IMAGE, sides="midpoint"),
+        widemargin.TangentDensityClassifier(tangents=IMAGE, random_state=0),
+        make_pipeline(StandardScaler(), widemargin.GLVQClassifier(random_state=0)),
+        widemargin.RejectingClassifier(
+            widemargin.HSSClassifier(random_state=0), max_error=0.2, random_state=0
+        ),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_what_was_saved_answers_the_same(model, tmp_path):
+    model.fit(X, y)
+    loaded = again(model, tmp_path)
+    assert type(loaded) is type(model)
+    assert np.array_equal(loaded.predict(NEW), model.predict(NEW))
+    if hasattr(model, "confidence"):
+        assert np.array_equal(loaded.confidence(NEW), model.confidence(NEW))
+
+
+def test_huge_samples_come_back_in_their_unit(tmp_path):
+    model = widemargin.TangentKNeighborsClassifier(tangents="none").fit(1e150 * X, y)
+    loaded = again(model, tmp_path)
+    assert np.array_equal(loaded.kneighbors(1e150 * NEW), model.kneighbors(1e150 * NEW))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [widemargin.TangentKNeighborsClassifier, widemargin.TangentDensityClassifier],
+)
+def test_files_of_remembered_samples_hold_points_only(kind, tmp_path):
+    model = kind(tangents=IMAGE).fit(X, y)
+    widemargin.save(model, tmp_path / "m.skops")
+    assert (tmp_path / "m.skops").stat().st_size < X.nbytes
+    assert len(pickle.dumps(model)) < 1.3 * X.nbytes
+
+
+def test_parameters_set_after_the_fit_change_no_file(tmp_path):
+    model = widemargin.TangentKNeighborsClassifier(tangents=IMAGE).fit(X, y)
+    before = model.kneighbors(NEW, 3)
+    model.set_params(algorithm="rerank", n_candidates=1, n_components=1, sides="x")
+    assert np.array_equal(pickle.loads(pickle.dumps(model)).kneighbors(NEW, 3), before)
+
+
+def test_the_command_reads_what_python_saved_and_the_other_way_round(tmp_path):
+    model = widemargin.TangentKNeighborsClassifier(tangents=IMAGE).fit(X, y)
+    widemargin.save(model, tmp_path / "m.skops")
+    saved = modelfile.load(tmp_path / "m.skops")
+    assert saved.image_shape == (8, 8)
+    assert saved.n_features == 64
+    modelfile.save(saved, tmp_path / "n.skops")
+    assert widemargin.load(tmp_path / "n.skops").score(X, y) == 1.0
+
+
+def test_names_of_features_are_kept(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X[:, :3], columns=["a", "b", "c"])
+    widemargin.save(widemargin.GLVQClassifier().fit(frame, y), tmp_path / "m")
+    assert modelfile.load(tmp_path / "m").names == ["a", "b", "c"]
+
+
+def test_refusals_say_what_would_work(tmp_path):
+    with pytest.raises(ValueError, match="fit first"):
+        widemargin.save(widemargin.TVQClassifier(), tmp_path / "m")
+    odd = widemargin.TangentKNeighborsClassifier(metric=own_distance, tangents="none")
+    with pytest.raises(ValueError, match="safely"):
+        widemargin.save(odd.fit(X, y), tmp_path / "m")
+    with pytest.raises(FileNotFoundError, match="no such model"):
+        widemargin.load(tmp_path / "m")
+    (tmp_path / "m").write_bytes(b"PK")
+    with pytest.raises(ValueError, match="damaged"):
+        widemargin.load(tmp_path / "m")
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
