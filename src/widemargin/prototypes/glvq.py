@@ -27,6 +27,7 @@ from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from widemargin._compute.nearest import (
     expanded_distances,
@@ -46,6 +47,7 @@ from widemargin.prototypes.placing import (
     revivals,
     within_class_spread,
 )
+from widemargin.prototypes.soft import SOFT, SoftLoss, SoftPairs, soft_pairs
 from widemargin.prototypes.training import (
     Outcome,
     Run,
@@ -53,6 +55,9 @@ from widemargin.prototypes.training import (
     Step,
     TrainedPrototypes,
 )
+
+# Samples that a temperature starts from.
+WARMED = 1000
 
 
 class Pairs(NamedTuple):
@@ -69,6 +74,16 @@ class Pairs(NamedTuple):
 
         return pair_product(self.values, self.at, X, len(self.column_sums))
 
+    @property
+    def winners(self) -> np.ndarray:
+        """Nearest prototype of the own class."""
+        return self.at[:, 0]
+
+    @property
+    def slope(self) -> float:
+        """Derivative by a temperature, of which a loss of margins has none."""
+        return 0.0
+
 
 def coefficients(
     D: np.ndarray,
@@ -78,12 +93,14 @@ def coefficients(
     loss: Any,
     X_errors: np.ndarray,
     P_errors: np.ndarray,
-) -> Pairs:
+) -> Pairs | SoftPairs:
     """Return the summed loss and C for (n, K) squared distances `D`.
 
     A sample whose two distances are both within ``X_errors + P_errors``, their
     rounding, pulls at nothing.
     """
+    if isinstance(loss, SoftLoss):
+        return soft_pairs(D, labels, codes, weights, loss)
     from widemargin._compute.lvq import relative_margins
 
     margin, slopes, at = relative_margins(D, labels, codes, X_errors, P_errors)
@@ -120,6 +137,8 @@ class Sums(NamedTuple):
     loss: float
     gradient: np.ndarray
     wins: np.ndarray
+    # Derivative by the logarithm of the temperature.
+    slope: float = 0.0
 
 
 def glvq_sums(P: np.ndarray, labels: np.ndarray, batch: Centred, loss: Any) -> Sums:
@@ -139,7 +158,8 @@ def glvq_sums(P: np.ndarray, labels: np.ndarray, batch: Centred, loss: Any) -> S
         D, labels, batch.codes, batch.weights, loss, x_errors, p_errors
     )
     towards = pairs.transposed_product(batch.X) - pairs.column_sums[:, None] * P
-    return Sums(pairs.loss, -2 * towards, np.bincount(pairs.at[:, 0], minlength=len(P)))
+    wins = np.bincount(pairs.winners, minlength=len(P))
+    return Sums(pairs.loss, -2 * towards, wins, pairs.slope)
 
 
 def adam_start(name: str, like: np.ndarray) -> State:
@@ -188,6 +208,13 @@ def changed(
     return {**state, **moments, "prototypes": P, "codes": labels}
 
 
+def at(loss: Any, state: State) -> Any:
+    """Return the loss, a soft one at the temperature of the state."""
+    if isinstance(loss, SoftLoss):
+        return loss._replace(temperature=float(np.exp(state["heat"][0])))
+    return loss
+
+
 @dataclass(frozen=True)
 class Mapped:
     """Samples, and the rows that stand for them where prototypes are trained."""
@@ -224,7 +251,13 @@ class GLVQClassifier(TrainedPrototypes):
     loss : str or MarginLoss, optional
         Loss of the relative margin, see :mod:`widemargin.margins`. By default
         ``Sigmoid(beta=10)``, a smooth count of the mistakes; smaller beta widens the
-        margins, larger beta counts harder.
+        margins, larger beta counts harder. Or a soft one: "rslvq", robust soft LVQ,
+        or "cross_entropy" of a softmax over the classes, see
+        :mod:`widemargin.prototypes.soft`.
+    temperature : float or "auto", default="auto"
+        Of the soft assignment, in units of the mean squared distance of a training
+        sample to the nearest prototype of its class. "auto" learns it: together with
+        the prototypes where the loss is soft, and for ``predict_proba`` at the end.
     init : {"kmeans", "means", "samples"} or array of shape (n_prototypes, n_features)
         Where they start: k-means within each class, class means (with a little noise
         to tell several apart), random samples, or the given array, which then also
@@ -268,6 +301,8 @@ class GLVQClassifier(TrainedPrototypes):
         What features are divided by in distances; None where they are not.
     classes_ : ndarray of shape (n_classes,)
         The labels there are.
+    temperature_ : float
+        Of ``predict_proba``, in units of squared distances.
     history_ : dict of list of float
         Per epoch, ``"loss"``: the mean loss while training; with early stopping
         ``"validation_score"``: the accuracy.
@@ -308,6 +343,7 @@ class GLVQClassifier(TrainedPrototypes):
         prototypes_per_class: Any = "auto",
         *,
         loss: Any = None,
+        temperature: float | Literal["auto"] = "auto",
         init: Any = "kmeans",
         init_labels: Any = None,
         max_iter: int = 30,
@@ -323,6 +359,7 @@ class GLVQClassifier(TrainedPrototypes):
     ) -> None:
         self.prototypes_per_class = prototypes_per_class
         self.loss = loss
+        self.temperature = temperature
         self.init = init
         self.init_labels = init_labels
         self.max_iter = max_iter
@@ -344,9 +381,33 @@ class GLVQClassifier(TrainedPrototypes):
         check_option("repair", self.repair, REPAIRS)
         check_option("scale", self.scale, SCALES)
         self._checked_loss()
+        self._check_temperature()
+
+    @property
+    def _is_soft(self) -> bool:
+        return isinstance(self.loss, str) and self.loss in SOFT
 
     def _checked_loss(self) -> Any:
+        if self._is_soft:
+            return SoftLoss(self.loss, 1.0)
         return check_loss(Sigmoid(beta=10.0) if self.loss is None else self.loss)
+
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
+        """Return the probability of each class, by soft assignment.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Softmax over the classes of ``-D / temperature_``, with D the squared
+            distance to the nearest prototype of the class; the largest is the class
+            predicted.
+        """
+        return self._probabilities(X)
 
     def _prepare(
         self, samples: Samples, rng: np.random.RandomState, run: Run, first: bool
@@ -396,9 +457,11 @@ class GLVQClassifier(TrainedPrototypes):
         def train(state: State, epoch: int) -> Outcome:
             labels, spread = state["codes"], state["spread"]
             P = self._placed_again(state["prototypes"]) - centre
+            state = self._warm(state, rows.X[:WARMED], rows.codes[:WARMED], P)
             wins, total = np.zeros(len(P), dtype=np.intp), 0.0
             for batch, rate in self._batches(n, rng, epoch, n_epochs):
-                sums = glvq_sums(P, labels, rows[batch], loss)
+                sums = glvq_sums(P, labels, rows[batch], at(loss, state))
+                state = self._heated(state, sums.slope, rate)
                 moments, ascent = adam(state, "prototypes", sums.gradient)
                 state = {**state, **moments}
                 P = P - P.dtype.type(rate) * spread * ascent
@@ -416,6 +479,28 @@ class GLVQClassifier(TrainedPrototypes):
             return Outcome({**state, "prototypes": P}, {"loss": total / n})
 
         return train
+
+    def _warm(
+        self, state: State, X: np.ndarray, codes: np.ndarray, P: np.ndarray
+    ) -> State:
+        """Begin with the temperature of a soft loss: that of the own distances."""
+        if not self._is_soft or "heat" in state:
+            return state
+        D = expanded_distances(X, P)
+        D[codes[:, None] != state["codes"][None, :]] = np.inf
+        own = D.min(axis=1)
+        unit = float(np.mean(own[np.isfinite(own)], dtype=np.float64)) or 1.0
+        if not isinstance(self.temperature, str):
+            unit *= float(self.temperature)
+        heat = np.log([unit])
+        return {**adam_start("heat", heat), **state, "heat": heat}
+
+    def _heated(self, state: State, slope: float, rate: float) -> State:
+        """Take a step in the logarithm of the temperature, where it is learned."""
+        if not self._is_soft or not isinstance(self.temperature, str):
+            return state
+        moments, ascent = adam(state, "heat", np.array([slope]))
+        return {**state, **moments, "heat": state["heat"] - rate * ascent}
 
     def _placed_again(self, P: np.ndarray) -> np.ndarray:
         """Map prototypes of a state to the space they are trained in."""

@@ -23,11 +23,13 @@ from widemargin._core.checks import check_count, check_number, check_option
 from widemargin._core.samples import Samples
 from widemargin.prototypes.base import CERTAIN, no_bound
 from widemargin.prototypes.glvq import (
+    WARMED,
     GLVQClassifier,
     Mapped,
     adam,
     adam_grow,
     adam_start,
+    at,
     changed,
 )
 from widemargin.prototypes.learned_metrics import METRICS, learned_metric, span_of
@@ -73,7 +75,13 @@ class GMLVQClassifier(
         the metric from collapsing onto few directions.
     loss : str or MarginLoss, optional
         Loss of the relative margin, see :mod:`widemargin.margins`. By default
-        ``Sigmoid(beta=10)``.
+        ``Sigmoid(beta=10)``. Or a soft one: "rslvq", robust soft LVQ, or
+        "cross_entropy" of a softmax over the classes, see
+        :mod:`widemargin.prototypes.soft`.
+    temperature : float or "auto", default="auto"
+        Of the soft assignment, in units of the mean squared distance of a training
+        sample to the nearest prototype of its class. "auto" learns it: together with
+        the prototypes where the loss is soft, and for ``predict_proba`` at the end.
     init : {"kmeans", "means", "samples"} or array of shape (n_prototypes, n_features)
         Where the prototypes start: k-means within each class (in the mapped
         space), class means (with a little noise to tell several apart), random
@@ -125,6 +133,8 @@ class GMLVQClassifier(
         the features: ``relevances_ * X.var(axis=0)`` does not.
     classes_ : ndarray of shape (n_classes,)
         The labels there are.
+    temperature_ : float
+        Of ``predict_proba``, in units of squared distances.
     history_ : dict of list of float
         Per epoch, ``"loss"``: the mean loss while training; with early stopping
         ``"validation_score"``: the accuracy.
@@ -172,6 +182,7 @@ class GMLVQClassifier(
         sparsity: float = 0.0,
         regularization: float = 0.0,
         loss: Any = None,
+        temperature: float | Literal["auto"] = "auto",
         init: Any = "kmeans",
         init_labels: Any = None,
         max_iter: int = 30,
@@ -189,6 +200,7 @@ class GMLVQClassifier(
         super().__init__(
             prototypes_per_class,
             loss=loss,
+            temperature=temperature,
             init=init,
             init_labels=init_labels,
             max_iter=max_iter,
@@ -390,9 +402,18 @@ class GMLVQClassifier(
             centre, rows, span = prepared
             P = (state["prototypes"] - centre) / spread
             omega = metric.inner(state["omega"], spread)
+            few = slice(0, WARMED)
+            state = self._warm(
+                state,
+                metric.mapped(rows.X[few], omega),
+                rows.codes[few],
+                metric.mapped(P, omega),
+            )
             wins, total = np.zeros(len(P), dtype=np.intp), 0.0
             for batch, rate in self._batches(n, rng, epoch, n_epochs):
-                sums = metric.sums(P, omega, labels, groups, rows[batch], loss)
+                warm = at(loss, state)
+                sums = metric.sums(P, omega, labels, groups, rows[batch], warm)
+                state = self._heated(state, sums.slope, rate)
                 weight = float(rows.weights[batch].sum())
                 slope = sums.omega + weight * self._penalty_slope(metric, omega)
                 by_P, ascent = adam(state, "prototypes", sums.prototypes)
@@ -420,6 +441,8 @@ class GMLVQClassifier(
                 n_epochs,
             )
             state = {**state, "prototypes": P, "omega": omega}
+            if "heat" in state:
+                state["heat"] = state["heat"] + metric.shrinkage(omega)
             state = self._with_maps(state, added, stay, Q, mapped, rows)
             state = changed(state, added, stay, rows.X[added], rows.codes[added])
             P = state["prototypes"] * spread + centre

@@ -66,7 +66,13 @@ class KernelLVQClassifier(GLVQClassifier):
         ones, in the proportions of the classes, where there are more.
     loss : str or MarginLoss, optional
         Loss of the relative margin, see :mod:`widemargin.margins`. By default
-        ``Sigmoid(beta=10)``.
+        ``Sigmoid(beta=10)``. Or a soft one: "rslvq", robust soft LVQ, or
+        "cross_entropy" of a softmax over the classes, see
+        :mod:`widemargin.prototypes.soft`.
+    temperature : float or "auto", default="auto"
+        Of the soft assignment, in units of the mean squared distance of a training
+        sample to the nearest prototype of its class. "auto" learns it: together with
+        the prototypes where the loss is soft, and for ``predict_proba`` at the end.
     init : {"kmeans", "means", "samples"} or array of shape (n_prototypes, n_features)
         Where the prototypes start: k-means within each class in the space of the
         kernel, class means (with a little noise to tell several apart), random
@@ -119,6 +125,8 @@ class KernelLVQClassifier(GLVQClassifier):
         Their labels.
     classes_ : ndarray of shape (n_classes,)
         The labels there are.
+    temperature_ : float
+        Of ``predict_proba``, in units of squared distances.
     history_ : dict of list of float
         Per epoch, ``"loss"``: the mean loss while training; with early stopping
         ``"validation_score"``: the accuracy.
@@ -169,6 +177,7 @@ class KernelLVQClassifier(GLVQClassifier):
         coef0: float = 0.0,
         max_support: int = 1000,
         loss: Any = None,
+        temperature: float | Literal["auto"] = "auto",
         init: Any = "kmeans",
         init_labels: Any = None,
         max_iter: int = 30,
@@ -185,6 +194,7 @@ class KernelLVQClassifier(GLVQClassifier):
         super().__init__(
             prototypes_per_class,
             loss=loss,
+            temperature=temperature,
             init=init,
             init_labels=init_labels,
             max_iter=max_iter,

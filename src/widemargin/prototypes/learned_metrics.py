@@ -48,6 +48,8 @@ class MatrixSums(NamedTuple):
     prototypes: np.ndarray
     omega: np.ndarray
     wins: np.ndarray
+    # Derivative by the logarithm of the temperature.
+    slope: float = 0.0
 
 
 def mapped_errors(x: np.ndarray, z_norms: np.ndarray, length: float) -> np.ndarray:
@@ -131,6 +133,13 @@ class FullMatrix:
         """How fast a distance can change with the sample."""
         return float(np.linalg.norm(omega.astype(float), 2))
 
+    def shrinkage(self, omega: np.ndarray) -> float:
+        """Logarithm of what `inner` will multiply squared distances by."""
+        n_groups = len(omega) if omega.ndim == 3 else 1
+        rows = omega.shape[1] if omega.ndim == 3 else len(omega)
+        size = float(np.sum(omega.astype(float) ** 2)) / n_groups
+        return float(np.log(rows / size)) if size > 0 else 0.0
+
     def log_det_slope(self, omega: np.ndarray) -> np.ndarray:
         """Gradient of ``ln det(Omega Omega^T) / 2``: the transposed pseudo-inverse."""
         return np.swapaxes(np.linalg.pinv(omega, rcond=1e-6), -1, -2)
@@ -168,7 +177,8 @@ class Diagonal(FullMatrix):
             pairs.loss,
             -2 * towards * omega**2,
             2 * omega * slopes,
-            np.bincount(pairs.at[:, 0], minlength=len(P)),
+            np.bincount(pairs.winners, minlength=len(P)),
+            pairs.slope,
         )
 
     def distances(self, X, P, omega, groups, coarse=None):
@@ -222,15 +232,15 @@ class Local(FullMatrix):
         )
         dP, d_omega = np.zeros_like(P), np.zeros_like(omega)
         at, values = pairs.at.T.ravel(), pairs.values.T.ravel()
-        rows = np.tile(np.arange(len(X)), 2)
+        rows = np.tile(np.arange(len(X)), pairs.at.shape[1])
         for g in np.unique(groups[at]):
             own = np.flatnonzero(groups[at] == g)
             gaps, c = X[rows[own]] - P[at[own]], values[own, None]
             mapped = gaps @ omega[g].T
             d_omega[g] = 2 * (mapped * c).T @ gaps
             np.add.at(dP, at[own], -2 * c * (mapped @ omega[g]))
-        wins = np.bincount(pairs.at[:, 0], minlength=len(P))
-        return MatrixSums(pairs.loss, dP, d_omega, wins)
+        wins = np.bincount(pairs.winners, minlength=len(P))
+        return MatrixSums(pairs.loss, dP, d_omega, wins, pairs.slope)
 
     def distances(self, X, P, omega, groups, coarse=None):
         """See FullMatrix."""
@@ -276,7 +286,8 @@ def gmlvq_sums(
         pairs.loss,
         -2 * (towards @ omega.T) @ omega,
         2 * ((Z * row_sums[:, None]).T @ batch.X - mapped.T @ P - Q.T @ towards),
-        np.bincount(pairs.at[:, 0], minlength=len(P)),
+        np.bincount(pairs.winners, minlength=len(P)),
+        pairs.slope,
     )
 
 

@@ -46,6 +46,7 @@ from widemargin.prototypes.placing import (
     prototype_counts,
     recruits,
 )
+from widemargin.prototypes.soft import FITTED, fitted_temperature, probabilities
 
 State = dict[str, Any]
 # An ordered map over blocks of samples, on the threads held for the fit.
@@ -269,10 +270,44 @@ class TrainedPrototypes(PrototypeClassifier):
                 patience=self.n_iter_no_change,
             )
         self._keep(state)
+        self._calibrate(samples if held is None else held)
         self.__dict__.pop("_rng", None)
         self.n_iter_ = max(map(len, self.history_.values()))
         self._finish(_num_samples(X), checked, merged, samples)
         return self
+
+    def _check_temperature(self) -> None:
+        if not (isinstance(self.temperature, str) and self.temperature == "auto"):
+            check_number(
+                "temperature", self.temperature, above=0, otherwise="'auto' or "
+            )
+
+    def _calibrate(self, samples: Samples) -> None:
+        """Find the temperature of the probabilities, for a learner that has one."""
+        temperature = getattr(self, "temperature", None)
+        if temperature is None or not len(samples):
+            return
+        rows = np.random.RandomState(0).permutation(len(samples))[:FITTED]
+        X, codes = samples.X[rows], samples.codes[rows]
+        D = self._in_chunks(X, self._class_distances).astype(np.float64)
+        if isinstance(temperature, str):
+            T = fitted_temperature(D, codes, samples.weights[rows])
+        else:
+            own = D[np.arange(len(D)), codes]
+            own = own[np.isfinite(own)]
+            T = float(temperature) * (float(own.mean()) if len(own) else 1.0)
+        tiny = float(np.finfo(np.float64).tiny)
+        self.temperature_ = max(T, tiny)
+
+    def _probabilities(self, X: ArrayLike) -> np.ndarray:
+        samples = self._check_predict(X)
+        T = self.temperature_
+
+        def shares(x: np.ndarray) -> np.ndarray:
+            D = self._class_distances(x).astype(np.float64)
+            return probabilities(D, T)
+
+        return self._in_chunks(samples, shares)
 
     def _finish(
         self, n_rows: int, checked: Samples, merged: Samples, trained: Samples
@@ -348,6 +383,7 @@ class TrainedPrototypes(PrototypeClassifier):
                 "as it was. A smaller learning_rate, or scaled data, may help."
             )
         self._keep(state)
+        self._calibrate(samples)
         self._rng = rng
         for key, value in row.items():
             self.history_.setdefault(key, []).append(value)

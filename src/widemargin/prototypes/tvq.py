@@ -17,6 +17,7 @@ classification, Artificial Intelligence 137 (2002).
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from widemargin._core.checks import (
     check_flag,
@@ -126,6 +127,10 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         Keep the distribution γ of every pass in ``history_["weights"]``.
     record_models : bool, default=False
         Keep the models of every pass in ``history_["models"]``.
+    temperature : float or "auto", default="auto"
+        Of the soft assignment behind ``predict_proba``, in units of the mean squared
+        distance of a training sample to the nearest model of its class; "auto" learns
+        it at the end.
     class_weight : dict or "balanced", default=None
         Factors of the sample weights.
     random_state : int, RandomState or None, default=None
@@ -143,6 +148,8 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         Their labels.
     tangents_ : ndarray of shape (n_models, n_tangents, n_features)
         Orthonormal frames.
+    temperature_ : float
+        Of ``predict_proba``, in units of squared distances.
     metric_ : TangentMetric
         How inputs are compared with models.
     input_tangents_ : object or None
@@ -226,6 +233,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         n_iter_no_change: int = 10,
         record_weights: bool = False,
         record_models: bool = False,
+        temperature: float | Literal["auto"] = "auto",
         class_weight: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -246,6 +254,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         self.n_iter_no_change = n_iter_no_change
         self.record_weights = record_weights
         self.record_models = record_models
+        self.temperature = temperature
         self.class_weight = class_weight
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -258,6 +267,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         check_number("tol", self.tol, at_least=0)
         check_flag("record_weights", self.record_weights)
         check_flag("record_models", self.record_models)
+        self._check_temperature()
         if not (callable(self.k) or (isinstance(self.k, str) and self.k == "ratio")):
             check_number(
                 "k", self.k, at_least=0,
@@ -271,6 +281,23 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
     @property
     def _reweights(self) -> bool:
         return callable(self.k) or self.k != 0
+
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
+        """Return the probability of each class, by soft assignment.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Softmax over the classes of ``-D / temperature_``, with D the squared
+            distance to the nearest prototype of the class; the largest is the class
+            predicted.
+        """
+        return self._probabilities(X)
 
     def _prepare(
         self, samples: Samples, rng: np.random.RandomState, run: Run, first: bool
