@@ -26,7 +26,8 @@ right class of n samples and the rest for the others, so that s stays finite.
 
 Seo and Obermayer, "Soft learning vector quantization", Neural Computation 2003;
 Villmann et al., "Probabilistic learning vector quantization with cross-entropy for
-probabilistic class assignments", ICAISC 2018; Platt, "Probabilistic outputs for SVMs", 1999.
+probabilistic class assignments", ICAISC 2018; Platt, "Probabilistic outputs for SVMs",
+1999.
 """
 
 from typing import NamedTuple
