@@ -127,7 +127,7 @@ def test_defaults_on_four_features():
 
 
 def test_early_stopping_keeps_the_best(digits):
-    model = TVQClassifier(1, 
+    model = TVQClassifier(1,
         n_tangents=3, early_stopping=True, validation_fraction=0.2,
         n_iter_no_change=5, max_iter=60, random_state=0, record_weights=True,
     ).fit(*digits)  # fmt: skip
