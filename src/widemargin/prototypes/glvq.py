@@ -302,7 +302,7 @@ class GLVQClassifier(TrainedPrototypes):
     classes_ : ndarray of shape (n_classes,)
         The labels there are.
     temperature_ : float
-        Of ``predict_proba``, in units of squared distances.
+        Of ``predict_proba``.
     history_ : dict of list of float
         Per epoch, ``"loss"``: the mean loss while training; with early stopping
         ``"validation_score"``: the accuracy.
@@ -403,9 +403,10 @@ class GLVQClassifier(TrainedPrototypes):
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            Softmax over the classes of ``-D / temperature_``, with D the squared
-            distance to the nearest prototype of the class; the largest is the class
-            predicted.
+            Softmax over the classes of ``-D / (S temperature_)``, with D the squared
+            distance to the nearest prototype of the class and S the sum of the two
+            smallest of them: the largest is the class predicted, and for two classes
+            probabilities rise with margins.
         """
         return self._probabilities(X)
 

@@ -126,7 +126,7 @@ class KernelLVQClassifier(GLVQClassifier):
     classes_ : ndarray of shape (n_classes,)
         The labels there are.
     temperature_ : float
-        Of ``predict_proba``, in units of squared distances.
+        Of ``predict_proba``.
     history_ : dict of list of float
         Per epoch, ``"loss"``: the mean loss while training; with early stopping
         ``"validation_score"``: the accuracy.

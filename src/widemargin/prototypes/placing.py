@@ -46,19 +46,26 @@ def prototype_counts(
     prototypes_per_class: Any,
     classes: np.ndarray,
     codes: np.ndarray | None = None,
+    weights: np.ndarray | None = None,
     size: int = 1,
     most: int | None = None,
 ) -> np.ndarray:
     """Return the number of prototypes wanted for each class; "auto" looks at `codes`.
 
-    With "auto" a class of n samples starts from n / 10, at least 1 and at most 20;
-    prototypes that count for `size` points each are fewer, `most` points in all.
+    With "auto" a class of n samples starts from n / 10, at least 1 and at most 20, n
+    in proportion to `weights`; prototypes that count for `size` points each are fewer,
+    `most` points in all.
     """
     name = "prototypes_per_class"
     if is_auto(prototypes_per_class):
-        sizes = np.bincount([] if codes is None else codes, minlength=len(classes))
+        sizes = np.zeros(len(classes))
+        if codes is not None and weights is not None:
+            shares = weights * (len(codes) / weights.sum())
+            # Rounded, so that the order of a sum decides nothing.
+            sizes = np.bincount(codes, shares, minlength=len(classes)).round(6)
         high = max(1, (MOST if most is None else most) // size)
-        return np.clip(-(-sizes // (PER_PROTOTYPE * size)), 1, high).astype(np.intp)
+        wanted = np.ceil(sizes / (PER_PROTOTYPE * size))
+        return np.clip(wanted, 1, high).astype(np.intp)
     if not isinstance(prototypes_per_class, Mapping):
         count = check_count(
             name, prototypes_per_class, "'auto', a dict of them by label, or "

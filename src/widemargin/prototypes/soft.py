@@ -15,8 +15,10 @@ With P the probabilities of the prototypes (of the nearest ones), and R those wi
 right class, ``dL/dD_j = (R_j - P_j) / T``. L depends on D / T only, so that
 ``dL / d log T = -sum_j D_j dL/dD_j``.
 
-What a model answers to ``predict_proba`` is the softmax over the classes, whatever it
-was trained with. Its inverse temperature s minimises the cross-entropy on the samples
+What a model answers to ``predict_proba`` is a softmax over the classes, whatever it was
+trained with, of the relative distances ``D_c / (D_first + D_second)``, the denominator
+being the sum of the two smallest: between two classes their difference is the margin,
+and probabilities rise with margins. Its inverse temperature s minimises the cross-entropy on the samples
 that `fit` saw, or held out,
 
     sum_i w_i (log sum_c exp(-s D_ic) + s sum_c t_ic D_ic),
@@ -126,6 +128,15 @@ def fitted_temperature(D: np.ndarray, codes: np.ndarray, weights: np.ndarray) ->
         middle = (low + high) / 2
         low, high = (middle, high) if surplus(np.exp(middle)) > 0 else (low, middle)
     return float(unit / np.exp(low))
+
+
+def relative_distances(D: np.ndarray) -> np.ndarray:
+    """Divide class distances by the sum of the two smallest of their row."""
+    D = D.astype(np.float64)
+    both = np.partition(D, 1, axis=1)[:, :2].sum(axis=1, keepdims=True)
+    tied = both == 0
+    shares = D / np.where(tied, 1, both)
+    return np.where(tied & (D > 0), np.inf, shares)
 
 
 def probabilities(D: np.ndarray, temperature: float) -> np.ndarray:

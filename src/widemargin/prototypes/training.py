@@ -46,7 +46,12 @@ from widemargin.prototypes.placing import (
     prototype_counts,
     recruits,
 )
-from widemargin.prototypes.soft import FITTED, fitted_temperature, probabilities
+from widemargin.prototypes.soft import (
+    FITTED,
+    fitted_temperature,
+    probabilities,
+    relative_distances,
+)
 
 State = dict[str, Any]
 # An ordered map over blocks of samples, on the threads held for the fit.
@@ -289,7 +294,7 @@ class TrainedPrototypes(PrototypeClassifier):
             return
         rows = np.random.RandomState(0).permutation(len(samples))[:FITTED]
         X, codes = samples.X[rows], samples.codes[rows]
-        D = self._in_chunks(X, self._class_distances).astype(np.float64)
+        D = relative_distances(self._in_chunks(X, self._class_distances))
         if isinstance(temperature, str):
             T = fitted_temperature(D, codes, samples.weights[rows])
         else:
@@ -304,8 +309,7 @@ class TrainedPrototypes(PrototypeClassifier):
         T = self.temperature_
 
         def shares(x: np.ndarray) -> np.ndarray:
-            D = self._class_distances(x).astype(np.float64)
-            return probabilities(D, T)
+            return probabilities(relative_distances(self._class_distances(x)), T)
 
         return self._in_chunks(samples, shares)
 
@@ -398,7 +402,7 @@ class TrainedPrototypes(PrototypeClassifier):
     ) -> np.ndarray:
         """First prototypes among the rows `X` that stand for the samples."""
         counts = prototype_counts(
-            self.prototypes_per_class, self.classes_, samples.codes
+            self.prototypes_per_class, self.classes_, samples.codes, samples.weights
         )
         if isinstance(self.init, str):
             if self.init_labels is not None:
@@ -455,7 +459,9 @@ class TrainedPrototypes(PrototypeClassifier):
             return none, ~idle(nearest(), codes, len(self.classes_))
         if (epoch + 1) % max(1, n_epochs // 10) or epoch + 1 > n_epochs / 2:
             return none, all_stay
-        most = 2 * prototype_counts("auto", self.classes_, samples.codes)
+        most = 2 * prototype_counts(
+            "auto", self.classes_, samples.codes, samples.weights
+        )
         rows = recruits(
             samples.X, samples.codes, samples.weights, nearest(), codes, most, rng
         )
@@ -470,7 +476,7 @@ class TrainedPrototypes(PrototypeClassifier):
             return X[:0]
         fresh = samples.take(new)
         counts = prototype_counts(
-            self.prototypes_per_class, self.classes_, samples.codes
+            self.prototypes_per_class, self.classes_, samples.codes, samples.weights
         )
         init = self.init if isinstance(self.init, str) else "kmeans"
         P, codes = initial_prototypes(

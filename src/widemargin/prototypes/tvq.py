@@ -128,9 +128,9 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
     record_models : bool, default=False
         Keep the models of every pass in ``history_["models"]``.
     temperature : float or "auto", default="auto"
-        Of the soft assignment behind ``predict_proba``, in units of the mean squared
-        distance of a training sample to the nearest model of its class; "auto" learns
-        it at the end.
+        Of the soft assignment behind ``predict_proba``, in units of the mean of what
+        it divides for the right class of a training sample; "auto" learns it at the
+        end.
     class_weight : dict or "balanced", default=None
         Factors of the sample weights.
     random_state : int, RandomState or None, default=None
@@ -149,7 +149,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
     tangents_ : ndarray of shape (n_models, n_tangents, n_features)
         Orthonormal frames.
     temperature_ : float
-        Of ``predict_proba``, in units of squared distances.
+        Of ``predict_proba``.
     metric_ : TangentMetric
         How inputs are compared with models.
     input_tangents_ : object or None
@@ -293,9 +293,10 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            Softmax over the classes of ``-D / temperature_``, with D the squared
-            distance to the nearest prototype of the class; the largest is the class
-            predicted.
+            Softmax over the classes of ``-D / (S temperature_)``, with D the squared
+            distance to the nearest model of the class and S the sum of the two
+            smallest of them: the largest is the class predicted, and for two classes
+            probabilities rise with margins.
         """
         return self._probabilities(X)
 
@@ -333,6 +334,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
             self.prototypes_per_class,
             self.classes_,
             data.samples.codes,
+            data.samples.weights,
             size=1 + n_tangents,
             most=MOST_DIMENSIONS,
         )
