@@ -18,8 +18,8 @@ right class, ``dL/dD_j = (R_j - P_j) / T``. L depends on D / T only, so that
 What a model answers to ``predict_proba`` is a softmax over the classes, whatever it was
 trained with, of the relative distances ``D_c / (D_first + D_second)``, the denominator
 being the sum of the two smallest: between two classes their difference is the margin,
-and probabilities rise with margins. Its inverse temperature s minimises the cross-entropy on the samples
-that `fit` saw, or held out,
+and probabilities rise with margins. Its inverse temperature s minimises the
+cross-entropy on the samples that `fit` saw, or held out,
 
     sum_i w_i (log sum_c exp(-s D_ic) + s sum_c t_ic D_ic),
 
