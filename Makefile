@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-lowest fuzz lint bench bench-all clean
+.PHONY: draw package help demo test test-lowest fuzz lint bench bench-all docs docs-linkcheck clean
 # Calls and seconds that `make fuzz` ends after, whichever comes first.
 N ?= 1000000
 T ?= inf
@@ -15,6 +15,7 @@ help:
 	@echo "make test    lint, types, tests and doctests"
 	@echo "make fuzz    call everything public with anything: N=1000000 calls, T=60 seconds"
 	@echo "make bench   the benchmark tables of benchmarks/README.md; bench-all: every table"
+	@echo "make docs    the site, into docs/_build/html; docs-linkcheck: do its links lead on?"
 	@echo "make clean   remove $(VENV), caches and generated files"
 
 $(BIN)/python:
@@ -27,6 +28,10 @@ $(VENV)/installed: pyproject.toml | $(BIN)/python
 
 $(VENV)/installed-test: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[plot,cli,data,test]"
+	@touch $@ $(VENV)/installed
+
+$(VENV)/installed-docs: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
 	@touch $@ $(VENV)/installed
 
 demo: $(VENV)/installed
@@ -51,6 +56,13 @@ test-lowest:
 fuzz: $(VENV)/installed-test
 	$(BIN)/python -m tests.fuzz --calls $(N) --seconds $(T)
 
+# The page to draw on, with models exported here and onnxruntime-web brought by npm.
+draw: $(VENV)/installed-test
+	$(BIN)/python docs/draw/build.py
+
+package:
+	.ci/package $(PYTHON)
+
 bench: $(VENV)/installed-test
 	$(BIN)/python benchmarks/tangent_distances.py
 	$(BIN)/python benchmarks/tangents.py
@@ -64,6 +76,18 @@ bench-all: bench
 	$(BIN)/python benchmarks/linear.py
 	$(BIN)/python benchmarks/export.py
 
+# Without a network too: other libraries' pages are linked only where they can be reached.
+# The page to draw on needs npm to bring its runtime; without it the site is without it.
+docs: $(VENV)/installed-docs
+	-@if [ -f docs/draw/build.py ] && command -v npm > /dev/null; then \
+		$(BIN)/python docs/draw/build.py; fi
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
+
+docs-linkcheck: docs
+	$(BIN)/python -m sphinx -b linkcheck docs docs/_build/linkcheck
+
 clean:
+	rm -rf docs/_build docs/drawn docs/examples docs/reference docs/benchmarks
 	rm -rf $(VENV) $(VENV)-lowest .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -29,12 +29,14 @@ SIZES = (0.0, 1e2, 1e4, 1e6, 1e8)
 # Steps so small that the prototypes stay where they are put.
 STILL = {"max_iter": 1, "learning_rate": 1e-30}
 LEARNERS = {
-    "LVQ": lambda P, c: LVQClassifier("lvq1", init=P, init_labels=c, **STILL),
+    "LVQ": lambda P, c: LVQClassifier(algorithm="lvq1", init=P, init_labels=c, **STILL),
     "MarginLVQ": lambda P, c: MarginLVQClassifier(init=P, init_labels=c, **STILL),
     "GLVQ": lambda P, c: GLVQClassifier(init=P, init_labels=c, **STILL),
     "GMLVQ": lambda P, c: GMLVQClassifier(init=P, init_labels=c, **STILL),
-    "1-NN, exact": lambda P, c: TangentKNeighborsClassifier(1),
-    "1-NN, brute": lambda P, c: TangentKNeighborsClassifier(1, algorithm="brute"),
+    "1-NN, exact": lambda P, c: TangentKNeighborsClassifier(1, tangents="none"),
+    "1-NN, brute": lambda P, c: TangentKNeighborsClassifier(
+        1, tangents="none", algorithm="brute"
+    ),
 }
 
 

@@ -1,4 +1,4 @@
-"""Every example runs in its quick form, prints numbers and leaves its picture."""
+"""Every example runs in its quick form, prints numbers and shows one picture."""
 
 import os
 import re
@@ -9,19 +9,28 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
 PNG = b"\x89PNG\r\n\x1a\n"
+# Shown pictures are saved, so that they can be looked at here.
+RUN = """
+import runpy, sys
+from pathlib import Path
+from matplotlib import pyplot as plt
+path = Path(sys.argv[1])
+plt.show = lambda: plt.savefig(path.stem + ".png")
+runpy.run_path(str(path), run_name="__main__")
+"""
 
 
 def test_there_are_examples():
-    assert EXAMPLES
+    assert len(EXAMPLES) >= 18
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_example_runs(path, tmp_path):
     source = str(ROOT / "src")
     result = subprocess.run(
-        [sys.executable, "-W", "error", str(path)],
+        [sys.executable, "-W", "error", "-c", RUN, str(path)],
         capture_output=True,
         text=True,
         cwd=tmp_path,
@@ -42,4 +51,5 @@ def test_example_runs(path, tmp_path):
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_example_says_what_it_is(path):
-    assert path.read_text().startswith('"""')
+    title, line, *_ = path.read_text().removeprefix('"""\n').splitlines()
+    assert line == "=" * len(title)

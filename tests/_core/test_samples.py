@@ -4,8 +4,8 @@ from sklearn import config_context
 from sklearn.exceptions import NotFittedError
 
 from widemargin import GLVQClassifier
-from widemargin._core.checks import is_plain
-from widemargin._core.samples import check_X
+from widemargin._core.checks import check_background, is_plain
+from widemargin._core.samples import check_weights, check_X
 
 
 class Fitted:
@@ -51,3 +51,15 @@ def test_the_rest_is_refused_as_ever():
         check_X(Fitted(), np.array([[np.nan, 0.0]]))
     with pytest.raises(NotFittedError):
         GLVQClassifier().predict(np.ones((1, 2)))
+
+
+@pytest.mark.parametrize("weights", [np.zeros(4), np.ones((4, 1)), np.ones(3), "ab"])
+def test_weights_that_cannot_be_are_refused_by_name(weights):
+    with pytest.raises(ValueError, match=r"^sample_weight"):
+        check_weights(weights, np.eye(4))
+
+
+@pytest.mark.parametrize("background", [1e300, -3e38, np.nan, "white"])
+def test_a_background_that_the_dtype_does_not_hold_is_refused(background):
+    with pytest.raises(ValueError, match=r"^background must be"):
+        check_background(background, np.eye(4, dtype=np.float32))

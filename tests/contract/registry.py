@@ -6,6 +6,7 @@ defaults are slow or that cannot be fitted without a choice.
 """
 
 import inspect
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ QUICK: dict[str, dict[str, Any]] = {
 }
 
 
+@cache
 def parameters(name: str) -> dict[str, inspect.Parameter]:
     """What an estimator of this name can be given."""
     return dict(inspect.signature(getattr(widemargin, name)).parameters)

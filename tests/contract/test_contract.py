@@ -139,7 +139,6 @@ def test_float32_answers_as_float64(name, of):
 
 # Why the scale of the data does not cancel.
 SCALE_MATTERS = {
-    "TangentDensityClassifier": "the grid of widths that are tried has an end",
     "InvariantHyperplaneSVC": "C weighs slacks against a norm in units of the data",
     "MaxMarginClassifier": "C weighs slacks against a norm in units of the data",
 }

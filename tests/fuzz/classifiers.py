@@ -77,8 +77,9 @@ def _negate(X: np.ndarray) -> np.ndarray:
     return -X
 
 
-def _product(X: np.ndarray, Y: np.ndarray, **_: Any) -> np.ndarray:
-    return X @ Y.T
+def _product(X: np.ndarray, Y: np.ndarray | None = None, **_: Any) -> np.ndarray:
+    """A kernel of samples, or of distances where that is what is asked."""
+    return 1 / (1 + X) if Y is None else X @ Y.T
 
 
 def settings(rng: np.random.Generator, name: str, d: int) -> dict[str, Any]:
@@ -350,7 +351,8 @@ def stays(
         what = f"{at} set after fit"
     elif kind == 2:
         bad = np.full((3, 2), np.nan)
-        failed = call(f"{name}.fit", model.fit, bad, [0, 1, 1], _names=("X", "Input"))
+        names = {*parameters(name), "X", "Input", "y"}
+        failed = call(f"{name}.fit", model.fit, bad, [0, 1, 1], _names=names)
         if failed.sort == RIGHT:
             return [wrong(name, "fit on NaN")]
         out.append(failed)

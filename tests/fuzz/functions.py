@@ -9,6 +9,7 @@ import importlib
 import inspect
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,7 @@ def public() -> dict[str, Any]:
 
 
 PUBLIC = public()
+_signature = cache(inspect.signature)
 # Pictures cost a hundred times what numbers cost, files a thousand times.
 COMMON = [n for n in PUBLIC if not n.startswith(("inspection", "datasets"))]
 SELDOM = [n for n in PUBLIC if n not in COMMON]
@@ -149,7 +151,7 @@ def _fitted(rng: Rng, n: int, d: int) -> Any:
 def drawn(rng: Rng, function: Any, n: int, d: int) -> dict[str, Any]:
     """Keyword arguments: all that are needed, and some that are not."""
     given = {}
-    for name, p in inspect.signature(function).parameters.items():
+    for name, p in _signature(function).parameters.items():
         if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
             continue
         if name in DRAWN_TOGETHER or p.default is p.empty or rarely(rng, 0.3):
@@ -248,7 +250,8 @@ def _tangent_oracle(given: dict, result: Any) -> str:
     if not plain(X, Y, U, V) or given.get("squared", True) is not True:
         return ""
     U, V = (np.broadcast_to(T, (len(Z), *T.shape[-2:])) for T, Z in ((U, X), (V, Y)))
-    F, G = (tangents.orthonormalize(T.astype(float)) for T in (U, V))
+    # In their own dtype, which decides what counts as dependent.
+    F, G = (tangents.orthonormalize(T).astype(float) for T in (U, V))
     expected = all_pairs(X, F, Y, G, sides, given.get("spring", 1e-5))
     size = max(np.abs(X).max(initial=0), np.abs(Y).max(initial=0)) ** 2 * X.shape[1]
     single = np.float32 in (X.dtype, Y.dtype)
@@ -367,7 +370,7 @@ def function_case(rng: Rng, name: str) -> Case:
         passed = ", ".join(f"{key}={key}" for key in given)
         return "\n".join([*lines, f"widemargin.{name}({passed})", *later])
 
-    names = {*inspect.signature(function).parameters, name.rpartition(".")[2]}
+    names = {*_signature(function).parameters, name.rpartition(".")[2]}
     # A generator speaks for itself.
     names |= {held for held in tangents.__all__ if held[0].isupper()}
     outcomes: list[Outcome] = []
@@ -451,7 +454,8 @@ def _component(
             continue
         thing = call(f"{name}.{method}", getattr, held, method, _names=more)
         outcomes.append(thing)
-        if thing.sort != RIGHT or not callable(thing.result):
+        # A parameter may hold a function: that one is not ours.
+        if thing.sort != RIGHT or not callable(getattr(type(held), method, None)):
             continue
         wanted = inspect.signature(thing.result).parameters
         given = {
@@ -490,7 +494,7 @@ def _display(
     later.append(
         f"{way.__name__}: " + ", ".join(f"{k}={show(v)}" for k, v in given.items())
     )
-    names = {*inspect.signature(way).parameters, *inspect.signature(display).parameters}
+    names = {*_signature(way).parameters, *_signature(display).parameters}
     outcomes.append(call(f"{name}.{way.__name__}", way, _names=names, **given))
     plt.close("all")
 

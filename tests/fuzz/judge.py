@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ FAMILIAR = re.compile(
     r"expecting \d+ features|Cannot clone|Unable to convert array of bytes|"
     r"A column-vector|y cannot be None|bad input shape|Unsupported dtype|"
     r"Expected .* min_features|greater than 50%|cannot be used to seed|Seed must be|"
-    r"Sample weights must|Mix of label input types"
+    r"Mix of label input types"
 )
 # Words of Python and NumPy that no check of ours would use.
 DEPTHS = re.compile(
@@ -43,11 +44,17 @@ HARMLESS = re.compile(
     r"feature names|column-vector y was passed|unique classes is greater than 50%"
 )
 OURS = ("ConvergenceWarning", "UserWarning", "DataConversionWarning", "FutureWarning")
+HERE = Path(__file__).parts[:-1]
 BELOW = ("numpy", "scipy", "numba", "joblib", "pandas", "polars", "llvmlite")
 
 
 class TooLong(BaseException):
     """Raised by the alarm; nobody below catches it."""
+
+
+@lru_cache(4096)
+def _where(filename: str) -> tuple[str, ...]:
+    return Path(filename).parts
 
 
 @dataclass(frozen=True)
@@ -66,13 +73,15 @@ def alarm(seconds: float = SECONDS):
     def ring(*_: Any) -> None:
         raise TooLong
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    # Of this process's own time: what others use of the machine is no hang. The parent
+    # watches over calls that wait.
+    before = signal.signal(signal.SIGPROF, ring)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def call(
@@ -103,8 +112,8 @@ def call(
         name = warning.category.__name__
         if HARMLESS.search(text):
             continue
-        if name not in OURS or Path(warning.filename).parent != Path(__file__).parent:
-            where = "/".join(Path(warning.filename).parts[-3:])
+        if name not in OURS or _where(warning.filename)[:-1] != HERE:
+            where = "/".join(_where(warning.filename)[-3:])
             detail = f"{name} at {where}:{warning.lineno}: {text}"
             return Outcome(DEFECT, title, f"warning {name} {where}:{warning.lineno}",
                            detail)  # fmt: skip
@@ -115,11 +124,11 @@ def _sort_error(title: str, error: BaseException, names: Iterable[str]) -> Outco
     text = str(error)
     frames = traceback.extract_tb(error.__traceback__)
     inner = frames[-1]
-    path = Path(inner.filename).parts
-    own = [f for f in frames if "widemargin" in Path(f.filename).parts]
+    path = _where(inner.filename)
+    own = [f for f in frames if "widemargin" in _where(f.filename)]
     where = "?"
     if own:
-        where = f"{'/'.join(Path(own[-1].filename).parts[-2:])}:{own[-1].name}"
+        where = f"{'/'.join(_where(own[-1].filename)[-2:])}:{own[-1].name}"
     kind = f"{type(error).__name__} {where} {re.sub(r'[-0-9.e+]+', '#', text)[:60]}"
     below = any(part in path for part in BELOW)
     known = isinstance(error, ValueError | TypeError)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 CHUNK = 100
-STUCK = 60.0
+STUCK = 240.0
 MEMORY = 16 * 2**30
 
 
@@ -95,6 +95,7 @@ def run(
     """Fuzz until so many calls or seconds; return counts and one defect per kind."""
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
+    os.environ["WIDEMARGIN_FUZZ_WARM"] = "1"
     held: dict = {"seed": seed, "next": 0, "again": [], "counts": {}, "kinds": {}}
     if state and state.exists():
         held = json.loads(state.read_text())
@@ -102,7 +103,9 @@ def run(
             raise SystemExit(f"{state} belongs to seed {held['seed']}, not {seed}.")
     counts = Counter(held["counts"])
     kinds: dict[str, dict] = held["kinds"]
-    context = mp.get_context("spawn")
+    context = mp.get_context("forkserver")
+    # Imported and compiled once, in the process that all workers are copies of.
+    context.set_forkserver_preload(["tests.fuzz.warm"])
     results = context.SimpleQueue()
     workers = [Worker(context, seed, only, results) for _ in range(jobs)]
     begun, open_tasks = time.time(), {}

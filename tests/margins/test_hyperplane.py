@@ -96,3 +96,12 @@ def test_bad_input_is_refused(margin, change, message):
 def test_bad_rho_is_refused(rho):
     with pytest.raises(ValueError, match="rho"):
         directional_margin([[1.0]], [1.0], 0.0, [1], rho=rho)
+
+
+@pytest.mark.parametrize("unit", [1e280, 1e-280])
+@pytest.mark.parametrize("margin", [directional_margin, geometric_margin])
+def test_a_plane_has_no_unit(margin, unit):
+    X, y = np.array([[0.0, 1.0], [8.0, 2.0]]), [-1, 1]
+    expected = margin(X, [3.0, 1.0], -12.0, y)
+    found = margin(X, [3.0 * unit, unit], -12.0 * unit, y)
+    np.testing.assert_allclose(found, expected)

@@ -184,3 +184,9 @@ def test_ratio_of_margins_is_bounded_by_the_height():
     assert formulas.margin_ratio_bound(math.hypot(3.0, 4.0), 4.0) == 1.25
     with pytest.raises(ValueError, match="rho must be"):
         formulas.margin_ratio_bound(5.0, 0.0)
+
+
+@pytest.mark.parametrize("gamma_d", [1e-200, 5e-324])
+def test_bounds_that_are_no_numbers_are_refused(gamma_d):
+    with pytest.raises(ValueError, match=r"gamma_d=.* is so far from R"):
+        perceptron_bounds("standard", R=1.0, r=1.0, gamma_d=gamma_d, b=1.0)

@@ -468,3 +468,19 @@ def test_real_digits_are_answered_within_the_promise():
     answered, answers = model.accepts(X[new]), model.predict(X[new])
     assert 0.8 < answered.mean() < 1
     assert (answers != y[new])[answered].mean() <= 0.02
+
+
+@pytest.mark.parametrize("label", [0.25, "none", None])
+def test_score_counts_refusals_of_any_kind_as_mistakes(label):
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:200], y[:200]
+    model = RejectingClassifier(
+        KNeighborsClassifier(), coverage=0.5, reject_label=label, random_state=0
+    ).fit(X, y)
+    right = model.accepts(X) & (model.estimator_.predict(X) == y)
+    assert model.score(X, y) == pytest.approx(right.mean())
+    weights = np.arange(1.0, len(y) + 1)
+    expected = np.average(right, weights=weights)
+    assert model.score(X, y, weights) == pytest.approx(expected)
+    with pytest.raises(ValueError, match="y must have one label per sample"):
+        model.score(X, y[1:])

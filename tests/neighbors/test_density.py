@@ -358,3 +358,12 @@ def test_progress_is_announced(data):
     with config_context(working_memory=0.001):
         TangentDensityClassifier().set_callbacks(Count()).fit(*data[:2])
     assert Count.begun > len(data[0])
+
+
+@pytest.mark.parametrize("unit", [1.0, 1024.0, 2.0**-20])
+def test_copies_do_not_hide_the_unit_of_the_data(unit):
+    X = np.repeat(np.arange(6.0)[:, None], 2, axis=0)
+    y = np.arange(12) // 6
+    model = TangentDensityClassifier(tangents="none").fit(X / unit, y)
+    expected = TangentDensityClassifier(tangents="none").fit(X, y)
+    assert model.gamma_ == expected.gamma_ * unit**2

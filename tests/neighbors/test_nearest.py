@@ -22,6 +22,7 @@ from widemargin.tangents import ImageTangents, LearnedTangents
 def bounds_are_worth_it(monkeypatch):
     """Few samples: bounds are made, however little they spare."""
     monkeypatch.setattr("widemargin.neighbors.search.MOST_LEFT", 1.0)
+    monkeypatch.setattr("widemargin.neighbors.search.MANY_FEATURES", 0)
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from widemargin.tangents import Bundle, ImageTangents, as_bundle
 def bounds_are_worth_it(monkeypatch):
     """Few and random references: bounds are made, however little they spare."""
     monkeypatch.setattr(search_module, "MOST_LEFT", 1.0)
+    monkeypatch.setattr(search_module, "MANY_FEATURES", 0)
 
 
 def bundle(rng, n, n_tangents=2, d=12, dtype=np.float64):

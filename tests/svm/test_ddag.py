@@ -1,6 +1,8 @@
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.datasets import load_digits
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.multiclass import OneVsOneClassifier
 from sklearn.naive_bayes import GaussianNB
@@ -161,3 +163,16 @@ def test_samples_may_be_sparse(digits):
     np.testing.assert_array_equal(
         thin.predict(sparse.csr_array(X_test)), dense.predict(X_test)
     )
+
+
+def test_weights_that_libsvm_never_comes_to_an_end_with():
+    X = np.array([[0.0, 1.0], [1.0, 0.0], [0.0, 0.0], [1.0, 1.0]] * 5)
+    y = np.random.default_rng(0).permutation(np.arange(20) % 2)
+    with pytest.warns(ConvergenceWarning, match="a node's solver stopped"):
+        DDAGClassifier().fit(X, y, np.full(20, 1e36))
+
+
+def test_sparse_samples_without_spread():
+    X = sp.csr_array(np.full((20, 4), 0.9702328184227406))
+    model = DDAGClassifier().fit(X, np.arange(20) % 2)
+    assert np.isfinite(model.decision_function(X)).all()

@@ -147,7 +147,7 @@ def test_bad_tangents():
     model = DirectionFeatures((8, 8)).fit(X)
     with pytest.raises(ValueError, match="tangents must have shape"):
         model.push_forward(X, np.ones((2, 64)))
-    with pytest.raises(ValueError, match="tangents must be finite"):
+    with pytest.raises(ValueError, match="tangents contains NaN"):
         model.push_forward(X, np.full((2, 1, 64), np.nan))
 
 

@@ -185,3 +185,14 @@ def test_bad_labels_and_samples(digits):
     for params in ({}, {"per_class": True}, {"local": True}):
         with pytest.raises(NotFittedError):
             LearnedTangents(2, **params).bundle(X)
+
+
+@pytest.mark.parametrize("unit", [2.0**900, 2.0**-900])
+@pytest.mark.parametrize("options", [{}, {"per_class": True}, {"local": True}])
+def test_tangents_are_learned_in_any_unit(unit, options):
+    X, y = np.random.default_rng(0).normal(size=(20, 4)), np.arange(20) % 2
+    expected = LearnedTangents(2, **options).fit(X, y).tangents(X)
+    found = LearnedTangents(2, **options).fit(X * unit, y)
+    np.testing.assert_allclose(found.tangents(X * unit), expected, rtol=1e-9)
+    if not options.get("local"):
+        assert np.isfinite(found.eigenvalues_).all()

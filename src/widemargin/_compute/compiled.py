@@ -24,8 +24,10 @@ def njit(**options: Any) -> Callable[[Callable], Any]:
     Options are numba's. Machine code is kept beside the source or in the user's cache;
     where neither can be written it is made again in every process.
     """
-    # Without a check at every division code is smaller, and made faster.
-    options = {"nogil": True, "error_model": "numpy", **options, "cache": True}
+    # Without a check at every division code is smaller, and made faster; nobody in C
+    # calls it.
+    usual = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+    options = {**usual, **options, "cache": True}
     if isinstance(options.get("fastmath"), frozenset):
         options["fastmath"] = set(options["fastmath"])
 

@@ -27,7 +27,7 @@ def _remove(row, unit):
     return left
 
 
-@njit()
+@njit(inline="always")
 def _unit_rows(rows, left):
     """Scale rows to length one, by their largest entry first lest squares overflow."""
     for j in range(rows.shape[0]):

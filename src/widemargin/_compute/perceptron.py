@@ -121,13 +121,8 @@ def _step(rule, s, q, n, f):
 
 
 @njit(cache=True, nogil=True)
-def _present(rows, factors, m, v, sums, rule, repeat, k, trace):
-    """Show pattern k once; True if it was added."""
-    score = row_dot(rows.dense, rows.data, rows.indices, rows.indptr, k, v)
-    score += sums[TOTAL] * (rows.lift - rows.cx[k]) - sums[SHIFT]
-    s = rows.signs[k] * score + rows.diag[k] * m[k]
-    if not _fails(rule, s, sums[SQUARE], sums[MASS]):
-        return False
+def _add(rows, factors, m, v, sums, rule, repeat, k, s, trace):
+    """Add pattern k, whose ``y.a`` is s."""
     n = rows.squares[k] + rows.diag[k]
     step = _step(rule, s, sums[SQUARE], n, factors[k])
     times = 1.0
@@ -148,7 +143,6 @@ def _present(rows, factors, m, v, sums, rule, repeat, k, trace):
     m[k] += step
     if sums[SQUARE] > 1e200:
         _rescale(v, m, sums, 1e-90)
-    return True
 
 
 @njit(cache=True, nogil=True)
@@ -163,6 +157,10 @@ def learn(
     ``||a|| / sum(m) <= beta`` proves that no vector has the margin asked for.
     """
     n_patterns = show.order.shape[0]
+    # Arrays of their own: out of the tuple each look would count a reference to all.
+    dense, data, indices, indptr = rows.dense, rows.data, rows.indices, rows.indptr
+    signs, cx, diag, lift = rows.signs, rows.cx, rows.diag, rows.lift
+    order = show.order
     # A margin of zero is refuted only by a = 0, which rounding can fake.
     fixed_margin = rule.beta > 0.0 and rule.kind in (FREE_LENGTH, FIXED_LENGTH)
     target = rule.beta if fixed_margin else -1.0
@@ -170,13 +168,17 @@ def learn(
     sweeps, idle = 0, 0
     while sweeps < max_sweeps:
         if show.mix:
-            shuffle(show.order, n_patterns, show.seed)
+            shuffle(order, n_patterns, show.seed)
         n_touched = 0
         for i in range(n_patterns):
             if sums[UPDATES] >= max_updates:
                 return OUT_OF_UPDATES, sweeps, fewest, idle
-            k = show.order[i]
-            if _present(rows, factors, m, v, sums, rule, show.repeat, k, trace):
+            k = order[i]
+            score = row_dot(dense, data, indices, indptr, k, v)
+            score += sums[TOTAL] * (lift - cx[k]) - sums[SHIFT]
+            s = signs[k] * score + diag[k] * m[k]
+            if _fails(rule, s, sums[SQUARE], sums[MASS]):
+                _add(rows, factors, m, v, sums, rule, show.repeat, k, s, trace)
                 touched[n_touched] = k
                 n_touched += 1
                 if np.sqrt(sums[SQUARE]) <= target * sums[MASS]:
@@ -198,7 +200,11 @@ def learn(
             quiet = True
             for i in range(n_touched):
                 k = touched[i]
-                if _present(rows, factors, m, v, sums, rule, show.repeat, k, trace):
+                score = row_dot(dense, data, indices, indptr, k, v)
+                score += sums[TOTAL] * (lift - cx[k]) - sums[SHIFT]
+                s = signs[k] * score + diag[k] * m[k]
+                if _fails(rule, s, sums[SQUARE], sums[MASS]):
+                    _add(rows, factors, m, v, sums, rule, show.repeat, k, s, trace)
                     quiet = False
                     if np.sqrt(sums[SQUARE]) <= target * sums[MASS]:
                         rounds = _CYCLES

@@ -32,7 +32,7 @@ def _dot(u, v):
     return total
 
 
-@njit()
+@njit(inline="always")
 def _stack(first, second):
     """Rows of both frames in float64; plain loops compile in a fraction of the time."""
     n, d = first.shape
@@ -43,7 +43,7 @@ def _stack(first, second):
     return W
 
 
-@njit()
+@njit(inline="always")
 def _factor(A):
     """Turn the lower triangle of A into L and D of L D L^T; no pivot is rounding."""
     n = A.shape[0]
@@ -59,7 +59,7 @@ def _factor(A):
             A[t, s] /= A[s, s]
 
 
-@njit()
+@njit(inline="always")
 def _solve(A, r):
     """Solve in place with what `_factor` left; directions of no pivot stay put."""
     n = r.shape[0]
@@ -76,7 +76,7 @@ def _solve(A, r):
             r[s] = 0.0
 
 
-@njit()
+@njit(inline="always")
 def _least_squares(delta, first, second, spring, moves, residual):
     """Energy of the best moves along the rows of two frames, and what they leave.
 

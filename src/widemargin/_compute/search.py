@@ -9,6 +9,8 @@ and independent of how the bounds were made.
 The rounding taken off is that of :mod:`widemargin._compute.tails`, with |delta|^2 in
 the place of |x|^2 + |y|^2: `error` is the rounding of a product per unit of norm.
 
+What is inlined is compiled once, with what calls it, instead of twice.
+
 Shapes: `x` (n_x, d), `x_frames` (n_x, l_x, d), likewise y, where a single frame is
 that of all references; results (n_x, k). Only references whose label is `labels[i]`
 count for row i with kind = 1, only the others with kind = -1, all with kind = 0.
@@ -16,17 +18,15 @@ count for row i with kind = 1, only the others with kind = -1, all with kind = 0
 
 import numpy as np
 
-from widemargin._compute.compiled import njit
+from widemargin._compute.compiled import REORDER, njit
 from widemargin._compute.residuals import AT_Y, MEAN, TWO_SIDED, squared_distance
 
-# Sums may be reordered, which is what lets the products over features vectorise.
-_REORDER = {"reassoc", "contract", "nsz"}
 # References that are looked at first, beyond k: the best under the bound are nearly
 # always the nearest, and a small radius spares most of the rest.
 MORE_SEEDS = 8
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+@njit(fastmath=REORDER)
 def _dot(u, v):
     total = u.dtype.type(0)
     for i in range(u.shape[0]):
@@ -34,7 +34,7 @@ def _dot(u, v):
     return total
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+@njit(fastmath=REORDER)
 def _cross(u, v, out):
     """Inner products of all rows of `u` with all rows of `v`, two by four at a time.
 
@@ -63,7 +63,7 @@ def _cross(u, v, out):
             out[p1, s], out[p1, s1], out[p1, s2], out[p1, s3] = b0, b1, b2, b3
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 def _eliminate(M, a, r, S, spring, least):
     """Energy taken off by both frames, and the squared length of the moves at y.
 
@@ -103,7 +103,7 @@ def _eliminate(M, a, r, S, spring, least):
     return taken, length
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 def _estimate(rows, x, y, y_frame, sides, spring, error, products, small):
     """Squared distance of one pair in the dtype of the data, less its rounding.
 
@@ -132,7 +132,7 @@ def _estimate(rows, x, y, y_frame, sides, spring, error, products, small):
     return norm - taken - 8.0 * error * (norm + length)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _insert(d2, j, best_d2, best_j):
     """Keep the k smallest, ordered by (distance, index)."""
     k = best_d2.shape[0]
@@ -149,19 +149,34 @@ def _insert(d2, j, best_d2, best_j):
     best_j[last] = j
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _counts(label, reference, kind):
     return kind == 0 or (label == reference) == (kind > 0)
 
 
-@njit(cache=True, nogil=True)
-def _consider(x, x_frame, y, y_frame, j, sides, spring, best_d2, best_j, scratch):
-    """Insert one pair with its distance from the explicit residual."""
-    d2 = squared_distance(x, x_frame, y, y_frame, sides, spring, scratch[0], scratch[1])
-    _insert(d2, j, best_d2, best_j)
+@njit()
+def _begin(x_frame, rows, best_d2, best_j, n_y):
+    """Write the frame below the first row; nothing is found yet.
+
+    Plain loops, here and below: an assignment of arrays takes seconds to compile.
+    """
+    for p in range(x_frame.shape[0]):
+        for i in range(x_frame.shape[1]):
+            rows[1 + p, i] = x_frame[p, i]
+    for place in range(best_d2.shape[0]):
+        best_d2[place] = np.inf
+        best_j[place] = n_y
 
 
-@njit(cache=True, nogil=True)
+@njit()
+def _holds(places, j):
+    found = False
+    for place in range(places.shape[0]):
+        found = found or places[place] == j
+    return found
+
+
+@njit()
 def nearest_under_bounds(
     bounds, x, x_frames, y, y_frames, sides, spring, error,
     labels, y_labels, kind, best_d2, best_j,
@@ -176,15 +191,14 @@ def nearest_under_bounds(
     l_x, l_y = x_frames.shape[1], y_frames.shape[1]
     rows = np.empty((1 + l_x, x.shape[1]), x.dtype)
     products, small = np.empty((1 + l_x, l_y), x.dtype), np.empty((2 + l_y, l_x + l_y))
-    scratch = np.empty((2, x.shape[1]))
+    delta, residual = np.empty(x.shape[1]), np.empty(x.shape[1])
     n_seeds = k + MORE_SEEDS
     seed_bound, seed = np.empty(n_seeds), np.empty(n_seeds, np.int64)
     for i in range(n_x):
-        rows[1:] = x_frames[i]
-        best_d2[i] = np.inf
-        best_j[i] = n_y
-        seed_bound[:] = np.inf
-        seed[:] = n_y
+        _begin(x_frames[i], rows, best_d2[i], best_j[i], n_y)
+        for place in range(n_seeds):
+            seed_bound[place] = np.inf
+            seed[place] = n_y
         for j in range(n_y):
             if bounds[i, j] < seed_bound[n_seeds - 1] and _counts(
                 labels[i], y_labels[j], kind
@@ -199,7 +213,7 @@ def nearest_under_bounds(
                 continue
             if place >= n_seeds and (
                 not _counts(labels[i], y_labels[j], kind)
-                or (bound <= seed_bound[n_seeds - 1] and (seed == j).any())
+                or (bound <= seed_bound[n_seeds - 1] and _holds(seed, j))
             ):
                 continue
             if place >= k:
@@ -207,11 +221,12 @@ def nearest_under_bounds(
                                      spring, error, products, small)  # fmt: skip
                 if estimate > best_d2[i, k - 1]:
                     continue
-            _consider(x[i], x_frames[i], y[j], y_frames[j * step], j, sides, spring,
-                      best_d2[i], best_j[i], scratch)  # fmt: skip
+            d2 = squared_distance(x[i], x_frames[i], y[j], y_frames[j * step], sides,
+                                  spring, delta, residual)  # fmt: skip
+            _insert(d2, j, best_d2[i], best_j[i])
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def nearest_of_candidates(
     candidates, x, x_frames, y, y_frames, sides, spring, error,
     labels, y_labels, kind, best_d2, best_j,
@@ -221,11 +236,9 @@ def nearest_of_candidates(
     l_x, l_y = x_frames.shape[1], y_frames.shape[1]
     rows = np.empty((1 + l_x, x.shape[1]), x.dtype)
     products, small = np.empty((1 + l_x, l_y), x.dtype), np.empty((2 + l_y, l_x + l_y))
-    scratch = np.empty((2, x.shape[1]))
+    delta, residual = np.empty(x.shape[1]), np.empty(x.shape[1])
     for i in range(x.shape[0]):
-        rows[1:] = x_frames[i]
-        best_d2[i] = np.inf
-        best_j[i] = len(y)
+        _begin(x_frames[i], rows, best_d2[i], best_j[i], len(y))
         for c in range(candidates.shape[1]):
             j = candidates[i, c]
             if not _counts(labels[i], y_labels[j], kind):
@@ -233,5 +246,6 @@ def nearest_of_candidates(
             estimate = _estimate(rows, x[i], y[j], y_frames[j * step], sides,
                                  spring, error, products, small)  # fmt: skip
             if estimate <= best_d2[i, k - 1]:
-                _consider(x[i], x_frames[i], y[j], y_frames[j * step], j, sides, spring,
-                          best_d2[i], best_j[i], scratch)  # fmt: skip
+                d2 = squared_distance(x[i], x_frames[i], y[j], y_frames[j * step],
+                                      sides, spring, delta, residual)  # fmt: skip
+                _insert(d2, j, best_d2[i], best_j[i])

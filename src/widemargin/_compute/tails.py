@@ -212,7 +212,9 @@ def two_sided(
                 offset, r_s = y_coefficients[s, start:], r[s]
                 for j in range(width):
                     r_s[j] = b_row[j] - offset[j]
-            gram[:] = real(0)
+            for entry in gram:
+                for j in range(width):
+                    entry[j] = real(0)
             for q in range(l_x):
                 row, own = products[top + 1 + q], x_coefficients[i, q]
                 a_row = row[start:]

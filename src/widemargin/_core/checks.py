@@ -29,14 +29,16 @@ def check_option(name: str, value: Any, options: Iterable[str]) -> str:
     return value
 
 
-def check_count(name: str, value: Any, otherwise: str = "", *, low: int = 1) -> int:
+def check_count(
+    name: str, value: Any, otherwise: str = "", *, low: int = 1, bits: int = 31
+) -> int:
     """Return an integer of at least `low`; the error begins with what else would do."""
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < low:
         raise ValueError(
             f"{name} must be {otherwise}an integer of at least {low}; got {value!r}."
         )
-    if int(value) >= 2**31:
-        raise ValueError(f"{name} must be below 2**31; got {value!r}.")
+    if int(value) >= 2**bits:
+        raise ValueError(f"{name} must be below 2**{bits}; got {value!r}.")
     return int(value)
 
 
@@ -96,6 +98,18 @@ def check_flag(name: str, value: Any) -> bool:
 def check_spring(spring: Any) -> float:
     """Return a cost of moving: finite and not negative."""
     return check_number("spring", spring, at_least=0)
+
+
+def check_background(background: Any, X: NDArray) -> Any:
+    """Return the value of an empty pixel, in the dtype of `X`."""
+    value = check_number("background", background)
+    # Less what is in X, it must still be a number.
+    if abs(value) > float(np.finfo(X.dtype).max) / 4:
+        raise ValueError(
+            f"background must be of the size of the numbers in X; got {value:g}, which "
+            f"{X.dtype} hardly holds."
+        )
+    return X.dtype.type(value)
 
 
 def check_at_most(name: str, value: Any, at_most: int, of: str) -> int:
@@ -191,8 +205,15 @@ def naming(name: str) -> Iterator[None]:
 
 def validate_data(*args: Any, **options: Any) -> Any:
     """As scikit-learn's, with a name for X where it cannot be converted."""
-    with naming("X"):
-        return _validate_data(*args, **options)
+    try:
+        with naming("X"):
+            return _validate_data(*args, **options)
+    except LookupError as error:
+        X = args[1] if len(args) > 1 else options.get("X")
+        raise ValueError(
+            f"X must hold one row of numbers per sample; got {type(X).__name__}, in "
+            "which no row was found."
+        ) from error
 
 
 def check_random_state(random_state: Any) -> np.random.RandomState:

@@ -92,13 +92,27 @@ def check_weights(sample_weight: Any, X: Any) -> NDArray:
                 "sample_weight must be numbers, one per sample; got an array of "
                 f"{np.asarray(sample_weight).dtype}."
             ) from None
-    weights = _check_sample_weight(
-        sample_weight, X, dtype=np.float64, ensure_non_negative=True
-    )
+    if sample_weight is not None and np.asarray(sample_weight).size > 0:
+        _refuse_zeros(np.asarray(sample_weight))
+    try:
+        weights = _check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        )
+    except ValueError as error:
+        if "sample_weight" in str(error):
+            raise
+        raise ValueError(f"sample_weight cannot be used: {error}") from error
     with np.errstate(over="ignore"):
         if not np.isfinite(weights.sum()):
             raise ValueError("sample_weight sums to infinity; give smaller weights.")
     return weights
+
+
+def _refuse_zeros(weights: NDArray) -> None:
+    if not weights.any():
+        raise ValueError(
+            "sample_weight is zero for every sample; give one a weight above 0."
+        )
 
 
 def check_samples(
@@ -133,10 +147,6 @@ def check_samples(
     check_classification_targets(labels)
     weights = check_weights(sample_weight, rows)
     kept = weights > 0
-    if not kept.any():
-        raise ValueError(
-            "sample_weight is zero for every sample; give one a weight above 0."
-        )
     at = np.arange(rows.shape[0])
     if not kept.all():
         rows, labels, weights, at = rows[kept], labels[kept], weights[kept], at[kept]

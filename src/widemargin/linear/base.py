@@ -16,8 +16,9 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
-from widemargin._core.checks import check_random_state
+from widemargin._core.checks import check_random_state, warn_caller
 from widemargin._core.classifier import MarginClassifier, whole_or_not_at_all
 from widemargin._core.decisions import (
     combine,
@@ -36,7 +37,7 @@ from widemargin.linear.patterns import (
 from widemargin.linear.spaces import rounding
 from widemargin.linear.walks import Budget, Walk, start_walk
 
-SCHEMES = ("ddag", "ovo", "ovr")
+SCHEMES = ("ovo", "ddag", "ovr")
 # Largest and smallest size of samples whose planes, lengths and distances are numbers.
 _LARGEST, _SMALLEST = 2.0**508, 2.0**-960
 
@@ -46,7 +47,7 @@ def two_class_problems(n_classes: int, scheme: str) -> list[tuple[int, int]]:
 
     >>> two_class_problems(3, "ovr")
     [(0, -1), (1, -1), (2, -1)]
-    >>> two_class_problems(3, "ddag")
+    >>> two_class_problems(3, "ovo")
     [(1, 0), (2, 0), (2, 1)]
     """
     if n_classes == 2:
@@ -349,6 +350,14 @@ class HyperplaneClassifier(MarginClassifier):
         self.weight_norm_ = np.array([np.ldexp(unit[2], -exponent) for unit in units])
         coef = self.coef_.astype(np.float64)
         self._set_borders(coef @ coef.T)
+
+
+def warn_unfinished(words: list[str]) -> None:
+    """Warn once for all problems; a problem that was solved has no words."""
+    said = [text for text in words if text]
+    if said:
+        others = f" The same goes for {len(said) - 1} more of {len(words)} problems."
+        warn_caller(said[0] + others * (len(said) > 1), ConvergenceWarning)
 
 
 def unit_hyperplane(w: np.ndarray, bias: float) -> tuple[np.ndarray, float, float]:

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from widemargin.linear.spaces import SHARP, KernelSpace, LinearSpace, rounding
+from widemargin.linear.spaces import SHARP, SMALL, KernelSpace, LinearSpace, rounding
 
 Space = LinearSpace | KernelSpace
 
@@ -52,7 +52,8 @@ class Solution(NamedTuple):
 
     `coef` are the weights, or with a kernel one coefficient per sample; the plane is at
     functional margin one where that means something. `dual` is alpha >= 0 of shape
-    (n,), a combination that bounds the margin.
+    (n,), a combination that bounds the margin. `closed` is False where the solver knows
+    that rounding kept the gap open.
     """
 
     coef: np.ndarray
@@ -60,6 +61,7 @@ class Solution(NamedTuple):
     dual: np.ndarray
     n_iter: int
     n_updates: int
+    closed: bool = True
 
 
 def relative_gap(lower: float, upper: float) -> float:
@@ -94,12 +96,11 @@ def class_averages(alpha: np.ndarray, signs: np.ndarray) -> np.ndarray | None:
     >>> class_averages(np.array([2.0, 2.0, 1.0]), np.array([1.0, 1.0, -1.0]))
     array([ 0.25,  0.25, -0.5 ])
     """
-    positive = alpha[signs > 0].sum()
-    negative = alpha[signs < 0].sum()
-    if not (positive > 0.0 and negative > 0.0):
+    positive = signs > 0
+    first, second = alpha @ positive, alpha @ ~positive
+    if not (first > 0.0 and second > 0.0):
         return None
-    share = np.where(signs > 0, alpha / positive, alpha / negative)
-    return share * signs / 2
+    return alpha / np.where(positive, 2 * first, -2 * second)
 
 
 def bias_from_dual(
@@ -119,14 +120,17 @@ def _lowest(space: Space, signs: np.ndarray, coef: np.ndarray, bias: float) -> f
     """Lower bound of the smallest ``l (w.x + bias)``."""
     values = signs * (space.scores(coef) + bias)
     error = space.score_error(coef) + rounding(1) * abs(bias)
+    lowest = float(values.min())
+    # Doubles will do where their rounding is no part of the answer.
+    if error <= SMALL * lowest:
+        return _down(lowest - error)
     # All others are larger than one of these, whatever the rounding.
-    close = np.flatnonzero(values <= values.min() + 2 * error)
+    close = np.flatnonzero(values <= lowest + 2 * error)
     sharp = space.sharp_scores(close, coef)
     if sharp is None:
-        return _down(values.min() - error)
+        return _down(lowest - error)
     error = space.score_error(coef, SHARP) + rounding(1, SHARP) * abs(bias)
-    lowest = (signs[close] * (sharp + SHARP(bias))).min() - SHARP(error)
-    return _down(lowest)
+    return _down((signs[close] * (sharp + SHARP(bias))).min() - SHARP(error))
 
 
 def plane_margin(
@@ -215,9 +219,11 @@ def upper_bound(
     c = class_averages(alpha, sides) if rho is None else sides * alpha / alpha.sum()
     if c is None:
         return np.inf
-    upper = space.combined(rows, c, rho)
+    own = 0.0
     if private is not None:
         own = safe_norm(private[rows] * np.asarray(c, dtype=np.float64))
+    upper = space.combined(rows, c, rho, own)
+    if private is not None:
         upper = np.hypot(upper, own) * (1 + rounding(len(rows) + 8))
     return float(np.nextafter(upper, np.inf))
 

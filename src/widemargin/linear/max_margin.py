@@ -13,19 +13,19 @@ are solved in the dual variables by the two engines of the first column. Whateve
 engine, :mod:`~widemargin.linear.certificate` has the last word.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
 from joblib import effective_n_jobs
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples
 
 from widemargin._compute.patterns import DYNAMIC, Rule
-from widemargin._compute.threads import thread_map
+from widemargin._compute.threads import check_n_jobs, thread_map
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
     check_count,
@@ -33,7 +33,6 @@ from widemargin._core.checks import (
     check_number,
     check_option,
     check_random_state,
-    warn_caller,
 )
 from widemargin._core.classifier import fit_method
 from widemargin.linear.active_set import solve_active_set
@@ -44,6 +43,7 @@ from widemargin.linear.base import (
     signed_rows,
     some_rows,
     unit_hyperplane,
+    warn_unfinished,
 )
 from widemargin.linear.certificate import (
     Options,
@@ -96,7 +96,8 @@ class _Data(NamedTuple):
     """The samples of a fit as the solvers see them.
 
     `X` is scaled by ``2**-exponent``; `moved` is X, less `offset` where that is far
-    from zero. With a kernel all three are the samples as they are.
+    from zero. With a kernel all three are the samples as they are. No row of X is
+    longer than `longest`.
     """
 
     X: Any
@@ -105,6 +106,7 @@ class _Data(NamedTuple):
     exponent: int
     codes: np.ndarray
     weights: np.ndarray
+    longest: float | None = None
 
 
 class _Certified(NamedTuple):
@@ -181,14 +183,14 @@ class MaxMarginClassifier(HyperplaneClassifier):
 
     Parameters
     ----------
-    method : {"auto", "dual", "dynamic", "bisection", "bisection2", \
-            "paper-bisection", "paper-bisection2"}, default="auto"
-        "dual" solves the dual exactly (active set or Newton) where the unknowns are
-        few, and by coordinate descent otherwise. "dynamic" is the perceptron with
-        dynamic margin. "bisection" asks a fixed-margin perceptron for margins between
-        the best one found and the smallest bound; "bisection2" gives a round without
-        success a second chance with a relaxed condition; both with the steps of the
-        paper to the letter after "paper-". "auto" is "dual".
+    method : str, default="auto"
+        "auto", "dual", "dynamic", "bisection", "bisection2", "paper-bisection" or
+        "paper-bisection2". "dual" solves the dual exactly (active set or Newton) where
+        the unknowns are few, and by coordinate descent otherwise. "dynamic" is the
+        perceptron with dynamic margin. "bisection" asks a fixed-margin perceptron for
+        margins between the best one found and the smallest bound; "bisection2" gives a
+        round without success a second chance with a relaxed condition; both with the
+        steps of the paper to the letter after "paper-". "auto" is "dual".
     C : float, default=1.0
         Price of slack, > 0; ``inf`` for a hard margin. Multiplied by `sample_weight`
         and `class_weight`.
@@ -212,8 +214,8 @@ class MaxMarginClassifier(HyperplaneClassifier):
         Further parameters of the named kernels.
     kernel_params : dict or None, default=None
         Keyword arguments of a callable kernel.
-    multiclass : {"ddag", "ovo", "ovr"}, default="ddag"
-        One-vs-one along a decision DAG, one-vs-one by votes, or one-vs-rest by
+    multiclass : {"ovo", "ddag", "ovr"}, default="ovo"
+        One-vs-one by votes, one-vs-one along a decision DAG, or one-vs-rest by
         functional scores.
     warm_start : bool, default=False
         Begin from the dual vector of the previous fit if it had as many samples.
@@ -326,7 +328,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
         degree: float = 3,
         coef0: float = 0.0,
         kernel_params: dict | None = None,
-        multiclass: Literal["ddag", "ovo", "ovr"] = "ddag",
+        multiclass: Literal["ovo", "ddag", "ovr"] = "ovo",
         warm_start: bool = False,
         class_weight: dict | Literal["balanced"] | None = None,
         tol: float = 1e-3,
@@ -373,9 +375,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
             check_number("gamma", self.gamma, above=0, otherwise="'scale' or ")
         check_number("degree", self.degree, at_least=0)
         check_number("coef0", self.coef0)
-        if self.n_jobs is not None and self.n_jobs != -1:
-            low = -64 if isinstance(self.n_jobs, int) and self.n_jobs < 0 else 1
-            check_count("n_jobs", self.n_jobs, "None, -1 or ", low=low)
+        check_n_jobs(self.n_jobs)
         if self.kernel != "linear" and self.method not in ("auto", "dual"):
             raise ValueError(
                 f"kernel={self.kernel!r} needs method='dual' or 'auto'; got "
@@ -431,19 +431,20 @@ class MaxMarginClassifier(HyperplaneClassifier):
             else:
                 with tasks.parts("problems"):
                     found = thread_map(solve, every, self.n_jobs, "problems")
-        for problem, result in zip(problems, found, strict=True):
-            self._judge(result, problem)
+        pairs = zip(problems, found, strict=True)
+        unfinished = [self._judge(result, problem) for problem, result in pairs]
         self._store(samples, problems, found, data, dtype)
         self._online = None
         if self.method == "dynamic":
             self._continue_online(data, problems, found, dtype)
+        warn_unfinished(unfinished)
         return self
 
     def _prepare(self, samples: Any, n_given: int, seed: int) -> _Data:
         """Bring the samples to where the arithmetic is good; remember the kernel."""
         X, codes, weights = samples.X, samples.codes, samples.weights
-        if np.isfinite(self.C):
-            prices = self.C * weights
+        if math.isfinite(self.C):
+            prices = float(self.C) * weights
             if not (np.isfinite(prices).all() and (prices > 1e-300).all()):
                 raise ValueError(
                     "C times sample_weight (and class_weight) must be a number between "
@@ -455,7 +456,8 @@ class MaxMarginClassifier(HyperplaneClassifier):
             exponent = comfortable_exponent(X)
             X = scaled(X, exponent)
             moved, offset = near_origin(X) if self.recenter else (X, None)
-            return _Data(X, moved, offset, exponent, codes, weights)
+            longest = LinearSpace(X).longest
+            return _Data(X, moved, offset, exponent, codes, weights, longest)
         if self.kernel == "precomputed":
             if self.n_features_in_ != n_given:
                 raise ValueError(
@@ -499,9 +501,9 @@ class MaxMarginClassifier(HyperplaneClassifier):
 
     def _private(self, weights: np.ndarray, exponent: int) -> np.ndarray | None:
         """Lengths of the private coordinates of a soft margin, in units of scaled X."""
-        if not np.isfinite(self.C):
+        if not math.isfinite(self.C):
             return None
-        return np.ldexp(np.sqrt(0.5 / (self.C * weights)), -exponent)
+        return np.ldexp(np.sqrt(0.5 / (float(self.C) * weights)), -exponent)
 
     def _private_squares(self, weights: np.ndarray, exponent: int) -> Any:
         private = self._private(weights, exponent)
@@ -546,7 +548,8 @@ class MaxMarginClassifier(HyperplaneClassifier):
             level = height or rho or spread_around(moved, centre)
             patterns = reflect(moved, signs, rho=level, centre=centre, diag=diag)
             found = solve_by_search(patterns, self.method, options, start)
-        if diag is not None and few_unknowns(X) and diag.max() < _ALMOST_HARD:
+        hard = diag is not None and (diag.max() < _ALMOST_HARD or not found.closed)
+        if hard and few_unknowns(X):
             found = self._harder(moved, signs, diag, height, options, found)
         unit, bias, norm = unit_hyperplane(found.coef, found.bias)
         coef = unit.astype(dtype).astype(np.float64)
@@ -554,7 +557,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
             bias, _ = midpoint_bias(np.asarray(moved @ coef), signs)
         if data.offset is not None:
             bias = float(bias - data.offset.astype(SHARP) @ coef.astype(SHARP))
-        space = LinearSpace(X)
+        space = LinearSpace(X, data.longest)
         pair = self._margins_of(space, signs, coef, bias, norm, private, height)
         reached = pair[0] if free else pair[1]
         if diag is None and reached <= 0.0:
@@ -643,8 +646,8 @@ class MaxMarginClassifier(HyperplaneClassifier):
         searched = self.method not in ("auto", "dual")
         return "" if searched or found.n_iter >= self.max_iter else "undecided"
 
-    def _judge(self, found: _Certified, problem: tuple[int, int]) -> None:
-        """Raise if there is no plane, warn if the gap stayed open."""
+    def _judge(self, found: _Certified, problem: tuple[int, int]) -> str:
+        """Raise if there is no plane; what there is to say if the gap stayed open."""
         name = self._problem_name(self.classes_, problem)
         if found.verdict == "inseparable":
             raise ValueError(
@@ -662,16 +665,21 @@ class MaxMarginClassifier(HyperplaneClassifier):
             )
         reached = found.margin if self.recenter else found.directional
         gap = relative_gap(reached, upper)
-        if not gap <= self.tol:
-            hint = ""
-            if reached <= 0.0 and not np.isfinite(self.C):
-                hint = " The classes are not separated yet; a finite C allows slack."
-            warn_caller(
-                f"{name}: stopped after {found.n_iter} sweeps "
-                f"(max_iter={self.max_iter}) with a certified gap of {gap:.3g}, above "
-                f"tol={self.tol}. Raise max_iter or tol, or try method='dual'.{hint}",
-                ConvergenceWarning,
+        if gap <= self.tol:
+            return ""
+        hint = " Raise max_iter or tol, or try method='dual'."
+        if self.method in ("auto", "dual") and found.n_iter < self.max_iter:
+            hint = (
+                " Rounding leaves it open: raise tol, or bring the features to similar "
+                "sizes around zero, for instance by StandardScaler."
             )
+        if reached <= 0.0 and not math.isfinite(self.C):
+            hint += " The classes are not separated yet; a finite C allows slack."
+        return (
+            f"{name}: stopped after {found.n_iter} sweeps "
+            f"(max_iter={self.max_iter}) with a certified gap of {gap:.3g}, above "
+            f"tol={self.tol}.{hint}"
+        )
 
     def _store(self, samples, problems, found: list[_Certified], data, dtype) -> None:
         self._duals = [f.start for f in found] if self.warm_start else None
@@ -706,10 +714,12 @@ class MaxMarginClassifier(HyperplaneClassifier):
             on_plane = self.recenter * -self.intercept_[:, None]
             self.center_ = on_plane * coef
         else:
-            gram = KernelSpace(data.X, self._kernel()).gram(kept)
-            norms = np.where(self.weight_norm_ > 0, self.weight_norm_, 1.0)
-            units = self.dual_coef_ / norms[:, None]
-            products = units @ gram @ units.T
+            products = np.ones((1, 1))
+            if self._scheme == "ovr":
+                gram = KernelSpace(data.X, self._kernel()).gram(kept)
+                norms = np.where(self.weight_norm_ > 0, self.weight_norm_, 1.0)
+                units = self.dual_coef_ / norms[:, None]
+                products = units @ gram @ units.T
             if self.kernel != "precomputed":
                 self.support_vectors_ = samples.X[kept].astype(dtype)
         self._set_borders(products)

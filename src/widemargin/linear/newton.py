@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
+from scipy.linalg.lapack import dposv
 
 from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.progress import announce
@@ -39,8 +40,10 @@ from widemargin.linear.certificate import (
 from widemargin.linear.patterns import matrix_arrays
 from widemargin.linear.spaces import KernelSpace, LinearSpace
 
-# Steps without a smaller gap after which only rounding is left.
+# Steps without a smaller gap or a better plane after which only rounding is left.
 _PATIENCE = 5
+# What counts as better, relatively.
+_RISE = 1e-9
 
 
 class _Point(NamedTuple):
@@ -69,9 +72,11 @@ def _solve_symmetric(system: np.ndarray, sides: np.ndarray) -> np.ndarray:
     scale = 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
     system = scale[:, None] * system * scale
     sides = scale[:, None] * sides
-    try:
-        solved = scipy.linalg.cho_solve(scipy.linalg.cho_factor(system), sides)
-    except scipy.linalg.LinAlgError:
+    # The transpose of a symmetric system is in the order that LAPACK likes.
+    _, solved, failed = dposv(system.T, sides)
+    if failed:
+        if not (np.isfinite(system).all() and np.isfinite(sides).all()):
+            return np.full(sides.shape, np.nan)
         solved = scipy.linalg.lstsq(system, sides, cond=1e-14)[0]
     return scale[:, None] * solved
 
@@ -89,7 +94,9 @@ def _weighted_gram(X, h):
     for chunk in batched_slices(len(inside), rows_in_budget(16.0 * (d + 1))):
         rows = inside[chunk]
         root = np.sqrt(h[rows])[:, None]
-        block = np.hstack([X[rows] * root, root])
+        block = np.empty((len(rows), d + 1))
+        np.multiply(X[rows], root, out=block[:, :d])
+        block[:, d:] = root
         gram += block.T @ block
     return gram
 
@@ -138,12 +145,13 @@ def _line_search(old: _Point, new: _Point, signs, diag, rho, kernel) -> float:
     start = least * (on - oo + penalty * old.bias * rise)
     slack = 1.0 - signs * (old.scores + old.bias)
     drop = signs * (new.scores + new.bias - old.scores - old.bias)
+    part = drop * (least / diag)
+    bends, pulls = part * drop, part * slack
     t, low, high = 1.0, 0.0, np.inf
     for _ in range(50):
-        inside = slack > t * drop
-        part = drop[inside] * (least / diag[inside])
-        second = curve + float(part @ drop[inside])
-        slope = start + t * second - float(part @ slack[inside])
+        inside = (slack > t * drop).astype(np.float64)
+        second = curve + float(bends @ inside)
+        slope = start + t * second - float(pulls @ inside)
         low, high = (t, high) if slope < 0 else (low, t)
         step = slope / second if second > 0 else 0.0
         if abs(step) <= 1e-12 * max(1.0, t):
@@ -226,12 +234,15 @@ def _descend(space, signs, diag, rho, options: Options, start) -> Solution:
     solve: Any = _solve_kernel if kernel else _solve_linear
     point = _first_point(space, signs, diag, rho, options, start)
     lower, upper, alpha = _enclose(space, point, signs, diag, rho)
-    smallest, idle, n_iter = np.inf, 0, 0
+    smallest, idle, n_iter, highest = np.inf, 0, 0, 0.0
     best = (point, alpha)
     with announce("rounds") as tell:
         while n_iter < options.max_iter and idle < _PATIENCE:
             gap = relative_gap(lower, upper)
             idle += 1
+            # The bound may wait for its turn while the objective falls.
+            if lower > highest * (1 + _RISE):
+                highest, idle = lower, 0
             if gap < smallest:
                 smallest, idle, best = gap, 0, (point, alpha)
             if gap <= options.tol:
@@ -247,8 +258,10 @@ def _descend(space, signs, diag, rho, options: Options, start) -> Solution:
             lower, upper, alpha = _enclose(space, point, signs, diag, rho)
             settled = np.array_equal(inside, signs * (point.scores + point.bias) < 1.0)
             if settled and abs(t - 1.0) < 1e-9:
-                if relative_gap(lower, upper) <= smallest:
-                    best = (point, alpha)
+                gap = relative_gap(lower, upper)
+                if gap <= smallest:
+                    smallest, best = gap, (point, alpha)
                 break
     point, alpha = best
-    return Solution(point.coef, point.bias, alpha, n_iter, n_iter)
+    closed = smallest <= options.tol
+    return Solution(point.coef, point.bias, alpha, n_iter, n_iter, closed)

@@ -182,6 +182,11 @@ def reflect(
     far = float(centre @ centre)
     # Far from the origin the three terms cancel; a square is never negative.
     shifted = squared_row_norms(X) - 2.0 * cx + far
+    if rho > 1e150:
+        raise ValueError(
+            "rho is more than 1e150 times as large as the samples in X, so that its "
+            "square overflows; give a smaller rho, or scale X."
+        )
     squares = np.maximum(shifted, 0.0) + rho**2
     rho = float(rho)
     rows = Rows(

@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.patterns import (
@@ -33,7 +32,6 @@ from widemargin._core.checks import (
     check_number,
     check_option,
     check_random_state,
-    warn_caller,
 )
 from widemargin._core.classifier import fit_method
 from widemargin.linear.base import (
@@ -42,6 +40,7 @@ from widemargin.linear.base import (
     scalar,
     signed_rows,
     some_rows,
+    warn_unfinished,
 )
 from widemargin.linear.certificate import plane_margin, upper_bound
 from widemargin.linear.patterns import (
@@ -160,6 +159,7 @@ class PerceptronClassifier(HyperplaneClassifier):
             previous = None
         walks: list[Walk] = []
         spaces, sweeps, geometry = [], [], None
+        unfinished: list[str] = []
         every = list(enumerate(problems))
         with FitTasks(self, len(problems), X=X, y=samples.labels) as tasks:
             for p, problem in tasks.each(every, "problem"):
@@ -172,7 +172,7 @@ class PerceptronClassifier(HyperplaneClassifier):
                 state, f = random_state_array(seed + p), factors[rows]
                 with budget_of(self.max_iter, self.max_iter) as budget:
                     status = self._sweep(patterns, walk, f, budget, state, exponent)
-                self._judge(status, walk, problem, budget, exponent)
+                unfinished.append(self._judge(status, walk, problem, budget, exponent))
                 here = pattern_geometry(patterns, f)
                 geometry = here if geometry is None else geometry.united(here)
                 walks.append(walk)
@@ -195,11 +195,13 @@ class PerceptronClassifier(HyperplaneClassifier):
         self._exponent = exponent
         self.n_iter_ = max(1, max(sweeps))
         self._publish(samples, parts, walks, spaces, rho, exponent)
+        warn_unfinished(unfinished)
         return self
 
-    def _judge(self, status, walk: Walk, problem, budget: Budget, exponent) -> None:
+    def _judge(self, status, walk: Walk, problem, budget: Budget, exponent) -> str:
+        """Raise if there is no plane; what there is to say if it is not finished."""
         if status == QUIET:
-            return
+            return ""
         name = self._problem_name(self.classes_, problem)
         upper = float(np.ldexp(walk.upper_bound, exponent))
         if status == INFEASIBLE:
@@ -215,10 +217,9 @@ class PerceptronClassifier(HyperplaneClassifier):
                 "brought no fewer updates (n_iter_no_change="
                 f"{self.n_iter_no_change})"
             )
-        warn_caller(
+        return (
             f"{name}: {why}. Either the classes are not separable or max_iter is too "
-            f"small; the largest directional margin is at most {upper:.3g}.",
-            ConvergenceWarning,
+            f"small; the largest directional margin is at most {upper:.3g}."
         )
 
     def _asked(self) -> float:
@@ -248,11 +249,15 @@ class PerceptronClassifier(HyperplaneClassifier):
             [float(np.ldexp(v, exponent)) for v in uppers]
         )
         self.n_updates_ = scalar([walk.n_updates for walk in walks])
-        found = [
-            self.bounds(float(np.ldexp(margin, exponent))) if margin > 0 else None
-            for margin in directional
-        ]
+        found = [self._bounds_at(float(np.ldexp(v, exponent))) for v in directional]
         self.bounds_ = found[0] if len(found) == 1 else found
+
+    def _bounds_at(self, margin: float) -> PerceptronBounds | None:
+        """Bounds, None where there is no margin or one too small to speak of them."""
+        try:
+            return self.bounds(margin) if margin > 0 else None
+        except ValueError:
+            return None
 
     def bounds(self, gamma_d: float) -> PerceptronBounds:
         """Bounds of the paper for the patterns of the last fit.
@@ -337,15 +342,16 @@ class MarginPerceptron(PerceptronClassifier):
         of the longest sample.
     shuffle : bool, default=True
         Draw a new order for every sweep.
-    multiclass : {"ddag", "ovo", "ovr"}, default="ddag"
-        One-vs-one along a decision DAG, one-vs-one by votes, or one-vs-rest by
+    multiclass : {"ovo", "ddag", "ovr"}, default="ovo"
+        One-vs-one by votes, one-vs-one along a decision DAG, or one-vs-rest by
         functional scores.
     warm_start : bool, default=False
         Begin from the coefficients of the previous fit if it had as many samples.
     class_weight : dict, "balanced" or None, default=None
         Factors of the update per class, multiplied by `sample_weight`.
     max_iter : int, default=1000
-        Most sweeps; reaching it warns.
+        Most sweeps per two-class problem; reaching it warns. Showing a sample of few
+        features takes 50 ns: all pairs of 16 000 letters in 26 classes at most 20 s.
     n_iter_no_change : int or None, default=50
         Stop, with a warning, after so many sweeps and as many as were made before in
         which no sweep added fewer samples than the best, while that is more than one in
@@ -422,7 +428,7 @@ class MarginPerceptron(PerceptronClassifier):
         learning_rate: float = 1.0,
         rho: float | None = None,
         shuffle: bool = True,
-        multiclass: Literal["ddag", "ovo", "ovr"] = "ddag",
+        multiclass: Literal["ovo", "ddag", "ovr"] = "ovo",
         warm_start: bool = False,
         class_weight: dict | Literal["balanced"] | None = None,
         max_iter: int = 1000,
@@ -528,8 +534,8 @@ class FixedMarginPerceptron(PerceptronClassifier):
         of the longest sample.
     shuffle : bool, default=True
         Draw a new order for every sweep.
-    multiclass : {"ddag", "ovo", "ovr"}, default="ddag"
-        One-vs-one along a decision DAG, one-vs-one by votes, or one-vs-rest by
+    multiclass : {"ovo", "ddag", "ovr"}, default="ovo"
+        One-vs-one by votes, one-vs-one along a decision DAG, or one-vs-rest by
         functional scores.
     warm_start : bool, default=False
         Begin from the coefficients of the previous fit if it had as many samples. A
@@ -537,7 +543,8 @@ class FixedMarginPerceptron(PerceptronClassifier):
     class_weight : dict, "balanced" or None, default=None
         Factors of the update per class, multiplied by `sample_weight`.
     max_iter : int, default=1000
-        Most sweeps; reaching it warns.
+        Most sweeps per two-class problem; reaching it warns. Showing a sample of few
+        features takes 50 ns: all pairs of 16 000 letters in 26 classes at most 20 s.
     n_iter_no_change : int or None, default=50
         Stop, with a warning, after so many sweeps and as many as were made before in
         which no sweep added fewer samples than the best, while that is more than one in
@@ -614,7 +621,7 @@ class FixedMarginPerceptron(PerceptronClassifier):
         learning_rate: float | None = None,
         rho: float | None = None,
         shuffle: bool = True,
-        multiclass: Literal["ddag", "ovo", "ovr"] = "ddag",
+        multiclass: Literal["ovo", "ddag", "ovr"] = "ovo",
         warm_start: bool = False,
         class_weight: dict | Literal["balanced"] | None = None,
         max_iter: int = 1000,

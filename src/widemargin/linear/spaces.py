@@ -9,8 +9,8 @@ values, in whatever order it is added up (Higham, Accuracy and stability of nume
 algorithms, 2002, section 3.1); where that is too much, in extended precision.
 
 A kernel is evaluated in blocks within scikit-learn's memory budget; the matrix of all
-pairs is never held. What is certified with a kernel is certified for its values as they
-are computed.
+pairs is held only where the samples are few. What is certified with a kernel is
+certified for its values as they are computed.
 """
 
 from collections.abc import Callable
@@ -28,6 +28,10 @@ from widemargin.linear.patterns import longest_row
 SHARP = np.longdouble
 # Entries beyond which extended precision would take longer than the fit.
 _MANY = 4 * 10**6
+# Samples up to which the matrix of a kernel is held.
+_FEW = 1000
+# Error, relatively, that no certificate notices.
+SMALL = 1e-9
 # Named kernels that are positive semidefinite for all their parameters.
 _SEMIDEFINITE = {"linear", "rbf", "laplacian", "chi2", "cosine"}
 # Samples on which a kernel that promises nothing is tested.
@@ -93,14 +97,17 @@ class LinearSpace:
         length = float(np.linalg.norm(coef))
         return length * (1 - error), length * (1 + error)
 
-    def combined(self, rows: np.ndarray, c: np.ndarray, rho: float | None) -> float:
+    def combined(
+        self, rows: np.ndarray, c: np.ndarray, rho: float | None, beside: float = 0.0
+    ) -> float:
         """Upper bound of ``||sum_k c_k [x_k, rho]||``; `rho` None if c sums to zero.
 
-        `c` is in extended precision, its absolute values sum to one.
+        `c` is in extended precision, its absolute values sum to one. `beside` is a
+        length that the answer is seen beside.
         """
         upper, error = self._combined(rows, c, rho, np.float64)
         # Doubles will do where their rounding is no part of the answer.
-        if error > 1e-9 * upper and len(rows) * self.X.shape[1] <= _MANY:
+        if error > SMALL * max(upper, beside) and len(rows) * self.X.shape[1] <= _MANY:
             upper, error = self._combined(rows, c, rho, SHARP)
         return upper
 
@@ -128,6 +135,7 @@ class KernelSpace:
         self.X = X
         self.kernel = kernel
         self._largest = 0.0
+        self._whole: np.ndarray | None = None
 
     @property
     def n_samples(self) -> int:
@@ -135,19 +143,28 @@ class KernelSpace:
         return self.X.shape[0]
 
     def _block(self, rows: Any, columns: np.ndarray) -> np.ndarray:
+        """``K(x_i, x_j)`` as a new array."""
+        n = self.n_samples
+        if self._whole is None and self.kernel is not None and n <= _FEW:
+            chosen = range(n)[rows] if isinstance(rows, slice) else rows
+            if 4 * len(chosen) * len(columns) >= n * n:
+                self._whole = self._checked(self.kernel(self.X, self.X))
+        if self._whole is not None:
+            return self._whole[rows].take(columns, axis=1)
         if self.kernel is None:
             part = self.X[rows][:, columns]
-            block = part.toarray() if sp.issparse(part) else part
-        else:
-            block = self.kernel(self.X[rows], self.X[columns])
+            return self._checked(part.toarray() if sp.issparse(part) else part)
+        return self._checked(self.kernel(self.X[rows], self.X[columns]))
+
+    def _checked(self, block: Any) -> np.ndarray:
         block = np.asarray(block, dtype=np.float64)
-        largest = float(np.abs(block).max(initial=0.0))
-        if not np.isfinite(largest) or largest > 1e150:
+        largest = max(block.max(initial=0.0), -block.min(initial=0.0))
+        if not largest <= 1e150:
             raise ValueError(
                 f"kernel has values as large as {largest:.3g}, whose squares overflow; "
                 "scale X, for instance by StandardScaler, or the kernel's parameters."
             )
-        self._largest = max(self._largest, largest)
+        self._largest = max(self._largest, float(largest))
         return block
 
     def gram(self, rows: np.ndarray) -> np.ndarray:
@@ -189,16 +206,24 @@ class KernelSpace:
             return np.zeros(len(rows), SHARP)
         return self._block(rows, columns).astype(SHARP) @ coef[columns].astype(SHARP)
 
-    def _square(self, rows: np.ndarray, beta: np.ndarray) -> tuple[float, float]:
+    def _square(
+        self, rows: np.ndarray, beta: np.ndarray, beside: float = 0.0
+    ) -> tuple[float, float]:
         """``beta.K.beta``, a bit less and a bit more."""
-        dtype: Any = SHARP if len(rows) ** 2 <= _MANY else np.float64
-        gram, beta = self.gram(rows).astype(dtype), beta.astype(dtype)
-        square = float(beta @ (gram @ beta))
-        size = float(np.abs(beta).sum()) ** 2 * float(np.abs(gram).max(initial=0.0))
-        # The coefficients themselves are right to a unit for each that was added up.
-        error = rounding(5 * len(rows) + 16, dtype) * size * 1.001
-        error += 2e-16 * abs(square)
+        gram = self.gram(rows)
+        square, error = self._square_in(gram, beta, np.float64)
+        # Doubles will do where their rounding is no part of the answer.
+        if error > SMALL * max(square, beside * beside) and len(rows) ** 2 <= _MANY:
+            square, error = self._square_in(gram, beta, SHARP)
         return max(0.0, square - error), max(0.0, square + error)
+
+    def _square_in(self, gram, beta, dtype: Any) -> tuple[float, float]:
+        gram, beta = gram.astype(dtype, copy=False), beta.astype(dtype, copy=False)
+        square = float(beta @ (gram @ beta))
+        size = float(np.abs(beta).sum()) ** 2 * self._largest
+        # The coefficients themselves are right to a unit for each that was added up.
+        error = rounding(5 * len(beta) + 16, dtype) * size * 1.001
+        return square, error + 2e-16 * abs(square)
 
     def length(self, coef: np.ndarray) -> tuple[float, float]:
         """(Lower, upper) bound of ``||w||``."""
@@ -208,9 +233,11 @@ class KernelSpace:
         low, high = self._square(rows, coef[rows])
         return float(np.sqrt(low)) * (1 - 4e-16), float(np.sqrt(high)) * (1 + 4e-16)
 
-    def combined(self, rows: np.ndarray, c: np.ndarray, rho: float | None) -> float:
+    def combined(
+        self, rows: np.ndarray, c: np.ndarray, rho: float | None, beside: float = 0.0
+    ) -> float:
         """Upper bound of ``||sum_k c_k [phi(x_k), rho]||``, as in a linear space."""
-        _, square = self._square(rows, c)
+        _, square = self._square(rows, c, beside)
         if rho is not None:
             square += (rho * float(c.sum())) ** 2
         return float(np.sqrt(square)) * (1 + 1e-15)

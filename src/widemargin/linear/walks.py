@@ -85,7 +85,10 @@ class Walk(NamedTuple):
     def without_patterns(self, patterns: Patterns) -> "Walk":
         """Forget which patterns were added, keep what they added up to."""
         sums = self.sums.copy()
-        sums[PRIVATE] += np.sum(patterns.diag * self.m**2)
+        # Weights may be so large that their squares are no numbers.
+        private = np.sqrt(patterns.diag) * self.m
+        with np.errstate(over="ignore"):
+            sums[PRIVATE] += private @ private
         return Walk(np.empty(0), self.v, sums)
 
 

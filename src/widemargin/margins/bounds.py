@@ -251,7 +251,7 @@ def _theta_mistakes(
     if alpha is None or n_samples is None:
         raise ValueError("Give the margins of the sample, or both alpha and n_samples.")
     alpha = check_number("alpha", alpha, at_least=0, at_most=1)
-    return alpha, check_count("n_samples", n_samples)
+    return alpha, check_count("n_samples", n_samples, bits=62)
 
 
 def _first_below(bound: Callable[[int], float], limit: float = 1e300) -> int | float:

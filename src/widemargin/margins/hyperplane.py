@@ -15,6 +15,7 @@ P. Tsampouka, J. Shawe-Taylor, Perceptron-like large margin classifiers, section
 and 2.3.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -130,5 +131,16 @@ def _functional_margin(
             "np.where(y == b, 1, -1)."
         )
     check_same_length(X=X, y=labels)
-    f = X @ w.astype(X.dtype) + b.astype(X.dtype).reshape(())
-    return f * labels.astype(X.dtype), float(np.linalg.norm(w)), float(b.reshape(()))
+    w, offset = w.astype(np.float64), float(b.reshape(()))
+    # A plane has no unit: lengths of any size become numbers of ordinary size.
+    unit = _power_of_two(float(np.abs(w).max()) or abs(offset))
+    w, offset = w / unit, offset / unit
+    with np.errstate(over="ignore", invalid="ignore"):
+        f = X @ w.astype(X.dtype) + X.dtype.type(offset)
+    if np.isnan(f).any():
+        raise ValueError("X is so large that its margins are no numbers; scale it.")
+    return f * labels.astype(X.dtype), float(np.linalg.norm(w)), offset
+
+
+def _power_of_two(size: float) -> float:
+    return math.ldexp(1.0, min(max(math.frexp(size)[1], -1022), 1023))

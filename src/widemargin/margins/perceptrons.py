@@ -152,7 +152,13 @@ def perceptron_bounds(
         "f_min": f_min, "f_max": f_max,
     }  # fmt: skip
     p = _check_parameters(variant, given)
-    return _VARIANTS[variant].collect(R, r, gamma_d, p)
+    try:
+        return _VARIANTS[variant].collect(R, r, gamma_d, p)
+    except (ZeroDivisionError, OverflowError) as error:
+        raise ValueError(
+            f"gamma_d={gamma_d:g} is so far from R={R:g} that the bounds are no "
+            f"numbers, with {', '.join(f'{k}={v:g}' for k, v in p.items())}."
+        ) from error
 
 
 def _standard(R: float, r: float, gamma_d: float, p: dict) -> PerceptronBounds:

@@ -228,7 +228,7 @@ def smallest_max_error(n_samples: int, delta: float = 0.05) -> float:
     >>> print(f"{smallest_max_error(150):.4f}")
     0.0198
     """
-    n = check_count("n_samples", n_samples)
+    n = check_count("n_samples", n_samples, bits=62)
     delta = check_number("delta", delta, above=0, below=1)
     return float(-np.expm1(ln(delta) / n))
 

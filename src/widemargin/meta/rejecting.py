@@ -46,6 +46,7 @@ from widemargin._core.checks import (
 )
 from widemargin._core.classifier import fit_method
 from widemargin._core.confidence import answers_of, confidence_of
+from widemargin._core.decisions import as_labels
 from widemargin._core.holdout import hold_out_at_random
 from widemargin._core.samples import check_weights
 from widemargin.margins.rejection import (
@@ -441,6 +442,29 @@ class RejectingClassifier(WrappingClassifier):
         labels = answers.astype(mixed_dtype(answers, self.reject_label_))
         labels[~(confidence >= self.threshold_)] = self.reject_label_
         return labels
+
+    def score(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Return the share of right answers; a refusal is none.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        y : array-like of shape (n_samples,)
+            Their labels.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the samples.
+
+        Returns
+        -------
+        float
+            Plain accuracy, whatever the kind of ``reject_label_``.
+        """
+        answers = self.predict(X)
+        right = ~differs(as_labels("y", y, len(answers)), answers)
+        return float(np.average(right, weights=check_weights(sample_weight, answers)))
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Say where metadata goes: everything to the `fit` of the estimator.

@@ -18,10 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh
-from sklearn.utils import check_array
 
 from widemargin._compute.threads import batched_slices
-from widemargin._core.checks import check_option
+from widemargin._core.checks import as_matrix, check_option
 
 METHODS = ("none", "clip", "flip", "shift")
 # Rows that symmetrisation and repair treat at once, so that they need no second matrix.
@@ -168,7 +167,7 @@ def rounding_of(K: Any) -> float:
 
 
 def _check_square(K: Any, copy: bool = False) -> NDArray:
-    K = check_array(K, dtype=np.float64, input_name="K", copy=copy)
+    K = as_matrix("K", K, dtype=np.float64, copy=copy)
     if K.shape[0] != K.shape[1]:
         raise ValueError(
             f"K must be a square matrix of kernel values between samples; got shape "

@@ -24,6 +24,7 @@ from widemargin._compute.pairs import References, pair_distances
 from widemargin._core.checks import (
     as_matrix,
     check_flag,
+    check_number,
     check_option,
     check_spring,
     in_unit,
@@ -88,7 +89,7 @@ class TangentMetric:
     unit: float = 1.0
 
     def check(self, sides: Iterable[str] = SIDES) -> Self:
-        """Return the same metric, all three parameters checked.
+        """Return the same metric, all its parameters checked.
 
         Parameters
         ----------
@@ -107,7 +108,8 @@ class TangentMetric:
         tangents = check_tangents(self.tangents)
         if self.sides == "midpoint":
             require_generator(tangents)
-        return replace(self, tangents=tangents, spring=spring)
+        unit = check_number("unit", self.unit, above=0)
+        return replace(self, tangents=tangents, spring=spring, unit=unit)
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Return the metric with a fitted clone of its generator as `tangents`.
@@ -127,9 +129,8 @@ class TangentMetric:
         return replace(self, tangents=fit_tangents(self.tangents, self._in_unit(X), y))
 
     def _in_unit(self, X: ArrayLike) -> ArrayLike:
-        if self.unit == 1:
-            return X
-        return in_unit(as_matrix("X", X), self.unit)
+        unit = check_number("unit", self.unit, above=0)
+        return X if unit == 1 else in_unit(as_matrix("X", X), unit)
 
     def in_unit_of(self, X: NDArray) -> Self:
         """Return the metric whose bundles have squared distances that are numbers.
@@ -235,6 +236,7 @@ class TangentMetric:
         References or None
             None where nothing is gained.
         """
+        _check_bundle("y", y)
         if self.sides == "midpoint" or y.is_shared:
             return None
         return References(y.points, y.frames)
@@ -260,6 +262,11 @@ class TangentMetric:
         for name, bundle in (("x", x), ("y", y)):
             _check_bundle(name, bundle)
         dtype = np.result_type(x.points, y.points)
+        if prepared is not None and not isinstance(prepared, References):
+            raise TypeError(
+                "prepared must be None or what TangentMetric.prepare made of y; got "
+                f"{type(prepared).__name__}."
+            )
         if dtype != y.points.dtype:
             prepared = None
         x, y = _in_dtype(x, dtype), _in_dtype(y, dtype)
@@ -320,22 +327,30 @@ class TangentMetric:
         """Whether most samples can move to nothing at the cost of next to nothing.
 
         With r the part of x (less its background) outside the span of its own frame,
-        both ends of a pair can meet there, so that d^2 <= |r|^2 + k|x|^2 of both. One
-        frame that all share takes the same from all samples, which may be meant; of
-        few samples, or of tangents for most dimensions, it may be chance.
+        both ends of a pair can meet there, so that d^2 <= |r|^2 + k|x|^2 of both. Where
+        that is far below the distance with tangents at one end, it is the fading that
+        makes samples near. What lies in the span but is the same for all, such as a
+        drifting baseline, leaves both alike; of few samples, or of tangents for most
+        dimensions, it may be chance.
         """
         few = len(bundle) < 5 or 2 * bundle.n_tangents > bundle.n_features
         if bundle.is_shared or few:
             return False
         some = bundle[:: -(-len(bundle) // 256)]
         frames = some.frames.astype(float)
+
+        def left(x: NDArray) -> NDArray:
+            moves = np.matmul(frames, x[:, :, None])[:, :, 0]
+            return np.maximum(0, (x**2).sum(axis=1) - (moves**2).sum(axis=1))
+
+        points = some.points.astype(float)
+        points /= np.abs(points).max(initial=1e-300)
+        apart = np.median(left(np.roll(points, 1, axis=0) - points))
         for background in (0.0, getattr(self.tangents, "background", 0.0)):
             x = some.points.astype(float) - background
-            x /= np.abs(x).max(axis=1, keepdims=True, initial=1e-300)
-            moves = np.matmul(frames, x[:, :, None])[:, :, 0]
-            length = (x**2).sum(axis=1)
-            left = 1 - (moves**2).sum(axis=1) / np.maximum(length, 1e-300)
-            if np.median(left[length > 0]) + self.spring < FADED:
+            x /= np.abs(some.points.astype(float)).max(initial=1e-300)
+            faded = 2 * np.median(left(x) + self.spring * (x**2).sum(axis=1))
+            if faded < FADED * apart:
                 return True
         return False
 

@@ -366,13 +366,17 @@ def _log_normalized(scores: NDArray) -> NDArray:
 
 
 def _typical(d2: NDArray) -> float:
-    """Median squared distance to the nearest; 1 where these are copies of each other.
+    """Median squared distance to the nearest; where that is a copy, to the next.
 
-    Then any sharp gamma will do.
+    1 where all are copies of each other: then any gamma will do.
     """
     nearest = d2.min(axis=1)
     typical = float(np.median(nearest[np.isfinite(nearest)]))
-    return typical if typical > 0 else 1.0
+    if typical > 0:
+        return typical
+    nearest = np.where(d2 > 0, d2, np.inf).min(axis=1)
+    nearest = nearest[np.isfinite(nearest)]
+    return float(np.median(nearest)) if len(nearest) else 1.0
 
 
 def _in_unit(gammas: NDArray, unit: float) -> NDArray:

@@ -79,7 +79,8 @@ class TangentKNeighborsClassifier(MarginClassifier):
         there is no bound to prune with and "exact" computes everything.
     n_components : int or "auto", default="auto"
         Dimensions of the lower bound of "exact"; "auto" is
-        ``8 * cbrt(n_features)``. Results do not depend on it.
+        ``8 * cbrt(n_features)`` for one neighbour, ``10 * cbrt(n_features)`` for more.
+        Results do not depend on it.
     n_candidates : int, default=500
         Candidates of "rerank". On USPS the two-sided nearest neighbour is among the
         first 10, 100, 500 in 94.4, 99.5, 99.95 % of the cases.
@@ -286,7 +287,9 @@ class TangentKNeighborsClassifier(MarginClassifier):
     def _searcher(self, sides, algorithm):
         n_components: Any = self._asked["n_components"]
         if n_components == "auto":
-            n_components = round(8 * np.cbrt(self.bundle_.n_features))
+            # More neighbours lie farther away, where a coarse bound spares less.
+            factor = 8 if self._n_neighbors == 1 else 10
+            n_components = round(factor * np.cbrt(self.bundle_.n_features))
         return TangentSearch(
             self.bundle_,
             sides=sides,

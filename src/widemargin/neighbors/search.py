@@ -26,13 +26,15 @@ from scipy.linalg import eigh
 
 from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.pairs import References, pair_distances, product_error
-from widemargin._compute.threads import batched_slices, thread_map
+from widemargin._compute.threads import batched_slices, one_blas_thread, thread_map
 from widemargin.metrics.tangent import on_a_shared_frame
 from widemargin.tangents import Bundle, orthonormalize
 
 MAX_QUERIES = 512
 # Rows of a distance that is a function, computed at once.
 MAX_ROWS = 256
+# Features from which a plain distance is worth a bound.
+MANY_FEATURES = 512
 # The largest matrix whose eigenvectors are worth their time.
 MAX_GRAM = 1024
 
@@ -105,8 +107,11 @@ class TangentSearch:
         self.algorithm = algorithm
         n, d = references.points.shape
         # A projection saves nothing where it keeps most dimensions, or where making
-        # it takes longer than meeting the few references there are.
+        # it takes longer than meeting the few references there are; without frames of
+        # their own these are met by one product.
         worthwhile = n_components < 0.75 * d and n >= 4 * n_components
+        if self.shared is not None:
+            worthwhile = worthwhile and d >= MANY_FEATURES
         if algorithm == "exact" and not worthwhile:
             self.algorithm = "brute"
         self.centre = references.points.mean(axis=0, dtype=np.float64)
@@ -114,7 +119,10 @@ class TangentSearch:
             self.lengths = self._lengths(references.points)
         self.axes: NDArray | None = None
         if self.algorithm == "exact":
-            self._project(principal_axes(references.points, n_components), n_jobs)
+            # The eigenvectors of so small a matrix take longer on many threads.
+            with one_blas_thread():
+                axes = principal_axes(references.points, n_components)
+            self._project(axes, n_jobs)
         if self.algorithm != "exact":
             shadows = None
             if self.shared is not None:

@@ -298,6 +298,11 @@ class MarginLVQClassifier(TrainedPrototypes):
         )  # fmt: skip
         if self.unit != "auto":
             self.unit_ = float(self.unit)
+            if self.unit_ < 1e-100 * mean:
+                raise ValueError(
+                    f"unit={self.unit_:g} is so small beside the distances, {mean:.2g} "
+                    "on average, that margins in it are no numbers; give a larger one."
+                )
         else:
             # With one class in the first batch there are no margins yet.
             known = np.isfinite(theta).all()
@@ -342,8 +347,8 @@ class MarginLVQClassifier(TrainedPrototypes):
         Returns
         -------
         ndarray of shape (n_samples, n_prototypes)
-            The weights w_l^r of section 5 of [1]_, which sum to 1 over the samples (or
-            are all 0, where no sample pulls): at a minimum of the loss the prototypes
+            The weights w_l^r of the paper's section 5, which sum to 1 over the samples
+            (or are all 0, where no sample pulls): at a minimum of the loss prototypes
             are ``weights.T @ X``. Samples that pull at a prototype are its support
             vectors; those of a wrong class have a negative weight.
         """

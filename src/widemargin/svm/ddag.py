@@ -8,17 +8,21 @@ Reference: J. Platt, N. Cristianini, J. Shawe-Taylor, Large margin DAGs for mult
 classification, NIPS 2000.
 """
 
+import warnings
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import MetaEstimatorMixin, clone, is_classifier
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 from sklearn.utils.validation import has_fit_parameter
 
 from widemargin._compute.progress import announce
 from widemargin._compute.threads import process_map
 from widemargin._core.callbacks import FitTasks
+from widemargin._core.checks import warn_caller
 from widemargin._core.classifier import MarginClassifier, fit_method
 from widemargin._core.confidence import margin_unit_of
 from widemargin._core.decisions import (
@@ -29,6 +33,9 @@ from widemargin._core.decisions import (
 )
 from widemargin._core.samples import check_samples
 
+# No loop goes on for ever: weights may be such that LIBSVM's never ends.
+MAX_ITER = 1_000_000
+
 
 class DDAGClassifier(MetaEstimatorMixin, MarginClassifier):
     """Decision directed acyclic graph over a binary classifier.
@@ -36,7 +43,7 @@ class DDAGClassifier(MetaEstimatorMixin, MarginClassifier):
     Parameters
     ----------
     estimator : classifier, default=None
-        The binary classifier of every node; None is ``SVC()``.
+        The binary classifier of every node; None is ``SVC(max_iter=1_000_000)``.
     class_weight : dict, "balanced" or None, default=None
         Factor on the weights of each class, for nodes that take ``sample_weight``.
     n_jobs : int, default=None
@@ -99,7 +106,7 @@ class DDAGClassifier(MetaEstimatorMixin, MarginClassifier):
 
     @property
     def _node(self) -> Any:
-        return SVC() if self.estimator is None else self.estimator
+        return SVC(max_iter=MAX_ITER) if self.estimator is None else self.estimator
 
     @property
     def _sparse(self) -> bool:  # type: ignore[override]
@@ -164,6 +171,12 @@ class DDAGClassifier(MetaEstimatorMixin, MarginClassifier):
                     _fit_node, [(*n, *given) for n in nodes], self.n_jobs, "nodes"
                 )
             )
+        if self.estimator is None and any(n.fit_status_ for n in self.estimators_):
+            warn_caller(
+                f"a node's solver stopped at {MAX_ITER} steps: its plane is not the "
+                "optimal one. Scale the data or the weights, or give an estimator.",
+                ConvergenceWarning,
+            )
         return self
 
     def _walk(self, X):
@@ -206,7 +219,21 @@ def _fit_node(task, node, pair, X, codes, sample_weight):
     rows = np.flatnonzero((codes == i) | (codes == j))
     labels = (codes[rows] == j).astype(int)
     weights = {} if sample_weight is None else {"sample_weight": sample_weight[rows]}
-    return task.fit(node, X[rows], labels, **weights)
+    with warnings.catch_warnings():
+        if isinstance(node, SVC) and node.max_iter == MAX_ITER:
+            # Said once, where it was called, by the graph.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            if sp.issparse(X):
+                node.set_params(gamma=_scale(X[rows]))
+        return task.fit(node, X[rows], labels, **weights)
+
+
+def _scale(X: Any) -> float:
+    """As SVC's gamma="scale", whose variance of sparse samples rounds below zero."""
+    mean = float(X.mean())
+    variance = float(X.multiply(X).mean()) - mean**2
+    there = variance > 1e-12 * mean**2
+    return 1 / (X.shape[1] * variance) if there else 1.0
 
 
 def _decide(node: Any, X: Any) -> NDArray:

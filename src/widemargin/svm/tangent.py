@@ -73,8 +73,9 @@ class TangentSVC(DuelClassifier):
         squared distances to kernel values; see
         :func:`~widemargin.metrics.tangent_kernel`.
     C : float, default=10.0
-        Penalty of margin errors. Images and spectra are rarely mislabelled, and 10
-        beats 1 on digits, USPS and letters alike.
+        Penalty of margin errors. Trained on 1500 samples of USPS, letter and satimage,
+        10 errs on 4.1, 13.9 and 11.3 % of others where 1 errs on 4.6, 21.3 and 13.0 %.
+        With one label in ten of USPS drawn at random, 1 is better.
     gamma : float or "scale", default="scale"
         Width of "rbf", exponent of the others. "scale" is two over the mean squared
         tangent distance of the training samples for "rbf" (with `landmarks` of 500 of

@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from widemargin._compute.threads import batched_slices
 from widemargin._core.checks import (
     FLOATS,
+    check_background,
     check_image_shape,
     check_number,
     validate_data,
@@ -102,10 +103,11 @@ class Deskew(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         samples = validate_data(self, X, dtype=FLOATS, reset=False)
         shape = self._check(samples.shape[1])
+        background = check_background(self.background, samples)
         out = np.empty_like(samples)
         for rows in batched_slices(len(samples), 1024):
             images = samples[rows].reshape(-1, *shape)
-            out[rows] = upright(images, self.background).reshape(len(images), -1)
+            out[rows] = upright(images, background).reshape(len(images), -1)
         return out
 
     def _check(self, n_features: int) -> tuple[int, int, int]:

@@ -24,6 +24,7 @@ et al., Handwritten digit recognition: benchmarking of state-of-the-art techniqu
 Pattern Recognition 36 (2003).
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, Self
 
@@ -40,12 +41,14 @@ from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.threads import batched_slices
 from widemargin._core.checks import (
     FLOATS,
+    check_background,
     check_count,
     check_image_shape,
     check_number,
     check_option,
     validate_data,
 )
+from widemargin.tangents.frames import check_tangent_array
 from widemargin.tangents.smoothing import filter_matrix
 
 # Pixels of background around the image, so that strokes at the border have edges.
@@ -170,7 +173,9 @@ class DirectionFeatures(
         check_option("channels", self.channels, ("strongest", "keep"))
         samples = validate_data(self, X, dtype=FLOATS)
         plan = self._plan(samples.shape[1], np.dtype(np.float64))
-        amplitude = np.abs(samples - self.background).max()
+        background = check_background(self.background, samples)
+        with np.errstate(over="ignore"):
+            amplitude = np.abs(samples - background).max()
         if not np.isfinite(amplitude):
             raise ValueError("X and background differ by more than the dtype holds.")
         self.amplitude_ = float(amplitude) or 1.0
@@ -230,15 +235,13 @@ class DirectionFeatures(
         """
         check_is_fitted(self)
         samples = validate_data(self, X, dtype=FLOATS, reset=False)
-        moves = np.asarray(tangents, dtype=samples.dtype)
+        moves = check_tangent_array(tangents, "tangents").astype(samples.dtype)
         n, d = samples.shape
         if moves.ndim != 3 or (moves.shape[0], moves.shape[2]) != (n, d):
             raise ValueError(
                 "tangents must have shape (n_samples, n_tangents, n_features) = "
                 f"({n}, n_tangents, {d}); got {moves.shape}."
             )
-        if not np.isfinite(moves).all():
-            raise ValueError("tangents must be finite numbers; got NaN or infinity.")
         plan = self._plan(d, samples.dtype)
         out = np.empty((n, moves.shape[1], self._n_features_out), samples.dtype)
         for i in range(n):
@@ -255,7 +258,8 @@ class DirectionFeatures(
         return out
 
     def _transform(self, X: NDArray, plan: _Plan) -> NDArray:
-        g_x, g_y = self._strongest(*self._gradient(X - self.background, plan))
+        ink = X - check_background(self.background, X)
+        g_x, g_y = self._strongest(*self._gradient(ink, plan))
         length = np.hypot(g_x, g_y)
         eps = X.dtype.type(self.eps * self.amplitude_)
         q = length / np.hypot(length, eps)
@@ -269,7 +273,7 @@ class DirectionFeatures(
 
     def _derivative(self, x: NDArray, moves: NDArray, plan: _Plan) -> NDArray:
         """Return the derivatives of the features of one image along its tangents."""
-        G_x, G_y = self._gradient(x - self.background, plan)
+        G_x, G_y = self._gradient(x - check_background(self.background, x), plan)
         d_x, d_y = self._gradient(moves, plan)
         g_x, g_y, d_x, d_y = self._strongest(G_x, G_y, d_x, d_y)
         length = np.hypot(g_x, g_y)
@@ -332,7 +336,8 @@ class DirectionFeatures(
     def _cells(planes: NDArray, plan: _Plan) -> NDArray:
         """Blurred samples of planes (n, directions, channels, rows, columns)."""
         cells = plan.cells_y @ planes @ plan.cells_x
-        return np.moveaxis(cells, 2, -1).reshape(len(planes), -1)
+        n_features = math.prod(cells.shape[1:])
+        return np.moveaxis(cells, 2, -1).reshape(len(planes), n_features)
 
     def _plan(self, n_features: int, dtype: Any) -> _Plan:
         sides = check_image_shape(self.shape, "DirectionFeatures", n_features)

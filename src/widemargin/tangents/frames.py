@@ -19,7 +19,7 @@ from sklearn.utils import check_array
 
 from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.threads import batched_slices, thread_map
-from widemargin._core.checks import FLOATS, is_plain
+from widemargin._core.checks import FLOATS, as_matrix, check_number, is_plain
 
 # A block of this many numbers stays near the cache. It does not depend on the number
 # of threads, so that neither does any result.
@@ -28,9 +28,7 @@ _BLOCK = 2**19
 
 def check_samples(X: ArrayLike, name: str = "X") -> NDArray:
     """Return `X` as a finite float array (n_samples, n_features)."""
-    if is_plain(X):
-        return X
-    return check_array(X, dtype=FLOATS, input_name=name)
+    return X if is_plain(X) else as_matrix(name, X)
 
 
 def check_tangent_array(tangents: ArrayLike, name: str) -> NDArray:
@@ -76,8 +74,8 @@ def fill_frames(
     """Write into `frames` (n, l, d) the frames of ``tangents_of(rows)``, by blocks."""
     from widemargin._compute.frames import gram_schmidt
 
-    if rtol is not None and not 0 <= rtol < 1:
-        raise ValueError(f"rtol must be at least 0 and below 1; got {rtol!r}.")
+    if rtol is not None:
+        check_number("rtol", rtol, at_least=0, below=1, otherwise="None or ")
     n_samples, n_tangents, n_features = frames.shape
 
     def fill(rows: slice) -> None:

@@ -34,7 +34,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from widemargin._core.checks import check_image_shape, check_number
+from widemargin._core.checks import check_background, check_image_shape
 from widemargin.tangents.generator import DirectionalTangents, check_sigma
 from widemargin.tangents.smoothing import filter_matrix
 
@@ -138,7 +138,7 @@ class ImageTangents(DirectionalTangents):
     ) -> Callable[[slice], NDArray]:
         names = self._names()
         grid = self._grid(X.shape[1], X.dtype)
-        background = X.dtype.type(check_number("background", self.background))
+        background = check_background(self.background, X)
 
         def tangents_of(rows: slice) -> NDArray:
             images = grid.unflatten(X[rows]) - background

@@ -29,7 +29,14 @@ from sklearn.utils.validation import (
 )
 
 from widemargin._compute.threads import batched_slices
-from widemargin._core.checks import check_count, check_flag, validate_data
+from widemargin._core.checks import (
+    check_count,
+    check_flag,
+    check_squares,
+    in_unit,
+    unit_of_squares,
+    validate_data,
+)
 from widemargin.tangents.bundle import Bundle
 from widemargin.tangents.frames import FLOATS
 from widemargin.tangents.generator import TangentGenerator
@@ -131,10 +138,13 @@ class LearnedTangents(TangentGenerator):
             self.classes_, codes = np.unique(labels, return_inverse=True)
         elif self.per_class:
             raise ValueError("y must be given to learn tangents with per_class=True.")
+        self._unit = unit_of_squares(samples)
         if self.local:
             self.samples_, self.codes_ = samples, codes
             return self
-        groups = [samples[codes == c] for c in range(codes.max() + 1)]
+        # Directions have no unit, and squares of the differences must be numbers.
+        scaled = in_unit(samples, self._unit)
+        groups = [scaled[codes == c] for c in range(codes.max() + 1)]
         pairs = [Differences(group, n_neighbors) for group in groups]
         if not any(len(part) for part in pairs):
             raise ValueError(
@@ -145,10 +155,14 @@ class LearnedTangents(TangentGenerator):
             learned = [leading_directions([part], self.n_tangents) for part in pairs]
             self.tangents_ = np.array([rows for rows, _ in learned], samples.dtype)
             self.eigenvalues_ = np.array([values for _, values in learned])
-            self.class_means_ = np.array([group.mean(axis=0) for group in groups])
+            means = np.array([group.mean(axis=0) for group in groups])
+            self.class_means_ = (means * self._unit).astype(samples.dtype)
         else:
             rows, self.eigenvalues_ = leading_directions(pairs, self.n_tangents)
             self.tangents_ = rows.astype(samples.dtype)
+        with np.errstate(over="ignore"):
+            self.eigenvalues_ = self.eigenvalues_ * self._unit * self._unit
+        np.minimum(self.eigenvalues_, np.finfo(float).max, out=self.eigenvalues_)
         return self
 
     def bundle(
@@ -181,7 +195,8 @@ class LearnedTangents(TangentGenerator):
             return self._local_tangents_of(X, codes)
         if self.per_class:
             if codes is None:
-                codes = pairwise_distances_argmin(X, self.class_means_)
+                means = in_unit(self.class_means_, self._unit)
+                codes = pairwise_distances_argmin(self._scaled(X), means)
             return lambda rows: self.tangents_[codes[rows]].astype(X.dtype)
         shared = self.tangents_.astype(X.dtype)
         return lambda rows: np.broadcast_to(shared, (len(X[rows]), *shared.shape))
@@ -190,6 +205,7 @@ class LearnedTangents(TangentGenerator):
         self, X: NDArray, codes: NDArray | None
     ) -> Callable[[slice], NDArray]:
         n_neighbors = self._check_parameters()
+        learned, X = in_unit(self.samples_, self._unit), self._scaled(X)
         # One more than needed, since a sample seen in fit finds itself.
         neighbors = np.full((len(X), n_neighbors + 1), -1)
         groups = [None] if codes is None else np.unique(codes)
@@ -198,7 +214,7 @@ class LearnedTangents(TangentGenerator):
             queries = np.arange(len(X))
             if c is not None:
                 members, queries = members[self.codes_ == c], queries[codes == c]
-            search = NearestNeighbors().fit(self.samples_[members])
+            search = NearestNeighbors().fit(learned[members])
             k = min(n_neighbors + 1, len(members))
             found = search.kneighbors(X[queries], k, return_distance=False)
             neighbors[queries, :k] = members[found]
@@ -209,7 +225,7 @@ class LearnedTangents(TangentGenerator):
             # As many numbers at a time as the tangents of the whole block have.
             size = len(x) * self.n_tangents // (n_neighbors + 1)
             for part in batched_slices(len(x), size):
-                differences = self.samples_[near[part]] - x[part, np.newaxis]
+                differences = learned[near[part]] - x[part, np.newaxis]
                 differences[near[part] < 0] = 0
                 seen = ~differences.any(axis=2)
                 surplus = np.where(seen.any(axis=1), seen.argmax(axis=1), n_neighbors)
@@ -218,6 +234,10 @@ class LearnedTangents(TangentGenerator):
             return out
 
         return tangents_of
+
+    def _scaled(self, X: NDArray) -> NDArray:
+        """Return samples in the unit of those learned from."""
+        return in_unit(check_squares(X, self._unit), self._unit)
 
     def _check_parameters(self) -> int:
         """Return the number of neighbours to compare with."""

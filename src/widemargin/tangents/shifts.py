@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from widemargin._core.checks import (
+    check_background,
     check_count,
     check_flag,
     check_image_shape,
@@ -60,9 +61,8 @@ class ImageShift(BaseEstimator):
             check_count(name, getattr(self, name), low=-(2**31))
             for name in ("down", "right")
         ]
-        check_number("background", self.background)
         images = X.reshape(len(X), *shape)
-        shifted = np.full_like(images, self.background)
+        shifted = np.full_like(images, check_background(self.background, X))
         (to_y, from_y), (to_x, from_x) = (
             _overlap(size, step) for size, step in zip(shape[:2], steps, strict=True)
         )
@@ -128,7 +128,7 @@ def check_transformations(name: str, transformations: Any) -> tuple[Callable, ..
     if transformations is None:
         return ()
     # An iterator is used up by one look: the next would silently find nothing.
-    sized = hasattr(transformations, "__len__")
+    sized = hasattr(transformations, "__len__") and np.ndim(transformations) == 1
     if not sized or not all(map(callable, transformations)):
         raise ValueError(
             f"{name} must be a sequence of functions X -> X, such as a list or "

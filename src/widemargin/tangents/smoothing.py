@@ -37,7 +37,12 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.threads import batched_slices
-from widemargin._core.checks import check_image_shape, check_number, validate_data
+from widemargin._core.checks import (
+    check_background,
+    check_image_shape,
+    check_number,
+    validate_data,
+)
 from widemargin.tangents.frames import FLOATS
 
 # Below this sigma the filters equal their limits to all digits, and squares of g_1
@@ -161,7 +166,7 @@ class GaussianSmoother(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         X = validate_data(self, X, dtype=FLOATS, reset=False)
         height, width, channels = self._check(X.shape[1])
         down, across = (self._filter(side, X.dtype) for side in (height, width))
-        background = X.dtype.type(self.background)
+        background = check_background(self.background, X)
         out = np.empty(X.shape, X.dtype)
         for rows in batched_slices(len(X), 1024):
             images: NDArray = X[rows] - background

@@ -13,7 +13,7 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from widemargin._core.checks import validate_data
+from widemargin._core.checks import in_unit, unit_of_squares, validate_data
 from widemargin.tangents.frames import FLOATS
 from widemargin.tangents.generator import TangentGenerator
 
@@ -171,11 +171,14 @@ def auto_step(name: str, function: Transformation, X: NDArray) -> float:
     returned = _call(name, function, X, 0.0).dtype
     # A function that works in a lower precision needs a larger step.
     eps = max(np.finfo(t).eps for t in (X.dtype, returned) if t.kind == "f")
-    wanted = eps ** (1 / 3) * (np.linalg.norm(X) or 1.0)
+    unit = unit_of_squares(X.astype(np.float64))
+    wanted = eps ** (1 / 3) * (np.linalg.norm(in_unit(X, unit)) or 1.0)
 
     def change(h: float) -> float:
-        moved = _call(name, function, X, h).astype(np.float64)
-        return float(np.linalg.norm(moved - _call(name, function, X, -h))) / 2
+        moved = _call(name, function, X, h).astype(np.float64) / unit
+        back = _call(name, function, X, -h).astype(np.float64) / unit
+        with np.errstate(over="ignore"):
+            return float(np.linalg.norm(moved - back)) / 2
 
     before = change(_STEPS[0])
     for h in _STEPS[1:]:

@@ -1,0 +1,150 @@
+"""How the site is built: ``make docs``, on a fresh clone and without a network."""
+
+import os
+import sys
+from pathlib import Path
+from urllib.request import urlopen
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "ext"))
+
+import widemargin
+
+project = "widemargin"
+author = "The widemargin developers"
+copyright = author
+version = release = widemargin.__version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.intersphinx",
+    "sphinx.ext.viewcode",
+    "numpydoc",
+    "myst_parser",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+    # Ours, in ext/.
+    "benchmark_pages",
+    "drawing_page",
+    "llms",
+    "mathml",
+    "pictures",
+    "registry",
+]
+# The page to draw on is a folder of its own, made elsewhere and copied as it is.
+if (HERE / "draw_site" / "draw" / "index.html").exists():
+    tags.add("draw")  # noqa: F821  (Sphinx's)
+exclude_patterns = [
+    "_build",
+    "_templates",
+    "draw",
+    "draw_site",
+    "ext",
+    "examples/*.ipynb",
+]
+templates_path = ["_templates"]
+source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
+root_doc = "index"
+default_role = "literal"
+smartquotes = False
+toc_object_entries_show_parents = "hide"
+suppress_warnings = ["config.cache"]
+
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "fieldlist"]
+myst_heading_anchors = 3
+
+autodoc_typehints = "none"
+autodoc_member_order = "groupwise"
+numpydoc_show_class_members = False
+numpydoc_use_plots = False
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+INVENTORIES = {
+    "numpy": "https://numpy.org/doc/stable/",
+    "python": "https://docs.python.org/3/",
+    "scipy": "https://docs.scipy.org/doc/scipy/",
+    "sklearn": "https://scikit-learn.org/stable/",
+}
+
+
+def reachable(address):
+    """Whether an inventory can be read: without a network, none is asked for."""
+    try:
+        with urlopen(f"{address}objects.inv", timeout=3) as answer:
+            return answer.status == 200
+    except OSError:
+        return False
+
+
+offline = bool(os.environ.get("WIDEMARGIN_DOCS_OFFLINE")) or not reachable(
+    INVENTORIES["python"]
+)
+intersphinx_mapping = {
+    name: (address, None)
+    for name, address in INVENTORIES.items()
+    if not offline and reachable(address)
+}
+intersphinx_disabled_reftypes = ["*"]
+linkcheck_timeout = 20
+linkcheck_workers = 4
+linkcheck_anchors = False
+
+html_theme = "pydata_sphinx_theme"
+html_title = "widemargin"
+html_logo = "_static/logo.svg"
+html_favicon = "_static/logo.svg"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_baseurl = os.environ.get("READTHEDOCS_CANONICAL_URL", "")
+html_show_sourcelink = False
+html_copy_source = False
+html_theme_options = {
+    "logo": {"text": "widemargin"},
+    "navbar_end": ["version-switcher", "theme-switcher"],
+    "switcher": {
+        "json_url": os.environ.get("WIDEMARGIN_SWITCHER", "_static/switcher.json"),
+        "version_match": version,
+    },
+    "check_switcher": False,
+    "show_prev_next": False,
+    "show_toc_level": 2,
+    "navigation_with_keys": False,
+    "header_links_before_dropdown": 6,
+    "footer_start": ["copyright"],
+    "footer_end": ["theme-version"],
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
+html_sidebars = {
+    "index": [],
+    "install": [],
+    "first_hour": [],
+    "performance": [],
+    "examples/index": [],
+    "changelog": [],
+}
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "examples",
+    "filename_pattern": r"\.py$",
+    "backreferences_dir": "examples/used",
+    "doc_module": ("widemargin",),
+    "reference_url": {"widemargin": None},
+    "subsection_order": [
+        f"../examples/{part}" for part in ("images", "signals", "tables", "sure", "out")
+    ],
+    "within_subsection_order": "FileNameSortKey",
+    "image_scrapers": ("matplotlib",),
+    "matplotlib_animations": False,
+    "remove_config_comments": True,
+    "show_memory": False,
+    "show_signature": False,
+    "abort_on_example_error": True,
+    "min_reported_time": 1,
+    "plot_gallery": "True",
+    "thumbnail_size": (400, 280),
+    "nested_sections": False,
+}

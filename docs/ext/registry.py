@@ -1,0 +1,234 @@
+"""The reference, from one registry: what the packages say is public, and nothing else.
+
+``SECTIONS`` names the packages in the order of the sentence; the names are those of
+their ``__all__``. From it come the pages of the reference, the table of what every
+estimator can do, and the links: a public name in backticks, anywhere on the site, leads
+to its page.
+"""
+
+import importlib
+import inspect
+import re
+from pathlib import Path
+
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.application import Sphinx
+
+import widemargin
+
+SECTIONS = {
+    "tangents": "What may vary",
+    "metrics": "How far",
+    "margins": "How sure",
+    "prototypes": "Learned: prototypes",
+    "neighbors": "Learned: neighbours and densities",
+    "svm": "Learned: kernel machines",
+    "linear": "Learned: hyperplanes",
+    "meta": "Around any classifier",
+    "inspection": "To look at",
+    "export": "To take along",
+    "datasets": "To try on",
+}
+# Metadata routing: scikit-learn's own words, with links into its own pages.
+NOT_SHOWN = (
+    "set_fit_request",
+    "set_partial_fit_request",
+    "set_predict_request",
+    "set_score_request",
+    "set_transform_request",
+    "set_inverse_transform_request",
+    "get_metadata_routing",
+    "set_callbacks",
+)
+
+
+def short_names():
+    """Return every public name and where it is documented."""
+    home = dict.fromkeys(widemargin._ESTIMATORS, "widemargin")
+    home |= dict.fromkeys(widemargin._FUNCTIONS, "widemargin")
+    for package in SECTIONS:
+        module = importlib.import_module(f"widemargin.{package}")
+        for name in module.__all__:
+            home.setdefault(name, f"widemargin.{package}")
+    return {name: f"{place}.{name}" for name, place in home.items()}
+
+
+def first_line(thing):
+    """Return what a docstring says first."""
+    if not (inspect.isclass(thing) or inspect.isroutine(thing)):
+        return "What the units of margins are called."
+    return inspect.getdoc(thing).split("\n\n")[0].replace("\n", " ")
+
+
+def page_of(name, full):
+    """Return the page of one public name."""
+    place, _, _ = full.rpartition(".")
+    thing = getattr(importlib.import_module(place), name)
+    lines = [name, "=" * len(name), "", f".. currentmodule:: {place}", ""]
+    if inspect.isclass(thing):
+        lines += [
+            f".. autoclass:: {name}",
+            "   :members:",
+            "   :inherited-members: tuple, dict, Exception, BaseException",
+            f"   :exclude-members: {', '.join(NOT_SHOWN)}",
+        ]
+    elif inspect.isroutine(thing):
+        lines += [f".. autofunction:: {name}"]
+    else:
+        lines += [f".. autodata:: {name}"]
+    lines += ["", f".. minigallery:: {full}", "   :add-heading: In the gallery", ""]
+    return "\n".join(lines)
+
+
+def index_page():
+    """Return the page that lists them all."""
+    home = short_names()
+    lines = [
+        "Reference",
+        "=========",
+        "",
+        "Every public name, in the order of the sentence: what may vary, how far, how",
+        "sure, how learned. Estimators are imported from ``widemargin``, the rest from",
+        "its package. :doc:`capabilities` shows what every estimator can do.",
+        "",
+        ".. toctree::",
+        "   :hidden:",
+        "",
+        "   capabilities",
+        "",
+    ]
+    listed = {**SECTIONS, "": "Everywhere"}
+    for package, title in listed.items():
+        if package:
+            module = importlib.import_module(f"widemargin.{package}")
+            names, path = module.__all__, f"``widemargin.{package}``"
+        else:
+            names, path = sorted(widemargin._FUNCTIONS), "``widemargin``"
+        lines += [title, "-" * len(title), "", path, "", ".. list-table::", ""]
+        for name in names:
+            thing = getattr(
+                importlib.import_module(home[name].rpartition(".")[0]), name
+            )
+            lines += [
+                f"   * - :doc:`{name} <{home[name]}>`",
+                f"     - {first_line(thing)}",
+            ]
+        lines += ["", ".. toctree::", "   :hidden:", ""]
+        lines += [f"   {name} <{home[name]}>" for name in names] + [""]
+    return "\n".join(lines)
+
+
+def capabilities_page():
+    """Return the table of what every estimator can do, by asking them."""
+    from sklearn.linear_model import LogisticRegression
+
+    title = "What every estimator can do"
+    columns = [
+        "estimator",
+        "unit of margins",
+        "tangents",
+        "partial fit",
+        "sample weight",
+        "class weight",
+        "proba",
+        "sparse X",
+    ]
+    lines = [
+        ":html_theme.sidebar_secondary.remove: true",
+        "",
+        title,
+        "=" * len(title),
+        "",
+        "Read off the estimators when this page was built. The two of",
+        ":mod:`!widemargin.meta` have what the classifier inside has; here it is a",
+        "logistic regression.",
+        "",
+        ".. list-table::",
+        "   :header-rows: 1",
+        "   :class: capabilities",
+        "",
+    ]
+    lines += [f"   {'* -' if i == 0 else '  -'} {c}" for i, c in enumerate(columns)]
+    for name, package in widemargin._ESTIMATORS.items():
+        kind = getattr(importlib.import_module(f"widemargin.{package}"), name)
+        model = kind(LogisticRegression()) if package == "meta" else kind()
+        fit = inspect.signature(kind.fit).parameters
+        try:
+            unit = model.margin_unit
+        except Exception:  # It depends on what was fitted.
+            unit = None
+        row = [
+            f":doc:`{name} <widemargin.{name}>`",
+            unit or ":doc:`varies </margins>`",
+            "tangents" in kind._get_param_names(),
+            hasattr(model, "partial_fit"),
+            "sample_weight" in fit or "fit_params" in fit,
+            "class_weight" in kind._get_param_names(),
+            hasattr(model, "predict_proba"),
+            model.__sklearn_tags__().input_tags.sparse,
+        ]
+        cells = [("yes" if c else "·") if isinstance(c, bool) else c for c in row]
+        lines += [f"   {'* -' if i == 0 else '  -'} {c}" for i, c in enumerate(cells)]
+    return "\n".join([*lines, ""])
+
+
+def write_if_changed(path, text):
+    """Write a page, unless it is there already: Sphinx reads only what is new."""
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+
+
+def write_pages(app):
+    """Write the pages of the reference before anything is read."""
+    folder = Path(app.srcdir, "reference")
+    folder.mkdir(exist_ok=True)
+    pages = {full: page_of(name, full) for name, full in short_names().items()}
+    pages |= {"index": index_page(), "capabilities": capabilities_page()}
+    for path in folder.glob("*.rst"):
+        if path.stem not in pages:
+            path.unlink()
+    for name, text in pages.items():
+        write_if_changed(folder / f"{name}.rst", text)
+
+
+def link_names(app, doctree):
+    """Turn public names in backticks into links to their pages."""
+    home = app.env.widemargin_names
+    for literal in list(doctree.findall(nodes.literal)):
+        name = literal.astext().removesuffix("()")
+        inside = (nodes.title, nodes.reference, addnodes.pending_xref)
+        if name not in home or isinstance(literal.parent, inside):
+            continue
+        reference = addnodes.pending_xref(
+            "",
+            refdomain="py",
+            reftype="obj",
+            reftarget=home[name],
+            refexplicit=True,
+            refwarn=False,
+            refdoc=app.env.docname if hasattr(app.env, "docname") else "",
+        )
+        literal.replace_self(reference)
+        reference += literal
+
+
+def unlink_scikit_learn(app, what, name, thing, options, lines):
+    """Take links into scikit-learn's own pages out of what was inherited from it."""
+    text = "\n".join(lines)
+    text = re.sub(r":ref:`([^<`]+?)\s*<[^>`]+>`", r"\1", text)
+    lines[:] = re.sub(r":ref:`([^<`]+)`", r"``\1``", text).split("\n")
+
+
+def remember_names(app, env, names):
+    """Give the environment the registry once per build."""
+    env.widemargin_names = short_names()
+
+
+def setup(app: Sphinx):
+    """Connect the registry with the build."""
+    app.connect("builder-inited", write_pages)
+    app.connect("env-before-read-docs", remember_names)
+    app.connect("autodoc-process-docstring", unlink_scikit_learn)
+    app.connect("doctree-read", link_names)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
