@@ -58,7 +58,7 @@ def prototype_counts(
     """
     name = "prototypes_per_class"
     if is_auto(prototypes_per_class):
-        sizes = np.zeros(len(classes))
+        sizes: Any = np.zeros(len(classes))
         if codes is not None and weights is not None:
             shares = weights * (len(codes) / weights.sum())
             # Rounded, so that the order of a sum decides nothing.
