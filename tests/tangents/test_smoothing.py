@@ -9,7 +9,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from widemargin.neighbors import TangentKNeighborsClassifier
 from widemargin.tangents import GaussianSmoother, ImageTangents
 
-
 # Models answer in the kind of the question, whatever they were fitted on.
 WAIVED = {"check_array_api_same_namespace": "answers in any kind"}
 

@@ -19,6 +19,7 @@ from widemargin._core.samples import Samples
 from widemargin.metrics import TangentMetric
 from widemargin.prototypes.base import PrototypeClassifier, no_bound
 from widemargin.tangents import Bundle, orthonormalize
+from widemargin.tangents.frames import like
 
 SIDES = ("y", "two")
 # Nothing but the models' own frames, along which moving is free.
@@ -28,9 +29,9 @@ ONE_SIDED = TangentMetric(None, "y", 0.0)
 def resolve_n_tangents(
     n_tangents: Any, n_features: int, name: str = "n_tangents"
 ) -> int:
-    """Return the number of tangents; "auto" is a twelfth of d, at most 20."""
+    """Return the number of tangents; "auto" is an eighth of d, at most 20."""
     if isinstance(n_tangents, str) and n_tangents == "auto":
-        return min(20, n_features // 12)
+        return min(20, n_features // 8)
     number = check_count(name, n_tangents, "'auto' or ", low=0)
     if number >= n_features:
         raise ValueError(
@@ -114,7 +115,7 @@ class TangentModels(PrototypeClassifier):
     def _checked_bundle(self, X: np.ndarray) -> Bundle:
         """Give checked samples their frames; a second check costs more than a row."""
         if not self.metric_.has_tangents:
-            return Bundle(X, np.empty((len(X), 0, X.shape[1]), X.dtype))
+            return Bundle(X, like((len(X), 0, X.shape[1]), X))
         return self.metric_.bundle(X, end="x", n_jobs=self.n_jobs)
 
     def _distance_bounds(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
