@@ -12,7 +12,6 @@ import typer
 from typer.core import TyperGroup
 
 import widemargin
-from widemargin.cli.columns import Reading
 from widemargin.cli.export import export
 from widemargin.cli.refusal import Refusal, check_library, leave, near, one_line
 
@@ -89,6 +88,8 @@ def reads_text(command: Callable[..., Any]) -> Callable[..., Any]:
         encoding: str,
         **options: Any,
     ) -> Any:
+        from widemargin.cli.columns import Reading
+
         how = Reading(decimal, delimiter, header, encoding)
         return command(*args, how=how, **options)
 
