@@ -7,6 +7,6 @@ from importlib.util import find_spec
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
 
 # Doctests import the modules they are in.
-collect_ignore_glob = []
+collect_ignore_glob = ["tests/typed_user.py"]  # read by mypy, never run
 if find_spec("torch") is None:
     collect_ignore_glob.append("src/widemargin/_compute/device/*.py")

@@ -239,7 +239,7 @@ def test_a_terminated_command_leaves_nothing(digits, tmp_path):
     X, y = digits
     np.savez(tmp_path / "a.npz", X=np.tile(X, (40, 1)), y=np.tile(y, 40))
     out = ["--out", tmp_path / "m"]
-    long = ["--model", "lvq", "--set", "max_iter=100000", "--set", "repair=false"]
+    long = ["--model", "lvq", "--set", "max_iter=100000"]
     process = run_process(["fit", tmp_path / "a.npz", *long, *out])
     time.sleep(4)
     assert process.poll() is None

@@ -144,7 +144,7 @@ BAD_DATA = [
     (lambda: (np.where(iris == 5.1, np.nan, iris), y, None), "NaN"),
     (lambda: (iris, y, -np.ones(150)), "[Nn]egative"),
     (lambda: (iris, y, np.full(150, np.nan)), "NaN"),
-    (lambda: (iris, y, np.zeros(150)), "non-zero"),
+    (lambda: (iris, y, np.zeros(150)), "zero for every sample"),
     (lambda: (iris, names, (y == 0).astype(float)), "one class, 'setosa'"),
     (lambda: (1e160 * iris, y, None), "overflow"),
     (lambda: (1e-160 * iris, y, None), "squares vanish"),

@@ -249,8 +249,10 @@ def test_training_samples_bring_their_labels_and_frames_are_made_once(model):
     model(
         n_tangents=1, sides="two", tangents=NamesLabels(), spring=0.1, max_iter=3
     ).fit(iris, y)
-    # One look at the parameters, then the frames of the distinct samples.
-    assert NamesLabels.seen == [None, len(np.unique(np.c_[iris, y], axis=0))]
+    # One look at the parameters, then the frames of the distinct samples; probabilities
+    # are fitted to some of them as they would be asked about, without labels.
+    asked = [None] if hasattr(model, "predict_proba") else []
+    assert NamesLabels.seen == [None, len(np.unique(np.c_[iris, y], axis=0)), *asked]
 
 
 def test_kernel_map_is_made_once():
@@ -262,8 +264,9 @@ def test_kernel_map_is_made_once():
 
     KernelLVQClassifier(kernel=kernel, max_iter=3, random_state=0).fit(iris, y)
     n = len(np.unique(np.c_[iris, y], axis=0))
-    # The support's own matrix, its map, and k(x, x) in small squares.
-    assert calls.count((n, n)) == 2
+    # The support's own matrix, its map, what probabilities are fitted to, and k(x, x)
+    # in small squares.
+    assert calls.count((n, n)) == 3
     assert all(a == b <= 16 for a, b in calls if a != n)
 
 

@@ -135,8 +135,10 @@ def relative_distances(D: np.ndarray) -> np.ndarray:
     D = D.astype(np.float64)
     both = np.partition(D, 1, axis=1)[:, :2].sum(axis=1, keepdims=True)
     tied = both == 0
-    shares = D / np.where(tied, 1, both)
-    return np.where(tied & (D > 0), np.inf, shares)
+    with np.errstate(invalid="ignore"):
+        shares = D / np.where(tied, 1, both)
+    # A class without prototypes, before its first batch, is infinitely far.
+    return np.where(np.isinf(D) | (tied & (D > 0)), np.inf, shares)
 
 
 def probabilities(D: np.ndarray, temperature: float) -> np.ndarray:
