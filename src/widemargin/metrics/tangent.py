@@ -101,7 +101,7 @@ class TangentMetric:
         TangentMetric
             Its spring is a float, and an array of tangents one of floats.
         """
-        if isinstance(sides, str) or not isinstance(sides, Iterable):
+        if isinstance(sides, str) or np.ndim(sides) != 1:
             raise ValueError(f"sides must list some of {SIDES}; got {sides!r}.")
         check_option("sides", self.sides, sides)
         spring = check_spring(self.spring)
@@ -220,7 +220,12 @@ class TangentMetric:
         ndarray of shape (n_x, n_y)
         """
         return self._distances(
-            x, y, sides or self.sides, prepared, squared=True, n_jobs=n_jobs
+            x,
+            y,
+            self.sides if sides is None else sides,
+            prepared,
+            squared=True,
+            n_jobs=n_jobs,
         )
 
     def prepare(self, y: Bundle) -> References | None:
@@ -251,7 +256,12 @@ class TangentMetric:
     ) -> NDArray:
         """As :meth:`squared_distances`, not squared."""
         return self._distances(
-            x, y, sides or self.sides, None, squared=False, n_jobs=n_jobs
+            x,
+            y,
+            self.sides if sides is None else sides,
+            None,
+            squared=False,
+            n_jobs=n_jobs,
         )
 
     def _distances(self, x, y, sides, prepared, *, squared, n_jobs) -> NDArray:
