@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-lowest fuzz lint bench bench-all docs docs-linkcheck clean
+.PHONY: draw package help demo test test-lowest fuzz lint bench bench-all docs docs-linkcheck clean
 # Calls and seconds that `make fuzz` ends after, whichever comes first.
 N ?= 1000000
 T ?= inf
@@ -56,6 +56,13 @@ test-lowest:
 fuzz: $(VENV)/installed-test
 	$(BIN)/python -m tests.fuzz --calls $(N) --seconds $(T)
 
+# The page to draw on, with models exported here and onnxruntime-web brought by npm.
+draw: $(VENV)/installed-test
+	$(BIN)/python docs/draw/build.py
+
+package:
+	.ci/package $(PYTHON)
+
 bench: $(VENV)/installed-test
 	$(BIN)/python benchmarks/tangent_distances.py
 	$(BIN)/python benchmarks/tangents.py
@@ -70,12 +77,15 @@ bench-all: bench
 	$(BIN)/python benchmarks/export.py
 
 # Without a network too: other libraries' pages are linked only where they can be reached.
+# The page to draw on needs npm to bring its runtime; without it the site is without it.
 docs: $(VENV)/installed-docs
+	-@if [ -f docs/draw/build.py ] && command -v npm > /dev/null; then \
+		$(BIN)/python docs/draw/build.py; fi
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
 
-docs-linkcheck: $(VENV)/installed-docs
-	$(BIN)/python -m sphinx -b linkcheck -D plot_gallery=0 docs docs/_build/linkcheck
+docs-linkcheck: docs
+	$(BIN)/python -m sphinx -b linkcheck docs docs/_build/linkcheck
 
 clean:
 	rm -rf docs/_build docs/drawn docs/examples docs/reference docs/benchmarks

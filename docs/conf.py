@@ -33,9 +33,16 @@ extensions = [
     "registry",
 ]
 # The page to draw on is a folder of its own, made elsewhere and copied as it is.
-if (HERE / "draw" / "index.html").exists():
+if (HERE / "draw_site" / "draw" / "index.html").exists():
     tags.add("draw")  # noqa: F821  (Sphinx's)
-exclude_patterns = ["_build", "_templates", "draw", "ext", "examples/*.ipynb"]
+exclude_patterns = [
+    "_build",
+    "_templates",
+    "draw",
+    "draw_site",
+    "ext",
+    "examples/*.ipynb",
+]
 templates_path = ["_templates"]
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
 root_doc = "index"

@@ -20,6 +20,7 @@ ALLOWED: dict[str, set[str]] = {
     "_core": {"_compute"},
     "progress": {"_compute"},
     "saving": {"_core", "__init__"},
+    "__main__": {"cli"},
     "_compute": set(),
     "margins": {"_core"},
     "datasets": {"_core"},

@@ -1,4 +1,4 @@
-"""Copy ``docs/draw/``, the page to draw on, into the site as it is, where it exists."""
+"""Copy the page to draw on, built by ``docs/draw/build.py``, into the site as it is."""
 
 import shutil
 from pathlib import Path
@@ -8,7 +8,7 @@ from sphinx.application import Sphinx
 
 def copy(app, exception):
     """Copy the folder once the pages are written."""
-    source = Path(app.srcdir, "draw")
+    source = Path(app.srcdir, "draw_site", "draw")
     if not exception and app.builder.format == "html" and source.is_dir():
         shutil.copytree(source, Path(app.outdir, "draw"), dirs_exist_ok=True)
 

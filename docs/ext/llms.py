@@ -29,7 +29,7 @@ def collect(app, doctree):
     if title is not None and not hasattr(app.env, "widemargin_pages"):
         app.env.widemargin_pages = {}
     if title is not None:
-        first = " ".join(text.split()).split(". ")[0].rstrip(".")
+        first = " ".join(text.split()).split(". ")[0].rstrip(".,:")
         app.env.widemargin_pages[app.env.docname] = (title.astext(), first[:200])
 
 

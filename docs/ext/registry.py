@@ -121,7 +121,6 @@ def index_page():
 
 def capabilities_page():
     """Return the table of what every estimator can do, by asking them."""
-    from sklearn.base import clone
     from sklearn.linear_model import LogisticRegression
 
     title = "What every estimator can do"
@@ -129,13 +128,15 @@ def capabilities_page():
         "estimator",
         "unit of margins",
         "tangents",
-        "partial_fit",
-        "sample_weight",
-        "class_weight",
-        "predict_proba",
+        "partial fit",
+        "sample weight",
+        "class weight",
+        "proba",
         "sparse X",
     ]
     lines = [
+        ":html_theme.sidebar_secondary.remove: true",
+        "",
         title,
         "=" * len(title),
         "",
@@ -153,12 +154,13 @@ def capabilities_page():
         kind = getattr(importlib.import_module(f"widemargin.{package}"), name)
         model = kind(LogisticRegression()) if package == "meta" else kind()
         fit = inspect.signature(kind.fit).parameters
-        unit = getattr(clone(model), "margin_unit", None)
-        if isinstance(inspect.getattr_static(kind, "margin_unit", None), property):
-            unit = "see :doc:`/margins`"
+        try:
+            unit = model.margin_unit
+        except Exception:  # It depends on what was fitted.
+            unit = None
         row = [
             f":doc:`{name} <widemargin.{name}>`",
-            unit or "see :doc:`/margins`",
+            unit or ":doc:`varies </margins>`",
             "tangents" in kind._get_param_names(),
             hasattr(model, "partial_fit"),
             "sample_weight" in fit or "fit_params" in fit,

@@ -175,7 +175,7 @@ def test_bad_options(refuses, iris, options, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["fit", "iris.csv"], "--model"),
+        (["fit"], "DATA"),
         (["fti"], "fti"),
         (["fit", "iris.csv", "--modell", "lvq"], "--model"),
         (["fit", "iris.csv", "--model", "lvq", "--seed", "x"], "--seed"),

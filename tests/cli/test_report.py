@@ -1,6 +1,7 @@
 """The HTML report: self-contained, with what applies and nothing else."""
 
 import base64
+import hashlib
 import re
 from html.parser import HTMLParser
 
@@ -15,7 +16,7 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("widemargin.inspection")
 
 QUICK = {"tvq": ["--set", "max_iter=5"], "tdneuron": ["--set", "max_tangents=2"]}
-VOID = {"meta", "img", "br"}
+VOID = {"meta", "img", "br", "input"}
 
 
 class Balanced(HTMLParser):
@@ -42,8 +43,16 @@ def check_page(text):
     for source in parser.loads:
         assert source.startswith("data:image/png;base64,")
         assert base64.b64decode(source.split(",")[1]).startswith(b"\x89PNG")
-    assert not re.search(r"url\(|@import|<script|https?://", text)
+    assert not re.search(r"url\(|@import|https?://|unsafe-|style=|\son\w+=", text)
     assert "width=device-width" in text
+    # The policy names the style sheet and the script of this page, and nothing else.
+    policy = re.search(r'Security-Policy" content="([^"]*)"', text)[1]
+    assert policy.startswith("default-src 'none'; img-src data:; ")
+    for tag in ("style", "script"):
+        (code,) = re.findall(rf"<{tag}>(.*?)</{tag}>", text, flags=re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in policy
+    assert len(text) < 3_000_000
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -1,5 +1,9 @@
 """The commands and their options; what they do lives in a module of their own."""
 
+import inspect
+import json
+from collections.abc import Callable
+from functools import wraps
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -41,19 +45,66 @@ app = typer.Typer(
     cls=OneLineGroup,
     help="Wide-margin, transformation-invariant classifiers.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
 
 DATA = (
-    "CSV, Parquet, npz, idx(.gz), LIBSVM text, or a folder with one folder per class."
+    "CSV(.gz), Parquet, npz, npy, idx(.gz), LIBSVM text, an image, a folder with one "
+    "folder per class, or - for standard input."
 )
 PAPERS = ("margin-lvq", "reweighting", "tangent-kernels", "perceptrons")
 TARGET = "Column or array of the labels; for idx the file of the labels."
 DataPath = Annotated[Path, typer.Argument(help=DATA, metavar="DATA")]
 ModelPath = Annotated[Path, typer.Argument(help="Made by fit.", metavar="MODEL")]
 Target = Annotated[str | None, typer.Option(help=TARGET)]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+TEXT_OPTIONS: dict[str, tuple[Any, Any]] = {
+    "decimal": (".", Annotated[str, typer.Option(help="Decimal sign of CSV: . or ,")]),
+    "delimiter": (
+        None,
+        Annotated[
+            str | None, typer.Option(help="Of CSV: one character or tab; else found.")
+        ],
+    ),
+    "header": (
+        "auto",
+        Annotated[str, typer.Option(help="Does CSV begin with names: auto, yes, no.")],
+    ),
+    "encoding": ("utf-8", Annotated[str, typer.Option(help="Of CSV: latin-1, ...")]),
+}
+
+
+def reads_text(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say how a text file is to be read."""
+
+    @wraps(command)
+    def reading(
+        *args: Any,
+        decimal: str,
+        delimiter: str | None,
+        header: str,
+        encoding: str,
+        **options: Any,
+    ) -> Any:
+        from widemargin.cli.columns import Reading
+
+        how = Reading(decimal, delimiter, header, encoding)
+        return command(*args, how=how, **options)
+
+    signature = inspect.signature(command)
+    shown = [p for p in signature.parameters.values() if p.name != "how"]
+    added = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default,
+                          annotation=annotation)
+        for name, (default, annotation) in TEXT_OPTIONS.items()
+    ]  # fmt: skip
+    reading.__signature__ = signature.replace(parameters=[*shown, *added])  # type: ignore[attr-defined]
+    reading.__annotations__ = {
+        p.name: p.annotation for p in (*shown, *added) if p.annotation is not p.empty
+    }
+    return reading
 
 
 def _show_version(wanted: bool) -> None:
@@ -95,9 +146,13 @@ def demo(
 
 @app.command()
 @one_line
+@reads_text
 def fit(
     data: DataPath,
-    model: Annotated[str, typer.Option(help="Name of a model: see `models`.")],
+    model: Annotated[
+        str | None,
+        typer.Option(help="Name of a model: see `models`. By default svc."),
+    ] = None,
     target: Target = None,
     image_shape: Annotated[
         str | None, typer.Option(help="Rows are images of this shape: 16x16.")
@@ -120,10 +175,15 @@ def fit(
         float | None,
         typer.Option(help="Refuse where unsure, so that errors stay below this share."),
     ] = None,
+    impute: Annotated[
+        str | None,
+        typer.Option(help="Fill in missing values: mean, median, most_frequent."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
     out: Annotated[Path, typer.Option(help="Where the model is saved.")] = Path(
         "model.skops"
     ),
+    how: Any = None,
 ) -> None:
     """Fit a model and save it."""
     from widemargin.cli.fit import run
@@ -138,6 +198,8 @@ def fit(
         scale=scale,
         search=search,
         max_error=max_error,
+        impute=impute,
+        how=how,
         seed=seed,
         out=out,
     )
@@ -145,30 +207,48 @@ def fit(
 
 @app.command()
 @one_line
+@reads_text
 def predict(
     model: ModelPath,
     data: DataPath,
+    max_error: Annotated[
+        float | None,
+        typer.Option(help="Answer only so far that errors stay below this share."),
+    ] = None,
+    calibrate: Annotated[
+        Path | None,
+        typer.Option(help="Labelled data, unseen by fit, that --max-error is kept by."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="CSV to write; standard output by default.")
     ] = None,
+    how: Any = None,
 ) -> None:
     """Label samples, each with the margin of its label."""
     from widemargin.cli.judge import predict as run
 
-    run(model, data, out)
+    run(model, data, out, how=how, max_error=max_error, calibrate=calibrate)
 
 
 @app.command()
 @one_line
-def evaluate(model: ModelPath, data: DataPath, target: Target = None) -> None:
+@reads_text
+def evaluate(
+    model: ModelPath,
+    data: DataPath,
+    target: Target = None,
+    as_json: AsJson = False,
+    how: Any = None,
+) -> None:
     """Print error, margins, reject curve and confusion on labelled data."""
     from widemargin.cli.judge import evaluate as run
 
-    run(model, data, target)
+    run(model, data, target, how=how, as_json=as_json)
 
 
 @app.command()
 @one_line
+@reads_text
 def report(
     model: ModelPath,
     data: DataPath,
@@ -176,11 +256,12 @@ def report(
     out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path(
         "widemargin-report.html"
     ),
+    how: Any = None,
 ) -> None:
     """Write one HTML file with every display that applies to the model."""
     from widemargin.cli.report import run
 
-    run(model, data, target, out)
+    run(model, data, target, out, how)
 
 
 @app.command()
@@ -213,10 +294,24 @@ def reproduce(
 
 @app.command()
 @one_line
-def models() -> None:
-    """List the models and what --search tries for each."""
-    from widemargin.cli.models import MODELS
+def models(
+    name: Annotated[
+        str | None, typer.Argument(help="List its parameters.", metavar="[NAME]")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the models, or the parameters of one."""
+    from widemargin.cli.models import MODELS, as_data, find, parameters
 
+    if as_json:
+        shown = {name: find(name)} if name else MODELS
+        typer.echo(json.dumps({key: as_data(one) for key, one in shown.items()}))
+        return
+    if name is not None:
+        typer.echo(f"{name}: {find(name).says}; {find(name).path.replace(':', '.')}")
+        for one in parameters(find(name)):
+            typer.echo(f"  {one['name']}={one['default']}  {one['type']}")
+        return
     for name, entry in MODELS.items():
         grid = ", ".join(f"{key}={values}" for key, values in entry.grid.items())
         typer.echo(f"{name:<13}{entry.says}")
@@ -228,8 +323,8 @@ app.command()(export)
 
 @app.command()
 @one_line
-def doctor() -> None:
+def doctor(as_json: AsJson = False) -> None:
     """Show versions, BLAS, threads, numba's cache and memory."""
     from widemargin.cli.doctor import run
 
-    run()
+    run(as_json)

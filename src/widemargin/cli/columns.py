@@ -6,7 +6,9 @@ the model calls a column decides, then these signs; a doubtful reading is told.
 """
 
 import csv
+import gzip
 import re
+import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +19,7 @@ import numpy as np
 from widemargin.cli.refusal import Refusal, near
 
 MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
+DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
 UNNAMED = re.compile(r"|Unnamed: \d+|__index_level_\d+__")
 # Fewer rows than this may well be counted by a feature.
 FEW_ROWS = 20
@@ -35,6 +38,49 @@ class Table:
     notes: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Reading:
+    """How a text file is to be read where it does not say so itself."""
+
+    decimal: str = "."
+    delimiter: str | None = None
+    header: str = "auto"
+    encoding: str = "utf-8"
+    # Whether cells without a value are numbers, NaN, which the model fills in.
+    missing: bool = False
+
+    def __post_init__(self) -> None:
+        if self.decimal not in (".", ","):
+            raise Refusal(f"--decimal must be . or , ; got {self.decimal!r}")
+        if self.header not in ("auto", "yes", "no"):
+            raise Refusal(f"--header must be auto, yes or no; got {self.header!r}")
+        if self.delimiter is not None and len(self.separator) != 1:
+            raise Refusal(
+                f"--delimiter must be one character or tab; got {self.delimiter!r}"
+            )
+        if self.separator == self.decimal:
+            raise Refusal("--delimiter and --decimal must differ; add --delimiter ;")
+        try:
+            "".encode(self.encoding)
+        except LookupError:
+            raise Refusal(
+                f"--encoding: no encoding {self.encoding!r}; try utf-8, latin-1 or "
+                "cp1252"
+            ) from None
+
+    @property
+    def separator(self) -> str:
+        """The delimiter itself, empty where it is to be found."""
+        words = {"tab": "\t", "\\t": "\t", "space": " "}
+        return words.get(self.delimiter or "", self.delimiter or "")
+
+    def number(self, cell: str) -> str:
+        """Return a cell as Python writes numbers, if it is one."""
+        if self.decimal == "," and DECIMAL_COMMA.fullmatch(cell.strip()):
+            return cell.strip().replace(",", ".")
+        return cell
+
+
 @dataclass
 class Columns:
     """Columns by name; `place` says where a row is in the file."""
@@ -46,27 +92,33 @@ class Columns:
     notes: list[str] = field(default_factory=list)
 
 
-def csv_columns(path: Path, asked: Iterable[str] = ()) -> Columns:
+def csv_columns(
+    path: Path, asked: Iterable[str] = (), how: Reading | None = None
+) -> Columns:
     """Read CSV; `asked` are names that the user or the model has for columns."""
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except UnicodeDecodeError:
-        raise Refusal(f"{path} is not UTF-8 text; save it as UTF-8 CSV") from None
+    how = how or Reading()
+    lines = _text(path, how.encoding).splitlines()
     numbers = [number for number, line in enumerate(lines, 1) if line.strip()]
     lines = [line for line in lines if line.strip()]
     if not lines:
         raise Refusal(f"{path} is empty; give a file with data")
-    separator = max(",;\t", key=lines[0].count)
+    usual = ",;\t" if how.decimal == "." else ";\t"
+    separator = how.separator or max(usual, key=lines[0].count)
     first, *second = csv.reader(lines[:2], delimiter=separator)
-    first = [cell.strip() for cell in first]
-    has_header, note = _is_header(first, second[0] if second else [], set(asked))
+    first = [how.number(cell.strip()) for cell in first]
+    below = [how.number(cell) for cell in second[0]] if second else []
+    has_header, note = _is_header(first, below, set(asked))
+    if how.header != "auto":
+        has_header, note = how.header == "yes", None
     names = first if has_header else list(map(str, range(len(first))))
     body, numbers = lines[has_header:], numbers[has_header:]
     if not body:
         raise Refusal(f"{path} has a header and no rows; give a file with data")
-    columns = _fast(body, separator, len(names))
+    columns = _fast(body, separator, len(names)) if how.decimal == "." else None
     if columns is None:
         columns = _cell_by_cell(path, body, separator, names, numbers)
+        if how.decimal == ",":
+            columns = [[how.number(cell) for cell in column] for column in columns]
     return Columns(
         names,
         columns,
@@ -74,6 +126,22 @@ def csv_columns(path: Path, asked: Iterable[str] = ()) -> Columns:
         index=[name for name in names if UNNAMED.fullmatch(name)],
         notes=[f"{path}: {note}"] if note else [],
     )
+
+
+def _text(path: Path, encoding: str) -> str:
+    data = path.read_bytes()
+    if data[:2] == b"\x1f\x8b":
+        try:
+            data = gzip.decompress(data)
+        except (OSError, EOFError, zlib.error):
+            raise Refusal(f"{path} is a damaged gzip file; compress it again") from None
+    try:
+        return data.decode(encoding).removeprefix("\ufeff")
+    except UnicodeDecodeError:
+        raise Refusal(
+            f"{path} is not {encoding.upper()} text; name its encoding, as in "
+            "--encoding latin-1, or save it as UTF-8"
+        ) from None
 
 
 def _is_header(
@@ -169,6 +237,7 @@ def as_table(
     target: str | None,
     drop: Sequence[str] = (),
     keep: Sequence[str] = (),
+    missing: bool = False,
 ) -> Table:
     """Build a table from named columns.
 
@@ -179,10 +248,10 @@ def as_table(
     twice = {name for name in names if names.count(name) > 1}
     if twice:
         raise Refusal(f"two columns are called {sorted(twice)[0]!r}; rename one")
-    missing = [repr(name) for name in keep if name not in names]
-    if missing:
+    lacking = [repr(name) for name in keep if name not in names]
+    if lacking:
         raise Refusal(
-            f"the data lack {', '.join(missing[:5])}: the model was fitted on "
+            f"the data lack {', '.join(lacking[:5])}: the model was fitted on "
             f"{len(keep)} columns, all of which must be there"
         )
     for option, wanted in [("--drop", name) for name in drop] + [("--target", target)]:
@@ -200,7 +269,9 @@ def as_table(
         notes += [f"column {name!r} is an index and was left out" for name in index]
     if not chosen:
         raise Refusal("no feature column is left beside the target; add some")
-    X = np.column_stack([_numbers(name, by_name[name], place) for name in chosen])
+    X = np.column_stack(
+        [_numbers(name, by_name[name], place, missing) for name in chosen]
+    )
     if not keep:
         notes += [
             f"column {name!r} only numbers the rows; if it is no feature, leave it out "
@@ -213,23 +284,30 @@ def as_table(
 
 def _counts_rows(column: np.ndarray) -> bool:
     n = len(column)
-    if n <= FEW_ROWS or column.max() - column.min() != n - 1:
+    if n <= FEW_ROWS or np.isnan(column).any() or column.max() - column.min() != n - 1:
         return False
     return bool(np.array_equal(np.sort(column) - column.min(), np.arange(n)))
 
 
-def _numbers(name: str, column: Sequence, place: Callable[[int], str]) -> np.ndarray:
+def _numbers(
+    name: str, column: Sequence, place: Callable[[int], str], missing: bool
+) -> np.ndarray:
+    if missing:
+        column = [np.nan if _is_missing(cell) else cell for cell in column]
     try:
         values = np.asarray(column, dtype=np.float64)
     except (TypeError, ValueError):
         values = None
     if values is not None and np.isfinite(values).all():
         return values
+    if values is not None and missing and not np.isinf(values).any():
+        return values
     for row, cell in enumerate(column):
         text = "" if cell is None else str(cell).strip()
         if text.lower() in MISSING:
             raise Refusal(
-                f"{place(row)}, column {name!r}: no value; fill it in or remove the row"
+                f"{place(row)}, column {name!r}: no value; fill it in, remove the row, "
+                "or let fit --impute median fill it in"
             )
         try:
             number = float(text)
@@ -245,6 +323,10 @@ def _numbers(name: str, column: Sequence, place: Callable[[int], str]) -> np.nda
     raise Refusal(
         f"column {name!r} cannot be read as numbers; leave it out with --drop"
     )
+
+
+def _is_missing(cell: Any) -> bool:
+    return cell is None or str(cell).strip().lower() in MISSING
 
 
 def labels(
@@ -266,8 +348,10 @@ def labels(
     return numbers.astype(np.int64)
 
 
-def check_finite(X: np.ndarray, what: str) -> np.ndarray:
+def check_finite(X: np.ndarray, what: str, missing: bool = False) -> np.ndarray:
     """Return `X`, or name the first cell that is not a number."""
+    if missing and not np.isinf(X).any():
+        return X
     if np.issubdtype(X.dtype, np.floating) and not np.isfinite(X).all():
         row, column = np.argwhere(~np.isfinite(X))[0]
         raise Refusal(

@@ -1,5 +1,6 @@
 """``widemargin doctor``: what this machine gives the library to work with."""
 
+import json
 import os
 import platform
 import time
@@ -33,8 +34,11 @@ def findings() -> list[tuple[str, str]]:
     return rows
 
 
-def run() -> None:
+def run(as_json: bool = False) -> None:
     """Print the findings."""
+    if as_json:
+        print(json.dumps(dict(findings())))
+        return
     table = Table(show_header=False, box=None)
     for what, value in findings():
         table.add_row(what, value)

@@ -4,6 +4,7 @@ import sys
 import time
 import warnings
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from rich.progress import Progress
 from rich.table import Table as RichTable
 from scipy import sparse
+from sklearn.impute import SimpleImputer
 from sklearn.metrics import recall_score
 from sklearn.model_selection import GridSearchCV, ParameterGrid, StratifiedKFold
 from sklearn.pipeline import Pipeline
@@ -18,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 from widemargin._core.callbacks import HAS_CALLBACKS
 from widemargin.cli import models
-from widemargin.cli.columns import Table, check_classes, parse_shape
+from widemargin.cli.columns import Reading, Table, check_classes, parse_shape
 from widemargin.cli.judge import answer
 from widemargin.cli.modelfile import SavedModel, check_skops, save
 from widemargin.cli.read import as_usable, read
@@ -26,12 +28,14 @@ from widemargin.cli.refusal import Refusal, check_out, console, tell
 from widemargin.meta import RejectingClassifier
 from widemargin.progress import show_progress
 
+IMPUTED = ("mean", "median", "most_frequent")
+
 
 def run(
     data: Path,
     *,
     target: str | None,
-    model: str,
+    model: str | None,
     image_shape: str | None,
     settings: list[str],
     drop: list[str],
@@ -40,13 +44,31 @@ def run(
     max_error: float | None,
     seed: int,
     out: Path,
+    impute: str | None = None,
+    how: Reading | None = None,
 ) -> None:
     """Fit and save; every refusal comes before any output."""
-    entry = models.find(model)
+    if model is not None:
+        models.find(model)
+    if impute not in (None, *IMPUTED):
+        raise Refusal(f"--impute must be {', '.join(IMPUTED)}; got {impute!r}")
     check_out("--out", out)
     check_skops()
     read_settings = models.parse_settings(settings)
-    table = read(data, target=target, image_shape=parse_shape(image_shape), drop=drop)
+    table = read(
+        data,
+        target=target,
+        image_shape=parse_shape(image_shape),
+        drop=drop,
+        how=replace(how or Reading(), missing=impute is not None),
+    )
+    if model is None:
+        # Right more often than any other here on tables and images alike.
+        model = "maxmargin" if sparse.issparse(table.X) else "svc"
+        table.notes.append(
+            f"--model {model} is the default; widemargin models has more"
+        )
+    entry = models.find(model)
     y = table.y
     assert y is not None
     check_classes(y)
@@ -54,7 +76,11 @@ def run(
     estimator = models.build(
         model, read_settings, image_shape=table.image_shape, seed=seed
     )
-    pipeline = Pipeline([*scaling(table, X, scale), ("model", estimator)])
+    filling = []
+    if impute is not None:
+        filler = SimpleImputer(strategy=impute, keep_empty_features=True)
+        filling = [("impute", filler)]
+    pipeline = Pipeline([*filling, *scaling(table, X, scale), ("model", estimator)])
     found: list[Any] = []
     if search:
         grid = {k: v for k, v in entry.grid.items() if k not in read_settings}

@@ -1,58 +1,20 @@
-"""One self-contained HTML page: its styles inside, its pictures as data."""
+"""One self-contained HTML page: its styles inside, its pictures as data.
+
+The page allows itself one style sheet and at most one script, both named by their
+hashes, and pictures that are inside it; nothing can be loaded, sent or run besides.
+"""
 
 import base64
+import hashlib
 import html
 import io
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib.resources import files
 from typing import Any
 
-STYLE = """
-:root { --ink: #1f2933; --soft: #616e7c; --line: #e1e6ec; --red: #d64545;
-  --paper: #ffffff; --ground: #f5f7fa; }
-* { box-sizing: border-box; }
-body { margin: 0; background: var(--ground); color: var(--ink);
-  font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
-main { max-width: 1080px; margin: 0 auto; padding: 32px 20px 64px; }
-h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 4px; }
-h2 { font-size: 1.15rem; margin: 0 0 2px; }
-p { margin: 4px 0 10px; }
-.soft { color: var(--soft); }
-.tiles { display: grid; gap: 12px; margin: 22px 0;
-  grid-template-columns: repeat(auto-fit, minmax(140px, 1fr)); }
-.tile, section { background: var(--paper); border: 1px solid var(--line);
-  border-radius: 10px; }
-.tile { padding: 12px 14px; }
-.tile b { display: block; font-size: 1.45rem; line-height: 1.25; }
-.tile span { color: var(--soft); font-size: .86rem; }
-.cards { display: grid; gap: 16px;
-  grid-template-columns: repeat(auto-fit, minmax(min(100%, 440px), 1fr)); }
-section { padding: 18px 20px; min-width: 0; }
-section.wide { grid-column: 1 / -1; }
-section img { display: block; max-width: 100%; height: auto; margin: 10px auto 0; }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .9rem; margin-top: 8px;
-  width: 100%; font-variant-numeric: tabular-nums; }
-th, td { padding: 5px 9px; text-align: right; border-bottom: 1px solid var(--line);
-  white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; }
-thead th { color: var(--soft); font-weight: 600; }
-table.confusion { width: auto; margin-left: auto; margin-right: auto; }
-table.confusion td { text-align: center; min-width: 30px; border: 2px solid #fff;
-  padding: 5px 3px; font-size: .84rem; }
-table.confusion th { border: 0; text-align: center; }
-pre { background: var(--ground); border-radius: 8px; padding: 12px 14px;
-  margin: 8px 0 0; overflow-x: auto; font-size: .86rem; line-height: 1.45; }
-footer { margin-top: 26px; color: var(--soft); font-size: .86rem; }
-@media (max-width: 560px) { main { padding: 20px 12px 40px; }
-  table.confusion td, table.confusion th { padding: 3px 1px; min-width: 22px;
-    font-size: .8rem; }
-  th, td { padding: 4px 5px; font-size: .82rem; }
-  .panorama { overflow-x: auto; } .panorama img { max-width: none; width: 760px; }
-  section { padding: 14px; } h1 { font-size: 1.5rem; }
-  .tiles { grid-template-columns: 1fr 1fr; } }
-@media print { body { background: #fff; } section { break-inside: avoid; } }
-"""
+ASSETS = files("widemargin.cli") / "assets"
 
 
 @dataclass
@@ -64,6 +26,9 @@ class Page:
     tiles: list[tuple[str, str]] = field(default_factory=list)
     sections: list[str] = field(default_factory=list)
     footer: str = ""
+    # Before the sections, and after them: what the script needs, as HTML.
+    bar: str = ""
+    data: str = ""
 
     def add(self, title: str, words: str, body: str, wide: bool = False) -> None:
         """Append a section; `title` and `words` are text, `body` is HTML."""
@@ -74,21 +39,36 @@ class Page:
         )
 
     def render(self) -> str:
-        """Return the page."""
+        """Return the page; it has a script only where it has data for one."""
         tiles = "".join(
             f'<div class="tile"><b>{escape(value)}</b><span>{escape(what)}</span></div>'
             for what, value in self.tiles
         )
+        style = (ASSETS / "report.css").read_text("utf-8")
+        script = (ASSETS / "report.js").read_text("utf-8") if self.data else ""
+        policy = (
+            "default-src 'none'; img-src data:; "
+            f"style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
+            "base-uri 'none'; form-action 'none'"
+        )
         return (
             '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
+            f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-            f"<title>{escape(self.title)}</title><style>{STYLE}</style></head>\n"
+            f"<title>{escape(self.title)}</title><style>{style}</style></head>\n"
             f"<body><main><h1>{escape(self.title)}</h1>"
             f'<p class="soft">{escape(self.lead)}</p>\n'
-            f'<div class="tiles">{tiles}</div>\n'
+            f'<div class="tiles">{tiles}</div>\n{self.bar}'
             f'<div class="cards">{"".join(self.sections)}</div>\n'
-            f"<footer>{escape(self.footer)}</footer></main></body></html>\n"
+            f"<footer>{escape(self.footer)}</footer></main>{self.data}"
+            + (f"<script>{script}</script>" if script else "")
+            + "</body></html>\n"
         )
+
+
+def _hash(text: str) -> str:
+    """Return what a content security policy calls a piece of code by."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def escape(text: Any) -> str:
@@ -115,45 +95,128 @@ def embed(png: bytes, alt: str, width: int) -> str:
 
 def table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """Return a table of text cells, the first column to the left."""
-    head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
+    head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in header)
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
         for row in rows
     )
+    return scrolled(
+        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>", header[0]
+    )
+
+
+def scrolled(inner: str, what: str) -> str:
+    """Return HTML that scrolls sideways where it is too wide, by keyboard too."""
     return (
-        f'<div class="scroll"><table><thead><tr>{head}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(what)}">'
+        f"{inner}</div>"
     )
 
 
 def confusion(counts: Any, classes: Any) -> str:
     """Return the counts as a coloured table: right answers grey, wrong ones red."""
-    head = "".join(f"<th>{escape(label)}</th>" for label in classes)
+    head = "".join(f'<th scope="col">{escape(label)}</th>' for label in classes)
     rows = []
     for i, label in enumerate(classes):
         total = max(int(counts[i].sum()), 1)
         cells = "".join(
-            _cell(int(counts[i][j]), total, i == j) for j in range(len(classes))
+            _cell(int(counts[i][j]), total, i, j) for j in range(len(classes))
         )
-        rows.append(f"<tr><th>{escape(label)}</th>{cells}</tr>")
-    return (
-        '<div class="scroll"><table class="confusion">'
-        f"<thead><tr><th></th>{head}</tr></thead>"
-        f"<tbody>{''.join(rows)}</tbody></table></div>"
+        rows.append(f'<tr><th scope="row">{escape(label)}</th>{cells}</tr>')
+    return scrolled(
+        f'<table class="confusion"><thead><tr><td></td>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table>",
+        "true classes against answers",
     )
 
 
-def _cell(count: int, total: int, right: bool) -> str:
+def _cell(count: int, total: int, i: int, j: int) -> str:
     if count == 0:
-        return '<td style="color:#cbd2d9">·</td>'
+        return '<td class="none">·</td>'
     share = count / total
     # Square root: a single mistake among hundreds must still be seen.
-    ink, depth = "31,41,51", 0.06 + 0.2 * share
-    if not right:
-        ink, depth = "214,69,69", 0.15 + 0.75 * share**0.5
-    return f'<td style="background:rgba({ink},{depth:.2f})">{count}</td>'
+    depth = min(int(4 * (share if i == j else share**0.5)), 3)
+    kind = f"{'right' if i == j else 'wrong'}{depth}"
+    return f'<td class="{kind}" data-cell="{i} {j}">{count}</td>'
 
 
 def code(text: str) -> str:
     """Return a block of code."""
-    return f"<pre><code>{escape(text)}</code></pre>"
+    return f'<pre tabindex="0"><code>{escape(text)}</code></pre>'
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A curve in a frame, drawn as SVG; the script moves marks over it.
+
+    `low` to `high` is the horizontal axis, `bottom` to `ceiling` the vertical one.
+    """
+
+    low: float
+    high: float
+    bottom: float
+    ceiling: float
+    left: float = 56
+    top: float = 10
+    width: float = 450
+    height: float = 240
+
+    def x(self, value: Any) -> Any:
+        """Where a value of the horizontal axis lies."""
+        return self.left + self.width * (value - self.low) / (self.high - self.low)
+
+    def y(self, value: Any) -> Any:
+        """Where a value of the vertical axis lies."""
+        share = (value - self.bottom) / (self.ceiling - self.bottom)
+        return self.top + self.height * (1 - share)
+
+    def curve(self, xs: Any, ys: Any) -> str:
+        """Return a line through points."""
+        points = zip(self.x(xs), self.y(ys), strict=True)
+        text = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+        return f'<polyline class="curve" points="{text}"/>'
+
+    def render(
+        self, inner: str, words: str, xlabel: str, ylabel: str, ticks: Sequence[float]
+    ) -> str:
+        """Return the plot; `inner` is what is drawn in it."""
+        base, right = self.top + self.height, self.left + self.width
+        parts = []
+        for value in ticks:
+            x = self.x(value)
+            parts.append(
+                f'<text x="{x:.1f}" y="{base + 18}" text-anchor="middle">{value:g}'
+                "</text>"
+            )
+        for value in round_steps(self.bottom, self.ceiling):
+            y = self.y(value)
+            parts.append(
+                f'<line class="grid" x1="{self.left}" x2="{right}" y1="{y:.1f}" '
+                f'y2="{y:.1f}"/><text x="{self.left - 7}" y="{y + 4:.1f}" '
+                f'text-anchor="end">{value:g}</text>'
+            )
+        middle = self.top + self.height / 2
+        return (
+            f'<svg class="plot" viewBox="0 0 {right + 14} {base + 44}" role="img" '
+            f'aria-label="{escape(words)}">{"".join(parts)}'
+            f'<line class="axis" x1="{self.left}" x2="{right}" y1="{base}" '
+            f'y2="{base}"/>'
+            f'<line class="axis" x1="{self.left}" x2="{self.left}" y1="{self.top}" '
+            f'y2="{base}"/>{inner}'
+            f'<text x="{self.left + self.width / 2}" y="{base + 38}" '
+            f'text-anchor="middle">{escape(xlabel)}</text>'
+            f'<text transform="translate(13 {middle}) rotate(-90)" '
+            f'text-anchor="middle">{escape(ylabel)}</text></svg>'
+        )
+
+
+def round_steps(low: float, high: float) -> list[float]:
+    """Return a few round numbers from low to high."""
+    span = high - low
+    step = 10.0 ** math.floor(math.log10(span))
+    for divisor in (1, 2, 5, 10):
+        if span / (step / divisor) >= 3:
+            step /= divisor
+            break
+    first = math.ceil(low / step - 1e-9)
+    return [float(f"{k * step:.6g}") for k in range(first, int(high / step + 1e-9) + 1)]

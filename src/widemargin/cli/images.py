@@ -44,6 +44,14 @@ def read_folder(
     return Table(X, y, image_shape=shape, rows=rows)
 
 
+def read_one(path: Path, image_shape: tuple[int, ...] | None) -> Table:
+    """Read a single image, brought to the shape of those a model was fitted on."""
+    if image_shape is not None and len(image_shape) != 2:
+        raise Refusal(f"{path} is read as grey, and the model was fitted on colours")
+    image = _read_image(path, image_shape)
+    return Table(image.reshape(1, -1), image_shape=image.shape, rows=[path.name])
+
+
 def _entries(folder: Path, wanted) -> list[Path]:
     return sorted(
         path

@@ -6,9 +6,11 @@ the reject curve all come from one pass over the data.
 
 import csv
 import io
+import json
 import sys
 import time
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,15 +19,17 @@ import numpy as np
 from rich.table import Table as RichTable
 from rich.text import Text
 from sklearn.metrics import confusion_matrix
+from sklearn.pipeline import Pipeline
 
 from widemargin._core.confidence import Answers, answers_of
 from widemargin._core.files import write_atomically
-from widemargin.cli.columns import Table
+from widemargin.cli.columns import Reading, Table
 from widemargin.cli.modelfile import SavedModel, load, match_features
 from widemargin.cli.models import MODELS
 from widemargin.cli.read import as_usable, read
 from widemargin.cli.refusal import Refusal, check_out, console, tell
 from widemargin.margins import ErrorRejectCurve, error_reject_curve
+from widemargin.meta import RejectingClassifier
 from widemargin.progress import show_progress
 
 REJECTED = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
@@ -97,7 +101,12 @@ def judge(estimator: Any, X: Any, y: np.ndarray) -> Judgement:
 
 
 def read_for(
-    model: SavedModel, data: Path, *, labelled: bool, target: str | None = None
+    model: SavedModel,
+    data: Path,
+    *,
+    labelled: bool,
+    target: str | None = None,
+    how: Reading | None = None,
 ) -> tuple[Table, Any]:
     """Read data the way the model's training data were read, and scale them so."""
     table = read(
@@ -108,18 +117,30 @@ def read_for(
         image_shape=model.image_shape if data.is_dir() else None,
         keep=model.names,
         n_features=model.n_features,
+        how=replace(how or Reading(), missing=model.imputes),
+        size=model.image_shape,
     )
     match_features(model, table, data)
     takes_sparse = model.name in MODELS and MODELS[model.name].sparse
     return table, model.prepare(as_usable(table.X, takes_sparse, model.name))
 
 
-def predict(model_path: Path, data: Path, out: Path | None) -> None:
+def predict(
+    model_path: Path,
+    data: Path,
+    out: Path | None,
+    *,
+    how: Reading | None = None,
+    max_error: float | None = None,
+    calibrate: Path | None = None,
+) -> None:
     """Write one line per sample: its name, the label, how sure."""
     if out is not None:
         check_out("--out", out)
     model = load(model_path)
-    table, X = read_for(model, data, labelled=False)
+    if max_error is not None or calibrate is not None:
+        promise(model, max_error, calibrate, how)
+    table, X = read_for(model, data, labelled=False, how=how)
     with show_progress():
         labels, sure, _ = answer(model.estimator, X)
         accepted = model.accepts(X)
@@ -144,6 +165,35 @@ def predict(model_path: Path, data: Path, out: Path | None) -> None:
     print(f"Predictions: {out} ({len(labels)} rows)")
 
 
+def promise(
+    model: SavedModel,
+    max_error: float | None,
+    calibrate: Path | None,
+    how: Reading | None,
+) -> None:
+    """Make the model refuse, so that errors stay below a share on data like these."""
+    if max_error is None:
+        raise Refusal("--calibrate goes with --max-error 0.02: how many errors may be")
+    if calibrate is None:
+        raise Refusal(
+            "--max-error needs labelled data that fit has not seen: --calibrate FILE; "
+            "or fit with --max-error, which holds some out"
+        )
+    table, X = read_for(model, calibrate, labelled=True, how=how)
+    assert table.y is not None
+    y = check_labels_known(model, table.y, calibrate)
+    refusing = RejectingClassifier(model.estimator, max_error=max_error, cv="prefit")
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            refusing.fit(X, y)
+    except (ValueError, TypeError) as error:
+        raise Refusal(f"--max-error: {error}") from error
+    tell(str(warning.message) for warning in caught)
+    steps = model.pipeline.steps[:-1]
+    model.pipeline = Pipeline([*steps, ("model", refusing)])
+
+
 def check_labels_known(model: SavedModel, y: np.ndarray, data: Path) -> np.ndarray:
     """Return `y` in the type of the model's classes, or name what it never saw."""
     classes = model.estimator.classes_
@@ -164,21 +214,31 @@ def check_labels_known(model: SavedModel, y: np.ndarray, data: Path) -> np.ndarr
 
 
 def load_and_judge(
-    model_path: Path, data: Path, target: str | None
-) -> tuple[SavedModel, Any, Judgement]:
+    model_path: Path, data: Path, target: str | None, how: Reading | None = None
+) -> tuple[SavedModel, Table, Any, Judgement]:
     """Read model and labelled data, as the classifier sees them, and compare."""
     model = load(model_path)
-    table, X = read_for(model, data, labelled=True, target=target)
+    table, X = read_for(model, data, labelled=True, target=target, how=how)
     assert table.y is not None
     y = check_labels_known(model, table.y, data)
     judged = judge(model.estimator, X, y)
     tell(table.notes)
-    return model, X, judged
+    return model, table, X, judged
 
 
-def evaluate(model_path: Path, data: Path, target: str | None) -> None:
+def evaluate(
+    model_path: Path,
+    data: Path,
+    target: str | None,
+    *,
+    how: Reading | None = None,
+    as_json: bool = False,
+) -> None:
     """Print how good the model is on labelled data."""
-    model, _, judged = load_and_judge(model_path, data, target)
+    model, _, _, judged = load_and_judge(model_path, data, target, how)
+    if as_json:
+        print(json.dumps(as_data(model, judged)))
+        return
     out = console()
     n, wrong = len(judged.truth), int((judged.truth != judged.answers).sum())
     out.print(
@@ -190,6 +250,28 @@ def evaluate(model_path: Path, data: Path, target: str | None) -> None:
     if len(judged.classes) <= WIDEST_CONFUSION:
         out.print(confusion_table(judged))
     out.print(worst_pairs(judged))
+
+
+def as_data(model: SavedModel, judged: Judgement) -> dict[str, Any]:
+    """Return what evaluate prints, as JSON has it."""
+    quantiles = np.quantile(judged.margins, QUANTILES)
+    return {
+        "model": model.name,
+        "samples": len(judged.truth),
+        "wrong": int((judged.truth != judged.answers).sum()),
+        "error": judged.error,
+        "seconds_per_sample": judged.seconds / len(judged.truth),
+        "margins": {
+            str(share): float(value)
+            for share, value in zip(QUANTILES, quantiles, strict=True)
+        },
+        "error_when_rejecting": {
+            str(share): judged.error_when_rejecting(share) for share in REJECTED
+        },
+        "rejected_for_1_percent_error": judged.rejected_at(0.01),
+        "classes": judged.classes.tolist(),
+        "confusion": judged.confusion.tolist(),
+    }
 
 
 def margin_table(judged: Judgement) -> RichTable:

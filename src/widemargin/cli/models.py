@@ -5,6 +5,8 @@
 """
 
 import ast
+import inspect
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -125,6 +127,30 @@ MODELS = {
         grid={"C": [0.01, 0.1, 1.0, 10.0]},
     ),
 }
+
+
+def parameters(entry: ModelEntry) -> list[dict[str, str]]:
+    """Return name, default and type of every parameter."""
+    kind = entry.load()
+    listed = (inspect.getdoc(kind) or "").partition("\nAttributes\n")[0]
+    words = dict(re.findall(r"^([\w, ]+) : (.*)$", listed, re.MULTILINE))
+    found = []
+    for name, parameter in inspect.signature(kind).parameters.items():
+        said = next((w for names, w in words.items() if name in names.split(", ")), "")
+        said = re.sub(r",? default=.*", "", said)
+        found.append({"name": name, "default": repr(parameter.default), "type": said})
+    return found
+
+
+def as_data(entry: ModelEntry) -> dict[str, Any]:
+    """Return the entry as JSON has it."""
+    return {
+        "class": entry.path.replace(":", "."),
+        "says": entry.says,
+        "sparse": entry.sparse,
+        "search": entry.grid,
+        "parameters": parameters(entry),
+    }
 
 
 def find(name: str) -> ModelEntry:

@@ -1,15 +1,19 @@
-"""Read data by what the file is: CSV, Parquet, npz, idx, LIBSVM text, or images."""
+"""Read data by what it is: CSV, Parquet, npz, npy, idx, LIBSVM text, or images."""
 
 import re
+import sys
 import zipfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from widemargin.cli.columns import (
+    Reading,
     Table,
     as_table,
     check_finite,
@@ -22,6 +26,18 @@ from widemargin.cli.refusal import Refusal, near
 
 LIBSVM_LINE = re.compile(r"^[+-]?[\d.]+(e[+-]?\d+)?(\s+\d+:\S+)+\s*(#.*)?$")
 DENSE_LIMIT = 2 * 1024**3  # bytes
+IMAGES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"BM", b"II*\0", b"MM\0*")
+IMAGE_NAMES = (
+    ".png",
+    ".jpg",
+    ".jpeg",
+    ".gif",
+    ".bmp",
+    ".tif",
+    ".tiff",
+    ".webp",
+    ".pgm",
+)
 IDX_NAME = re.compile(r"idx\d|\.idx")
 
 
@@ -35,12 +51,23 @@ def read(
     drop: Sequence[str] = (),
     keep: Sequence[str] = (),
     n_features: int | None = None,
+    how: Reading | None = None,
+    size: tuple[int, ...] | None = None,
 ) -> Table:
-    """Read a file or a folder; labels only if `labelled`.
+    """Read a file, a folder or standard input, ``-``; labels only if `labelled`.
 
     `target` is what the user says, `usual_target` what holds where names do. Of named
-    columns all but `drop` are features, or those in `keep` if given.
+    columns all but `drop` are features, or those in `keep` if given. `size` is what a
+    single image is brought to.
     """
+    how = how or Reading()
+    if str(path) == "-":
+        options = {
+            "target": target, "usual_target": usual_target, "labelled": labelled,
+            "image_shape": image_shape, "drop": drop, "keep": keep,
+            "n_features": n_features, "how": how, "size": size,
+        }  # fmt: skip
+        return _read_input(options)
     if not path.exists():
         beside = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
         hint = f"; {near(path.name, beside)}" if beside else ""
@@ -56,13 +83,25 @@ def read(
     if kind in ("csv", "parquet"):
         wanted = target or usual_target
         asked = [*drop, *keep, *([wanted] if wanted else [])]
-        columns = csv_columns(path, asked) if kind == "csv" else parquet_columns(path)
+        columns = (
+            csv_columns(path, asked, how) if kind == "csv" else parquet_columns(path)
+        )
         chosen = _column_name(wanted, columns.names) if labelled else None
-        table = as_table(columns, target=chosen, drop=drop, keep=keep)
+        table = as_table(
+            columns, target=chosen, drop=drop, keep=keep, missing=how.missing
+        )
     elif drop:
         raise Refusal(f"--drop is for named columns; {path} has none")
     elif kind == "npz":
-        table = _read_npz(path, target or usual_target, labelled)
+        table = _read_npz(path, target or usual_target, labelled, how.missing)
+    elif kind == "npy":
+        table = _read_npy(path, target, labelled, how.missing)
+    elif kind == "image":
+        if labelled:
+            raise Refusal(f"{path} is one image without a label; give a folder of them")
+        from widemargin.cli.images import read_one
+
+        return read_one(path, image_shape or size)
     elif kind == "idx":
         table = _read_idx(path, target, labelled)
     else:
@@ -76,27 +115,37 @@ def read(
 
 
 def kind_of(path: Path) -> str:
-    """Return "csv", "parquet", "npz", "idx" or "libsvm", by name and first bytes."""
+    """Return what a file is, by name and first bytes.
+
+    That is "csv", "parquet", "npz", "npy", "idx", "libsvm" or "image".
+    """
     with path.open("rb") as file:
         head = file.read(4096)
     if head[:4] == b"PAR1":
         return "parquet"
     if head[:2] == b"PK" or path.suffix == ".npz":
         return "npz"
+    if head[:6] == b"\x93NUMPY":
+        return "npy"
+    if head.startswith(IMAGES) or path.suffix.lower() in IMAGE_NAMES:
+        return "image"
     if head[:3] in (b"\0\0\x08", b"\0\0\x0d", b"\0\0\x0e", b"\0\0\x0b", b"\0\0\x0c"):
         return "idx"
     if head[:2] == b"\x1f\x8b" and IDX_NAME.search(path.name):
         return "idx"
-    if path.suffix in (".csv", ".tsv"):
+    if path.suffix in (".csv", ".tsv") or re.search(r"\.[ct]sv\.gz$", path.name):
         return "csv"
-    if path.suffix in (".gz", ".bz2"):
+    if path.suffix == ".bz2":
         return "libsvm"
+    if head[:2] == b"\x1f\x8b":
+        # As much as these bytes hold; the end may be missing.
+        head = zlib.decompressobj(31).decompress(head, 4096)
     try:
         first = head.decode("utf-8", "strict" if len(head) < 4096 else "ignore")
     except UnicodeDecodeError:
         raise Refusal(
-            f"{path} is of no known kind; give CSV, Parquet, npz, idx, LIBSVM text or "
-            "a folder of images"
+            f"{path} is of no known kind; give CSV, Parquet, npz, npy, idx, LIBSVM "
+            "text, an image or a folder of images, or name the encoding of a text"
         ) from None
     lines = [line for line in first.splitlines() if line.strip()]
     return "libsvm" if lines and LIBSVM_LINE.match(lines[0]) else "csv"
@@ -119,7 +168,50 @@ def _column_name(target: str | None, names: Sequence[str]) -> str:
     return target
 
 
-def _read_npz(path: Path, target: str | None, labelled: bool) -> Table:
+def _read_input(options: dict[str, Any]) -> Table:
+    """Read what stands in standard input as if it were a file."""
+    data = sys.stdin.buffer.read()
+    if not data:
+        raise Refusal("standard input is empty; pipe a file into it")
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "standard input")
+        path.write_bytes(data)
+        try:
+            return read(path, **options)
+        except Refusal as refusal:
+            raise Refusal(str(refusal).replace(str(path), path.name)) from None
+
+
+def _read_npy(path: Path, target: str | None, labelled: bool, missing: bool) -> Table:
+    X = _npy(path)
+    if X.ndim < 2 or X.dtype.kind not in "fiub":
+        raise Refusal(
+            f"{path} holds {X.ndim} axes of {X.dtype}; samples are numbers, in rows"
+        )
+    shape = X.shape[1:] if X.ndim > 2 else None
+    X = check_finite(_as_float(X.reshape(len(X), -1)), str(path), missing)
+    if not labelled:
+        return Table(X, image_shape=shape)
+    if target is None or not Path(target).is_file():
+        raise Refusal(f"--target: give the npy file of the labels of {path.name}")
+    y = labels(_npy(Path(target)).ravel().tolist(), target)
+    if len(y) != len(X):
+        raise Refusal(f"{len(X)} rows in {path} and {len(y)} labels in {target}")
+    return Table(X, y, image_shape=shape)
+
+
+def _npy(path: Path) -> np.ndarray:
+    try:
+        return np.asarray(np.load(path, allow_pickle=False))
+    except (ValueError, OSError, EOFError) as error:
+        raise Refusal(
+            f"{path} is no readable npy file ({error}); save it again"
+        ) from None
+
+
+def _read_npz(
+    path: Path, target: str | None, labelled: bool, missing: bool = False
+) -> Table:
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
@@ -142,7 +234,7 @@ def _read_npz(path: Path, target: str | None, labelled: bool) -> Table:
     if X.dtype.kind not in "fiub":
         raise Refusal(f"{path}: X holds {X.dtype}, not numbers; save it as numbers")
     shape = X.shape[1:] if X.ndim > 2 else None
-    X = check_finite(_as_float(X.reshape(len(X), -1)), str(path))
+    X = check_finite(_as_float(X.reshape(len(X), -1)), str(path), missing)
     y = labels(arrays[target].ravel(), f"array {target!r}") if labelled else None
     if y is not None and len(y) != len(X):
         raise Refusal(

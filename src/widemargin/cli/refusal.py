@@ -103,7 +103,12 @@ def _abandon_output() -> None:
 
 def _text_of(error: BaseException) -> str:
     if isinstance(error, MemoryError):
-        return "not enough memory for this data; use fewer rows or a smaller model"
+        # What the library refuses says why and what would do; what fails says nothing.
+        said = f": {error}" if "landmarks" in str(error) else ""
+        return (
+            f"not enough memory for this data{said}; use fewer rows, another model, or "
+            "for svc --set landmarks=1000"
+        )
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror}; the output is not complete"

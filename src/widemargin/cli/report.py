@@ -2,6 +2,8 @@
 
 import platform
 import warnings
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +12,19 @@ import sklearn
 
 import widemargin
 from widemargin._core.files import write_atomically
-from widemargin.cli.html import Page, code, confusion, picture, table
+from widemargin.cli.html import (
+    Page,
+    Plot,
+    code,
+    confusion,
+    picture,
+    round_steps,
+    table,
+)
 from widemargin.cli.judge import Judgement, load_and_judge
 from widemargin.cli.modelfile import SavedModel
 from widemargin.cli.refusal import check_library, check_out
+from widemargin.cli.touch import controls, list_section, sweep_part, touch
 
 REJECTED = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)
 QUANTILES = (0.01, 0.05, 0.1, 0.25, 0.5, 0.9)
@@ -22,15 +33,19 @@ MOST_PROTOTYPES = 200
 MOST_TANGENTS = 6
 LEAST_CURVE = 3  # fewer features than this are no curve to look at
 SHOWN = 12
+LISTED = 20
+MOST_REJECTED = 0.5
 
 
-def run(model_path: Path, data: Path, target: str | None, out: Path) -> None:
+def run(
+    model_path: Path, data: Path, target: str | None, out: Path, how: Any = None
+) -> None:
     """Judge the model on labelled data and write the page, whole or not at all."""
     check_out("--out", out)
     use_agg()
-    model, X, judged = load_and_judge(model_path, data, target)
+    model, table, X, judged = load_and_judge(model_path, data, target, how)
     size = model_path.stat().st_size
-    page = build(model, X, judged, str(data.name), size)
+    page = build(model, X, judged, str(data.name), size, table.rows)
     page.add("The same in Python", "", code(snippet(model)), wide=True)
     write_page(page, out)
     print(f"Report: {out}")
@@ -50,7 +65,12 @@ def write_page(page: Page, out: Path) -> None:
 
 
 def build(
-    model: SavedModel, X: Any, judged: Judgement, data: str, size: int | None = None
+    model: SavedModel,
+    X: Any,
+    judged: Judgement,
+    data: str,
+    size: int | None = None,
+    rows: Sequence[str] = (),
 ) -> Page:
     """Return the page on samples that are prepared for the classifier itself."""
     estimator = model.estimator
@@ -72,8 +92,8 @@ def build(
     page.tiles = tiles(model, judged, size)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        add_margins(page, judged, getattr(estimator, "theta", None))
-        add_rejection(page, judged)
+        sure = add_margins(page, judged, getattr(estimator, "theta", None))
+        buys = add_rejection(page, judged)
         if len(judged.classes) <= WIDEST_CONFUSION:
             page.add(
                 "Which classes are confused",
@@ -82,8 +102,12 @@ def build(
                 wide=len(judged.classes) > 12,
             )
         add_gallery(page, model, X, judged)
+        add_samples(page, judged, rows)
+        plots = {"margin": asdict(sure), "reject": asdict(buys)}
+        touched = touch(model, X, judged, plots, rows)
+        page.bar, page.data = controls(), touched.html()
         add_prototypes(page, model)
-        add_tangents(page, model, X)
+        add_tangents(page, model, X, touched.data["sweeps"] is not None)
         add_alignment(page, model, X, judged)
         add_training(page, model)
         add_weights(page, model)
@@ -106,17 +130,39 @@ def tiles(model: SavedModel, judged: Judgement, size: int | None) -> list:
     return found
 
 
-def add_margins(page: Page, judged: Judgement, theta: float | None) -> None:
-    """Show the distribution of the margins."""
-    from widemargin.inspection import MarginDistributionDisplay
-
-    shown = MarginDistributionDisplay(
-        margins={"these data": judged.margins}, theta=theta
-    ).plot()
+def add_margins(page: Page, judged: Judgement, theta: float | None) -> Plot:
+    """Show the distribution of the margins; return where it is drawn."""
+    margins = np.sort(judged.margins)
+    low, high = min(float(margins[0]), 0.0), max(float(margins[-1]), 0.0)
+    high = high if high > low else low + 1.0
+    plot = Plot(low, high, 0.0, 100.0)
+    # As many steps as can be seen.
+    few = np.unique(np.linspace(0, len(margins) - 1, 400).astype(int))
+    shares = 100 * (few + 1) / len(margins)
+    zero = plot.x(0.0)
+    inner = f'<line class="zero" x1="{zero}" x2="{zero}" y1="10" y2="250"/>'
+    if theta is not None and low < theta < high:
+        at = plot.x(theta)
+        inner += (
+            f'<line class="zero" x1="{at}" x2="{at}" y1="10" y2="250"/>'
+            f'<text x="{at + 4}" y="22">θ</text>'
+        )
+    inner += plot.curve(margins[few], shares) + (
+        '<g id="marks" hidden><rect id="band" class="band" y="10" height="240"/>'
+        '<line id="mark-low" class="mark" y1="10" y2="250"/>'
+        '<line id="mark-high" class="mark" y1="10" y2="250"/></g>'
+    )
+    drawn = plot.render(
+        inner,
+        "cumulative distribution of the margins",
+        "margin",
+        "samples with at most this margin, %",
+        round_steps(low, high),
+    )
     page.add(
         "How sure the answers are",
         "Share of samples with at most this margin; left of zero they are wrong.",
-        picture(shown.figure_, "cumulative distribution of the margins")
+        drawn
         + table(
             ["share of samples", "margin at most"],
             [
@@ -125,14 +171,25 @@ def add_margins(page: Page, judged: Judgement, theta: float | None) -> None:
             ],
         ),
     )
+    return plot
 
 
-def add_rejection(page: Page, judged: Judgement) -> None:
-    """Show what rejecting the least sure would buy."""
-    from widemargin.inspection import ErrorRejectDisplay
-
-    shown = ErrorRejectDisplay(curves={"these data": judged.curve}).plot(
-        max_rejection=0.5
+def add_rejection(page: Page, judged: Judgement) -> Plot:
+    """Show what rejecting the least sure would buy; return where it is drawn."""
+    curve = judged.curve
+    within = np.flatnonzero(curve.rejection_rate <= MOST_REJECTED)
+    few = within[np.unique(np.linspace(0, len(within) - 1, 400).astype(int))]
+    refused, error = 100 * curve.rejection_rate[few], 100 * curve.error_rate[few]
+    plot = Plot(0.0, 100 * MOST_REJECTED, 0.0, max(1.05 * float(error.max()), 0.1))
+    dot = '<circle id="reject-dot" class="dot" r="6" hidden/>'
+    # Between two thresholds nothing else can be had: steps.
+    xs, ys = np.repeat(refused, 2)[1:], np.repeat(error, 2)[:-1]
+    drawn = plot.render(
+        plot.curve(xs, ys) + dot,
+        "error among the answered against the share refused",
+        "refused, %",
+        "error among the answered, %",
+        round_steps(0.0, 100 * MOST_REJECTED),
     )
     rows = [
         [f"{100 * share:.0f} %", f"{100 * judged.error_when_rejecting(share):.2f} %"]
@@ -142,9 +199,27 @@ def add_rejection(page: Page, judged: Judgement) -> None:
         "What rejecting buys",
         "Error among the answered against the share refused, least sure first. "
         "Measured on these data; RejectingClassifier makes promises for others.",
-        picture(shown.figure_, "error against share rejected")
-        + table(["rejected", "error of the rest"], rows),
+        drawn + table(["rejected", "error of the rest"], rows),
     )
+    return plot
+
+
+def add_samples(page: Page, judged: Judgement, rows: Sequence[str]) -> None:
+    """List the smallest margins, where no script can list them all."""
+    worst = np.argsort(judged.margins, kind="stable")[:LISTED]
+    names = rows or [f"row {i + 1}" for i in range(len(judged.margins))]
+    listed = [
+        [names[i], judged.truth[i], judged.answers[i], f"{judged.margins[i]:.3g}"]
+        for i in worst
+    ]
+    page.sections.append(
+        '<section class="wide still"><h2>The smallest margins</h2>'
+        '<p class="soft">With JavaScript, this page lists all samples with their '
+        "pictures.</p>"
+        + table(["sample", "true class", "answer", "margin"], listed)
+        + "</section>"
+    )
+    page.sections.append(list_section())
 
 
 def add_gallery(page: Page, model: SavedModel, X: Any, judged: Judgement) -> None:
@@ -203,7 +278,7 @@ def add_prototypes(page: Page, model: SavedModel) -> None:
     )
 
 
-def add_tangents(page: Page, model: SavedModel, X: Any) -> None:
+def add_tangents(page: Page, model: SavedModel, X: Any, sweeps: bool) -> None:
     """Show what may vary: a model along its tangents, or a sample along its own."""
     estimator = model.estimator
     from widemargin.inspection import TangentDisplay
@@ -221,17 +296,22 @@ def add_tangents(page: Page, model: SavedModel, X: Any) -> None:
             shape=model.image_shape,
         ).plot()
         words = (
-            f"The model of {estimator.prototype_labels_[0]} along what it learned: "
-            f"{min(MOST_TANGENTS, len(moves))} of its {len(moves)} tangents."
+            f"A model along what it learned; each of its {len(moves)} tangents is a "
+            "change that it takes for the same."
         )
     elif getattr(estimator, "tangents", None) is not None:
         shown = TangentDisplay.from_estimator(
             estimator, sample=X[0], shape=model.image_shape
         )
-        words = "One sample, moved along each of its tangents; the middle is as it is."
+        words = (
+            "A sample along each of its tangents: what the model takes for the same."
+        )
     else:
         return
-    page.add("What may vary", words, picture(shown.figure_, "swept along tangents"))
+    drawn = picture(shown.figure_, "swept along tangents")
+    if sweeps:
+        drawn = f'<div class="still">{drawn}</div>{sweep_part()}'
+    page.add("What may vary", words, drawn, wide=sweeps)
 
 
 def add_alignment(page: Page, model: SavedModel, X: Any, judged: Judgement) -> None:

@@ -183,14 +183,14 @@ class MaxMarginClassifier(HyperplaneClassifier):
 
     Parameters
     ----------
-    method : {"auto", "dual", "dynamic", "bisection", "bisection2", \
-            "paper-bisection", "paper-bisection2"}, default="auto"
-        "dual" solves the dual exactly (active set or Newton) where the unknowns are
-        few, and by coordinate descent otherwise. "dynamic" is the perceptron with
-        dynamic margin. "bisection" asks a fixed-margin perceptron for margins between
-        the best one found and the smallest bound; "bisection2" gives a round without
-        success a second chance with a relaxed condition; both with the steps of the
-        paper to the letter after "paper-". "auto" is "dual".
+    method : str, default="auto"
+        "auto", "dual", "dynamic", "bisection", "bisection2", "paper-bisection" or
+        "paper-bisection2". "dual" solves the dual exactly (active set or Newton) where
+        the unknowns are few, and by coordinate descent otherwise. "dynamic" is the
+        perceptron with dynamic margin. "bisection" asks a fixed-margin perceptron for
+        margins between the best one found and the smallest bound; "bisection2" gives a
+        round without success a second chance with a relaxed condition; both with the
+        steps of the paper to the letter after "paper-". "auto" is "dual".
     C : float, default=1.0
         Price of slack, > 0; ``inf`` for a hard margin. Multiplied by `sample_weight`
         and `class_weight`.

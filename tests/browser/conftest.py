@@ -1,0 +1,84 @@
+"""A real browser, where there is one: Debian's Chromium, driven by Playwright.
+
+Pages are opened without a network. A page that writes an error to its console fails
+its test; `accessible` asks axe for violations that are serious or worse.
+"""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """The browser; tests that need it skip where it is not installed."""
+    sync_api = pytest.importorskip(
+        "playwright.sync_api", reason="playwright is not installed"
+    )
+    path = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    if path is None:
+        pytest.skip("no browser: apt-get install chromium, or set CHROMIUM to one")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(chromium):
+    """Open a file or an address; at the end, nothing was written as an error."""
+    contexts, errors = [], []
+
+    def open_page(where, *, ready=True, **options):
+        options = {"viewport": {"width": 1100, "height": 900}, **options}
+        context = chromium.new_context(**options)
+        contexts.append(context)
+        page = context.new_page()
+        page.on(
+            "console",
+            lambda said: errors.append(said.text) if said.type == "error" else None,
+        )
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.goto(where.as_uri() if isinstance(where, Path) else where)
+        if ready:
+            page.wait_for_selector("html[data-ready=yes]")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert errors == []
+
+
+@pytest.fixture
+def accessible():
+    """Ask axe; nothing serious may be wrong."""
+    package = pytest.importorskip(
+        "axe_playwright_python", reason="axe-playwright-python is not installed"
+    )
+    axe = (Path(package.__file__).parent / "axe.min.js").read_text("utf-8")
+
+    def check(page):
+        # Evaluated by the driver: the page's own policy lets nothing in.
+        page.evaluate(axe)
+        found = page.evaluate("async () => (await axe.run()).violations")
+        serious = [
+            (one["id"], one["nodes"][0]["html"][:200])
+            for one in found
+            if one["impact"] in ("serious", "critical")
+        ]
+        assert serious == []
+
+    return check

@@ -1,0 +1,163 @@
+"""The page to draw on, in a browser: it answers digits and refuses scribbles."""
+
+import functools
+import http.server
+import os
+import runpy
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SIZE = 280
+THREE = [[
+    (85, 75), (105, 50), (140, 42), (175, 55), (183, 85), (165, 115), (130, 132),
+    (165, 142), (190, 170), (185, 210), (155, 235), (115, 235), (82, 212),
+]]  # fmt: skip
+ONE = [[(120, 80), (148, 45), (148, 140), (148, 240)]]
+ZERO = [[
+    (140, 40), (100, 60), (82, 110), (82, 170), (105, 225), (140, 240), (175, 225),
+    (198, 170), (198, 110), (180, 60), (140, 40),
+]]  # fmt: skip
+SCRIBBLES = [
+    [[(40, 140), (240, 140)], [(140, 40), (140, 240)], [(60, 60), (220, 220)],
+     [(220, 60), (60, 220)]],
+    [[(40, 60), (240, 70), (40, 120), (240, 130), (40, 180), (240, 190), (40, 230)]],
+    [[(60, 240), (100, 40), (140, 240), (180, 40), (220, 240)]],
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def site(chromium, tmp_path_factory):
+    """The built page, served; what is built already may be named in the environment."""
+    built = os.environ.get("WIDEMARGIN_DRAW_SITE")
+    folder = Path(built) if built else tmp_path_factory.mktemp("site")
+    if not built:
+        pytest.importorskip("onnx", reason="the models are exported by onnx")
+        if shutil.which("npm") is None:
+            pytest.skip("no npm to bring onnxruntime-web")
+        build = runpy.run_path(str(ROOT / "docs" / "draw" / "build.py"))
+        out = folder / "draw"
+        out.mkdir()
+        try:
+            build["bring_runtime"](out)
+        except Exception as error:
+            pytest.skip(f"npm brought no onnxruntime-web: {error}")
+        for name in ("index.html", "draw.css", "draw.js"):
+            shutil.copy(ROOT / "docs" / "draw" / name, out / name)
+        build["build_models"](out)
+    handler = functools.partial(Quiet, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/draw/index.html"
+        server.shutdown()
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    """Serves files and says nothing."""
+
+    extensions_map = {  # noqa: RUF012
+        **http.server.SimpleHTTPRequestHandler.extensions_map,
+        ".mjs": "text/javascript",
+        ".wasm": "application/wasm",
+    }
+
+    def log_message(self, *_):
+        pass
+
+
+def draw(page, strokes):
+    page.click("#clear")
+    box = page.locator("#paper").bounding_box()
+    for stroke in strokes:
+        points = [
+            (box["x"] + x * box["width"] / SIZE, box["y"] + y * box["height"] / SIZE)
+            for x, y in stroke
+        ]
+        page.mouse.move(*points[0])
+        page.mouse.down()
+        for point in points[1:]:
+            page.mouse.move(*point, steps=4)
+        page.mouse.up()
+    page.wait_for_timeout(150)
+    return page.get_attribute("#answer", "data-label")
+
+
+@pytest.mark.parametrize("model", ["tvq", "knn"])
+def test_digits_are_answered_and_scribbles_refused(site, open_page, model):
+    page = open_page(site)
+    page.select_option("#model", model)
+    assert draw(page, THREE) == "3"
+    assert "This is a 3" in page.inner_text("#answer").replace("\n", " ")
+    assert draw(page, ZERO) == "0"
+    assert draw(page, ONE) == "1"
+    for scribble in SCRIBBLES:
+        assert draw(page, scribble) == ""
+        assert "rather not say" in page.inner_text("#answer")
+
+
+@pytest.mark.parametrize("model", ["tvq", "knn"])
+def test_a_stroke_is_answered_at_once(site, open_page, model):
+    page = open_page(site)
+    page.select_option("#model", model)
+    took = []
+    for _ in range(5):
+        draw(page, THREE)
+        took.append(float(page.get_attribute("html", "data-took")))
+    assert min(took) <= 30
+
+
+def test_the_nearest_model_bends_to_the_drawing(site, open_page):
+    page = open_page(site)
+    draw(page, THREE)
+    assert "a 3" in page.inner_text("#nearest-name")
+    left = float(page.inner_text("#left-name").split(": ")[1])
+    page.focus("#bend")
+    page.keyboard.press("Home")
+    page.wait_for_timeout(150)
+    assert float(page.inner_text("#left-name").split(": ")[1]) > left
+
+
+def test_a_one_can_be_drawn_with_the_keyboard_alone(site, open_page):
+    page = open_page(site)
+    for _ in range(10):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.id") == "paper":
+            break
+    for _ in range(9):
+        page.keyboard.press("ArrowUp")
+    page.keyboard.press("Space")
+    for _ in range(18):
+        page.keyboard.press("ArrowDown")
+    page.keyboard.press("Space")
+    page.wait_for_timeout(200)
+    assert page.get_attribute("#answer", "data-label") == "1"
+    page.keyboard.press("Delete")
+    page.wait_for_timeout(200)
+    assert page.inner_text("#answer") == "Draw, and it will tell"
+    reached = {"paper"}
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("document.activeElement.id"))
+    assert {"paper", "clear", "undo", "model", "bend"} <= reached
+
+
+def test_a_finger_draws_too(site, open_page):
+    page = open_page(site, has_touch=True, viewport={"width": 360, "height": 740})
+    page.locator("#paper").scroll_into_view_if_needed()
+    box = page.locator("#paper").bounding_box()
+    page.touchscreen.tap(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.wait_for_timeout(200)
+    assert page.inner_text("#answer") != "Draw, and it will tell"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1100])
+def test_it_is_accessible_and_fits(site, open_page, accessible, scheme, width):
+    size = {"width": width, "height": 800}
+    page = open_page(site, color_scheme=scheme, viewport=size)
+    draw(page, THREE)
+    accessible(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
