@@ -5,28 +5,31 @@ five-fold cross-validation on the training set and refitted on all of it; the me
 three other seeds tells how much of the test error is luck.
 Speed: one thread, CPU seconds, the smallest of a few interleaved runs.
 
-Run: python benchmarks/prototypes.py [--only accuracy|speed] [--sets usps letter ...]
+Run: python benchmarks/prototypes.py [--only PART] [--sets usps letter ...]
 """
 
 import argparse
 from time import process_time
 
 import numpy as np
-from common import data_folder, machine, print_table
+from common import data_folder, machine, print_table, train_test
 from numba import njit
 from sklearn.base import clone
-from sklearn.model_selection import StratifiedKFold, cross_val_score
+from sklearn.datasets import load_breast_cancer, load_digits, load_wine
+from sklearn.model_selection import StratifiedKFold, cross_val_score, train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from widemargin._compute import lvq
+from widemargin.datasets import load_mnist
 from widemargin.margins import Sigmoid
 from widemargin.prototypes import (
     GLVQClassifier,
     GMLVQClassifier,
     KernelLVQClassifier,
     LVQClassifier,
+    TVQClassifier,
 )
 
 SETS = ("usps", "letter", "satimage", "pendigits", "optdigits")
@@ -126,6 +129,141 @@ def accuracy(names):
         ),
         rows,
     )
+
+
+SMALL = {
+    "digits": load_digits,
+    "wine": load_wine,
+    "breast_cancer": load_breast_cancer,
+}
+ALL_SETS = (*SMALL, *SETS, "mnist")
+DEFAULTS = {
+    "LVQ": LVQClassifier(random_state=0),
+    "GLVQ": GLVQClassifier(random_state=0),
+    "GMLVQ": GMLVQClassifier(random_state=0),
+    "kernel LVQ": KernelLVQClassifier(random_state=0),
+    "TVQ": TVQClassifier(random_state=0),
+}
+
+
+def load_any(name):
+    """Return a set as it is, unscaled; the small ones split 70 to 30, MNIST 10 000."""
+    if name in SMALL:
+        X, y = SMALL[name](return_X_y=True)
+        X, X_test, y, y_test = train_test_split(
+            X, y, test_size=0.3, random_state=0, stratify=y
+        )
+        return X, y, X_test, y_test
+    if name == "mnist":
+        X, y, X_test, y_test = train_test(load_mnist)
+        return X[:10000].astype(float), y[:10000], X_test.astype(float), y_test
+    return load(name, np.float64)
+
+
+def timed(model, X, y, X_test, y_test):
+    """Error in percent, CPU seconds of fit and of predict."""
+    start = process_time()
+    model.fit(X, y)
+    fitted = process_time()
+    wrong = percent_wrong(model, X_test, y_test)
+    return wrong, fitted - start, process_time() - fitted
+
+
+def defaults(names):
+    """Every default against scikit-learn's, on data as they come."""
+    rows, ratios, times = [], {}, {}
+    few = load_any("wine")
+    for model in DEFAULTS.values():
+        clone(model).fit(*few[:2]).predict(few[2])
+    for name in names:
+        data = load_any(name)
+        nearest = timed(KNeighborsClassifier(), *data)
+        svc = timed(SVC(), *data)
+        row = [name, f"{nearest[0]:.2f}", f"{svc[0]:.2f}, {svc[1]:.2f} s"]
+        for label, model in DEFAULTS.items():
+            wrong, fit, predict = timed(clone(model), *data)
+            row.append(f"{wrong:.2f}, {fit:.2f} s, {1e3 * predict:.0f} ms")
+            # One mistake less than one cannot be told from none.
+            ratio = max(wrong, 100 / len(data[3])) / max(nearest[0], 100 / len(data[3]))
+            ratios.setdefault(label, []).append(ratio)
+            times.setdefault(label, []).append(fit / svc[1])
+        rows.append(row)
+        print("|", " | ".join(row), "|", flush=True)
+    means = {k: float(np.exp(np.mean(np.log(v)))) for k, v in ratios.items()}
+    slower = {k: float(np.exp(np.mean(np.log(v)))) for k, v in times.items()}
+    rows.append(["error / 5-NN", "", ""] + [f"{v:.2f}x" for v in means.values()])
+    worst = {k: f"{max(v):.2f}x" for k, v in ratios.items()}
+    rows.append(["worst of them", "", "", *worst.values()])
+    rows.append(["fit / SVC", "", ""] + [f"{v:.2f}x" for v in slower.values()])
+    header = ("set", "5-NN", "SVC", *(f"{k}: error, fit, predict" for k in DEFAULTS))
+    print_table("Defaults on data as they come, error in percent", header, rows)
+
+
+def local_metrics():
+    """Compare matrices per prototype with one for all, at equal prototypes."""
+    rows = []
+    for name in ("letter", "satimage", "pendigits"):
+        X, y, X_test, y_test = load(name, np.float64)
+        row = [name]
+        for metric in ("full", "class", "local"):
+            wrong = [
+                percent_wrong(
+                    GMLVQClassifier(3, metric=metric, random_state=s).fit(X, y),
+                    X_test,
+                    y_test,
+                )
+                for s in range(5)
+            ]
+            row.append(f"{np.mean(wrong):.2f} ({np.std(wrong):.2f})")
+        rows.append(row)
+        print("|", " | ".join(row), "|", flush=True)
+    header = ("set", "GMLVQ", "LGMLVQ, per class", "LGMLVQ, per prototype")
+    print_table("3 prototypes per class, five seeds, error in percent", header, rows)
+
+
+def relevances():
+    """Share of the relevance that 3 useful of 50 features get, in their spread."""
+    rng = np.random.RandomState(0)
+    y = rng.randint(0, 3, 1000)
+    X = rng.standard_normal((1000, 50))
+    X[:, :3] += 2.5 * np.eye(3)[y]
+    X *= rng.uniform(0.1, 10, 50)
+    rows = []
+    for k in (1, 2, "auto"):
+        for sparsity in (0.0, 0.1):
+            model = GMLVQClassifier(
+                k, metric="diagonal", sparsity=sparsity, random_state=0
+            ).fit(X, y)
+            shares = model.relevances_ * X.var(axis=0)
+            share = f"{100 * shares[:3].sum() / shares.sum():.1f} %"
+            rows.append((k, sparsity, share, np.count_nonzero(shares)))
+    header = ("per class", "sparsity", "of the useful three", "features kept")
+    print_table("GRLVQ, 3 useful of 50 features", header, rows)
+
+
+def calibration_error(P, right, n_bins=15):
+    """Return the expected calibration error of the likeliest class, in equal bins."""
+    top = P.max(axis=1)
+    bins = np.minimum((top * n_bins).astype(int), n_bins - 1)
+    gaps = [abs(np.sum((right - top)[bins == b])) for b in range(n_bins)]
+    return sum(gaps) / len(top)
+
+
+def soft():
+    """Errors and calibration of soft losses beside GLVQ's own."""
+    rows = []
+    for name in ("digits", "letter", "satimage"):
+        X, y, X_test, y_test = load_any(name)
+        row = [name]
+        for loss in (None, "rslvq", "cross_entropy"):
+            model = GLVQClassifier(loss=loss, random_state=0).fit(X, y)
+            right = model.predict(X_test) == y_test
+            error = calibration_error(model.predict_proba(X_test), right)
+            row.append(f"{100 * np.mean(~right):.2f}, {error:.3f}")
+        rows.append(row)
+        print("|", " | ".join(row), "|", flush=True)
+    header = ("set", "GLVQ", "RSLVQ", "cross-entropy")
+    print_table("Error in percent, expected calibration error", header, rows)
 
 
 def smallest(functions, repeats=3):
@@ -250,18 +388,27 @@ def cost():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", choices=("accuracy", "speed"))
-    parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
+    parts = ("accuracy", "speed", "defaults", "local", "relevances", "soft")
+    parser.add_argument("--only", choices=parts)
+    parser.add_argument("--sets", nargs="+", choices=ALL_SETS)
     arguments = parser.parse_args()
     print(machine())
-    if arguments.only != "accuracy":
+    if arguments.only in (None, "speed"):
         with threadpool_limits(1):
             speed_of_fit()
             speed_of_presentations()
             speed_of_predict()
             cost()
-    if arguments.only != "speed":
-        accuracy(arguments.sets)
+    if arguments.only in (None, "relevances"):
+        relevances()
+    if arguments.only in (None, "soft"):
+        soft()
+    if arguments.only in (None, "local"):
+        local_metrics()
+    if arguments.only in (None, "defaults"):
+        defaults(arguments.sets or ALL_SETS)
+    if arguments.only in (None, "accuracy"):
+        accuracy(arguments.sets or SETS)
 
 
 if __name__ == "__main__":

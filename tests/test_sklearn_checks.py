@@ -123,6 +123,7 @@ SADDLE = (
     "the means of the check's three classes coincide within their spread; with weight "
     "on one class alone that is a saddle of the mean margin, which local steps keep to"
 )
+NO_MATRIX = "the check gives samples where a matrix of kernel values is due"
 REFUSED = "a refused sample is answered by reject_label, which no score predicts"
 TAKEN = "the check has labels -1 and 1, for which reject_label must be given"
 
@@ -141,6 +142,10 @@ def waived(estimator) -> dict[str, str]:
             others["check_class_weight_classifiers"] = CAGED
         case wm.MarginLVQClassifier():
             weights = ONLINE
+        case wm.TVQClassifier(prototypes_per_class="auto", sides="y"):
+            pass
+        case wm.KernelLVQClassifier(kernel="precomputed"):
+            others["check_decision_proba_consistency"] = NO_MATRIX
         case wm.TVQClassifier() | wm.TDNeuronClassifier():
             others["check_class_weight_classifiers"] = SADDLE
         case wm.TangentKNeighborsClassifier():

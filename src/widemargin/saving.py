@@ -9,6 +9,7 @@ and what Python saved can be evaluated, reported on and exported by the command.
 import json
 import os
 import zipfile
+import zlib
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -153,7 +154,7 @@ def read(path: Path) -> dict[str, Any]:
     try:
         unknown = _unknown_types(data)
         content = None if unknown else io.loads(data, trusted=_untrusted(data))
-    except (zipfile.BadZipFile, json.JSONDecodeError, EOFError):
+    except (zipfile.BadZipFile, json.JSONDecodeError, EOFError, zlib.error):
         raise ValueError(f"{path} is no model file or is damaged; {AGAIN}") from None
     except Exception as error:
         # A damaged or foreign archive can fail anywhere inside skops.

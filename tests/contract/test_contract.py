@@ -162,9 +162,21 @@ SHIFT_MATTERS = {
 }
 
 
+# Several prototypes of a class start from k-means, and rounding breaks its ties.
+STARTS_BY_K_MEANS = {
+    "GLVQClassifier",
+    "GMLVQClassifier",
+    "KernelLVQClassifier",
+    "LVQClassifier",
+    "TVQClassifier",
+}
+
+
 @pytest.mark.parametrize("of", DATA)
 @every(SHIFT_MATTERS)
 def test_the_origin_of_the_data_does_not_matter(name, of):
+    if of == "lattice" and name in STARTS_BY_K_MEANS:
+        pytest.skip("ties of k-means are broken by rounding")
     X, y, queries = data(of)
     # Multiples of 2⁻²⁰: a shift by 64 changes no digit of them.
     X, queries = (np.round(a * 2**20) / 2**20 for a in (X, queries))
@@ -208,8 +220,11 @@ NAMES_MATTER = {
     "JitteredSVC": "the graph lets the first class meet the last",
     "TangentSVC": "the graph lets the first class meet the last",
 }
-# Batches are cut from samples sorted by class; the meta-estimators here wrap GLVQ.
+# Batches are cut from samples sorted by class, and several prototypes are drawn class
+# after class; the meta-estimators here wrap GLVQ.
 BATCHED = {
+    "LVQClassifier",
+    "TVQClassifier",
     "GLVQClassifier",
     "GMLVQClassifier",
     "KernelLVQClassifier",

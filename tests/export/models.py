@@ -31,7 +31,7 @@ def glvq(n=1):
 
 
 def tvq(**options):
-    return wm.TVQClassifier(max_iter=3, **options)
+    return wm.TVQClassifier(**{"prototypes_per_class": 1, "max_iter": 3, **options})
 
 
 def _prefit():

@@ -77,7 +77,7 @@ def test_votes_in_a_circle_are_no_doubt_in_float32():
 def test_tables_are_small(digits):
     X, y, _, _ = digits
     model = fitted(tvq, X, y)
-    numbers = 4 * (1 + 5) * 64
+    numbers = model.prototypes_.size + model.tangents_.size
     sizes = [
         int(re.search(r"tables of (\d+) bytes", to_c(model, dtype=dtype))[1])
         for dtype in ("float32", "int8")

@@ -24,7 +24,7 @@ def closed():
 def fitted(columns=None, *steps):
     wine = load_wine(as_frame=True)
     X = wine.data if columns is None else wine.data.set_axis(columns, axis=1)
-    model = make_pipeline(StandardScaler(), *steps, GLVQClassifier(random_state=0))
+    model = make_pipeline(StandardScaler(), *steps, GLVQClassifier(1, random_state=0))
     return model.fit(X, wine.target)
 
 

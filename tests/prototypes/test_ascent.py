@@ -49,7 +49,7 @@ def test_fixed_rate_is_figure_2(digits):
         X, y, start.prototypes_, start.tangents_, start.prototype_labels_, 0.3, 2.0, 6
     )
     model = TVQClassifier(
-        n_tangents=3, theta=0.3, learning_rate=2.0, max_iter=6, record_weights=True
+        1, n_tangents=3, theta=0.3, learning_rate=2.0, max_iter=6, record_weights=True
     ).fit(X, y)
     assert_allclose(model.prototypes_, C, atol=1e-9)
     for ours, theirs in zip(model.tangents_, T, strict=True):
@@ -58,7 +58,7 @@ def test_fixed_rate_is_figure_2(digits):
 
 
 def test_without_reweighting_the_mean_margin_never_falls(digits):
-    model = TVQClassifier(n_tangents=4, k=0, max_iter=30).fit(*digits)
+    model = TVQClassifier(1, n_tangents=4, k=0, max_iter=30).fit(*digits)
     assert np.all(np.diff(model.history_["H"]) >= 0)
     assert model.history_["H"][-1] > model.history_["H"][0] + 0.01
 
@@ -67,15 +67,15 @@ def test_without_reweighting_the_mean_margin_never_falls(digits):
 @pytest.mark.parametrize("shift", [0.0, 3.0])
 def test_default_step_knows_no_unit(digits, scale, shift):
     X, y = digits
-    plain = TVQClassifier(n_tangents=3, max_iter=20).fit(X, y)
-    scaled = TVQClassifier(n_tangents=3, max_iter=20).fit(scale * (X + shift), y)
+    plain = TVQClassifier(1, n_tangents=3, max_iter=20).fit(X, y)
+    scaled = TVQClassifier(1, n_tangents=3, max_iter=20).fit(scale * (X + shift), y)
     assert_allclose(scaled.history_["loss"], plain.history_["loss"], rtol=1e-4)
 
 
 @pytest.mark.parametrize("rate", [1e3, 1e30, 1e308])
 def test_rates_that_diverge_are_halved(digits, rate):
     X, y = digits
-    model = TVQClassifier(n_tangents=3, learning_rate=rate, max_iter=30)
+    model = TVQClassifier(1, n_tangents=3, learning_rate=rate, max_iter=30)
     with pytest.warns(ConvergenceWarning, match="learning_rate") as caught:
         model.fit(X, y)
     assert len(caught) == 1

@@ -21,7 +21,7 @@ from widemargin.prototypes import (
 iris, y = load_iris(return_X_y=True)
 names = np.array(["setosa", "versicolor", "virginica"])[y]
 MODELS = [
-    LVQClassifier(max_iter=3, random_state=0),
+    LVQClassifier(1, max_iter=3, random_state=0),
     MarginLVQClassifier(max_iter=3, random_state=0),
     GLVQClassifier(max_iter=3, random_state=0),
     GMLVQClassifier(max_iter=3, random_state=0),
@@ -223,7 +223,7 @@ def test_certified_radius_holds_in_the_space_of_the_features(model, seed):
 
 
 def test_relative_margin_is_that_of_the_margins_package():
-    model = GLVQClassifier(2, random_state=0).fit(iris, y)
+    model = GLVQClassifier(2, scale="none", random_state=0).fit(iris, y)
     D = ((iris[:, None] - model.prototypes_[None]) ** 2).sum(axis=2)
     d_plus, d_minus, _, _ = nearest_right_wrong(D, model.prototype_labels_, y)
     expected = relative_margin(d_plus, d_minus)
@@ -231,7 +231,7 @@ def test_relative_margin_is_that_of_the_margins_package():
 
 
 def test_distances_far_from_the_origin_keep_their_digits():
-    near = LVQClassifier(max_iter=1, init="means", random_state=0).fit(iris, y)
+    near = LVQClassifier(1, max_iter=1, init="means", random_state=0).fit(iris, y)
     far = clone(near).fit(iris + 1e6, y)
     np.testing.assert_allclose(
         far.decision_function(iris + 1e6), near.decision_function(iris), atol=1e-5

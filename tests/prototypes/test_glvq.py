@@ -20,7 +20,13 @@ from widemargin.prototypes.glvq import (
     adam_start,
     glvq_sums,
 )
-from widemargin.prototypes.gmlvq import discriminant_directions, gmlvq_sums
+from widemargin.prototypes.gmlvq import discriminant_directions
+from widemargin.prototypes.learned_metrics import (
+    Diagonal,
+    FullMatrix,
+    Local,
+    gmlvq_sums,
+)
 
 rng = np.random.RandomState(0)
 X = rng.standard_normal((30, 4))
@@ -174,9 +180,120 @@ def test_repair_brings_a_far_prototype_back():
 
 def test_raw_wine_needs_the_metric():
     data, y = load_wine(return_X_y=True)
-    raw = cross_val_score(GLVQClassifier(random_state=0), data, y).mean()
+    plain = GLVQClassifier(scale="none", random_state=0)
+    raw = cross_val_score(plain, data, y).mean()
+    scaled = cross_val_score(GLVQClassifier(random_state=0), data, y).mean()
     learned = cross_val_score(GMLVQClassifier(random_state=0), data, y).mean()
-    assert learned > 0.95 > raw
+    assert min(learned, scaled) > 0.93 > 0.8 > raw
+
+
+def test_a_sentinel_does_not_poison():
+    data, y = load_wine(return_X_y=True)
+    model = GLVQClassifier(random_state=0)
+    clean = cross_val_score(model, data, y).mean()
+    data[np.random.RandomState(0).permutation(len(data))[:10], 3] = -9999
+    assert cross_val_score(model, data, y).mean() > clean - 0.04
+
+
+LOCAL = np.stack([Omega, 2 * Omega[::-1], Omega + 1])
+
+
+def local_cost(P, omegas, groups, loss):
+    gaps = X[:, None] - P[None]
+    D = np.stack([((gaps[:, j] @ omegas[g].T) ** 2).sum(1) for j, g in groups], 1)
+    d_plus, d_minus, _, _ = nearest_right_wrong(D, labels, codes)
+    return float(weights @ loss.value(relative_margin(d_plus, d_minus)))
+
+
+@pytest.mark.parametrize("groups", [labels, np.arange(6)], ids=["class", "local"])
+def test_local_gradients(groups):
+    loss = LOSSES[0]
+    omegas = LOCAL if groups is labels else np.concatenate([LOCAL, 1 - LOCAL])
+    pairs = list(enumerate(groups))
+    sums = Local().sums(P, omegas, labels, groups, BATCH, loss)
+    assert sums.loss == pytest.approx(local_cost(P, omegas, pairs, loss))
+    expected = numerical(lambda p: local_cost(p, omegas, pairs, loss), P)
+    np.testing.assert_allclose(sums.prototypes, expected, atol=1e-6)
+    expected = numerical(lambda o: local_cost(P, o, pairs, loss), omegas)
+    np.testing.assert_allclose(sums.omega, expected, atol=1e-6)
+    parts = [Local().sums(P, omegas, labels, groups, BATCH[s], loss) for s in SHARDS]
+    np.testing.assert_allclose(sums.omega, sum(p.omega for p in parts), atol=1e-12)
+    D = Local().distances(X, P, omegas, groups)
+    gaps = np.stack([X - P[j] for j in range(6)], 1)
+    slow = [((gaps[:, j] @ omegas[g].T) ** 2).sum(1) for j, g in pairs]
+    np.testing.assert_allclose(D, np.stack(slow, 1), rtol=1e-9)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_diagonal_gradients(loss):
+    o = np.abs(Omega[0]) + 0.1
+    sums = Diagonal().sums(P, o, labels, labels, BATCH, loss)
+    assert sums.loss == pytest.approx(cost(P, np.diag(o), loss))
+    expected = numerical(lambda p: cost(p, np.diag(o), loss), P)
+    np.testing.assert_allclose(sums.prototypes, expected, atol=1e-6)
+    expected = numerical(lambda o: cost(P, np.diag(o), loss), o)
+    np.testing.assert_allclose(sums.omega, expected, atol=1e-6)
+
+
+def test_log_det_slopes():
+    def half_log_det(o):
+        return np.linalg.slogdet(o @ o.T)[1] / 2
+
+    expected = numerical(half_log_det, Omega)
+    np.testing.assert_allclose(FullMatrix().log_det_slope(Omega), expected, atol=1e-6)
+    slopes = Local().log_det_slope(LOCAL[:1])
+    np.testing.assert_allclose(slopes[0], expected, atol=1e-6)
+    o = np.abs(Omega[0]) + 0.1
+    expected = numerical(lambda o: np.log(o).sum(), o)
+    np.testing.assert_allclose(Diagonal().log_det_slope(o), expected, atol=1e-6)
+
+
+def useful_and_noise(n=600):
+    rng = np.random.RandomState(0)
+    y = rng.randint(0, 3, n)
+    data = rng.standard_normal((n, 50))
+    data[:, :3] += 2.5 * np.eye(3)[y]
+    return data * rng.uniform(0.1, 10, 50), y
+
+
+def test_relevances_find_what_is_useful_and_a_penalty_drops_the_rest():
+    data, y = useful_and_noise()
+    model = GMLVQClassifier(2, metric="diagonal", random_state=0).fit(data, y)
+    shares = model.relevances_ * data.var(axis=0)
+    assert shares[:3].sum() > 0.9 * shares.sum()
+    np.testing.assert_allclose(model.relevance_matrix_, np.diag(model.relevances_))
+    np.testing.assert_allclose(model.transform(data), data * model.omega_)
+    sparse = model.set_params(sparsity=0.1).fit(data, y)
+    assert np.count_nonzero(sparse.relevances_) < 25
+    assert sparse.relevances_[:3].all()
+    assert sparse.score(data, y) > 0.9
+
+
+@pytest.mark.parametrize("metric", ["class", "local"])
+def test_local_matrices_are_whole_models(metric):
+    data, y = load_iris(return_X_y=True)
+    data = np.column_stack([data, data[:, 0] + data[:, 1]])
+    model = GMLVQClassifier(2, metric=metric, regularization=0.01, random_state=0).fit(
+        data, y
+    )
+    n_groups = 3 if metric == "class" else len(model.prototypes_)
+    assert model.omega_.shape == (n_groups, 5, 5)
+    assert model.relevances_.shape == (n_groups, 5)
+    assert model.score(data, y) > 0.95
+    right = model.predict(data) == y
+    np.testing.assert_array_equal(model.margins(data, y) > 0, right)
+    assert np.all(model.certified_radius(data) >= 0)
+    # What no training sample shows counts nothing.
+    unseen = np.array([1.0, 1.0, 0.0, 0.0, -1.0])
+    assert np.abs(model.omega_ @ unseen).max() < 1e-4 * np.abs(model.omega_).max()
+    with pytest.raises(ValueError, match="one map"):
+        model.transform(data)
+    grown = GMLVQClassifier(metric=metric, random_state=0).fit(data, y)
+    assert len(grown.omega_) == (3 if metric == "class" else len(grown.prototypes_))
+    batches = GMLVQClassifier(1, metric=metric, random_state=0)
+    for rows in np.array_split(np.arange(150), 3):
+        batches.partial_fit(data[rows], y[rows], classes=[0, 1, 2])
+    assert batches.score(data, y) > 0.5
 
 
 def test_omega_relevances_and_transform_agree():

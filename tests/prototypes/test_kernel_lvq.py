@@ -47,7 +47,7 @@ def test_named_callable_and_precomputed_agree(max_support):
 def test_linear_kernel_is_glvq():
     X = iris - iris.mean(axis=0)
     kernel = KernelLVQClassifier(kernel="linear", random_state=0).fit(X, y)
-    plain = GLVQClassifier(random_state=0).fit(X, y)
+    plain = GLVQClassifier(1, random_state=0).fit(X, y)
     images = kernel.dual_coef_ @ kernel.support_vectors_
     assert np.mean(kernel.predict(X) == plain.predict(X)) > 0.97
     expected = ((X - images[0]) ** 2).sum(axis=1)
@@ -62,8 +62,8 @@ def test_other_kernels_fit(kernel):
 
 def test_circles_need_a_kernel():
     X, labels = make_circles(400, factor=0.4, noise=0.08, random_state=0)
-    kernel = KernelLVQClassifier(gamma=2.0, random_state=0).fit(X, labels)
-    plain = GLVQClassifier(random_state=0).fit(X, labels)
+    kernel = KernelLVQClassifier(1, gamma=2.0, random_state=0).fit(X, labels)
+    plain = GLVQClassifier(1, random_state=0).fit(X, labels)
     assert kernel.score(X, labels) > 0.97 > 0.8 > plain.score(X, labels)
 
 

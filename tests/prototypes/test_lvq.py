@@ -41,6 +41,7 @@ def plain(rule, P, labels, **options):
         shuffle=False,
         guard=False,
         repair="none",
+        scale="none",
         **options,
     )
 
@@ -144,7 +145,7 @@ def test_weights_move_the_border():
     )
     y = np.repeat([0, 1], 300)
     for weights in ({"class_weight": {0: 10.0}}, {"class_weight": {1: 10.0}}):
-        model = LVQClassifier(algorithm="lvq1", random_state=0, **weights).fit(X, y)
+        model = LVQClassifier(1, algorithm="lvq1", random_state=0, **weights).fit(X, y)
         heavy = next(iter(weights["class_weight"]))
         assert np.mean(model.predict(X) == heavy) > 0.6
 

@@ -106,7 +106,12 @@ def test_batches_of_one_class(model):
 
 def with_prototypes(P, labels):
     model = LVQClassifier(
-        algorithm="lvq1", init=P, init_labels=labels, max_iter=1, learning_rate=1e-12
+        algorithm="lvq1",
+        init=P,
+        init_labels=labels,
+        max_iter=1,
+        learning_rate=1e-12,
+        scale="none",
     )
     return model.fit(P, labels)
 
@@ -173,7 +178,7 @@ def test_prototypes_that_flee_are_brought_back(algorithm):
     rng = np.random.RandomState(0)
     X, labels = rng.standard_normal((600, 2)), rng.randint(0, 20, 600)
     model = LVQClassifier(
-        algorithm=algorithm, max_iter=40, learning_rate=0.3, random_state=0
+        1, algorithm=algorithm, max_iter=40, learning_rate=0.3, random_state=0
     )
     with pytest.warns(ConvergenceWarning, match="more prototypes_per_class"):
         model.fit(X, labels)
@@ -196,10 +201,14 @@ def test_bounds_are_refused_where_the_theorem_does_not_hold():
         MarginLVQClassifier(2, decision="k_nearest", random_state=0),
         TDNeuronClassifier(0),
         HSSClassifier(n_tangents=1),
+        GLVQClassifier(scale="spread", random_state=0),
     ):
         with pytest.raises(ValueError, match="margin_bound holds for"):
             model.fit(iris, y).margin_bound(iris, y, theta=0.1)
-    for model in (LVQClassifier(random_state=0), HSSClassifier(n_tangents=0)):
+    for model in (
+        LVQClassifier(scale="none", random_state=0),
+        HSSClassifier(n_tangents=0),
+    ):
         assert model.fit(iris, y).margin_bound(iris, y, theta=0.1).value > 0
     assert "same sample" in " ".join(LVQClassifier.margin_bound.__doc__.split())
 

@@ -32,7 +32,7 @@ def same_models(one, other, atol=0.0):
 @pytest.mark.parametrize("options", [{}, TWO])
 def test_learns_more_than_hss(digits, unseen, options):
     start = HSSClassifier(n_tangents=4, **options).fit(*digits)
-    model = TVQClassifier(n_tangents=4, theta=0.3, max_iter=60, **options)
+    model = TVQClassifier(1, n_tangents=4, theta=0.3, max_iter=60, **options)
     model.fit(*digits)
     assert model.score(*unseen) >= start.score(*unseen)
     low = np.quantile(start.margins(*digits), 0.05)
@@ -44,7 +44,7 @@ def test_learns_more_than_hss(digits, unseen, options):
 
 def test_history_describes_the_models_after_the_pass(digits):
     X, y = digits
-    model = TVQClassifier(n_tangents=3, max_iter=7, record_weights=True).fit(X, y)
+    model = TVQClassifier(1, n_tangents=3, max_iter=7, record_weights=True).fit(X, y)
     mu = model.margins(X, y)
     history = model.history_
     assert history["loss"][-1] == pytest.approx(np.maximum(0, 0.4 - mu).mean())
@@ -60,10 +60,10 @@ def test_weights_grow_where_margins_are_small(digits):
     X, y = digits
     options = {"n_tangents": 3, "theta": 0.3, "learning_rate": 1.0}
     start = HSSClassifier(n_tangents=3).fit(X, y)
-    first = TVQClassifier(max_iter=1, record_weights=True, **options).fit(X, y)
+    first = TVQClassifier(1, max_iter=1, record_weights=True, **options).fit(X, y)
     w = margin_reweight(np.ones(len(y)), start.margins(X, y), 0.3)
     assert_allclose(first.history_["weights"][0], w / w.sum())
-    second = TVQClassifier(max_iter=2, record_weights=True, **options).fit(X, y)
+    second = TVQClassifier(1, max_iter=2, record_weights=True, **options).fit(X, y)
     w = margin_reweight(w, first.margins(X, y), 0.3)
     assert_allclose(second.history_["weights"][1], w / w.sum())
 
@@ -71,7 +71,7 @@ def test_weights_grow_where_margins_are_small(digits):
 def test_weights_become_uniform_on_the_mistakes(digits):
     X, y = digits
     model = TVQClassifier(
-        n_tangents=2, theta=0.5, max_iter=120, tol=0, record_weights=True
+        1, n_tangents=2, theta=0.5, max_iter=120, tol=0, record_weights=True
     ).fit(X, y)
     mistakes = model.margins(X, y) < 0.5
     target = mistakes / mistakes.sum()
@@ -87,10 +87,16 @@ def test_weight_two_is_two_samples(digits, options):
     X, y = digits[0][:200], digits[1][:200]
     rng = np.random.RandomState(0)
     w = rng.randint(0, 4, len(y))
-    settings = {"n_tangents": 2, "max_iter": 8, "record_weights": True, **options}
-    weighted = TVQClassifier(random_state=0, **settings).fit(X, y, w)
+    settings = {
+        "random_state": 0,
+        "n_tangents": 2,
+        "max_iter": 8,
+        "record_weights": True,
+        **options,
+    }
+    weighted = TVQClassifier(**settings).fit(X, y, w)
     replicas = np.repeat(np.arange(len(y)), w)
-    repeated = TVQClassifier(random_state=0, **settings).fit(X[replicas], y[replicas])
+    repeated = TVQClassifier(**settings).fit(X[replicas], y[replicas])
     same_models(weighted, repeated)
     gamma = np.bincount(replicas, repeated.history_["weights"][-1], len(y))
     assert_allclose(weighted.history_["weights"][-1], gamma, atol=1e-15)
@@ -108,7 +114,7 @@ def test_every_start_leads_somewhere(digits, init, prototypes_per_class):
 
 
 def test_no_tangents_is_lvq(digits):
-    model = TVQClassifier(n_tangents=0, theta=0.1, max_iter=60).fit(*digits)
+    model = TVQClassifier(1, n_tangents=0, theta=0.1, max_iter=60).fit(*digits)
     assert model.tangents_.shape == (10, 0, 64)
     start = HSSClassifier(n_tangents=0).fit(*digits)
     assert model.score(*digits) > start.score(*digits) + 0.02
@@ -121,7 +127,7 @@ def test_defaults_on_four_features():
 
 
 def test_early_stopping_keeps_the_best(digits):
-    model = TVQClassifier(
+    model = TVQClassifier(1,
         n_tangents=3, early_stopping=True, validation_fraction=0.2,
         n_iter_no_change=5, max_iter=60, random_state=0, record_weights=True,
     ).fit(*digits)  # fmt: skip
@@ -134,14 +140,14 @@ def test_early_stopping_keeps_the_best(digits):
 
 
 def test_stops_when_every_margin_is_reached(digits):
-    model = TVQClassifier(n_tangents=8, theta=0.05, max_iter=150).fit(*digits)
+    model = TVQClassifier(1, n_tangents=8, theta=0.05, max_iter=150).fit(*digits)
     assert model.history_["n_theta_mistakes"][-1] == 0
     assert model.n_iter_ < 150
 
 
 def test_threads_change_nothing(digits):
     models = [
-        TVQClassifier(n_tangents=3, max_iter=5, n_jobs=jobs).fit(*digits)
+        TVQClassifier(1, n_tangents=3, max_iter=5, n_jobs=jobs).fit(*digits)
         for jobs in (1, 2)
     ]
     same_models(*models)
@@ -150,7 +156,7 @@ def test_threads_change_nothing(digits):
 @pytest.mark.parametrize("options", [{}, {**TWO, "spring": 1e-3}])
 def test_float32(digits, options):
     X, y = digits
-    narrow = TVQClassifier(n_tangents=3, max_iter=5, **options)
+    narrow = TVQClassifier(1, n_tangents=3, max_iter=5, **options)
     narrow.fit(X.astype(np.float32), y)
     wide = clone(narrow).fit(X, y)
     assert narrow.prototypes_.dtype == narrow.tangents_.dtype == np.float32
@@ -159,7 +165,7 @@ def test_float32(digits, options):
 
 def test_partial_fit_goes_on(digits):
     X, y = digits
-    model = TVQClassifier(n_tangents=3, theta=0.3, random_state=0)
+    model = TVQClassifier(1, n_tangents=3, theta=0.3, random_state=0)
     losses = []
     for start in range(0, 600, 100):
         rows = slice(start, start + 100)
@@ -173,7 +179,7 @@ def test_partial_fit_goes_on(digits):
 
 def test_partial_fit_meets_classes_one_by_one(digits):
     X, y = digits
-    model = TVQClassifier(n_tangents=2)
+    model = TVQClassifier(1, n_tangents=2)
     for c in range(10):
         model.partial_fit(X[y == c], y[y == c], classes=np.arange(10))
     assert_array_equal(np.unique(model.prototype_labels_), np.arange(10))
@@ -187,7 +193,7 @@ def test_hard_input_has_finite_answers():
     y = np.arange(30) % 3
     X[1] = X[0]
     X, y = np.vstack([X, X[2] + 1]), np.append(y, 3)
-    model = TVQClassifier(n_tangents=15, max_iter=20).fit(X, y)
+    model = TVQClassifier(1, n_tangents=15, max_iter=20).fit(X, y)
     assert np.isfinite(model.prototypes_).all()
     assert np.isfinite(model.tangents_).all()
     assert np.isfinite(model.margins(X, y)).all()

@@ -43,7 +43,7 @@ def test_bound_has_an_optimum_that_the_error_shares():
     train = margin_lvq.toy_problem(2000)
     test = margin_lvq.toy_problem(2000, random_state=1)
     counts = (1, 2, 8)
-    model = GLVQClassifier(random_state=0)
+    model = GLVQClassifier(scale="none", random_state=0)
     curve = margin_lvq.bound_curve(model, *train, *test, counts, n_samples=10**8)
     assert counts[int(curve["bound"].argmin())] == 2
     assert curve["test error"][0] > curve["test error"][1]

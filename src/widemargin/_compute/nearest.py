@@ -61,6 +61,8 @@ def settled(
 
     rtol = COARSE[D.dtype] if coarse is None else coarse
     rows, columns = doubtful(D, X_errors, P_errors, rtol)
+    if not len(rows):
+        return D
     for s in batched_slices(len(rows), rows_in_budget(32 * n_features)):
         D[rows[s], columns[s]] = direct(rows[s], columns[s])
     return D

@@ -268,6 +268,7 @@ def add_prototypes(page: Page, model: SavedModel) -> None:
         prototypes=prototypes[few],
         labels=estimator.prototype_labels_[few],
         shape=model.image_shape,
+        feature_names=model.names or None,
     ).plot()
     scaled = ", in standardised features" if len(model.pipeline) > 1 else ""
     page.add(

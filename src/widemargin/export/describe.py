@@ -124,16 +124,25 @@ def _codes(model: Any) -> NDArray:
 
 @describes(prototypes.LVQClassifier, prototypes.GLVQClassifier)
 def _nearest_prototype(model: Any) -> Program:
-    return _program(model, Nearest(References(model.prototypes_), _codes(model)))
+    P = model.prototypes_
+    if model.scale_ is None:
+        return _program(model, Nearest(References(P), _codes(model)))
+    centre = P.mean(axis=0)
+    decision = Nearest(References((P - centre) / model.scale_), _codes(model))
+    step = Project(centre, np.diag(1 / model.scale_))
+    return _program(model, decision, (step,))
 
 
 @describes(prototypes.GMLVQClassifier)
 def _relevance(model: Any) -> Program:
     # About the mean of the prototypes, so that float32 keeps the digits that matter.
+    if model.omega_.ndim == 3:
+        raise refuse(model, f"metric={model.metric!r} has several maps; use 'full'")
+    omega = model.omega_ if model.omega_.ndim == 2 else np.diag(model.omega_)
     centre = model.prototypes_.mean(axis=0)
-    points = (model.prototypes_ - centre) @ model.omega_.T
+    points = (model.prototypes_ - centre) @ omega.T
     decision = Nearest(References(points), _codes(model))
-    return _program(model, decision, (Project(centre, model.omega_),))
+    return _program(model, decision, (Project(centre, omega),))
 
 
 @describes(prototypes.MarginLVQClassifier)

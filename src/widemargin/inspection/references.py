@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.metrics.pairwise import euclidean_distances
 
 from widemargin.inspection.models import generator_of
 from widemargin.metrics import tangent_alignment, tangent_distances
@@ -69,8 +70,6 @@ def nearest_references(estimator: Any, X: NDArray) -> NearestReferences | None:
                 ends["X_tangents"] = generator_of(estimator)
         elif kept.tangents is not None:
             ends["tangents"] = kept.tangents
-        else:
-            ends = {"sides": "y", "tangents": None}
         found = _nearest(estimator, X[rows], kept, ends)
         if learned:
             ends["Y_tangents"] = kept.tangents[found]
@@ -92,11 +91,12 @@ def _nearest(
 ) -> NDArray:
     if hasattr(estimator, "kneighbors"):
         return estimator.kneighbors(X, 1, return_distance=False)[:, 0]
-    omega = getattr(estimator, "omega_", None)
-    points = kept.points
-    if omega is not None and kept.tangents is None:
+    if kept.tangents is not None:
+        return tangent_distances(X, kept.points, **ends).argmin(axis=1)
+    omega, points = getattr(estimator, "omega_", None), kept.points
+    if omega is not None:
         X, points = X @ omega.T, points @ omega.T
-    return tangent_distances(X, points, **ends).argmin(axis=1)
+    return euclidean_distances(X, points).argmin(axis=1)
 
 
 def _references_of(estimator: Any, n_features: int) -> _References | None:

@@ -60,14 +60,20 @@ class PrototypeClassifier(MarginClassifier):
     """
 
     margin_unit = "relative"
+    # What features are divided by before they are compared; None for nothing.
+    scale_: np.ndarray | None = None
+
+    def _scaled(self, X: np.ndarray) -> np.ndarray:
+        return X if self.scale_ is None else X / self.scale_
 
     def _squared_distances(self, X: np.ndarray) -> np.ndarray:
         """(n_samples, n_references) squared distances; called on bounded chunks."""
-        return squared_distances(X, self.prototypes_)
+        return squared_distances(self._scaled(X), self._scaled(self.prototypes_))
 
     def _distance_bounds(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Bounds below and above of the true distances to the stored references."""
-        D = squared_distances(X, self.prototypes_.astype(float), coarse=CERTAIN / 4)
+        P = self._scaled(self.prototypes_.astype(float))
+        D = squared_distances(self._scaled(X), P, coarse=CERTAIN / 4)
         return D * (1 - CERTAIN), D * (1 + CERTAIN)
 
     @property
@@ -162,7 +168,7 @@ class PrototypeClassifier(MarginClassifier):
 
     def _lipschitz(self) -> float:
         """How fast the distance to a reference can change with the sample."""
-        return 1.0
+        return 1.0 if self.scale_ is None else (1 + 1e-9) / float(self.scale_.min())
 
     def _hypothesis_margins(self, X: np.ndarray, codes: np.ndarray) -> np.ndarray:
         def euclidean(D_plus, D_minus):
@@ -226,6 +232,11 @@ class PrototypeClassifier(MarginClassifier):
 
     def _check_bound(self) -> None:
         """Raise where the theorem behind `margin_bound` does not hold."""
+        if self.scale_ is not None:
+            no_bound(
+                "the features were divided by their spread in the same samples; use "
+                "scale='none'"
+            )
 
     def _space_dimension(self) -> float:
         """Dimension of the space of the distances."""

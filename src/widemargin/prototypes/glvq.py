@@ -27,6 +27,7 @@ from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from widemargin._compute.nearest import (
     expanded_distances,
@@ -38,7 +39,15 @@ from widemargin._compute.nearest import (
 from widemargin._core.checks import check_count, check_number, check_option
 from widemargin._core.samples import Samples
 from widemargin.margins import Sigmoid, check_loss
-from widemargin.prototypes.placing import REPAIRS, revivals, within_class_spread
+from widemargin.prototypes.placing import (
+    REPAIRS,
+    SCALES,
+    chosen_scale,
+    nearest_of,
+    revivals,
+    within_class_spread,
+)
+from widemargin.prototypes.soft import SOFT, SoftLoss, SoftPairs, soft_pairs
 from widemargin.prototypes.training import (
     Outcome,
     Run,
@@ -46,6 +55,9 @@ from widemargin.prototypes.training import (
     Step,
     TrainedPrototypes,
 )
+
+# Samples that a temperature starts from.
+WARMED = 1000
 
 
 class Pairs(NamedTuple):
@@ -62,6 +74,16 @@ class Pairs(NamedTuple):
 
         return pair_product(self.values, self.at, X, len(self.column_sums))
 
+    @property
+    def winners(self) -> np.ndarray:
+        """Nearest prototype of the own class."""
+        return self.at[:, 0]
+
+    @property
+    def slope(self) -> float:
+        """Derivative by a temperature, of which a loss of margins has none."""
+        return 0.0
+
 
 def coefficients(
     D: np.ndarray,
@@ -71,12 +93,14 @@ def coefficients(
     loss: Any,
     X_errors: np.ndarray,
     P_errors: np.ndarray,
-) -> Pairs:
+) -> Pairs | SoftPairs:
     """Return the summed loss and C for (n, K) squared distances `D`.
 
     A sample whose two distances are both within ``X_errors + P_errors``, their
     rounding, pulls at nothing.
     """
+    if isinstance(loss, SoftLoss):
+        return soft_pairs(D, labels, codes, weights, loss)
     from widemargin._compute.lvq import relative_margins
 
     margin, slopes, at = relative_margins(D, labels, codes, X_errors, P_errors)
@@ -113,6 +137,8 @@ class Sums(NamedTuple):
     loss: float
     gradient: np.ndarray
     wins: np.ndarray
+    # Derivative by the logarithm of the temperature.
+    slope: float = 0.0
 
 
 def glvq_sums(P: np.ndarray, labels: np.ndarray, batch: Centred, loss: Any) -> Sums:
@@ -132,7 +158,8 @@ def glvq_sums(P: np.ndarray, labels: np.ndarray, batch: Centred, loss: Any) -> S
         D, labels, batch.codes, batch.weights, loss, x_errors, p_errors
     )
     towards = pairs.transposed_product(batch.X) - pairs.column_sums[:, None] * P
-    return Sums(pairs.loss, -2 * towards, np.bincount(pairs.at[:, 0], minlength=len(P)))
+    wins = np.bincount(pairs.winners, minlength=len(P))
+    return Sums(pairs.loss, -2 * towards, wins, pairs.slope)
 
 
 def adam_start(name: str, like: np.ndarray) -> State:
@@ -163,6 +190,31 @@ def adam(
     return moments, m / ((1 - rates[0] ** t) * root)
 
 
+def changed(
+    state: State,
+    added: np.ndarray,
+    stay: np.ndarray,
+    X: np.ndarray,
+    codes: np.ndarray,
+) -> State:
+    """Add the prototypes `X` to a state, and leave those that do not stay."""
+    if stay.all() and not len(added):
+        return state
+    P = np.concatenate([state["prototypes"][stay], X])
+    kept = {k: state[f"prototypes_{k}"][stay] for k in ("m", "v")}
+    small = {f"prototypes_{k}": v for k, v in kept.items()}
+    moments = adam_grow({**state, **small}, "prototypes", P)
+    labels = np.concatenate([state["codes"][stay], codes])
+    return {**state, **moments, "prototypes": P, "codes": labels}
+
+
+def at(loss: Any, state: State) -> Any:
+    """Return the loss, a soft one at the temperature of the state."""
+    if isinstance(loss, SoftLoss):
+        return loss._replace(temperature=float(np.exp(state["heat"][0])))
+    return loss
+
+
 @dataclass(frozen=True)
 class Mapped:
     """Samples, and the rows that stand for them where prototypes are trained."""
@@ -191,12 +243,21 @@ class GLVQClassifier(TrainedPrototypes):
 
     Parameters
     ----------
-    prototypes_per_class : int or dict of label to int, default=1
+    prototypes_per_class : int, dict of label to int, or "auto", default="auto"
         Number of prototypes. A class with fewer distinct samples gets one for each.
+        "auto" starts a class of n samples with n / 10, at least 1 and at most 20;
+        in the first half of the epochs it adds some, up to twice as many, where
+        margins are negative, and at the end drops those that win no sample.
     loss : str or MarginLoss, optional
         Loss of the relative margin, see :mod:`widemargin.margins`. By default
         ``Sigmoid(beta=10)``, a smooth count of the mistakes; smaller beta widens the
-        margins, larger beta counts harder.
+        margins, larger beta counts harder. Or a soft one: "rslvq", robust soft LVQ,
+        or "cross_entropy" of a softmax over the classes, see
+        :mod:`widemargin.prototypes.soft`.
+    temperature : float or "auto", default="auto"
+        Of the soft assignment, in units of the mean squared distance of a training
+        sample to the nearest prototype of its class. "auto" learns it: together with
+        the prototypes where the loss is soft, and for ``predict_proba`` at the end.
     init : {"kmeans", "means", "samples"} or array of shape (n_prototypes, n_features)
         Where they start: k-means within each class, class means (with a little noise
         to tell several apart), random samples, or the given array, which then also
@@ -213,6 +274,11 @@ class GLVQClassifier(TrainedPrototypes):
         In the first half of the epochs, put a prototype that was the nearest of its
         class for no sample on the sample of its class that is covered worst, or leave
         it where it is.
+    scale : {"auto", "spread", "none"}, default="auto"
+        Whether features are divided by their within-class spread before they are
+        compared. "auto" does so where the nearest neighbours of up to 1000 training
+        samples are then wrong less often, as they are for features of unequal units;
+        pixels stay as they are.
     class_weight : dict or "balanced", optional
         Factors on the sample weights by label.
     early_stopping : bool, default=False
@@ -231,8 +297,12 @@ class GLVQClassifier(TrainedPrototypes):
         The prototypes.
     prototype_labels_ : ndarray of shape (n_prototypes,)
         Their labels.
+    scale_ : ndarray of shape (n_features,) or None
+        What features are divided by in distances; None where they are not.
     classes_ : ndarray of shape (n_classes,)
         The labels there are.
+    temperature_ : float
+        Of ``predict_proba``.
     history_ : dict of list of float
         Per epoch, ``"loss"``: the mean loss while training; with early stopping
         ``"validation_score"``: the accuracy.
@@ -270,15 +340,17 @@ class GLVQClassifier(TrainedPrototypes):
 
     def __init__(
         self,
-        prototypes_per_class: Any = 1,
+        prototypes_per_class: Any = "auto",
         *,
         loss: Any = None,
+        temperature: float | Literal["auto"] = "auto",
         init: Any = "kmeans",
         init_labels: Any = None,
         max_iter: int = 30,
         learning_rate: float = 0.1,
         batch_size: int | Literal["auto"] = "auto",
         repair: Literal["dead", "none"] = "dead",
+        scale: Literal["auto", "spread", "none"] = "auto",
         class_weight: Any = None,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
@@ -287,12 +359,14 @@ class GLVQClassifier(TrainedPrototypes):
     ) -> None:
         self.prototypes_per_class = prototypes_per_class
         self.loss = loss
+        self.temperature = temperature
         self.init = init
         self.init_labels = init_labels
         self.max_iter = max_iter
         self.learning_rate = learning_rate
         self.batch_size = batch_size
         self.repair = repair
+        self.scale = scale
         self.class_weight = class_weight
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
@@ -305,29 +379,61 @@ class GLVQClassifier(TrainedPrototypes):
             check_count("batch_size", self.batch_size, "'auto' or ")
         check_number("learning_rate", self.learning_rate, above=0)
         check_option("repair", self.repair, REPAIRS)
+        check_option("scale", self.scale, SCALES)
         self._checked_loss()
+        self._check_temperature()
+
+    @property
+    def _is_soft(self) -> bool:
+        return isinstance(self.loss, str) and self.loss in SOFT
 
     def _checked_loss(self) -> Any:
+        if self._is_soft:
+            return SoftLoss(self.loss, 1.0)
         return check_loss(Sigmoid(beta=10.0) if self.loss is None else self.loss)
+
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
+        """Return the probability of each class, by soft assignment.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Softmax over the classes of ``-D / (S temperature_)``, with D the squared
+            distance to the nearest prototype of the class and S the sum of the two
+            smallest of them: the largest is the class predicted, and for two classes
+            probabilities rise with margins.
+        """
+        return self._probabilities(X)
 
     def _prepare(
         self, samples: Samples, rng: np.random.RandomState, run: Run, first: bool
     ) -> Mapped:
-        return Mapped(samples, samples.X)
+        if first:
+            self.scale_ = chosen_scale(
+                samples.X, samples.codes, samples.weights, self.scale
+            )
+        return Mapped(samples, self._scaled(samples.X))
 
     def _start(self, data: Mapped, rng: np.random.RandomState) -> State:
         P = self._place(data.X, data.samples, rng)
         codes, weights = data.samples.codes, data.samples.weights
         return {
-            "prototypes": P,
+            "prototypes": self._shown(P),
+            "codes": self._prototype_codes,
             "spread": within_class_spread(data.X, codes, weights),
             **adam_start("prototypes", P),
         }
 
     def _resume(self, state: State, data: Mapped, rng: np.random.RandomState) -> State:
-        added = self._place_new(data.X, data.samples, rng)
+        added = self._shown(self._place_new(data.X, data.samples, rng))
         P = np.concatenate([state["prototypes"], added])
-        return {**state, "prototypes": P, **adam_grow(state, "prototypes", P)}
+        moments = adam_grow(state, "prototypes", P)
+        return {**state, "prototypes": P, "codes": self._prototype_codes, **moments}
 
     def _batches(
         self, n: int, rng: np.random.RandomState, epoch: int, n_epochs: float
@@ -346,15 +452,17 @@ class GLVQClassifier(TrainedPrototypes):
             yield slice(*pieces[i]), rate
 
     def _step(self, data: Mapped, rng: np.random.RandomState, n_epochs: float) -> Step:
-        loss, labels = self._checked_loss(), self._prototype_codes
-        n = len(data.samples)
+        loss, n = self._checked_loss(), len(data.samples)
         centre, rows = data.centred(rng.permutation(n))
 
         def train(state: State, epoch: int) -> Outcome:
-            P, spread = state["prototypes"] - centre, state["spread"]
+            labels, spread = state["codes"], state["spread"]
+            P = self._placed_again(state["prototypes"]) - centre
+            state = self._warm(state, rows.X[:WARMED], rows.codes[:WARMED], P)
             wins, total = np.zeros(len(P), dtype=np.intp), 0.0
             for batch, rate in self._batches(n, rng, epoch, n_epochs):
-                sums = glvq_sums(P, labels, rows[batch], loss)
+                sums = glvq_sums(P, labels, rows[batch], at(loss, state))
+                state = self._heated(state, sums.slope, rate)
                 moments, ascent = adam(state, "prototypes", sums.gradient)
                 state = {**state, **moments}
                 P = P - P.dtype.type(rate) * spread * ascent
@@ -363,9 +471,41 @@ class GLVQClassifier(TrainedPrototypes):
             if self._repairs(wins, epoch, n_epochs):
                 dead, samples = revivals(rows.X, rows.codes, P, labels, wins)
                 P[dead] = rows.X[samples]
-            return Outcome({**state, "prototypes": P + centre}, {"loss": total / n})
+            added, stay = self._changes(
+                rows, labels, lambda: nearest_of(rows.X, P), rng, epoch, n_epochs
+            )
+            state = {**state, "prototypes": P}
+            state = changed(state, added, stay, rows.X[added], rows.codes[added])
+            P = self._shown(state["prototypes"] + centre)
+            return Outcome({**state, "prototypes": P}, {"loss": total / n})
 
         return train
+
+    def _warm(
+        self, state: State, X: np.ndarray, codes: np.ndarray, P: np.ndarray
+    ) -> State:
+        """Begin with the temperature of a soft loss: that of the own distances."""
+        if not self._is_soft or "heat" in state:
+            return state
+        D = expanded_distances(X, P)
+        D[codes[:, None] != state["codes"][None, :]] = np.inf
+        own = D.min(axis=1)
+        unit = float(np.mean(own[np.isfinite(own)], dtype=np.float64)) or 1.0
+        if not isinstance(self.temperature, str):
+            unit *= float(self.temperature)
+        heat = np.log([unit])
+        return {**adam_start("heat", heat), **state, "heat": heat}
+
+    def _heated(self, state: State, slope: float, rate: float) -> State:
+        """Take a step in the logarithm of the temperature, where it is learned."""
+        if not self._is_soft or not isinstance(self.temperature, str):
+            return state
+        moments, ascent = adam(state, "heat", np.array([slope]))
+        return {**state, **moments, "heat": state["heat"] - rate * ascent}
+
+    def _placed_again(self, P: np.ndarray) -> np.ndarray:
+        """Map prototypes of a state to the space they are trained in."""
+        return self._scaled(P)
 
     def _repairs(self, wins: np.ndarray, epoch: int, n_epochs: float) -> bool:
         # A batch of an endless training says little about who is dead.

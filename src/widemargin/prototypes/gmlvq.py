@@ -1,106 +1,87 @@
 """Generalised matrix LVQ: prototypes and the metric that suits them, learned together.
 
-Distances are ``||Omega (x - p)||^2`` with a learned Omega of shape
-(n_components, n_features); ``Lambda = Omega^T Omega`` is the relevance matrix and its
-diagonal says how much each feature counts. Both are learned with every feature divided
-by its within-class spread, so that features may have any units; there Omega starts as
-the identity, or as the discriminant directions if n_components is smaller.
-
-With C the coefficients of :mod:`widemargin.prototypes.glvq`, r and s its row and column
-sums, ``Z = X Omega^T`` and ``Q = P Omega^T``, the gradients are
-
-    dP     = -2 (C^T X - diag(s) P) Omega^T Omega,
-    dOmega =  2 (Z^T diag(r) X - (C^T Z)^T P - Q^T C^T X + Q^T diag(s) P).
+Distances are ``||Omega (x - p)||^2`` with a learned Omega; ``Lambda = Omega^T Omega``
+is the relevance matrix and its diagonal says how much each feature counts. Omega is one
+matrix for all, its diagonal, or a matrix per class or per prototype, see
+:mod:`widemargin.prototypes.learned_metrics`. It is learned with every feature divided
+by a unit, its within-class spread where units differ; there it starts as the identity,
+or as the discriminant directions if n_components is smaller.
 
 Schneider, Biehl and Hammer, "Adaptive relevance matrices in learning vector
 quantization", Neural Computation 2009; Bunte et al., "Limited rank matrix learning",
 Neural Networks 2012.
 """
 
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from widemargin._compute.nearest import (
-    expanded_distances,
-    product_error,
-    settled,
-    squared_distances,
-    squared_norms,
-)
-from widemargin._core.checks import check_count, check_number
+from widemargin._compute.nearest import squared_distances
+from widemargin._core.checks import check_count, check_number, check_option
 from widemargin._core.samples import Samples
 from widemargin.prototypes.base import CERTAIN, no_bound
 from widemargin.prototypes.glvq import (
-    Centred,
+    WARMED,
     GLVQClassifier,
     Mapped,
     adam,
     adam_grow,
     adam_start,
-    coefficients,
+    at,
+    changed,
 )
+from widemargin.prototypes.learned_metrics import METRICS, learned_metric, span_of
 from widemargin.prototypes.placing import (
+    chosen_scale,
     class_means,
+    nearest_of,
     residuals,
     revivals,
     within_class_spread,
 )
-from widemargin.prototypes.training import Outcome, State, Step
+from widemargin.prototypes.training import Outcome, Run, State, Step
 
-
-class MatrixSums(NamedTuple):
-    """What samples contribute to one step: add those of shards."""
-
-    loss: float
-    prototypes: np.ndarray
-    omega: np.ndarray
-    wins: np.ndarray
-
-
-def gmlvq_sums(
-    P: np.ndarray, omega: np.ndarray, labels: np.ndarray, batch: Centred, loss: Any
-) -> MatrixSums:
-    """Loss, gradients in prototypes and Omega, and wins among the own class."""
-    Z, Q = batch.X @ omega.T, P @ omega.T
-    norms, size = squared_norms(Z), product_error(P.dtype, P.shape[1])
-    length = float(np.linalg.norm(omega)) ** 2
-    pairs = coefficients(
-        expanded_distances(Z, Q, norms),
-        labels,
-        batch.codes,
-        batch.weights,
-        loss,
-        size * length * batch.norms,
-        size * length * squared_norms(P),
-    )
-    towards = pairs.transposed_product(batch.X) - pairs.column_sums[:, None] * P
-    mapped = pairs.transposed_product(Z)
-    row_sums = pairs.values.sum(axis=1)
-    return MatrixSums(
-        pairs.loss,
-        -2 * (towards @ omega.T) @ omega,
-        2 * ((Z * row_sums[:, None]).T @ batch.X - mapped.T @ P - Q.T @ towards),
-        np.bincount(pairs.at[:, 0], minlength=len(P)),
-    )
+# Rows of Omega at most, unless n_components says more: beyond, they tell little.
+MOST_COMPONENTS = 100
 
 
 class GMLVQClassifier(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, GLVQClassifier
 ):
-    """Generalised matrix LVQ, full or limited rank.
+    """Generalised matrix LVQ: full, limited rank, diagonal (GRLVQ) or local (LGMLVQ).
 
     Parameters
     ----------
-    prototypes_per_class : int or dict of label to int, default=1
+    prototypes_per_class : int, dict of label to int, or "auto", default="auto"
         Number of prototypes. A class with fewer distinct samples gets one for each.
+        "auto" starts a class of n samples with n / 10, at least 1 and at most 20;
+        in the first half of the epochs it adds some, up to twice as many, where
+        margins are negative, and at the end drops those that win no sample.
+    metric : {"full", "diagonal", "class", "local"}, default="full"
+        What is learned: one Omega; one weight per feature, which is generalised
+        relevance LVQ; or, localised, an Omega per class or per prototype, all of trace
+        one in the units of the features.
     n_components : int, optional
-        Rows of Omega, the dimension of ``transform``; by default n_features.
+        Rows of Omega, the dimension of ``transform``; by default n_features, at most
+        100. Not for ``metric="diagonal"``.
+    sparsity : float, default=0.0
+        For ``metric="diagonal"``: weight of the mean of the square roots of the
+        relevances, added to the mean loss; features that are not worth it get
+        relevance 0.
+    regularization : float, default=0.0
+        Weight of ``-ln det(Omega Omega^T) / 2``, added to the mean loss: it keeps
+        the metric from collapsing onto few directions.
     loss : str or MarginLoss, optional
         Loss of the relative margin, see :mod:`widemargin.margins`. By default
-        ``Sigmoid(beta=10)``.
+        ``Sigmoid(beta=10)``. Or a soft one: "rslvq", robust soft LVQ, or
+        "cross_entropy" of a softmax over the classes, see
+        :mod:`widemargin.prototypes.soft`.
+    temperature : float or "auto", default="auto"
+        Of the soft assignment, in units of the mean squared distance of a training
+        sample to the nearest prototype of its class. "auto" learns it: together with
+        the prototypes where the loss is soft, and for ``predict_proba`` at the end.
     init : {"kmeans", "means", "samples"} or array of shape (n_prototypes, n_features)
         Where the prototypes start: k-means within each class (in the mapped
         space), class means (with a little noise to tell several apart), random
@@ -119,6 +100,10 @@ class GMLVQClassifier(
         In the first half of the epochs, put a prototype that was the nearest of its
         class for no sample on the sample of its class that is covered worst, or leave
         it where it is.
+    scale : {"auto", "spread", "none"}, default="auto"
+        Unit in which the metric starts and is learned: each feature's within-class
+        spread, one for all, or by "auto" the spreads where the nearest neighbours of
+        up to 1000 training samples are then wrong less often.
     class_weight : dict or "balanced", optional
         Factors on the sample weights by label.
     early_stopping : bool, default=False
@@ -138,13 +123,18 @@ class GMLVQClassifier(
     prototype_labels_ : ndarray of shape (n_prototypes,)
         Their labels.
     omega_ : ndarray of shape (n_components, n_features)
-        The map, scaled so that the relevances sum to one.
+        The map, scaled so that the relevances sum to one. For "diagonal" of shape
+        (n_features,); for "class" and "local" one more dimension in front, of classes
+        or prototypes, and all relevances together sum to one.
     relevance_matrix_ : ndarray of shape (n_features, n_features)
-        Lambda.
+        Lambda; for "class" and "local" one for each.
     relevances_ : ndarray of shape (n_features,)
-        Its diagonal. It depends on the units of the features.
+        Its diagonal; for "class" and "local" one for each. It depends on the units of
+        the features: ``relevances_ * X.var(axis=0)`` does not.
     classes_ : ndarray of shape (n_classes,)
         The labels there are.
+    temperature_ : float
+        Of ``predict_proba``.
     history_ : dict of list of float
         Per epoch, ``"loss"``: the mean loss while training; with early stopping
         ``"validation_score"``: the accuracy.
@@ -160,7 +150,9 @@ class GMLVQClassifier(
     -----
     A sample of weight 2 and the same sample given twice lead to the same model, bit
     by bit. The certified radius is in the units of the features: the margin in the
-    mapped space divided by the largest singular value of Omega.
+    mapped space divided by the largest singular value of Omega. Local matrices are
+    corrected for the null space of the training data: directions in which these do not
+    vary count nothing.
 
     References
     ----------
@@ -183,10 +175,14 @@ class GMLVQClassifier(
 
     def __init__(
         self,
-        prototypes_per_class: Any = 1,
+        prototypes_per_class: Any = "auto",
         *,
+        metric: Literal["full", "diagonal", "class", "local"] = "full",
         n_components: int | None = None,
+        sparsity: float = 0.0,
+        regularization: float = 0.0,
         loss: Any = None,
+        temperature: float | Literal["auto"] = "auto",
         init: Any = "kmeans",
         init_labels: Any = None,
         max_iter: int = 30,
@@ -194,6 +190,7 @@ class GMLVQClassifier(
         matrix_learning_rate: float = 0.05,
         batch_size: int | Literal["auto"] = "auto",
         repair: Literal["dead", "none"] = "dead",
+        scale: Literal["auto", "spread", "none"] = "auto",
         class_weight: Any = None,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
@@ -203,34 +200,55 @@ class GMLVQClassifier(
         super().__init__(
             prototypes_per_class,
             loss=loss,
+            temperature=temperature,
             init=init,
             init_labels=init_labels,
             max_iter=max_iter,
             learning_rate=learning_rate,
             batch_size=batch_size,
             repair=repair,
+            scale=scale,
             class_weight=class_weight,
             early_stopping=early_stopping,
             validation_fraction=validation_fraction,
             n_iter_no_change=n_iter_no_change,
             random_state=random_state,
         )
+        self.metric = metric
         self.n_components = n_components
+        self.sparsity = sparsity
+        self.regularization = regularization
         self.matrix_learning_rate = matrix_learning_rate
 
     @property
     def relevance_matrix_(self) -> np.ndarray:
         """Lambda, the matrix of the squared distance."""
-        return self.omega_.T @ self.omega_
+        return self._metric.relevance_matrix(self.omega_)
 
     @property
     def relevances_(self) -> np.ndarray:
         """Diagonal of Lambda: how much each feature counts."""
-        return np.einsum("ij,ij->j", self.omega_, self.omega_)
+        if self.omega_.ndim == 1:
+            return self.omega_**2
+        return np.einsum("...ij,...ij->...j", self.omega_, self.omega_)
+
+    @property
+    def _metric(self) -> Any:
+        return learned_metric(self._metric_name)
+
+    @property
+    def _groups(self) -> np.ndarray:
+        """Which matrix belongs to each prototype."""
+        return self._grouped(self._prototype_codes)
+
+    def _grouped(self, codes: np.ndarray) -> np.ndarray:
+        if self._metric_name == "local":
+            return np.arange(len(codes))
+        return codes if self._metric_name == "class" else np.zeros_like(codes)
 
     @property
     def _n_features_out(self) -> int:
-        return len(self.omega_)
+        return len(self.omega_) if self.omega_.ndim < 3 else self.omega_.shape[1]
 
     def transform(self, X: ArrayLike) -> np.ndarray:
         """Map samples to the space in which distances are Euclidean.
@@ -245,25 +263,20 @@ class GMLVQClassifier(
         ndarray of shape (n_samples, n_components)
             ``X @ omega_.T``.
         """
-        return self._check_predict(X) @ self.omega_.T
+        samples = self._check_predict(X)
+        if self.omega_.ndim == 3:
+            raise ValueError(
+                "transform needs one map for all samples; "
+                f"metric={self._metric_name!r} learns several. Use metric='full' or "
+                "'diagonal'."
+            )
+        return self._metric.mapped(samples, self.omega_)
 
     def _squared_distances(
         self, X: np.ndarray, coarse: float | None = None
     ) -> np.ndarray:
-        P, omega = self.prototypes_, self.omega_
-        dtype = np.result_type(X, P)
-        centre = P.mean(axis=0, dtype=np.float64).astype(dtype)
-        x, p = X - centre, P - centre
-        omega = omega.astype(dtype, copy=False)
-        # The map itself rounds: errors are those of the samples, not of their images.
-        size = product_error(dtype, X.shape[1]) * float(np.linalg.norm(omega)) ** 2
-        return settled(
-            expanded_distances(x @ omega.T, p @ omega.T),
-            4 * size * squared_norms(x),
-            4 * size * squared_norms(p),
-            lambda i, j: squared_norms((X[i].astype(float) - P[j]) @ omega.T),
-            coarse=coarse,
-            n_features=2 * X.shape[1],
+        return self._metric.distances(
+            X, self.prototypes_, self.omega_, self._groups, coarse
         )
 
     def _distance_bounds(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -271,16 +284,36 @@ class GMLVQClassifier(
         return D * (1 - CERTAIN), D * (1 + CERTAIN)
 
     def _lipschitz(self) -> float:
-        return float(np.linalg.norm(self.omega_.astype(float), 2)) * (1 + 1e-9)
+        return self._metric.steepness(self.omega_) * (1 + 1e-9)
 
     def _check_bound(self) -> None:
         no_bound("the metric of GMLVQClassifier was learned from the same samples")
 
+    def _prepare(
+        self, samples: Samples, rng: np.random.RandomState, run: Run, first: bool
+    ) -> Mapped:
+        if first:
+            self._metric_name = self.metric
+        return Mapped(samples, samples.X)
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_number("matrix_learning_rate", self.matrix_learning_rate, above=0)
+        check_option("metric", self.metric, METRICS)
+        check_number("sparsity", self.sparsity, at_least=0)
+        check_number("regularization", self.regularization, at_least=0)
+        if self.sparsity and self.metric != "diagonal":
+            raise ValueError(
+                "sparsity is for metric='diagonal', whose weights it makes zero; got "
+                f"metric={self.metric!r}."
+            )
         if self.n_components is not None:
             check_count("n_components", self.n_components, "None or ")
+            if self.metric == "diagonal":
+                raise ValueError(
+                    "n_components is the rank of a matrix; metric='diagonal' has one "
+                    "weight per feature."
+                )
 
     @property
     def _clusters(self) -> bool:
@@ -289,35 +322,47 @@ class GMLVQClassifier(
 
     def _start(self, data: Mapped, rng: np.random.RandomState) -> State:
         samples, n_features = data.samples, data.X.shape[1]
-        rank = n_features if self.n_components is None else int(self.n_components)
+        rank = min(n_features, MOST_COMPONENTS)
+        if self.n_components is not None:
+            rank = int(self.n_components)
         if rank > n_features:
             raise ValueError(
                 f"n_components={rank} must not exceed the number of features, "
                 f"{n_features}."
             )
         X, codes, weights = samples.X, samples.codes, samples.weights
-        spread = within_class_spread(X, codes, weights)
-        if rank == n_features:
+        spread = chosen_scale(X, codes, weights, self.scale)
+        if spread is None:
+            # One unit for all: the spread of the typical feature.
+            each = within_class_spread(X, codes, weights)
+            mean = np.sqrt(np.mean(each**2, dtype=np.float64))
+            spread = np.full(n_features, mean, X.dtype)
+        if rank == n_features or self.metric == "diagonal":
             inner = np.eye(n_features, dtype=X.dtype)
         else:
             inner = discriminant_directions(X / spread, codes, weights, rank)
-        omega = _outer(inner, spread)
         if self._clusters:
-            Q = self._place(X @ omega.T, samples, rng)
-            P = _means(samples, omega, Q, self._prototype_codes)
+            Q = self._place((X / spread) @ inner.T, samples, rng)
+            P = _means(samples, inner / spread, Q, self._prototype_codes)
         else:
             P = self._place(X, samples, rng)
+        n_groups = int(self._groups.max()) + 1
+        if self.metric == "class":
+            n_groups = len(self.classes_)
+        omega = self._metric.outer(self._metric.start(inner, n_groups), spread)
         return {
             "prototypes": P,
             "omega": omega,
+            "codes": self._prototype_codes,
             "spread": spread,
             **adam_start("prototypes", P),
             **adam_start("omega", omega),
         }
 
     def _resume(self, state: State, data: Mapped, rng: np.random.RandomState) -> State:
-        samples, omega, n = data.samples, state["omega"], len(state["prototypes"])
+        samples, spread, n = data.samples, state["spread"], len(state["prototypes"])
         new = np.flatnonzero(~np.isin(samples.codes, self._prototype_codes))
+        omega = state["omega"] if state["omega"].ndim == 2 else np.diag(1 / spread)
         if self._clusters:
             added = self._place_new(samples.X @ omega.T, samples, rng)
             if len(new):
@@ -328,54 +373,126 @@ class GMLVQClassifier(
         else:
             added = self._place_new(samples.X, samples, rng)
         P = np.concatenate([state["prototypes"], added])
-        return {**state, "prototypes": P, **adam_grow(state, "prototypes", P)}
+        moments = adam_grow(state, "prototypes", P)
+        codes = self._prototype_codes
+        state = {**state, "prototypes": P, "codes": codes, **moments}
+        if self._metric_name == "local" and len(added):
+            fresh = np.repeat(state["omega"].mean(axis=0)[None], len(added), axis=0)
+            omega = np.concatenate([state["omega"], fresh])
+            state = {**state, "omega": omega, **adam_grow(state, "omega", omega)}
+        return state
 
     def _step(self, data: Mapped, rng: np.random.RandomState, n_epochs: float) -> Step:
-        loss, labels = self._checked_loss(), self._prototype_codes
+        loss, metric = self._checked_loss(), self._metric
         n, order = len(data.samples), rng.permutation(len(data.samples))
         ratio = self.matrix_learning_rate / self.learning_rate
         ratio /= np.sqrt(data.X.shape[1])
+        if self._metric_name == "diagonal":
+            # They are d weights of size one, not d^2 of which most are zero.
+            ratio *= 4 * np.sqrt(data.X.shape[1])
         prepared: list[Any] = []
 
         def train(state: State, epoch: int) -> Outcome:
-            spread = state["spread"]
+            labels, spread = state["codes"], state["spread"]
+            groups = self._grouped(labels)
             if not prepared:
                 prepared.extend(data.centred(order, spread))
-            centre, rows = prepared
+                is_local = self._metric_name in ("class", "local")
+                prepared.append(span_of(prepared[1].X) if is_local else None)
+            centre, rows, span = prepared
             P = (state["prototypes"] - centre) / spread
-            omega = _inner(state["omega"], spread)
+            omega = metric.inner(state["omega"], spread)
+            few = slice(0, WARMED)
+            state = self._warm(
+                state,
+                metric.mapped(rows.X[few], omega),
+                rows.codes[few],
+                metric.mapped(P, omega),
+            )
             wins, total = np.zeros(len(P), dtype=np.intp), 0.0
             for batch, rate in self._batches(n, rng, epoch, n_epochs):
-                sums = gmlvq_sums(P, omega, labels, rows[batch], loss)
+                warm = at(loss, state)
+                sums = metric.sums(P, omega, labels, groups, rows[batch], warm)
+                state = self._heated(state, sums.slope, rate)
+                weight = float(rows.weights[batch].sum())
+                slope = sums.omega + weight * self._penalty_slope(metric, omega)
                 by_P, ascent = adam(state, "prototypes", sums.prototypes)
-                by_omega, turn = adam(state, "omega", sums.omega)
+                by_omega, turn = adam(state, "omega", slope)
                 state = {**state, **by_P, **by_omega}
                 P = P - P.dtype.type(rate) * ascent
                 omega = omega - P.dtype.type(rate * ratio) * turn
+                if omega.ndim == 1:
+                    # Their squares count: a sign would say nothing.
+                    omega = np.maximum(omega, 0)
                 total += sums.loss
                 wins += sums.wins
+            if span is not None:
+                omega = omega @ span
+            mapped, Q = metric.mapped(rows.X, omega), metric.mapped(P, omega)
             if self._repairs(wins, epoch, n_epochs):
-                mapped, Q = rows.X @ omega.T, P @ omega.T
                 dead, samples = revivals(mapped, rows.codes, Q, labels, wins)
                 P[dead] = rows.X[samples]
-            moved = {"prototypes": P * spread + centre, "omega": _outer(omega, spread)}
+            added, stay = self._changes(
+                rows,
+                labels,
+                lambda: self._nearest_rows(metric, mapped, P, Q, omega, labels),
+                rng,
+                epoch,
+                n_epochs,
+            )
+            state = {**state, "prototypes": P, "omega": omega}
+            if "heat" in state:
+                state["heat"] = state["heat"] + metric.shrinkage(omega)
+            state = self._with_maps(state, added, stay, Q, mapped, rows)
+            state = changed(state, added, stay, rows.X[added], rows.codes[added])
+            P = state["prototypes"] * spread + centre
+            moved = {"prototypes": P, "omega": metric.outer(state["omega"], spread)}
             return Outcome({**state, **moved}, {"loss": total / n})
 
         return train
 
+    def _penalty_slope(self, metric: Any, omega: np.ndarray) -> Any:
+        """Gradient of what is added to the mean loss."""
+        slope: Any = 0.0
+        if self.regularization:
+            slope = -self.regularization * metric.log_det_slope(omega)
+        if self.sparsity:
+            slope = slope + self.sparsity / len(omega) * (omega > 0)
+        return slope
 
-def _outer(inner: np.ndarray, spread: np.ndarray) -> np.ndarray:
-    """Omega for the features as they are, of Frobenius norm one."""
-    omega = inner / spread
-    # Divided first: squares of what is left neither overflow nor vanish.
-    omega = omega / (np.abs(omega).max() or 1)
-    return omega / (np.linalg.norm(omega) or 1)
+    def _nearest_rows(
+        self,
+        metric: Any,
+        mapped: np.ndarray,
+        P: np.ndarray,
+        Q: np.ndarray,
+        omega: np.ndarray,
+        labels: np.ndarray,
+    ) -> np.ndarray:
+        if omega.ndim < 3:
+            return nearest_of(mapped, Q)
+        D = metric.distances(mapped, P, omega, self._grouped(labels))
+        return np.asarray(D.argmin(axis=1))
 
-
-def _inner(omega: np.ndarray, spread: np.ndarray) -> np.ndarray:
-    """Omega for the divided features, with a root mean square row of one."""
-    inner = omega * (spread / spread.max())
-    return inner * float(np.sqrt(len(inner)) / (np.linalg.norm(inner) or 1))
+    def _with_maps(
+        self,
+        state: State,
+        added: np.ndarray,
+        stay: np.ndarray,
+        Q: np.ndarray,
+        X: np.ndarray,
+        rows: Any,
+    ) -> State:
+        """Give new prototypes the matrix of the nearest of their class."""
+        if self._metric_name != "local" or (stay.all() and not len(added)):
+            return state
+        D = squared_distances(X[added], Q)
+        D[rows.codes[added][:, None] != state["codes"][None, :]] = np.inf
+        likest = D.argmin(axis=1)
+        omega = np.concatenate([state["omega"][stay], state["omega"][likest]])
+        kept = {f"omega_{k}": state[f"omega_{k}"][stay] for k in ("m", "v")}
+        moments = adam_grow({**state, **kept}, "omega", omega)
+        return {**state, **moments, "omega": omega}
 
 
 def _means(

@@ -215,7 +215,7 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
         Models per class; a class with fewer samples gets one per sample.
     n_tangents : int or "auto", default="auto"
         Dimensions of each model, at least 0 and below the number of features; "auto"
-        is ``min(20, n_features // 12)``. Where a class varies in fewer directions
+        is ``min(20, n_features // 8)``. Where a class varies in fewer directions
         (it has few samples, or constant features) the rest are rows of zeros.
     sides : {"y", "two"}, default="y"
         Which end bends: only the models, or the inputs along their own tangents too.

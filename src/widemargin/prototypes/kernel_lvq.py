@@ -32,6 +32,7 @@ from widemargin._core.checks import check_count, check_number
 from widemargin._core.samples import Samples
 from widemargin.prototypes.base import CERTAIN
 from widemargin.prototypes.glvq import GLVQClassifier, Mapped
+from widemargin.prototypes.placing import chosen_scale
 from widemargin.prototypes.training import Run
 
 KERNELS = ("rbf", "linear", "polynomial", "poly", "sigmoid", "laplacian", "cosine")
@@ -42,8 +43,11 @@ class KernelLVQClassifier(GLVQClassifier):
 
     Parameters
     ----------
-    prototypes_per_class : int or dict of label to int, default=1
+    prototypes_per_class : int, dict of label to int, or "auto", default="auto"
         Number of prototypes. A class with fewer distinct samples gets one for each.
+        "auto" starts a class of n samples with n / 10, at least 1 and at most 20;
+        in the first half of the epochs it adds some, up to twice as many, where
+        margins are negative, and at the end drops those that win no sample.
     kernel : str or callable, default="rbf"
         "rbf", "linear", "poly", "sigmoid", "laplacian", "cosine", another kernel of
         scikit-learn, "precomputed" (X is then the square matrix of kernel values in
@@ -62,7 +66,13 @@ class KernelLVQClassifier(GLVQClassifier):
         ones, in the proportions of the classes, where there are more.
     loss : str or MarginLoss, optional
         Loss of the relative margin, see :mod:`widemargin.margins`. By default
-        ``Sigmoid(beta=10)``.
+        ``Sigmoid(beta=10)``. Or a soft one: "rslvq", robust soft LVQ, or
+        "cross_entropy" of a softmax over the classes, see
+        :mod:`widemargin.prototypes.soft`.
+    temperature : float or "auto", default="auto"
+        Of the soft assignment, in units of the mean squared distance of a training
+        sample to the nearest prototype of its class. "auto" learns it: together with
+        the prototypes where the loss is soft, and for ``predict_proba`` at the end.
     init : {"kmeans", "means", "samples"} or array of shape (n_prototypes, n_features)
         Where the prototypes start: k-means within each class in the space of the
         kernel, class means (with a little noise to tell several apart), random
@@ -80,6 +90,12 @@ class KernelLVQClassifier(GLVQClassifier):
         In the first half of the epochs, put a prototype that was the nearest of its
         class for no sample on the sample of its class that is covered worst, or leave
         it where it is.
+    scale : {"auto", "spread", "none"}, default="auto"
+        Whether features are divided by their within-class spread before they are
+        compared. "auto" does so where the nearest neighbours of up to 1000 training
+        samples are then wrong less often, as they are for features of unequal units;
+        pixels stay as they are, and so does what a callable or precomputed kernel
+        sees.
     class_weight : dict or "balanced", optional
         Factors on the sample weights by label.
     early_stopping : bool, default=False
@@ -99,6 +115,8 @@ class KernelLVQClassifier(GLVQClassifier):
         Rows of the training data that the prototypes are made of.
     support_vectors_ : ndarray of shape (n_support, n_features)
         Those samples; empty for a precomputed kernel.
+    scale_ : ndarray of shape (n_features,) or None
+        What features are divided by before the kernel sees them.
     dual_coef_ : ndarray of shape (n_prototypes, n_support)
         The combinations ``a``.
     prototypes_ : ndarray of shape (n_prototypes, n_coordinates)
@@ -107,6 +125,8 @@ class KernelLVQClassifier(GLVQClassifier):
         Their labels.
     classes_ : ndarray of shape (n_classes,)
         The labels there are.
+    temperature_ : float
+        Of ``predict_proba``.
     history_ : dict of list of float
         Per epoch, ``"loss"``: the mean loss while training; with early stopping
         ``"validation_score"``: the accuracy.
@@ -139,7 +159,8 @@ class KernelLVQClassifier(GLVQClassifier):
     >>> from sklearn.datasets import make_moons
     >>> from widemargin.prototypes import KernelLVQClassifier
     >>> X, y = make_moons(200, noise=0.1, random_state=0)
-    >>> model = KernelLVQClassifier(gamma=2.0, random_state=0).fit(X, y)
+    >>> model = KernelLVQClassifier(1, gamma=2.0, scale='none',
+    ...     random_state=0).fit(X, y)
     >>> model.dual_coef_.shape
     (2, 200)
     >>> model.score(X, y) > 0.95
@@ -148,7 +169,7 @@ class KernelLVQClassifier(GLVQClassifier):
 
     def __init__(
         self,
-        prototypes_per_class: Any = 1,
+        prototypes_per_class: Any = "auto",
         *,
         kernel: str | Callable = "rbf",
         gamma: float | Literal["scale", "auto"] = "scale",
@@ -156,12 +177,14 @@ class KernelLVQClassifier(GLVQClassifier):
         coef0: float = 0.0,
         max_support: int = 1000,
         loss: Any = None,
+        temperature: float | Literal["auto"] = "auto",
         init: Any = "kmeans",
         init_labels: Any = None,
         max_iter: int = 30,
         learning_rate: float = 0.1,
         batch_size: int | Literal["auto"] = "auto",
         repair: Literal["dead", "none"] = "dead",
+        scale: Literal["auto", "spread", "none"] = "auto",
         class_weight: Any = None,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
@@ -171,12 +194,14 @@ class KernelLVQClassifier(GLVQClassifier):
         super().__init__(
             prototypes_per_class,
             loss=loss,
+            temperature=temperature,
             init=init,
             init_labels=init_labels,
             max_iter=max_iter,
             learning_rate=learning_rate,
             batch_size=batch_size,
             repair=repair,
+            scale=scale,
             class_weight=class_weight,
             early_stopping=early_stopping,
             validation_fraction=validation_fraction,
@@ -231,6 +256,11 @@ class KernelLVQClassifier(GLVQClassifier):
                     "kernel='precomputed' needs the square matrix of kernel values "
                     f"between the training samples; got {samples.X.shape[1]} columns."
                 )
+            self.scale_ = None
+            if isinstance(self.kernel, str) and not self._precomputed:
+                self.scale_ = chosen_scale(
+                    samples.X, samples.codes, samples.weights, self.scale
+                )
             self._kernel = {
                 "kernel": self.kernel,
                 "gamma": self._gamma(samples),
@@ -246,7 +276,7 @@ class KernelLVQClassifier(GLVQClassifier):
             return 1.0 / samples.X.shape[1]
         if self.gamma != "scale":
             return float(self.gamma)
-        X, share = samples.X, samples.weights / samples.weights.sum()
+        X, share = self._scaled(samples.X), samples.weights / samples.weights.sum()
         return 1.0 / float((share @ (X - share @ X) ** 2).sum() or 1.0)
 
     def _choose_support(self, samples: Samples, rng: np.random.RandomState) -> None:
@@ -300,7 +330,11 @@ class KernelLVQClassifier(GLVQClassifier):
             settings = {k: v for k, v in self._kernel.items() if k != "kernel"}
             with np.errstate(over="ignore"):
                 K = pairwise_kernels(
-                    X, Y, metric=kernel, filter_params=True, **settings
+                    self._scaled(X),
+                    self._scaled(Y),
+                    metric=kernel,
+                    filter_params=True,
+                    **settings,
                 )
         return K.astype(X.dtype, copy=False)
 
@@ -329,6 +363,15 @@ class KernelLVQClassifier(GLVQClassifier):
 
     def _placed(self, P: np.ndarray) -> np.ndarray:
         return self._coordinates_of(P)
+
+    def _shown(self, P: np.ndarray) -> np.ndarray:
+        return P
+
+    def _placed_again(self, P: np.ndarray) -> np.ndarray:
+        return P
+
+    def _lipschitz(self) -> float:
+        return 1.0
 
     def _residual(self, X: np.ndarray, Z: np.ndarray) -> np.ndarray:
         if self._kernel["kernel"] == "precomputed":

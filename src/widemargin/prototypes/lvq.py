@@ -15,6 +15,7 @@ T. Kohonen, "Self-Organizing Maps", 3rd edition, section 6.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -29,9 +30,16 @@ from widemargin._core.checks import (
     warn_caller,
 )
 from widemargin._core.samples import Samples
-from widemargin.prototypes.placing import REPAIRS, revivals
+from widemargin.prototypes.placing import (
+    REPAIRS,
+    SCALES,
+    chosen_scale,
+    nearest_of,
+    revivals,
+)
 from widemargin.prototypes.training import (
     Outcome,
+    Run,
     State,
     Step,
     TrainedPrototypes,
@@ -72,8 +80,11 @@ class LVQClassifier(TrainedPrototypes):
 
     Parameters
     ----------
-    prototypes_per_class : int or dict of label to int, default=1
+    prototypes_per_class : int, dict of label to int, or "auto", default="auto"
         Number of prototypes. A class with fewer distinct samples gets one for each.
+        "auto" starts a class of n samples with n / 10, at least 1 and at most 20;
+        in the first half of the epochs it adds some, up to twice as many, where
+        margins are negative, and at the end drops those that win no sample.
     algorithm : {"lvq1", "olvq1", "lvq2.1", "lvq3"} or tuple of them
         Learning rule, or several to run one after the other, each from where the
         one before it stopped. The default is Kohonen's advice: OLVQ1 to get near,
@@ -105,6 +116,11 @@ class LVQClassifier(TrainedPrototypes):
     repair : {"dead", "none"}, default="dead"
         Put a prototype that came first for no sample in an epoch of LVQ1 or OLVQ1 on
         the sample of its class that is covered worst, or leave it where it is.
+    scale : {"auto", "spread", "none"}, default="auto"
+        Whether features are divided by their within-class spread before they are
+        compared. "auto" does so where the nearest neighbours of up to 1000 training
+        samples are then wrong less often, as they are for features of unequal units;
+        pixels stay as they are.
     class_weight : dict or "balanced", optional
         Factors on the sample weights by label.
     early_stopping : bool, default=False
@@ -123,6 +139,8 @@ class LVQClassifier(TrainedPrototypes):
         The prototypes.
     prototype_labels_ : ndarray of shape (n_prototypes,)
         Their labels.
+    scale_ : ndarray of shape (n_features,) or None
+        What features are divided by in distances; None where they are not.
     classes_ : ndarray of shape (n_classes,)
         The labels there are.
     history_ : dict of list of float
@@ -168,7 +186,7 @@ class LVQClassifier(TrainedPrototypes):
 
     def __init__(
         self,
-        prototypes_per_class: Any = 1,
+        prototypes_per_class: Any = "auto",
         *,
         algorithm: Rule | Sequence[Rule] = ("olvq1", "lvq2.1"),
         init: Any = "kmeans",
@@ -180,6 +198,7 @@ class LVQClassifier(TrainedPrototypes):
         shuffle: bool = True,
         guard: bool = True,
         repair: Literal["dead", "none"] = "dead",
+        scale: Literal["auto", "spread", "none"] = "auto",
         class_weight: Any = None,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
@@ -197,6 +216,7 @@ class LVQClassifier(TrainedPrototypes):
         self.shuffle = shuffle
         self.guard = guard
         self.repair = repair
+        self.scale = scale
         self.class_weight = class_weight
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
@@ -239,6 +259,7 @@ class LVQClassifier(TrainedPrototypes):
         check_flag("shuffle", self.shuffle)
         check_flag("guard", self.guard)
         check_option("repair", self.repair, REPAIRS)
+        check_option("scale", self.scale, SCALES)
         self._check_prototypes()
 
     _of_samples = ("fewest", "given_up")
@@ -246,30 +267,39 @@ class LVQClassifier(TrainedPrototypes):
     def _n_epochs(self) -> int:
         return sum(epochs for _, epochs, _ in self._stages())
 
+    def _prepare(
+        self, samples: Samples, rng: np.random.RandomState, run: Run, first: bool
+    ) -> Samples:
+        if first:
+            self.scale_ = chosen_scale(
+                samples.X, samples.codes, samples.weights, self.scale
+            )
+        return replace(samples, X=self._scaled(samples.X))
+
     def _start(self, data: Samples, rng: np.random.RandomState) -> State:
         P = self._place(data.X, data, rng)
+        return self._state(P, np.full(len(P), self._stages()[-1][2]), hull(data.X, P))
+
+    def _state(self, P: np.ndarray, rates: np.ndarray, hull: np.ndarray) -> State:
+        codes = self._prototype_codes
         return {
-            "prototypes": P,
-            "rates": np.full(len(P), self._stages()[-1][2]),
-            "hull": hull(data.X, P),
-            "fewest": {"error": np.inf, "prototypes": P},
+            "prototypes": self._shown(P),
+            "codes": codes,
+            "rates": rates,
+            "hull": hull,
+            "fewest": {"error": np.inf, "prototypes": P, "codes": codes},
             "given_up": -1,
         }
 
     def _resume(self, state: State, data: Samples, rng: np.random.RandomState) -> State:
         added = self._place_new(data.X, data, rng)
-        P = np.concatenate([state["prototypes"], added])
+        P = np.concatenate([self._scaled(state["prototypes"]), added])
         fresh = np.full(len(added), self._stages()[-1][2])
-        return {
-            "prototypes": P,
-            "rates": np.concatenate([state["rates"], fresh]),
-            "hull": hull(data.X, P, state["hull"]),
-            "fewest": {"error": np.inf, "prototypes": P},
-            "given_up": -1,
-        }
+        rates = np.concatenate([state["rates"], fresh])
+        return self._state(P, rates, hull(data.X, P, state["hull"]))
 
     def _step(self, data: Samples, rng: np.random.RandomState, n_epochs: float) -> Step:
-        stages, labels = self._stages(), self._prototype_codes
+        stages = self._stages()
         plan = [
             (stage, epoch)
             for stage, (_, epochs, _) in enumerate(stages)
@@ -284,6 +314,7 @@ class LVQClassifier(TrainedPrototypes):
             name, epochs, rate = stages[stage]
             if state["given_up"] == stage:
                 return Outcome(state, {"loss": state["fewest"]["error"]})
+            labels = state["codes"]
             order = presentation_order(data.weights, self.shuffle, rng)
             span = (epoch * len(order), float(epochs * len(order)))
             rates = state["rates"].copy()
@@ -292,22 +323,32 @@ class LVQClassifier(TrainedPrototypes):
                 span, epochs = (0, np.inf), 1
             elif epoch == 0:
                 rates[:] = rate
-            P, wins = state["prototypes"].copy(), np.zeros(len(labels), dtype=np.intp)
+            before = self._scaled(state["prototypes"])
+            P, wins = before.copy(), np.zeros(len(labels), dtype=np.intp)
             shared = (P, labels, data.X, data.codes, order, wins, pen(state["hull"]))
             errors, stopped = self._present(name, shared, rate, span, rates, balls)
             error = errors / len(order)
             fewest = state["fewest"]
             if error < fewest["error"]:
-                fewest = {"error": error, "prototypes": state["prototypes"]}
-            state = {**state, "prototypes": P, "rates": rates, "fewest": fewest}
+                fewest = {"error": error, "prototypes": before, "codes": labels}
+            state = {**state, "fewest": fewest}
             if stopped and n_epochs < np.inf:
                 _say_fled(name)
-                best = fewest["prototypes"]
-                state = {**state, "prototypes": best, "given_up": stage}
-            elif self._repairs(name) and epoch + 1 < epochs and not wins.all():
-                dead, rows = revivals(data.X, data.codes, P, labels, wins)
-                P[dead], rates[dead] = data.X[rows], rate
-            return Outcome(state, {"loss": error})
+                P, labels = fewest["prototypes"], fewest["codes"]
+                rates = np.full(len(P), rate)
+                state = {**state, "given_up": stage}
+            else:
+                if self._repairs(name) and epoch + 1 < epochs and not wins.all():
+                    dead, rows = revivals(data.X, data.codes, P, labels, wins)
+                    P[dead], rates[dead] = data.X[rows], rate
+                added, stay = self._changes(
+                    data, labels, lambda: nearest_of(data.X, P), rng, at, n_epochs
+                )
+                P = np.concatenate([P[stay], data.X[added]])
+                labels = np.concatenate([labels[stay], data.codes[added]])
+                rates = np.concatenate([rates[stay], np.full(len(added), rate)])
+            moved = {"prototypes": self._shown(P), "codes": labels, "rates": rates}
+            return Outcome({**state, **moved}, {"loss": error})
 
         return train
 

@@ -27,9 +27,9 @@ ONE_SIDED = TangentMetric(None, "y", 0.0)
 def resolve_n_tangents(
     n_tangents: Any, n_features: int, name: str = "n_tangents"
 ) -> int:
-    """Return the number of tangents; "auto" is a twelfth of d, at most 20."""
+    """Return the number of tangents; "auto" is an eighth of d, at most 20."""
     if isinstance(n_tangents, str) and n_tangents == "auto":
-        return min(20, n_features // 12)
+        return min(20, n_features // 8)
     number = check_count(name, n_tangents, "'auto' or ", low=0)
     if number >= n_features:
         raise ValueError(

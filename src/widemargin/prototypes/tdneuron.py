@@ -229,7 +229,7 @@ class TDNeuronClassifier(TangentModels):
     ----------
     max_tangents : int or "auto", default="auto"
         Tangents of a unit at most, at least 0 and below the number of features; "auto"
-        is ``min(20, n_features // 12)``.
+        is ``min(20, n_features // 8)``.
     max_iter : int, default=20
         Steps of the descent at most between two additions of a tangent; the last
         training, with all samples, takes five times as many.

@@ -39,9 +39,18 @@ from widemargin._core.samples import Samples, check_samples, merge_duplicates
 from widemargin.prototypes.base import PrototypeClassifier
 from widemargin.prototypes.placing import (
     given_prototypes,
+    idle,
     initial_prototypes,
+    is_auto,
     most_prototypes,
     prototype_counts,
+    recruits,
+)
+from widemargin.prototypes.soft import (
+    FITTED,
+    fitted_temperature,
+    probabilities,
+    relative_distances,
 )
 
 State = dict[str, Any]
@@ -204,7 +213,10 @@ class TrainedPrototypes(PrototypeClassifier):
     def _fitted(self, state: State) -> dict[str, Any]:
         """Attributes that make a usable model of a state."""
         fitted = {name: state[key] for key, name in self._state_names.items()}
-        return {**fitted, "prototype_labels_": self.prototype_labels_}
+        labels = self.prototype_labels_
+        if "codes" in state:
+            labels = self.classes_[state["codes"]]
+        return {**fitted, "prototype_labels_": labels}
 
     def _take(self, state: State) -> None:
         for name, value in self._fitted(state).items():
@@ -219,7 +231,7 @@ class TrainedPrototypes(PrototypeClassifier):
     def _keep(self, state: State) -> None:
         """Store the model, and what more `partial_fit` needs to go on."""
         self._take(state)
-        inner = {*self._state_names, *self._of_samples}
+        inner = {*self._state_names, *self._of_samples, "codes"}
         self._training = {key: state[key] for key in state.keys() - inner}
 
     @fit_method
@@ -263,10 +275,43 @@ class TrainedPrototypes(PrototypeClassifier):
                 patience=self.n_iter_no_change,
             )
         self._keep(state)
+        self._calibrate(samples if held is None else held)
         self.__dict__.pop("_rng", None)
         self.n_iter_ = max(map(len, self.history_.values()))
         self._finish(_num_samples(X), checked, merged, samples)
         return self
+
+    def _check_temperature(self) -> None:
+        if not (isinstance(self.temperature, str) and self.temperature == "auto"):
+            check_number(
+                "temperature", self.temperature, above=0, otherwise="'auto' or "
+            )
+
+    def _calibrate(self, samples: Samples) -> None:
+        """Find the temperature of the probabilities, for a learner that has one."""
+        temperature = getattr(self, "temperature", None)
+        if temperature is None or not len(samples):
+            return
+        rows = np.random.RandomState(0).permutation(len(samples))[:FITTED]
+        X, codes = samples.X[rows], samples.codes[rows]
+        D = relative_distances(self._in_chunks(X, self._class_distances))
+        if isinstance(temperature, str):
+            T = fitted_temperature(D, codes, samples.weights[rows])
+        else:
+            own = D[np.arange(len(D)), codes]
+            own = own[np.isfinite(own)]
+            T = float(temperature) * (float(own.mean()) if len(own) else 1.0)
+        tiny = float(np.finfo(np.float64).tiny)
+        self.temperature_ = max(T, tiny)
+
+    def _probabilities(self, X: ArrayLike) -> np.ndarray:
+        samples = self._check_predict(X)
+        T = self.temperature_
+
+        def shares(x: np.ndarray) -> np.ndarray:
+            return probabilities(relative_distances(self._class_distances(x)), T)
+
+        return self._in_chunks(samples, shares)
 
     def _finish(
         self, n_rows: int, checked: Samples, merged: Samples, trained: Samples
@@ -342,6 +387,7 @@ class TrainedPrototypes(PrototypeClassifier):
                 "as it was. A smaller learning_rate, or scaled data, may help."
             )
         self._keep(state)
+        self._calibrate(samples)
         self._rng = rng
         for key, value in row.items():
             self.history_.setdefault(key, []).append(value)
@@ -355,7 +401,9 @@ class TrainedPrototypes(PrototypeClassifier):
         self, X: np.ndarray, samples: Samples, rng: np.random.RandomState
     ) -> np.ndarray:
         """First prototypes among the rows `X` that stand for the samples."""
-        counts = prototype_counts(self.prototypes_per_class, self.classes_)
+        counts = prototype_counts(
+            self.prototypes_per_class, self.classes_, samples.codes, samples.weights
+        )
         if isinstance(self.init, str):
             if self.init_labels is not None:
                 raise ValueError(
@@ -378,7 +426,46 @@ class TrainedPrototypes(PrototypeClassifier):
 
     def _placed(self, P: np.ndarray) -> np.ndarray:
         """Map the user's prototypes to the space they are trained in."""
-        return P
+        return self._scaled(P)
+
+    def _shown(self, P: np.ndarray) -> np.ndarray:
+        """Map prototypes back from the space they are trained in."""
+        return P if self.scale_ is None else P * self.scale_
+
+    @property
+    def _grows(self) -> bool:
+        """Whether the data decide how many prototypes there are."""
+        return is_auto(self.prototypes_per_class) and isinstance(self.init, str)
+
+    def _changes(
+        self,
+        samples: Any,
+        codes: np.ndarray,
+        nearest: Callable[[], np.ndarray],
+        rng: np.random.RandomState,
+        epoch: int,
+        n_epochs: float,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Rows to become prototypes, and which prototypes stay, after an epoch.
+
+        In the first half of the epochs prototypes are added where margins are
+        negative, up to twice as many as there were; after the last one those that win
+        no sample go. `nearest` finds the nearest prototype of every sample.
+        """
+        none, all_stay = np.empty(0, np.intp), np.ones(len(codes), bool)
+        if not self._grows or n_epochs == np.inf:
+            return none, all_stay
+        if epoch + 1 == n_epochs:
+            return none, ~idle(nearest(), codes, len(self.classes_))
+        if (epoch + 1) % max(1, n_epochs // 10) or epoch + 1 > n_epochs / 2:
+            return none, all_stay
+        most = 2 * prototype_counts(
+            "auto", self.classes_, samples.codes, samples.weights
+        )
+        rows = recruits(
+            samples.X, samples.codes, samples.weights, nearest(), codes, most, rng
+        )
+        return rows, all_stay
 
     def _place_new(
         self, X: np.ndarray, samples: Samples, rng: np.random.RandomState
@@ -388,7 +475,9 @@ class TrainedPrototypes(PrototypeClassifier):
         if not len(new):
             return X[:0]
         fresh = samples.take(new)
-        counts = prototype_counts(self.prototypes_per_class, self.classes_)
+        counts = prototype_counts(
+            self.prototypes_per_class, self.classes_, samples.codes, samples.weights
+        )
         init = self.init if isinstance(self.init, str) else "kmeans"
         P, codes = initial_prototypes(
             X[new], fresh.codes, fresh.weights, counts, init, rng

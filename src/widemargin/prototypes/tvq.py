@@ -17,6 +17,7 @@ classification, Artificial Intelligence 137 (2002).
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from widemargin._core.checks import (
     check_flag,
@@ -50,6 +51,8 @@ from widemargin.tangents import Bundle
 INITS = ("hss", "weights", "random", "mean")
 # The alternation of HSS need not end: the ascent goes on from wherever it is.
 HSS_ROUNDS = 8
+# Centroids and tangents of a class, together, that the data may ask for.
+MOST_DIMENSIONS = 30
 
 
 class Bent(NamedTuple):
@@ -73,11 +76,14 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
 
     Parameters
     ----------
-    prototypes_per_class : int or dict of label to int, default=1
-        Models per class; a class with fewer samples gets one per sample.
+    prototypes_per_class : int, dict of label to int, or "auto", default="auto"
+        Models per class; a class with fewer samples gets one per sample. "auto" takes
+        one for every ten samples and dimension of a model, ``1 + n_tangents``, and no
+        more than 30 dimensions in all: many points, or a few models with many
+        tangents.
     n_tangents : int or "auto", default="auto"
         Tangents of each model, at least 0 and below the number of features; "auto" is
-        ``min(20, n_features // 12)``. With 0 this is LVQ with re-weighting. Where a
+        ``min(20, n_features // 8)``. With 0 this is LVQ with re-weighting. Where a
         class varies in fewer directions the rest are rows of zeros.
     theta : float, default=0.4
         Margin that every sample should have, in (-1, 1). Smaller for simpler models:
@@ -106,7 +112,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         to the letter. A fixed rate that diverges is halved with a warning.
     max_iter : int, default=150
         Passes over the data at most.
-    tol : float, default=1e-4
+    tol : float, default=1e-3
         Stop when the loss (without re-weighting: minus the mean margin) has not
         fallen by this fraction for `n_iter_no_change` passes. Training also stops
         where no margin is below `theta`.
@@ -115,12 +121,16 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         when they have not become better for `n_iter_no_change` passes.
     validation_fraction : float, default=0.1
         See `early_stopping`.
-    n_iter_no_change : int, default=20
+    n_iter_no_change : int, default=10
         See `tol` and `early_stopping`.
     record_weights : bool, default=False
         Keep the distribution γ of every pass in ``history_["weights"]``.
     record_models : bool, default=False
         Keep the models of every pass in ``history_["models"]``.
+    temperature : float or "auto", default="auto"
+        Of the soft assignment behind ``predict_proba``, in units of the mean of what
+        it divides for the right class of a training sample; "auto" learns it at the
+        end.
     class_weight : dict or "balanced", default=None
         Factors of the sample weights.
     random_state : int, RandomState or None, default=None
@@ -138,6 +148,8 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         Their labels.
     tangents_ : ndarray of shape (n_models, n_tangents, n_features)
         Orthonormal frames.
+    temperature_ : float
+        Of ``predict_proba``.
     metric_ : TangentMetric
         How inputs are compared with models.
     input_tangents_ : object or None
@@ -204,7 +216,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
 
     def __init__(
         self,
-        prototypes_per_class: Any = 1,
+        prototypes_per_class: Any = "auto",
         n_tangents: int | Literal["auto"] = "auto",
         *,
         theta: float = 0.4,
@@ -215,12 +227,13 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         k: Any = 1.0,
         learning_rate: float | Literal["auto"] = "auto",
         max_iter: int = 150,
-        tol: float = 1e-4,
+        tol: float = 1e-3,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
-        n_iter_no_change: int = 20,
+        n_iter_no_change: int = 10,
         record_weights: bool = False,
         record_models: bool = False,
+        temperature: float | Literal["auto"] = "auto",
         class_weight: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -241,6 +254,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         self.n_iter_no_change = n_iter_no_change
         self.record_weights = record_weights
         self.record_models = record_models
+        self.temperature = temperature
         self.class_weight = class_weight
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -253,6 +267,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         check_number("tol", self.tol, at_least=0)
         check_flag("record_weights", self.record_weights)
         check_flag("record_models", self.record_models)
+        self._check_temperature()
         if not (callable(self.k) or (isinstance(self.k, str) and self.k == "ratio")):
             check_number(
                 "k", self.k, at_least=0,
@@ -266,6 +281,24 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
     @property
     def _reweights(self) -> bool:
         return callable(self.k) or self.k != 0
+
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
+        """Return the probability of each class, by soft assignment.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Softmax over the classes of ``-D / (S temperature_)``, with D the squared
+            distance to the nearest model of the class and S the sum of the two
+            smallest of them: the largest is the class predicted, and for two classes
+            probabilities rise with margins.
+        """
+        return self._probabilities(X)
 
     def _prepare(
         self, samples: Samples, rng: np.random.RandomState, run: Run, first: bool
@@ -296,8 +329,15 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         self, data: Bent, rng: np.random.RandomState
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Centroids (K, d), frames (K, m, d) and class codes (K,) to start from."""
-        counts = prototype_counts(self.prototypes_per_class, self.classes_)
         n_tangents = resolve_n_tangents(self.n_tangents, data.samples.X.shape[1])
+        counts = prototype_counts(
+            self.prototypes_per_class,
+            self.classes_,
+            data.samples.codes,
+            data.samples.weights,
+            size=1 + n_tangents,
+            most=MOST_DIMENSIONS,
+        )
         C, T, codes = [], [], []
         classes = by_class(
             data.bundle, data.samples, self.metric_, n_tangents, self.n_jobs

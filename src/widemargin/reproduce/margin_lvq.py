@@ -143,7 +143,11 @@ def figure_4(
         [rng.choice(np.flatnonzero(y == c), k, False) for c, k in enumerate(counts)]
     )
     model = LVQClassifier(
-        algorithm="olvq1", init=X[rows], init_labels=y[rows], shuffle=False
+        algorithm="olvq1",
+        init=X[rows],
+        init_labels=y[rows],
+        shuffle=False,
+        scale="none",
     )
     prototypes = X[rows]
     done = np.arange(0, n_presentations + 1, every)
@@ -193,9 +197,9 @@ def prototypes_against_neighbours(
     True
     """
     learners: dict[str, ClassifierMixin] = {
-        "OLVQ1": LVQClassifier(algorithm="olvq1"),
+        "OLVQ1": LVQClassifier(algorithm="olvq1", scale="none"),
         "margin LVQ": MarginLVQClassifier(),
-        "GLVQ": GLVQClassifier(),
+        "GLVQ": GLVQClassifier(scale="none"),
     }
     errors: dict[str, np.ndarray] = {
         name: np.zeros(len(counts)) for name in ("1-NN", *learners)
@@ -268,7 +272,8 @@ def bound_curve(
     --------
     >>> from widemargin.prototypes import GLVQClassifier
     >>> from widemargin.reproduce.margin_lvq import bound_curve, toy_problem
-    >>> curve = bound_curve(GLVQClassifier(random_state=0), *toy_problem(300),
+    >>> model = GLVQClassifier(scale="none", random_state=0)
+    >>> curve = bound_curve(model, *toy_problem(300),
     ...                     *toy_problem(300, random_state=1), counts=[1, 2])
     >>> bool(curve["bound"][0] < curve["bound"][1])
     True
@@ -301,7 +306,7 @@ def _bounds(quick: bool) -> dict[str, np.ndarray]:
     size = 2000 if quick else 20_000
     train, test = toy_problem(size), toy_problem(20_000, random_state=1)
     counts = (1, 2, 4, 8) if quick else (1, 2, 3, 4, 6, 8, 12, 16, 24)
-    model = GLVQClassifier(random_state=0)
+    model = GLVQClassifier(scale="none", random_state=0)
     # So many samples that the bound says something; the margins are those found.
     return bound_curve(model, *train, *test, counts, n_samples=10**8)
 

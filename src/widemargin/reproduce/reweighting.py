@@ -97,7 +97,7 @@ def table_1_methods(X: np.ndarray, seed: int) -> dict[tuple[str, str], Any]:
     images = ImageTangents((16, 16))
     methods = [
         HSSClassifier(n_tangents=15),
-        LVQClassifier(algorithm="lvq2.1", prototypes_per_class=16, random_state=seed),
+        LVQClassifier(16, algorithm="lvq2.1", scale="none", random_state=seed),
         TDNeuronClassifier(15, random_state=seed),
         HSSClassifier(n_tangents=9, sides="two", tangents=images),
         KNeighborsClassifier(1),
@@ -108,7 +108,8 @@ def table_1_methods(X: np.ndarray, seed: int) -> dict[tuple[str, str], Any]:
 
 def tvq(n_tangents: int, n_models: int, **options: Any) -> TVQClassifier:
     """Build a TVQ of a size; the tables write m×Q."""
-    return TVQClassifier(n_models, n_tangents, **options)
+    patience = {"tol": 1e-4, "n_iter_no_change": 20}
+    return TVQClassifier(n_models, n_tangents, **{**patience, **options})
 
 
 def measure(name: tuple[str, str], model: Any, split: Split, paper: Any) -> Row:

@@ -1,0 +1,302 @@
+"""The metrics that GMLVQ can learn: one matrix, its diagonal, or a matrix per group.
+
+Distances are ``||Omega (x - p)||^2``. With C the coefficients of
+:mod:`widemargin.prototypes.glvq`, r and s its row and column sums, ``Z = X Omega^T``
+and ``Q = P Omega^T``, the gradients of one matrix for all are
+
+    dP     = -2 (C^T X - diag(s) P) Omega^T Omega,
+    dOmega =  2 (Z^T diag(r) X - (C^T Z)^T P - Q^T C^T X + Q^T diag(s) P);
+
+those of ``Omega = diag(o)`` its diagonal,
+
+    do_f   =  2 o_f (sum_i r_i x_if^2 - 2 sum_j (C^T X)_jf p_jf + sum_j s_j p_jf^2);
+
+and those of the matrix of group g, over the pairs (i, j) whose prototype j is in g,
+
+    dOmega_g = 2 Omega_g sum_ij C_ij (x_i - p_j) (x_i - p_j)^T.
+
+Shapes: Omega (rank, d), (d,) and (n_groups, rank, d); X and P as they are trained, each
+feature in its unit, about the mean.
+
+Hammer and Villmann, "Generalized relevance learning vector quantization", Neural
+Networks 2002; Schneider, Biehl and Hammer, "Adaptive relevance matrices", Neural
+Computation 2009; Schneider et al., "Regularization in matrix relevance learning", IEEE
+TNN 2010; Strickert et al., "Regularization and improved interpretation of linear data
+mappings and adaptive distance measures", CIDM 2013.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from widemargin._compute.nearest import (
+    expanded_distances,
+    product_error,
+    settled,
+    squared_distances,
+    squared_norms,
+)
+from widemargin.prototypes.glvq import Centred, coefficients
+
+METRICS = ("full", "diagonal", "class", "local")
+
+
+class MatrixSums(NamedTuple):
+    """What samples contribute to one step: add those of shards."""
+
+    loss: float
+    prototypes: np.ndarray
+    omega: np.ndarray
+    wins: np.ndarray
+    # Derivative by the logarithm of the temperature.
+    slope: float = 0.0
+
+
+def mapped_errors(x: np.ndarray, z_norms: np.ndarray, length: float) -> np.ndarray:
+    """Error of an expanded square of ``z = Omega x``, rounded when it was mapped.
+
+    The map errs by about ``eps |Omega| |x|``, which enters a square times ``2 |z|``;
+    by ``2ab <= a^2 / s + b^2 s`` it is a sum of a part of x and a part of z.
+    `length` is the squared Frobenius norm of Omega.
+    """
+    root = np.sqrt(x.shape[1])
+    eps = float(np.finfo(x.dtype).eps)
+    own = product_error(x.dtype, x.shape[1]) + 4 * eps * root
+    return own * z_norms + (4 * eps * length / root) * squared_norms(x)
+
+
+class FullMatrix:
+    """One matrix for all prototypes."""
+
+    def start(self, inner: np.ndarray, n_groups: int) -> np.ndarray:
+        """Omega to begin with, from the (rank, d) directions `inner`."""
+        return inner
+
+    def inner(self, omega: np.ndarray, spread: np.ndarray) -> np.ndarray:
+        """Omega for the divided features, with a root mean square row of one."""
+        inner = omega * (spread / spread.max())
+        return inner * float(np.sqrt(len(inner)) / (np.linalg.norm(inner) or 1))
+
+    def outer(self, inner: np.ndarray, spread: np.ndarray) -> np.ndarray:
+        """Omega for the features as they are, of Frobenius norm one."""
+        omega = inner / spread
+        # Divided first: squares of what is left neither overflow nor vanish.
+        omega = omega / (np.abs(omega).max() or 1)
+        return omega / (np.linalg.norm(omega) or 1)
+
+    def relevance_matrix(self, omega: np.ndarray) -> np.ndarray:
+        """Lambda of Omega."""
+        return np.swapaxes(omega, -1, -2) @ omega
+
+    def mapped(self, X: np.ndarray, omega: np.ndarray) -> np.ndarray:
+        """Map samples to where distances are Euclidean."""
+        return X @ omega.T
+
+    def sums(
+        self,
+        P: np.ndarray,
+        omega: np.ndarray,
+        labels: np.ndarray,
+        groups: np.ndarray,
+        batch: Centred,
+        loss: Any,
+    ) -> MatrixSums:
+        """Loss, gradients in prototypes and Omega, and wins among the own class."""
+        return gmlvq_sums(P, omega, labels, batch, loss)
+
+    def distances(
+        self,
+        X: np.ndarray,
+        P: np.ndarray,
+        omega: np.ndarray,
+        groups: np.ndarray,
+        coarse: float | None = None,
+    ) -> np.ndarray:
+        """(n, K) squared distances, close calls settled."""
+        dtype = np.result_type(X, P)
+        centre = P.mean(axis=0, dtype=np.float64).astype(dtype)
+        omega = omega.astype(dtype, copy=False)
+        x, p = X - centre, P - centre
+        z, q = x @ omega.T, p @ omega.T
+        z_norms, q_norms = squared_norms(z), squared_norms(q)
+        length = float(squared_norms(omega).sum())
+        return settled(
+            expanded_distances(z, q, z_norms),
+            mapped_errors(x, z_norms, length),
+            mapped_errors(p, q_norms, length),
+            lambda i, j: squared_norms((X[i].astype(float) - P[j]) @ omega.T),
+            coarse=coarse,
+            n_features=2 * X.shape[1],
+        )
+
+    def steepness(self, omega: np.ndarray) -> float:
+        """How fast a distance can change with the sample."""
+        return float(np.linalg.norm(omega.astype(float), 2))
+
+    def shrinkage(self, omega: np.ndarray) -> float:
+        """Logarithm of what `inner` will multiply squared distances by."""
+        n_groups = len(omega) if omega.ndim == 3 else 1
+        rows = omega.shape[1] if omega.ndim == 3 else len(omega)
+        size = float(np.sum(omega.astype(float) ** 2)) / n_groups
+        return float(np.log(rows / size)) if size > 0 else 0.0
+
+    def log_det_slope(self, omega: np.ndarray) -> np.ndarray:
+        """Gradient of ``ln det(Omega Omega^T) / 2``: the transposed pseudo-inverse."""
+        return np.swapaxes(np.linalg.pinv(omega, rcond=1e-6), -1, -2)
+
+
+class Diagonal(FullMatrix):
+    """One weight per feature: generalised relevance LVQ."""
+
+    def start(self, inner: np.ndarray, n_groups: int) -> np.ndarray:
+        """See FullMatrix."""
+        return np.ones(inner.shape[1], inner.dtype)
+
+    def relevance_matrix(self, omega: np.ndarray) -> np.ndarray:
+        """See FullMatrix."""
+        return np.diag(omega * omega)
+
+    def mapped(self, X: np.ndarray, omega: np.ndarray) -> np.ndarray:
+        """See FullMatrix."""
+        return X * omega
+
+    def sums(self, P, omega, labels, groups, batch, loss):
+        """See FullMatrix."""
+        Q, Z = P * omega, batch.X * omega
+        error = product_error(P.dtype, P.shape[1])
+        norms = squared_norms(Z)
+        pairs = coefficients(
+            expanded_distances(Z, Q, norms), labels, batch.codes, batch.weights, loss,
+            error * norms, error * squared_norms(Q),
+        )  # fmt: skip
+        pulled = pairs.transposed_product(batch.X)
+        towards = pulled - pairs.column_sums[:, None] * P
+        squares = pairs.values.sum(axis=1) @ batch.X**2
+        slopes = squares - np.einsum("jf,jf->f", pulled + towards, P)
+        return MatrixSums(
+            pairs.loss,
+            -2 * towards * omega**2,
+            2 * omega * slopes,
+            np.bincount(pairs.winners, minlength=len(P)),
+            pairs.slope,
+        )
+
+    def distances(self, X, P, omega, groups, coarse=None):
+        """See FullMatrix."""
+        return squared_distances(X * omega, P * omega, coarse)
+
+    def steepness(self, omega: np.ndarray) -> float:
+        """See FullMatrix."""
+        return float(np.abs(omega).max())
+
+    def log_det_slope(self, omega: np.ndarray) -> np.ndarray:
+        """See FullMatrix."""
+        return np.where(omega > 0, 1 / np.where(omega > 0, omega, 1), 0)
+
+
+class Local(FullMatrix):
+    """A matrix for every group of prototypes: each its own, or one per class."""
+
+    def start(self, inner: np.ndarray, n_groups: int) -> np.ndarray:
+        """See FullMatrix."""
+        return np.repeat(inner[None], n_groups, axis=0)
+
+    def inner(self, omega: np.ndarray, spread: np.ndarray) -> np.ndarray:
+        """See FullMatrix."""
+        inner = omega * (spread / spread.max())
+        size = np.linalg.norm(inner, axis=(1, 2), keepdims=True)
+        size[size == 0] = 1
+        return (inner * (np.sqrt(inner.shape[1]) / size)).astype(omega.dtype)
+
+    def mapped(self, X: np.ndarray, omega: np.ndarray) -> np.ndarray:
+        """See FullMatrix."""
+        return X
+
+    def _spaces(self, groups: np.ndarray) -> list[tuple[int, np.ndarray]]:
+        return [(g, np.flatnonzero(groups == g)) for g in np.unique(groups)]
+
+    def sums(self, P, omega, labels, groups, batch, loss):
+        """See FullMatrix."""
+        X = batch.X
+        D = np.empty((len(X), len(P)), X.dtype)
+        x_errors, p_errors = np.zeros(len(X)), np.zeros(len(P))
+        error = product_error(P.dtype, P.shape[1])
+        for g, own in self._spaces(groups):
+            Z, Q = X @ omega[g].T, P[own] @ omega[g].T
+            norms = squared_norms(Z)
+            D[:, own] = expanded_distances(Z, Q, norms)
+            x_errors = np.maximum(x_errors, error * norms)
+            p_errors[own] = error * squared_norms(Q)
+        pairs = coefficients(
+            D, labels, batch.codes, batch.weights, loss, x_errors, p_errors
+        )
+        dP, d_omega = np.zeros_like(P), np.zeros_like(omega)
+        at, values = pairs.at.T.ravel(), pairs.values.T.ravel()
+        rows = np.tile(np.arange(len(X)), pairs.at.shape[1])
+        for g in np.unique(groups[at]):
+            own = np.flatnonzero(groups[at] == g)
+            gaps, c = X[rows[own]] - P[at[own]], values[own, None]
+            mapped = gaps @ omega[g].T
+            d_omega[g] = 2 * (mapped * c).T @ gaps
+            np.add.at(dP, at[own], -2 * c * (mapped @ omega[g]))
+        wins = np.bincount(pairs.winners, minlength=len(P))
+        return MatrixSums(pairs.loss, dP, d_omega, wins, pairs.slope)
+
+    def distances(self, X, P, omega, groups, coarse=None):
+        """See FullMatrix."""
+        # Errors differ from group to group: none that could decide is left.
+        D = np.empty((len(X), len(P)))
+        for g, own in self._spaces(groups):
+            D[:, own] = super().distances(
+                X.astype(float), P[own].astype(float), omega[g], groups,
+                min(coarse or 1e-9, 1e-9),
+            )  # fmt: skip
+        return D
+
+    def steepness(self, omega: np.ndarray) -> float:
+        """See FullMatrix."""
+        return float(np.linalg.norm(omega.astype(float), 2, axis=(1, 2)).max())
+
+
+def learned_metric(name: str) -> Any:
+    """Return the metric of that name."""
+    return {"full": FullMatrix, "diagonal": Diagonal}.get(name, Local)()
+
+
+def gmlvq_sums(
+    P: np.ndarray, omega: np.ndarray, labels: np.ndarray, batch: Centred, loss: Any
+) -> MatrixSums:
+    """Loss, gradients in prototypes and one Omega, and wins among the own class."""
+    Z, Q = batch.X @ omega.T, P @ omega.T
+    norms, size = squared_norms(Z), product_error(P.dtype, P.shape[1])
+    length = float(np.linalg.norm(omega)) ** 2
+    pairs = coefficients(
+        expanded_distances(Z, Q, norms),
+        labels,
+        batch.codes,
+        batch.weights,
+        loss,
+        size * length * batch.norms,
+        size * length * squared_norms(P),
+    )
+    towards = pairs.transposed_product(batch.X) - pairs.column_sums[:, None] * P
+    mapped = pairs.transposed_product(Z)
+    row_sums = pairs.values.sum(axis=1)
+    return MatrixSums(
+        pairs.loss,
+        -2 * (towards @ omega.T) @ omega,
+        2 * ((Z * row_sums[:, None]).T @ batch.X - mapped.T @ P - Q.T @ towards),
+        np.bincount(pairs.winners, minlength=len(P)),
+        pairs.slope,
+    )
+
+
+def span_of(X: np.ndarray) -> np.ndarray:
+    """Projection onto the directions in which the centred samples vary.
+
+    What a matrix does elsewhere no training sample can tell; without this correction
+    it may be anything, and a new sample would meet it amplified.
+    """
+    values, U = np.linalg.eigh((X.T @ X).astype(np.float64) / len(X))
+    kept = U[:, values > 1e-6 * max(float(values[-1]), 0.0)]
+    return (kept @ kept.T).astype(X.dtype)

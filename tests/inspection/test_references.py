@@ -1,0 +1,59 @@
+"""What a model compared a sample with, against its own answers and plain loops."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+import widemargin
+from widemargin.inspection.references import nearest_references
+from widemargin.metrics import tangent_distances
+from widemargin.tangents import ImageTangents
+
+X, y = load_digits(return_X_y=True)
+X, y, NEW = X[:150] / 16, y[:150], X[150:180] / 16
+IMAGE = ImageTangents(shape=(8, 8))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        widemargin.GLVQClassifier(2, random_state=0),
+        widemargin.GMLVQClassifier(random_state=0, max_iter=5),
+        widemargin.HSSClassifier(n_tangents=3, random_state=0),
+        widemargin.TangentKNeighborsClassifier(tangents=IMAGE),
+        widemargin.TangentKNeighborsClassifier(tangents="none"),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_the_nearest_reference_has_the_label_of_the_answer(model):
+    model.fit(X, y)
+    found = nearest_references(model, NEW)
+    assert np.array_equal(found.labels[found.nearest], model.predict(NEW))
+
+
+def test_what_is_left_has_the_length_of_the_distance():
+    model = widemargin.TangentKNeighborsClassifier(tangents=IMAGE).fit(X, y)
+    found = nearest_references(model, NEW)
+    distances, places = model.kneighbors(NEW)
+    assert np.array_equal(found.points[found.nearest], X[places[:, 0]])
+    assert np.allclose(found.distances, distances[:, 0], rtol=1e-5)
+    left = np.linalg.norm(found.residuals, axis=1)
+    assert np.allclose(left, distances[:, 0], rtol=0.02)
+
+
+def test_euclidean_references_leave_the_difference():
+    model = widemargin.GLVQClassifier(random_state=0).fit(X, y)
+    found = nearest_references(model, NEW)
+    assert np.allclose(found.residuals, NEW - model.prototypes_[found.nearest])
+
+
+def test_support_vectors_are_the_nearest_under_the_kernel():
+    model = widemargin.TangentSVC(tangents=IMAGE, sides="two").fit(X, y)
+    found = nearest_references(model, NEW)
+    D = tangent_distances(NEW, X[model.support_], tangents=IMAGE)
+    assert np.array_equal(found.nearest, D.argmin(axis=1))
+
+
+def test_hyperplanes_keep_no_samples():
+    model = widemargin.MaxMarginClassifier().fit(X, y)
+    assert nearest_references(model, NEW) is None
