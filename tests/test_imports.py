@@ -41,6 +41,7 @@ ALLOWED: dict[str, set[str]] = {
 FLOORS: dict[str, list[set[str]]] = {
     "_compute": [{"progress", "compiled"}, {"threads"}, {"memory"}],
     "_core": [
+        {"arrays"},
         {"checks", "callbacks", "holdout"},
         {"decisions"},
         {"samples"},

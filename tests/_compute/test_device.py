@@ -23,6 +23,8 @@ from widemargin._compute.device import (  # noqa: E402
 # Blanks are meant.
 pytestmark = pytest.mark.filterwarnings("ignore:.*have no tangents at all")
 SIDES = ("x", "y", "two", "mean")
+# Thousands of small operations: threads would only wait for each other.
+torch.set_num_threads(1)
 
 
 def projections(F):

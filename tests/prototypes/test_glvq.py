@@ -78,7 +78,7 @@ def test_sums_of_shards_are_the_sums_of_all():
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_matrix_gradients(loss):
-    _, dP, dOmega, _ = gmlvq_sums(P, Omega, labels, BATCH, loss)
+    _, dP, dOmega, *_ = gmlvq_sums(P, Omega, labels, BATCH, loss)
     np.testing.assert_allclose(
         dP, numerical(lambda p: cost(p, Omega, loss), P), atol=1e-6
     )

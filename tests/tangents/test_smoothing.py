@@ -9,8 +9,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from widemargin.neighbors import TangentKNeighborsClassifier
 from widemargin.tangents import GaussianSmoother, ImageTangents
 
+# Models answer in the kind of the question, whatever they were fitted on.
+WAIVED = {"check_array_api_same_namespace": "answers in any kind"}
 
-@parametrize_with_checks([GaussianSmoother()])
+
+@parametrize_with_checks(
+    [GaussianSmoother()], expected_failed_checks=lambda estimator: WAIVED
+)
 def test_scikit_learn_agrees(estimator, check):
     check(estimator)
 

@@ -89,3 +89,10 @@ def gram_schmidt(tangents, rtol):
         for j in range(rank, n_tangents):
             for i in range(n_features):
                 rows[j, i] = 0.0
+
+
+def orthonormal(tangents, rtol):
+    """Return the frames, in float64, of tangents that stay as they are."""
+    frames = np.array(tangents, dtype=np.float64, order="C")
+    gram_schmidt(frames, rtol)
+    return frames

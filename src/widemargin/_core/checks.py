@@ -15,6 +15,15 @@ from sklearn.utils import check_array
 from sklearn.utils import check_random_state as _check_random_state
 from sklearn.utils.validation import validate_data as _validate_data
 
+from widemargin._core.arrays import (
+    check_tensor,
+    in_dtype,
+    is_tensor,
+    largest_of,
+    numpy_dtype,
+    on_device,
+)
+
 FLOATS = (np.float64, np.float32)
 _NATIVE = tuple(np.dtype(kind) for kind in FLOATS)
 FloatArray = NDArray[np.floating[Any]]
@@ -104,12 +113,13 @@ def check_background(background: Any, X: NDArray) -> Any:
     """Return the value of an empty pixel, in the dtype of `X`."""
     value = check_number("background", background)
     # Less what is in X, it must still be a number.
-    if abs(value) > float(np.finfo(X.dtype).max) / 4:
+    dtype = numpy_dtype(X)
+    if abs(value) > float(np.finfo(dtype).max) / 4:
         raise ValueError(
             f"background must be of the size of the numbers in X; got {value:g}, which "
-            f"{X.dtype} hardly holds."
+            f"{dtype} hardly holds."
         )
-    return X.dtype.type(value)
+    return value if is_tensor(X) else dtype.type(value)
 
 
 def check_at_most(name: str, value: Any, at_most: int, of: str) -> int:
@@ -268,6 +278,8 @@ def is_plain(X: Any, n_features: int | None = None) -> TypeGuard[NDArray]:
 
 def as_matrix(name: str, values: Any, **options: Any) -> Any:
     """Return `values` as a two-dimensional finite array; float32 stays float32."""
+    if on_device(values):
+        return check_tensor(name, values)
     with naming(name):
         return check_array(values, **({"dtype": FLOATS, "input_name": name} | options))
 
@@ -285,8 +297,8 @@ def unit_of_squares(X: NDArray) -> float:
 
     Only where squares of `X` could overflow or vanish in its dtype.
     """
-    tiny, huge = (1e-100, 1e100) if X.dtype == np.float64 else (1e-10, 1e12)
-    largest = max(float(X.max(initial=0)), -float(X.min(initial=0)))
+    tiny, huge = (1e-100, 1e100) if numpy_dtype(X) == np.float64 else (1e-10, 1e12)
+    largest = largest_of(X)
     if largest == 0 or tiny <= largest <= huge:
         return 1.0
     return math.ldexp(1.0, min(max(math.frexp(largest)[1], -1022), 1022))
@@ -296,10 +308,11 @@ def in_unit(X: NDArray, unit: float) -> NDArray:
     """Return samples divided by `unit`, in float64 where their dtype cannot hold it."""
     if unit == 1:
         return X
-    info = np.finfo(X.dtype)
+    info = np.finfo(numpy_dtype(X))
     if not float(info.tiny) <= unit <= float(info.max):
-        return X.astype(np.float64) / unit
-    return X / X.dtype.type(unit)
+        return in_dtype(X, np.float64) / unit
+    # A Python number: it leaves the dtype as it is.
+    return X / float(unit)
 
 
 def check_squares(X: NDArray, unit: float = 1.0) -> NDArray:
@@ -307,17 +320,17 @@ def check_squares(X: NDArray, unit: float = 1.0) -> NDArray:
 
     `unit` is what they will be divided by.
     """
-    largest = max(float(X.max(initial=0)), -float(X.min(initial=0)))
+    largest, dtype = largest_of(X), numpy_dtype(X)
     # Squared distances reach four times the squared norms; sums, twice that.
-    most = np.sqrt(float(np.finfo(X.dtype).max) / (8 * max(1, X.shape[1])))
+    most = np.sqrt(float(np.finfo(dtype).max) / (8 * max(1, X.shape[1])))
     if largest / unit > most:
         instead = "scale the data, for instance by StandardScaler"
         if unit != 1:
             instead = f"the training samples are of the size of {unit:.2g}"
-        elif X.dtype == np.float32:
+        elif dtype == np.float32:
             instead += ", or pass them as float64"
         raise ValueError(
-            f"X contains {largest:.2g}, whose squared distances overflow {X.dtype}; "
+            f"X contains {largest:.2g}, whose squared distances overflow {dtype}; "
             f"{instead}."
         )
     return X

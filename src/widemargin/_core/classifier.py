@@ -20,9 +20,11 @@ from typing import Any, ClassVar, TypeVar, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin._core import decisions
+from widemargin._core.arrays import AnswersInKind, to_numpy
 from widemargin._core.callbacks import CallbackSupportMixin, with_callbacks
 from widemargin._core.decisions import class_codes
 from widemargin._core.samples import check_X
@@ -74,7 +76,9 @@ def fit_method(method: Method) -> Method:
     return whole_or_not_at_all(with_callbacks(method))
 
 
-class MarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class MarginClassifier(
+    AnswersInKind, CallbackSupportMixin, ClassifierMixin, BaseEstimator
+):
     """Base of all classifiers of the package; see the module's docstring."""
 
     # Which of MARGIN_UNITS; a property where parameters decide.
@@ -175,6 +179,32 @@ class MarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             ``margins(X, predict(X))``: at least 0, in the unit ``margin_unit``.
         """
         return self._margins(self._check_predict(X), None)
+
+    def score(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Return the share of right answers.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        y : array-like of shape (n_samples,)
+            Their labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the samples.
+
+        Returns
+        -------
+        float
+            Between 0 and 1.
+        """
+        # Answers are few, and may come from another place than the labels.
+        return accuracy_score(
+            to_numpy(y),
+            to_numpy(self.predict(X)),
+            sample_weight=to_numpy(sample_weight),
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

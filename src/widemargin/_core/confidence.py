@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin._core.arrays import inside, to_numpy
 from widemargin._core.classifier import MarginClassifier
 from widemargin._core.decisions import (
     class_codes,
@@ -65,7 +66,7 @@ def class_scores_of(estimator: Any, X: Any) -> NDArray:
     inner, seen = look_through(estimator, X)
     for method in SCORES:
         if hasattr(inner, method):
-            scores = np.asarray(getattr(inner, method)(seen))
+            scores = np.asarray(to_numpy(getattr(inner, method)(seen)))
             if scores.dtype.kind != "f":
                 scores = scores.astype(float)
             if scores.ndim == 2 and _holds_duels(inner, method):
@@ -111,7 +112,7 @@ def margins_of(estimator: Any, X: Any, y: ArrayLike) -> NDArray:
     """
     inner, seen = look_through(estimator, X)
     if hasattr(inner, "margins"):
-        return np.asarray(inner.margins(seen, y))
+        return np.asarray(to_numpy(inner.margins(seen, y)))
     scores = class_scores_of(inner, seen)
     codes = class_codes(y, inner.classes_, len(scores))
     return _finite(label_margins(scores)[np.arange(len(scores)), codes])
@@ -144,9 +145,9 @@ def confidence_of(estimator: Any, X: Any) -> NDArray:
     """
     inner, seen = look_through(estimator, X)
     if callable(getattr(inner, "confidence", None)):
-        return np.asarray(inner.confidence(seen))
+        return np.asarray(to_numpy(inner.confidence(seen)))
     if hasattr(inner, "margins"):
-        return np.asarray(inner.margins(seen, inner.predict(seen)))
+        return np.asarray(to_numpy(inner.margins(seen, inner.predict(seen))))
     return _finite(label_margins(class_scores_of(inner, seen)).max(axis=1))
 
 
@@ -158,14 +159,15 @@ def answers_of(estimator: Any, X: Any, y: ArrayLike | None = None) -> Answers:
     """
     inner, seen = look_through(estimator, X)
     if _is_by_scores(inner):
+        inner = inside(inner)
         scores = inner._class_scores(inner._check_predict(seen))
         by_label, best = inner._label_margins(scores), scores.argmax(axis=1)
         labels, sure = inner.classes_[best], by_label[np.arange(len(best)), best]
     elif not hasattr(inner, "margins"):
         by_label = _finite(label_margins(class_scores_of(inner, seen)))
-        labels, sure = inner.predict(seen), by_label.max(axis=1)
+        labels, sure = to_numpy(inner.predict(seen)), by_label.max(axis=1)
     else:
-        labels, sure = inner.predict(seen), confidence_of(inner, seen)
+        labels, sure = to_numpy(inner.predict(seen)), confidence_of(inner, seen)
         return Answers(labels, sure, _margins_beside(inner, seen, y, labels, sure))
     if y is None:
         return Answers(labels, sure, None)

@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
 from widemargin._compute.threads import batched_slices
+from widemargin._core.arrays import check_tensor, on_device, to_numpy
 from widemargin._core.checks import (
     FLOATS,
     check_class_weight,
@@ -24,7 +25,7 @@ from widemargin._core.checks import (
     some,
     validate_data,
 )
-from widemargin._core.decisions import class_codes
+from widemargin._core.decisions import as_labels, class_codes
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Samples:
 
     `rows` tells where they stood in the data that came in; after `merge_duplicates`,
     where the first of each group stood, and `inverse` which group each of the samples
-    merged went into.
+    merged went into. `device` is where they came from, and what is heavy is done.
     """
 
     X: Any
@@ -42,6 +43,7 @@ class Samples:
     classes: NDArray
     rows: NDArray
     inverse: NDArray | None = None
+    device: Any = None
 
     def __len__(self) -> int:
         return self.X.shape[0]
@@ -59,11 +61,14 @@ class Samples:
             self.weights[rows],
             self.classes,
             self.rows[rows],
+            device=self.device,
         )
 
 
 def check_X(estimator: Any, X: Any, *, sparse: bool = False, order: Any = None) -> Any:
     """Return samples to predict, as the fitted `estimator` expects them."""
+    if on_device(X):
+        return check_on_device(estimator, X, reset=False)
     expected = getattr(estimator, "n_features_in_", -1)
     named = hasattr(estimator, "feature_names_in_")
     if not named and order in (None, "C") and is_plain(X, expected):
@@ -78,6 +83,13 @@ def check_X(estimator: Any, X: Any, *, sparse: bool = False, order: Any = None) 
             accept_large_sparse=True,
             reset=False,
         )
+
+
+def check_on_device(estimator: Any, X: Any, *, reset: bool) -> Any:
+    """Return a tensor as it is, checked, and its number of features compared."""
+    X = check_tensor("X", X)
+    validate_data(estimator, X, skip_check_array=True, reset=reset)
+    return X
 
 
 def check_weights(sample_weight: Any, X: Any) -> NDArray:
@@ -126,26 +138,37 @@ def check_samples(
     reset: bool = True,
     sparse: bool = False,
     min_classes: int = 2,
+    stay: bool = False,
 ) -> Samples:
     """Validate the input of a fit and drop samples of weight zero.
+
+    Samples on a device come as NumPy arrays too, unless they may `stay` there.
 
     With `classes`, the call is one of a series (``partial_fit``): the batch may lack
     classes, but not bring new ones. `reset` is False after the first of them.
     """
-    with naming("X"):
-        rows, labels = validate_data(
-            estimator,
-            X,
-            y,
-            dtype=FLOATS,
-            order="C",
-            accept_sparse="csr" if sparse else False,
-            accept_large_sparse=True,
-            reset=reset,
-        )
+    device = X.device if on_device(X) else None
+    if device is not None:
+        rows = check_on_device(estimator, X, reset=reset)
+        labels = as_labels("y", y, len(rows))
+        rows = rows if stay else to_numpy(rows)
+    else:
+        with naming("X"):
+            rows, labels = validate_data(
+                estimator,
+                X,
+                y,
+                dtype=FLOATS,
+                order="C",
+                accept_sparse="csr" if sparse else False,
+                accept_large_sparse=True,
+                reset=reset,
+            )
     check_orderable(labels)
     check_classification_targets(labels)
-    weights = check_weights(sample_weight, rows)
+    # Weights are few: they are NumPy's wherever the samples are.
+    stand_in = np.empty((rows.shape[0], 0)) if on_device(rows) else rows
+    weights = check_weights(sample_weight, stand_in)
     kept = weights > 0
     at = np.arange(rows.shape[0])
     if not kept.all():
@@ -167,7 +190,7 @@ def check_samples(
         raise ValueError(
             "sample_weight (times class_weight) sums to infinity; give smaller weights."
         )
-    return Samples(rows, codes, weights, known, at)
+    return Samples(rows, codes, weights, known, at, device=device)
 
 
 def check_orderable(labels: NDArray, name: str = "y") -> NDArray:

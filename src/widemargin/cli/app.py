@@ -58,6 +58,7 @@ PAPERS = ("margin-lvq", "reweighting", "tangent-kernels", "perceptrons")
 TARGET = "Column or array of the labels; for idx the file of the labels."
 DataPath = Annotated[Path, typer.Argument(help=DATA, metavar="DATA")]
 ModelPath = Annotated[Path, typer.Argument(help="Made by fit.", metavar="MODEL")]
+Device = Annotated[str, typer.Option(help="Where to work: cpu, or cuda for a GPU.")]
 Target = Annotated[str | None, typer.Option(help=TARGET)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 TEXT_OPTIONS: dict[str, tuple[Any, Any]] = {
@@ -222,12 +223,21 @@ def predict(
     out: Annotated[
         Path | None, typer.Option(help="CSV to write; standard output by default.")
     ] = None,
+    device: Device = "cpu",
     how: Any = None,
 ) -> None:
     """Label samples, each with the margin of its label."""
     from widemargin.cli.judge import predict as run
 
-    run(model, data, out, how=how, max_error=max_error, calibrate=calibrate)
+    run(
+        model,
+        data,
+        out,
+        how=how,
+        max_error=max_error,
+        calibrate=calibrate,
+        device=device,
+    )
 
 
 @app.command()
@@ -238,12 +248,13 @@ def evaluate(
     data: DataPath,
     target: Target = None,
     as_json: AsJson = False,
+    device: Device = "cpu",
     how: Any = None,
 ) -> None:
     """Print error, margins, reject curve and confusion on labelled data."""
     from widemargin.cli.judge import evaluate as run
 
-    run(model, data, target, how=how, as_json=as_json)
+    run(model, data, target, how=how, as_json=as_json, device=device)
 
 
 @app.command()

@@ -5,6 +5,7 @@ import os
 import platform
 import time
 from importlib import metadata
+from importlib.util import find_spec
 
 from rich.table import Table
 from threadpoolctl import threadpool_info
@@ -14,7 +15,7 @@ from widemargin.cli.refusal import console
 
 PACKAGES = (
     *("numpy", "scipy", "scikit-learn", "numba", "joblib", "threadpoolctl"),
-    *("matplotlib", "typer", "rich", "skops", "pooch", "pyarrow", "pillow"),
+    *("matplotlib", "typer", "rich", "skops", "pooch", "pyarrow", "pillow", "torch"),
 )
 
 
@@ -27,6 +28,7 @@ def findings() -> list[tuple[str, str]]:
         *_thread_pools(),
         ("CPUs", _cpus()),
         ("memory", _memory()),
+        ("GPU", _gpu()),
         ("numba cache", _numba_cache()),
         ("first kernel", _kernel_seconds()),
         ("data folder", _data_folder()),
@@ -79,6 +81,21 @@ def _memory() -> str:
     except (ValueError, OSError, AttributeError):
         return "unknown on this system"
     return f"{free / 2**30:.1f} GiB free of {total / 2**30:.1f}"
+
+
+def _gpu() -> str:
+    try:
+        import torch
+    except ImportError:
+        return "not looked for: pip install 'widemargin[gpu]' brings torch"
+    if not torch.cuda.is_available():
+        return f"none that torch {torch.__version__} can use"
+    free, total = torch.cuda.mem_get_info()
+    kernels = "Triton" if find_spec("triton") else "no Triton: plain torch kernels"
+    return (
+        f"{torch.cuda.get_device_name()}, {free / 2**30:.1f} GiB free of "
+        f"{total / 2**30:.1f}, {kernels}"
+    )
 
 
 def _numba_cache() -> str:

@@ -7,6 +7,7 @@ the reject curve all come from one pass over the data.
 import csv
 import io
 import json
+import os
 import sys
 import time
 import warnings
@@ -27,7 +28,7 @@ from widemargin.cli.columns import Reading, Table
 from widemargin.cli.modelfile import SavedModel, load, match_features
 from widemargin.cli.models import MODELS
 from widemargin.cli.read import as_usable, read
-from widemargin.cli.refusal import Refusal, check_out, console, tell
+from widemargin.cli.refusal import Refusal, check_library, check_out, console, tell
 from widemargin.margins import ErrorRejectCurve, error_reject_curve
 from widemargin.meta import RejectingClassifier
 from widemargin.progress import show_progress
@@ -100,6 +101,27 @@ def judge(estimator: Any, X: Any, y: np.ndarray) -> Judgement:
     return Judgement(y, labels, sure, margins, estimator.classes_, seconds)
 
 
+def on_device(X: Any, device: str) -> Any:
+    """Return samples as a tensor there, and let the library work there; "cpu" is X."""
+    if device == "cpu":
+        return X
+    if not hasattr(X, "dtype") or hasattr(X, "toarray"):
+        raise Refusal(f"--device {device} needs a dense table; leave it out")
+    check_library("torch", f"--device {device}", "'widemargin[gpu]'")
+    import sklearn
+    import torch
+
+    try:
+        there = torch.as_tensor(X, device=device)
+    except (AssertionError, RuntimeError) as error:
+        words = str(error).partition("\n")[0]
+        raise Refusal(f"--device {device} cannot be used: {words}") from error
+    # scikit-learn asks whether SciPy would take part; nothing here needs it to.
+    os.environ.setdefault("SCIPY_ARRAY_API", "1")
+    sklearn.set_config(array_api_dispatch=True)
+    return there
+
+
 def read_for(
     model: SavedModel,
     data: Path,
@@ -133,6 +155,7 @@ def predict(
     how: Reading | None = None,
     max_error: float | None = None,
     calibrate: Path | None = None,
+    device: str = "cpu",
 ) -> None:
     """Write one line per sample: its name, the label, how sure."""
     if out is not None:
@@ -142,7 +165,7 @@ def predict(
         promise(model, max_error, calibrate, how)
     table, X = read_for(model, data, labelled=False, how=how)
     with show_progress():
-        labels, sure, _ = answer(model.estimator, X)
+        labels, sure, _ = answer(model.estimator, on_device(X, device))
         accepted = model.accepts(X)
     header = ["row", "label", "margin"]
     lines: list[Any] = [
@@ -214,14 +237,18 @@ def check_labels_known(model: SavedModel, y: np.ndarray, data: Path) -> np.ndarr
 
 
 def load_and_judge(
-    model_path: Path, data: Path, target: str | None, how: Reading | None = None
+    model_path: Path,
+    data: Path,
+    target: str | None,
+    how: Reading | None = None,
+    device: str = "cpu",
 ) -> tuple[SavedModel, Table, Any, Judgement]:
     """Read model and labelled data, as the classifier sees them, and compare."""
     model = load(model_path)
     table, X = read_for(model, data, labelled=True, target=target, how=how)
     assert table.y is not None
     y = check_labels_known(model, table.y, data)
-    judged = judge(model.estimator, X, y)
+    judged = judge(model.estimator, on_device(X, device), y)
     tell(table.notes)
     return model, table, X, judged
 
@@ -233,9 +260,10 @@ def evaluate(
     *,
     how: Reading | None = None,
     as_json: bool = False,
+    device: str = "cpu",
 ) -> None:
     """Print how good the model is on labelled data."""
-    model, _, _, judged = load_and_judge(model_path, data, target, how)
+    model, _, _, judged = load_and_judge(model_path, data, target, how, device)
     if as_json:
         print(json.dumps(as_data(model, judged)))
         return

@@ -193,6 +193,9 @@ class Sigmoid(_ScaledLoss):
     (array([0.5, 1. ]), array([-1., -0.]))
     """
 
+    # Whether it is 1/(1 + exp(beta theta)), which devices know by themselves.
+    is_logistic = True
+
     def _value(self, margin: FloatArray) -> FloatArray:
         decay = self._decay(margin)
         return np.where(margin < 0, 1, decay) / (1 + decay)

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from widemargin._core.arrays import in_kind, refuse_device
 from widemargin.metrics.tangent import DEFAULT_SPRING, check_ends
 from widemargin.tangents import Bundle, as_bundle
 
@@ -52,6 +53,7 @@ class Alignment:
     y_aligned: np.ndarray
 
 
+@in_kind
 def tangent_alignment(
     X: Any,
     Y: Any,
@@ -92,6 +94,7 @@ def tangent_alignment(
     >>> pair.squared_distances
     array([16.])
     """
+    refuse_device("tangent_alignment", X=X, Y=Y)
     metric, x_end, y_end = check_ends(
         X, X if Y is None else Y, X_tangents, Y_tangents, tangents, sides, spring,
         allowed=ALIGNED_SIDES,

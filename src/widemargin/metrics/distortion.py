@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from widemargin._compute.threads import batched_slices, thread_map
+from widemargin._core.arrays import in_kind, is_tensor, xp_of
 from widemargin._core.checks import (
     check_count,
     check_image_shape,
@@ -29,6 +30,7 @@ from widemargin._core.checks import (
 from widemargin.metrics.tangent import check_pair
 
 
+@in_kind
 def image_distortion_distances(
     X: ArrayLike,
     Y: ArrayLike | None = None,
@@ -86,6 +88,8 @@ def image_distortion_distances(
     background = check_number("background", background)
     check_squares(x)
     check_squares(y)
+    if is_tensor(x):
+        return _on_device(x, y, (height, width), window, patch, background)
     out = np.empty((len(x), len(y)), x.dtype)
     blocks = [
         (rows, columns)
@@ -111,18 +115,31 @@ def image_distortion_distances(
 def _gradients(X: NDArray, *, shape: tuple[int, int], pad: int, background: float):
     """Sobel gradients (n, 2, height + 2 pad, width + 2 pad), 1/8 of the usual sums."""
     border = pad + 1
-    images = np.pad(
-        X.reshape(len(X), *shape),
-        ((0, 0), (border, border), (border, border)),
-        constant_values=background,
-    )
+    images = X.reshape(len(X), *shape)
+    if is_tensor(X):
+        from torch.nn.functional import pad as torch_pad
+
+        images = torch_pad(images, (border,) * 4, value=background)
+    else:
+        around = ((0, 0), (border, border), (border, border))
+        images = np.pad(images, around, constant_values=background)
     along_y = images[:, 2:] - images[:, :-2]
     along_x = images[:, :, 2:] - images[:, :, :-2]
     gradients = (
         along_x[:, :-2] + 2 * along_x[:, 1:-1] + along_x[:, 2:],
         along_y[:, :, :-2] + 2 * along_y[:, :, 1:-1] + along_y[:, :, 2:],
     )
-    return np.stack(gradients, axis=1) / X.dtype.type(8)
+    return xp_of(X).stack(gradients, 1) / 8.0
+
+
+def _on_device(x, y, shape, window, patch, background):
+    from widemargin._compute.device.distortion import distortion_distances
+
+    gradients = partial(_gradients, shape=shape, background=background)
+    return distortion_distances(
+        gradients(x, pad=patch), gradients(y, pad=patch + window),
+        patch=patch, window=window,
+    )  # fmt: skip
 
 
 def _flat(images: NDArray, lengthen: int) -> NDArray:

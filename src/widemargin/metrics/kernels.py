@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widemargin._compute.threads import batched_slices
+from widemargin._core.arrays import in_kind, is_tensor, xp_of
 from widemargin._core.checks import check_option
 from widemargin.metrics.tangent import DEFAULT_SPRING, tangent_distances
 
@@ -34,6 +35,7 @@ KERNELS = ("rbf", "nd", "log")
 _ENTRIES = 2**20
 
 
+@in_kind
 def tangent_kernel(
     X: Any,
     Y: Any = None,
@@ -119,7 +121,7 @@ def resolve_gamma(
     if kernel != "rbf":
         return 1.0
     n = len(d2)
-    typical = float(d2.mean(dtype=np.float64))
+    typical = float(d2.mean(dtype=xp_of(d2).float64))
     if n_samples is not None and n > 1:
         # Distances of samples to themselves, zero, are a share 1/n of all.
         typical *= (1 - 1 / n_samples) / (1 - 1 / n)
@@ -132,20 +134,22 @@ def kernel_of_distances(d2: NDArray, kernel: Any, gamma: float) -> NDArray:
         for rows in batched_slices(len(d2), _ENTRIES // max(1, d2.shape[1])):
             d2[rows] = _values(kernel, d2[rows])
         return d2
+    xp = xp_of(d2)
     if kernel == "rbf":
-        d2 *= d2.dtype.type(-gamma)
-        return np.exp(d2, out=d2)
+        d2 *= float(-gamma)
+        return xp.exp(d2, out=d2)
     if gamma != 2:
-        np.power(d2, d2.dtype.type(gamma / 2), out=d2)
+        d2 **= float(gamma / 2)
     if kernel == "log":
-        np.log1p(d2, out=d2)
-    return np.negative(d2, out=d2)
+        xp.log1p(d2, out=d2)
+    return xp.negative(d2, out=d2)
 
 
 def _values(kernel: Callable, d2: NDArray) -> NDArray:
     """Values of a kernel that is not ours, checked."""
-    values = np.asarray(kernel(d2))
-    if values.shape != d2.shape or not np.isfinite(values).all():
+    values = kernel(d2)
+    values = values if is_tensor(d2) and is_tensor(values) else np.asarray(values)
+    if values.shape != d2.shape or not xp_of(values).isfinite(values).all():
         raise ValueError(
             "kernel must return finite values of the shape of the squared distances "
             f"it is given, {d2.shape}; got shape {values.shape}."

@@ -22,6 +22,7 @@ import numpy as np
 
 from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.threads import batched_slices, thread_map
+from widemargin._core.arrays import is_tensor
 from widemargin.tangents import orthonormalize
 
 
@@ -36,6 +37,8 @@ def midpoint_distances(
     n_jobs: int | None,
 ) -> np.ndarray:
     """Compute midpoint distances between all rows of `x` and `y`; see the module."""
+    if is_tensor(x):
+        return _on_device(x, y, generator, spring, squared)
     affine = bool(getattr(generator, "is_affine", False))
     tile = _affine_tile if affine else _general_tile
     out = np.empty((len(x), len(y)), _dtype_of_squares(x, y))
@@ -110,6 +113,27 @@ def _general_tile(x, y, generator, spring) -> np.ndarray:
 def _explicit(delta, tangents, spring) -> np.ndarray:
     """Squared distance of each delta after the best move along its tangents."""
     frames = orthonormalize(tangents)
-    coefficients = np.matmul(frames, delta[:, :, None])[:, :, 0] / (1 + spring)
-    residual = delta - np.matmul(coefficients[:, None], frames)[:, 0]
+    coefficients = (frames @ delta[:, :, None])[:, :, 0] / (1 + spring)
+    residual = delta - (coefficients[:, None] @ frames)[:, 0]
     return (residual**2).sum(1) + spring * (coefficients**2).sum(1)
+
+
+def _on_device(x: Any, y: Any, generator: Any, spring: float, squared: bool) -> Any:
+    """Make the midpoint images of all pairs, some at a time, and their frames."""
+    import torch
+
+    from widemargin._compute.device.pairs import GATHERED, halving
+
+    n_x, (n_y, d) = len(x), y.shape
+    out = torch.empty(n_x * n_y, dtype=x.dtype, device=x.device)
+
+    def fill(pairs: slice) -> None:
+        at = torch.arange(pairs.start, pairs.stop, device=x.device)
+        one, other = x[at // n_y].double(), y[at % n_y].double()
+        tangents = generator.tangents((one + other) / 2)
+        d2: Any = _explicit(one - other, tangents, spring)
+        out[pairs] = (d2 if squared else torch.sqrt(d2)).to(out.dtype)
+
+    per_pair = 8 * d * (2 + generator.tangents(x[:1]).shape[1])
+    halving(max(1, GATHERED // per_pair), len(out), fill)
+    return out.reshape(n_x, n_y)

@@ -21,6 +21,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from widemargin._compute.pairs import References, pair_distances
+from widemargin._core.arrays import (
+    check_one_place,
+    in_dtype,
+    in_kind,
+    is_tensor,
+    largest_of,
+    numpy_dtype,
+)
 from widemargin._core.checks import (
     as_matrix,
     check_flag,
@@ -33,6 +41,8 @@ from widemargin._core.checks import (
 )
 from widemargin.metrics.midpoint import midpoint_distances
 from widemargin.tangents import Bundle, as_bundle
+from widemargin.tangents.bundle import same_numbers
+from widemargin.tangents.frames import broadcast, like
 from widemargin.tangents.generator import check_tangents, fit_tangents, is_generator
 
 # Which ends carry the tangents that a distance looks at. Those of a midpoint belong
@@ -188,7 +198,28 @@ class TangentMetric:
         bare = self.sides == "midpoint" or (end is not None and not self.looks_at(end))
         tangents = None if bare else self.tangents
         bundle = as_bundle(self._in_unit(X), tangents, y, n_jobs=n_jobs)
-        return _in_dtype(bundle, bundle.points.dtype)
+        return _in_dtype(bundle, numpy_dtype(bundle.points))
+
+    @staticmethod
+    def bundle_like(bundle: Bundle, X: Any) -> Bundle:
+        """Return a bundle where the samples `X` are, in the dtype that serves both.
+
+        Parameters
+        ----------
+        bundle : Bundle
+            References.
+        X : ndarray or tensor
+            Samples.
+
+        Returns
+        -------
+        Bundle
+            The same one where it is there already.
+        """
+        device = X.device if is_tensor(X) else None
+        here = bundle.points.device if is_tensor(bundle.points) else None
+        moved = bundle if device == here else bundle.to(device)
+        return _in_dtype(moved, _common_dtype(bundle.points, X))
 
     def squared_distances(
         self,
@@ -271,13 +302,14 @@ class TangentMetric:
         y = x if y is None else y
         for name, bundle in (("x", x), ("y", y)):
             _check_bundle(name, bundle)
-        dtype = np.result_type(x.points, y.points)
+        check_one_place(X=x.points, Y=y.points)
+        dtype = _common_dtype(x.points, y.points)
         if prepared is not None and not isinstance(prepared, References):
             raise TypeError(
                 "prepared must be None or what TangentMetric.prepare made of y; got "
                 f"{type(prepared).__name__}."
             )
-        if dtype != y.points.dtype:
+        if dtype != numpy_dtype(y.points):
             prepared = None
         x, y = _in_dtype(x, dtype), _in_dtype(y, dtype)
         options = {"squared": squared, "symmetric": symmetric, "n_jobs": n_jobs}
@@ -289,10 +321,12 @@ class TangentMetric:
         spring = self.spring
         if _share_one_frame(x, y):
             sides, spring = on_a_shared_frame(sides, spring)
+        ends = x.points, x.frames, y.points, y.frames
+        if is_tensor(x.points):
+            return _on_device(ends, sides, spring, squared)
         return pair_distances(
-            x.points, x.frames, y.points, y.frames, sides=sides, spring=spring,
-            references=prepared, **options,
-        )  # fmt: skip
+            *ends, sides=sides, spring=spring, references=prepared, **options
+        )
 
     def warn_of_blanks(self, bundle: Bundle, samples: str = "training samples") -> bool:
         """Warn of samples that make two-sided distances meaningless; tell if any.
@@ -346,7 +380,7 @@ class TangentMetric:
         few = len(bundle) < 5 or 2 * bundle.n_tangents > bundle.n_features
         if bundle.is_shared or few:
             return False
-        some = bundle[:: -(-len(bundle) // 256)]
+        some = bundle[:: -(-len(bundle) // 256)].to(None)
         frames = some.frames.astype(float)
 
         def left(x: NDArray) -> NDArray:
@@ -386,21 +420,41 @@ def require_generator(tangents: Any) -> None:
 
 def _share_one_frame(x: Bundle, y: Bundle) -> bool:
     """Whether every sample at both ends carries the same frame."""
-    return x.is_shared and y.is_shared and np.array_equal(x.frames[0], y.frames[0])
+    return x.is_shared and y.is_shared and same_numbers(x.frames[0], y.frames[0])
+
+
+def _on_device(ends: tuple, sides: str, spring: float, squared: bool) -> Any:
+    """Distances of points and frames that are tensors, in a dtype that holds them."""
+    from widemargin._compute.device.pairs import pair_distances as on_device
+
+    reach = max(largest_of(ends[0]), largest_of(ends[2]))
+    if reach and not 1e-140 < reach < 1e150:
+        raise ValueError(
+            f"X and Y reach {reach:.2g}: their squared distances cannot be told in "
+            "float64; scale the data, for instance by StandardScaler."
+        )
+    if reach and not 1e-12 < reach < 1e16:
+        ends = tuple(end.double() for end in ends)
+    return on_device(*ends, sides=sides, spring=spring, squared=squared)
+
+
+def _common_dtype(x: Any, y: Any) -> np.dtype:
+    return np.result_type(numpy_dtype(x), numpy_dtype(y))
 
 
 def _in_dtype(bundle: Bundle, dtype: Any) -> Bundle:
     """Return points and frames of one dtype; a frame that all share stays one."""
-    if bundle.points.dtype == dtype == bundle.frames.dtype:
+    if numpy_dtype(bundle.points) == dtype == numpy_dtype(bundle.frames):
         return bundle
     frames = bundle.frames
     if bundle.is_shared:
-        frames = np.broadcast_to(frames[:1].astype(dtype), frames.shape)
-    return Bundle(
-        bundle.points.astype(dtype, copy=False), frames.astype(dtype, copy=False)
-    )
+        frames = broadcast(in_dtype(frames[:1], dtype), frames.shape)
+    else:
+        frames = in_dtype(frames, dtype)
+    return Bundle(in_dtype(bundle.points, dtype), frames)
 
 
+@in_kind
 def tangent_distances(
     X: Any,
     Y: Any = None,
@@ -497,13 +551,14 @@ def check_pair(X: Any, Y: Any) -> tuple[np.ndarray, np.ndarray]:
     """Points of both ends in one dtype; `Y` None means `X`."""
     x = check_points(X, "X")
     y = x if Y is None else check_points(Y, "Y")
+    check_one_place(X=x, Y=y)
     if x.shape[1] != y.shape[1]:
         raise ValueError(
             f"X has {x.shape[1]} features and Y has {y.shape[1]}: both must have the "
             "same number."
         )
-    dtype = np.result_type(x, y)
-    return x.astype(dtype, copy=False), y.astype(dtype, copy=False)
+    dtype = _common_dtype(x, y)
+    return in_dtype(x, dtype), in_dtype(y, dtype)
 
 
 def check_ends(
@@ -548,7 +603,7 @@ def check_ends(
 
 def _bare(points: np.ndarray) -> Bundle:
     n, d = points.shape
-    return Bundle(points, np.empty((n, 0, d), points.dtype))
+    return Bundle(points, like((n, 0, d), points))
 
 
 def _carrier(source, points, own, shared, end, sides, n_jobs) -> Bundle:
@@ -567,7 +622,7 @@ def _carrier(source, points, own, shared, end, sides, n_jobs) -> Bundle:
     # those a generator was fitted on, and only the source has them.
     at = points if isinstance(source, Bundle) else source
     bundle = as_bundle(at, given, name=name, n_jobs=n_jobs)
-    return _in_dtype(Bundle(points, bundle.frames), points.dtype)
+    return _in_dtype(Bundle(points, bundle.frames), numpy_dtype(points))
 
 
 def _check_bundle(name: str, bundle: Any) -> None:

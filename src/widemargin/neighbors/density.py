@@ -16,6 +16,7 @@ scores (n_queries, n_classes).
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from numbers import Real
 from typing import Any, Literal, Self
@@ -27,6 +28,15 @@ from sklearn.utils.validation import check_is_fitted
 from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.progress import announced
 from widemargin._compute.threads import batched_slices
+from widemargin._core.arrays import (
+    in_dtype,
+    is_tensor,
+    made_once,
+    numpy_dtype,
+    put,
+    to_numpy,
+    xp_of,
+)
 from widemargin._core.callbacks import FitProgress
 from widemargin._core.checks import (
     check_count,
@@ -38,6 +48,7 @@ from widemargin._core.classifier import MarginClassifier, fit_method
 from widemargin._core.decisions import as_labels
 from widemargin._core.samples import Samples, check_samples, check_X
 from widemargin.metrics import TangentMetric
+from widemargin.neighbors.search import MAX_AXES, components_on_device
 from widemargin.tangents.generator import tangents_meant
 from widemargin.tangents.shifts import check_transformations, copies
 
@@ -128,6 +139,10 @@ class TangentDensityClassifier(MarginClassifier):
     """
 
     margin_unit = "log-odds"
+    device_methods = (
+        *("fit", "predict", "predict_proba", "decision_function"),
+        *("margins", "confidence"),
+    )
 
     def __init__(
         self,
@@ -184,7 +199,7 @@ class TangentDensityClassifier(MarginClassifier):
         transformations = check_transformations("transformations", self.transformations)
         at_test = check_flag("transform_test", self.transform_test)
         samples = check_samples(
-            self, X, y, sample_weight, class_weight=self.class_weight
+            self, X, y, sample_weight, class_weight=self.class_weight, stay=True
         )
         groups = _check_groups(groups, X, samples)
         self.classes_ = samples.classes
@@ -198,7 +213,9 @@ class TangentDensityClassifier(MarginClassifier):
         versions = [samples.X, *copies(samples.X, transformations, "transformations")]
         origin = np.tile(np.arange(len(samples)), times)[order]
         self.bundle_ = metric.bundle(
-            np.concatenate(versions)[order], samples.labels[origin], n_jobs=self.n_jobs
+            xp_of(samples.X).concatenate(versions)[order],
+            samples.labels[origin],
+            n_jobs=self.n_jobs,
         )
         metric.warn_of_blanks(self.bundle_)
         codes = samples.codes[origin]
@@ -221,7 +238,7 @@ class TangentDensityClassifier(MarginClassifier):
         """Leave out the frames, many times as large as the points they come from."""
         state = dict(super().__getstate__())
         if "bundle_" in state:
-            state["_points"] = state.pop("bundle_").points
+            state["_points"] = to_numpy(state.pop("bundle_").points)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -252,16 +269,17 @@ class TangentDensityClassifier(MarginClassifier):
             """Distances of each version of some samples, of other groups only."""
             same = groups[asked, None] == reference_groups
             for d2 in self._distances(samples.X[asked]):
-                d2[same] = np.inf
+                d2[put(same, d2.device if is_tensor(d2) else None)] = np.inf
                 yield d2
 
         if gammas is None:
-            inner = RELATIVE_GAMMAS / _typical(next(distances(left_out[:200])))
+            near = to_numpy(next(distances(left_out[:200])))
+            inner = RELATIVE_GAMMAS / _typical(near)
             gammas = _in_unit(inner, 1 / self._metric.unit)
         else:
             inner = _in_unit(gammas, self._metric.unit)
         errors, brier = np.zeros(len(inner)), np.zeros(len(inner))
-        chunks = list(self._chunks(len(left_out)))
+        chunks = list(self._chunks(samples.X, len(left_out)))
         for step in FitProgress(self, len(chunks), X=samples.X, y=samples.labels):
             asked = left_out[chunks[step]]
             truth, weight = samples.codes[asked], weights[asked]
@@ -282,13 +300,57 @@ class TangentDensityClassifier(MarginClassifier):
     def _distances(self, X: NDArray) -> Iterator[NDArray]:
         """Yield squared distances to all references, of X and of its copies."""
         moved = copies(X, self._test_transformations, "transformations")
+        references = self._references_at(X)
         for version in chain([X], moved):
             queries = self._metric.bundle(version, end="x", n_jobs=self.n_jobs)
             yield self._metric.squared_distances(
-                queries, self.bundle_, n_jobs=self.n_jobs
+                queries, references, n_jobs=self.n_jobs
             )
 
-    def _chunks(self, n):
+    def _references_at(self, X: Any) -> Any:
+        """Return the training samples where the queries are."""
+        if is_tensor(X) == is_tensor(self.bundle_.points):
+            return self.bundle_
+        place = str(X.device) if is_tensor(X) else "NumPy"
+        make = partial(self._metric.bundle_like, self.bundle_, X)
+        return made_once(self.bundle_, place, make)
+
+    def _finder_at(self, X: Any) -> Any:
+        """Return a search on the device that spares most distances, or None."""
+        references, metric = self._references_at(X), self._metric
+        n, d = references.points.shape
+        p = components_on_device(d)
+        if metric.sides == "midpoint" or not references.n_tangents:
+            return None
+        if references.is_shared or p >= 0.75 * d or n < 4 * p or d > MAX_AXES:
+            return None
+
+        def make():
+            from widemargin._compute.device.search import DeviceSearch
+
+            return DeviceSearch(
+                references.points, references.frames, sides=metric.sides,
+                spring=metric.spring, n_components=p,
+            )  # fmt: skip
+
+        return made_once(references, "densities", make)
+
+    def _pruned_densities(self, X: Any, finder: Any) -> NDArray:
+        starts = self._starts.tolist()
+        weights = put(self._log_weights, X.device)
+        total: Any = -np.inf
+        moved = copies(X, self._test_transformations, "transformations")
+        for version in chain([X], moved):
+            x = self._metric.bundle(version, end="x")
+            sums = finder.log_densities(
+                x.points, x.frames, starts, weights, self._inner_gamma
+            )
+            total = np.logaddexp(total, np.maximum(to_numpy(sums), LEAST))
+        return total
+
+    def _chunks(self, X, n):
+        if is_tensor(X):
+            return batched_slices(n, 2**30 // len(self.bundle_))
         # Distances, their exponentials and a mask, all of one row per query.
         return batched_slices(n, min(512, rows_in_budget(26 * len(self.bundle_))))
 
@@ -300,6 +362,12 @@ class TangentDensityClassifier(MarginClassifier):
         """
         total: Any = -np.inf
         for d2 in versions:
+            if is_tensor(d2):
+                from widemargin._compute.device.density import log_densities
+
+                sums = log_densities(d2, self._starts, self._log_weights, gammas)
+                total = np.logaddexp(total, np.maximum(to_numpy(sums), LEAST))
+                continue
             nearest = np.minimum.reduceat(d2, self._starts, axis=1)
             base = np.where(np.isfinite(nearest), nearest, 0)
             sizes = np.diff(np.append(self._starts, d2.shape[1]))
@@ -331,12 +399,16 @@ class TangentDensityClassifier(MarginClassifier):
     def _check_predict(self, X):
         check_is_fitted(self)
         X = check_X(self, X, order="C")
-        X = X.astype(self.bundle_.points.dtype, copy=False)
+        X = in_dtype(X, numpy_dtype(self.bundle_.points))
         return check_squares(X, self._metric.unit)
 
     def _class_scores(self, X) -> NDArray:
+        if is_tensor(X):
+            finder = self._finder_at(X)
+            if finder is not None:
+                return _log_normalized(self._pruned_densities(X, finder))
         out = np.empty((len(X), len(self.classes_)))
-        for rows in announced(list(self._chunks(len(X))), "densities"):
+        for rows in announced(list(self._chunks(X, len(X))), "densities"):
             versions = self._distances(X[rows])
             out[rows] = self._log_densities(versions, [self._inner_gamma])[0]
         return _log_normalized(out)

@@ -25,6 +25,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.progress import announced
 from widemargin._compute.threads import batched_slices
+from widemargin._core.arrays import (
+    in_dtype,
+    is_tensor,
+    made_once,
+    numpy_dtype,
+    to_numpy,
+)
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
     check_at_most,
@@ -37,7 +44,12 @@ from widemargin._core.decisions import label_margins
 from widemargin._core.samples import Samples, check_samples, check_X
 from widemargin.margins import relative_margin
 from widemargin.metrics import TangentMetric
-from widemargin.neighbors.search import MetricSearch, TangentSearch
+from widemargin.neighbors.search import (
+    DeviceTangentSearch,
+    MetricSearch,
+    TangentSearch,
+    components_on_device,
+)
 from widemargin.tangents import Bundle
 from widemargin.tangents.generator import tangents_meant
 
@@ -79,8 +91,8 @@ class TangentKNeighborsClassifier(MarginClassifier):
         there is no bound to prune with and "exact" computes everything.
     n_components : int or "auto", default="auto"
         Dimensions of the lower bound of "exact"; "auto" is
-        ``8 * cbrt(n_features)`` for one neighbour, ``10 * cbrt(n_features)`` for more.
-        Results do not depend on it.
+        ``8 * cbrt(n_features)`` for one neighbour, ``10 * cbrt(n_features)`` for more,
+        on a GPU about ``14 * cbrt(n_features)``. Results do not depend on it.
     n_candidates : int, default=500
         Candidates of "rerank". On USPS the two-sided nearest neighbour is among the
         first 10, 100, 500 in 94.4, 99.5, 99.95 % of the cases.
@@ -132,6 +144,11 @@ class TangentKNeighborsClassifier(MarginClassifier):
     >>> knn.fit(X, ["low", "high"]).predict([[50.0, 0.9]])
     array(['high'], dtype='<U4')
     """
+
+    device_methods = (
+        *("fit", "predict", "predict_proba", "decision_function"),
+        *("margins", "confidence", "kneighbors"),
+    )
 
     def __init__(
         self,
@@ -189,7 +206,7 @@ class TangentKNeighborsClassifier(MarginClassifier):
         """
         metric = self._check_parameters()
         samples = check_samples(
-            self, X, y, sample_weight, class_weight=self.class_weight
+            self, X, y, sample_weight, class_weight=self.class_weight, stay=True
         )
         self._n_neighbors = check_at_most(
             "n_neighbors", self.n_neighbors, len(samples), "the training samples"
@@ -207,7 +224,9 @@ class TangentKNeighborsClassifier(MarginClassifier):
                 self.bundle_ = self._remember(metric, samples)
             self._metric.warn_of_blanks(self.bundle_)
             with tasks.parts("projections"):
-                self._search: Any = self._choose_search()
+                self._search: Any = None
+                if not is_tensor(self.bundle_.points):
+                    self._search = self._choose_search(self.bundle_)
         return self
 
     def _check_parameters(self) -> TangentMetric:
@@ -257,7 +276,7 @@ class TangentKNeighborsClassifier(MarginClassifier):
         """Leave out the frames, many times as large as the points they come from."""
         state = dict(super().__getstate__())
         if "bundle_" in state:
-            state["_points"] = state.pop("bundle_").points
+            state["_points"] = to_numpy(state.pop("bundle_").points)
             state.pop("_search", None)
         return state
 
@@ -268,30 +287,50 @@ class TangentKNeighborsClassifier(MarginClassifier):
         if points is not None:
             # Points were kept in the metric's unit.
             self.bundle_ = self._bundle(points, self.classes_[self._codes], unit=1.0)
-            self._search = self._choose_search()
+            self._search = self._choose_search(self.bundle_)
 
-    def _choose_search(self):
+    def _search_among(self, X):
+        """Return the search where the queries are; made when it is first needed.
+
+        What `fit` made for its own samples belongs to the model.
+        """
+        if not is_tensor(X) and self._search is not None:
+            return self._search
+        place = (str(X.device), str(X.dtype)) if is_tensor(X) else "NumPy"
+
+        def make():
+            bundle = self._metric.bundle_like(self.bundle_, X)
+            # Another object: what is kept for a bundle must not keep it alive.
+            return self._choose_search(Bundle(bundle.points, bundle.frames))
+
+        return made_once(self.bundle_, place, make)
+
+    def _choose_search(self, bundle):
         algorithm = self._asked["algorithm"]
         if not self._measures_points:
-            return self._searcher(self._metric.sides, algorithm)
+            return self._searcher(bundle, self._metric.sides, algorithm)
         candidates = None
         if algorithm == "rerank":
             # Candidates for another metric come from the cheapest tangent distance.
-            candidates = self._searcher("y", "brute")
+            candidates = self._searcher(bundle, "y", "brute")
         metric = self._asked["metric"]
         if not callable(metric):
             metric = partial(_distances_of_points, self._metric)
         n_candidates = int(self._asked["n_candidates"])
-        return MetricSearch(self.bundle_, metric, candidates, n_candidates)
+        return MetricSearch(bundle, metric, candidates, n_candidates)
 
-    def _searcher(self, sides, algorithm):
+    def _searcher(self, bundle, sides, algorithm):
+        on_device = is_tensor(bundle.points)
         n_components: Any = self._asked["n_components"]
-        if n_components == "auto":
+        if n_components == "auto" and on_device:
+            n_components = components_on_device(bundle.n_features)
+        elif n_components == "auto":
             # More neighbours lie farther away, where a coarse bound spares less.
             factor = 8 if self._n_neighbors == 1 else 10
-            n_components = round(factor * np.cbrt(self.bundle_.n_features))
-        return TangentSearch(
-            self.bundle_,
+            n_components = round(factor * np.cbrt(bundle.n_features))
+        search = DeviceTangentSearch if on_device else TangentSearch
+        return search(
+            bundle,
             sides=sides,
             spring=self._metric.spring,
             algorithm=algorithm,
@@ -345,8 +384,8 @@ class TangentKNeighborsClassifier(MarginClassifier):
     def _neighbors(self, X, k):
         """Distances and places, among the ordered samples, of the k nearest."""
         found = [
-            self._search.query(queries, k, self.n_jobs)
-            for _, queries in self._some_after_another(X, "neighbours")
+            search.query(queries, k, self.n_jobs)
+            for _, queries, search in self._some_after_another(X, "neighbours")
         ]
         distances, places = zip(*found, strict=True)
         return np.concatenate(distances), np.concatenate(places)
@@ -357,7 +396,8 @@ class TangentKNeighborsClassifier(MarginClassifier):
         if self._squares:
             check_squares(X, self._metric.unit)
         # Frames have the dtype of their points; the finer one serves both ends.
-        return X.astype(np.result_type(X, self.bundle_.points), copy=False)
+        known = numpy_dtype(self.bundle_.points)
+        return in_dtype(X, np.result_type(numpy_dtype(X), known))
 
     def _some_after_another(self, X, what):
         """Cut queries, None for the training samples, into bundles; with their rows.
@@ -365,14 +405,15 @@ class TangentKNeighborsClassifier(MarginClassifier):
         Frames are made when they are needed, so that memory does not grow with X.
         """
         n = len(self.bundle_) if X is None else len(X)
+        search = self._search_among(self.bundle_.points if X is None else X)
         metric = self._metric
-        if not self._search.needs_frames:
+        if not search.needs_frames:
             metric = replace(metric, tangents=None)
-        for rows in announced(batched_slices(n, self._search.max_queries()), what):
+        for rows in announced(batched_slices(n, search.max_queries()), what):
             if X is None:
-                yield rows, self.bundle_[rows]
+                yield rows, search.references[rows], search
             else:
-                yield rows, metric.bundle(X[rows], n_jobs=self.n_jobs)
+                yield rows, metric.bundle(X[rows], n_jobs=self.n_jobs), search
 
     def _shares(self, X):
         """Share of the votes of every class, and how near it comes, in (0, 1)."""
@@ -430,10 +471,8 @@ class TangentKNeighborsClassifier(MarginClassifier):
             return shares + NEARNESS * nearness
         n_classes = len(self.classes_)
         margins = np.empty((len(X), n_classes))
-        for rows, queries in self._some_after_another(X, "margins"):
-            nearest = self._search.of_classes(
-                queries, self._codes, n_classes, self.n_jobs
-            )
+        for rows, queries, search in self._some_after_another(X, "margins"):
+            nearest = search.of_classes(queries, self._codes, n_classes, self.n_jobs)
             margins[rows] = self._relative(nearest, _best_other(nearest))
         return margins
 
@@ -447,15 +486,15 @@ class TangentKNeighborsClassifier(MarginClassifier):
         if self._n_neighbors > 1:
             return super()._margins(X, codes)
         out = np.empty(len(X))
-        for rows, queries in self._some_after_another(X, "margins"):
+        for rows, queries, search in self._some_after_another(X, "margins"):
             wanted = None if codes is None else codes[rows]
-            rivals = self._search.rivals(queries, self._codes, wanted, self.n_jobs)
+            rivals = search.rivals(queries, self._codes, wanted, self.n_jobs)
             out[rows] = self._relative(*rivals)
         return out
 
     def _relative(self, d_plus, d_minus):
         """Relative margin of the squares; where these would vanish, in other units."""
-        if self._search.power == 1:
+        if self._measures_points:
             unit = np.maximum(d_plus, np.where(np.isfinite(d_minus), d_minus, 0))
             unit = np.where((unit > 0) & np.isfinite(unit), unit, 1)
             d_plus, d_minus = (d_plus / unit) ** 2, (d_minus / unit) ** 2

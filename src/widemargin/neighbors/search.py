@@ -18,6 +18,7 @@ Shapes: queries (n, d), references (m, d), answers (n, k).
 """
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ from scipy.linalg import eigh
 from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.pairs import References, pair_distances, product_error
 from widemargin._compute.threads import batched_slices, one_blas_thread, thread_map
+from widemargin._core.arrays import put, to_numpy
 from widemargin.metrics.tangent import on_a_shared_frame
 from widemargin.tangents import Bundle, orthonormalize
 
@@ -37,6 +39,8 @@ MAX_ROWS = 256
 MANY_FEATURES = 512
 # The largest matrix whose eigenvectors are worth their time.
 MAX_GRAM = 1024
+# The same on a device.
+MAX_AXES = 4096
 
 
 # References that ask for their neighbours to see how much bounds spare, and how many
@@ -354,6 +358,125 @@ class TangentSearch:
         return Bundle(points, bundle.frames.astype(dtype, copy=False))
 
 
+class DeviceTangentSearch:
+    """What :class:`TangentSearch` is, for references and queries on a device.
+
+    Answers are NumPy arrays: distances in float64 from the points and frames as they
+    are.
+    """
+
+    power = 2
+
+    def __init__(
+        self,
+        references: Bundle,
+        *,
+        sides: str,
+        spring: float,
+        algorithm: str,
+        n_components: int,
+        n_candidates: int,
+        n_jobs: int | None = None,
+    ):
+        from widemargin._compute.device.search import DeviceSearch
+
+        self.references, self.n_candidates = references, n_candidates
+        self.algorithm, shared = algorithm, None
+        n, d = references.points.shape
+        frames = references.frames
+        if references.is_shared and references.n_tangents:
+            one = to_numpy(frames[:1]).astype(float)
+            shared = put(orthonormalize(one, rtol=1e-14)[0], frames.device)
+            sides, spring = on_a_shared_frame(sides, float(spring))
+            frames = frames[:, :0]
+        elif not references.n_tangents:
+            sides = "y"
+        worthwhile = n_components < 0.75 * d and n >= 4 * n_components
+        if algorithm != "exact" or shared is not None or not worthwhile or d > MAX_AXES:
+            n_components = 0
+        self.needs_frames = sides != "y"
+        self.finder = DeviceSearch(
+            references.points, frames, sides=sides, spring=spring,
+            n_components=n_components or None, shared=shared,
+        )  # fmt: skip
+
+    def max_queries(self) -> int:
+        """How many queries to ask about at once: as many as keep the device busy."""
+        n_tangents = self.references.n_tangents * self.needs_frames
+        return max(1, 2**28 // ((1 + n_tangents) * self.references.n_features))
+
+    def _ends(self, queries: Bundle) -> tuple[Any, Any]:
+        frames = queries.frames if self.needs_frames else queries.frames[:, :0]
+        return queries.points, frames
+
+    def query(
+        self, queries: Bundle, n_neighbors: int, n_jobs: int | None = None
+    ) -> tuple[NDArray, NDArray]:
+        """Distances, ascending, and indices of the nearest; ties by index."""
+        ends = self._ends(queries)
+        if self.algorithm == "rerank":
+            d2, there = self._likely(ends, n_neighbors)
+            order = np.lexsort((there, d2), axis=1)[:, :n_neighbors]
+            d2, there = (np.take_along_axis(a, order, axis=1) for a in (d2, there))
+        else:
+            d2, there = map(to_numpy, self.finder.query(*ends, n_neighbors))
+        return np.sqrt(d2), there
+
+    def _likely(self, ends: tuple[Any, Any], n_neighbors: int) -> tuple[Any, Any]:
+        count = min(len(self.references), max(self.n_candidates, n_neighbors))
+        d2, there = self.finder.candidates(*ends, count)
+        return to_numpy(d2), to_numpy(there)
+
+    def of_classes(
+        self, queries: Bundle, codes: NDArray, n_classes: int, n_jobs: int | None = None
+    ) -> NDArray:
+        """Squared distances (n, n_classes) to the nearest reference of every class.
+
+        References are ordered by class.
+        """
+        ends, nearest = self._ends(queries), np.full((len(queries), n_classes), np.inf)
+        if self.algorithm == "rerank":
+            d2, there = self._likely(ends, 1)
+            for c in range(n_classes):
+                nearest[:, c] = np.where(codes[there] == c, d2, np.inf).min(axis=1)
+            return nearest
+        edges = np.searchsorted(codes, np.arange(n_classes + 1)).tolist()
+        for c, (start, stop) in enumerate(pairwise(edges)):
+            if start < stop:
+                d2, _ = self.finder.part(slice(start, stop)).query(*ends, 1)
+                nearest[:, c] = to_numpy(d2)[:, 0]
+        return nearest
+
+    def rivals(
+        self,
+        queries: Bundle,
+        codes: NDArray,
+        wanted: NDArray | None,
+        n_jobs: int | None = None,
+    ) -> tuple[NDArray, NDArray]:
+        """As :meth:`TangentSearch.rivals`."""
+        return rivals_of_classes(self, queries, codes, wanted, n_jobs)
+
+
+def components_on_device(n_features: int) -> int:
+    """Return how many dimensions a bound should have there, a multiple of 32.
+
+    Products are cheap beside what a bound leaves open, but slow where rows are not
+    aligned.
+    """
+    return max(32, 32 * round(14 * float(np.cbrt(n_features)) / 32))
+
+
+def rivals_of_classes(search, queries, codes, wanted, n_jobs):
+    """Nearest of the wanted class and of all others, from those of every class."""
+    nearest = search.of_classes(queries, codes, int(codes.max()) + 1, n_jobs)
+    rows = np.arange(len(nearest))
+    wanted = nearest.argmin(axis=1) if wanted is None else wanted
+    d_plus = nearest[rows, wanted]
+    nearest[rows, wanted] = np.inf
+    return d_plus, nearest.min(axis=1)
+
+
 class MetricSearch:
     """References to be asked for the nearest of any queries, in any distance.
 
@@ -428,12 +551,7 @@ class MetricSearch:
         n_jobs: int | None = None,
     ) -> tuple[NDArray, NDArray]:
         """As :meth:`TangentSearch.rivals`, not squared."""
-        nearest = self.of_classes(queries, codes, int(codes.max()) + 1, n_jobs)
-        rows = np.arange(len(nearest))
-        wanted = nearest.argmin(axis=1) if wanted is None else wanted
-        d_plus = nearest[rows, wanted]
-        nearest[rows, wanted] = np.inf
-        return d_plus, nearest.min(axis=1)
+        return rivals_of_classes(self, queries, codes, wanted, n_jobs)
 
     def _meet(self, queries, n_neighbors, use, n_jobs):
         """Call ``use(rows, distances, indices)`` for some queries after the other."""
@@ -456,7 +574,7 @@ class MetricSearch:
         thread_map(meet, batched_slices(len(x), size), n_jobs, "neighbours")
 
     def _distances(self, X, Y):
-        d = np.asarray(self.metric(X, Y), dtype=float)
+        d = np.asarray(to_numpy(self.metric(X, Y)), dtype=float)
         if d.shape != (len(X), len(Y)):
             raise ValueError(
                 f"metric must return distances of shape {(len(X), len(Y))}, one per "

@@ -16,6 +16,7 @@ distance, NIPS 1994; Aiolli and Sperduti, equations 4, 9 and 10.
 import numpy as np
 from scipy.linalg import eigh
 
+from widemargin._core.arrays import is_tensor, to_numpy, xp_of
 from widemargin.tangents import orthonormalize
 
 # Share of the variance below which a direction is none.
@@ -37,6 +38,12 @@ def principal_model(
 
     Samples that vary in fewer than `n_tangents` directions leave zero rows, last.
     """
+    if is_tensor(X) and n_tangents and len(X) > X.shape[1]:
+        from widemargin._compute.device.models import weighted_moments as on_device
+
+        mean, covariance = on_device(X, weights / weights.max())
+        return to_numpy(mean), principal_of_moments(covariance, n_tangents)
+    X = to_numpy(X)
     X, weights = X.astype(float), weights.astype(float)
     d = X.shape[1]
     frame = np.zeros((n_tangents, d))
@@ -61,10 +68,15 @@ def principal_of_moments(covariance: np.ndarray, n_tangents: int) -> np.ndarray:
     """Frame of the leading eigenvectors; zero rows, last, where nothing varies."""
     d = len(covariance)
     frame = np.zeros((n_tangents, d))
-    size = float(np.trace(covariance))
+    size = float(covariance.trace())
     if n_tangents == 0 or not size > 0:
         return frame
-    values, vectors = eigh(covariance / size, subset_by_index=[d - n_tangents, d - 1])
+    if is_tensor(covariance):
+        every = xp_of(covariance).linalg.eigh(covariance / size)
+        values, vectors = (to_numpy(a[..., d - n_tangents :]) for a in every)
+    else:
+        leading = [d - n_tangents, d - 1]
+        values, vectors = eigh(covariance / size, subset_by_index=leading)
     axes = vectors.T[::-1][values[::-1] > NO_VARIANCE]
     frame[: len(axes)] = axes
     return frame
@@ -111,6 +123,10 @@ def slide(
     q : ndarray of shape (n, m)
         Coefficients of the model's own tangents.
     """
+    if is_tensor(points):
+        from widemargin._compute.device.models import slide as on_device
+
+        return on_device(points, frames, C, T, spring)
     stiffness = 1.0 + spring
     n, n_own, d = frames.shape
     delta = points - C

@@ -37,6 +37,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.threads import batched_slices
+from widemargin._core.arrays import put, to_numpy
 from widemargin._core.checks import warn_caller
 from widemargin.margins import margin_reweight, relative_margin
 from widemargin.metrics import TangentMetric
@@ -173,6 +174,37 @@ class TwoSidedPass:
             moments += weighted.T @ ones
             sizes += np.abs(c[part]) @ ones**2
         return sums, moments, sizes
+
+
+class DevicePass:
+    """Passes over samples on a device, that bend along their own tangents or not.
+
+    What is summed over samples stays there; margins and weights are NumPy's.
+    """
+
+    def __init__(
+        self,
+        bundle: Bundle,
+        right: np.ndarray,
+        centre: np.ndarray,
+        metric: TangentMetric,
+    ) -> None:
+        from widemargin._compute.device.models import ModelPasses
+
+        X: Any = bundle.points
+        self.device = X.device
+        moved = X - put(centre, X.device).to(X.dtype)
+        right = put(right, X.device)
+        self._pass = ModelPasses(moved, bundle.frames, right, metric.spring)
+        rounding = float(np.finfo(str(X.dtype).removeprefix("torch.")).eps)
+        self.tiny = 1e2 * rounding * float(X.double().var(0, correction=0).sum())
+
+    def __call__(self, stack: np.ndarray, gamma: np.ndarray, run: Any = map) -> Pass:
+        """Run one pass; there is one device, so that `run` has nothing to do."""
+        found = self._pass(put(stack, self.device), put(gamma, self.device), self.tiny)
+        z, nearest, gradient, moments, sizes = map(to_numpy, found)
+        margins = relative_margin(z[:, 0], z[:, 1])
+        return Pass(margins, nearest, gradient, moments, sizes)
 
 
 def margin_slopes(

@@ -23,6 +23,7 @@ from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.nearest import class_minima, squared_distances
 from widemargin._compute.progress import announced
 from widemargin._compute.threads import batched_slices
+from widemargin._core.arrays import is_tensor, numpy_dtype, put, to_numpy
 from widemargin._core.checks import check_squares
 from widemargin._core.classifier import MarginClassifier
 from widemargin._core.decisions import class_codes
@@ -50,6 +51,16 @@ def margins_of_all_labels(
     return margin(D, others)
 
 
+def plain_distances(
+    X: Any, P: np.ndarray, omega: np.ndarray | None = None
+) -> np.ndarray:
+    """(n, K) squared distances of samples on a device, as NumPy has them."""
+    from widemargin._compute.device.nearest import squared_distances as on_device
+
+    moved = (a if a is None else put(a, X.device) for a in (P, omega))
+    return to_numpy(on_device(X, *moved)).astype(np.result_type(numpy_dtype(X), P))
+
+
 class PrototypeClassifier(MarginClassifier):
     """Base of the classifiers by nearest reference.
 
@@ -64,11 +75,14 @@ class PrototypeClassifier(MarginClassifier):
     scale_: np.ndarray | None = None
 
     def _scaled(self, X: np.ndarray) -> np.ndarray:
-        return X if self.scale_ is None else X / self.scale_
+        if self.scale_ is None:
+            return X
+        return X / (put(self.scale_, X.device) if is_tensor(X) else self.scale_)
 
     def _squared_distances(self, X: np.ndarray) -> np.ndarray:
         """(n_samples, n_references) squared distances; called on bounded chunks."""
-        return squared_distances(self._scaled(X), self._scaled(self.prototypes_))
+        x, P = self._scaled(X), self._scaled(self.prototypes_)
+        return plain_distances(x, P) if is_tensor(X) else squared_distances(x, P)
 
     def _distance_bounds(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Bounds below and above of the true distances to the stored references."""
@@ -96,6 +110,8 @@ class PrototypeClassifier(MarginClassifier):
     ) -> np.ndarray:
         width = X.shape[1] + 3 * (len(self.prototype_labels_) + len(self.classes_))
         size = rows_in_budget(width * X.itemsize)
+        if is_tensor(X):
+            size = 2**29 // width
         chunks = announced(batched_slices(len(X), size), "distances")
         return np.concatenate([function(X[s]) for s in chunks])
 

@@ -24,7 +24,7 @@ Sato and Yamada, "Generalized learning vector quantization", NIPS 1995; Kingma a
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -36,6 +36,7 @@ from widemargin._compute.nearest import (
     settled,
     squared_norms,
 )
+from widemargin._core.arrays import is_tensor, put, to_numpy
 from widemargin._core.checks import check_count, check_number, check_option
 from widemargin._core.samples import Samples
 from widemargin.margins import Sigmoid, check_loss
@@ -49,6 +50,7 @@ from widemargin.prototypes.placing import (
 )
 from widemargin.prototypes.soft import SOFT, SoftLoss, SoftPairs, soft_pairs
 from widemargin.prototypes.training import (
+    DEVICE_METHODS,
     Outcome,
     Run,
     State,
@@ -130,6 +132,14 @@ class Centred:
             offsets, self.is_risky,
         )  # fmt: skip
 
+    def at(self, device: Any) -> "Centred":
+        """Return the samples on a device; None leaves them."""
+        offsets = None if self.offsets is None else put(self.offsets, device)
+        X, codes, weights, norms = (
+            put(a, device) for a in (self.X, self.codes, self.weights, self.norms)
+        )
+        return Centred(X, codes, weights, norms, offsets, self.is_risky)
+
 
 class Sums(NamedTuple):
     """What samples contribute to one step: add those of shards."""
@@ -143,6 +153,8 @@ class Sums(NamedTuple):
 
 def glvq_sums(P: np.ndarray, labels: np.ndarray, batch: Centred, loss: Any) -> Sums:
     """Loss, gradient in the prototypes, and how often each was its class's nearest."""
+    if is_tensor(P):
+        return Sums(*device_lvq().glvq_sums(P, labels, batch, loss))
     error = product_error(P.dtype, P.shape[1])
     x_errors, p_errors = error * batch.norms, error * squared_norms(P)
     D = expanded_distances(batch.X, P, batch.norms)
@@ -160,6 +172,17 @@ def glvq_sums(P: np.ndarray, labels: np.ndarray, batch: Centred, loss: Any) -> S
     towards = pairs.transposed_product(batch.X) - pairs.column_sums[:, None] * P
     wins = np.bincount(pairs.winners, minlength=len(P))
     return Sums(pairs.loss, -2 * towards, wins, pairs.slope)
+
+
+def state_at(state: State, device: Any) -> State:
+    """Return a state whose arrays are on a device; None is NumPy."""
+
+    def moved(value: Any) -> Any:
+        if device is None:
+            return to_numpy(value)
+        return put(value, device) if isinstance(value, np.ndarray) else value
+
+    return {name: moved(value) for name, value in state.items()}
 
 
 def adam_start(name: str, like: np.ndarray) -> State:
@@ -183,7 +206,7 @@ def adam(
     t = state[f"{name}_t"] + 1
     m = rates[0] * state[f"{name}_m"] + (1 - rates[0]) * gradient
     v = rates[1] * state[f"{name}_v"] + (1 - rates[1]) * gradient * gradient
-    root = np.sqrt(v / (1 - rates[1] ** t))
+    root = (v / (1 - rates[1] ** t)) ** 0.5
     # Where every gradient so far was zero there is nothing to divide.
     root[root == 0] = 1
     moments = {f"{name}_m": m, f"{name}_v": v, f"{name}_t": t}
@@ -236,6 +259,13 @@ class Mapped:
         rounding = product_error(X.dtype, X.shape[1]) * float(norms.max())
         is_risky = rounding > 1e-3 * float(np.median(norms))
         return centre, Centred(X, samples.codes, weights, norms, offsets, is_risky)
+
+
+def device_lvq() -> Any:
+    """Return the same sums for tensors; needs torch."""
+    from widemargin._compute.device import lvq
+
+    return lvq
 
 
 class GLVQClassifier(TrainedPrototypes):
@@ -337,6 +367,7 @@ class GLVQClassifier(TrainedPrototypes):
     """
 
     _exact_weights = True
+    device_methods: ClassVar[tuple[str, ...]] = DEVICE_METHODS
 
     def __init__(
         self,
@@ -449,35 +480,43 @@ class GLVQClassifier(TrainedPrototypes):
         pieces = list(pairwise(edges))
         for t, i in enumerate(rng.permutation(len(pieces)), epoch * len(pieces)):
             rate = self.learning_rate * (1 - t / (n_epochs * len(pieces)))
-            yield slice(*pieces[i]), rate
+            # A Python number: it leaves the dtype of what it multiplies.
+            yield slice(*pieces[i]), float(rate)
 
     def _step(self, data: Mapped, rng: np.random.RandomState, n_epochs: float) -> Step:
         loss, n = self._checked_loss(), len(data.samples)
-        centre, rows = data.centred(rng.permutation(n))
+        centre, host = data.centred(rng.permutation(n))
+        # The sums are made where the samples came from; states are always NumPy's.
+        device = None if self._is_soft else data.samples.device
+        rows = host.at(device)
 
         def train(state: State, epoch: int) -> Outcome:
-            labels, spread = state["codes"], state["spread"]
+            labels = state["codes"]
             P = self._placed_again(state["prototypes"]) - centre
-            state = self._warm(state, rows.X[:WARMED], rows.codes[:WARMED], P)
-            wins, total = np.zeros(len(P), dtype=np.intp), 0.0
+            state = self._warm(state, host.X[:WARMED], host.codes[:WARMED], P)
+            state, P = state_at(state, device), put(P, device)
+            spread, owners = state["spread"], put(labels, device)
+            wins = put(np.zeros(len(P), dtype=np.intp), device)
+            total: Any = 0.0
             for batch, rate in self._batches(n, rng, epoch, n_epochs):
-                sums = glvq_sums(P, labels, rows[batch], at(loss, state))
+                sums = glvq_sums(P, owners, rows[batch], at(loss, state))
                 state = self._heated(state, sums.slope, rate)
                 moments, ascent = adam(state, "prototypes", sums.gradient)
                 state = {**state, **moments}
-                P = P - P.dtype.type(rate) * spread * ascent
+                P = P - rate * spread * ascent
                 total += sums.loss
                 wins += sums.wins
+            P, wins, state = to_numpy(P), to_numpy(wins), state_at(state, None)
             if self._repairs(wins, epoch, n_epochs):
-                dead, samples = revivals(rows.X, rows.codes, P, labels, wins)
-                P[dead] = rows.X[samples]
+                dead, samples = revivals(host.X, host.codes, P, labels, wins)
+                P[dead] = host.X[samples]
             added, stay = self._changes(
-                rows, labels, lambda: nearest_of(rows.X, P), rng, epoch, n_epochs
+                host, labels, lambda: nearest_of(host.X, P), rng, epoch, n_epochs
             )
             state = {**state, "prototypes": P}
-            state = changed(state, added, stay, rows.X[added], rows.codes[added])
+            state = changed(state, added, stay, host.X[added], host.codes[added])
             P = self._shown(state["prototypes"] + centre)
-            return Outcome({**state, "prototypes": P}, {"loss": total / n})
+            return Outcome({**state, "prototypes": P}, {"loss": float(total) / n})
 
         return train
 

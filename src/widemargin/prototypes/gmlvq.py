@@ -19,9 +19,10 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from widemargin._compute.nearest import squared_distances
+from widemargin._core.arrays import is_tensor, put, to_numpy
 from widemargin._core.checks import check_count, check_number, check_option
 from widemargin._core.samples import Samples
-from widemargin.prototypes.base import CERTAIN, no_bound
+from widemargin.prototypes.base import CERTAIN, no_bound, plain_distances
 from widemargin.prototypes.glvq import (
     WARMED,
     GLVQClassifier,
@@ -31,8 +32,15 @@ from widemargin.prototypes.glvq import (
     adam_start,
     at,
     changed,
+    device_lvq,
+    state_at,
 )
-from widemargin.prototypes.learned_metrics import METRICS, learned_metric, span_of
+from widemargin.prototypes.learned_metrics import (
+    METRICS,
+    MatrixSums,
+    learned_metric,
+    span_of,
+)
 from widemargin.prototypes.placing import (
     chosen_scale,
     class_means,
@@ -263,20 +271,25 @@ class GMLVQClassifier(
         ndarray of shape (n_samples, n_components)
             ``X @ omega_.T``.
         """
-        samples = self._check_predict(X)
+        samples: Any = self._check_predict(X)
         if self.omega_.ndim == 3:
             raise ValueError(
                 "transform needs one map for all samples; "
                 f"metric={self._metric_name!r} learns several. Use metric='full' or "
                 "'diagonal'."
             )
-        return self._metric.mapped(samples, self.omega_)
+        if is_tensor(samples) and self.omega_.ndim == 2:
+            omega = put(self.omega_, samples.device).double()
+            return (samples.double() @ omega.T).to(samples.dtype)
+        return self._metric.mapped(to_numpy(samples), self.omega_)
 
     def _squared_distances(
         self, X: np.ndarray, coarse: float | None = None
     ) -> np.ndarray:
+        if is_tensor(X) and self.omega_.ndim == 2:
+            return plain_distances(X, self.prototypes_, self.omega_)
         return self._metric.distances(
-            X, self.prototypes_, self.omega_, self._groups, coarse
+            to_numpy(X), self.prototypes_, self.omega_, self._groups, coarse
         )
 
     def _distance_bounds(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -385,6 +398,9 @@ class GMLVQClassifier(
     def _step(self, data: Mapped, rng: np.random.RandomState, n_epochs: float) -> Step:
         loss, metric = self._checked_loss(), self._metric
         n, order = len(data.samples), rng.permutation(len(data.samples))
+        # Other rules than the plain one of a full matrix are the CPU's.
+        plain = self._metric_name == "full" and not (self._is_soft or self._penalised)
+        device = data.samples.device if plain else None
         ratio = self.matrix_learning_rate / self.learning_rate
         ratio /= np.sqrt(data.X.shape[1])
         if self._metric_name == "diagonal":
@@ -396,44 +412,57 @@ class GMLVQClassifier(
             labels, spread = state["codes"], state["spread"]
             groups = self._grouped(labels)
             if not prepared:
-                prepared.extend(data.centred(order, spread))
+                centre, host = data.centred(order, spread)
                 is_local = self._metric_name in ("class", "local")
-                prepared.append(span_of(prepared[1].X) if is_local else None)
-            centre, rows, span = prepared
+                span = span_of(host.X) if is_local else None
+                prepared.extend([centre, host, host.at(device), span])
+            centre, host, rows, span = prepared
             P = (state["prototypes"] - centre) / spread
             omega = metric.inner(state["omega"], spread)
             few = slice(0, WARMED)
             state = self._warm(
                 state,
-                metric.mapped(rows.X[few], omega),
-                rows.codes[few],
+                metric.mapped(host.X[few], omega),
+                host.codes[few],
                 metric.mapped(P, omega),
             )
-            wins, total = np.zeros(len(P), dtype=np.intp), 0.0
+            state, owners = state_at(state, device), put(labels, device)
+            P, omega = put(P, device), put(omega, device)
+            wins = put(np.zeros(len(P), dtype=np.intp), device)
+            total: Any = 0.0
             for batch, rate in self._batches(n, rng, epoch, n_epochs):
                 warm = at(loss, state)
-                sums = metric.sums(P, omega, labels, groups, rows[batch], warm)
+                if device is None:
+                    sums = metric.sums(P, omega, labels, groups, rows[batch], warm)
+                else:
+                    sums = MatrixSums(
+                        *device_lvq().gmlvq_sums(P, omega, owners, rows[batch], warm)
+                    )
                 state = self._heated(state, sums.slope, rate)
-                weight = float(rows.weights[batch].sum())
-                slope = sums.omega + weight * self._penalty_slope(metric, omega)
+                slope = sums.omega
+                if device is None:
+                    weight = float(rows.weights[batch].sum())
+                    slope = slope + weight * self._penalty_slope(metric, omega)
                 by_P, ascent = adam(state, "prototypes", sums.prototypes)
                 by_omega, turn = adam(state, "omega", slope)
                 state = {**state, **by_P, **by_omega}
-                P = P - P.dtype.type(rate) * ascent
-                omega = omega - P.dtype.type(rate * ratio) * turn
+                P = P - rate * ascent
+                omega = omega - float(rate * ratio) * turn
                 if omega.ndim == 1:
                     # Their squares count: a sign would say nothing.
                     omega = np.maximum(omega, 0)
                 total += sums.loss
                 wins += sums.wins
+            P, omega, wins = to_numpy(P), to_numpy(omega), to_numpy(wins)
+            state = state_at(state, None)
             if span is not None:
                 omega = omega @ span
-            mapped, Q = metric.mapped(rows.X, omega), metric.mapped(P, omega)
+            mapped, Q = metric.mapped(host.X, omega), metric.mapped(P, omega)
             if self._repairs(wins, epoch, n_epochs):
-                dead, samples = revivals(mapped, rows.codes, Q, labels, wins)
-                P[dead] = rows.X[samples]
+                dead, samples = revivals(mapped, host.codes, Q, labels, wins)
+                P[dead] = host.X[samples]
             added, stay = self._changes(
-                rows,
+                host,
                 labels,
                 lambda: self._nearest_rows(metric, mapped, P, Q, omega, labels),
                 rng,
@@ -443,13 +472,17 @@ class GMLVQClassifier(
             state = {**state, "prototypes": P, "omega": omega}
             if "heat" in state:
                 state["heat"] = state["heat"] + metric.shrinkage(omega)
-            state = self._with_maps(state, added, stay, Q, mapped, rows)
-            state = changed(state, added, stay, rows.X[added], rows.codes[added])
+            state = self._with_maps(state, added, stay, Q, mapped, host)
+            state = changed(state, added, stay, host.X[added], host.codes[added])
             P = state["prototypes"] * spread + centre
             moved = {"prototypes": P, "omega": metric.outer(state["omega"], spread)}
-            return Outcome({**state, **moved}, {"loss": total / n})
+            return Outcome({**state, **moved}, {"loss": float(total) / n})
 
         return train
+
+    @property
+    def _penalised(self) -> bool:
+        return bool(self.regularization or self.sparsity)
 
     def _penalty_slope(self, metric: Any, omega: np.ndarray) -> Any:
         """Gradient of what is added to the mean loss."""

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from widemargin._compute.nearest import squared_distances
+from widemargin._core.arrays import numpy_dtype, to_numpy, xp_of
 from widemargin._core.checks import check_number, check_option
 from widemargin._core.samples import Samples
 from widemargin.metrics import TangentMetric
@@ -37,6 +38,7 @@ from widemargin.prototypes.tangent_models import (
     resolve_n_tangents,
 )
 from widemargin.prototypes.training import (
+    DEVICE_METHODS,
     Outcome,
     Run,
     State,
@@ -71,16 +73,17 @@ class ClassSamples:
         """First models, no more than samples; their rounds begin with a fit."""
         X, d = self.bundle.points, self.bundle.n_features
         count = min(count, len(X))
+        host = to_numpy(X) if count > 1 or init == "weights" else X
         C, T = np.zeros((count, d)), np.zeros((count, self.n_tangents, d))
         if init == "weights":
-            C, T = random_models(X, self.weights, count, self.n_tangents, rng)
+            C, T = random_models(host, self.weights, count, self.n_tangents, rng)
             owner, _ = self._hand_out(C, T)
             return self._moved(C, T, owner)
         owner = np.zeros(len(X), np.intp)
         if count > 1:
-            w = (self.weights / self.weights.max()).astype(X.dtype)
-            centres = k_means(X, w, count, rng, max_iter=20)
-            owner = squared_distances(X, centres).argmin(axis=1)
+            w = (self.weights / self.weights.max()).astype(host.dtype)
+            centres = k_means(host, w, count, rng, max_iter=20)
+            owner = squared_distances(host, centres).argmin(axis=1)
             owner = np.unique(owner, return_inverse=True)[1]
         count = int(owner.max()) + 1
         return Models(C[:count], T[:count], owner, X)
@@ -130,11 +133,11 @@ class ClassSamples:
         X, spring = self.bundle.points, self.metric.spring
         if self.bundle.n_tangents == 0:
             return Models(C, T, owner, X)
-        moved = np.empty_like(X)
+        moved, dtype = xp_of(X).empty_like(X), numpy_dtype(X)
         for q in range(len(C)):
             own = np.flatnonzero(owner == q)
             some = self.bundle[own]
-            c, t = C[q].astype(X.dtype), T[q].astype(X.dtype)
+            c, t = C[q].astype(dtype), T[q].astype(dtype)
             moved[own], _ = slide(some.points, some.frames, c, t, spring)
         return Models(C, T, owner, moved)
 
@@ -180,7 +183,7 @@ def model_moments(own: ClassSamples, models: Models) -> dict[str, np.ndarray]:
     parts = []
     for q in range(len(models.C)):
         rows = np.flatnonzero(models.owner == q)
-        w, moved = own.weights[rows], models.moved[rows].astype(float)
+        w, moved = own.weights[rows], to_numpy(models.moved[rows]).astype(float)
         mean, covariance = np.zeros(moved.shape[1]), np.zeros((moved.shape[1],) * 2)
         if len(rows):
             mean, covariance = weighted_moments(moved, w)
@@ -296,6 +299,7 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
     early_stopping = False
     n_iter_no_change = 1
 
+    device_methods: ClassVar = DEVICE_METHODS
     _state_names: ClassVar = {"prototypes": "prototypes_", "tangents": "tangents_"}
     _exact_weights = True
     _of_samples = ("models", "objective")
@@ -347,7 +351,7 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
     def _gathered(self, models: dict[int, Models], data: dict) -> State:
         codes = np.repeat(list(models), [len(m.C) for m in models.values()])
         self.prototype_labels_ = self.classes_[codes]
-        dtype = next(iter(data.values())).bundle.points.dtype
+        dtype = numpy_dtype(next(iter(data.values())).bundle.points)
         return {
             "models": models,
             "prototypes": np.concatenate([m.C for m in models.values()]).astype(dtype),
@@ -357,7 +361,8 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
     def _absorb(self, state: State, data: dict[int, ClassSamples], rng: Any) -> Outcome:
         """Add the moments of a batch to those of the models that own its samples."""
         own = next(iter(data.values()))
-        d, m, dtype = own.bundle.n_features, own.n_tangents, own.bundle.points.dtype
+        d, m = own.bundle.n_features, own.n_tangents
+        dtype = numpy_dtype(own.bundle.points)
         known = "mass" in state
         codes = self._prototype_codes if known else np.empty(0, np.intp)
         C = state["prototypes"].astype(float) if known else np.empty((0, d))

@@ -19,7 +19,7 @@ Hofmann et al., "Efficient approximations of robust soft LVQ", Neurocomputing 20
 """
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn import get_config
@@ -166,6 +166,8 @@ class KernelLVQClassifier(GLVQClassifier):
     >>> model.score(X, y) > 0.95
     True
     """
+
+    device_methods: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,

@@ -13,11 +13,13 @@ import numpy as np
 from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.pairs import pair_distances
 from widemargin._compute.threads import batched_slices
+from widemargin._core.arrays import in_dtype, is_tensor, numpy_dtype, put, to_numpy
 from widemargin._core.checks import check_count, check_number
 from widemargin._core.samples import Samples
 from widemargin.metrics import TangentMetric
 from widemargin.prototypes.base import PrototypeClassifier, no_bound
 from widemargin.tangents import Bundle, orthonormalize
+from widemargin.tangents.frames import like
 
 SIDES = ("y", "two")
 # Nothing but the models' own frames, along which moving is free.
@@ -63,9 +65,11 @@ def model_distances(
     metric: TangentMetric, x: Bundle, C: np.ndarray, T: np.ndarray, n_jobs: Any = None
 ) -> np.ndarray:
     """(n, K) squared distances of samples to models, in the dtype of the samples."""
-    dtype = x.points.dtype
+    dtype = numpy_dtype(x.points)
     models = Bundle(C.astype(dtype, copy=False), T.astype(dtype, copy=False))
-    return metric.squared_distances(x, models, n_jobs=n_jobs)
+    if is_tensor(x.points):
+        models = models.to(x.points.device)
+    return to_numpy(metric.squared_distances(x, models, n_jobs=n_jobs))
 
 
 class TangentModels(PrototypeClassifier):
@@ -84,22 +88,22 @@ class TangentModels(PrototypeClassifier):
 
     def _fit_metric(self, samples: Samples) -> None:
         metric = check_metric(self.tangents, self.sides, self.spring)
-        self.metric_ = metric.fit(samples.X, samples.labels)
+        self.metric_ = metric.fit(put(samples.X, samples.device), samples.labels)
 
     def _bundle_references(self, samples: Samples) -> Bundle:
         """Training samples with their frames; their labels are known."""
-        bundle = self.metric_.bundle(
-            samples.X, samples.labels, end="x", n_jobs=self.n_jobs
-        )
+        X = put(samples.X, samples.device)
+        bundle = self.metric_.bundle(X, samples.labels, end="x", n_jobs=self.n_jobs)
         self.metric_.warn_of_blanks(bundle)
         return bundle
 
     def _squared_distances(self, X: np.ndarray) -> np.ndarray:
-        X = X.astype(np.result_type(X, self.prototypes_), copy=False)
+        X = in_dtype(X, np.result_type(numpy_dtype(X), self.prototypes_))
         parts = []
         # Frames are many times the samples: they come and go by blocks.
         per_row = 8 * X.shape[1] * (32 if self.metric_.has_tangents else 1)
-        for rows in batched_slices(len(X), rows_in_budget(per_row)):
+        size = 2**31 // per_row if is_tensor(X) else rows_in_budget(per_row)
+        for rows in batched_slices(len(X), size):
             x = self._checked_bundle(X[rows])
             parts.append(
                 model_distances(
@@ -111,7 +115,7 @@ class TangentModels(PrototypeClassifier):
     def _checked_bundle(self, X: np.ndarray) -> Bundle:
         """Give checked samples their frames; a second check costs more than a row."""
         if not self.metric_.has_tangents:
-            return Bundle(X, np.empty((len(X), 0, X.shape[1]), X.dtype))
+            return Bundle(X, like((len(X), 0, X.shape[1]), X))
         return self.metric_.bundle(X, end="x", n_jobs=self.n_jobs)
 
     def _distance_bounds(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

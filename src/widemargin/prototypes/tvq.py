@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from widemargin._core.arrays import is_tensor, numpy_dtype, to_numpy
 from widemargin._core.checks import (
     check_flag,
     check_number,
@@ -28,6 +29,7 @@ from widemargin._core.samples import Samples
 from widemargin.prototypes.affine import random_frames
 from widemargin.prototypes.ascent import (
     Ascent,
+    DevicePass,
     OneSidedPass,
     TwoSidedPass,
     Watch,
@@ -40,6 +42,7 @@ from widemargin.prototypes.tangent_models import (
     resolve_n_tangents,
 )
 from widemargin.prototypes.training import (
+    DEVICE_METHODS,
     Outcome,
     Run,
     State,
@@ -199,6 +202,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
     True
     """
 
+    device_methods: ClassVar = DEVICE_METHODS
     _state_names: ClassVar = {"prototypes": "prototypes_", "tangents": "tangents_"}
     _exact_weights = True
     # The climb itself: weights and margins belong to the samples it was made on.
@@ -349,14 +353,16 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
                 models = own.settled(count, "kmeans", rng, HSS_ROUNDS)
                 centroids, frames = models.C, models.T
             elif self.init == "weights":
-                centroids, frames = random_models(X, w, count, n_tangents, rng)
+                centroids, frames = random_models(
+                    to_numpy(X), w, count, n_tangents, rng
+                )
             else:
-                centroids = _centroids(X, w, count, self.init, rng)
+                centroids = _centroids(to_numpy(X), w, count, self.init, rng)
                 frames = random_frames(len(centroids), n_tangents, X.shape[1], rng)
             C.append(centroids)
             T.append(frames)
             codes.append(np.full(len(centroids), c))
-        dtype = data.bundle.points.dtype
+        dtype = numpy_dtype(data.bundle.points)
         return (
             np.concatenate(C).astype(dtype),
             np.concatenate(T).astype(dtype),
@@ -369,7 +375,9 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         centre = samples.X.mean(axis=0, dtype=float)
         right = samples.codes[:, None] == self._prototype_codes
         one_pass: Any
-        if self.metric_.has_tangents:
+        if is_tensor(data.bundle.points):
+            one_pass = DevicePass(data.bundle, right, centre, self.metric_)
+        elif self.metric_.has_tangents:
             one_pass = TwoSidedPass(data.bundle, right, centre, self.metric_)
         else:
             one_pass = OneSidedPass(samples.X, right, centre)

@@ -12,11 +12,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from widemargin._core.arrays import (
+    check_one_place,
+    is_tensor,
+    numpy_dtype,
+    on_device,
+    put,
+    to_numpy,
+    xp_of,
+)
 from widemargin.tangents.frames import (
     FLOATS,
+    broadcast,
     check_samples,
     check_tangent_array,
     fill_frames,
+    like,
     orthonormalize,
 )
 
@@ -28,7 +39,8 @@ class Bundle:
     Parameters
     ----------
     points : ndarray of shape (n_samples, n_features)
-        The samples, float32 or float64.
+        The samples, float32 or float64. Both may be tensors on one device instead; a
+        pickle then holds them as NumPy arrays.
     frames : ndarray of shape (n_samples, n_tangents, n_features)
         Orthonormal rows, zero rows last. They are taken as they are; use
         :meth:`from_tangents` for tangents that are not orthonormal. Where all
@@ -55,10 +67,17 @@ class Bundle:
             ("frames", 3, "(n_samples, n_tangents, n_features)"),
         ):
             array = getattr(self, name)
-            if not isinstance(array, np.ndarray) or array.dtype not in FLOATS:
-                raise TypeError(f"{name} must be a float32 or float64 numpy array.")
+            known = isinstance(array, np.ndarray) or on_device(array)
+            if not known or numpy_dtype(array) not in FLOATS:
+                raise TypeError(
+                    f"{name} must be a float32 or float64 numpy array, or a tensor of "
+                    "these on a device."
+                )
             if array.ndim != ndim:
-                raise ValueError(f"{name} must have shape {axes}; got {array.shape}.")
+                raise ValueError(
+                    f"{name} must have shape {axes}; got {tuple(array.shape)}."
+                )
+        check_one_place(points=self.points, frames=self.frames)
         expected = (len(self.points), self.frames.shape[1], self.points.shape[1])
         if self.frames.shape != expected:
             raise ValueError(
@@ -99,9 +118,13 @@ class Bundle:
         raw = check_tangent_array(tangents, name)
         _check_tangent_shape(raw, points, name)
         if raw.ndim == 2:
-            shared = orthonormalize(raw[np.newaxis], rtol=rtol).astype(points.dtype)
-            return cls(points, np.broadcast_to(shared, (len(points), *raw.shape)))
-        frames = np.empty(raw.shape, points.dtype)
+            shared = orthonormalize(to_numpy(raw)[np.newaxis], rtol=rtol)
+            shared = shared.astype(numpy_dtype(points))
+            if is_tensor(points):
+                shared = put(shared, points.device)
+            return cls(points, broadcast(shared, (len(points), *raw.shape)))
+        check_one_place(X=points, **{name: raw})
+        frames = like(raw.shape, points)
         fill_frames(frames, raw.__getitem__, rtol=rtol, n_jobs=n_jobs, name=name)
         return cls(points, frames)
 
@@ -120,14 +143,16 @@ class Bundle:
                 "bundles must all have the same number of features; "
                 f"got {', '.join(map(str, features))}."
             )
-        points = np.concatenate([bundle.points for bundle in bundles])
+        check_one_place(**{f"bundles[{i}]": b.points for i, b in enumerate(bundles)})
         first = bundles[0]
+        xp = xp_of(first.points)
+        points = xp.concatenate([bundle.points for bundle in bundles])
         if all(bundle._shares(first) for bundle in bundles):
             shape = (len(points), *first.frames.shape[1:])
-            return cls(points, np.broadcast_to(first.frames[:1], shape))
+            return cls(points, broadcast(first.frames[:1], shape))
         n_tangents = max(bundle.n_tangents for bundle in bundles)
-        dtype = np.result_type(*(bundle.frames for bundle in bundles))
-        frames = np.zeros((len(points), n_tangents, features[0]), dtype)
+        frames = like((len(points), n_tangents, features[0]), points)
+        frames[:] = 0
         start = 0
         for bundle in bundles:
             frames[start : start + len(bundle), : bundle.n_tangents] = bundle.frames
@@ -147,21 +172,32 @@ class Bundle:
     @property
     def is_shared(self) -> bool:
         """Whether all samples share one frame, stored once."""
-        return len(self) > 0 and self.frames.strides[0] == 0
+        frames: Any = self.frames
+        step = frames.stride(0) if is_tensor(frames) else frames.strides[0]
+        return len(self) > 0 and step == 0
 
     @property
     def ranks(self) -> NDArray:
         """Rank of every frame: how many of its rows are not zero."""
         frames = self.frames[:1] if self.is_shared else self.frames
-        squares = np.einsum("nld,nld->nl", frames, frames)
-        return np.broadcast_to((squares > 0.5).sum(axis=1), len(self))
+        squares = xp_of(frames).einsum("nld,nld->nl", frames, frames)
+        return np.broadcast_to(to_numpy((squares > 0.5).sum(1)), len(self))
 
     def _shares(self, other: "Bundle") -> bool:
         return (
             self.is_shared
             and other.is_shared
-            and np.array_equal(self.frames[0], other.frames[0])
+            and same_numbers(self.frames[0], other.frames[0])
         )
+
+    def to(self, device: Any) -> "Bundle":
+        """Return the bundle on a device of torch; None is NumPy, on the CPU."""
+
+        def moved(array: Any) -> Any:
+            return to_numpy(array) if device is None else put(array, device)
+
+        frames = self.frames[:1] if self.is_shared else self.frames
+        return Bundle(moved(self.points), broadcast(moved(frames), self.frames.shape))
 
     def __len__(self) -> int:
         return len(self.points)
@@ -173,12 +209,13 @@ class Bundle:
         points = self.points[rows]
         if self.is_shared:
             shape = (len(points), *self.frames.shape[1:])
-            return Bundle(points, np.broadcast_to(self.frames[:1], shape))
+            return Bundle(points, broadcast(self.frames[:1], shape))
         return Bundle(points, self.frames[rows])
 
     def __getstate__(self) -> tuple[NDArray, NDArray, bool]:
         shared = self.is_shared
-        return self.points, self.frames[:1] if shared else self.frames, shared
+        frames = self.frames[:1] if shared else self.frames
+        return to_numpy(self.points), to_numpy(frames), shared
 
     def __setstate__(self, state: tuple[NDArray, NDArray, bool]) -> None:
         points, frames, shared = state
@@ -191,6 +228,13 @@ class Bundle:
             f"Bundle(n_samples={len(self)}, n_tangents={self.n_tangents}, "
             f"n_features={self.n_features})"
         )
+
+
+def same_numbers(one: Any, other: Any) -> bool:
+    """Whether two arrays in one place have the same shape and the same numbers."""
+    if is_tensor(one):
+        return one.shape == other.shape and bool((one == other).all())
+    return np.array_equal(one, other)
 
 
 def _check_tangent_shape(tangents: NDArray, X: NDArray, name: str) -> None:

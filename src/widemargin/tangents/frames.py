@@ -12,6 +12,7 @@ section 5.2).
 """
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -19,11 +20,21 @@ from sklearn.utils import check_array
 
 from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.threads import batched_slices, thread_map
+from widemargin._core.arrays import (
+    check_tensor,
+    is_tensor,
+    numpy_dtype,
+    on_device,
+    to_numpy,
+    xp_of,
+)
 from widemargin._core.checks import FLOATS, as_matrix, check_number, is_plain
 
 # A block of this many numbers stays near the cache. It does not depend on the number
 # of threads, so that neither does any result.
 _BLOCK = 2**19
+# On a device a block is what fills it.
+_DEVICE_BLOCK = 2**26
 
 
 def check_samples(X: ArrayLike, name: str = "X") -> NDArray:
@@ -33,6 +44,9 @@ def check_samples(X: ArrayLike, name: str = "X") -> NDArray:
 
 def check_tangent_array(tangents: ArrayLike, name: str) -> NDArray:
     """Return `tangents` as a finite float array of any number of axes."""
+    if on_device(tangents):
+        return check_tensor(name, tangents, n_axes=None)
+    tangents = to_numpy(tangents)
     try:
         return check_array(
             tangents,
@@ -58,6 +72,30 @@ def sample_blocks(
     return batched_slices(n_samples, min(budget, _BLOCK // max(1, n_numbers)))
 
 
+def fill_blocks(
+    fill: Callable[[slice], None], out: Any, n_jobs: int | None = None
+) -> None:
+    """Call ``fill(rows)`` for all rows of `out` (n, l, d), by threads or a device."""
+    n_numbers = out.shape[1] * out.shape[2]
+    if is_tensor(out):
+        from widemargin._compute.device.pairs import halving
+
+        halving(max(1, _DEVICE_BLOCK // max(1, n_numbers)), len(out), fill)
+        return
+    blocks = sample_blocks(len(out), n_numbers, n_jobs)
+    thread_map(fill, blocks, n_jobs, "tangents")
+
+
+def like(shape: tuple, array: Any) -> Any:
+    """Return an empty array of a shape, of the kind of another."""
+    return xp_of(array).empty(shape, dtype=array.dtype, device=array.device)
+
+
+def broadcast(array: Any, shape: tuple) -> Any:
+    """Return a view of `array` in a larger shape."""
+    return array.expand(shape) if is_tensor(array) else np.broadcast_to(array, shape)
+
+
 def default_rtol(dtype: DTypeLike) -> float:
     """Relative size below which what is left of a tangent is rounding."""
     return float(np.finfo(dtype).eps ** (2 / 3))
@@ -72,11 +110,13 @@ def fill_frames(
     name: str = "tangents",
 ) -> NDArray:
     """Write into `frames` (n, l, d) the frames of ``tangents_of(rows)``, by blocks."""
-    from widemargin._compute.frames import gram_schmidt
+    if is_tensor(frames):
+        from widemargin._compute.device.frames import gram_schmidt
+    else:
+        from widemargin._compute.frames import orthonormal as gram_schmidt
 
     if rtol is not None:
         check_number("rtol", rtol, at_least=0, below=1, otherwise="None or ")
-    n_samples, n_tangents, n_features = frames.shape
 
     def fill(rows: slice) -> None:
         raw = tangents_of(rows)
@@ -86,18 +126,16 @@ def fill_frames(
                 f"{rows.start} to {rows.stop - 1}; expected {frames[rows].shape}, "
                 "that is (n_samples, n_tangents, n_features)."
             )
-        work = np.array(raw, dtype=np.float64, order="C")
-        if not np.isfinite(work).all():
+        if not xp_of(raw).isfinite(raw).all():
             raise ValueError(
                 f"{name} contains NaN or infinity for samples {rows.start} to "
                 f"{rows.stop - 1}; every tangent entry must be a finite number."
             )
-        gram_schmidt(work, default_rtol(raw.dtype) if rtol is None else float(rtol))
-        frames[rows] = work
+        least = default_rtol(numpy_dtype(raw)) if rtol is None else float(rtol)
+        frames[rows] = gram_schmidt(raw, least)
 
-    if n_tangents:
-        blocks = sample_blocks(n_samples, n_tangents * n_features, n_jobs)
-        thread_map(fill, blocks, n_jobs, "tangents")
+    if frames.shape[1]:
+        fill_blocks(fill, frames, n_jobs)
     return frames
 
 
@@ -136,6 +174,7 @@ def orthonormalize(
     if raw.ndim != 3:
         raise ValueError(
             "tangents must have shape (n_samples, n_tangents, n_features); "
-            f"got {raw.shape}."
+            f"got {tuple(raw.shape)}."
         )
-    return fill_frames(np.empty_like(raw), raw.__getitem__, rtol=rtol, n_jobs=n_jobs)
+    out = like(raw.shape, raw)
+    return fill_frames(out, raw.__getitem__, rtol=rtol, n_jobs=n_jobs)

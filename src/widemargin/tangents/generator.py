@@ -19,24 +19,37 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin._compute.threads import thread_map
+from widemargin._core.arrays import (
+    AnswersInKind,
+    check_one_place,
+    in_dtype,
+    is_tensor,
+    numpy_dtype,
+    on_device,
+)
 from widemargin._core.checks import (
     check_number,
     check_option,
     validate_data,
     warn_caller,
 )
-from widemargin.tangents.bundle import Bundle
+from widemargin._core.samples import check_on_device
+from widemargin.tangents.bundle import Bundle, same_numbers
 from widemargin.tangents.frames import (
     FLOATS,
+    broadcast,
     check_samples,
     check_tangent_array,
+    fill_blocks,
     fill_frames,
-    sample_blocks,
+    like,
 )
 
+# What generators that work on tensors do there.
+DEVICE_METHODS = ("fit", "tangents", "bundle", "apply", "adjoint")
 
-class TangentGenerator(BaseEstimator, ABC):
+
+class TangentGenerator(AnswersInKind, BaseEstimator, ABC):
     """Base class of tangent generators.
 
     A subclass has `n_tangents` (property or parameter), `is_affine` and the method
@@ -94,9 +107,14 @@ class TangentGenerator(BaseEstimator, ABC):
         self : TangentGenerator
             The generator itself.
         """
-        samples = validate_data(self, X, dtype=FLOATS)
-        self._tangents_of(samples, None)
+        self._tangents_of(self._check_fit(X), None)
         return self
+
+    def _check_fit(self, X: ArrayLike, **options: Any) -> NDArray:
+        """Return the samples of a fit, on a device if they are there."""
+        if on_device(X):
+            return check_on_device(self, X, reset=True)
+        return validate_data(self, X, dtype=FLOATS, **options)
 
     def tangents(self, X: ArrayLike, y: ArrayLike | None = None) -> NDArray:
         """Tangents of every sample, as they come from the transformations.
@@ -120,8 +138,7 @@ class TangentGenerator(BaseEstimator, ABC):
         def fill(rows: slice) -> None:
             out[rows] = tangents_of(rows)
 
-        blocks = sample_blocks(len(out), out[0].size, None)
-        thread_map(fill, blocks, description="tangents")
+        fill_blocks(fill, out)
         return out
 
     def bundle(
@@ -164,7 +181,7 @@ class TangentGenerator(BaseEstimator, ABC):
         return samples
 
     def _allocate(self, X: NDArray) -> NDArray:
-        return np.empty((len(X), self.n_tangents, X.shape[1]), X.dtype)
+        return like((len(X), self.n_tangents, X.shape[1]), X)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -315,20 +332,21 @@ def as_bundle(
         return tangents.bundle(X, y, n_jobs=n_jobs)
     points = check_samples(X)
     if tangents is None:
-        return Bundle(points, np.empty((len(points), 0, points.shape[1]), points.dtype))
+        return Bundle(points, like((len(points), 0, points.shape[1]), points))
     if isinstance(tangents, Bundle):
         if tangents.points.shape != points.shape:
             raise ValueError(
                 f"{name} is a Bundle of points of shape {tangents.points.shape}, "
                 f"which must be the shape of the samples, {points.shape}."
             )
+        check_one_place(X=points, **{name: tangents.points})
         if tangents.frames.dtype == points.dtype and (
-            tangents.points is points or np.array_equal(tangents.points, points)
+            tangents.points is points or same_numbers(tangents.points, points)
         ):
             return tangents
         frames = tangents.frames[:1] if tangents.is_shared else tangents.frames
-        frames = frames.astype(points.dtype, copy=False)
-        return Bundle(points, np.broadcast_to(frames, tangents.frames.shape))
+        frames = in_dtype(frames, numpy_dtype(points))
+        return Bundle(points, broadcast(frames, tangents.frames.shape))
     if isinstance(tangents, type):
         raise TypeError(
             f"{name} is the class {tangents.__name__}; pass an instance, "
@@ -349,7 +367,10 @@ def _generated(X: np.ndarray, generator: Any, name: str, n_jobs: int | None) -> 
     """Bundle of a generator that is not ours: only its method `tangents` is known."""
 
     def tangents_of(rows: slice) -> np.ndarray:
-        raw = np.asarray(generator.tangents(X[rows]))
+        raw = generator.tangents(X[rows])
+        if is_tensor(X) and is_tensor(raw):
+            return raw.to(X.device)
+        raw = np.asarray(raw)
         return raw if raw.dtype in FLOATS else raw.astype(np.float64)
 
     first = tangents_of(slice(0, 1))
@@ -358,7 +379,7 @@ def _generated(X: np.ndarray, generator: Any, name: str, n_jobs: int | None) -> 
             f"{name}.tangents(X) must return (n_samples, n_tangents, n_features); "
             f"got shape {first.shape} for one sample."
         )
-    frames = np.empty((len(X), first.shape[1], X.shape[1]), X.dtype)
+    frames = like((len(X), first.shape[1], X.shape[1]), X)
     return Bundle(X, fill_frames(frames, tangents_of, n_jobs=n_jobs, name=name))
 
 

@@ -29,18 +29,23 @@ recognition: tangent distance and tangent propagation (1998).
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from widemargin._core.arrays import is_tensor, numpy_dtype, put, xp_of
 from widemargin._core.checks import check_background, check_image_shape
-from widemargin.tangents.generator import DirectionalTangents, check_sigma
+from widemargin.tangents.generator import (
+    DEVICE_METHODS,
+    DirectionalTangents,
+    check_sigma,
+)
 from widemargin.tangents.smoothing import filter_matrix
 
 FIELDS: dict[str, Callable] = {
-    "x_shift": lambda x, y: (np.ones_like(x), np.zeros_like(x)),
-    "y_shift": lambda x, y: (np.zeros_like(x), np.ones_like(x)),
+    "x_shift": lambda x, y: (x * 0 + 1, x * 0),
+    "y_shift": lambda x, y: (x * 0, x * 0 + 1),
     "scaling": lambda x, y: (x, y),
     "rotation": lambda x, y: (y, -x),
     "axis_deformation": lambda x, y: (x, -y),
@@ -93,6 +98,7 @@ class ImageTangents(DirectionalTangents):
     array([1., 1., 1.])
     """
 
+    device_methods = DEVICE_METHODS
     _known = (*FIELDS, "thickness", "brightness", "contrast", "blur")
     _presets: ClassVar = {"simard7": (*FIELDS, "thickness")}
     _not_linear: ClassVar = {
@@ -123,39 +129,40 @@ class ImageTangents(DirectionalTangents):
         return "thickness" not in self._names()
 
     def _linear(self, name: str, vectors: NDArray, transpose: bool) -> NDArray:
-        grid = self._grid(vectors.shape[1], vectors.dtype)
+        grid = self._grid(vectors)
         return grid.flatten(grid.linear(name, grid.unflatten(vectors), transpose))
 
-    def _grid(self, n_features: int, dtype: DTypeLike) -> "_Grid":
-        sides = check_image_shape(self.shape, "ImageTangents", n_features)
+    def _grid(self, X: NDArray) -> "_Grid":
+        sides = check_image_shape(self.shape, "ImageTangents", X.shape[1])
         height, width, channels = (*sides, 1)[:3]
         auto = 0.2 * np.sqrt(min(height, width))
         sigma = check_sigma(self.sigma, auto, max(height, width))
-        return _grid_of((height, width, channels), sigma, np.dtype(dtype))
+        device = X.device if is_tensor(X) else None
+        return _grid_of((height, width, channels), sigma, numpy_dtype(X), device)
 
     def _tangents_of(
         self, X: NDArray, y: ArrayLike | None
     ) -> Callable[[slice], NDArray]:
         names = self._names()
-        grid = self._grid(X.shape[1], X.dtype)
+        grid = self._grid(X)
         background = check_background(self.background, X)
 
         def tangents_of(rows: slice) -> NDArray:
             images = grid.unflatten(X[rows]) - background
             if any(name in FIELDS or name == "thickness" for name in names):
                 gradient = grid.gradient(images)
-            out = np.empty((len(images), len(names), X.shape[1]), X.dtype)
-            for k, name in enumerate(names):
+            tangents = []
+            for name in names:
                 if name in FIELDS:
                     tangent = grid.along(name, gradient)
                 elif name == "thickness":
                     tangent = grid.thickness(gradient)
                 elif name == "brightness":
-                    tangent = np.ones_like(images)
+                    tangent = xp_of(X).ones_like(images)
                 else:
                     tangent = grid.linear(name, images)
-                out[:, k] = grid.flatten(tangent)
-            return out
+                tangents.append(grid.flatten(tangent))
+            return xp_of(X).stack(tangents, 1)
 
         return tangents_of
 
@@ -167,25 +174,37 @@ class _Grid:
     on its neighbours in the stack, not even in the last digit.
     """
 
-    def __init__(self, shape: tuple[int, int, int], sigma: float, dtype: DTypeLike):
+    def __init__(
+        self,
+        shape: tuple[int, int, int],
+        sigma: float,
+        dtype: DTypeLike,
+        device: Any = None,
+    ):
         self.shape = height, width, _ = shape
         self.smooth_y, self.slope_y, self.curve_y = (
-            filter_matrix(height, sigma, order, dtype) for order in range(3)
+            put(filter_matrix(height, sigma, order, dtype), device)
+            for order in range(3)
         )
         self.smooth_x, self.slope_x, self.curve_x = (
-            filter_matrix(width, sigma, order, dtype).T.copy() for order in range(3)
+            put(filter_matrix(width, sigma, order, dtype).T.copy(), device)
+            for order in range(3)
         )
         # One unit for both axes, else a rotation of an oblong image would shear it.
         unit = max(height, width) / 2
         y = ((np.arange(height) - (height - 1) / 2) / unit).astype(dtype)
         x = ((np.arange(width) - (width - 1) / 2) / unit).astype(dtype)
-        self.y, self.x = np.meshgrid(y, x, indexing="ij")
+        self.y, self.x = (put(a, device) for a in np.meshgrid(y, x, indexing="ij"))
 
     def unflatten(self, X: NDArray) -> NDArray:
-        images = X.reshape(len(X), *self.shape)
+        images: Any = X.reshape(len(X), *self.shape)
+        if is_tensor(X):
+            return images.permute(0, 3, 1, 2).contiguous()
         return np.ascontiguousarray(images.transpose(0, 3, 1, 2))
 
-    def flatten(self, images: NDArray) -> NDArray:
+    def flatten(self, images: Any) -> Any:
+        if is_tensor(images):
+            return images.permute(0, 2, 3, 1).reshape(len(images), -1)
         return images.transpose(0, 2, 3, 1).reshape(len(images), -1)
 
     def gradient(self, images: NDArray) -> tuple[NDArray, NDArray]:
@@ -206,24 +225,22 @@ class _Grid:
         A direction is what counts, so images of any size have one.
         """
         along_x, along_y = gradient
-        axes = tuple(range(1, along_x.ndim))
-        largest = np.maximum(
-            np.abs(along_x).max(axes, keepdims=True),
-            np.abs(along_y).max(axes, keepdims=True),
-        )
-        numbers = np.finfo(largest.dtype)
+        xp = xp_of(along_x)
+        lengths = xp.maximum(xp.abs(along_x), xp.abs(along_y))
+        largest = xp.amax(lengths.reshape(len(lengths), -1), 1)[:, None, None, None]
+        numbers = xp.finfo(largest.dtype)
         fits = (largest < numbers.max**0.25) & (largest > numbers.tiny**0.25)
         if not fits.all():
-            exponents = np.where(fits, 0, -np.frexp(largest)[1])
+            exponents = xp.where(fits, 0, -xp.frexp(largest)[1])
             along_x, along_y = (
-                np.ldexp(along_x, exponents),
-                np.ldexp(along_y, exponents),
+                xp.ldexp(along_x, exponents),
+                xp.ldexp(along_y, exponents),
             )
         return along_x**2 + along_y**2
 
     def linear(self, name: str, images: NDArray, transpose: bool = False) -> NDArray:
         if name == "contrast":
-            return images.copy()
+            return images + 0
         if name == "blur":
             along_x = self.smooth_y @ (images @ self.curve_x)
             return along_x + self.curve_y @ (images @ self.smooth_x)

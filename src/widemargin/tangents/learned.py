@@ -29,17 +29,24 @@ from sklearn.utils.validation import (
 )
 
 from widemargin._compute.threads import batched_slices
+from widemargin._core.arrays import (
+    in_dtype,
+    is_tensor,
+    numpy_dtype,
+    put,
+    to_numpy,
+    xp_of,
+)
 from widemargin._core.checks import (
     check_count,
     check_flag,
     check_squares,
     in_unit,
     unit_of_squares,
-    validate_data,
 )
 from widemargin.tangents.bundle import Bundle
-from widemargin.tangents.frames import FLOATS
-from widemargin.tangents.generator import TangentGenerator
+from widemargin.tangents.frames import broadcast, like
+from widemargin.tangents.generator import DEVICE_METHODS, TangentGenerator
 
 # Up to this many features the moment is formed (128 MiB), beyond it only applied.
 _MAX_DENSE_FEATURES = 4096
@@ -95,6 +102,8 @@ class LearnedTangents(TangentGenerator):
     array([[1.  , 0.02]])
     """
 
+    device_methods = DEVICE_METHODS
+
     def __init__(
         self,
         n_tangents: int,
@@ -129,7 +138,9 @@ class LearnedTangents(TangentGenerator):
             The fitted generator.
         """
         n_neighbors = self._check_parameters()
-        samples = validate_data(self, X, dtype=FLOATS, ensure_min_samples=2)
+        samples = self._check_fit(X, ensure_min_samples=2)
+        if len(samples) < 2:
+            raise ValueError("X has 1 sample; at least 2 are needed to learn from.")
         codes = np.zeros(len(samples), int)
         # Labels of an earlier fit must not be taken for labels of this one.
         self.__dict__.pop("classes_", None)
@@ -140,7 +151,7 @@ class LearnedTangents(TangentGenerator):
             raise ValueError("y must be given to learn tangents with per_class=True.")
         self._unit = unit_of_squares(samples)
         if self.local:
-            self.samples_, self.codes_ = samples, codes
+            self.samples_, self.codes_ = to_numpy(samples), codes
             return self
         # Directions have no unit, and squares of the differences must be numbers.
         scaled = in_unit(samples, self._unit)
@@ -153,13 +164,14 @@ class LearnedTangents(TangentGenerator):
             )
         if self.per_class:
             learned = [leading_directions([part], self.n_tangents) for part in pairs]
-            self.tangents_ = np.array([rows for rows, _ in learned], samples.dtype)
+            dtype = numpy_dtype(samples)
+            self.tangents_ = np.array([rows for rows, _ in learned], dtype)
             self.eigenvalues_ = np.array([values for _, values in learned])
-            means = np.array([group.mean(axis=0) for group in groups])
-            self.class_means_ = (means * self._unit).astype(samples.dtype)
+            means = np.array([to_numpy(group.mean(0)) for group in groups])
+            self.class_means_ = (means * self._unit).astype(dtype)
         else:
             rows, self.eigenvalues_ = leading_directions(pairs, self.n_tangents)
-            self.tangents_ = rows.astype(samples.dtype)
+            self.tangents_ = rows.astype(numpy_dtype(samples))
         with np.errstate(over="ignore"):
             self.eigenvalues_ = self.eigenvalues_ * self._unit * self._unit
         np.minimum(self.eigenvalues_, np.finfo(float).max, out=self.eigenvalues_)
@@ -196,10 +208,13 @@ class LearnedTangents(TangentGenerator):
         if self.per_class:
             if codes is None:
                 means = in_unit(self.class_means_, self._unit)
-                codes = pairwise_distances_argmin(self._scaled(X), means)
-            return lambda rows: self.tangents_[codes[rows]].astype(X.dtype)
-        shared = self.tangents_.astype(X.dtype)
-        return lambda rows: np.broadcast_to(shared, (len(X[rows]), *shared.shape))
+                codes = nearest_means(self._scaled(X), means)
+            known = self.tangents_.astype(numpy_dtype(X))
+            known = put(known, X.device) if is_tensor(X) else known
+            return lambda rows: known[codes[rows]]
+        shared = self.tangents_.astype(numpy_dtype(X))
+        shared = put(shared, X.device) if is_tensor(X) else shared
+        return lambda rows: broadcast(shared, (len(X[rows]), *shared.shape))
 
     def _local_tangents_of(
         self, X: NDArray, codes: NDArray | None
@@ -214,22 +229,23 @@ class LearnedTangents(TangentGenerator):
             queries = np.arange(len(X))
             if c is not None:
                 members, queries = members[self.codes_ == c], queries[codes == c]
-            search = NearestNeighbors().fit(learned[members])
             k = min(n_neighbors + 1, len(members))
-            found = search.kneighbors(X[queries], k, return_distance=False)
-            neighbors[queries, :k] = members[found]
+            neighbors[queries, :k] = members[_nearest(learned[members], k, X[queries])]
+        if is_tensor(X):
+            learned = put(learned, X.device)
+            neighbors = put(neighbors, X.device)
 
         def tangents_of(rows: slice) -> NDArray:
             x, near = X[rows], neighbors[rows]
-            out = np.empty((len(x), self.n_tangents, X.shape[1]), X.dtype)
+            out = like((len(x), self.n_tangents, X.shape[1]), X)
             # As many numbers at a time as the tangents of the whole block have.
             size = len(x) * self.n_tangents // (n_neighbors + 1)
             for part in batched_slices(len(x), size):
-                differences = learned[near[part]] - x[part, np.newaxis]
+                differences = learned[near[part]] - x[part][:, None]
                 differences[near[part] < 0] = 0
-                seen = ~differences.any(axis=2)
-                surplus = np.where(seen.any(axis=1), seen.argmax(axis=1), n_neighbors)
-                differences[np.arange(len(surplus)), surplus] = 0
+                seen = 1 * (differences == 0).all(2)
+                surplus = xp_of(X).where(seen.any(1), seen.argmax(1), n_neighbors)
+                differences[xp_of(X).arange(len(surplus)), surplus] = 0
                 out[part] = principal_directions(differences, self.n_tangents)
             return out
 
@@ -280,6 +296,25 @@ def _check_labels(X: NDArray, y: ArrayLike) -> NDArray:
     return labels
 
 
+def _nearest(X: NDArray, k: int, queries: NDArray | None = None) -> NDArray:
+    """(n, k) indices of the nearest of X; without queries, of each of X but itself."""
+    if not is_tensor(X) and not is_tensor(queries):
+        search = NearestNeighbors(n_neighbors=k).fit(X)
+        return search.kneighbors(queries, k, return_distance=False)
+    from widemargin._compute.device.nearest import nearest_points
+
+    if queries is not None and is_tensor(queries):
+        X = put(X, queries.device)
+    return to_numpy(nearest_points(X, queries, k))
+
+
+def nearest_means(X: NDArray, means: NDArray) -> NDArray:
+    """Index of the nearest mean of every sample."""
+    if is_tensor(X):
+        return _nearest(means.astype(numpy_dtype(X)), 1, X)[:, 0]
+    return pairwise_distances_argmin(X, means)
+
+
 class Differences:
     """Differences of samples to their nearest other samples, a block at a time."""
 
@@ -288,8 +323,7 @@ class Differences:
         self.neighbors = np.empty((len(X), 0), int)
         k = min(n_neighbors, len(X) - 1)
         if k:
-            search = NearestNeighbors(n_neighbors=k).fit(X)
-            self.neighbors = search.kneighbors(return_distance=False)
+            self.neighbors = _nearest(X, k)
 
     def __len__(self) -> int:
         return self.neighbors.size
@@ -298,8 +332,8 @@ class Differences:
         n_features = self.X.shape[1]
         size = _BLOCK // (max(1, self.neighbors.shape[1]) * n_features)
         for rows in batched_slices(len(self.X) if len(self) else 0, size):
-            others = self.X[self.neighbors[rows]].astype(np.float64)
-            yield (others - self.X[rows, np.newaxis]).reshape(-1, n_features)
+            others = in_dtype(self.X[self.neighbors[rows]], np.float64)
+            yield (others - self.X[rows][:, None]).reshape(-1, n_features)
 
 
 def leading_directions(
@@ -335,14 +369,14 @@ def _top_eigenpairs(
         moment = np.zeros((n_features, n_features))
         for part in parts:
             for block in part:
-                moment += block.T @ block
+                moment += to_numpy(block.T @ block)
         return eigh(moment, subset_by_index=(n_features - k, n_features - 1))
 
     def apply(vector: NDArray) -> NDArray:
         product = np.zeros(n_features)
         for part in parts:
             for block in part:
-                product += block.T @ (block @ vector.ravel())
+                product += to_numpy(block).T @ (to_numpy(block) @ vector.ravel())
         return product
 
     operator = LinearOperator((n_features, n_features), apply, dtype=np.float64)
@@ -354,17 +388,17 @@ def principal_directions(differences: NDArray, n_directions: int) -> NDArray:
 
     They are unit rows; zero rows follow where the differences span fewer directions.
     """
-    rows = differences.astype(np.float64)
+    rows, xp = in_dtype(differences, np.float64), xp_of(differences)
     n, k, d = rows.shape
     keep = min(n_directions, k)
-    values, vectors = np.linalg.eigh(rows @ rows.swapaxes(1, 2))
-    values, vectors = values[:, ::-1][:, :keep], vectors[:, :, ::-1][:, :, :keep]
-    real = values > np.maximum(_EIGENVALUE_RTOL * values[:, :1], 0)
-    scale = np.sqrt(np.where(real, values, np.inf))
-    out = np.zeros((n, n_directions, d))
+    values, vectors = xp.linalg.eigh(rows @ xp.swapaxes(rows, 1, 2))
+    values, vectors = xp.flip(values, (1,)), xp.flip(vectors, (2,))
+    values, vectors = values[:, :keep], vectors[:, :, :keep]
+    real = (values > _EIGENVALUE_RTOL * values[:, :1]) & (values > 0)
+    scale = xp.where(real, values, np.inf) ** 0.5
+    out = xp.zeros((n, n_directions, d), dtype=rows.dtype, device=rows.device)
+    coefficients = xp.swapaxes(vectors, 1, 2) / scale[:, :, None]
     # Contiguous, so that every sample takes the same route through the product.
-    coefficients = np.ascontiguousarray(
-        vectors.swapaxes(1, 2) / scale[:, :, np.newaxis]
-    )
-    np.matmul(coefficients, rows, out=out[:, :keep])
+    coefficients = coefficients.reshape(n * keep, k).reshape(n, keep, k)
+    xp.matmul(coefficients, rows, out=out[:, :keep])
     return out

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
+from widemargin._core.arrays import is_tensor, xp_of
 from widemargin._core.checks import (
     check_background,
     check_count,
@@ -62,7 +63,8 @@ class ImageShift(BaseEstimator):
             for name in ("down", "right")
         ]
         images = X.reshape(len(X), *shape)
-        shifted = np.full_like(images, check_background(self.background, X))
+        background = check_background(self.background, X)
+        shifted = xp_of(X).full_like(images, background)
         (to_y, from_y), (to_x, from_x) = (
             _overlap(size, step) for size, step in zip(shape[:2], steps, strict=True)
         )
@@ -142,10 +144,15 @@ def copies(
 ) -> Iterator[NDArray]:
     """Yield the samples transformed by one function after the other."""
     for transformation in transformations:
-        out = np.asarray(transformation(X), dtype=X.dtype)
-        if out.shape != X.shape or not np.isfinite(out).all():
+        out = transformation(X)
+        if not (is_tensor(X) and is_tensor(out)):
+            out = np.asarray(out, dtype=None if is_tensor(X) else X.dtype)
+        if is_tensor(X):
+            out = xp_of(X).as_tensor(out, dtype=X.dtype, device=X.device)
+        if out.shape != X.shape or not xp_of(X).isfinite(out).all():
             raise ValueError(
                 f"each of {name} must return finite samples of the shape it is given, "
-                f"{X.shape}; {transformation!r} returned shape {out.shape}."
+                f"{tuple(X.shape)}; {transformation!r} returned shape "
+                f"{tuple(out.shape)}."
             )
         yield out

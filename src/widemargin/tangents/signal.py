@@ -25,14 +25,20 @@ Arrays: X (n, length·channels), channels last; tangents (n, l, length·channels
 """
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy.ndimage import correlate1d
 
+from widemargin._core.arrays import is_tensor, numpy_dtype, put
 from widemargin._core.checks import check_count
-from widemargin.tangents.generator import DirectionalTangents, check_sigma
+from widemargin.tangents.frames import like
+from widemargin.tangents.generator import (
+    DEVICE_METHODS,
+    DirectionalTangents,
+    check_sigma,
+)
 from widemargin.tangents.smoothing import gaussian_weights
 
 # Displacement of time as a function of centred time tau and of s in [0, 1].
@@ -85,6 +91,7 @@ class SignalTangents(DirectionalTangents):
     array([[[1., 1., 1., 1., 1., 1.]]])
     """
 
+    device_methods = DEVICE_METHODS
     _known = (*FIELDS, "amplitude", *BASELINES)
     _not_linear: ClassVar = dict.fromkeys(BASELINES, "is the same for every signal")
 
@@ -112,15 +119,16 @@ class SignalTangents(DirectionalTangents):
         return True
 
     def _linear(self, name: str, vectors: NDArray, transpose: bool) -> NDArray:
-        line = self._line(vectors.shape[1], vectors.dtype)
+        line = self._line(vectors)
         if name == "amplitude":
-            return vectors.copy()
+            return vectors + 0
         field = line.field(name)
         if transpose:
             return line.slope(field * vectors, transpose=True)
         return field * line.slope(vectors)
 
-    def _line(self, n_features: int, dtype: DTypeLike) -> "_Line":
+    def _line(self, X: NDArray) -> "_Line":
+        n_features = X.shape[1]
         channels = check_count("n_channels", self.n_channels)
         if n_features % channels:
             raise ValueError(
@@ -134,18 +142,19 @@ class SignalTangents(DirectionalTangents):
                 f"features and n_channels={channels} leave {length}."
             )
         sigma = check_sigma(self.sigma, np.sqrt(length) / 8, length)
-        return _Line(length, channels, sigma, dtype)
+        device = X.device if is_tensor(X) else None
+        return _Line(length, channels, sigma, numpy_dtype(X), device)
 
     def _tangents_of(
         self, X: NDArray, y: ArrayLike | None
     ) -> Callable[[slice], NDArray]:
         names = self._names()
-        line = self._line(X.shape[1], X.dtype)
+        line = self._line(X)
 
         def tangents_of(rows: slice) -> NDArray:
             signals = X[rows]
             slope = line.slope(signals)
-            out = np.empty((len(signals), self.n_tangents, X.shape[1]), X.dtype)
+            out = like((len(signals), self.n_tangents, X.shape[1]), X)
             k = 0
             for name in names:
                 if name in BASELINES:
@@ -170,8 +179,16 @@ class _Line:
     ``(Σ g k x - k̄ Σ g x) * scale``, it needs no matrix.
     """
 
-    def __init__(self, length: int, channels: int, sigma: float, dtype: DTypeLike):
+    def __init__(
+        self,
+        length: int,
+        channels: int,
+        sigma: float,
+        dtype: DTypeLike,
+        device: Any = None,
+    ):
         self.length, self.channels, self.dtype = length, channels, dtype
+        self.device = device
         self.tau = (np.arange(length) - (length - 1) / 2) / (length / 2)
         k, g = gaussian_weights(sigma)
         # Scaled to be of order one, lest the weights of a tiny sigma underflow.
@@ -184,9 +201,14 @@ class _Line:
         self.pull = first / mass
         self.scale = 1 / (second - self.pull * shift)
 
-    def slope(self, signals: NDArray, transpose: bool = False) -> NDArray:
+    def slope(self, signals: Any, transpose: bool = False) -> NDArray:
         """Differentiate every signal, or apply the transpose of that linear map."""
         x = signals.reshape(len(signals), self.length, self.channels)
+        if is_tensor(signals):
+            # A device would rather multiply: the matrix of what follows.
+            every = _Line.slope(self, np.eye(self.length * self.channels), transpose)
+            matrix = put(np.asarray(every, float), signals.device)
+            return (signals.double() @ matrix).to(signals.dtype)
         if transpose:
             x = self.scale * x
             out = _correlate(x, self.differ[::-1]) - _correlate(
@@ -199,11 +221,12 @@ class _Line:
 
     def field(self, name: str) -> NDArray:
         s = np.arange(self.length) / (self.length - 1)
-        return np.repeat(FIELDS[name](self.tau, s), self.channels).astype(self.dtype)
+        field = np.repeat(FIELDS[name](self.tau, s), self.channels)
+        return put(field.astype(self.dtype), self.device)
 
     def baselines(self, name: str) -> NDArray:
         rows = np.kron(BASELINES[name](self.tau), np.eye(self.channels))
-        return rows.astype(self.dtype)
+        return put(rows.astype(self.dtype), self.device)
 
 
 def _correlate(x: NDArray, weights: NDArray) -> NDArray:

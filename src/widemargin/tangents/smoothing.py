@@ -37,13 +37,21 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.threads import batched_slices
+from widemargin._core.arrays import (
+    AnswersInKind,
+    is_tensor,
+    numpy_dtype,
+    on_device,
+    put,
+)
 from widemargin._core.checks import (
     check_background,
     check_image_shape,
     check_number,
     validate_data,
 )
-from widemargin.tangents.frames import FLOATS
+from widemargin._core.samples import check_on_device
+from widemargin.tangents.frames import FLOATS, like
 
 # Below this sigma the filters equal their limits to all digits, and squares of g_1
 # do not underflow.
@@ -80,7 +88,9 @@ def filter_matrix(size: int, sigma: float, order: int, dtype: DTypeLike) -> NDAr
     return matrix.astype(dtype)
 
 
-class GaussianSmoother(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class GaussianSmoother(
+    AnswersInKind, OneToOneFeatureMixin, TransformerMixin, BaseEstimator
+):
     """Smooth images or signals by a Gaussian, as a step before a classifier.
 
     Parameters
@@ -120,6 +130,8 @@ class GaussianSmoother(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     ... )
     """
 
+    device_methods = ("fit", "transform")
+
     def __init__(
         self,
         shape: Sequence[int] | None = None,
@@ -145,8 +157,7 @@ class GaussianSmoother(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self : GaussianSmoother
             The transformer.
         """
-        X = validate_data(self, X, dtype=FLOATS)
-        self._check(X.shape[1])
+        self._check(self._check_samples(X, reset=True).shape[1])
         return self
 
     def transform(self, X: Any) -> NDArray:
@@ -163,18 +174,25 @@ class GaussianSmoother(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             float32 if `X` is float32, else float64.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=FLOATS, reset=False)
+        X = self._check_samples(X, reset=False)
         height, width, channels = self._check(X.shape[1])
-        down, across = (self._filter(side, X.dtype) for side in (height, width))
+        down, across = (self._filter(side, numpy_dtype(X)) for side in (height, width))
+        if is_tensor(X):
+            down, across = put(down, X.device), put(across, X.device)
         background = check_background(self.background, X)
-        out = np.empty(X.shape, X.dtype)
-        for rows in batched_slices(len(X), 1024):
+        out = like(X.shape, X)
+        for rows in batched_slices(len(X), 2**15 if is_tensor(X) else 1024):
             images: NDArray = X[rows] - background
             # Every image by products of its own: it does not depend on its neighbours.
             images = down @ images.reshape(-1, height, width * channels)
             images = across @ images.reshape(-1, height, width, channels)
             out[rows] = images.reshape(-1, X.shape[1]) + background
         return out
+
+    def _check_samples(self, X: Any, *, reset: bool) -> Any:
+        if on_device(X):
+            return check_on_device(self, X, reset=reset)
+        return validate_data(self, X, dtype=FLOATS, reset=reset)
 
     def _filter(self, side: int, dtype: Any) -> NDArray:
         # A signal is an image of one row, with nothing above or below it.

@@ -8,14 +8,15 @@ of order eps/h; the best h changes the samples by about eps^(1/3) of their size
 
 from collections.abc import Callable, Sequence
 from numbers import Real
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from widemargin._core.checks import in_unit, unit_of_squares, validate_data
-from widemargin.tangents.frames import FLOATS
-from widemargin.tangents.generator import TangentGenerator
+from widemargin._core.arrays import in_dtype, is_tensor, numpy_dtype, xp_of
+from widemargin._core.checks import in_unit, unit_of_squares
+from widemargin.tangents.frames import like
+from widemargin.tangents.generator import DEVICE_METHODS, TangentGenerator
 
 # Samples looked at, and steps tried, when a step is chosen.
 _N_PROBES = 16
@@ -34,6 +35,7 @@ class TransformTangents(TangentGenerator):
         transformed samples, of the same shape; p = 0 leaves them as they are. A
         function must treat every sample alone. It gets a copy of the samples, and is
         called from several threads when a bundle is made with `n_jobs` above one.
+        Samples that are tensors on a device come as such, and so must what is returned.
     step : float, sequence of floats or "auto", default="auto"
         The p at which differences are taken, the same for all functions or one for
         each. "auto" finds for each function the smallest power of 8, at most 1, that
@@ -57,6 +59,8 @@ class TransformTangents(TangentGenerator):
     >>> TransformTangents(gamma_correction).tangents(X).round(6)
     array([[[-0.346574,  0.      ,  1.386294]]])
     """
+
+    device_methods = DEVICE_METHODS
 
     def __init__(
         self,
@@ -91,7 +95,7 @@ class TransformTangents(TangentGenerator):
         self : TransformTangents
             The generator itself.
         """
-        samples = validate_data(self, X, dtype=FLOATS)
+        samples = self._check_fit(X)
         self.steps_ = self._choose_steps(samples)
         return self
 
@@ -151,10 +155,10 @@ class TransformTangents(TangentGenerator):
 
         def tangents_of(rows: slice) -> NDArray:
             samples = X[rows]
-            out = np.empty((len(samples), len(named), X.shape[1]), X.dtype)
+            out = like((len(samples), len(named), X.shape[1]), X)
             for k, ((name, function), h) in enumerate(zip(named, steps, strict=True)):
-                moved = _call(name, function, samples, h).astype(np.float64)
-                out[:, k] = (moved - _call(name, function, samples, -h)) / (2 * h)
+                h = float(h)
+                out[:, k] = _change(name, function, samples, h) / (2 * h)
             return out
 
         return tangents_of
@@ -168,17 +172,15 @@ def auto_step(name: str, function: Transformation, X: NDArray) -> float:
     makes less of it. The steps are tried from the smallest up to 1, so that a function
     is never called further out than needed.
     """
-    returned = _call(name, function, X, 0.0).dtype
+    returned = numpy_dtype(_call(name, function, X, 0.0))
     # A function that works in a lower precision needs a larger step.
-    eps = max(np.finfo(t).eps for t in (X.dtype, returned) if t.kind == "f")
-    unit = unit_of_squares(X.astype(np.float64))
-    wanted = eps ** (1 / 3) * (np.linalg.norm(in_unit(X, unit)) or 1.0)
+    eps = max(np.finfo(t).eps for t in (numpy_dtype(X), returned) if t.kind == "f")
+    unit, norm = unit_of_squares(in_dtype(X, np.float64)), xp_of(X).linalg.norm
+    wanted = eps ** (1 / 3) * (float(norm(in_unit(X, unit))) or 1.0)
 
     def change(h: float) -> float:
-        moved = _call(name, function, X, h).astype(np.float64) / unit
-        back = _call(name, function, X, -h).astype(np.float64) / unit
         with np.errstate(over="ignore"):
-            return float(np.linalg.norm(moved - back)) / 2
+            return float(norm(_change(name, function, X, h, unit))) / 2
 
     before = change(_STEPS[0])
     for h in _STEPS[1:]:
@@ -189,15 +191,35 @@ def auto_step(name: str, function: Transformation, X: NDArray) -> float:
     return float(h)
 
 
+def _change(
+    name: str, function: Transformation, X: NDArray, h: float, unit: float = 1.0
+) -> NDArray:
+    """Difference of the samples moved by h and by -h, in float64 and in a unit."""
+    one, other = (
+        in_dtype(_call(name, function, X, p), np.float64) / unit for p in (h, -h)
+    )
+    return one - other
+
+
 def _call(name: str, function: Transformation, X: NDArray, p: float) -> NDArray:
     """Return the transformed samples, or say what is wrong with them."""
-    moved = np.asarray(function(X.copy(), float(p)))
+    if is_tensor(X):
+        moved: Any = function(X.clone(), float(p))  # type: ignore[attr-defined]
+        if not is_tensor(moved) or moved.device != X.device:
+            raise ValueError(
+                f"{name} was given a tensor on {X.device} and must return one there; "
+                f"got {type(moved).__name__}."
+            )
+        moved = moved.detach()
+    else:
+        moved = np.asarray(function(X.copy(), float(p)))
     if moved.shape != X.shape:
         raise ValueError(
-            f"{name} must return samples of the shape it got, {X.shape}; "
-            f"it returned {moved.shape}."
+            f"{name} must return samples of the shape it got, {tuple(X.shape)}; "
+            f"it returned {tuple(moved.shape)}."
         )
-    if moved.dtype.kind not in "biuf" or not np.isfinite(moved).all():
+    numbers = numpy_dtype(moved).kind in "biuf"
+    if not numbers or not xp_of(moved).isfinite(moved).all():
         raise ValueError(
             f"{name} returned NaN, infinity or no numbers at p = {p:.3g}; it must be "
             "defined for small p of both signs, or be given a smaller step."

@@ -4,13 +4,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from widemargin._core.checks import validate_data
-from widemargin.tangents.frames import FLOATS
-from widemargin.tangents.generator import TangentGenerator
+from widemargin._core.arrays import inside, xp_of
+from widemargin.tangents.generator import DEVICE_METHODS, TangentGenerator
 
 
 class TangentUnion(TangentGenerator):
@@ -40,6 +38,8 @@ class TangentUnion(TangentGenerator):
     >>> union.set_params(imagetangents__directions="rotation").fit(X).n_tangents
     4
     """
+
+    device_methods = DEVICE_METHODS
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class TangentUnion(TangentGenerator):
             The fitted union.
         """
         named = self._named_parts()
-        samples = validate_data(self, X, dtype=FLOATS)
+        samples = self._check_fit(X)
         self.generators_ = [clone(part).fit(samples, y) for _, part in named]
         return self
 
@@ -166,10 +166,9 @@ class TangentUnion(TangentGenerator):
     def _tangents_of(
         self, X: NDArray, y: ArrayLike | None
     ) -> Callable[[slice], NDArray]:
-        functions = [
-            part._tangents_of(part._check_samples(X), y) for part in self._parts()
-        ]
-        return lambda rows: np.concatenate([f(rows) for f in functions], axis=1)
+        parts = [inside(part) for part in self._parts()]
+        functions = [part._tangents_of(part._check_samples(X), y) for part in parts]
+        return lambda rows: xp_of(X).concatenate([f(rows) for f in functions], 1)
 
 
 def _name_by_class(

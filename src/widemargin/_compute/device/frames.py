@@ -9,9 +9,12 @@ done in float64, and costs a few passes over the tangents.
 import torch
 from torch import Tensor
 
+from widemargin._compute.frames import ROUNDING
+
 
 def gram_schmidt(tangents: Tensor, rtol: float) -> Tensor:
     """Frames (n, l, d) in float64 of tangents (n, l, d)."""
+    rtol = max(rtol, ROUNDING)
     rows = tangents.to(torch.float64)
     # Scaled by the largest entry first, lest squares overflow.
     rows = rows / _or_one(rows.abs().amax(dim=2, keepdim=True))

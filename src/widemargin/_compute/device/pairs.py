@@ -18,8 +18,8 @@ from widemargin._compute.device.tails import tail
 
 # Relative size below which a squared distance is recomputed from its residual.
 SUSPECT = {torch.float32: 1e-5, torch.float64: 1e-10}
-# Products held at once, in numbers: 4 GiB in float32.
-PRODUCTS = 2**30
+# Products held at once, in numbers: 8 GiB in float32, or a third of what is free.
+PRODUCTS = 2**31
 # Pairs whose frames are gathered at once, in numbers.
 GATHERED = 2**28
 
@@ -105,9 +105,16 @@ def halving(size: int, n: int, work: Callable[[slice], None]) -> None:
         start = rows.stop
 
 
-def chunk_size(n_y: int, rows: int, columns: int) -> int:
+def chunk_size(n_y: int, rows: int, columns: int, like: Tensor) -> int:
     """How many queries may meet all references at once."""
-    return max(1, PRODUCTS // max(1, n_y * rows * columns))
+    numbers = PRODUCTS
+    if like.is_cuda:
+        free, _ = torch.cuda.mem_get_info(like.device)
+        # What torch holds, and does not use, is free too.
+        free += torch.cuda.memory_reserved(like.device)
+        free -= torch.cuda.memory_allocated(like.device)
+        numbers = min(numbers, free // (3 * like.element_size()))
+    return max(1, numbers // max(1, n_y * rows * columns))
 
 
 def stacked_products(x: Ends, y: Ends, y_stack: Tensor, tf32: bool = False) -> Tensor:
@@ -205,5 +212,5 @@ def pair_distances(
         target[rows] = d2 if squared else torch.sqrt(d2)
 
     rows = 1 + (x_frames.shape[1] if sides == "two" else 0)
-    halving(chunk_size(len(y), rows, 1 + y_frames.shape[1]), len(x), fill)
+    halving(chunk_size(len(y), rows, 1 + y_frames.shape[1], x), len(x), fill)
     return out

@@ -32,18 +32,18 @@ def _energy(delta: Tensor, frames: Tensor, spring: float) -> Tensor:
     n = W.shape[1]
     A = torch.bmm(W, W.mT)
     A.diagonal(dim1=1, dim2=2).add_(spring)
-    _factor(A)
+    factor(A)
     residual, moves = delta, torch.zeros_like(W[:, :, 0])
     for _ in range(2):
         r = torch.bmm(W, residual[:, :, None])[:, :, 0] - spring * moves
-        r = _solve(A, r, n)
+        r = solve(A, r, n)
         moves = moves + r
         residual = residual - torch.bmm(W.mT, r[:, :, None])[:, :, 0]
     energy = spring * (moves * moves).sum(1) + (residual * residual).sum(1)
     return torch.where((delta == 0).all(1), 0.0, energy)
 
 
-def _factor(A: Tensor) -> None:
+def factor(A: Tensor) -> None:
     """Turn the lower triangles into L and D of L D L^T; no pivot is rounding."""
     n = A.shape[1]
     for s in range(n):
@@ -56,7 +56,8 @@ def _factor(A: Tensor) -> None:
         A[:, s + 1 :, s] = scaled
 
 
-def _solve(A: Tensor, r: Tensor, n: int) -> Tensor:
+def solve(A: Tensor, r: Tensor, n: int) -> Tensor:
+    """Solve with what `factor` left; directions without a pivot stay 0."""
     r = r.clone()
     for s in range(n):
         there = A[:, s, s] > 0

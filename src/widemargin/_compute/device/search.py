@@ -14,7 +14,9 @@ answer is ordered by (distance, index) and is that of computing every distance i
 float64.
 """
 
+import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,12 +29,18 @@ from widemargin._compute.device.pairs import (
     floor_of,
     halving,
     listed,
+    pair_distances,
     products_in,
     stacked_products,
 )
+from widemargin._compute.device.residuals import paired_distances
 from widemargin._compute.device.tails import tail
 
 SEEDS = 8
+# Share of a density that may be left out.
+NEGLECTED = 1e-7
+# Relative size below which a distance of a density is taken from its residual.
+DOUBTFUL = 1e-3
 
 
 def rounded(rows: Tensor) -> Tensor:
@@ -89,7 +97,7 @@ class Shadow:
 
 
 class DeviceSearch:
-    """References on a device, prepared once; two-sided, float32 bounds.
+    """References on a device, prepared once; nothing changes by being asked.
 
     Parameters
     ----------
@@ -98,6 +106,10 @@ class DeviceSearch:
     spring : float
     n_components : int or None
         Dimensions of the bound; None computes everything.
+    shared : Tensor of shape (l, d) or None
+        One frame that all samples have, float64; `frames` have no rows then, and
+        `sides` is "y". It is folded into the points: |delta|^2 - |V delta|^2/(1+k) is
+        the plain distance of points whose part along V is shrunk by sqrt(k/(1+k)).
     """
 
     def __init__(
@@ -108,48 +120,102 @@ class DeviceSearch:
         sides: str,
         spring: float,
         n_components: int | None,
+        shared: Tensor | None = None,
     ) -> None:
-        self.sides, self.spring = sides, float(spring)
+        self.sides, self.spring, self.shared = sides, float(spring), shared
         self.centre = points.double().mean(0)
-        self.ends = Ends.prepare(points, frames, self.centre)
+        self.shrinkage = 1 - (self.spring / (1 + self.spring)) ** 0.5
+        self.ends = self._prepared(points, frames)
         self.axes = None
         if n_components is not None:
             self.axes = leading_axes(self.ends.points, n_components)
             self.shadow = Shadow.cast(self.ends, self.axes)
-            self.rough_stack = self.shadow.rough.stack(tangent_major=True)
-        self._stack: Tensor | None = None
+        self._stacks: dict[str, Tensor] = {}
 
-    def _bounds(self, queries: Ends, shadow: Shadow | None) -> tuple[Tensor, Tensor]:
-        """(n_q, n) lower bounds of the squared distances, and their products."""
-        spring = self.spring
+    def _prepared(self, points: Tensor, frames: Tensor) -> Ends:
+        if self.shared is None:
+            return Ends.prepare(points, frames, self.centre)
+        centred = points.double() - self.centre
+        along = (centred @ self.shared.T) @ self.shared
+        folded = (centred - self.shrinkage * along).to(points.dtype)
+        rows, nothing = folded[:, None], folded[:, :0]
+        return Ends(points, rows, (folded.double() ** 2).sum(1).to(rows.dtype), nothing)
+
+    def part(self, rows: slice) -> "DeviceSearch":
+        """Return the search among some of the references."""
+        some = object.__new__(DeviceSearch)
+        vars(some).update(vars(self))
+        some.ends, some._stacks = self.ends.take(rows), {}
+        if self.axes is not None:
+            some.shadow = self.shadow.take(rows)
+        return some
+
+    def _stack(self, name: str, ends: Ends) -> Tensor:
+        if name not in self._stacks:
+            self._stacks[name] = ends.stack(tangent_major=True)
+        return self._stacks[name]
+
+    def _slack(self, x: Ends, y: Ends) -> Tensor | float:
+        """Return what folding a shared frame may have rounded, in units of the points.
+
+        Of all pairs; 0 where nothing was folded.
+        """
+        if self.shared is None:
+            return 0.0
+        rounding = 2 * (16 + x.raw.shape[1] ** 0.5) * torch.finfo(torch.float64).eps
+        x_whole, y_whole = (
+            torch.linalg.vector_norm(end.raw.double() - self.centre, dim=1)
+            for end in (x, y)
+        )
+        x_folded, y_folded = x.norms.double() ** 0.5, y.norms.double() ** 0.5
+        slack = rounding * (x_whole[:, None] + y_whole) * (x_folded[:, None] + y_folded)
+        return slack.to(x.rows.dtype)
+
+    def _bounds(
+        self, queries: Ends, shadow: Shadow | None, rough: bool = False
+    ) -> tuple[Tensor, Tensor | None]:
+        """(n_q, n) lower bounds of the squared distances; all products if whole.
+
+        If `rough`, the rounding is not taken off.
+        """
+        spring, sides = self.spring, self.sides
         if shadow is None:
-            x, y, stack = queries, self.ends, self._full_stack()
-            d = x.points.shape[1]
-            error, tf32 = float((16 + d**0.5) * torch.finfo(x.points.dtype).eps), False
+            x, y, kind = queries, self.ends, "whole"
+            error, tf32 = 0.0 if rough else error_of(x.rows), False
         else:
-            x, y, stack = shadow.rough, self.shadow.rough, self.rough_stack
+            x, y, kind = shadow.rough, self.shadow.rough, "rough"
             p = x.points.shape[1]
             error, tf32 = shadow.error + self.shadow.error + p * 2.0**-23, True
-        products = stacked_products(x, y, stack, tf32)
-        bounds, _ = tail(
-            products, x.norms, x.coefficients, y.norms, y.coefficients.T.contiguous(),
-            spring, floor_of(spring, products.dtype), error,
-        )  # fmt: skip
-        return bounds, products
-
-    def _full_stack(self) -> Tensor:
-        if self._stack is None:
-            self._stack = self.ends.stack(tangent_major=True)
-        return self._stack
+        if sides == "two":
+            products = stacked_products(x, y, self._stack(kind, y), tf32)
+            bounds, _ = tail(
+                products, x.norms, x.coefficients, y.norms,
+                y.coefficients.T.contiguous(), spring,
+                floor_of(spring, products.dtype), error,
+            )  # fmt: skip
+            # Products of projections tell nothing of the distance from above.
+            return bounds, products if shadow is None else None
+        parts: list[Any] = []
+        scale = x.norms[:, None] + y.norms
+        if sides in ("y", "mean"):
+            G = stacked_products(x.frameless(), y, self._stack(kind, y), tf32)[:, 0]
+            b = G[:, 1:] - y.coefficients.T
+            parts.append(one_end(G[:, 0], b, scale, spring, error))
+        if sides in ("x", "mean"):
+            bare = y.frameless()
+            G = stacked_products(x, bare, self._stack(kind + " points", bare), tf32)
+            a = x.coefficients[:, :, None] - G[:, 1:, 0]
+            parts.append(one_end(G[:, 0, 0], a, scale, spring, error))
+        return sum(parts) / len(parts) - self._slack(queries, self.ends), None
 
     def query(
         self, points: Tensor, frames: Tensor, n_neighbors: int
     ) -> tuple[Tensor, Tensor]:
         """Squared distances in float64, ascending, and indices; ties by index."""
         n, n_y = len(points), len(self.ends)
-        queries = Ends.prepare(points, frames, self.centre)
+        queries = self._prepared(points, frames)
         shadow = None if self.axes is None else Shadow.cast(queries, self.axes)
-        radius = torch.empty(n, device=points.device)
+        radius = torch.empty(n, dtype=points.dtype, device=points.device)
         found: list[tuple[Tensor, Tensor]] = []
 
         def look(rows: slice) -> None:
@@ -157,26 +223,125 @@ class DeviceSearch:
             bounds, products = self._bounds(
                 some, None if shadow is None else shadow.take(rows)
             )
-            if shadow is not None:
-                # Products of projections tell nothing of the distance from above.
-                del products
-                products = None
             limit = self._radius(some, bounds, products, n_neighbors)
-            radius[rows] = limit
             i, j = (bounds <= limit[:, None]).nonzero(as_tuple=True)
+            radius[rows] = limit
             found.append((i + rows.start, j))
 
-        size = chunk_size(n_y, 1 + frames.shape[1], 1 + self.ends.frames.shape[1])
-        halving(size, n, look)
+        x_rows = 1 if self.sides == "y" else 1 + frames.shape[1]
+        y_rows = 1 if self.sides == "x" else 1 + self.ends.frames.shape[1]
+        if self.sides == "mean":
+            x_rows, y_rows = 1, x_rows + y_rows
+        halving(chunk_size(n_y, x_rows, y_rows, queries.rows), n, look)
         i, j = (torch.cat(parts) for parts in zip(*found, strict=True))
         if shadow is not None:
-            near, _ = paired_bounds(shadow.exact, i, self.shadow.exact, j, self.spring)
+            near, _ = self._paired(shadow.exact, i, self.shadow.exact, j)
             kept = near <= radius[i]
             i, j = i[kept], j[kept]
         if len(i) > n * n_neighbors:
             i, j = self._closer(queries, i, j, n_neighbors)
-        d2 = listed(queries, i, self.ends, j, self.sides, self.spring)
-        return smallest(i, j, d2, n, n_neighbors)
+        return smallest(i, j, self._exact(queries, i, j), n, n_neighbors)
+
+    def candidates(
+        self, points: Tensor, frames: Tensor, count: int
+    ) -> tuple[Tensor, Tensor]:
+        """(n, count) squared distances in float64 to likely references, and indices.
+
+        Likely are those nearest with tangents at one end only.
+        """
+        queries, end = self._prepared(points, frames), "x" if self.sides == "x" else "y"
+        shape = len(points), count
+        there = torch.empty(shape, dtype=torch.long, device=points.device)
+        cheap = self if self.sides == end else self.part(slice(None))
+        cheap.sides = end
+
+        def look(rows: slice) -> None:
+            bounds, _ = cheap._bounds(queries.take(rows), None, rough=True)
+            there[rows] = bounds.topk(count, dim=1, largest=False).indices
+
+        width = 1 + max(frames.shape[1], self.ends.frames.shape[1])
+        halving(chunk_size(len(self.ends), 1, width, queries.rows), len(points), look)
+        i = torch.arange(len(points), device=there.device).repeat_interleave(count)
+        d2 = self._exact(queries, i, there.flatten())
+        return d2.view(there.shape), there
+
+    def log_densities(
+        self, points: Tensor, frames: Tensor, starts: list[int], log_weights: Tensor,
+        gamma: float,
+    ) -> Tensor:  # fmt: skip
+        """(n, n_classes) logarithms of sum w exp(-gamma d^2), in float64.
+
+        Class c has the references from ``starts[c]`` on. What the bound says is below
+        NEGLECTED of a class's sum, all of it together, is left out; where that is
+        little, every distance is computed.
+        """
+        queries = self._prepared(points, frames)
+        shadow = None if self.axes is None else Shadow.cast(queries, self.axes)
+        shape = len(points), len(starts)
+        out = torch.empty(shape, dtype=torch.float64, device=points.device)
+        edges = [*starts, len(self.ends)]
+        width = (1 + frames.shape[1]) * (1 + self.ends.frames.shape[1])
+        for c, start in enumerate(starts):
+            own = slice(start, edges[c + 1])
+            some, weights = self.part(own), log_weights[own].to(points.dtype)
+
+            def look(rows: slice, c=c, some=some, weights=weights) -> None:
+                x = queries.take(rows)
+                seen = None if shadow is None else shadow.take(rows)
+                out[rows, c] = some._log_sums(x, seen, weights, gamma)
+
+            size = chunk_size(len(some.ends), 1, width, queries.rows)
+            halving(size, len(points), look)
+        return out
+
+    def _log_sums(
+        self, x: Ends, shadow: Shadow | None, weights: Tensor, gamma: float
+    ) -> Tensor:
+        bumps = weights - gamma * self._bounds(x, shadow)[0]
+        n, n_y = bumps.shape
+        seeds = bumps.topk(min(n_y, 1 + SEEDS), dim=1, sorted=False).indices
+        i = torch.arange(n, device=bumps.device).repeat_interleave(seeds.shape[1])
+        j = seeds.flatten()
+        _, far = self._paired(x, i, self.ends, j)
+        least = (weights[j] - gamma * far).view(seeds.shape).amax(1)
+        depth = math.log(n_y / NEGLECTED)
+        i, j = (bumps >= (least - depth)[:, None]).nonzero(as_tuple=True)
+        del bumps
+        if len(i) > n * n_y // 16:
+            y = self.ends
+            d2 = pair_distances(
+                x.raw, x.frames, y.raw, y.frames, sides=self.sides, spring=self.spring
+            )
+            return torch.logsumexp(weights.double() - gamma * d2.double(), 1)
+        near, far = self._paired(x, i, self.ends, j)
+        d2 = (near.double() + far) / 2
+        # Where little is left of large norms the residual says more.
+        doubtful = ~(d2 > DOUBTFUL * (x.norms[i] + self.ends.norms[j]))
+        if bool(doubtful.any()):
+            d2[doubtful] = self._exact(x, i[doubtful], j[doubtful])
+        base = least.double()
+        logs = weights[j].double() - gamma * d2 - base[i]
+        total = torch.zeros_like(base).index_add_(0, i, torch.exp(logs))
+        return base + torch.log(total)
+
+    def _exact(self, queries: Ends, i: Tensor, j: Tensor) -> Tensor:
+        """Squared distances in float64 of listed pairs, from the residual."""
+        if self.shared is None:
+            return listed(queries, i, self.ends, j, self.sides, self.spring)
+        out = torch.empty(len(i), dtype=torch.float64, device=i.device)
+        shared = self.shared
+
+        def fill(rows: slice) -> None:
+            at, to = i[rows], j[rows]
+            frames = shared.expand(len(at), *shared.shape)
+            out[rows] = paired_distances(
+                queries.raw[at], frames[:, :0], self.ends.raw[to], frames,
+                "y", self.spring,
+            )  # fmt: skip
+
+        numbers = (3 + 2 * len(shared)) * shared.shape[1]
+        halving(max(1, GATHERED // max(1, numbers)), len(i), fill)
+        return out
 
     def _radius(
         self, queries: Ends, bounds: Tensor, products: Tensor | None, k: int
@@ -188,27 +353,88 @@ class DeviceSearch:
         i = torch.arange(n, device=bounds.device).repeat_interleave(n_seeds)
         j = seeds.flatten()
         given = None if products is None else products[i, :, :, j]
-        _, far = paired_bounds(queries, i, self.ends, j, self.spring, given)
+        _, far = self._paired(queries, i, self.ends, j, given)
         return far.view(n, n_seeds).topk(k, dim=1, largest=False).values.amax(1)
 
     def _closer(self, queries: Ends, i: Tensor, j: Tensor, k: int):
         """Drop pairs that float32 distances, rounding counted, leave no chance."""
-        near, far = paired_bounds(queries, i, self.ends, j, self.spring)
+        near, far = self._paired(queries, i, self.ends, j)
         radius = smallest(i, j, far, len(queries), k)[0].amax(1)
         kept = near <= radius[i]
         return i[kept], j[kept]
+
+    def _paired(
+        self, x: Ends, i: Tensor, y: Ends, j: Tensor, given: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Lower and upper bounds of listed pairs, from products in their own dtype."""
+        if self.sides == "two":
+            return paired_bounds(x, i, y, j, self.spring, given)
+        near = torch.zeros(len(i), dtype=x.rows.dtype, device=i.device)
+        far, error = torch.zeros_like(near), error_of(x.rows)
+        half = 0.5 if self.sides == "mean" else 1.0
+
+        def fill(rows: slice) -> None:
+            at, to = i[rows], j[rows]
+            scale = x.norms[at] + y.norms[to]
+            with products_in(tf32=False):
+                G = (x.points[at] * y.points[to]).sum(1)
+                moves = []
+                if self.sides in ("y", "mean"):
+                    along = torch.bmm(y.frames[to], x.points[at][:, :, None])[:, :, 0]
+                    moves.append(along - y.coefficients[to])
+                if self.sides in ("x", "mean"):
+                    along = torch.bmm(x.frames[at], y.points[to][:, :, None])[:, :, 0]
+                    moves.append(x.coefficients[at] - along)
+            for b in moves:
+                for sign, out in ((1, near), (-1, far)):
+                    bound = one_end(G, b, scale, self.spring, sign * error)
+                    out[rows] += half * bound
+            if self.shared is not None:
+                slack = self._listed_slack(x, at, y, to)
+                near[rows] -= slack
+                far[rows] += slack
+
+        numbers = (2 + x.frames.shape[1] + y.frames.shape[1]) * x.points.shape[1]
+        halving(max(1, GATHERED // numbers), len(i), fill)
+        return near, far
+
+    def _listed_slack(self, x: Ends, i: Tensor, y: Ends, j: Tensor) -> Tensor:
+        rounding = 2 * (16 + x.raw.shape[1] ** 0.5) * torch.finfo(torch.float64).eps
+        whole = sum(
+            torch.linalg.vector_norm(end.raw[at].double() - self.centre, dim=1)
+            for end, at in ((x, i), (y, j))
+        )
+        folded = x.norms[i].double() ** 0.5 + y.norms[j].double() ** 0.5
+        return (rounding * whole * folded).to(x.rows.dtype)
+
+
+def error_of(rows: Tensor) -> float:
+    """Error of a product in the dtype of the rows, per unit of norm."""
+    return float((16 + rows.shape[-1] ** 0.5) * torch.finfo(rows.dtype).eps)
+
+
+def one_end(
+    products: Tensor, along: Tensor, scale: Tensor, spring: float, error: float
+) -> Tensor:
+    """|delta|^2 - |V delta|^2/(1+k), less its rounding; plus it, where error < 0.
+
+    `along` is V delta, tangents on axis 1, each wrong by at most e per unit of the
+    points: |V delta|^2 then by (4 sqrt(l) e + 2 l e^2) (|x|^2 + |y|^2).
+    """
+    slack = error * (2 + 6 * along.shape[1] ** 0.5)
+    return scale * (1 - slack) - 2 * products - (along * along).sum(1) / (1 + spring)
 
 
 def paired_bounds(
     x: Ends, i: Tensor, y: Ends, j: Tensor, spring: float, given: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Lower and upper bounds of listed pairs, from products in their own dtype.
+    """Two-sided bounds of listed pairs, below and above, in the dtype of the rows.
 
     `given` (m, 1 + l_x, 1 + l_y) are the products where they are known already.
     """
     l_x, d = x.frames.shape[1:]
     l_y = y.frames.shape[1]
-    error = float((16 + d**0.5) * torch.finfo(x.rows.dtype).eps)
+    error = error_of(x.rows)
     near = torch.empty(len(i), dtype=x.rows.dtype, device=i.device)
     far = torch.empty_like(near)
     nothing = torch.zeros(1, dtype=near.dtype, device=i.device)

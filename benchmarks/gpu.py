@@ -1,0 +1,464 @@
+"""All of MNIST on one GPU, against bare products and against the CPU of the machine.
+
+Every row is printed as soon as it is measured; one that fails says so and the rest goes
+on. Times on the GPU are the best of three after a first call, synchronised; those of
+the CPU of one call, with all its cores. Where 150 passes would take the CPU minutes, a
+few are timed and the rest are counted.
+
+Run: python benchmarks/gpu.py [--data FOLDER] [--only exact,glvq] [--profile]
+     python benchmarks/gpu.py --device cpu --tiny     (does it run? times mean nothing)
+"""
+
+import argparse
+import os
+import time
+import traceback
+from pathlib import Path
+
+os.environ.setdefault("SCIPY_ARRAY_API", "1")
+
+import numpy as np
+import sklearn
+import torch
+from common import data_home
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+
+from widemargin._compute.device import distortion, pairs, search
+from widemargin._core import arrays
+from widemargin.datasets.idx import read_idx
+from widemargin.neighbors import TangentDensityClassifier, TangentKNeighborsClassifier
+from widemargin.prototypes import GLVQClassifier, TVQClassifier
+from widemargin.tangents import GaussianSmoother, ImageTangents, image_shifts
+
+SHAPE, SMOOTHING, SIGMA, SPRING = (28, 28), 0.7, 0.5, 1e-5
+NEIGHBOURS = 10
+
+
+class Bench:
+    """The data on both sides, prepared when first asked for."""
+
+    def __init__(self, folder, device, tiny):
+        self.device, self.tiny = torch.device(device), tiny
+        raw = [
+            read_idx(folder / f"{part}-{what}.gz")
+            for part in ("train", "t10k")
+            for what in ("images-idx3-ubyte", "labels-idx1-ubyte")
+        ]
+        X, y, X_test, y_test = raw
+        if tiny:
+            X, y, X_test, y_test = X[:300], y[:300], X_test[:20], y_test[:20]
+        self.X, self.X_test = (
+            (a.reshape(len(a), -1) / np.float32(255)).astype(np.float32)
+            for a in (X, X_test)
+        )
+        self.y, self.y_test = y.astype(int), y_test.astype(int)
+        self._known = {}
+
+    def put(self, array):
+        """Return a tensor on the device."""
+        return torch.from_numpy(array).to(self.device)
+
+    def once(self, name, make):
+        """Return what was made before under this name, or make it."""
+        if name not in self._known:
+            self._known[name] = make()
+        return self._known[name]
+
+    @property
+    def smooth(self):
+        """Smoothed samples as NumPy arrays."""
+
+        def make():
+            smoother = GaussianSmoother(SHAPE, SMOOTHING).fit(self.X)
+            return smoother.transform(self.X), smoother.transform(self.X_test)
+
+        return self.once("smooth", make)
+
+    @property
+    def bundles(self):
+        """Training and test samples with their frames, on the device."""
+        generator = ImageTangents(SHAPE, sigma=SIGMA)
+        return self.once(
+            "bundles", lambda: [generator.bundle(self.put(a)) for a in self.smooth]
+        )
+
+    def forget(self):
+        """Give the memory back."""
+        self._known.clear()
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def synchronize(self):
+        """Wait for the device."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+
+    def timed(self, function, repeats=3):
+        """Best seconds of a few calls after the first, and the answer."""
+        answer = function()
+        self.synchronize()
+        best = np.inf
+        for _ in range(1 if self.tiny else repeats):
+            start = time.perf_counter()
+            answer = function()
+            self.synchronize()
+            best = min(best, time.perf_counter() - start)
+        return best, answer
+
+
+def clock(function):
+    start = time.perf_counter()
+    answer = function()
+    return time.perf_counter() - start, answer
+
+
+def profile(bench, name, function):
+    """Print what the time of a call is spent by."""
+    if bench.device.type != "cuda":
+        return
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU]) as record:
+        function()
+        bench.synchronize()
+    events = record.key_averages()
+    total = sum(e.self_device_time_total for e in events) / 1e6
+    print(f"    profile of {name}: {total:.3f} s on the device")
+    events = sorted(events, key=lambda e: -e.self_device_time_total)
+    for e in events[:8]:
+        print(
+            f"      {e.self_device_time_total / 1e6:.3f} s {e.count:6d}× {e.key[:90]}"
+        )
+
+
+def knn(**options):
+    return TangentKNeighborsClassifier(
+        NEIGHBOURS, tangents=ImageTangents(SHAPE, sigma=SIGMA), spring=SPRING, **options
+    )
+
+
+def bare_products(x, y):
+    """Return the products of a two-sided distance and nothing else, by chunks."""
+    X = torch.cat([x.points[:, None], x.frames], 1)
+    Y = torch.cat([y.points[:, None], y.frames], 1).transpose(0, 1)
+    Y = Y.reshape(-1, X.shape[2])
+    rows = X.shape[1]
+    size = pairs.chunk_size(len(y), rows, rows, X)
+
+    def run():
+        for start in range(0, len(X), size):
+            X[start : start + size].reshape(-1, X.shape[2]) @ Y.T
+
+    return run
+
+
+def row_frames(bench):
+    """Smoothing, tangents and frames of all images."""
+    X = bench.put(np.concatenate([bench.X, bench.X_test]))
+    smoother = GaussianSmoother(SHAPE, SMOOTHING).fit(X)
+    generator = ImageTangents(SHAPE, sigma=SIGMA)
+    seconds, _ = bench.timed(lambda: generator.bundle(smoother.transform(X)))
+    return f"{seconds:.3f} s", "≤ 0.3 s"
+
+
+def row_brute(bench):
+    """Brute, 10 neighbours, float32 products, against the bare products."""
+    known, asked = bench.bundles
+    finder = search.DeviceSearch(
+        known.points, known.frames, sides="two", spring=SPRING, n_components=None
+    )
+    bare, _ = bench.timed(bare_products(asked, known))
+    ours, _ = bench.timed(lambda: finder.query(asked.points, asked.frames, NEIGHBOURS))
+    if bench.profile:
+        profile(bench, "brute", lambda: finder.query(
+            asked.points, asked.frames, NEIGHBOURS))  # fmt: skip
+    return f"{ours:.3f} s, bare {bare:.3f} s: {ours / bare:.3f}×", "≤ 1.12×"
+
+
+def row_exact(bench):
+    """Exact, 10 neighbours, from tensors: frames of the queries and the search."""
+    smooth, asked = map(bench.put, bench.smooth)
+    model = knn().fit(smooth, bench.y)
+    seconds, (_, indices) = bench.timed(lambda: model.kneighbors(asked))
+    known, queries = bench.bundles
+    p = 20 if bench.tiny else 128
+    finder = search.DeviceSearch(
+        known.points, known.frames, sides="two", spring=SPRING, n_components=p
+    )
+    alone, (_, found) = bench.timed(
+        lambda: finder.query(queries.points, queries.frames, NEIGHBOURS)
+    )
+    if bench.profile:
+        profile(bench, "the search", lambda: finder.query(
+            queries.points, queries.frames, NEIGHBOURS))  # fmt: skip
+    same = float((found == indices).double().mean())
+    return (
+        f"search {alone:.3f} s (p = {p}); kneighbors {seconds:.3f} s; agree {same:.4f}",
+        "≤ 0.35 s",
+    )
+
+
+def row_neighbours(bench):
+    """Neighbours of "exact" here and of "brute" on the CPU in float64."""
+    known, queries = bench.bundles
+    n = min(300, len(queries))
+    finder = search.DeviceSearch(
+        known.points,
+        known.frames,
+        sides="two",
+        spring=SPRING,
+        n_components=20 if bench.tiny else 128,
+    )
+    some = queries[:n]
+    _, found = finder.query(some.points, some.frames, NEIGHBOURS)
+    from widemargin.neighbors.search import TangentSearch
+
+    slow = TangentSearch(
+        known.to(None), sides="two", spring=SPRING, algorithm="brute", n_components=0,
+        n_candidates=1, n_jobs=-1,
+    )  # fmt: skip
+    _, expected = slow.query(some.to(None), NEIGHBOURS, -1)
+    wrong = int((found.cpu().numpy() != expected).sum())
+    return f"{wrong} of {expected.size} differ", "0"
+
+
+def row_host(bench):
+    """Fit and predict from NumPy arrays in host memory, transfers included."""
+    model = make_pipeline(GaussianSmoother(SHAPE, SMOOTHING), knn(n_jobs=-1))
+    labels = bench.y
+
+    def there():
+        fitted = clone(model).fit(bench.put(bench.X), labels)
+        return fitted.predict(bench.put(bench.X_test)).cpu().numpy()
+
+    ours, answers = bench.timed(there)
+    if bench.profile:
+        profile(bench, "fit and predict", there)
+    warm = clone(model).fit(bench.X[:600], labels[:600])
+    warm.predict(bench.X_test[:20])
+    cpu, expected = clock(
+        lambda: clone(model).fit(bench.X, labels).predict(bench.X_test)
+    )
+    return (
+        f"{ours:.3f} s, {os.cpu_count()} cores {cpu:.1f} s: {cpu / ours:.1f}×; "
+        f"{int((answers != expected).sum())} labels differ; errors "
+        f"{100 * np.mean(answers != bench.y_test):.2f} %",
+        "≥ 30×",
+    )
+
+
+def row_density(bench):
+    """Densities with 8 shifts of every training image."""
+    model = TangentDensityClassifier(
+        10.0, tangents=ImageTangents(SHAPE, sigma=SIGMA), spring=SPRING,
+        transformations=image_shifts(SHAPE), transform_test=False,
+    )  # fmt: skip
+    smooth, asked = map(bench.put, bench.smooth)
+    bench.synchronize()
+    fitting, _ = clock(lambda: (model.fit(smooth, bench.y), bench.synchronize()))
+    seconds, answers = bench.timed(lambda: model.predict(asked), repeats=1)
+    if bench.profile:
+        profile(bench, "densities", lambda: model.predict(asked))
+    errors = 100 * np.mean(answers.cpu().numpy() != bench.y_test)
+    n = len(model.bundle_)
+    return (
+        f"{seconds:.2f} s for {len(asked)} × {n}; fit {fitting:.2f} s; "
+        f"errors {errors:.2f} %",
+        "≤ 4 s",
+    )
+
+
+def _distortion(bench, window, patch, bar):
+    from widemargin.metrics.distortion import _gradients
+
+    known, asked = map(bench.put, (bench.X, bench.X_test))
+    x = _gradients(asked, shape=SHAPE, pad=patch, background=0.0)
+    y = _gradients(known, shape=SHAPE, pad=patch + window, background=0.0)
+
+    def run():
+        return distortion.distortion_distances(x, y, patch=patch, window=window)
+
+    seconds, _ = bench.timed(run, repeats=1)
+    speed = len(x) * len(y) / seconds / 1e6
+    return f"{seconds:.1f} s, {speed:.0f} million pairs/s", bar
+
+
+def row_distortion(bench):
+    """Distortion distances of all pairs, window 2, patch 1."""
+    return _distortion(bench, 2, 1, "≤ 12 s")
+
+
+def row_distortion_wide(bench):
+    """Distortion distances of all pairs, window 3, patch 2."""
+    return _distortion(bench, 3, 2, "≤ 30 s")
+
+
+def row_tvq(bench):
+    """TVQ 15×1 two-sided, 150 passes."""
+    model = TVQClassifier(
+        1, 15, sides="two", tangents=ImageTangents(SHAPE, sigma=SIGMA), init="mean",
+        max_iter=150, tol=0, n_iter_no_change=10**6, theta=0.5, random_state=0,
+        n_jobs=-1,
+    )  # fmt: skip
+    if bench.tiny:
+        model.set_params(max_iter=4)
+    X, y = bench.smooth[0], bench.y
+    there = bench.put(X)
+    clone(model).set_params(max_iter=1).fit(there, y)
+    bench.synchronize()
+    ours, fitted = clock(lambda: clone(model).fit(there, y))
+    passes = fitted.n_iter_
+    from_hss, best = clock(
+        lambda: clone(model).set_params(init="hss", max_iter=10).fit(there, y)
+    )
+    if bench.profile:
+        profile(bench, "10 passes", lambda: clone(model).set_params(
+            max_iter=10).fit(there, y))  # fmt: skip
+    clone(model).set_params(max_iter=1).fit(X[:500], y[:500])
+    one, _ = clock(lambda: clone(model).set_params(max_iter=1).fit(X, y))
+    three, _ = clock(lambda: clone(model).set_params(max_iter=3).fit(X, y))
+    cpu = one + (three - one) / 2 * (passes - 1)
+    answers = fitted.predict(bench.put(bench.smooth[1])).cpu().numpy()
+    errors = 100 * np.mean(answers != bench.y_test)
+    return (
+        f"{ours:.2f} s for {passes} passes; CPU {(three - one) / 2:.2f} s a pass, "
+        f"{cpu:.0f} s in all: {cpu / ours:.1f}×; errors {errors:.2f} %; HSS first, "
+        f"then {best.n_iter_} passes: {from_hss:.2f} s",
+        "≥ 20×",
+    )
+
+
+def row_glvq(bench):
+    """GLVQ, 20 prototypes per class, 50 epochs."""
+    model = GLVQClassifier(20, max_iter=50, random_state=0)
+    if bench.tiny:
+        model.set_params(max_iter=4)
+    X, y = bench.X, bench.y
+    there = bench.put(X)
+    clone(model).set_params(max_iter=1).fit(there, y)
+    start, _ = clock(lambda: clone(model).set_params(max_iter=1).fit(there, y))
+    ours, fitted = clock(lambda: clone(model).fit(there, y))
+    print(f"    {ours:.2f} s here, the first epoch {start:.2f} s", flush=True)
+    if bench.profile:
+        profile(bench, "2 epochs", lambda: clone(model).set_params(
+            max_iter=2).fit(there, y))  # fmt: skip
+    clone(model).set_params(max_iter=1).fit(X[:900], y[:900])
+    one, _ = clock(lambda: clone(model).set_params(max_iter=1).fit(X, y))
+    print(f"    the first epoch on the CPU, start included: {one:.1f} s", flush=True)
+    two, _ = clock(lambda: clone(model).set_params(max_iter=2).fit(X, y))
+    cpu = one + (two - one) * (fitted.n_iter_ - 1)
+    errors = 100 * np.mean(
+        fitted.predict(bench.put(bench.X_test)).cpu().numpy() != bench.y_test
+    )
+    return (
+        f"{ours:.2f} s for {fitted.n_iter_} epochs ({start:.2f} s of one alone); CPU "
+        f"{two - one:.2f} s an epoch, {cpu:.0f} s in all: {cpu / ours:.1f}×; "
+        f"errors {errors:.2f} %",
+        "≥ 10×",
+    )
+
+
+def row_agreement(bench):
+    """Labels and margins in float64, here and on the CPU."""
+    X, X_test = (a.astype(float) for a in bench.smooth)
+    some = slice(0, 200)
+    found = []
+    model = knn(n_jobs=-1).set_params(n_neighbors=1)
+    here = clone(model).fit(X, bench.y)
+    there = clone(model).fit(bench.put(X), bench.y)
+    found.append(("kNN", here, there, some))
+    tvq = TVQClassifier(
+        1, 15, sides="two", tangents=ImageTangents(SHAPE, sigma=SIGMA), max_iter=3,
+        random_state=0, n_jobs=-1,
+    )  # fmt: skip
+    part = slice(0, 6000)
+    here = clone(tvq).fit(X[part], bench.y[part])
+    there = clone(tvq).fit(bench.put(X[part]), bench.y[part])
+    found.append(("TVQ", here, there, slice(0, 1000)))
+    glvq = GLVQClassifier(5, max_iter=3, random_state=0).fit(X[part], bench.y[part])
+    found.append(("GLVQ, one model", glvq, glvq, slice(None)))
+    parts = []
+    for name, here, there, rows in found:
+        x, y = X_test[rows], bench.y_test[rows]
+        margins = np.abs(
+            here.margins(x, y) - there.margins(bench.put(x), y).cpu().numpy()
+        ).max()
+        labels = here.predict(x) != there.predict(bench.put(x)).cpu().numpy()
+        parts.append(f"{name}: {int(labels.sum())} labels, margins {margins:.1e}")
+    return "; ".join(parts), "0 labels, 1e-4"
+
+
+def row_halves(bench):
+    """Products of float32 numbers, each split into two float16: bare."""
+    if bench.device.type != "cuda":
+        return "only on a GPU", ""
+    known, asked = bench.bundles
+    X = torch.cat([asked.points[:, None], asked.frames], 1)
+    Y = torch.cat([known.points[:, None], known.frames], 1).transpose(0, 1)
+    X, Y = X.reshape(-1, 784), Y.reshape(-1, 784)
+    # Rows of length one: float16 has few digits for what is small.
+    X, Y = (32 * a / torch.linalg.vector_norm(a, dim=1, keepdim=True).clamp(min=1e-9)
+            for a in (X, Y))  # fmt: skip
+
+    def halves(a, order):
+        high = a.half()
+        low = (a - high.float()).half()
+        return torch.cat([(high, low)[k] for k in order], 1)
+
+    x, y = halves(X, (0, 0, 1)), halves(Y, (0, 1, 0))
+    size = 2**31 // len(y)
+
+    def run():
+        for start in range(0, len(x), size):
+            torch.mm(x[start : start + size], y.T, out_dtype=torch.float32)
+
+    seconds, _ = bench.timed(run, repeats=2)
+    true = X[:512].double() @ Y[:4096].double().T
+    split = torch.mm(x[:512], y[:4096].T, out_dtype=torch.float32)
+    plain = X[:512] @ Y[:4096].T
+    worst = [float((a.double() - true).abs().max()) / 1024 for a in (split, plain)]
+    return f"{seconds:.3f} s; error {worst[0]:.1e}, float32 {worst[1]:.1e}", ""
+
+
+ROWS = {
+    name.removeprefix("row_"): function
+    for name, function in list(globals().items())
+    if name.startswith("row_")
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, default=data_home() / "mnist")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--only", default=",".join(ROWS))
+    options = parser.parse_args()
+    sklearn.set_config(array_api_dispatch=True)
+    arrays.EVERY_TENSOR_IS_ON_A_DEVICE = options.device == "cpu"
+    if options.device == "cpu":
+        torch.set_num_threads(1)
+    name = options.device
+    if name != "cpu":
+        name = torch.cuda.get_device_name()
+    print(f"{name}; {os.cpu_count()} CPU cores; torch {torch.__version__}")
+    bench = Bench(options.data, options.device, options.tiny)
+    bench.profile = options.profile
+    for row in options.only.split(","):
+        start = time.perf_counter()
+        print(f"{row}: {ROWS[row].__doc__}", flush=True)
+        try:
+            found, bar = ROWS[row](bench)
+            print(f"    {found}   [{bar}]")
+        except Exception as error:
+            traceback.print_exc()
+            print(f"    failed: {error}")
+        print(f"    ({time.perf_counter() - start:.1f} s in all)", flush=True)
+        if row in ("agreement", "density", "host"):
+            bench.forget()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,328 @@
+"""Arrays of other libraries: the data decide where the work is done.
+
+Under ``sklearn.set_config(array_api_dispatch=True)`` whoever hands in a tensor gets
+tensors back, in the same library and on the same device. Tensors in main memory, and
+arrays of ``array_api_strict``, are seen by the library as the NumPy arrays they are.
+Tensors on a device stay there wherever there is code for it (`device_methods`); the
+rest says in one line that it stays on the CPU. Without dispatch scikit-learn's rule
+holds: what NumPy can read is read, and answered in NumPy.
+
+scikit-learn's helpers are private: here is the one place that uses them. A tensor
+without gradients, in float32 or float64, is all that the rest of the library knows.
+"""
+
+import sys
+from collections.abc import Callable, Hashable
+from functools import wraps
+from typing import Any, ClassVar, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from sklearn import get_config
+from sklearn.utils._array_api import _convert_to_numpy, get_namespace_and_device
+
+# Tests set this: tensors in main memory take the way of those on a device.
+EVERY_TENSOR_IS_ON_A_DEVICE = False
+
+FITS = ("fit", "partial_fit")
+ASKS = (
+    *("predict", "decision_function", "predict_proba", "predict_log_proba"),
+    *("margins", "confidence", "kneighbors", "certified_radius", "margin_bound"),
+    *("transform", "tangents", "bundle", "apply", "adjoint"),
+)
+
+
+def is_tensor(array: Any) -> bool:
+    """Whether this is a tensor of torch."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(array, torch.Tensor)
+
+
+def is_foreign(array: Any) -> bool:
+    """Whether this is an array of a library that is not NumPy."""
+    if isinstance(array, np.ndarray | np.generic):
+        return False
+    return is_tensor(array) or hasattr(type(array), "__array_namespace__")
+
+
+def on_device(array: Any) -> bool:
+    """Whether this is a tensor that the code of `_compute.device` works on."""
+    if not is_tensor(array):
+        return False
+    return array.device.type != "cpu" or EVERY_TENSOR_IS_ON_A_DEVICE
+
+
+def to_numpy(array: Any) -> Any:
+    """Return a foreign array as a NumPy one, without a copy where there can be none."""
+    if is_tensor(array):
+        return array.detach().cpu().numpy()
+    if is_foreign(array):
+        return _convert_to_numpy(array, array.__array_namespace__())
+    return array
+
+
+def put(array: Any, device: Any) -> Any:
+    """Return a NumPy array as a tensor on `device`; None keeps it as it is."""
+    if device is None:
+        return array
+    import torch
+
+    if is_tensor(array):
+        return array.to(device)
+    # A view that cannot be written to, or runs backwards, is none of torch's.
+    array = np.ascontiguousarray(array) if array.ndim else array
+    array = array if array.flags.writeable else array.copy()
+    return torch.from_numpy(array).to(device)
+
+
+def xp_of(array: Any) -> Any:
+    """Return the module whose functions this array, NumPy's or torch's, knows."""
+    return sys.modules["torch"] if is_tensor(array) else np
+
+
+def in_dtype(array: Any, dtype: Any) -> Any:
+    """Return an array of NumPy or torch in another float type, named as in NumPy."""
+    if not is_tensor(array):
+        return array.astype(dtype, copy=False)
+    return array.to(getattr(sys.modules["torch"], np.dtype(dtype).name))
+
+
+def numpy_dtype(array: Any) -> np.dtype:
+    """Return NumPy's name for the type of an array."""
+    if is_tensor(array):
+        return np.dtype(str(array.dtype).removeprefix("torch."))
+    return array.dtype
+
+
+def largest_of(array: Any) -> float:
+    """Largest absolute value; 0 of nothing."""
+    if is_tensor(array):
+        return float(array.abs().max()) if array.numel() else 0.0
+    return max(float(array.max(initial=0)), -float(array.min(initial=0)))
+
+
+def check_foreign(name: str, array: Any) -> None:
+    """Say in one line what a tensor must be, where it is not."""
+    if not is_tensor(array):
+        return
+    if array.device.type != "cpu" and not get_config()["array_api_dispatch"]:
+        raise ValueError(
+            f"{name} is a tensor on {array.device}: it is used there after "
+            f"sklearn.set_config(array_api_dispatch=True); else pass {name}.cpu()."
+        )
+    if array.requires_grad:
+        raise ValueError(
+            f"{name} has gradients attached, which end here; pass {name}.detach()."
+        )
+    kind = str(array.dtype).removeprefix("torch.")
+    if "float" in kind and kind not in ("float32", "float64"):
+        raise ValueError(
+            f"{name} is of {kind}, which is too coarse for distances; pass "
+            f"{name}.float()."
+        )
+    if array.layout is not sys.modules["torch"].strided:
+        raise ValueError(
+            f"{name} is a sparse tensor, which is not supported; pass "
+            f"{name}.to_dense()."
+        )
+
+
+def check_tensor(name: str, array: Any, *, n_axes: int | None = 2) -> Any:
+    """Return a finite tensor of floats, float32 kept, else float64; never half."""
+    import torch
+
+    check_foreign(name, array)
+    if array.is_complex():
+        raise ValueError(f"{name} must be real numbers. Complex data not supported.")
+    if not array.is_floating_point():
+        array = array.to(torch.float64)
+    if n_axes is not None and array.ndim != n_axes:
+        raise ValueError(
+            f"{name} must have {n_axes} axes; got shape {tuple(array.shape)}."
+        )
+    if n_axes == 2 and 0 in array.shape:
+        raise ValueError(
+            f"{name} has shape {tuple(array.shape)}: at least one sample and one "
+            "feature are needed."
+        )
+    if not bool(torch.isfinite(array).all()):
+        raise ValueError(f"Input {name} contains NaN or infinity.")
+    return array.contiguous()
+
+
+def check_one_place(**arrays: Any) -> None:
+    """Raise where tensors on a device meet arrays that are elsewhere."""
+    places = {
+        name: str(array.device) if on_device(array) else "the CPU"
+        for name, array in arrays.items()
+        if array is not None
+    }
+    if len(set(places.values())) > 1:
+        listed = " and ".join(f"{name} on {place}" for name, place in places.items())
+        raise ValueError(
+            f"{listed}: all must be in one place; move them with .to(device) or .cpu()."
+        )
+
+
+class Kind(NamedTuple):
+    """A library of arrays and a device in it."""
+
+    xp: Any
+    device: Any
+
+    def wrap(self, answer: Any) -> Any:
+        """Return numbers in this kind; text and all that is no array stay."""
+        if isinstance(answer, tuple) and type(answer) is tuple:
+            return tuple(self.wrap(part) for part in answer)
+        if is_tensor(answer):
+            return answer.to(self.device)
+        if not isinstance(answer, np.ndarray) or answer.dtype.kind not in "biuf":
+            return answer
+        if answer.ndim:
+            answer = np.ascontiguousarray(answer)
+        if not answer.flags.writeable:
+            answer = answer.copy()
+        return self.xp.asarray(answer, device=self.device)
+
+
+def kind_of(array: Any) -> Kind | None:
+    """Return the kind in which to answer: None is NumPy, as without dispatch."""
+    if not is_foreign(array) or not get_config()["array_api_dispatch"]:
+        return None
+    xp, _, device = get_namespace_and_device(array)
+    return Kind(xp, device)
+
+
+class AnswersInKind:
+    """Mixin: public methods take any arrays and answer in the kind of the first.
+
+    Inside, samples are NumPy arrays, or tensors on a device in the methods that
+    `device_methods` names; everything else that is handed in, and all fitted arrays,
+    are NumPy arrays. Fitted arrays are kept in the kind of the samples; a pickle has
+    them in NumPy, so that it can be read where there is no such library.
+    """
+
+    device_methods: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name in (*FITS, *ASKS):
+            method = cls.__dict__.get(name)
+            if callable(method):
+                setattr(cls, name, _door(name, method))
+
+    def __getstate__(self) -> Any:
+        state: Any = super().__getstate__()
+        return {name: to_numpy(value) for name, value in state.items()}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.array_api_support = bool(self.device_methods)
+        return tags
+
+
+def _door(name: str, method: Callable) -> Callable:
+    fits = name in FITS
+
+    @wraps(method)
+    def call(self: Any, *args: Any, **options: Any) -> Any:
+        given = (*args, *options.values())
+        held = {key: value for key, value in vars(self).items() if is_foreign(value)}
+        if not held and not any(map(is_foreign, given)):
+            return method(self, *args, **options)
+        data = options.get("X", next((a for a in args if not isinstance(a, str)), None))
+        kind = kind_of(data)
+        check_foreign("X", data)
+        if on_device(data) and name not in self.device_methods:
+            raise ValueError(
+                f"{type(self).__name__}.{name} works on the CPU only; pass X.cpu()."
+            )
+        args = tuple(_inner(value, data) for value in args)
+        options = {key: _inner(value, data) for key, value in options.items()}
+        own = {key: to_numpy(value) for key, value in held.items()}
+        if not fits:
+            answer = method(_twin(self, own), *args, **options)
+            return answer if kind is None else kind.wrap(answer)
+        vars(self).update(own)
+        try:
+            method(self, *args, **options)
+        except BaseException:
+            vars(self).update(held)
+            raise
+        if kind is not None:
+            kept = self._get_param_names()
+            for key, value in list(vars(self).items()):
+                if key not in kept and isinstance(value, np.ndarray):
+                    vars(self)[key] = kind.wrap(value)
+        return self
+
+    return call
+
+
+def in_kind(function: Callable) -> Callable:
+    """Decorate a function of samples: it answers in the kind of the first argument.
+
+    What is on a device stays there; the function sees all else as NumPy arrays.
+    """
+
+    @wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        if not any(map(is_foreign, (*args, *options.values()))):
+            return function(*args, **options)
+        kind = kind_of(args[0] if args else options.get("X"))
+
+        def seen(name: str, value: Any) -> Any:
+            check_foreign(name, value)
+            return value if on_device(value) else to_numpy(value)
+
+        args = tuple(seen("XY"[i : i + 1] or "Y", a) for i, a in enumerate(args))
+        options = {name: seen(name, value) for name, value in options.items()}
+        answer = function(*args, **options)
+        return answer if kind is None else kind.wrap(answer)
+
+    return call
+
+
+def refuse_device(owner: str, **arrays: Any) -> None:
+    """Say in one line that there is no code for a device here."""
+    for name, array in arrays.items():
+        if on_device(array):
+            raise ValueError(f"{owner} works on the CPU only; pass {name}.cpu().")
+
+
+def _inner(value: Any, data: Any) -> Any:
+    """Return an argument as methods know it: the samples may be on a device."""
+    if not is_foreign(value) or (value is data and on_device(data)):
+        return value
+    check_foreign("an argument" if value is not data else "X", value)
+    return to_numpy(value)
+
+
+def _twin(estimator: Any, arrays: dict[str, Any]) -> Any:
+    """Return the same estimator, with other arrays; it changes nothing of the first."""
+    if not arrays:
+        return estimator
+    twin = object.__new__(type(estimator))
+    vars(twin).update(vars(estimator))
+    vars(twin).update(arrays)
+    return twin
+
+
+def inside(estimator: Any) -> Any:
+    """Return an estimator whose private methods can be called: its arrays NumPy's."""
+    held = {key: value for key, value in vars(estimator).items() if is_foreign(value)}
+    return _twin(estimator, {key: to_numpy(value) for key, value in held.items()})
+
+
+_made: WeakKeyDictionary = WeakKeyDictionary()
+
+
+def made_once(owner: Any, key: Hashable, make: Callable[[], Any]) -> Any:
+    """Return what `make` makes, once for `owner` and `key`, as long as `owner` lives.
+
+    What an owner looks like elsewhere belongs neither to its state nor to its pickle.
+    """
+    known = _made.setdefault(owner, {})
+    if key not in known:
+        known[key] = make()
+    return known[key]

@@ -1,0 +1,391 @@
+"""Tensors of torch: in, out, refused; models that change places.
+
+The way of tensors on a device is tested on tensors in main memory: a switch makes the
+library take them for such.
+"""
+
+import pickle
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.pipeline import make_pipeline
+
+from widemargin._core import arrays
+from widemargin.linear import MarginPerceptron
+from widemargin.metrics import (
+    image_distortion_distances,
+    tangent_alignment,
+    tangent_distances,
+    tangent_kernel,
+)
+from widemargin.neighbors import TangentDensityClassifier, TangentKNeighborsClassifier
+from widemargin.prototypes import (
+    GLVQClassifier,
+    GMLVQClassifier,
+    HSSClassifier,
+    LVQClassifier,
+    TVQClassifier,
+)
+from widemargin.svm import TangentSVC
+from widemargin.tangents import (
+    Bundle,
+    GaussianSmoother,
+    ImageTangents,
+    LearnedTangents,
+    SignalTangents,
+    TangentUnion,
+    TransformTangents,
+    image_shifts,
+    orthonormalize,
+)
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+torch.set_num_threads(1)
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*have no tangents at all")
+X, y = load_digits(return_X_y=True)
+X = X / 16
+IMAGES = ImageTangents((8, 8))
+SHARED = np.eye(64)[:4] + 0.1
+
+
+@pytest.fixture(autouse=True)
+def dispatch():
+    with sklearn.config_context(array_api_dispatch=True):
+        yield
+
+
+@pytest.fixture
+def on_device(monkeypatch):
+    monkeypatch.setattr(arrays, "EVERY_TENSOR_IS_ON_A_DEVICE", True)
+
+
+def tensor(array):
+    return torch.tensor(array)
+
+
+def brighter(X, p):
+    return X * (1 + p)
+
+
+def steeper(X, p):
+    return X + p * X**2
+
+
+GENERATORS = [
+    IMAGES,
+    ImageTangents((8, 8), directions=("brightness", "contrast", "blur", "thickness")),
+    ImageTangents((4, 8, 2)),
+    SignalTangents(("shift", "warp", "amplitude", "slope"), n_channels=2),
+    TransformTangents([brighter, steeper]),
+    LearnedTangents(3),
+    LearnedTangents(3, per_class=True),
+    LearnedTangents(3, local=True),
+    TangentUnion([IMAGES, LearnedTangents(2)]),
+]
+
+
+@pytest.mark.parametrize("generator", GENERATORS, ids=lambda g: type(g).__name__)
+@pytest.mark.parametrize("labelled", [True, False])
+def test_tangents_on_a_device(generator, labelled, on_device):
+    labels = y[:90] if labelled or getattr(generator, "per_class", False) else None
+    here = clone(generator).fit(X[:90], labels)
+    there = clone(generator).fit(tensor(X[:90]), labels)
+    labels = labels if labelled else None
+    expected = here.bundle(X[:90], labels)
+    found = there.bundle(tensor(X[:90]), labels)
+    assert isinstance(found.frames, torch.Tensor)
+    projections = [
+        np.einsum("nld,nle->nde", F, F) for F in (found.frames.numpy(), expected.frames)
+    ]
+    np.testing.assert_allclose(*projections, atol=1e-7)
+    raw = there.tangents(tensor(X[:9]), None if labels is None else labels[:9])
+    assert raw.shape == (9, here.n_tangents, 64)
+    for name in getattr(generator, "linear_directions", ()):
+        for method in ("apply", "adjoint"):
+            np.testing.assert_allclose(
+                getattr(there, method)(name, tensor(X[:5])),
+                getattr(here, method)(name, X[:5]),
+                atol=1e-12,
+            )
+    again = pickle.loads(pickle.dumps(there))
+    np.testing.assert_allclose(again.tangents(X[:9]), here.tangents(X[:9]), atol=1e-7)
+
+
+def test_smoothing_and_frames_on_a_device(on_device):
+    smoother = GaussianSmoother((8, 8), background=0.2).fit(tensor(X))
+    expected = GaussianSmoother((8, 8), background=0.2).fit(X).transform(X)
+    np.testing.assert_allclose(smoother.transform(tensor(X)), expected, atol=1e-12)
+    T = np.random.default_rng(0).normal(size=(5, 3, 7))
+    np.testing.assert_allclose(orthonormalize(tensor(T)), orthonormalize(T), atol=1e-12)
+
+
+def test_bundles_on_a_device(on_device):
+    here, there = IMAGES.bundle(X[:20]), IMAGES.bundle(tensor(X[:20]))
+    assert there.ranks.tolist() == here.ranks.tolist()
+    joined = Bundle.concatenate([there[:5], there[[5, 6]]])
+    np.testing.assert_allclose(joined.frames, here[:7].frames, atol=1e-12)
+    assert isinstance(pickle.loads(pickle.dumps(there)).points, np.ndarray)
+    shared = Bundle.from_tangents(tensor(X[:20]), SHARED)
+    assert shared.is_shared
+    assert shared[3:5].is_shared
+    assert pickle.loads(pickle.dumps(shared)).is_shared
+    assert shared.to(None).is_shared
+    with pytest.raises(ValueError, match="in one place"):
+        Bundle(tensor(X[:20]), here.frames)
+
+
+@pytest.mark.parametrize("sides", ["two", "x", "y", "mean", "midpoint"])
+@pytest.mark.parametrize("squared", [True, False])
+def test_distances_on_a_device(sides, squared, on_device):
+    options = {"tangents": IMAGES, "sides": sides, "squared": squared}
+    expected = tangent_distances(X[:20], X[10:40], **options)
+    found = tangent_distances(tensor(X[:20]), tensor(X[10:40]), **options)
+    assert isinstance(found, torch.Tensor)
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+    one = tangent_distances(tensor(X[:20]), **options)
+    np.testing.assert_allclose(one, tangent_distances(X[:20], **options), atol=1e-9)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "nd", "log", np.exp])
+def test_kernels_on_a_device(kernel, on_device):
+    ours = kernel if isinstance(kernel, str) else torch.exp
+    options = {"tangents": SHARED, "sides": "mean"}
+    found = tangent_kernel(tensor(X[:20]), kernel=ours, **options)
+    expected = tangent_kernel(X[:20], kernel=kernel, **options)
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+def test_distortion_on_a_device(on_device):
+    options = {"shape": (8, 8), "background": 0.5}
+    found = image_distortion_distances(tensor(X[:9]), tensor(X[9:20]), **options)
+    expected = image_distortion_distances(X[:9], X[9:20], **options)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("sides", ["two", "x", "y", "mean"])
+@pytest.mark.parametrize(
+    ("algorithm", "dtype"),
+    [
+        ("exact", np.float64),
+        ("exact", np.float32),
+        ("brute", np.float64),
+        ("rerank", np.float64),
+    ],
+)
+@pytest.mark.parametrize("tangents", [IMAGES, SHARED, "none"], ids=["own", "one", "no"])
+def test_neighbours_are_those_of_the_cpu(sides, algorithm, tangents, dtype, on_device):
+    known, labels = X[:150].astype(dtype), y[:150]
+    # Duplicates, blanks, ties: the first index wins on both.
+    known[100:110], known[120:122] = known[:10], 0
+    asked = np.concatenate([known[95:105], X[600:630]]).astype(dtype)
+    knn = TangentKNeighborsClassifier(
+        4, tangents=tangents, sides=sides, n_candidates=40, n_components=16
+    )
+    slow = "rerank" if algorithm == "rerank" else "brute"
+    here = clone(knn).set_params(algorithm=slow).fit(known, labels)
+    there = clone(knn).set_params(algorithm=algorithm)
+    there.fit(tensor(known), tensor(labels))
+    distances, indices = here.kneighbors(asked)
+    found, places = there.kneighbors(tensor(asked))
+    atol = 2e-6 if dtype == np.float32 else 1e-9
+    np.testing.assert_allclose(found, distances, atol=atol)
+    if dtype == np.float64:
+        np.testing.assert_array_equal(places, indices)
+    np.testing.assert_array_equal(there.predict(tensor(asked)), here.predict(asked))
+    here.set_params(n_neighbors=1).fit(known, labels)
+    there.set_params(n_neighbors=1).fit(tensor(known), tensor(labels))
+    for ask, more in (
+        ("margins", (np.resize(labels, len(asked)),)),
+        ("confidence", ()),
+        ("decision_function", ()),
+    ):
+        # Of equal candidates at the edge either may be left out.
+        if algorithm == "rerank" and ask != "confidence":
+            continue
+        found = getattr(there, ask)(tensor(asked), *more)
+        np.testing.assert_allclose(found, getattr(here, ask)(asked, *more), atol=1e-5)
+
+
+def test_neighbours_of_the_training_samples_and_other_metrics(on_device):
+    knn = TangentKNeighborsClassifier(2, tangents=IMAGES)
+    here, there = (
+        clone(knn).fit(X[:100], y[:100]),
+        clone(knn).fit(tensor(X[:100]), y[:100]),
+    )
+    for found, expected in zip(there.kneighbors(), here.kneighbors(), strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-9)
+
+    def distortion(X, Y):
+        return image_distortion_distances(X, Y, shape=(8, 8))
+
+    for algorithm in ("brute", "rerank"):
+        knn = TangentKNeighborsClassifier(
+            metric=distortion, algorithm=algorithm, n_candidates=9
+        )
+        here = clone(knn).fit(X[:60], y[:60])
+        there = clone(knn).fit(tensor(X[:60]), tensor(y[:60]))
+        np.testing.assert_allclose(
+            there.confidence(tensor(X[90:99])), here.confidence(X[90:99]), atol=1e-9
+        )
+
+
+def test_densities_on_a_device(on_device):
+    density = TangentDensityClassifier(
+        tangents=IMAGES, transformations=image_shifts((8, 8), diagonal=False),
+        cv_samples=40, random_state=0,
+    )  # fmt: skip
+    weights = np.random.default_rng(0).uniform(size=90)
+    here = clone(density).fit(X[:90], y[:90], weights)
+    there = clone(density).fit(tensor(X[:90]), tensor(y[:90]), tensor(weights))
+    assert there.gamma_ == pytest.approx(here.gamma_, rel=1e-6)
+    np.testing.assert_allclose(
+        there.decision_function(tensor(X[100:120])), here.decision_function(X[100:120]),
+        rtol=1e-6, atol=1e-4,
+    )  # fmt: skip
+
+
+MODELS = [
+    GLVQClassifier(2, max_iter=3, random_state=0),
+    GMLVQClassifier(n_components=8, max_iter=3, random_state=0),
+    HSSClassifier(2, 4, max_iter=3, random_state=0),
+    HSSClassifier(1, 4, sides="two", tangents=IMAGES, max_iter=2),
+    TVQClassifier(1, 4, max_iter=4, random_state=0),
+    TVQClassifier(2, 4, sides="two", tangents=IMAGES, max_iter=3, random_state=0),
+]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda m: type(m).__name__)
+def test_models_on_a_device(model, on_device):
+    here = clone(model).fit(X[:200], y[:200])
+    there = clone(model).fit(tensor(X[:200]), tensor(y[:200]))
+    assert isinstance(there.prototypes_, torch.Tensor)
+    # A model of the CPU asked about tensors, and the reverse, and one that was saved.
+    expected = here.margins(X[300:400], y[300:400])
+    found = here.margins(tensor(X[300:400]), tensor(y[300:400]))
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+    saved = pickle.loads(pickle.dumps(there))
+    assert isinstance(saved.prototypes_, np.ndarray)
+    np.testing.assert_allclose(
+        saved.margins(X[300:400], y[300:400]),
+        there.margins(tensor(X[300:400]), y[300:400]),
+        atol=1e-9,
+    )
+    np.testing.assert_array_equal(
+        there.predict(X[300:400]), there.predict(tensor(X[300:400]))
+    )
+    # Adam divides gradients by their size: where they are rounding, so are its steps.
+    atol = 0.05 if "LVQ" in type(model).__name__ else 1e-6
+    np.testing.assert_allclose(
+        there.margins(tensor(X[300:400]), y[300:400]), expected, atol=atol
+    )
+    assert there.score(tensor(X), tensor(y)) == pytest.approx(
+        here.score(X, y), abs=5e-3
+    )
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda m: type(m).__name__)
+def test_batches_on_a_device(model, on_device):
+    one, other = clone(model), clone(model)
+    for rows in (slice(0, 150), slice(150, 300)):
+        one.partial_fit(X[rows], y[rows], np.arange(10))
+        other.partial_fit(tensor(X[rows]), tensor(y[rows]), np.arange(10))
+    np.testing.assert_allclose(other.prototypes_, one.prototypes_, atol=1e-6)
+
+
+def test_a_pipeline_on_a_device(on_device):
+    model = make_pipeline(
+        GaussianSmoother((8, 8)), TangentKNeighborsClassifier(tangents=IMAGES)
+    )
+    here, there = (
+        clone(model).fit(X[:200], y[:200]),
+        model.fit(tensor(X[:200]), y[:200]),
+    )
+    answers = there.predict(tensor(X[200:300]))
+    assert isinstance(answers, torch.Tensor)
+    np.testing.assert_array_equal(answers, here.predict(X[200:300]))
+
+
+def test_labels_that_are_text(on_device):
+    names = np.array(list("abcdefghij"))[y]
+    knn = TangentKNeighborsClassifier(tangents=IMAGES).fit(tensor(X[:99]), names[:99])
+    assert knn.predict(tensor(X[:5])).tolist() == names[:5].tolist()
+    assert knn.score(tensor(X[:5]), names[:5]) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda X: X.half(), "too coarse"),
+        (lambda X: X.bfloat16(), "too coarse"),
+        (lambda X: X.requires_grad_(), "detach"),
+        (lambda X: X.to_sparse(), "to_dense"),
+        (lambda X: X.to(torch.complex64), "[Cc]omplex"),
+        (lambda X: X / 0, "NaN|infinity"),
+        (lambda X: X[0], "axes|2D|1D"),
+        (lambda X: X[:0], "at least one|minimum of 1"),
+        (lambda X: X[:, :5], "features"),
+    ],
+)
+@pytest.mark.parametrize("there", [True, False])
+def test_bad_tensors(change, message, there, monkeypatch):
+    monkeypatch.setattr(arrays, "EVERY_TENSOR_IS_ON_A_DEVICE", there)
+    wrong = change(torch.tensor(X[:30]))
+    knn = TangentKNeighborsClassifier(tangents=IMAGES).fit(X[:30], y[:30])
+    with pytest.raises((ValueError, TypeError), match=message):
+        knn.predict(wrong)
+    if message != "features":
+        with pytest.raises((ValueError, TypeError), match=message):
+            GLVQClassifier(max_iter=1).fit(wrong, y[: len(wrong)])
+
+
+def test_integers_are_numbers(on_device):
+    whole = torch.tensor(np.rint(X[:60] * 16).astype(int))
+    model = TangentKNeighborsClassifier(tangents=IMAGES).fit(whole, y[:60])
+    assert model.score(whole, tensor(y[:60])) == 1
+
+
+def test_places_are_not_mixed(on_device):
+    with pytest.raises(ValueError, match="X on cpu and Y on the CPU: all must be in"):
+        tangent_distances(tensor(X[:5]), X[5:9], tangents=IMAGES)
+    with pytest.raises(ValueError, match="in one place"):
+        tangent_distances(tensor(X[:5]), tangents=np.ones((5, 1, 64)))
+
+
+def test_what_stays_on_the_cpu_says_so(on_device):
+    for model in (TangentSVC(tangents=IMAGES), LVQClassifier(), MarginPerceptron()):
+        with pytest.raises(ValueError, match="works on the CPU only; pass"):
+            model.fit(tensor(X[:50]), tensor(y[:50]))
+        assert not model.__sklearn_tags__().array_api_support
+    with pytest.raises(ValueError, match=r"works on the CPU only; pass X.cpu\(\)"):
+        tangent_alignment(tensor(X[:2]), tensor(X[2:4]), tangents=IMAGES)
+    knn = TangentKNeighborsClassifier(tangents=IMAGES).fit(X[:50], y[:50])
+    svc = GLVQClassifier(max_iter=1).fit(X[:50], y[:50])
+    with pytest.raises(ValueError, match="certified_radius works on the CPU only"):
+        svc.certified_radius(tensor(X[:5]))
+    assert knn.predict(tensor(X[:5])).tolist() == y[:5].tolist()
+
+
+def test_without_dispatch(monkeypatch):
+    knn = TangentKNeighborsClassifier(tangents=IMAGES)
+    with sklearn.config_context(array_api_dispatch=False):
+        knn.fit(tensor(X[:50]), tensor(y[:50]))
+        assert isinstance(knn.predict(tensor(X[:5])), np.ndarray)
+        meta = torch.empty((5, 64), device="meta")
+        with pytest.raises(ValueError, match="array_api_dispatch=True"):
+            knn.predict(meta)
+        with pytest.raises(ValueError, match="array_api_dispatch=True"):
+            tangent_distances(meta, tangents=IMAGES)
+        with pytest.raises(ValueError, match="array_api_dispatch=True"):
+            IMAGES.bundle(meta)
+
+
+def test_a_failed_fit_keeps_the_model(on_device):
+    model = GLVQClassifier(max_iter=1).fit(tensor(X[:50]), tensor(y[:50]))
+    before = model.prototypes_
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(tensor(X[:50]) / 0, tensor(y[:50]))
+    assert model.prototypes_ is before
