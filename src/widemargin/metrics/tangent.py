@@ -111,7 +111,7 @@ class TangentMetric:
         TangentMetric
             Its spring is a float, and an array of tangents one of floats.
         """
-        if isinstance(sides, str) or np.ndim(sides) != 1:
+        if not isinstance(sides, list | tuple | set | frozenset | dict):
             raise ValueError(f"sides must list some of {SIDES}; got {sides!r}.")
         check_option("sides", self.sides, sides)
         spring = check_spring(self.spring)

@@ -327,7 +327,7 @@ class KernelLVQClassifier(GLVQClassifier):
                 )
         elif kernel == "rbf":
             with np.errstate(over="ignore"):
-                K = rbf_values(X, Y, self._kernel["gamma"])
+                K = rbf_values(X, Y, float(self._kernel["gamma"]))  # type: ignore[arg-type]
         else:
             settings = {k: v for k, v in self._kernel.items() if k != "kernel"}
             with np.errstate(over="ignore"):
