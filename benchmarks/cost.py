@@ -1,11 +1,12 @@
 """What being right costs: fit and predict of every estimator, now and before.
 
 Two processes, one with the package as it is here and one with that of an older commit
-(checked out into a temporary worktree), are asked in turn to fit and to predict the
-same data with the same settings: the older one's defaults, under their present names.
-Each number is a median over the turns.
+(checked out into a temporary worktree, or lying in a folder), are asked in turn to fit
+and to predict the same data with the same settings: the older one's defaults, under
+their present names. Each number is a median over the turns, of processor time on one
+thread: what else the machine does counts as little as it can.
 
-Run: python benchmarks/cost.py [--commit 5f62f5e] [--turns 5]
+Run: python benchmarks/cost.py [--commit 5f62f5e] [--folder PATH] [--turns 5]
 """
 
 import argparse
@@ -14,10 +15,12 @@ import os
 import subprocess
 import sys
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
 BAR = 1.05
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 HERE = Path(__file__).resolve().parents[1]
 # Names and values that changed since; None: no longer a choice.
 RENAMED = {
@@ -56,13 +59,13 @@ def child():
                 if asked["do"] == "fit":
                     model = make(widemargin, asked["name"], asked["settings"])
                     models[asked["name"]] = model
-                    begun = time.perf_counter()
+                    begun = time.process_time()
                     model.fit(X, y)
                 else:
                     model = models[asked["name"]]
-                    begun = time.perf_counter()
+                    begun = time.process_time()
                     model.predict(Q)
-                answer["seconds"] = time.perf_counter() - begun
+                answer["seconds"] = time.process_time() - begun
                 if asked["do"] == "predict":
                     answer["answers"] = np.asarray(model.predict(Q)).tolist()
         except Exception as error:
@@ -94,7 +97,7 @@ class Side:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env=os.environ | {"PYTHONPATH": str(source)},
+            env=os.environ | ONE_THREAD | {"PYTHONPATH": str(source)},
         )
 
     def ask(self, do, name, settings=None):
@@ -122,11 +125,28 @@ def translated(defaults):
     return out
 
 
-def compare(now, before, turns):
+@contextmanager
+def checkout(commit, folder):
+    """Give a folder with the older commit."""
+    if folder is not None:
+        yield folder
+        return
+    with tempfile.TemporaryDirectory() as made:
+        old = Path(made) / "then"
+        git = ["git", "-C", str(HERE), "worktree"]
+        subprocess.run([*git, "add", "--detach", str(old), commit], check=True,
+                       capture_output=True)  # fmt: skip
+        try:
+            yield old
+        finally:
+            subprocess.run([*git, "remove", "--force", str(old)], check=True)
+
+
+def compare(now, before, turns, only):
     import widemargin
 
     rows, ratios = [], []
-    for name in sorted(widemargin._ESTIMATORS):
+    for name in sorted(n for n in widemargin._ESTIMATORS if only in n):
         defaults = before.ask("defaults", name)
         if "error" in defaults:
             continue
@@ -159,31 +179,27 @@ def compare(now, before, turns):
         rows.append([name, f"{1e3 * t['now fit']:.1f}", f"{fit:.2f}",
                      f"{1e3 * t['now predict']:.1f}", f"{predict:.2f}",
                      note[:60]])  # fmt: skip
+        print(*rows[-1], flush=True)
     return rows, ratios
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--commit", default="5f62f5e")
+    parser.add_argument("--folder", type=Path, help="a checkout of that commit")
     parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--only", default="", help="part of the estimators' names")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:
         return child()
     from common import machine, print_table
 
-    with tempfile.TemporaryDirectory() as folder:
-        old = Path(folder) / "then"
-        git = ["git", "-C", str(HERE), "worktree"]
-        subprocess.run([*git, "add", "--detach", str(old), args.commit], check=True,
-                       capture_output=True)  # fmt: skip
-        try:
-            now, before = Side(HERE / "src"), Side(old / "src")
-            rows, ratios = compare(now, before, args.turns)
-            now.end()
-            before.end()
-        finally:
-            subprocess.run([*git, "remove", "--force", str(old)], check=True)
+    with checkout(args.commit, args.folder) as old:
+        now, before = Side(HERE / "src"), Side(old / "src")
+        rows, ratios = compare(now, before, args.turns, args.only)
+        now.end()
+        before.end()
     print(machine())
     print_table(
         f"digits, 600 to learn and 600 to answer; ratios to commit {args.commit}",

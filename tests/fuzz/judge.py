@@ -28,7 +28,7 @@ FAMILIAR = re.compile(
     r"expecting \d+ features|Cannot clone|Unable to convert array of bytes|"
     r"A column-vector|y cannot be None|bad input shape|Unsupported dtype|"
     r"Expected .* min_features|greater than 50%|cannot be used to seed|Seed must be|"
-    r"Mix of label input types"
+    r"Mix of label input types|not compatible with arrays of bytes"
 )
 # Words of Python and NumPy that no check of ours would use.
 DEPTHS = re.compile(
@@ -41,7 +41,9 @@ DEPTHS = re.compile(
     r"setting an array element|too large to convert|Overflow|unpack|NoneType"
 )
 HARMLESS = re.compile(
-    r"feature names|column-vector y was passed|unique classes is greater than 50%"
+    r"feature names|column-vector y was passed|unique classes is greater than 50%|"
+    # What a foreign classifier that was given says of itself.
+    r"lbfgs failed to converge"
 )
 OURS = ("ConvergenceWarning", "UserWarning", "DataConversionWarning", "FutureWarning")
 HERE = Path(__file__).parts[:-1]

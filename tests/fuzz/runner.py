@@ -3,6 +3,8 @@
 import json
 import multiprocessing as mp
 import os
+import signal
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -109,6 +111,9 @@ def run(
     results = context.SimpleQueue()
     workers = [Worker(context, seed, only, results) for _ in range(jobs)]
     begun, open_tasks = time.time(), {}
+    # Whoever ends this ends the workers with it.
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     again = [tuple(task) for task in held["again"]]
     following = held["next"]
 

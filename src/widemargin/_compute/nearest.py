@@ -94,6 +94,14 @@ def squared_distances(
     )
 
 
+def rbf_values(X: np.ndarray, Y: np.ndarray, gamma: float) -> np.ndarray:
+    """Return exp(-gamma d²) of all pairs, wherever the origin of the data is."""
+    # Twice the digits of float32: neighbours' values differ by less than its rounding.
+    d2 = squared_distances(X.astype(np.float64), Y.astype(np.float64))
+    d2 *= -gamma
+    return np.exp(d2, out=d2)
+
+
 def class_minima(D: np.ndarray, codes: np.ndarray, n_classes: int) -> np.ndarray:
     """Reduce distances to references to distances to classes (inf for a bare class)."""
     from widemargin._compute import lvq

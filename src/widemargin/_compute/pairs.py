@@ -126,6 +126,8 @@ class _Packed(NamedTuple):
 
 
 def _center(points, dtype):
+    if not len(points):
+        return np.zeros(points.shape[1], dtype)
     with np.errstate(over="ignore", invalid="ignore"):
         return points.mean(axis=0, dtype=np.float64).astype(dtype)
 

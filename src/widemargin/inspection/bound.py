@@ -102,6 +102,11 @@ class BoundDisplay:
         display : BoundDisplay
             The drawn display.
         """
+        if not isinstance(estimators, Iterable) or isinstance(estimators, str):
+            raise ValueError(
+                "estimators must be fitted classifiers, a list of them; got "
+                f"{estimators!r}."
+            )
         models = list(estimators)
         if not models:
             raise ValueError("estimators is empty; at least one is needed.")

@@ -219,6 +219,11 @@ def margins_of_scores(
     """
     truth, values = np.asarray(y), np.asarray(scores)
     labels = np.unique(truth) if classes is None else np.asarray(classes)
+    if values.ndim not in (1, 2) or truth.ndim != 1:
+        raise ValueError(
+            "y_true must be one label per sample, y_score one number per sample or one "
+            f"per sample and class; got shapes {truth.shape} and {values.shape}."
+        )
     n_classes = 2 if values.ndim == 1 else values.shape[1]
     if len(labels) != n_classes:
         raise ValueError(

@@ -14,7 +14,7 @@ engine, :mod:`~widemargin.linear.certificate` has the last word.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -380,6 +380,14 @@ class MaxMarginClassifier(HyperplaneClassifier):
             raise ValueError(
                 f"kernel={self.kernel!r} needs method='dual' or 'auto'; got "
                 f"method={self.method!r}."
+            )
+        if self.kernel_params is not None and not (
+            isinstance(self.kernel_params, Mapping)
+            and all(isinstance(name, str) for name in self.kernel_params)
+        ):
+            raise ValueError(
+                "kernel_params must be None or a dict {name: value}; got "
+                f"{self.kernel_params!r}."
             )
         if self.kernel_params is not None and not callable(self.kernel):
             raise ValueError(

@@ -475,7 +475,15 @@ class MarginPerceptron(PerceptronClassifier):
         if self.update == "plain":
             # The weights are sums of samples: b has the unit of their squares.
             if self.b is not None:
-                return float(np.ldexp(self.b, -2 * exponent)), 0.0
+                with np.errstate(over="ignore"):
+                    b = float(np.ldexp(self.b, -2 * exponent))
+                if not np.isfinite(b):
+                    raise ValueError(
+                        f"b={self.b:g} is so large beside the samples, whose lengths "
+                        f"are of the size of {np.ldexp(1.0, exponent):.2g}, that no "
+                        "weights reach it; leave b out, or scale the data."
+                    )
+                return b, 0.0
             return float(self.learning_rate) * R**2, 0.0
         b = 1.0 if self.b is None else float(self.b)
         return b, (2.0 * b if self.b_upper is None else float(self.b_upper))

@@ -111,7 +111,7 @@ class TangentMetric:
         TangentMetric
             Its spring is a float, and an array of tangents one of floats.
         """
-        if isinstance(sides, str) or not isinstance(sides, Iterable):
+        if not isinstance(sides, list | tuple | set | frozenset | dict):
             raise ValueError(f"sides must list some of {SIDES}; got {sides!r}.")
         check_option("sides", self.sides, sides)
         spring = check_spring(self.spring)
@@ -251,7 +251,12 @@ class TangentMetric:
         ndarray of shape (n_x, n_y)
         """
         return self._distances(
-            x, y, sides or self.sides, prepared, squared=True, n_jobs=n_jobs
+            x,
+            y,
+            self.sides if sides is None else sides,
+            prepared,
+            squared=True,
+            n_jobs=n_jobs,
         )
 
     def prepare(self, y: Bundle) -> References | None:
@@ -282,7 +287,12 @@ class TangentMetric:
     ) -> NDArray:
         """As :meth:`squared_distances`, not squared."""
         return self._distances(
-            x, y, sides or self.sides, None, squared=False, n_jobs=n_jobs
+            x,
+            y,
+            self.sides if sides is None else sides,
+            None,
+            squared=False,
+            n_jobs=n_jobs,
         )
 
     def _distances(self, x, y, sides, prepared, *, squared, n_jobs) -> NDArray:

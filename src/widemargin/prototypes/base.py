@@ -178,6 +178,7 @@ class PrototypeClassifier(MarginClassifier):
                 return np.maximum(hypothesis_margin(d_plus, d_minus) / speed, 0)
 
         radii = self._in_chunks(samples, radius) * (1 - 1e-12)
+        radii = np.minimum(radii, float(np.finfo(samples.dtype).max))
         rounded = radii.astype(samples.dtype)
         return np.where(rounded > radii, np.nextafter(rounded, 0), rounded)
 

@@ -26,7 +26,7 @@ from sklearn import get_config
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
 from widemargin._compute.memory import rows_in_budget
-from widemargin._compute.nearest import squared_distances, squared_norms
+from widemargin._compute.nearest import rbf_values, squared_distances, squared_norms
 from widemargin._compute.threads import batched_slices
 from widemargin._core.checks import check_count, check_number
 from widemargin._core.samples import Samples
@@ -325,6 +325,9 @@ class KernelLVQClassifier(GLVQClassifier):
                     f"kernel must return an array of shape {(len(X), len(Y))}, a row "
                     f"per sample of its first argument; got {K.shape}."
                 )
+        elif kernel == "rbf":
+            with np.errstate(over="ignore"):
+                K = rbf_values(X, Y, float(self._kernel["gamma"]))  # type: ignore[arg-type]
         else:
             settings = {k: v for k, v in self._kernel.items() if k != "kernel"}
             with np.errstate(over="ignore"):

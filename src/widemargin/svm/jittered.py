@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from sklearn.metrics.pairwise import (
     linear_kernel,
     polynomial_kernel,
-    rbf_kernel,
 )
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.memory import rows_in_budget
+from widemargin._compute.nearest import rbf_values
 from widemargin._compute.progress import announce, announced
 from widemargin._compute.threads import batched_slices
 from widemargin._core.callbacks import FitTasks
@@ -79,7 +79,7 @@ class JitteredKernel:
 
     def _values(self, X, Y):
         if self.name == "rbf":
-            return rbf_kernel(X, Y, gamma=self.gamma)
+            return rbf_values(X, Y, self.gamma)
         if self.name == "linear":
             return linear_kernel(X, Y)
         return polynomial_kernel(
