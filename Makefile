@@ -9,6 +9,7 @@ BIN := $(VENV)/bin
 # Calls and seconds that `make fuzz` ends after, whichever comes first.
 N ?= 1000000
 T ?= inf
+SEED ?= 0
 
 help:
 	@echo "make demo    install into $(VENV) and run the demonstration"
@@ -54,7 +55,7 @@ test-lowest:
 	$(VENV)-lowest/bin/python -m pytest -n 2 --dist worksteal -W ignore::DeprecationWarning
 
 fuzz: $(VENV)/installed-test
-	$(BIN)/python -m tests.fuzz --calls $(N) --seconds $(T)
+	$(BIN)/python -m tests.fuzz --calls $(N) --seconds $(T) --seed $(SEED)
 
 # The page to draw on, with models exported here and onnxruntime-web brought by npm.
 draw: $(VENV)/installed-test

@@ -37,8 +37,11 @@ def model(
     out = []
     predicted = answers["predict"]
     if name in EUCLIDEAN and getattr(fitted, "decision", "nearest") == "nearest":
-        points = np.asarray(fitted.prototypes_)
-        bad = not_nearest(Q, points, np.asarray(fitted.prototype_labels_), predicted)
+        points, unit = np.asarray(fitted.prototypes_), getattr(fitted, "scale_", None)
+        # Features of unequal units are divided by their spread.
+        unit = np.ones_like(points[0]) if unit is None else unit.astype(points.dtype)
+        labels = np.asarray(fitted.prototype_labels_)
+        bad = not_nearest(Q / unit, points / unit, labels, predicted)
         if bad.any():
             out.append(wrong(name, "not the nearest prototype", Q=Q[bad], points=points,
                              answers=predicted[bad]))  # fmt: skip

@@ -78,6 +78,8 @@ def squared_distances(
 ) -> np.ndarray:
     """Return the (n_samples, n_references) squared distances, close calls settled."""
     dtype = np.result_type(X, P)
+    if not len(P):
+        return np.empty((len(X), 0), dtype)
     # Rounded once: both sides must lose the same offset.
     centre = P.mean(axis=0, dtype=np.float64).astype(dtype)
     x, p = X - centre, P - centre

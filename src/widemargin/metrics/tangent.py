@@ -217,6 +217,7 @@ class TangentMetric:
             The same one where it is there already.
         """
         device = X.device if is_tensor(X) else None
+        _check_bundle("bundle", bundle)
         here = bundle.points.device if is_tensor(bundle.points) else None
         moved = bundle if device == here else bundle.to(device)
         return _in_dtype(moved, _common_dtype(bundle.points, X))
