@@ -62,7 +62,9 @@ def test_snippets_of_a_page_run(path, monkeypatch, tmp_path):
         if f"from {word}" in text or f"import {word}" in text or f".{word} " in text:
             pytest.importorskip(library)
     monkeypatch.chdir(tmp_path)
-    assert run_page(path) == ""
+    # What a page sets must not reach the tests after it.
+    with sklearn.config_context():
+        assert run_page(path) == ""
 
 
 @pytest.fixture
