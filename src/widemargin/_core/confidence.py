@@ -33,32 +33,34 @@ class Answers(NamedTuple):
     margins: NDArray | None
 
 
+def _inside(estimator: Any) -> Any:
+    """Return what decides inside a search or a pipeline; None where it is neither."""
+    if hasattr(estimator, "best_estimator_"):
+        return estimator.best_estimator_
+    if hasattr(estimator, "steps") and hasattr(estimator, "named_steps"):
+        return estimator.steps[-1][1]
+    return None
+
+
 def look_through(estimator: Any, X: Any) -> tuple[Any, Any]:
     """Return the classifier that decides, and the samples as it sees them."""
-    while True:
-        if hasattr(estimator, "best_estimator_"):
-            estimator = estimator.best_estimator_
-        elif hasattr(estimator, "steps") and hasattr(estimator, "named_steps"):
+    while (inner := _inside(estimator)) is not None:
+        if not hasattr(estimator, "best_estimator_"):
             check_is_fitted(estimator)
             if len(estimator.steps) > 1:
                 X = estimator[:-1].transform(X)
-            estimator = estimator.steps[-1][1]
-        else:
-            return estimator, X
+        estimator = inner
+    return estimator, X
 
 
 def margin_unit_of(estimator: Any) -> str:
     """Return the unit of an estimator's margins; see `MARGIN_UNITS`."""
-    inner = estimator
-    while True:
-        if hasattr(inner, "margin_unit"):
-            return inner.margin_unit
-        if hasattr(inner, "best_estimator_"):
-            inner = inner.best_estimator_
-        elif hasattr(inner, "steps") and hasattr(inner, "named_steps"):
-            inner = inner.steps[-1][1]
-        else:
-            return "distance" if hasattr(inner, "decision_function") else "share"
+    while not hasattr(estimator, "margin_unit"):
+        inner = _inside(estimator)
+        if inner is None:
+            return "distance" if hasattr(estimator, "decision_function") else "share"
+        estimator = inner
+    return estimator.margin_unit
 
 
 def class_scores_of(estimator: Any, X: Any) -> NDArray:

@@ -350,8 +350,7 @@ class MarginPerceptron(PerceptronClassifier):
     class_weight : dict, "balanced" or None, default=None
         Factors of the update per class, multiplied by `sample_weight`.
     max_iter : int, default=1000
-        Most sweeps per two-class problem; reaching it warns. Showing a sample of few
-        features takes 50 ns: all pairs of 16 000 letters in 26 classes at most 20 s.
+        Most sweeps per two-class problem; reaching it warns.
     n_iter_no_change : int or None, default=50
         Stop, with a warning, after so many sweeps and as many as were made before in
         which no sweep added fewer samples than the best, while that is more than one in
@@ -551,8 +550,7 @@ class FixedMarginPerceptron(PerceptronClassifier):
     class_weight : dict, "balanced" or None, default=None
         Factors of the update per class, multiplied by `sample_weight`.
     max_iter : int, default=1000
-        Most sweeps per two-class problem; reaching it warns. Showing a sample of few
-        features takes 50 ns: all pairs of 16 000 letters in 26 classes at most 20 s.
+        Most sweeps per two-class problem; reaching it warns.
     n_iter_no_change : int or None, default=50
         Stop, with a warning, after so many sweeps and as many as were made before in
         which no sweep added fewer samples than the best, while that is more than one in
