@@ -271,9 +271,8 @@ class RelevanceDisplay:
         matrix = matrices[0]
         with_matrix = bool(np.any(matrix != np.diag(np.diag(matrix))))
         inches = (5.0 + with_matrix * (high + 0.5), high)
-        share = {"width_ratios": [1, 1.25]} if with_matrix else {}
         self.ax_, self.axes_ = panels(
-            type(self).__name__, ax, (1, 1 + with_matrix), inches, **share
+            type(self).__name__, ax, (1, 1 + with_matrix), inches
         )
         bars = self.axes_[0, 0]
         bars.barh(places, relevances[0], color=SERIES[1])
