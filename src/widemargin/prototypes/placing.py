@@ -384,8 +384,17 @@ def _neighbours_wrong(X: np.ndarray, codes: np.ndarray) -> np.ndarray:
 def within_class_spread(
     X: np.ndarray, codes: np.ndarray, weights: np.ndarray
 ) -> np.ndarray:
-    """Root mean square deviation of each feature from its class mean, never zero."""
-    R = residuals(X, codes, weights)
-    variance = np.einsum("i,ij,ij->j", weights / weights.sum(), R, R)
-    floor = 1e-6 * variance.mean() or 1.0
-    return np.sqrt(np.maximum(variance, floor)).astype(X.dtype)
+    """Root mean square deviation of each feature from its class mean, never zero.
+
+    A feature that is constant in every class has a thousandth of its spread between
+    them; one that is constant everywhere has no unit, and takes one from the others.
+    """
+    shares = weights / weights.sum()
+    R, centred = residuals(X, codes, weights), X - shares @ X
+    within, total = (np.einsum("i,ij,ij->j", shares, D, D) for D in (R, centred))
+    rounding = np.finfo(X.dtype).eps * np.abs(X).max(axis=0, initial=0)
+    none = 1e-6 * within.mean() or 1.0
+    variance = np.where(
+        total > (8 * rounding) ** 2, np.maximum(within, 1e-6 * total), none
+    )
+    return np.sqrt(variance).astype(X.dtype)
