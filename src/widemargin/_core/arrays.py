@@ -21,13 +21,16 @@ import numpy as np
 from sklearn import get_config
 from sklearn.utils._array_api import _convert_to_numpy, get_namespace_and_device
 
+from widemargin._core.lazy import is_lazy, rowwise
+
 # Tests set this: tensors in main memory take the way of those on a device.
 EVERY_TENSOR_IS_ON_A_DEVICE = False
 
 FITS = ("fit", "partial_fit")
 ASKS = (
     *("predict", "decision_function", "predict_proba", "predict_log_proba"),
-    *("margins", "confidence", "kneighbors", "certified_radius", "margin_bound"),
+    *("margins", "confidence", "accepts", "kneighbors", "certified_radius"),
+    *("margin_bound", "pairwise_distances"),
     *("transform", "tangents", "bundle", "apply", "adjoint"),
 )
 
@@ -203,6 +206,8 @@ class AnswersInKind:
     """
 
     device_methods: ClassVar[tuple[str, ...]] = ()
+    # Which of `FITS` work over the partitions of a Dask collection.
+    lazy_methods: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -227,6 +232,8 @@ def _door(name: str, method: Callable) -> Callable:
     @wraps(method)
     def call(self: Any, *args: Any, **options: Any) -> Any:
         given = (*args, *options.values())
+        if any(map(is_lazy, given)) and not (fits and name in self.lazy_methods):
+            return rowwise(self, name, args, options)
         held = {key: value for key, value in vars(self).items() if is_foreign(value)}
         if not held and not any(map(is_foreign, given)):
             return method(self, *args, **options)

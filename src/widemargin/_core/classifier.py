@@ -27,6 +27,7 @@ from widemargin._core import decisions
 from widemargin._core.arrays import AnswersInKind, to_numpy
 from widemargin._core.callbacks import CallbackSupportMixin, with_callbacks
 from widemargin._core.decisions import class_codes
+from widemargin._core.lazy import accuracy, is_lazy
 from widemargin._core.samples import check_X
 
 DOC_LINK = "https://widemargin.readthedocs.io/en/stable/reference/widemargin.{estimator_name}.html"
@@ -199,6 +200,8 @@ class MarginClassifier(
         float
             Between 0 and 1.
         """
+        if is_lazy(X) or is_lazy(y):
+            return accuracy(self, X, y, sample_weight)
         # Answers are few, and may come from another place than the labels.
         return accuracy_score(
             to_numpy(y),

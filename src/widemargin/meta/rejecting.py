@@ -48,6 +48,7 @@ from widemargin._core.classifier import fit_method
 from widemargin._core.confidence import answers_of, confidence_of
 from widemargin._core.decisions import as_labels
 from widemargin._core.holdout import hold_out_at_random
+from widemargin._core.lazy import accuracy, is_lazy
 from widemargin._core.samples import check_weights
 from widemargin.margins.rejection import (
     reject_threshold,
@@ -462,6 +463,8 @@ class RejectingClassifier(WrappingClassifier):
         float
             Plain accuracy, whatever the kind of ``reject_label_``.
         """
+        if is_lazy(X) or is_lazy(y):
+            return accuracy(self, X, y, sample_weight)
         answers = self.predict(X)
         right = ~differs(as_labels("y", y, len(answers)), answers)
         return float(np.average(right, weights=check_weights(sample_weight, answers)))

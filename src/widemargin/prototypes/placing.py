@@ -426,12 +426,25 @@ def _neighbours_wrong(X: np.ndarray, codes: np.ndarray) -> np.ndarray:
 def within_class_spread(
     X: np.ndarray, codes: np.ndarray, weights: np.ndarray
 ) -> np.ndarray:
-    """Root mean square deviation of each feature from its class mean, never zero."""
+    """Root mean square deviation of each feature from its class mean, never zero.
+
+    A feature that is constant in every class has a thousandth of its spread between
+    them; one that is constant everywhere has no unit, and takes one from the others.
+    """
+    shares = weights / weights.sum()
     R = residuals(X, codes, weights)
-    shares = put(weights / weights.sum(), X.device if is_tensor(X) else None)
-    if is_tensor(X):
-        variance = to_numpy(shares @ (R * R).double())
-    else:
-        variance = np.einsum("i,ij,ij->j", shares, R, R)
-    floor = 1e-6 * variance.mean() or 1.0
-    return np.sqrt(np.maximum(variance, floor)).astype(numpy_dtype(X))
+    mean = shares @ X if not is_tensor(X) else like(X, shares) @ X
+    within, total = (_mean_squares(D, shares) for D in (R, X - mean))
+    reach = to_numpy(xp_of(X).amax(abs(X), axis=0))
+    rounding = np.finfo(numpy_dtype(X)).eps * reach
+    none = 1e-6 * within.mean() or 1.0
+    variance = np.where(
+        total > (8 * rounding) ** 2, np.maximum(within, 1e-6 * total), none
+    )
+    return np.sqrt(variance).astype(numpy_dtype(X))
+
+
+def _mean_squares(D: Any, shares: np.ndarray) -> np.ndarray:
+    if is_tensor(D):
+        return to_numpy(put(shares, D.device) @ (D * D).double())
+    return np.einsum("i,ij,ij->j", shares, D, D)
