@@ -257,6 +257,8 @@ def test_densities_on_a_device(on_device):
 
 MODELS = [
     GLVQClassifier(2, max_iter=3, random_state=0),
+    GLVQClassifier(init="means", prototypes_per_class=2, max_iter=2, random_state=0),
+    GLVQClassifier(max_iter=4, scale="spread", early_stopping=True, random_state=0),
     GMLVQClassifier(n_components=8, max_iter=3, random_state=0),
     HSSClassifier(2, 4, max_iter=3, random_state=0),
     HSSClassifier(1, 4, sides="two", tangents=IMAGES, max_iter=2),

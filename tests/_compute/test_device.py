@@ -186,3 +186,53 @@ def test_chunks_shrink_where_memory_runs_out():
         pairs.halving(
             4, 10, lambda rows: (_ for _ in ()).throw(torch.cuda.OutOfMemoryError())
         )
+
+
+@pytest.mark.parametrize("lengths", [(5, 5, 5), (4, 5, 4, 2)])
+def test_replayed_steps_are_the_steps(lengths):
+    from widemargin._compute.device.replay import Replayed
+
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    X = np.random.default_rng(0).normal(size=(sum(lengths), 3))
+    there = torch.from_numpy(X).to(device)
+
+    def step(now, rows, rate):
+        return {
+            "P": now["P"] + rate * now["P"] * there[rows].mean(0),
+            "t": now["t"] + 1,
+        }
+
+    stops = np.cumsum(lengths).tolist()
+    pieces = [slice(b - n, b) for b, n in zip(stops, lengths, strict=True)]
+    replayed = Replayed(step, device, recorded=True)
+    P, t = np.ones((2, 3)), 0
+    for rates in ([0.1] * len(pieces), np.linspace(1, 0.5, len(pieces)).tolist()):
+        batches = list(zip(pieces, rates, strict=True))[::-1]
+        found = replayed.run({"P": P, "t": t}, batches)
+        for rows, rate in batches:
+            P, t = P + rate * P * X[rows].mean(0), t + 1
+        np.testing.assert_allclose(found["P"], P, rtol=1e-12)
+        assert found["t"] == t
+        assert isinstance(found["t"], int)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_one_kernel_of_lvq_is_what_torch_does(monkeypatch):
+    from types import SimpleNamespace
+
+    from widemargin._compute.device import lvq
+    from widemargin.margins import Sigmoid
+
+    rng = np.random.default_rng(0)
+    D = torch.from_numpy(rng.uniform(size=(300, 23)).astype(np.float32)).cuda()
+    D[5] = 0
+    labels = torch.from_numpy(rng.integers(4, size=23)).cuda()
+    codes = torch.from_numpy(rng.integers(5, size=300)).cuda()
+    weights = torch.from_numpy(rng.uniform(size=300).astype(np.float32)).cuda()
+    batch = SimpleNamespace(codes=codes, weights=weights)
+    errors = 1e-7 * D[:, 0] + 1e-9, 1e-7 * D[0]
+    found = lvq.coefficients(D, labels, batch, Sigmoid(beta=3.0), *errors)
+    monkeypatch.setattr(lvq, "triton_for", lambda _: None)
+    expected = lvq.coefficients(D, labels, batch, Sigmoid(beta=3.0), *errors)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
