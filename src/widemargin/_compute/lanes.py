@@ -15,8 +15,11 @@ from llvmlite import ir
 from numba.core import types
 from numba.core.imputils import lower_builtin
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
-from numba.extending import intrinsic, models, register_model
+from numba.extending import intrinsic as _intrinsic
+from numba.extending import models, register_model
 
+# What calls it does not pass the first argument.
+intrinsic: Any = _intrinsic
 _FLAGS = ("reassoc", "contract", "nsz")
 _INT = ir.IntType(32)
 
