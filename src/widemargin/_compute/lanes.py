@@ -193,21 +193,24 @@ def total_of_next(typing: Any, value: Any, places: Any) -> Any:
     """
 
     def code(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        def from_lane(v: Any, step: int) -> Any:
+        def after(v: Any, step: int) -> Any:
             last = value.count - 1
             return _moved(builder, v, [min(k + step, last) for k in range(last + 1)])
+
+        def sum_of(one: Any, other: Any) -> Any:
+            return builder.fadd(one, other, flags=_FLAGS)
 
         # Sums of 1, 2, 4, ... lanes, of which those are taken that make up the number.
         found, run, width, left = None, args[0], 1, places.count
         done = 0
         while left:
             if left & 1:
-                part = from_lane(run, done)
-                found = part if found is None else builder.fadd(found, part, _FLAGS)
+                part = after(run, done)
+                found = part if found is None else sum_of(found, part)
                 done += width
             left >>= 1
             if left:
-                run = builder.fadd(run, from_lane(run, width), flags=_FLAGS)
+                run = sum_of(run, after(run, width))
                 width *= 2
         return found
 
