@@ -6,7 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
-from widemargin.metrics import image_distortion_distances, tangent_distances
+from widemargin.metrics import (
+    image_distortion_distances,
+    pseudo_2d_distortion_distances,
+    tangent_distances,
+)
 from widemargin.neighbors import TangentKNeighborsClassifier
 from widemargin.tangents import ImageTangents, orthonormalize
 
@@ -148,24 +152,23 @@ def test_neighbours_are_those_of_brute_force(n_components, offset):
 
 
 @pytest.mark.parametrize(("window", "patch"), [(2, 1), (1, 0), (3, 2)])
-def test_distortion(window, patch):
+@pytest.mark.parametrize("pseudo", [False, True])
+def test_distortion(window, patch, pseudo):
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(5, 70)), rng.normal(size=(6, 70))
 
     def gradients(Z, pad):
-        images = np.pad(Z.reshape(-1, 7, 10), ((0, 0), (pad + 1,) * 2, (pad + 1,) * 2))
-        across = images[:, :, 2:] - images[:, :, :-2]
-        down = images[:, 2:] - images[:, :-2]
-        g_x = across[:, :-2] + 2 * across[:, 1:-1] + across[:, 2:]
-        g_y = down[:, :, :-2] + 2 * down[:, :, 1:-1] + down[:, :, 2:]
-        return torch.tensor(np.stack([g_x, g_y], 1) / 8)
+        return distortion.gradient_images(torch.tensor(Z), pad, (7, 10), 0.0, -1.0)
 
-    found = distortion.distortion_distances(
-        gradients(X, patch), gradients(Y, patch + window), patch=patch, window=window
+    ours = distortion.pseudo_2d_distances if pseudo else distortion.distortion_distances
+    slow = pseudo_2d_distortion_distances if pseudo else image_distortion_distances
+    found = ours(
+        gradients(X, patch),
+        gradients(Y, patch + window + pseudo),
+        patch=patch,
+        window=window,
     )
-    expected = image_distortion_distances(
-        X, Y, shape=(7, 10), window=window, patch=patch
-    )
+    expected = slow(X, Y, shape=(7, 10), window=window, patch=patch)
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-9)
 
 
