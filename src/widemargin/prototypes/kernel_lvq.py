@@ -320,7 +320,7 @@ class KernelLVQClassifier(GLVQClassifier):
                 "data, or lower gamma, degree or coef0."
             )
         is_auto = isinstance(self.n_components, str)
-        most = min(MOST_COMPONENTS if is_auto else self.n_components, len(K))
+        most = min(MOST_COMPONENTS if is_auto else int(self.n_components), len(K))
         values, U = eigh((K + K.T) / 2, subset_by_index=(len(K) - most, len(K) - 1))
         kept = values > 1e-10 * max(np.abs(values).max(), np.abs(np.diag(K)).max())
         if is_auto:
