@@ -16,7 +16,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
 from widemargin._compute.threads import batched_slices
-from widemargin._core.arrays import check_tensor, on_device, to_numpy
+from widemargin._core.arrays import (
+    check_tensor,
+    is_tensor,
+    numpy_dtype,
+    on_device,
+    put,
+    to_numpy,
+)
 from widemargin._core.checks import (
     FLOATS,
     check_class_weight,
@@ -227,17 +234,20 @@ def merge_duplicates(samples: Samples) -> Samples:
     """Bring the samples into the canonical form of the module's docstring."""
     X, codes = samples.X, samples.codes
     direction = np.random.RandomState(0).uniform(1, 2, size=(X.shape[1],))
-    direction = direction.astype(X.dtype)
+    direction = direction.astype(numpy_dtype(X))
     # Not a product: BLAS may round equal rows differently, depending on where they are.
-    with np.errstate(over="ignore", invalid="ignore"):
-        key = np.concatenate(
-            [(X[s] * direction).sum(axis=1) for s in batched_slices(len(X), 64)]
-        )
+    if is_tensor(X):
+        key = to_numpy((X * put(direction, X.device)).sum(axis=1))
+    else:
+        with np.errstate(over="ignore", invalid="ignore"):
+            key = np.concatenate(
+                [(X[s] * direction).sum(axis=1) for s in batched_slices(len(X), 64)]
+            )
     order = np.lexsort((key, codes))
     ordered, key = samples.take(order), key[order]
     same = (ordered.codes[1:] == ordered.codes[:-1]) & (key[1:] == key[:-1])
     at = np.flatnonzero(same)
-    same[at] = np.all(ordered.X[at + 1] == ordered.X[at], axis=1)
+    same[at] = to_numpy((ordered.X[at + 1] == ordered.X[at]).all(axis=1))
     fresh = np.concatenate([[True], ~same])
     starts = np.flatnonzero(fresh)
     inverse = np.empty(len(X), np.intp)

@@ -36,7 +36,14 @@ from widemargin._compute.nearest import (
     settled,
     squared_norms,
 )
-from widemargin._core.arrays import is_tensor, put, to_numpy
+from widemargin._core.arrays import (
+    in_dtype,
+    is_tensor,
+    numpy_dtype,
+    put,
+    to_numpy,
+    xp_of,
+)
 from widemargin._core.checks import check_count, check_number, check_option
 from widemargin._core.samples import Samples
 from widemargin.margins import Sigmoid, check_loss
@@ -174,21 +181,15 @@ def glvq_sums(P: np.ndarray, labels: np.ndarray, batch: Centred, loss: Any) -> S
     return Sums(pairs.loss, -2 * towards, wins, pairs.slope)
 
 
-def state_at(state: State, device: Any) -> State:
-    """Return a state whose arrays are on a device; None is NumPy."""
-
-    def moved(value: Any) -> Any:
-        if device is None:
-            return to_numpy(value)
-        return put(value, device) if isinstance(value, np.ndarray) else value
-
-    return {name: moved(value) for name, value in state.items()}
+def adam_names(name: str) -> tuple[str, str, str]:
+    """Where a state has the moments of the parameter `name`, and the steps so far."""
+    return f"{name}_m", f"{name}_v", f"{name}_t"
 
 
 def adam_start(name: str, like: np.ndarray) -> State:
     """Moments before the first step of the parameter `name`."""
-    return {f"{name}_m": np.zeros_like(like), f"{name}_v": np.zeros_like(like),
-            f"{name}_t": 0}  # fmt: skip
+    values = np.zeros_like(like), np.zeros_like(like), 0
+    return dict(zip(adam_names(name), values, strict=True))
 
 
 def adam_grow(state: State, name: str, like: np.ndarray) -> State:
@@ -208,7 +209,7 @@ def adam(
     v = rates[1] * state[f"{name}_v"] + (1 - rates[1]) * gradient * gradient
     root = (v / (1 - rates[1] ** t)) ** 0.5
     # Where every gradient so far was zero there is nothing to divide.
-    root[root == 0] = 1
+    root = xp_of(root).where(root == 0, 1, root)
     moments = {f"{name}_m": m, f"{name}_v": v, f"{name}_t": t}
     return moments, m / ((1 - rates[0] ** t) * root)
 
@@ -248,17 +249,20 @@ class Mapped:
 
     def centred(self, order: np.ndarray, scale: Any = 1) -> tuple[np.ndarray, Centred]:
         """Return the mean and, in the given order, the samples about it."""
-        samples = self.samples.take(order)
-        X = self.X[order]
-        centre = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
-        X = (X - centre) / scale if np.ndim(scale) else X - centre
-        norms = squared_norms(X)
-        weights = (samples.weights / samples.weights.mean()).astype(X.dtype)
+        X, dtype = self.X[order], numpy_dtype(self.X)
+        centre = to_numpy(in_dtype(X, np.float64).mean(axis=0)).astype(dtype)
+        X = X - put(centre, X.device if is_tensor(X) else None)
+        if np.ndim(scale):
+            X = X / scale
+        norms = xp_of(X).einsum("ij,ij->i", X, X)
+        weights = self.samples.weights[order]
+        weights = (weights / weights.mean()).astype(dtype)
         offsets = None if self.offsets is None else self.offsets[order]
         # Beyond this an outlier would blur what is near among the others.
-        rounding = product_error(X.dtype, X.shape[1]) * float(norms.max())
-        is_risky = rounding > 1e-3 * float(np.median(norms))
-        return centre, Centred(X, samples.codes, weights, norms, offsets, is_risky)
+        rounding = product_error(dtype, X.shape[1]) * float(norms.max())
+        is_risky = rounding > 1e-3 * float(xp_of(X).median(norms))
+        codes = self.samples.codes[order]
+        return centre, Centred(X, codes, weights, norms, offsets, is_risky)
 
 
 def device_lvq() -> Any:
@@ -266,6 +270,26 @@ def device_lvq() -> Any:
     from widemargin._compute.device import lvq
 
     return lvq
+
+
+def replayed_on(device: Any, step: Any, loss: Any) -> Any:
+    """Return the step of a batch, made ready to be repeated on a device."""
+    if device is None:
+        return None
+    from widemargin._compute.device.replay import Replayed
+
+    return Replayed(step, device, recorded=device_lvq().stays_there(loss))
+
+
+def uncounted(P: np.ndarray, labels: np.ndarray) -> State:
+    """Prototypes before the first batch of an epoch on a device."""
+    wins = np.zeros(len(P), dtype=np.intp)
+    return {"P": P, "labels": labels, "wins": wins, "total": 0.0}
+
+
+def counted(now: State, sums: Any) -> State:
+    """Add the loss and the wins of a batch to those of the epoch."""
+    return {"wins": now["wins"] + sums.wins, "total": now["total"] + sums.loss}
 
 
 class GLVQClassifier(TrainedPrototypes):
@@ -418,6 +442,10 @@ class GLVQClassifier(TrainedPrototypes):
     def _is_soft(self) -> bool:
         return isinstance(self.loss, str) and self.loss in SOFT
 
+    @property
+    def _stays(self) -> bool:
+        return not self._is_soft
+
     def _checked_loss(self) -> Any:
         if self._is_soft:
             return SoftLoss(self.loss, 1.0)
@@ -490,31 +518,45 @@ class GLVQClassifier(TrainedPrototypes):
         device = None if self._is_soft else data.samples.device
         rows = host.at(device)
 
+        def descend(now: State, some: Any, rate: Any) -> State:
+            """One step on a device."""
+            sums = glvq_sums(now["P"], now["labels"], rows[some], loss)
+            moments, ascent = adam(now, "prototypes", sums.gradient)
+            P = now["P"] - rate * now["spread"] * ascent
+            return {**moments, "P": P, **counted(now, sums)}
+
+        replayed = replayed_on(device, descend, loss)
+
         def train(state: State, epoch: int) -> Outcome:
             labels = state["codes"]
             P = self._placed_again(state["prototypes"]) - centre
             state = self._warm(state, host.X[:WARMED], host.codes[:WARMED], P)
-            state, P = state_at(state, device), put(P, device)
-            spread, owners = state["spread"], put(labels, device)
-            wins = put(np.zeros(len(P), dtype=np.intp), device)
-            total: Any = 0.0
-            for batch, rate in self._batches(n, rng, epoch, n_epochs):
-                sums = glvq_sums(P, owners, rows[batch], at(loss, state))
-                state = self._heated(state, sums.slope, rate)
-                moments, ascent = adam(state, "prototypes", sums.gradient)
-                state = {**state, **moments}
-                P = P - rate * spread * ascent
-                total += sums.loss
-                wins += sums.wins
-            P, wins, state = to_numpy(P), to_numpy(wins), state_at(state, None)
+            batches = self._batches(n, rng, epoch, n_epochs)
+            if device is None:
+                wins, total = np.zeros(len(P), dtype=np.intp), 0.0
+                for batch, rate in batches:
+                    sums = glvq_sums(P, labels, rows[batch], at(loss, state))
+                    state = self._heated(state, sums.slope, rate)
+                    moments, ascent = adam(state, "prototypes", sums.gradient)
+                    state = {**state, **moments}
+                    P = P - rate * state["spread"] * ascent
+                    total += sums.loss
+                    wins += sums.wins
+            else:
+                names = "spread", *adam_names("prototypes")
+                now = {name: state[name] for name in names}
+                now = replayed.run({**now, **uncounted(P, labels)}, batches)
+                P, wins, total = now["P"], now["wins"], now["total"]
+                state = {**state, **{name: now[name] for name in names}}
             if self._repairs(wins, epoch, n_epochs):
                 dead, samples = revivals(host.X, host.codes, P, labels, wins)
-                P[dead] = host.X[samples]
+                P[dead] = to_numpy(host.X[samples])
             added, stay = self._changes(
                 host, labels, lambda: nearest_of(host.X, P), rng, epoch, n_epochs
             )
             state = {**state, "prototypes": P}
-            state = changed(state, added, stay, host.X[added], host.codes[added])
+            fresh = to_numpy(host.X[added])
+            state = changed(state, added, stay, fresh, host.codes[added])
             P = self._shown(state["prototypes"] + centre)
             return Outcome({**state, "prototypes": P}, {"loss": float(total) / n})
 

@@ -24,6 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _num_samples
 
 from widemargin._compute.threads import held_threads
+from widemargin._core.arrays import numpy_dtype, xp_of
 from widemargin._core.callbacks import FitProgress
 from widemargin._core.checks import (
     check_count,
@@ -83,13 +84,14 @@ def is_finite(state: State) -> bool:
 def check_scale(X: np.ndarray) -> np.ndarray:
     """Return samples whose squared distances neither overflow nor vanish."""
     check_squares(X)
-    reach = float((X.max(axis=0) - X.min(axis=0)).max())
-    if 0 < reach < np.sqrt(1e3 * float(np.finfo(X.dtype).tiny)):
+    xp, dtype = xp_of(X), numpy_dtype(X)
+    reach = float((xp.amax(X, axis=0) - xp.amin(X, axis=0)).max())
+    if 0 < reach < np.sqrt(1e3 * float(np.finfo(dtype).tiny)):
         instead = "scale the data, for instance by StandardScaler"
-        if X.dtype == np.float32:
+        if dtype == np.float32:
             instead += ", or pass them as float64"
         raise ValueError(
-            f"X varies by no more than {reach:.2g}, whose squares vanish in {X.dtype}; "
+            f"X varies by no more than {reach:.2g}, whose squares vanish in {dtype}; "
             f"{instead}."
         )
     return X
@@ -178,6 +180,8 @@ class TrainedPrototypes(PrototypeClassifier):
     _state_names: ClassVar[dict[str, str]] = {"prototypes": "prototypes_"}
     # Whether a sample of weight 2 and a sample given twice must give the same model.
     _exact_weights: Any = False
+    # Whether samples that come on a device are left there, by `fit`.
+    _stays: Any = False
     # Entries of a state that belong to the samples: the next batch has its own.
     _of_samples: ClassVar[tuple[str, ...]] = ()
 
@@ -260,7 +264,7 @@ class TrainedPrototypes(PrototypeClassifier):
             The fitted estimator.
         """
         self._check_parameters()
-        checked = samples = self._check_samples(X, y, sample_weight)
+        checked = samples = self._check_samples(X, y, sample_weight, stay=self._stays)
         if self._exact_weights:
             samples = merge_duplicates(samples)
         merged = samples
@@ -423,7 +427,7 @@ class TrainedPrototypes(PrototypeClassifier):
                 self.init_labels,
                 self.classes_,
                 samples.X.shape[1],
-                samples.X.dtype,
+                numpy_dtype(samples.X),
             )
             P = self._placed(P)
         self.prototype_labels_ = self.classes_[codes]
