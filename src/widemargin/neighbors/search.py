@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from widemargin._compute.memory import rows_in_budget
+from widemargin._compute.missing import distances_there
 from widemargin._compute.pairs import References, pair_distances, product_error
 from widemargin._compute.threads import batched_slices, one_blas_thread, thread_map
 from widemargin._core.arrays import put, to_numpy
@@ -586,6 +587,23 @@ class MetricSearch:
                 f"{d[~(np.isfinite(d) & (d >= 0))][0]}."
             )
         return d
+
+
+class PartialSearch(MetricSearch):
+    """References to be asked in plain distance, where values are missing at any end.
+
+    Parameters
+    ----------
+    references : Bundle
+        What is searched.
+    """
+
+    def __init__(self, references: Bundle):
+        super().__init__(references, distances_there, None, 0)
+
+    def _distances(self, X, Y):
+        # Infinite where two have nothing in common.
+        return np.sqrt(distances_there(X, Y))
 
 
 def _writable(array: NDArray, dtype: Any) -> NDArray:

@@ -9,6 +9,9 @@ A prototype is dead when it is nearest to no sample of its class: nothing moves 
 it answers for nothing. It is put on the sample of its class that is farthest from all
 living prototypes of the class; several dead ones go to several samples, each chosen
 with the earlier ones in place.
+
+NaN in X is a missing value: means and spreads are those of what is there, and a
+prototype that starts on a sample has the mean of its class where that has nothing.
 """
 
 from collections.abc import Mapping
@@ -18,6 +21,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from widemargin._compute.memory import rows_in_budget
+from widemargin._compute.missing import distances_there, means_there, present
 from widemargin._compute.nearest import (
     expanded_distances,
     squared_distances,
@@ -100,9 +104,12 @@ def k_means(
     max_iter: int = 12,
 ) -> np.ndarray:
     """Weighted k-means from the seeds of k-means++; near enough, not converged."""
-    centre = (weights @ X) / weights.sum()
+    there = present(X)
+    centre = _mean(X, weights)
     X = X - centre
-    return lloyd(X, weights, X[spread_rows(X, weights, count, rng)], max_iter) + centre
+    X = X if there is None else np.nan_to_num(X, nan=0.0)
+    seeds = X[spread_rows(X, weights, count, rng)]
+    return lloyd(X, weights, seeds, max_iter, there) + centre
 
 
 def spread_rows(
@@ -131,24 +138,40 @@ def spread_rows(
 
 
 def lloyd(
-    X: np.ndarray, weights: np.ndarray, P: np.ndarray, max_iter: int = 12
+    X: np.ndarray,
+    weights: np.ndarray,
+    P: np.ndarray,
+    max_iter: int = 12,
+    there: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Weighted k-means from the starting centres `P`; near enough, not converged."""
+    """Weighted k-means from the starting centres `P`; near enough, not converged.
+
+    Where `there` is 0, X counts nothing; such features of a centre stay.
+    """
     centre = P.mean(axis=0)
     X, P = X - centre, P - centre
+    if there is not None:
+        X = X * there
     assigned = np.full(len(X), -1)
     rows = np.arange(len(X))
     for _ in range(max_iter):
-        nearest = (X @ (-2 * P).T + squared_norms(P)).argmin(axis=1)
+        norms = squared_norms(P) if there is None else there @ (P**2).T
+        nearest = (X @ (-2 * P).T + norms).argmin(axis=1)
         if np.array_equal(nearest, assigned):
             break
         assigned = nearest
         members = np.zeros((len(P), len(X)), dtype=X.dtype)
         members[nearest, rows] = weights
-        mass = members.sum(axis=1)
-        alive = mass > 0
-        P[alive] = (members[alive] @ X) / mass[alive, None]
+        whole = there is None
+        mass = members.sum(axis=1, keepdims=True) if whole else members @ there
+        np.divide(members @ X, mass, out=P, where=mass > 0)
     return P + centre
+
+
+def _mean(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    if np.isnan(X.min()):
+        return means_there(X, weights).astype(X.dtype)
+    return (weights @ X) / weights.sum()
 
 
 def _one_class(
@@ -158,18 +181,19 @@ def _one_class(
     init: str,
     rng: np.random.RandomState,
 ) -> np.ndarray:
-    mean = (weights @ X) / weights.sum()
+    mean = _mean(X, weights)
+    whole = np.where(np.isnan(X), mean, X)
     if init == "means":
-        spread = np.sqrt((weights / weights.sum()) @ (X - mean) ** 2)
+        spread = np.sqrt((weights / weights.sum()) @ (whole - mean) ** 2)
         noise = rng.standard_normal((count, X.shape[1])) if count > 1 else 0.0
         return (mean + 0.01 * spread * noise).reshape(count, -1).astype(X.dtype)
     if init == "kmeans" and count == 1:
         return mean[None]
     if count >= len(X):
-        return without_dead(X, X)
+        return without_dead(X, whole)
     if init == "samples":
         picked = rng.choice(len(X), count, replace=False, p=_shares(weights))
-        return without_dead(X, X[np.sort(picked)])
+        return without_dead(X, whole[np.sort(picked)])
     return without_dead(X, k_means(X, weights, count, rng))
 
 
@@ -255,7 +279,11 @@ def without_dead(X: np.ndarray, P: np.ndarray) -> np.ndarray:
     """Revive the dead among the prototypes `P` of the class of `X`, or drop them."""
     wins = np.bincount(squared_distances(X, P).argmin(axis=1), minlength=len(P))
     alive = P[wins > 0]
-    return np.concatenate([alive, X[worst_covered(X, alive, int(np.sum(wins == 0)))]])
+    rows = worst_covered(X, alive, int(np.sum(wins == 0)))
+    fresh = X[rows]
+    if np.isnan(fresh).any():
+        fresh = np.where(np.isnan(fresh), _mean(X, np.ones(len(X))), fresh)
+    return np.concatenate([alive, fresh])
 
 
 def revivals(
@@ -281,6 +309,8 @@ def revivals(
 
 def nearest_of(X: np.ndarray, P: np.ndarray) -> np.ndarray:
     """Return the nearest prototype of every sample, up to rounding."""
+    if np.isnan(X.min()):
+        return distances_there(X, P).argmin(axis=1)
     norms = squared_norms(P)
     chunks = batched_slices(len(X), rows_in_budget(X.itemsize * len(P)))
     return np.concatenate([(X[s] @ (-2 * P).T + norms).argmin(axis=1) for s in chunks])
@@ -301,6 +331,7 @@ def recruits(
     most half as many again as it has, and never more than ``most[c]`` in all.
     """
     wrong = labels[nearest] != codes
+    X = filled(X, codes, weights)
     counts = np.bincount(labels, minlength=len(most))
     rows = []
     for c in np.unique(codes[wrong]):
@@ -325,12 +356,29 @@ def idle(nearest: np.ndarray, labels: np.ndarray, n_classes: int) -> np.ndarray:
 def class_means(
     X: np.ndarray, codes: np.ndarray, weights: np.ndarray, n_classes: int
 ) -> np.ndarray:
-    """Return the (n_classes, n_features) means; zero for a class without samples."""
+    """Return the (n_classes, n_features) means; zero for a class without samples.
+
+    A class that has no value of a feature gets the mean of all.
+    """
     totals = np.bincount(codes, weights, minlength=n_classes)
     members = csr_array(
         (weights, codes, np.arange(len(codes) + 1)), shape=(len(codes), n_classes)
     )
-    return (members.T @ X) / np.where(totals > 0, totals, 1)[:, None]
+    there = present(X)
+    if there is None:
+        return (members.T @ X) / np.where(totals > 0, totals, 1)[:, None]
+    mass, sums = members.T @ there, members.T @ np.nan_to_num(X, nan=0.0)
+    known = mass > 0
+    return np.where(known, sums / np.where(known, mass, 1), means_there(X, weights))
+
+
+def filled(X: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the samples with the mean of their class where a value is missing."""
+    holes = np.isnan(X)
+    if not holes.any():
+        return X
+    means = class_means(X, codes, weights, int(codes.max()) + 1).astype(X.dtype)
+    return np.where(holes, means[codes], X)
 
 
 def residuals(X: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -341,7 +389,7 @@ def residuals(X: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> np.ndarr
     """
     means = class_means(X, codes, weights, int(codes.max()) + 1).astype(X.dtype)
     out = X - means[codes]
-    if not out.any():
+    if not np.nan_to_num(out, nan=0.0).any():
         out = X - means.mean(axis=0)
     return out
 
@@ -375,8 +423,11 @@ def chosen_scale(
 
 
 def _neighbours_wrong(X: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    X = X - X.mean(axis=0)
-    D = expanded_distances(X, X)
+    if np.isnan(X.min()):
+        D = distances_there(X, X)
+    else:
+        X = X - X.mean(axis=0)
+        D = expanded_distances(X, X)
     np.fill_diagonal(D, np.inf)
     return codes[D.argmin(axis=1)] != codes
 
@@ -386,6 +437,10 @@ def within_class_spread(
 ) -> np.ndarray:
     """Root mean square deviation of each feature from its class mean, never zero."""
     R = residuals(X, codes, weights)
-    variance = np.einsum("i,ij,ij->j", weights / weights.sum(), R, R)
+    weights = weights / weights.sum()
+    if np.isnan(R.min()):
+        mass = weights @ ~np.isnan(R)
+        R = np.nan_to_num(R, nan=0.0) / np.sqrt(np.where(mass > 0, mass, 1))
+    variance = np.einsum("i,ij,ij->j", weights, R, R)
     floor = 1e-6 * variance.mean() or 1.0
     return np.sqrt(np.maximum(variance, floor)).astype(X.dtype)

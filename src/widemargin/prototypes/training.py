@@ -83,7 +83,8 @@ def is_finite(state: State) -> bool:
 def check_scale(X: np.ndarray) -> np.ndarray:
     """Return samples whose squared distances neither overflow nor vanish."""
     check_squares(X)
-    reach = float((X.max(axis=0) - X.min(axis=0)).max())
+    # NaN, a missing value, is neither.
+    reach = float((np.fmax.reduce(X) - np.fmin.reduce(X)).max())
     if 0 < reach < np.sqrt(1e3 * float(np.finfo(X.dtype).tiny)):
         instead = "scale the data, for instance by StandardScaler"
         if X.dtype == np.float32:
@@ -385,6 +386,7 @@ class TrainedPrototypes(PrototypeClassifier):
                 names = self._state_names.items()
                 state = {key: getattr(self, name) for key, name in names}
                 state = self._resume({**self._training, **state}, data, rng)
+                state = _with_known(state, len(self.prototypes_), samples.X)
             state, row, _ = self._step(data, rng, np.inf)(state, 0)
         if not is_finite(state):
             raise ValueError(
@@ -491,6 +493,16 @@ class TrainedPrototypes(PrototypeClassifier):
             [self.prototype_labels_, self.classes_[codes]]
         )
         return P
+
+
+def _with_known(state: State, n_known: int, X: np.ndarray) -> State:
+    """Give new prototypes the mean of the known ones where a batch has no value."""
+    blank = np.isnan(X).all(axis=0)
+    if not blank.any():
+        return state
+    P = state["prototypes"].copy()
+    P[n_known:, blank] = P[:n_known, blank].mean(axis=0)
+    return {**state, "prototypes": P}
 
 
 def presentation_order(
