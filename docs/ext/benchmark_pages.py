@@ -1,6 +1,6 @@
 """The pages of ``benchmarks/`` as pages of the site, under the same names.
 
-Links from pages of ``docs/`` to ``../benchmarks/NAME.md`` lead to them.
+Links from pages of ``docs/`` to the files of ``benchmarks/`` lead to them.
 """
 
 import re
@@ -25,7 +25,7 @@ def write_pages(app):
 def relink(app, name, source):
     """Point links at the pages of the site instead of the files of the repository."""
     source[0] = re.sub(
-        r"\]\(\.\./benchmarks/([\w.]+)\)", r"](/benchmarks/\1)", source[0]
+        r"\]\((?:\.\./)+benchmarks/([\w.]+)\)", r"](/benchmarks/\1)", source[0]
     )
 
 

@@ -17,6 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from widemargin import GLVQClassifier, GMLVQClassifier
+from widemargin.inspection import RelevanceDisplay
 
 wine = load_wine()
 X, y = wine.data, wine.target
@@ -35,12 +36,11 @@ for name, model in models.items():
     errors[name] = both
     print(f"{name:22} {both[0]:6.1f} % {both[1]:6.1f} %")
 
-scaled = StandardScaler().fit_transform(X)
-model = GMLVQClassifier(random_state=0).fit(scaled, y)
-relevance = model.relevances_
-order = relevance.argsort()
+model = GMLVQClassifier(random_state=0).fit(X, y)
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.4), layout="constrained")
+figure, (left, right) = plt.subplots(
+    1, 2, figsize=(13, 4.4), layout="constrained", width_ratios=[1, 2.2]
+)
 places = np.arange(len(errors))
 for i, (label, colour) in enumerate((("raw", "#9aa5b1"), ("scaled", "#d64545"))):
     bars = left.bar(
@@ -54,12 +54,6 @@ for i, (label, colour) in enumerate((("raw", "#9aa5b1"), ("scaled", "#d64545")))
 left.set_xticks(places, list(errors))
 left.set_ylabel("error in cross-validation, %")
 left.legend(frameon=False)
-right.barh(
-    [wine.feature_names[i].replace("_", " ") for i in order],
-    relevance[order],
-    color="#1f5f8b",
-)
-right.set_xlabel("share of the learned distance")
-for ax in (left, right):
-    ax.spines[["top", "right"]].set_visible(False)
+RelevanceDisplay.from_estimator(model, X, feature_names=wine.feature_names, ax=right)
+left.spines[["top", "right"]].set_visible(False)
 plt.show()

@@ -18,12 +18,17 @@ IMAGE = ImageTangents(shape=(8, 8))
     "model",
     [
         widemargin.GLVQClassifier(2, random_state=0),
-        widemargin.GMLVQClassifier(random_state=0, max_iter=5),
+        widemargin.GLVQClassifier(2, scale="spread", random_state=0),
+        widemargin.LVQClassifier(2, random_state=0),
+        *(
+            widemargin.GMLVQClassifier(random_state=0, max_iter=5, metric=metric)
+            for metric in ("full", "diagonal", "class", "local")
+        ),
         widemargin.HSSClassifier(n_tangents=3, random_state=0),
         widemargin.TangentKNeighborsClassifier(tangents=IMAGE),
         widemargin.TangentKNeighborsClassifier(tangents="none"),
     ],
-    ids=lambda model: type(model).__name__,
+    ids=repr,
 )
 def test_the_nearest_reference_has_the_label_of_the_answer(model):
     model.fit(X, y)

@@ -86,5 +86,16 @@ def test_spread_is_within_classes_and_never_zero():
     spread = within_class_spread(X, np.array([0, 0, 1, 1]), np.ones(4))
     assert spread[0] == pytest.approx(1.0)
     assert np.all(spread > 0)
+    # The third differs between the classes only, the second nowhere.
+    assert spread[2] == pytest.approx(1e-3 * X[:, 2].std())
+    assert spread[1] == pytest.approx(1e-3 * np.sqrt(np.mean([1.0, 0, 0])))
     flat = within_class_spread(np.ones((4, 2)), np.array([0, 0, 1, 1]), np.ones(4))
     assert np.all(flat == 1)
+
+
+def test_spread_of_a_feature_is_in_its_own_unit():
+    X, codes = rng.standard_normal((40, 3)), rng.randint(0, 2, 40)
+    units = np.array([1e-9, 1.0, 1e9])
+    spread, weights = within_class_spread(X, codes, np.ones(40)), np.ones(40)
+    np.testing.assert_allclose(within_class_spread(X * units, codes, weights),
+                               spread * units)  # fmt: skip

@@ -19,7 +19,12 @@ from widemargin._compute.threads import batched_slices
 
 
 def present(X: np.ndarray) -> np.ndarray | None:
-    """Return 1 where a value is there and 0 where it is missing; None if none is."""
+    """Return 1 where a value is there and 0 where it is missing; None if none is.
+
+    What is on a device is whole.
+    """
+    if not isinstance(X, np.ndarray):
+        return None
     holes = np.isnan(X)
     return (~holes).astype(X.dtype) if holes.any() else None
 

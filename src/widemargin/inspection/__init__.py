@@ -1,4 +1,4 @@
-"""To look at: margins, rejections, prototypes, tangents, weights and training.
+"""To look at: margins, rejections, prototypes, relevances, tangents, training.
 
 Displays follow scikit-learn's convention: the constructor takes data, ``plot`` takes
 style and draws, ``from_estimator`` and its like compute the data and plot it. After
@@ -11,6 +11,7 @@ from widemargin.inspection.bound import BoundDisplay
 from widemargin.inspection.error_reject import ErrorRejectDisplay
 from widemargin.inspection.margin_distribution import MarginDistributionDisplay
 from widemargin.inspection.prototypes import PrototypeDisplay
+from widemargin.inspection.relevances import RelevanceDisplay
 from widemargin.inspection.sample_weights import SampleWeightDisplay
 from widemargin.inspection.sweep import TangentDisplay
 from widemargin.inspection.training_curve import TrainingCurveDisplay
@@ -21,6 +22,7 @@ __all__ = [
     "ErrorRejectDisplay",
     "MarginDistributionDisplay",
     "PrototypeDisplay",
+    "RelevanceDisplay",
     "SampleWeightDisplay",
     "TangentDisplay",
     "TrainingCurveDisplay",

@@ -93,10 +93,9 @@ def _nearest(
         return estimator.kneighbors(X, 1, return_distance=False)[:, 0]
     if kept.tangents is not None:
         return tangent_distances(X, kept.points, **ends).argmin(axis=1)
-    omega, points = getattr(estimator, "omega_", None), kept.points
-    if omega is not None:
-        X, points = X @ omega.T, points @ omega.T
-    return euclidean_distances(X, points).argmin(axis=1)
+    if hasattr(estimator, "_squared_distances"):
+        return estimator._squared_distances(X).argmin(axis=1)  # scaled, or learned
+    return euclidean_distances(X, kept.points).argmin(axis=1)
 
 
 def _references_of(estimator: Any, n_features: int) -> _References | None:

@@ -59,7 +59,7 @@ class Look:
             # As many names as can be read below a panel.
             every = -(-self.n_features // MOST_NAMES)
             ax.set_xticks(range(0, self.n_features, every))
-            labels = [_short(name) for name in self.names[::every]]
+            labels = [short(name) for name in self.names[::every]]
             ax.set_xticklabels(labels, rotation=40, ha="right", fontsize=8)
             ax.set_xlim(-0.5, self.n_features - 0.5)
             ax.grid(axis="x", color=FRAME, linewidth=0.6)
@@ -74,7 +74,8 @@ class Look:
             ax.set_xticklabels([])
 
 
-def _short(name: str) -> str:
+def short(name: str) -> str:
+    """Return a name that fits below a panel."""
     return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
 
 

@@ -478,6 +478,48 @@ def rivals_of_classes(search, queries, codes, wanted, n_jobs):
     return d_plus, nearest.min(axis=1)
 
 
+class MergedSearch:
+    """What other searches found for some queries, to be looked up in their order.
+
+    Parameters
+    ----------
+    found : ndarray of shape (n, k)
+        Distances of the nearest, or those of every class as `of_classes` has them.
+    """
+
+    needs_frames = False
+
+    def __init__(self, found: NDArray):
+        self.found = found
+
+    def max_queries(self) -> int:
+        """All at once: nothing is computed."""
+        return 2**30
+
+    def query(
+        self, queries: Bundle, n_neighbors: int, n_jobs: int | None = None
+    ) -> tuple[NDArray, NDArray]:
+        """Distances, and places among all that was found, query by query."""
+        places = np.arange(self.found.size).reshape(self.found.shape)
+        return self.found[:, :n_neighbors], places[:, :n_neighbors]
+
+    def of_classes(
+        self, queries: Bundle, codes: NDArray, n_classes: int, n_jobs: int | None = None
+    ) -> NDArray:
+        """As those that were merged."""
+        return self.found.copy()
+
+    def rivals(
+        self,
+        queries: Bundle,
+        codes: NDArray,
+        wanted: NDArray | None,
+        n_jobs: int | None = None,
+    ) -> tuple[NDArray, NDArray]:
+        """As :meth:`TangentSearch.rivals`."""
+        return rivals_of_classes(self, queries, codes, wanted, n_jobs)
+
+
 class MetricSearch:
     """References to be asked for the nearest of any queries, in any distance.
 

@@ -40,7 +40,14 @@ from widemargin._compute.nearest import (
     squared_distances,
     squared_norms,
 )
-from widemargin._core.arrays import is_tensor, put, to_numpy
+from widemargin._core.arrays import (
+    in_dtype,
+    is_tensor,
+    numpy_dtype,
+    put,
+    to_numpy,
+    xp_of,
+)
 from widemargin._core.checks import check_count, check_number, check_option
 from widemargin._core.samples import Samples
 from widemargin.margins import Sigmoid, check_loss
@@ -61,6 +68,7 @@ from widemargin.prototypes.training import (
     State,
     Step,
     TrainedPrototypes,
+    compiled_loss,
 )
 
 # Samples that a temperature starts from.
@@ -108,8 +116,13 @@ def coefficients(
     """
     if isinstance(loss, SoftLoss):
         return soft_pairs(D, labels, codes, weights, loss)
-    from widemargin._compute.lvq import relative_margins
+    from widemargin._compute.lvq import relative_margins, weighted_pairs
 
+    named = compiled_loss(loss)
+    if named is not None:
+        return Pairs(
+            *weighted_pairs(D, labels, codes, X_errors, P_errors, weights, *named)
+        )
     margin, slopes, at = relative_margins(D, labels, codes, X_errors, P_errors)
     values = (weights * loss.derivative(margin))[:, None] * slopes
     sums = np.bincount(at.ravel(), values.ravel(), minlength=D.shape[1])
@@ -232,21 +245,15 @@ def pulls_there(
     return pairs, pairs.transposed_product(X) - mass * P
 
 
-def state_at(state: State, device: Any) -> State:
-    """Return a state whose arrays are on a device; None is NumPy."""
-
-    def moved(value: Any) -> Any:
-        if device is None:
-            return to_numpy(value)
-        return put(value, device) if isinstance(value, np.ndarray) else value
-
-    return {name: moved(value) for name, value in state.items()}
+def adam_names(name: str) -> tuple[str, str, str]:
+    """Where a state has the moments of the parameter `name`, and the steps so far."""
+    return f"{name}_m", f"{name}_v", f"{name}_t"
 
 
 def adam_start(name: str, like: np.ndarray) -> State:
     """Moments before the first step of the parameter `name`."""
-    return {f"{name}_m": np.zeros_like(like), f"{name}_v": np.zeros_like(like),
-            f"{name}_t": 0}  # fmt: skip
+    values = np.zeros_like(like), np.zeros_like(like), 0
+    return dict(zip(adam_names(name), values, strict=True))
 
 
 def adam_grow(state: State, name: str, like: np.ndarray) -> State:
@@ -262,11 +269,20 @@ def adam(
 ) -> tuple[State, np.ndarray]:
     """Take in one gradient; return the new moments and the direction of ascent."""
     t = state[f"{name}_t"] + 1
+    if not is_tensor(gradient):
+        from widemargin._compute.lvq import adam_step
+
+        # In the type of the moments, whatever a loss of one's own returned.
+        flat = np.ravel(gradient).astype(state[f"{name}_m"].dtype, copy=False)
+        before = (np.ravel(state[f"{name}_{key}"]) for key in "mv")
+        found = adam_step(*before, flat, *rates, t)
+        m, v, ascent = (part.reshape(gradient.shape) for part in found)
+        return dict(zip(adam_names(name), (m, v, t), strict=True)), ascent
     m = rates[0] * state[f"{name}_m"] + (1 - rates[0]) * gradient
     v = rates[1] * state[f"{name}_v"] + (1 - rates[1]) * gradient * gradient
     root = (v / (1 - rates[1] ** t)) ** 0.5
     # Where every gradient so far was zero there is nothing to divide.
-    root[root == 0] = 1
+    root = xp_of(root).where(root == 0, 1, root)
     moments = {f"{name}_m": m, f"{name}_v": v, f"{name}_t": t}
     return moments, m / ((1 - rates[0] ** t) * root)
 
@@ -306,25 +322,26 @@ class Mapped:
 
     def centred(self, order: np.ndarray, scale: Any = 1) -> tuple[np.ndarray, Centred]:
         """Return the mean and, in the given order, the samples about it."""
-        samples = self.samples.take(order)
-        X = self.X[order]
+        X, dtype = self.X[order], numpy_dtype(self.X)
         there = present(X)
         if there is None:
-            centre = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
+            centre = to_numpy(in_dtype(X, np.float64).mean(axis=0)).astype(dtype)
         else:
-            centre = means_there(X).astype(X.dtype)
-        X = (X - centre) / scale if np.ndim(scale) else X - centre
+            centre = means_there(X).astype(dtype)
+        X = X - put(centre, X.device if is_tensor(X) else None)
+        if np.ndim(scale):
+            X = X / scale
         if there is not None:
             X = np.nan_to_num(X, nan=0.0)
-        norms = squared_norms(X)
-        weights = (samples.weights / samples.weights.mean()).astype(X.dtype)
+        norms = xp_of(X).einsum("ij,ij->i", X, X)
+        weights = self.samples.weights[order]
+        weights = (weights / weights.mean()).astype(dtype)
         offsets = None if self.offsets is None else self.offsets[order]
         # Beyond this an outlier would blur what is near among the others.
-        rounding = product_error(X.dtype, X.shape[1]) * float(norms.max())
-        is_risky = rounding > 1e-3 * float(np.median(norms))
-        return centre, Centred(
-            X, samples.codes, weights, norms, offsets, is_risky, there
-        )
+        rounding = product_error(dtype, X.shape[1]) * float(norms.max())
+        is_risky = rounding > 1e-3 * float(xp_of(X).median(norms))
+        codes = self.samples.codes[order]
+        return centre, Centred(X, codes, weights, norms, offsets, is_risky, there)
 
 
 def device_lvq() -> Any:
@@ -332,6 +349,26 @@ def device_lvq() -> Any:
     from widemargin._compute.device import lvq
 
     return lvq
+
+
+def replayed_on(device: Any, step: Any, loss: Any) -> Any:
+    """Return the step of a batch, made ready to be repeated on a device."""
+    if device is None:
+        return None
+    from widemargin._compute.device.replay import Replayed
+
+    return Replayed(step, device, recorded=device_lvq().stays_there(loss))
+
+
+def uncounted(P: np.ndarray, labels: np.ndarray) -> State:
+    """Prototypes before the first batch of an epoch on a device."""
+    wins = np.zeros(len(P), dtype=np.intp)
+    return {"P": P, "labels": labels, "wins": wins, "total": 0.0}
+
+
+def counted(now: State, sums: Any) -> State:
+    """Add the loss and the wins of a batch to those of the epoch."""
+    return {"wins": now["wins"] + sums.wins, "total": now["total"] + sums.loss}
 
 
 class GLVQClassifier(TrainedPrototypes):
@@ -490,6 +527,10 @@ class GLVQClassifier(TrainedPrototypes):
     def _is_soft(self) -> bool:
         return isinstance(self.loss, str) and self.loss in SOFT
 
+    @property
+    def _stays(self) -> bool:
+        return not self._is_soft
+
     def _checked_loss(self) -> Any:
         if self._is_soft:
             return SoftLoss(self.loss, 1.0)
@@ -562,26 +603,39 @@ class GLVQClassifier(TrainedPrototypes):
         device = None if self._is_soft else data.samples.device
         rows, partial, whole = host.at(device), host.partial, host.whole
 
+        def descend(now: State, some: Any, rate: Any) -> State:
+            """One step on a device."""
+            sums = glvq_sums(now["P"], now["labels"], rows[some], loss)
+            moments, ascent = adam(now, "prototypes", sums.gradient)
+            P = now["P"] - rate * now["spread"] * ascent
+            return {**moments, "P": P, **counted(now, sums)}
+
+        replayed = replayed_on(device, descend, loss)
+
         def train(state: State, epoch: int) -> Outcome:
             labels = state["codes"]
             P = self._placed_again(state["prototypes"]) - centre
             state = self._warm(state, partial[:WARMED], host.codes[:WARMED], P)
-            state, P = state_at(state, device), put(P, device)
-            spread, owners = state["spread"], put(labels, device)
-            wins = put(np.zeros(len(P), dtype=np.intp), device)
-            total: Any = 0.0
-            for batch, rate in self._batches(n, rng, epoch, n_epochs):
-                sums = glvq_sums(P, owners, rows[batch], at(loss, state))
-                state = self._heated(state, sums.slope, rate)
-                moments, ascent = adam(state, "prototypes", sums.gradient)
-                state = {**state, **moments}
-                P = P - rate * spread * ascent
-                total += sums.loss
-                wins += sums.wins
-            P, wins, state = to_numpy(P), to_numpy(wins), state_at(state, None)
+            batches = self._batches(n, rng, epoch, n_epochs)
+            if device is None:
+                wins, total = np.zeros(len(P), dtype=np.intp), 0.0
+                for batch, rate in batches:
+                    sums = glvq_sums(P, labels, rows[batch], at(loss, state))
+                    state = self._heated(state, sums.slope, rate)
+                    moments, ascent = adam(state, "prototypes", sums.gradient)
+                    state = {**state, **moments}
+                    P = P - rate * state["spread"] * ascent
+                    total += sums.loss
+                    wins += sums.wins
+            else:
+                names = "spread", *adam_names("prototypes")
+                now = {name: state[name] for name in names}
+                now = replayed.run({**now, **uncounted(P, labels)}, batches)
+                P, wins, total = now["P"], now["wins"], now["total"]
+                state = {**state, **{name: now[name] for name in names}}
             if self._repairs(wins, epoch, n_epochs):
                 dead, samples = revivals(partial, host.codes, P, labels, wins)
-                P[dead] = whole[samples]
+                P[dead] = to_numpy(whole[samples])
             added, stay = self._changes(
                 replace(host, X=whole),
                 labels,
@@ -591,7 +645,8 @@ class GLVQClassifier(TrainedPrototypes):
                 n_epochs,
             )
             state = {**state, "prototypes": P}
-            state = changed(state, added, stay, whole[added], host.codes[added])
+            fresh = to_numpy(whole[added])
+            state = changed(state, added, stay, fresh, host.codes[added])
             P = self._shown(state["prototypes"] + centre)
             return Outcome({**state, "prototypes": P}, {"loss": float(total) / n})
 

@@ -13,6 +13,7 @@ Neural Networks 2012.
 """
 
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -31,11 +32,14 @@ from widemargin.prototypes.glvq import (
     Mapped,
     adam,
     adam_grow,
+    adam_names,
     adam_start,
     at,
     changed,
+    counted,
     device_lvq,
-    state_at,
+    replayed_on,
+    uncounted,
 )
 from widemargin.prototypes.learned_metrics import (
     METRICS,
@@ -191,6 +195,7 @@ class GMLVQClassifier(
     """
 
     _state_names: ClassVar = {"prototypes": "prototypes_", "omega": "omega_"}
+    _stays = False
 
     def __init__(
         self,
@@ -421,6 +426,20 @@ class GMLVQClassifier(
             ratio *= 4 * np.sqrt(data.X.shape[1])
         prepared: list[Any] = []
 
+        def descend(rows: Any, now: State, some: Any, rate: Any) -> State:
+            """One step on a device."""
+            P, omega = now["P"], now["omega"]
+            sums = MatrixSums(
+                *device_lvq().gmlvq_sums(P, omega, now["labels"], rows[some], loss)
+            )
+            by_P, ascent = adam(now, "prototypes", sums.prototypes)
+            by_omega, turn = adam(now, "omega", sums.omega)
+            moved = {
+                "P": P - rate * ascent,
+                "omega": omega - float(ratio) * rate * turn,
+            }
+            return {**by_P, **by_omega, **moved, **counted(now, sums)}
+
         def train(state: State, epoch: int) -> Outcome:
             labels, spread = state["codes"], state["spread"]
             groups = self._grouped(labels)
@@ -428,8 +447,10 @@ class GMLVQClassifier(
                 centre, host = data.centred(order, spread)
                 is_local = self._metric_name in ("class", "local")
                 span = span_of(host.partial) if is_local else None
-                prepared.extend([centre, host, host.at(device), span, host.whole])
-            centre, host, rows, span, whole = prepared
+                rows = host.at(device)
+                there = replayed_on(device, partial(descend, rows), loss)
+                prepared.extend([centre, host, rows, span, there, host.whole])
+            centre, host, rows, span, replayed, whole = prepared
             P = (state["prototypes"] - centre) / spread
             omega = metric.inner(state["omega"], spread)
             few = slice(0, WARMED)
@@ -439,23 +460,25 @@ class GMLVQClassifier(
                 host.codes[few],
                 metric.mapped(P, omega),
             )
-            state, owners = state_at(state, device), put(labels, device)
-            P, omega = put(P, device), put(omega, device)
-            wins = put(np.zeros(len(P), dtype=np.intp), device)
-            total: Any = 0.0
-            for batch, rate in self._batches(n, rng, epoch, n_epochs):
+            batches = self._batches(n, rng, epoch, n_epochs)
+            wins, total = np.zeros(len(P), dtype=np.intp), 0.0
+            if device is not None:
+                names = *adam_names("prototypes"), *adam_names("omega")
+                now = {name: state[name] for name in names}
+                now = {**now, **uncounted(P, labels), "omega": omega}
+                now = replayed.run(now, batches)
+                P, omega, wins, total = (
+                    now[name] for name in ("P", "omega", "wins", "total")
+                )
+                state = {**state, **{name: now[name] for name in names}}
+                batches = iter(())
+            for batch, rate in batches:
                 warm = at(loss, state)
-                if device is None:
-                    sums = metric.sums(P, omega, labels, groups, rows[batch], warm)
-                else:
-                    sums = MatrixSums(
-                        *device_lvq().gmlvq_sums(P, omega, owners, rows[batch], warm)
-                    )
+                sums = metric.sums(P, omega, labels, groups, rows[batch], warm)
                 state = self._heated(state, sums.slope, rate)
                 slope = sums.omega
-                if device is None:
-                    weight = float(rows.weights[batch].sum())
-                    slope = slope + weight * self._penalty_slope(metric, omega)
+                weight = float(rows.weights[batch].sum())
+                slope = slope + weight * self._penalty_slope(metric, omega)
                 by_P, ascent = adam(state, "prototypes", sums.prototypes)
                 by_omega, turn = adam(state, "omega", slope)
                 state = {**state, **by_P, **by_omega}
@@ -466,8 +489,6 @@ class GMLVQClassifier(
                     omega = np.maximum(omega, 0)
                 total += sums.loss
                 wins += sums.wins
-            P, omega, wins = to_numpy(P), to_numpy(omega), to_numpy(wins)
-            state = state_at(state, None)
             if span is not None:
                 omega = omega @ span
             mapped, Q = metric.mapped(whole, omega), metric.mapped(P, omega)

@@ -4,6 +4,7 @@ Prototypes start from per-class k-means, means, samples, or the user's array. Al
 works class by class on weighted samples, X of shape (n_samples, n_features), and
 returns prototypes of shape (n_prototypes, n_features) with their class codes. None of
 them is dead, and a class never gets more prototypes than it has distinct samples.
+Samples may be on a device; codes and weights are NumPy's, and so is what is returned.
 
 A prototype is dead when it is nearest to no sample of its class: nothing moves it and
 it answers for nothing. It is put on the sample of its class that is farthest from all
@@ -28,6 +29,14 @@ from widemargin._compute.nearest import (
     squared_norms,
 )
 from widemargin._compute.threads import batched_slices
+from widemargin._core.arrays import (
+    in_dtype,
+    is_tensor,
+    numpy_dtype,
+    put,
+    to_numpy,
+    xp_of,
+)
 from widemargin._core.checks import as_matrix, check_count, check_option, some
 from widemargin._core.decisions import class_codes
 
@@ -108,8 +117,13 @@ def k_means(
     centre = _mean(X, weights)
     X = X - centre
     X = X if there is None else np.nan_to_num(X, nan=0.0)
-    seeds = X[spread_rows(X, weights, count, rng)]
-    return lloyd(X, weights, seeds, max_iter, there) + centre
+    starts = X[spread_rows(X, weights, count, rng)]
+    return lloyd(X, weights, starts, max_iter, there) + centre
+
+
+def like(X: Any, array: Any) -> Any:
+    """Return a NumPy array in the type of `X`, and where it is."""
+    return put(array.astype(numpy_dtype(X)), X.device if is_tensor(X) else None)
 
 
 def spread_rows(
@@ -121,19 +135,21 @@ def spread_rows(
     about their mean. scikit-learn's takes ten times as long on the few hundred samples
     that a class has, and the prototypes end no better.
     """
-    norms = squared_norms(X)
+    xp, W = xp_of(X), like(X, weights)
+    norms = xp.einsum("ij,ij->i", X, X)
     rows: list[int] = []
-    nearest, chances = np.full(len(X), np.inf), weights
+    nearest, chances = xp.full_like(norms, np.inf), W
     for _ in range(count):
-        edges = np.cumsum(chances, dtype=np.float64)
+        edges = xp.cumsum(in_dtype(chances, np.float64), 0)
         if not edges[-1] > 0:
             break
-        row = int(np.searchsorted(edges, rng.uniform() * edges[-1], side="right"))
+        mark = rng.uniform() * edges[-1]
+        row = int(xp.searchsorted(edges, mark, side="right"))
         rows.append(min(row, len(X) - 1))
-        D = np.maximum(norms - 2 * (X @ X[rows[-1]]) + norms[rows[-1]], 0)
-        nearest = np.minimum(nearest, D)
+        D = (norms - 2 * (X @ X[rows[-1]]) + norms[rows[-1]]).clip(min=0)
+        nearest = xp.minimum(nearest, D)
         nearest[rows[-1]] = 0
-        chances = weights * nearest
+        chances = W * nearest
     return np.array(rows, dtype=np.intp)
 
 
@@ -148,30 +164,36 @@ def lloyd(
 
     Where `there` is 0, X counts nothing; such features of a centre stay.
     """
+    xp, W = xp_of(X), like(X, weights)
     centre = P.mean(axis=0)
     X, P = X - centre, P - centre
     if there is not None:
         X = X * there
-    assigned = np.full(len(X), -1)
-    rows = np.arange(len(X))
+    assigned = None
+    rows = xp.arange(len(X), device=X.device)
     for _ in range(max_iter):
-        norms = squared_norms(P) if there is None else there @ (P**2).T
+        norms = xp.einsum("ij,ij->i", P, P) if there is None else there @ (P**2).T
         nearest = (X @ (-2 * P).T + norms).argmin(axis=1)
-        if np.array_equal(nearest, assigned):
+        if assigned is not None and bool((nearest == assigned).all()):
             break
         assigned = nearest
-        members = np.zeros((len(P), len(X)), dtype=X.dtype)
-        members[nearest, rows] = weights
-        whole = there is None
-        mass = members.sum(axis=1, keepdims=True) if whole else members @ there
-        np.divide(members @ X, mass, out=P, where=mass > 0)
+        members = xp.zeros((len(P), len(X)), dtype=X.dtype, device=X.device)
+        members[nearest, rows] = W
+        if there is None:
+            mass = members.sum(axis=1)
+            alive = mass > 0
+            P[alive] = (members[alive] @ X) / mass[alive, None]
+        else:
+            mass = members @ there
+            np.divide(members @ X, mass, out=P, where=mass > 0)
     return P + centre
 
 
 def _mean(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    if np.isnan(X.min()):
+    if present(X) is not None:
         return means_there(X, weights).astype(X.dtype)
-    return (weights @ X) / weights.sum()
+    W = like(X, weights)
+    return (W @ X) / W.sum()
 
 
 def _one_class(
@@ -181,12 +203,13 @@ def _one_class(
     init: str,
     rng: np.random.RandomState,
 ) -> np.ndarray:
-    mean = _mean(X, weights)
-    whole = np.where(np.isnan(X), mean, X)
+    mean, W = _mean(X, weights), like(X, weights)
+    whole = X if present(X) is None else np.where(np.isnan(X), mean, X)
     if init == "means":
-        spread = np.sqrt((weights / weights.sum()) @ (whole - mean) ** 2)
+        spread = to_numpy(((W / W.sum()) @ (whole - mean) ** 2) ** 0.5)
         noise = rng.standard_normal((count, X.shape[1])) if count > 1 else 0.0
-        return (mean + 0.01 * spread * noise).reshape(count, -1).astype(X.dtype)
+        near = to_numpy(mean) + 0.01 * spread * noise
+        return like(X, near.reshape(count, -1))
     if init == "kmeans" and count == 1:
         return mean[None]
     if count >= len(X):
@@ -210,13 +233,14 @@ def initial_prototypes(
     A class with fewer distinct samples than that gets one prototype per sample.
     """
     check_option("init (unless it is an array)", init, INITS)
+    dtype = numpy_dtype(X)
     order = np.argsort(codes, kind="stable")
     present, starts = np.unique(codes[order], return_index=True)
     placed = []
     for c, rows in zip(present, np.split(order, starts[1:]), strict=True):
         # Divided first: a narrow dtype may hold neither the largest nor the smallest.
-        w = (weights[rows] / weights[rows].max()).astype(X.dtype)
-        placed.append(_one_class(X[rows], w, int(counts[c]), init, rng))
+        w = (weights[rows] / weights[rows].max()).astype(dtype)
+        placed.append(to_numpy(_one_class(X[rows], w, int(counts[c]), init, rng)))
     sizes = [len(p) for p in placed]
     return np.concatenate(placed), np.repeat(present, sizes)
 
@@ -261,9 +285,10 @@ def worst_covered(X: np.ndarray, alive: np.ndarray, count: int) -> list[int]:
 
     Fewer where every sample already lies on a prototype.
     """
-    D = squared_distances(X, alive)
+    D = _distances(X, alive)
     # The distances come from an expanded square: below this they are rounding.
-    zero = 1e3 * np.finfo(X.dtype).eps * max(float(D.max()), np.finfo(X.dtype).tiny)
+    finest = np.finfo(numpy_dtype(X))
+    zero = 1e3 * finest.eps * max(float(D.max()), finest.tiny)
     nearest = D.min(axis=1)
     rows: list[int] = []
     while len(rows) < count:
@@ -271,19 +296,30 @@ def worst_covered(X: np.ndarray, alive: np.ndarray, count: int) -> list[int]:
         if nearest[worst] <= zero:
             break
         rows.append(worst)
-        nearest = np.minimum(nearest, squared_distances(X, X[worst : worst + 1])[:, 0])
+        nearest = np.minimum(nearest, _distances(X, X[worst : worst + 1])[:, 0])
     return rows
+
+
+def _distances(X: Any, P: Any) -> np.ndarray:
+    """(n, K) squared distances, NumPy's wherever the samples are."""
+    if not is_tensor(X):
+        return squared_distances(X, P)
+    from widemargin._compute.device.nearest import squared_distances as on_device
+
+    return to_numpy(on_device(X, put(P, X.device))).astype(numpy_dtype(X))
 
 
 def without_dead(X: np.ndarray, P: np.ndarray) -> np.ndarray:
     """Revive the dead among the prototypes `P` of the class of `X`, or drop them."""
-    wins = np.bincount(squared_distances(X, P).argmin(axis=1), minlength=len(P))
+    wins = np.bincount(_distances(X, P).argmin(axis=1), minlength=len(P))
     alive = P[wins > 0]
-    rows = worst_covered(X, alive, int(np.sum(wins == 0)))
-    fresh = X[rows]
-    if np.isnan(fresh).any():
+    added = worst_covered(X, alive, int(np.sum(wins == 0)))
+    if not added:
+        return alive
+    fresh = X[added]
+    if present(fresh) is not None:
         fresh = np.where(np.isnan(fresh), _mean(X, np.ones(len(X))), fresh)
-    return np.concatenate([alive, fresh])
+    return xp_of(X).concatenate([alive, fresh])
 
 
 def revivals(
@@ -309,7 +345,9 @@ def revivals(
 
 def nearest_of(X: np.ndarray, P: np.ndarray) -> np.ndarray:
     """Return the nearest prototype of every sample, up to rounding."""
-    if np.isnan(X.min()):
+    if is_tensor(X):
+        return _distances(X, P).argmin(axis=1)
+    if present(X) is not None:
         return distances_there(X, P).argmin(axis=1)
     norms = squared_norms(P)
     chunks = batched_slices(len(X), rows_in_budget(X.itemsize * len(P)))
@@ -338,7 +376,7 @@ def recruits(
         own = np.flatnonzero(wrong & (codes == c))
         wanted = min(len(own) // 3, -(-counts[c] // 2), most[c] - counts[c])
         if wanted > 0:
-            w = (weights[own] / weights[own].max()).astype(X.dtype)
+            w = (weights[own] / weights[own].max()).astype(numpy_dtype(X))
             rows.append(own[spread_rows(X[own], w, int(wanted), rng)])
     return np.concatenate(rows) if rows else np.empty(0, np.intp)
 
@@ -354,13 +392,18 @@ def idle(nearest: np.ndarray, labels: np.ndarray, n_classes: int) -> np.ndarray:
 
 
 def class_means(
-    X: np.ndarray, codes: np.ndarray, weights: np.ndarray, n_classes: int
+    X: Any, codes: np.ndarray, weights: np.ndarray, n_classes: int
 ) -> np.ndarray:
     """Return the (n_classes, n_features) means; zero for a class without samples.
 
     A class that has no value of a feature gets the mean of all.
     """
     totals = np.bincount(codes, weights, minlength=n_classes)
+    if is_tensor(X):
+        sums = X.new_zeros((n_classes, X.shape[1])).double()
+        rows = X * put(weights, X.device)[:, None]
+        sums.index_add_(0, put(codes, X.device), rows.double())
+        return to_numpy(sums) / np.where(totals > 0, totals, 1)[:, None]
     members = csr_array(
         (weights, codes, np.arange(len(codes) + 1)), shape=(len(codes), n_classes)
     )
@@ -374,11 +417,10 @@ def class_means(
 
 def filled(X: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return the samples with the mean of their class where a value is missing."""
-    holes = np.isnan(X)
-    if not holes.any():
+    if present(X) is None:
         return X
     means = class_means(X, codes, weights, int(codes.max()) + 1).astype(X.dtype)
-    return np.where(holes, means[codes], X)
+    return np.where(np.isnan(X), means[codes], X)
 
 
 def residuals(X: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -387,9 +429,9 @@ def residuals(X: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> np.ndarr
     Where every class consists of equal samples there is no spread within classes, and
     the spread between them has to do.
     """
-    means = class_means(X, codes, weights, int(codes.max()) + 1).astype(X.dtype)
+    means = like(X, class_means(X, codes, weights, int(codes.max()) + 1))
     out = X - means[codes]
-    if not np.nan_to_num(out, nan=0.0).any():
+    if not bool(out.any() if present(out) is None else np.nan_to_num(out).any()):
         out = X - means.mean(axis=0)
     return out
 
@@ -417,6 +459,7 @@ def chosen_scale(
     if len(rows) < 2:
         return None
     x, y = X[rows], codes[rows]
+    x = to_numpy(x)
     raw, divided = (_neighbours_wrong(z, y) for z in (x, x / spread))
     gain = np.count_nonzero(raw & ~divided) - np.count_nonzero(divided & ~raw)
     return spread if gain > np.sqrt(np.count_nonzero(raw != divided)) else None
@@ -435,12 +478,32 @@ def _neighbours_wrong(X: np.ndarray, codes: np.ndarray) -> np.ndarray:
 def within_class_spread(
     X: np.ndarray, codes: np.ndarray, weights: np.ndarray
 ) -> np.ndarray:
-    """Root mean square deviation of each feature from its class mean, never zero."""
+    """Root mean square deviation of each feature from its class mean, never zero.
+
+    A feature that is constant in every class has a thousandth of its spread between
+    them; one that is constant everywhere has no unit, and takes one from the others.
+    """
+    shares = weights / weights.sum()
     R = residuals(X, codes, weights)
-    weights = weights / weights.sum()
-    if np.isnan(R.min()):
-        mass = weights @ ~np.isnan(R)
-        R = np.nan_to_num(R, nan=0.0) / np.sqrt(np.where(mass > 0, mass, 1))
-    variance = np.einsum("i,ij,ij->j", weights, R, R)
-    floor = 1e-6 * variance.mean() or 1.0
-    return np.sqrt(np.maximum(variance, floor)).astype(X.dtype)
+    if present(X) is not None:
+        mean, reach = means_there(X, shares), np.fmax.reduce(np.abs(X))
+    else:
+        mean = shares @ X if not is_tensor(X) else like(X, shares) @ X
+        reach = to_numpy(xp_of(X).amax(abs(X), axis=0))
+    within, total = (_mean_squares(D, shares) for D in (R, X - mean))
+    rounding = np.finfo(numpy_dtype(X)).eps * reach
+    none = 1e-6 * within.mean() or 1.0
+    variance = np.where(
+        total > (8 * rounding) ** 2, np.maximum(within, 1e-6 * total), none
+    )
+    return np.sqrt(variance).astype(numpy_dtype(X))
+
+
+def _mean_squares(D: Any, shares: np.ndarray) -> np.ndarray:
+    if is_tensor(D):
+        return to_numpy(put(shares, D.device) @ (D * D).double())
+    there = present(D)
+    if there is not None:
+        mass = shares @ there
+        return shares @ np.nan_to_num(D) ** 2 / np.where(mass > 0, mass, 1)
+    return np.einsum("i,ij,ij->j", shares, D, D)

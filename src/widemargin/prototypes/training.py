@@ -24,6 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _num_samples
 
 from widemargin._compute.threads import held_threads
+from widemargin._core.arrays import is_tensor, numpy_dtype, xp_of
 from widemargin._core.callbacks import FitProgress
 from widemargin._core.checks import (
     check_count,
@@ -36,6 +37,7 @@ from widemargin._core.checks import (
 from widemargin._core.classifier import fit_method, whole_or_not_at_all
 from widemargin._core.holdout import hold_out_of_classes
 from widemargin._core.samples import Samples, check_samples, merge_duplicates
+from widemargin.margins import BrokenLinear, Exponential, Hinge, Identity, Sigmoid
 from widemargin.prototypes.base import PrototypeClassifier
 from widemargin.prototypes.placing import (
     given_prototypes,
@@ -74,6 +76,26 @@ class Outcome(NamedTuple):
 Step = Callable[[State, int], Outcome]
 
 
+# What the kernels of `_compute.lvq` call the losses they know.
+_COMPILED = {
+    Hinge: "HINGE",
+    BrokenLinear: "BROKEN",
+    Exponential: "EXPONENTIAL",
+    Sigmoid: "SIGMOID",
+    Identity: "IDENTITY",
+}
+
+
+def compiled_loss(loss: Any) -> tuple[int, float] | None:
+    """Return the kind and the beta of a loss that kernels know; None of another."""
+    name = _COMPILED.get(type(loss))
+    if name is None:
+        return None
+    from widemargin._compute import lvq
+
+    return getattr(lvq, name), float(getattr(loss, "beta", 1.0))
+
+
 def is_finite(state: State) -> bool:
     """Whether every number of a state is one."""
     numbers = (v for v in state.values() if isinstance(v, float | np.ndarray))
@@ -83,14 +105,20 @@ def is_finite(state: State) -> bool:
 def check_scale(X: np.ndarray) -> np.ndarray:
     """Return samples whose squared distances neither overflow nor vanish."""
     check_squares(X)
-    # NaN, a missing value, is neither.
-    reach = float((np.fmax.reduce(X) - np.fmin.reduce(X)).max())
-    if 0 < reach < np.sqrt(1e3 * float(np.finfo(X.dtype).tiny)):
+    xp, dtype = xp_of(X), numpy_dtype(X)
+    high, low = (
+        (xp.amax(X, axis=0), xp.amin(X, axis=0))
+        if is_tensor(X)
+        # NaN, a missing value, is neither.
+        else (np.fmax.reduce(X), np.fmin.reduce(X))
+    )
+    reach = float((high - low).max())
+    if 0 < reach < np.sqrt(1e3 * float(np.finfo(dtype).tiny)):
         instead = "scale the data, for instance by StandardScaler"
-        if X.dtype == np.float32:
+        if dtype == np.float32:
             instead += ", or pass them as float64"
         raise ValueError(
-            f"X varies by no more than {reach:.2g}, whose squares vanish in {X.dtype}; "
+            f"X varies by no more than {reach:.2g}, whose squares vanish in {dtype}; "
             f"{instead}."
         )
     return X
@@ -179,6 +207,8 @@ class TrainedPrototypes(PrototypeClassifier):
     _state_names: ClassVar[dict[str, str]] = {"prototypes": "prototypes_"}
     # Whether a sample of weight 2 and a sample given twice must give the same model.
     _exact_weights: Any = False
+    # Whether samples that come on a device are left there, by `fit`.
+    _stays: Any = False
     # Entries of a state that belong to the samples: the next batch has its own.
     _of_samples: ClassVar[tuple[str, ...]] = ()
 
@@ -261,7 +291,7 @@ class TrainedPrototypes(PrototypeClassifier):
             The fitted estimator.
         """
         self._check_parameters()
-        checked = samples = self._check_samples(X, y, sample_weight)
+        checked = samples = self._check_samples(X, y, sample_weight, stay=self._stays)
         if self._exact_weights:
             samples = merge_duplicates(samples)
         merged = samples
@@ -425,7 +455,7 @@ class TrainedPrototypes(PrototypeClassifier):
                 self.init_labels,
                 self.classes_,
                 samples.X.shape[1],
-                samples.X.dtype,
+                numpy_dtype(samples.X),
             )
             P = self._placed(P)
         self.prototype_labels_ = self.classes_[codes]

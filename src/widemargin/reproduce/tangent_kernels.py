@@ -16,6 +16,7 @@ Reference: B. Haasdonk, D. Keysers, Tangent distance kernels for support vector
 machines, ICPR 2002.
 """
 
+import argparse
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -401,3 +402,10 @@ def _print_line(line: Line) -> None:
     )
     cells = ("" if v is None or np.isnan(v) else f"{v:.4g}" for v in numbers)
     print(f"{line.name:<40}" + "".join(f"{cell:>11}" for cell in cells), flush=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="smaller and faster")
+    parser.add_argument("--out", default=".", help="folder for the pictures")
+    main(**vars(parser.parse_args()))

@@ -1,0 +1,118 @@
+"""Relevances as drawn: shares of the learned distance, in the order of their size."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits, load_wine
+from sklearn.decomposition import PCA
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from widemargin import GLVQClassifier, GMLVQClassifier, RejectingClassifier
+from widemargin.inspection import RelevanceDisplay
+
+wine = load_wine()
+X, y = wine.data, wine.target
+
+
+def learner(metric="full", **options):
+    return GMLVQClassifier(1, metric=metric, max_iter=5, random_state=0, **options)
+
+
+def names_of(panel):
+    return [text.get_text() for text in panel.get_yticklabels()]
+
+
+def test_bars_are_the_relevances_the_largest_first():
+    model = learner().fit(X, y)
+    display = RelevanceDisplay.from_estimator(model, feature_names=wine.feature_names)
+    bars, beside = display.axes_[0]
+    order = np.argsort(-model.relevances_)
+    widths = [bar.get_width() for bar in bars.patches]
+    assert np.allclose(widths, 100 * model.relevances_[order])
+    assert [name[:17] for name in names_of(bars)] == [
+        wine.feature_names[k][:17] for k in order
+    ]
+    drawn = np.asarray(beside.images[0].get_array())
+    assert np.allclose(drawn, 100 * model.relevance_matrix_[np.ix_(order, order)])
+
+
+def test_the_units_of_the_features_do_not_count_where_samples_are_given():
+    factors = np.geomspace(1e-3, 1e3, X.shape[1])
+    shown = []
+    for samples in (X, X * factors):
+        model = learner(scale="spread").fit(samples, y)
+        display = RelevanceDisplay.from_estimator(model, samples)
+        assert np.isclose(display.relevances_.sum(), 1)
+        shown.append(display.relevances_)
+    # Equal but for the order of the samples, which is that of their bits.
+    assert np.allclose(*shown, atol=0.03)
+    spread = X.std(axis=0)
+    by_hand = learner(scale="spread").fit(X, y).relevances_ * spread**2
+    assert np.allclose(shown[0], by_hand / by_hand.sum())
+
+
+def test_a_pipeline_gives_its_classifier_and_its_names():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame(X, columns=wine.feature_names)
+    model = make_pipeline(StandardScaler(), learner()).fit(table, y)
+    for estimator in (
+        model,
+        RejectingClassifier(model, cv="prefit", max_error=0.2).fit(table, y),
+        GridSearchCV(model, {"gmlvqclassifier__max_iter": [5]}, cv=2).fit(table, y),
+    ):
+        display = RelevanceDisplay.from_estimator(estimator, table, n_features=3)
+        order = np.argsort(-model[-1].relevances_)[:3]
+        expected = [wine.feature_names[k] for k in order]
+        assert names_of(display.axes_[0, 0]) == expected
+    mixed = make_pipeline(StandardScaler(), PCA(3), learner()).fit(table, y)
+    display = RelevanceDisplay.from_estimator(mixed)
+    assert sorted(names_of(display.axes_[0, 0])) == ["0", "1", "2"]
+
+
+def test_a_diagonal_metric_has_bars_only():
+    display = RelevanceDisplay.from_estimator(learner("diagonal").fit(X, y))
+    assert display.axes_.shape == (1, 1)
+
+
+@pytest.mark.parametrize("metric", ["class", "local"])
+def test_several_matrices_are_rows_by_label(metric):
+    model = GMLVQClassifier(
+        2 if metric == "local" else 1, metric=metric, max_iter=3, random_state=0
+    ).fit(X, np.array(["a", "b", "c"])[y])
+    display = RelevanceDisplay.from_estimator(model)
+    each = model.relevances_ / model.relevances_.sum(axis=1, keepdims=True)
+    assert np.allclose(display.relevances_, each)
+    order = np.argsort(-each.mean(axis=0))
+    drawn = np.asarray(display.ax_.images[0].get_array())
+    assert np.allclose(drawn, 100 * each[:, order])
+    expected = list("abc") if metric == "class" else list("aabbcc")
+    assert names_of(display.ax_) == expected
+
+
+def test_images_are_images_and_spectra_are_curves():
+    digits = load_digits()
+    model = learner(n_components=3).fit(digits.data[:200], digits.target[:200])
+    display = RelevanceDisplay.from_estimator(model, shape=(8, 8))
+    drawn = np.asarray(display.ax_.images[0].get_array())
+    assert np.allclose(drawn, model.relevances_.reshape(8, 8))
+    display = RelevanceDisplay.from_estimator(model, positions=np.arange(400, 464))
+    (line,) = display.ax_.get_lines()
+    assert np.allclose(line.get_ydata(), 100 * model.relevances_)
+    assert line.get_xdata()[0] == 400
+    assert RelevanceDisplay.from_estimator(model).ax_.get_xlabel() == "feature"
+
+
+def test_what_cannot_be_drawn_is_told():
+    with pytest.raises(ValueError, match="GLVQClassifier has no relevance_matrix_"):
+        RelevanceDisplay.from_estimator(GLVQClassifier(1).fit(X, y))
+    with pytest.raises(ValueError, match="matrix must have shape"):
+        RelevanceDisplay(matrix=np.ones((2, 3))).plot()
+    with pytest.raises(ValueError, match="matrix must be finite, with relevances"):
+        RelevanceDisplay(matrix=np.zeros((2, 2))).plot()
+    with pytest.raises(ValueError, match="labels must have one entry for each"):
+        RelevanceDisplay(matrix=np.ones((3, 2, 2)), labels="ab").plot()
+    with pytest.raises(ValueError, match="n_features must be"):
+        RelevanceDisplay(matrix=np.eye(2)).plot(n_features=0)
+    with pytest.raises(ValueError, match="8 curves of relevances"):
+        RelevanceDisplay(matrix=np.ones((8, 2, 2)), positions=[1, 2]).plot()
