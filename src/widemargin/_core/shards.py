@@ -49,15 +49,11 @@ class Here:
     def __init__(self, part: Any) -> None:
         self.part = part
 
-    def map(
-        self, function: Callable, *parameters: Any, beside: "Here | None" = None
-    ) -> "Here":
+    def map(self, function: Callable, *parameters: Any, beside: Any = None) -> "Here":
         """Return another part made of this one."""
         return Here(self.sum(function, *parameters, beside=beside))
 
-    def sum(
-        self, function: Callable, *parameters: Any, beside: "Here | None" = None
-    ) -> Any:
+    def sum(self, function: Callable, *parameters: Any, beside: Any = None) -> Any:
         """Return what the function makes of the part, and of the part `beside` it."""
         others = () if beside is None else (beside.part,)
         return function(self.part, *parameters, *others)

@@ -295,7 +295,7 @@ class Sums(NamedTuple):
     value: float
     total_before: float
     value_before: float
-    # Of the weights given: all, the hinge, the share of mistakes, and those below theta.
+    # Of the weights given: all, times the hinge, of mistakes, and of those below theta.
     given: float
     hinge: float
     wrong: float
@@ -437,7 +437,7 @@ class Ascent(NamedTuple):
         return self.adapts and state["rate"] < SMALLEST
 
     def gamma(self, state: State) -> np.ndarray:
-        """Distribution over the samples of this process that the models were made by."""
+        """Distribution over samples of this process that the models were made by."""
         return state["climbers"].part.weights / state["sums"].total
 
     def summary(self, state: State) -> dict[str, Any]:

@@ -38,7 +38,8 @@ from widemargin._core.classifier import fit_method, whole_or_not_at_all
 from widemargin._core.holdout import hold_out_of_classes
 from widemargin._core.lazy import bare, is_lazy
 from widemargin._core.samples import Samples, check_samples, merge_duplicates
-from widemargin._core.shards import Shards, check_shards
+from widemargin._core.shards import Here, Shards, check_shards
+from widemargin.margins import BrokenLinear, Exponential, Hinge, Identity, Sigmoid
 from widemargin.prototypes.base import PrototypeClassifier
 from widemargin.prototypes.placing import (
     given_prototypes,
@@ -77,6 +78,26 @@ class Outcome(NamedTuple):
 Step = Callable[[State, int], Outcome]
 
 
+# What the kernels of `_compute.lvq` call the losses they know.
+_COMPILED = {
+    Hinge: "HINGE",
+    BrokenLinear: "BROKEN",
+    Exponential: "EXPONENTIAL",
+    Sigmoid: "SIGMOID",
+    Identity: "IDENTITY",
+}
+
+
+def compiled_loss(loss: Any) -> tuple[int, float] | None:
+    """Return the kind and the beta of a loss that kernels know; None of another."""
+    name = _COMPILED.get(type(loss))
+    if name is None:
+        return None
+    from widemargin._compute import lvq
+
+    return getattr(lvq, name), float(getattr(loss, "beta", 1.0))
+
+
 def is_finite(state: State) -> bool:
     """Whether every number of a state is one."""
     numbers = (v for v in state.values() if isinstance(v, float | np.ndarray))
@@ -101,10 +122,8 @@ def check_scale(X: np.ndarray) -> np.ndarray:
 
 def fraction_right(model: PrototypeClassifier, samples: Samples | Shards) -> float:
     """Weighted accuracy of `model` on samples already checked."""
-    if isinstance(samples, Shards):
-        right, total = samples.sum(weight_right, bare(model))
-    else:
-        right, total = weight_right(samples, model)
+    parts = samples if isinstance(samples, Shards) else Here(samples)
+    right, total = parts.sum(weight_right, bare(model))
     return right / total
 
 
@@ -286,7 +305,8 @@ class TrainedPrototypes(PrototypeClassifier):
             The fitted estimator.
         """
         self._check_parameters()
-        rng, held = check_random_state(self.random_state), None
+        rng = check_random_state(self.random_state)
+        held: Samples | Shards | None = None
         if is_lazy(X):
             samples, held = self._check_shards(X, y, sample_weight, rng)
             checked = merged = samples
@@ -322,7 +342,7 @@ class TrainedPrototypes(PrototypeClassifier):
     def _check_shards(
         self, X: Any, y: Any, sample_weight: Any, rng: np.random.RandomState
     ) -> tuple[Samples, Shards | None]:
-        """Some of the samples of a Dask collection, which know all, and those held out.
+        """Return some samples of a Dask collection, which know all, and those held out.
 
         What is chosen is chosen on them; what is summed is summed over all.
         """

@@ -398,9 +398,14 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         return centre, Ascent(parts, float(self.theta), k, self.learning_rate)
 
     def _passed(
-        self, samples: Samples, bundle: Bundle, centre: np.ndarray, mean: float, run: Run
+        self,
+        samples: Samples,
+        bundle: Bundle,
+        centre: np.ndarray,
+        mean: float,
+        run: Run,
     ) -> Passed:
-        """Samples as a climb passes over them, their weights in units of the mean."""
+        """Make of samples what a climb passes over, weights in units of the mean."""
         right = samples.codes[:, None] == self._prototype_codes
         one_pass: Any
         if is_tensor(bundle.points):
