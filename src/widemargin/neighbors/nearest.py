@@ -223,10 +223,11 @@ class TangentKNeighborsClassifier(MarginClassifier):
 
     @property
     def _takes_missing(self) -> bool:
-        return not callable(self.metric) and (
-            self.tangents is None
-            or (isinstance(self.tangents, str) and self.tangents == "none")
-        )
+        # Candidates of one's own come from features that need whole samples.
+        if callable(self.metric) or self.candidate_transform is not None:
+            return False
+        tangents = self.tangents
+        return tangents is None or (isinstance(tangents, str) and tangents == "none")
 
     @fit_method
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

@@ -658,7 +658,7 @@ class PartialSearch(MetricSearch):
     """
 
     def __init__(self, references: Bundle):
-        super().__init__(references, distances_there, None, 0)
+        super().__init__(references, distances_there, None)
 
     def _distances(self, X, Y):
         # Infinite where two have nothing in common.
