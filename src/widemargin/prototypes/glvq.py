@@ -9,31 +9,36 @@ squared Euclidean distances. It depends on them through two coefficients per sam
 written into a sparse (n_samples, n_prototypes) matrix C with column sums s, the
 gradient is ``-2 (C^T X - diag(s) P)``: a sum over samples (`glvq_sums`), which shards
 may share.
+Where values are missing, with m_i of d there, distances are ``d / m_i`` times those
+over what is there, C has that factor, and ``diag(s) P`` becomes ``(C^T there) * P``.
 Mini-batches, Adam steps measured in the within-class spread of the data, rate falling
 linearly to zero.
 
 Adam: ``m`` and ``v`` are running means of the gradient and of its square; the step is
-``m_hat / sqrt(v_hat)`` with both corrected for their start at zero. A coordinate moves
-by at most about one unit per step, so a unit chosen from the spread of the data makes
-one learning rate do for data of any scale.
+``m_hat sqrt(v_hat) / (v_hat + epsilon^2)`` with both corrected for their start at zero,
+epsilon being 1e-5 of the largest root of v_hat. A coordinate moves by at most
+about one unit per step, so a unit chosen from the spread of the data makes one learning
+rate do for data of any scale.
 
 Sato and Yamada, "Generalized learning vector quantization", NIPS 1995; Kingma and Ba,
 "Adam: a method for stochastic optimization", ICLR 2015.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from widemargin._compute.missing import means_there, present, shares
 from widemargin._compute.nearest import (
     expanded_distances,
     paired_distances,
     product_error,
     settled,
+    squared_distances,
     squared_norms,
 )
 from widemargin._core.arrays import (
@@ -45,12 +50,15 @@ from widemargin._core.arrays import (
     xp_of,
 )
 from widemargin._core.checks import check_count, check_number, check_option
+from widemargin._core.lazy import bare
 from widemargin._core.samples import Samples
+from widemargin._core.shards import Here, Shards
 from widemargin.margins import Sigmoid, check_loss
 from widemargin.prototypes.placing import (
     REPAIRS,
     SCALES,
     chosen_scale,
+    filled,
     nearest_of,
     revivals,
     within_class_spread,
@@ -66,6 +74,9 @@ from widemargin.prototypes.training import (
     compiled_loss,
 )
 
+# Adam's epsilon, as a share of the largest gradient: what is smaller by far is
+# rounding, depends on the order of a sum, and is not worth a step.
+LEAST = 1e-5
 # Samples that a temperature starts from.
 WARMED = 1000
 
@@ -137,21 +148,36 @@ class Centred:
     offsets: np.ndarray | None
     # Whether expanded squares may lose a distance between classes.
     is_risky: bool
+    # 1 where a value is there and 0 where it is missing, and X is 0; None for all.
+    there: np.ndarray | None = None
 
     def __getitem__(self, rows: slice) -> "Centred":
         offsets = None if self.offsets is None else self.offsets[rows]
+        there = None if self.there is None else self.there[rows]
         return Centred(
             self.X[rows], self.codes[rows], self.weights[rows], self.norms[rows],
-            offsets, self.is_risky,
+            offsets, self.is_risky, there,
         )  # fmt: skip
 
+    @property
+    def partial(self) -> np.ndarray:
+        """The samples with NaN where a value is missing."""
+        return (
+            self.X if self.there is None else np.where(self.there > 0, self.X, np.nan)
+        )
+
+    @property
+    def whole(self) -> np.ndarray:
+        """The samples with the mean of their class where a value is missing."""
+        return filled(self.partial, self.codes, self.weights)
+
     def at(self, device: Any) -> "Centred":
-        """Return the samples on a device; None leaves them."""
+        """Return the samples, whole if they are to be on a device; None leaves them."""
         offsets = None if self.offsets is None else put(self.offsets, device)
         X, codes, weights, norms = (
             put(a, device) for a in (self.X, self.codes, self.weights, self.norms)
         )
-        return Centred(X, codes, weights, norms, offsets, self.is_risky)
+        return Centred(X, codes, weights, norms, offsets, self.is_risky, self.there)
 
 
 class Sums(NamedTuple):
@@ -168,6 +194,10 @@ def glvq_sums(P: np.ndarray, labels: np.ndarray, batch: Centred, loss: Any) -> S
     """Loss, gradient in the prototypes, and how often each was its class's nearest."""
     if is_tensor(P):
         return Sums(*device_lvq().glvq_sums(P, labels, batch, loss))
+    if batch.there is not None:
+        pairs, towards = pulls_there(P, labels, batch, loss)
+        wins = np.bincount(pairs.winners, minlength=len(P))
+        return Sums(pairs.loss, -2 * towards, wins, pairs.slope)
     error = product_error(P.dtype, P.shape[1])
     x_errors, p_errors = error * batch.norms, error * squared_norms(P)
     D = expanded_distances(batch.X, P, batch.norms)
@@ -185,6 +215,77 @@ def glvq_sums(P: np.ndarray, labels: np.ndarray, batch: Centred, loss: Any) -> S
     towards = pairs.transposed_product(batch.X) - pairs.column_sums[:, None] * P
     wins = np.bincount(pairs.winners, minlength=len(P))
     return Sums(pairs.loss, -2 * towards, wins, pairs.slope)
+
+
+def pulls_there(
+    P: np.ndarray,
+    labels: np.ndarray,
+    batch: Centred,
+    loss: Any,
+    relevances: np.ndarray | None = None,
+) -> tuple[Any, np.ndarray]:
+    """Return C and ``C^T X - (C^T there) * P`` for samples with missing values.
+
+    `relevances` are factors on the squares of the features.
+    """
+    X, there = batch.X, batch.there
+    assert there is not None
+    r = np.ones(P.shape[1], P.dtype) if relevances is None else relevances
+    factor, error = shares(there), product_error(P.dtype, P.shape[1])
+    norms, squares = (X * X) @ r, (P * P) * r
+    D = (X * r) @ (-2 * P.T) + there @ squares.T
+    D = np.maximum(D + norms[:, None], 0)
+    x_errors, p_errors = error * norms, error * squares.sum(axis=1)
+    if batch.is_risky:
+        settled(
+            D, x_errors, p_errors,
+            lambda i, j: ((X[i] - P[j]) ** 2 * there[i]) @ r, n_features=P.shape[1],
+        )  # fmt: skip
+        x_errors, p_errors = 0 * x_errors, 0 * p_errors
+    pairs = coefficients(
+        D * factor[:, None], labels, batch.codes, batch.weights, loss,
+        factor * x_errors, factor.max() * p_errors,
+    )  # fmt: skip
+    pairs = pairs._replace(values=pairs.values * factor[:, None])
+    mass = pairs.transposed_product(there)
+    return pairs, pairs.transposed_product(X) - mass * P
+
+
+def own_share(rows: Centred, batch: slice, n: int) -> Centred:
+    """Return the rows of a part that belong to a batch of `n` rows in all parts."""
+    m = len(rows.codes)
+    return rows[slice(batch.start * m // n, batch.stop * m // n)]
+
+
+def batch_sums(
+    rows: Centred, batch: slice, n: int, P: np.ndarray, labels: np.ndarray, loss: Any
+) -> Sums | None:
+    """Return what a part contributes to the step of one batch."""
+    some = own_share(rows, batch, n)
+    if not len(some.codes):
+        return None
+    if not is_tensor(some.X):
+        return glvq_sums(P, labels, some, loss)
+    device = some.X.device
+    sums = glvq_sums(put(P, device), put(labels, device), some, loss)
+    found: Any = [to_numpy(part) for part in sums]
+    return Sums(float(found[0]), *found[1:])
+
+
+def centred_part(
+    samples: Samples,
+    model: Any,
+    scale: Any,
+    centre: np.ndarray,
+    mean_weight: float,
+    device: bool,
+) -> Centred:
+    """Prepare the samples of a shard, in an order of its own."""
+    rng = np.random.RandomState(int(samples.rows[0]) % 2**32)
+    mapped = Mapped(samples, model._mapped(samples.X))
+    order = rng.permutation(len(samples))
+    rows = mapped.centred(order, scale, centre, mean_weight)[1]
+    return rows.at(samples.device if device else None)
 
 
 def adam_names(name: str) -> tuple[str, str, str]:
@@ -217,16 +318,17 @@ def adam(
         # In the type of the moments, whatever a loss of one's own returned.
         flat = np.ravel(gradient).astype(state[f"{name}_m"].dtype, copy=False)
         before = (np.ravel(state[f"{name}_{key}"]) for key in "mv")
-        found = adam_step(*before, flat, *rates, t)
+        found = adam_step(*before, flat, *rates, t, LEAST)
         m, v, ascent = (part.reshape(gradient.shape) for part in found)
         return dict(zip(adam_names(name), (m, v, t), strict=True)), ascent
     m = rates[0] * state[f"{name}_m"] + (1 - rates[0]) * gradient
     v = rates[1] * state[f"{name}_v"] + (1 - rates[1]) * gradient * gradient
-    root = (v / (1 - rates[1] ** t)) ** 0.5
+    square = v + LEAST**2 * v.max()
     # Where every gradient so far was zero there is nothing to divide.
-    root = xp_of(root).where(root == 0, 1, root)
+    square = xp_of(square).where(square == 0, 1, square)
+    root = (v / square) ** 0.5 * ((1 - rates[1] ** t) / square) ** 0.5
     moments = {f"{name}_m": m, f"{name}_v": v, f"{name}_t": t}
-    return moments, m / ((1 - rates[0] ** t) * root)
+    return moments, m / (1 - rates[0] ** t) * root
 
 
 def changed(
@@ -262,22 +364,37 @@ class Mapped:
     X: np.ndarray
     offsets: np.ndarray | None = None
 
-    def centred(self, order: np.ndarray, scale: Any = 1) -> tuple[np.ndarray, Centred]:
-        """Return the mean and, in the given order, the samples about it."""
+    def centred(
+        self,
+        order: np.ndarray,
+        scale: Any = 1,
+        centre: np.ndarray | None = None,
+        mean_weight: float | None = None,
+    ) -> tuple[np.ndarray, Centred]:
+        """Return the mean and, in the given order, the samples about it.
+
+        Mean and mean weight may be those of more samples than these.
+        """
         X, dtype = self.X[order], numpy_dtype(self.X)
-        centre = to_numpy(in_dtype(X, np.float64).mean(axis=0)).astype(dtype)
+        there = present(X)
+        if centre is None and there is not None:
+            centre = means_there(X).astype(dtype)
+        elif centre is None:
+            centre = to_numpy(in_dtype(X, np.float64).mean(axis=0)).astype(dtype)
         X = X - put(centre, X.device if is_tensor(X) else None)
         if np.ndim(scale):
             X = X / scale
+        if there is not None:
+            X = np.nan_to_num(X, nan=0.0)
         norms = xp_of(X).einsum("ij,ij->i", X, X)
         weights = self.samples.weights[order]
-        weights = (weights / weights.mean()).astype(dtype)
+        weights = (weights / (mean_weight or weights.mean())).astype(dtype)
         offsets = None if self.offsets is None else self.offsets[order]
         # Beyond this an outlier would blur what is near among the others.
         rounding = product_error(dtype, X.shape[1]) * float(norms.max())
         is_risky = rounding > 1e-3 * float(xp_of(X).median(norms))
         codes = self.samples.codes[order]
-        return centre, Centred(X, codes, weights, norms, offsets, is_risky)
+        return centre, Centred(X, codes, weights, norms, offsets, is_risky, there)
 
 
 def device_lvq() -> Any:
@@ -338,7 +455,8 @@ class GLVQClassifier(TrainedPrototypes):
     learning_rate : float, default=0.1
         First step, in units of the within-class spread of each feature.
     batch_size : int or "auto", default="auto"
-        Distinct samples per gradient; "auto" makes about twenty batches, of 16 to 512.
+        Distinct samples per gradient; "auto" makes about twenty batches, of 16 to 512,
+        or of any size where X is a Dask collection.
     repair : {"dead", "none"}, default="dead"
         In the first half of the epochs, put a prototype that was the nearest of its
         class for no sample on the sample of its class that is covered worst, or leave
@@ -389,6 +507,11 @@ class GLVQClassifier(TrainedPrototypes):
     A sample of weight 2 and the same sample given twice lead to the same model, bit
     by bit. ``partial_fit`` makes one pass over each batch with a rate that stays.
 
+    NaN in X is a missing value. Distances run over what is there, times n_features
+    over their number; prototypes are whole, and a missing value moves none. That is
+    right in the mean where values are missing at random; what is missing because of
+    its value is better filled in by a model of the data, or told by a feature more.
+
     References
     ----------
     .. [1] A. Sato, K. Yamada, Generalized learning vector quantization, NIPS 1995.
@@ -406,7 +529,9 @@ class GLVQClassifier(TrainedPrototypes):
     """
 
     _exact_weights = True
+    _takes_missing: Any = True
     device_methods: ClassVar[tuple[str, ...]] = DEVICE_METHODS
+    lazy_methods: ClassVar[tuple[str, ...]] = ("fit",)
 
     def __init__(
         self,
@@ -510,7 +635,12 @@ class GLVQClassifier(TrainedPrototypes):
         return {**state, "prototypes": P, "codes": self._prototype_codes, **moments}
 
     def _batches(
-        self, n: int, rng: np.random.RandomState, epoch: int, n_epochs: float
+        self,
+        n: int,
+        rng: np.random.RandomState,
+        epoch: int,
+        n_epochs: float,
+        most: int = 512,
     ) -> Iterator[tuple[slice, float]]:
         """Consecutive rows in random order, and the learning rate of each batch.
 
@@ -518,7 +648,7 @@ class GLVQClassifier(TrainedPrototypes):
         """
         size: Any = self.batch_size
         if isinstance(size, str):
-            size = min(max(n // 20, 16), 512)
+            size = min(max(n // 20, 16), most)
         edges = np.linspace(0, n, -(-n // size) + 1).astype(int).tolist()
         pieces = list(pairwise(edges))
         for t, i in enumerate(rng.permutation(len(pieces)), epoch * len(pieces)):
@@ -526,12 +656,33 @@ class GLVQClassifier(TrainedPrototypes):
             # A Python number: it leaves the dtype of what it multiplies.
             yield slice(*pieces[i]), float(rate)
 
+    def _mapped(self, X: np.ndarray) -> np.ndarray:
+        """Map samples to the space that prototypes are trained in."""
+        return self._scaled(X)
+
+    def _summed_over(
+        self,
+        samples: Samples,
+        rows: Centred,
+        scale: Any,
+        centre: np.ndarray,
+        plain: bool,
+    ) -> Here | Shards:
+        """Return where the sums of a batch are made; on devices if they are `plain`."""
+        shards = samples.shards
+        if shards is None:
+            return Here(rows)
+        given = (bare(self), scale, centre, shards.mean_weight, plain)
+        return shards.shards.map(centred_part, *given)
+
     def _step(self, data: Mapped, rng: np.random.RandomState, n_epochs: float) -> Step:
-        loss, n = self._checked_loss(), len(data.samples)
-        centre, host = data.centred(rng.permutation(n))
+        loss, n = self._checked_loss(), data.samples.n_rows
+        centre, host = data.centred(rng.permutation(len(data.samples)))
         # The sums are made where the samples came from; states are always NumPy's.
         device = None if self._is_soft else data.samples.device
-        rows = host.at(device)
+        rows, partial, whole = host.at(device), host.partial, host.whole
+        parts = self._summed_over(data.samples, rows, 1, centre, not self._is_soft)
+        most = 512 if isinstance(parts, Here) else n
 
         def descend(now: State, some: Any, rate: Any) -> State:
             """One step on a device."""
@@ -545,12 +696,12 @@ class GLVQClassifier(TrainedPrototypes):
         def train(state: State, epoch: int) -> Outcome:
             labels = state["codes"]
             P = self._placed_again(state["prototypes"]) - centre
-            state = self._warm(state, host.X[:WARMED], host.codes[:WARMED], P)
-            batches = self._batches(n, rng, epoch, n_epochs)
+            state = self._warm(state, partial[:WARMED], host.codes[:WARMED], P)
+            batches = self._batches(n, rng, epoch, n_epochs, most)
             if device is None:
                 wins, total = np.zeros(len(P), dtype=np.intp), 0.0
                 for batch, rate in batches:
-                    sums = glvq_sums(P, labels, rows[batch], at(loss, state))
+                    sums = parts.sum(batch_sums, batch, n, P, labels, at(loss, state))
                     state = self._heated(state, sums.slope, rate)
                     moments, ascent = adam(state, "prototypes", sums.gradient)
                     state = {**state, **moments}
@@ -564,13 +715,18 @@ class GLVQClassifier(TrainedPrototypes):
                 P, wins, total = now["P"], now["wins"], now["total"]
                 state = {**state, **{name: now[name] for name in names}}
             if self._repairs(wins, epoch, n_epochs):
-                dead, samples = revivals(host.X, host.codes, P, labels, wins)
-                P[dead] = to_numpy(host.X[samples])
+                dead, samples = revivals(partial, host.codes, P, labels, wins)
+                P[dead] = to_numpy(whole[samples])
             added, stay = self._changes(
-                host, labels, lambda: nearest_of(host.X, P), rng, epoch, n_epochs
+                replace(host, X=whole),
+                labels,
+                lambda: nearest_of(partial, P),
+                rng,
+                epoch,
+                n_epochs,
             )
             state = {**state, "prototypes": P}
-            fresh = to_numpy(host.X[added])
+            fresh = to_numpy(whole[added])
             state = changed(state, added, stay, fresh, host.codes[added])
             P = self._shown(state["prototypes"] + centre)
             return Outcome({**state, "prototypes": P}, {"loss": float(total) / n})
@@ -583,7 +739,7 @@ class GLVQClassifier(TrainedPrototypes):
         """Begin with the temperature of a soft loss: that of the own distances."""
         if not self._is_soft or "heat" in state:
             return state
-        D = expanded_distances(X, P)
+        D = squared_distances(X, P) if np.isnan(X.min()) else expanded_distances(X, P)
         D[codes[:, None] != state["codes"][None, :]] = np.inf
         own = D.min(axis=1)
         unit = float(np.mean(own[np.isfinite(own)], dtype=np.float64)) or 1.0

@@ -177,6 +177,10 @@ class KernelLVQClassifier(GLVQClassifier):
     """
 
     device_methods: ClassVar[tuple[str, ...]] = ()
+    lazy_methods: ClassVar[tuple[str, ...]] = ()
+
+    # A kernel of what is there is no kernel.
+    _takes_missing = False
 
     def __init__(
         self,
