@@ -24,8 +24,9 @@ from widemargin._core.checks import (
     check_flag,
     check_number,
     check_option,
+    is_auto,
 )
-from widemargin._core.holdout import hold_out_of_classes
+from widemargin._core.holdout import clear_winner, hold_out_of_classes
 from widemargin._core.samples import Samples
 from widemargin.prototypes.affine import random_frames
 from widemargin.prototypes.ascent import (
@@ -275,7 +276,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
     def _check_prototypes(self) -> None:
         super()._check_prototypes()
         check_metric(self.tangents, self.sides, self.spring)
-        if not _is_auto(self.theta):
+        if not is_auto(self.theta):
             check_number("theta", self.theta, above=-1, below=1, otherwise="'auto' or ")
         check_option("init", self.init, INITS)
         check_number("tol", self.tol, at_least=0)
@@ -333,16 +334,14 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         return {"prototypes": C, "tangents": T}
 
     def _chosen(self, data: Bent, rng: np.random.RandomState) -> tuple[int, float]:
-        """Tangents and theta: those given, or what answers best where held out.
+        """Tangents and theta: those given, or what is clearly best where held out.
 
-        First the tangents, at 0.4, then theta. The first candidate is kept unless
-        another makes fewer mistakes by more than the standard deviation of what chance
-        does where the two differ, the root of the number of differences.
+        First the tangents, at 0.4, then theta.
         """
         d = data.samples.X.shape[1]
         n_tangents = resolve_n_tangents(self.n_tangents, d)
-        theta = THETA if _is_auto(self.theta) else float(self.theta)
-        if not _is_auto(self.n_tangents) or n_tangents == MOST_TANGENTS:
+        theta = THETA if is_auto(self.theta) else float(self.theta)
+        if not is_auto(self.n_tangents) or n_tangents == MOST_TANGENTS:
             return n_tangents, theta
         codes = data.samples.codes
         trials = []
@@ -355,23 +354,16 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
             return n_tangents, theta
         weights = np.concatenate([held.samples.weights for _, held in trials])
 
-        def better(first: tuple, others: list[tuple]) -> tuple:
-            best, wrong = first, self._mistakes(trials, *first)
-            gains = {}
-            for other in others:
-                differs = (wrong - self._mistakes(trials, *other)) * weights
-                gains[other] = differs.sum() - np.sqrt((differs**2).sum())
-            if gains and max(gains.values()) > 0:
-                best = max(gains, key=lambda other: gains[other])
-            return best
+        def mistakes(candidate: tuple[int, float]) -> np.ndarray:
+            return self._mistakes(trials, *candidate)
 
         counts = {min(MOST_TANGENTS, int(share * d)) for share in SHARES}
         others = [(m, theta) for m in sorted(counts - {n_tangents})]
-        n_tangents, theta = better((n_tangents, theta), others)
-        if _is_auto(self.theta):
-            others = [(n_tangents, other) for other in THETAS]
-            n_tangents, theta = better((n_tangents, theta), others)
-        return n_tangents, theta
+        chosen = clear_winner([(n_tangents, theta), *others], mistakes, weights)
+        if is_auto(self.theta):
+            others = [(chosen[0], other) for other in THETAS]
+            chosen = clear_winner([chosen, *others], mistakes, weights)
+        return chosen
 
     def _mistakes(
         self, trials: list[tuple[Bent, Bent]], n_tangents: int, theta: float
@@ -531,10 +523,6 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
             full[checked.rows] = gamma[group] * share
             rows.append(full)
         self.history_["weights"] = rows
-
-
-def _is_auto(value: Any) -> bool:
-    return isinstance(value, str) and value == "auto"
 
 
 def _stacked(state: State, centre: np.ndarray) -> np.ndarray:
