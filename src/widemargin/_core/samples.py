@@ -191,7 +191,8 @@ def check_samples(
             f"classes with a positive weight; y holds one class, {some(known)}."
         )
     check_class_weight(class_weight, known)
-    factors = class_weights(class_weight, known, codes, weights)
+    totals = np.bincount(codes, weights, minlength=len(known))
+    factors = class_factors(class_weight, known, totals)
     weights = weights * factors[codes]
     if not np.isfinite(weights.sum()):
         raise ValueError(
@@ -215,14 +216,14 @@ def check_orderable(labels: NDArray, name: str = "y") -> NDArray:
     return labels
 
 
-def class_weights(
-    class_weight: Any, classes: NDArray, codes: NDArray, weights: NDArray
-) -> NDArray:
-    """Return one factor per class; "balanced" gives every class the same total."""
+def class_factors(class_weight: Any, classes: NDArray, totals: NDArray) -> NDArray:
+    """Return one factor per class; "balanced" gives every class the same total.
+
+    `totals` are the weights of the classes so far.
+    """
     if class_weight is None:
         return np.ones(len(classes))
     if isinstance(class_weight, str):
-        totals = np.bincount(codes, weights, minlength=len(classes))
         there = totals > 0
         mean = totals.sum() / max(1, np.count_nonzero(there))
         return np.where(there, mean / np.where(there, totals, 1), 1.0)

@@ -63,6 +63,7 @@ from widemargin.prototypes.training import (
     State,
     Step,
     TrainedPrototypes,
+    compiled_loss,
 )
 
 # Samples that a temperature starts from.
@@ -110,8 +111,13 @@ def coefficients(
     """
     if isinstance(loss, SoftLoss):
         return soft_pairs(D, labels, codes, weights, loss)
-    from widemargin._compute.lvq import relative_margins
+    from widemargin._compute.lvq import relative_margins, weighted_pairs
 
+    named = compiled_loss(loss)
+    if named is not None:
+        return Pairs(
+            *weighted_pairs(D, labels, codes, X_errors, P_errors, weights, *named)
+        )
     margin, slopes, at = relative_margins(D, labels, codes, X_errors, P_errors)
     values = (weights * loss.derivative(margin))[:, None] * slopes
     sums = np.bincount(at.ravel(), values.ravel(), minlength=D.shape[1])
@@ -205,6 +211,15 @@ def adam(
 ) -> tuple[State, np.ndarray]:
     """Take in one gradient; return the new moments and the direction of ascent."""
     t = state[f"{name}_t"] + 1
+    if not is_tensor(gradient):
+        from widemargin._compute.lvq import adam_step
+
+        # In the type of the moments, whatever a loss of one's own returned.
+        flat = np.ravel(gradient).astype(state[f"{name}_m"].dtype, copy=False)
+        before = (np.ravel(state[f"{name}_{key}"]) for key in "mv")
+        found = adam_step(*before, flat, *rates, t)
+        m, v, ascent = (part.reshape(gradient.shape) for part in found)
+        return dict(zip(adam_names(name), (m, v, t), strict=True)), ascent
     m = rates[0] * state[f"{name}_m"] + (1 - rates[0]) * gradient
     v = rates[1] * state[f"{name}_v"] + (1 - rates[1]) * gradient * gradient
     root = (v / (1 - rates[1] ** t)) ** 0.5

@@ -45,11 +45,6 @@ from widemargin._core.checks import (
 from widemargin._core.decisions import class_codes
 from widemargin._core.samples import Samples
 from widemargin.margins import (
-    BrokenLinear,
-    Exponential,
-    Hinge,
-    Identity,
-    Sigmoid,
     check_loss,
 )
 from widemargin.prototypes.base import no_bound
@@ -59,18 +54,12 @@ from widemargin.prototypes.training import (
     State,
     Step,
     TrainedPrototypes,
+    compiled_loss,
     presentation_order,
 )
 
 DECISIONS = ("nearest", "k_nearest", "parzen")
 UPDATES = ("online", "batch")
-NAMED_LOSSES = {
-    Hinge: "HINGE",
-    BrokenLinear: "BROKEN",
-    Exponential: "EXPONENTIAL",
-    Sigmoid: "SIGMOID",
-    Identity: "IDENTITY",
-}
 
 
 class MarginLVQClassifier(TrainedPrototypes):
@@ -408,13 +397,11 @@ def _present(
     """One epoch of Algorithm 1; a loss that numba does not know is called from here."""
     from widemargin._compute import lvq
 
-    name = NAMED_LOSSES.get(type(loss))
-    if name is not None:
-        kind, beta = getattr(lvq, name), float(getattr(loss, "beta", 1.0))
+    named = compiled_loss(loss)
+    if named is not None:
         return lvq.margin_epoch(
-            P, bounds, X, y, order, box, kind, beta, unit, gamma, start, total, rule,
-            k, h,
-        )  # fmt: skip
+            P, bounds, X, y, order, box, *named, unit, gamma, start, total, rule, k, h
+        )
     d, w = np.empty(len(P)), np.empty(len(P))
     losses = 0.0
     for t, i in enumerate(order):

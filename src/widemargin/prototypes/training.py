@@ -38,6 +38,7 @@ from widemargin._core.checks import (
 from widemargin._core.classifier import fit_method, whole_or_not_at_all
 from widemargin._core.holdout import hold_out_of_classes
 from widemargin._core.samples import Samples, check_samples, merge_duplicates
+from widemargin.margins import BrokenLinear, Exponential, Hinge, Identity, Sigmoid
 from widemargin.prototypes.base import PrototypeClassifier
 from widemargin.prototypes.placing import (
     given_prototypes,
@@ -73,6 +74,26 @@ class Outcome(NamedTuple):
 
 
 Step = Callable[[State, int], Outcome]
+
+
+# What the kernels of `_compute.lvq` call the losses they know.
+_COMPILED = {
+    Hinge: "HINGE",
+    BrokenLinear: "BROKEN",
+    Exponential: "EXPONENTIAL",
+    Sigmoid: "SIGMOID",
+    Identity: "IDENTITY",
+}
+
+
+def compiled_loss(loss: Any) -> tuple[int, float] | None:
+    """Return the kind and the beta of a loss that kernels know; None of another."""
+    name = _COMPILED.get(type(loss))
+    if name is None:
+        return None
+    from widemargin._compute import lvq
+
+    return getattr(lvq, name), float(getattr(loss, "beta", 1.0))
 
 
 def is_finite(state: State) -> bool:
