@@ -177,6 +177,7 @@ class KernelLVQClassifier(GLVQClassifier):
     """
 
     device_methods: ClassVar[tuple[str, ...]] = ()
+    lazy_methods: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
