@@ -268,7 +268,7 @@ class TangentSVC(DuelClassifier):
 
     def _check_parameters(self) -> TangentMetric:
         tangents = tangents_meant(self.tangents, type(self).__name__)
-        spring = SPRINGS[0] if is_auto(self.spring) else self.spring
+        spring: Any = SPRINGS[0] if is_auto(self.spring) else self.spring
         metric = TangentMetric(tangents, self.sides, spring).check()
         check_kernel(self.kernel, self.gamma)
         if not is_auto(self.C):
