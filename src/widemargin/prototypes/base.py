@@ -174,8 +174,11 @@ class PrototypeClassifier(MarginClassifier):
             d_plus = np.sqrt(near[rows, answers])
             far[rows, answers] = np.inf
             d_minus = np.sqrt(far.min(axis=1))
-            with np.errstate(invalid="ignore"):
-                return np.maximum(hypothesis_margin(d_plus, d_minus) / speed, 0)
+            with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+                margin = hypothesis_margin(d_plus, d_minus)
+                # Of a tie nothing is certain, even where no distance ever changes.
+                none = np.zeros_like(margin)
+                return np.divide(margin, speed, out=none, where=margin > 0)
 
         radii = self._in_chunks(samples, radius) * (1 - 1e-12)
         radii = np.minimum(radii, float(np.finfo(samples.dtype).max))

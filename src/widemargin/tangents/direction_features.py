@@ -346,7 +346,8 @@ class DirectionFeatures(
         if isinstance(smoothing, str):
             check_option("smoothing", smoothing, ("auto",))
             smoothing = 7 / 30 + min(height, width) / 60
-        smoothing = check_number("smoothing", smoothing, at_least=0)
+        most = 10 * max(sides)
+        smoothing = check_number("smoothing", smoothing, at_least=0, at_most=most)
         border = 2 * (PAD + 1)
         smooth_y, smooth_x = (
             filter_matrix(side + border, smoothing, 0, dtype)
