@@ -248,6 +248,10 @@ def _tangent_oracle(given: dict, result: Any) -> str:
         return ""
     if not plain(X, Y, U, V) or given.get("squared", True) is not True:
         return ""
+    for end, T, Z in (("x", U, X), ("y", V, Y)):
+        if T.ndim == 3 and len(T) != len(Z):
+            seen = sides in ("two", "mean", end)
+            return "tangents of other samples were taken" if seen else ""
     U, V = (np.broadcast_to(T, (len(Z), *T.shape[-2:])) for T, Z in ((U, X), (V, Y)))
     # In their own dtype, which decides what counts as dependent.
     F, G = (tangents.orthonormalize(T).astype(float) for T in (U, V))

@@ -8,13 +8,16 @@ from sklearn.linear_model import LogisticRegression
 
 from widemargin import inspection, margins, tangents
 from widemargin.datasets import read_idx
+from widemargin.linear import MaxMarginClassifier
 from widemargin.meta import RejectingClassifier
 from widemargin.metrics import TangentMetric, tangent_distances
+from widemargin.neighbors import TangentKNeighborsClassifier
 from widemargin.prototypes import (
     GLVQClassifier,
     GMLVQClassifier,
     KernelLVQClassifier,
 )
+from widemargin.svm import InvariantHyperplaneSVC, TangentSVC
 
 matplotlib.use("Agg")
 RNG = np.random.default_rng(0)
@@ -87,6 +90,20 @@ REFUSED = {
         ),
         "sample",
     ),
+    "a kernel beyond float32": (
+        lambda: InvariantHyperplaneSVC(kernel="poly", lam=0.5).fit(
+            np.full((6, 3), 1e7, np.float32), [0, 1] * 3
+        ),
+        "kernel",
+    ),
+    "tangents beyond float32": (
+        lambda: (
+            tangents.DirectionFeatures((2, 2))
+            .fit(X.astype(np.float32))
+            .push_forward(X.astype(np.float32), np.full((12, 1, 4), 1e200))
+        ),
+        "tangents",
+    ),
     "numbers for models": (
         lambda: inspection.BoundDisplay.from_estimator([1.0], X, y, theta=0.1),
         "estimators",
@@ -156,3 +173,36 @@ def test_a_far_plane_has_margins_that_are_numbers():
     np.testing.assert_allclose(far, 1.0)
     low = margins.directional_margin(x, [1.0, 0.0], 1e300, one, rho=1e-300)
     np.testing.assert_allclose(low, 1e-300, atol=1e-30)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_search_that_found_nothing_yet_claims_no_bound_on_the_margin():
+    far = np.array([[1.1e14, 1.1e14], [1.08e14, 1.12e14], [1.08e14, 1.08e14]])
+    model = MaxMarginClassifier(kernel=lambda a, b: a @ b.T, max_iter=1, tol=0.01)
+    model.fit(far, [0, 1, 2])
+    assert model.dual_coef_.size == 0
+    np.testing.assert_array_equal(model.margin_upper_bound_, np.inf)
+    np.testing.assert_array_equal(model.gap_, 1.0)
+
+
+@pytest.mark.filterwarnings("ignore:. of . training samples have no tangents")
+@pytest.mark.parametrize("n", range(2, 10))
+def test_neighbours_of_any_number_with_tangents_of_their_own(n):
+    model = TangentKNeighborsClassifier(
+        n_components=1, tangents=tangents.LearnedTangents(1, local=True)
+    )
+    weights = np.arange(12) < n
+    model.fit(X.astype(np.float32), y, sample_weight=weights)
+    np.testing.assert_array_equal(model.predict(X[:n].astype(np.float32)), y[:n])
+
+
+def test_a_spring_may_be_any_number():
+    bundle = tangents.as_bundle(X, X[:1])
+    D = TangentMetric(sides="mean", spring=10**20).squared_distances(bundle)
+    np.testing.assert_allclose(D, TangentMetric().squared_distances(
+        tangents.as_bundle(X, None)), atol=1e-12)  # fmt: skip
+
+
+def test_a_kernel_as_narrow_as_can_be_is_zero_far_away():
+    model = TangentSVC(gamma=1e300, random_state=0).fit(X, y)
+    assert np.isfinite(model.decision_function(X + 1e4)).all()

@@ -328,7 +328,7 @@ def largest_square_root(X: NDArray) -> float:
     return math.sqrt(float(np.finfo(numpy_dtype(X)).max) / (8 * max(1, X.shape[1])))
 
 
-def check_squares(X: NDArray, unit: float = 1.0) -> NDArray:
+def check_squares(X: NDArray, unit: float = 1.0, name: str = "X") -> NDArray:
     """Return samples whose squared distances are finite in their dtype.
 
     `unit` is what they will be divided by.
@@ -341,7 +341,7 @@ def check_squares(X: NDArray, unit: float = 1.0) -> NDArray:
         elif dtype == np.float32:
             instead += ", or pass them as float64"
         raise ValueError(
-            f"X contains {largest:.2g}, whose squared distances overflow {dtype}; "
+            f"{name} contains {largest:.2g}, whose squared distances overflow {dtype}; "
             f"{instead}."
         )
     return X

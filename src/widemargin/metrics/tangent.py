@@ -303,7 +303,7 @@ class TangentMetric:
 
     def _distances(self, x, y, sides, prepared, *, squared, n_jobs) -> NDArray:
         """Choose how pairs are computed: the one place that asks what holds them."""
-        sides, _ = check_option("sides", sides, SIDES), check_spring(self.spring)
+        sides, spring = check_option("sides", sides, SIDES), check_spring(self.spring)
         symmetric = y is None and sides in SYMMETRIC
         y = x if y is None else y
         for name, bundle in (("x", x), ("y", y)):
@@ -322,9 +322,8 @@ class TangentMetric:
         if sides == "midpoint":
             require_generator(self.tangents)
             return midpoint_distances(
-                x.points, y.points, self.tangents, spring=self.spring, **options
+                x.points, y.points, self.tangents, spring=spring, **options
             )
-        spring = self.spring
         if _share_one_frame(x, y):
             sides, spring = on_a_shared_frame(sides, spring)
         ends = x.points, x.frames, y.points, y.frames
