@@ -46,6 +46,7 @@ FLOORS: dict[str, list[set[str]]] = {
         {"checks", "callbacks", "holdout"},
         {"decisions"},
         {"samples"},
+        {"shards"},
         {"classifier"},
         {"confidence"},
     ],

@@ -13,7 +13,7 @@ without gradients, in float32 or float64, is all that the rest of the library kn
 
 import sys
 from collections.abc import Callable, Hashable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, ClassVar, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -232,7 +232,10 @@ def _door(name: str, method: Callable) -> Callable:
     @wraps(method)
     def call(self: Any, *args: Any, **options: Any) -> Any:
         given = (*args, *options.values())
-        if any(map(is_lazy, given)) and not (fits and name in self.lazy_methods):
+        lazy = any(map(is_lazy, given))
+        if fits and lazy and name in self.lazy_methods:
+            return method(self, *args, **options)
+        if lazy or (not fits and getattr(self, "_parts", None) is not None):
             return rowwise(self, name, args, options)
         held = {key: value for key, value in vars(self).items() if is_foreign(value)}
         if not held and not any(map(is_foreign, given)):
@@ -266,14 +269,25 @@ def _door(name: str, method: Callable) -> Callable:
     return call
 
 
-def in_kind(function: Callable) -> Callable:
+def in_kind(function: Any = None, *, lazily: Callable | None = None) -> Any:
     """Decorate a function of samples: it answers in the kind of the first argument.
 
     What is on a device stays there; the function sees all else as NumPy arrays.
+    ``lazily(function, args, options)`` says what becomes of Dask collections, which are
+    refused without it.
     """
+    if function is None:
+        return partial(in_kind, lazily=lazily)
 
     @wraps(function)
     def call(*args: Any, **options: Any) -> Any:
+        if any(map(is_lazy, (*args, *options.values()))):
+            if lazily is not None:
+                return lazily(call, args, options)
+            raise ValueError(
+                f"X, Y: {function.__name__} takes no Dask collections; pass what "
+                "compute() makes of them."
+            )
         if not any(map(is_foreign, (*args, *options.values()))):
             return function(*args, **options)
         kind = kind_of(args[0] if args else options.get("X"))

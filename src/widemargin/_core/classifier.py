@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from widemargin._core import decisions
 from widemargin._core.arrays import AnswersInKind, to_numpy
@@ -163,7 +163,7 @@ class MarginClassifier(
             the sample is classified as `y`, zero on a tie.
         """
         samples = self._check_predict(X)
-        codes = class_codes(y, self.classes_, samples.shape[0])
+        codes = class_codes(y, self.classes_, _num_samples(samples))
         return self._margins(samples, codes)
 
     def confidence(self, X: ArrayLike) -> NDArray:

@@ -19,6 +19,7 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import config_context, get_config
+from sklearn.utils.validation import validate_data
 
 # Methods whose answers have one row per sample, and need no other sample to be made.
 ROWWISE = (
@@ -45,6 +46,14 @@ def node(value: Any, name: str = "model") -> Any:
     from dask import delayed
 
     return delayed(value, name=f"widemargin-{name}-{uuid4().hex}", traverse=False)
+
+
+def bare(estimator: Any) -> Any:
+    """Return the same estimator as it can be sent: no callbacks, and no parts."""
+    twin = object.__new__(type(estimator))
+    left = ("_skl_callbacks", "_callback_fit_ctx", "_parent_callback_ctx", "_parts")
+    vars(twin).update({k: v for k, v in vars(estimator).items() if k not in left})
+    return twin
 
 
 def check_blocks(X: Any, name: str = "X") -> Any:
@@ -131,6 +140,13 @@ def rowwise(owner: Any, name: str, args: tuple, options: dict[str, Any]) -> Any:
     options = dict(options)
     X = args[0] if args else options.pop("X", None)
     what = f"{type(owner).__name__}.{name}"
+    parted = getattr(owner, "_parts", None) is not None
+    if parted and X is None:
+        raise ValueError(
+            f"X of {what} must be given: the training samples are with the workers."
+        )
+    if parted and not any(map(is_lazy, (X, *args, *options.values()))):
+        return _about_arrays(owner, name, X, args[1:], options)
     if not is_lazy(X):
         raise ValueError(f"X of {what} must be a Dask collection where y is one.")
     if name not in ROWWISE:
@@ -141,20 +157,75 @@ def rowwise(owner: Any, name: str, args: tuple, options: dict[str, Any]) -> Any:
     if name == "margins":
         y = rest[0] if rest else options.pop("y")
         rows, rest = [cut_alike(y, X, "y")], rest[1:]
-    ask = Asking(name, rest, options, get_config())
+    ask, alone = Asking(name, rest, options, get_config()), owner
+    if parted:
+        question = owner._question(name, *rest, **options)
+        alone = owner._with_found(question, [owner._example(question)])
+    model = _asked_about(owner, (name, *rest), X, **options)
     labels = [owner.classes_[:1] for _ in rows]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        example = ask(owner, first_rows(X), *labels)
+        example = ask(alone, first_rows(X), *labels)
     if isinstance(example, tuple):
         # One array of them all: what is whole stays so in doubles.
         widths = np.cumsum([0, *(part.shape[1] for part in example)])
-        out = over_blocks(Joined(ask), X, rows, _join(example), node(owner))
+        out = over_blocks(Joined(ask), X, rows, _join(example), model)
         parts = zip(example, pairwise(widths.tolist()), strict=True)
         return tuple(out[:, slice(*at)].astype(part.dtype) for part, at in parts)
     if not is_frame(X) or example.ndim > 2:
-        return over_blocks(ask, X, rows, example, node(owner))
-    return over_partitions(ask, X, rows, example, node(owner), _titles(owner, name))
+        return over_blocks(ask, X, rows, example, model)
+    return over_partitions(ask, X, rows, example, model, _titles(owner, name))
+
+
+def _about_arrays(owner: Any, name: str, X: Any, args: tuple, options: dict) -> Any:
+    """Return at once what a model whose parts are elsewhere says of samples here."""
+    import dask
+    import dask.array as da
+
+    X = validate_data(owner, X, reset=False, dtype=(np.float64, np.float32))
+    answer = rowwise(owner, name, (da.from_array(X, chunks=-1), *args), options)
+    computed = dask.compute(*(answer if isinstance(answer, tuple) else (answer,)))
+    return computed if isinstance(answer, tuple) else computed[0]
+
+
+def _asked_about(owner: Any, asked: tuple, X: Any, **options: Any) -> Any:
+    """Return the model; or for each block the one that has heard all parts about it.
+
+    An estimator whose references are in parts, `_parts`, has three methods beside:
+    `_question` says what is asked of every part, `_found` is what a part answers, and
+    `_with_found` makes of all the answers a model for the rows that they are about.
+    """
+    from dask import delayed
+
+    if getattr(owner, "_parts", None) is None:
+        return node(bare(owner))
+    question = owner._question(*asked, **options)
+    ask, merge = delayed(_asked_part, traverse=False), delayed(_merged)
+    light = node(owner._with_found(question, None))
+    return [
+        merge(
+            light,
+            question,
+            [ask(part, block, number, question) for part in owner._parts.parts],
+        )
+        for number, block in enumerate(blocks_of(X))
+    ]
+
+
+def _asked_part(part: Any, X: Any, number: int, question: tuple) -> Any:
+    if X.shape[0] == 0:
+        return None
+    with naming_block(number):
+        return part._found(X, question)
+
+
+def _merged(light: Any, question: tuple, found: list) -> Any:
+    return light if found[0] is None else light._with_found(question, found)
+
+
+def blocks_of(X: Any) -> list:
+    """Return the blocks of a collection, one after the other, as delayed values."""
+    return list(X.to_delayed() if is_frame(X) else X.to_delayed().ravel())
 
 
 class Asking:
@@ -226,10 +297,25 @@ def naming_block(number: int, name: str = "X") -> Iterator[None]:
 def over_blocks(ask: Callable, X: Any, rows: list, example: NDArray, model: Any) -> Any:
     """Return the array of ``ask(model, block, *rows)``, one block after the other.
 
-    `example` is an answer about one sample.
+    `example` is an answer about one sample. There may be one model per block.
     """
     import dask.array as da
+    from dask import delayed
 
+    if isinstance(model, list):
+        block = delayed(OneBlock(ask, example[:0]))
+        others = [array.to_delayed().ravel() for array in rows]
+        sizes = [np.nan] * len(model) if is_frame(X) else X.chunks[0]
+        shape, options = example.shape[1:], {"dtype": example.dtype}
+        made = [
+            block(part, [i], *(other[i] for other in others), model=model[i])
+            for i, part in enumerate(blocks_of(X))
+        ]
+        pairs = zip(made, sizes, strict=True)
+        return da.concatenate(
+            [da.from_delayed(one, (n, *shape), **options) for one, n in pairs],
+            allow_unknown_chunksizes=True,
+        )
     X = X.to_dask_array() if is_frame(X) else X
     axes = "abcd"[: example.ndim]
     arrays = [X, "aj", da.arange(X.numblocks[0], chunks=1), "a"]
@@ -252,9 +338,10 @@ def over_partitions(
 
     block = delayed(OneFrame(OneBlock(ask, example[:0]), titles))
     others = [array.to_delayed().ravel() for array in rows]
+    models = model if isinstance(model, list) else [model] * X.npartitions
     parts = [
-        block(part, number, *(other[number] for other in others), model)
-        for number, part in enumerate(X.to_delayed())
+        block(part, i, *(other[i] for other in others), models[i])
+        for i, part in enumerate(X.to_delayed())
     ]
     meta = _labelled(example[:0], X._meta.index[:0], titles)
     return dd.from_delayed(parts, meta=meta, divisions=X.divisions, verify_meta=False)
@@ -289,6 +376,58 @@ def _titles(owner: Any, name: str) -> list:
     return [name, *getattr(owner, "classes_", [])]
 
 
+def pairs(function: Callable, args: tuple, options: dict[str, Any]) -> Any:
+    """Return the lazy array of a function of all pairs of rows of X and Y."""
+    import dask.array as da
+
+    options = dict(options)
+    X, Y = [*args, None, None][:2]
+    X, Y = options.pop("X", X), options.pop("Y", Y)
+    ends = [X, X if Y is None else Y]
+    for i, name in enumerate("XY"):
+        own: Any = options.get(f"{name}_tangents")
+        if is_lazy(ends[i]) and (is_lazy(own) or np.ndim(own) > 2):
+            raise ValueError(
+                f"{name}_tangents must be a generator, or tangents that all samples "
+                f"share, where {name} is a Dask collection."
+            )
+        if not is_lazy(ends[i]):
+            ends[i] = da.from_array(np.asarray(ends[i]), chunks=-1)
+        ends[i] = check_blocks(ends[i], name)
+        ends[i] = ends[i].to_dask_array() if is_frame(ends[i]) else ends[i]
+    x, y = ends
+    dtype = np.result_type(x.dtype, y.dtype)
+    dtype = dtype if dtype == np.float32 else np.dtype(np.float64)
+    return da.blockwise(
+        OnePair(function, options, dtype, get_config()), "ab", x, "aj", y, "bk",
+        dtype=dtype, meta=np.empty((0, 0), dtype), align_arrays=False,
+        name=f"widemargin-pairs-{uuid4().hex}",
+    )  # fmt: skip
+
+
+class OnePair:
+    """A function of all pairs of rows of two blocks; what a worker runs."""
+
+    def __init__(
+        self, function: Callable, options: dict, dtype: Any, config: dict
+    ) -> None:
+        self.function, self.options = function, options
+        self.dtype, self.config = dtype, config
+
+    def __call__(self, X: Any, Y: Any) -> NDArray:
+        """Return what it says, as NumPy has it."""
+        X, Y = X[0], Y[0]
+        if not X.shape[0] or not Y.shape[0]:
+            return np.empty((X.shape[0], Y.shape[0]), self.dtype)
+        with config_context(**self.config):
+            found = _host(self.function(X, Y, **self.options))
+        if not np.can_cast(found.dtype, self.dtype):
+            raise ValueError(
+                f"X and Y: {self.dtype} cannot hold what was found; pass float64."
+            )
+        return found.astype(self.dtype, copy=False)
+
+
 def accuracy(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
     """Share of right answers, added up block by block."""
     import dask
@@ -299,7 +438,8 @@ def accuracy(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
     rows = [cut_alike(y, X, "y")]
     if sample_weight is not None:
         rows.append(cut_alike(sample_weight, X, "sample_weight"))
-    counts = over_blocks(_right, X, rows, np.zeros((1, 2)), node(model))
+    asked = _asked_about(model, ("predict",), X)
+    counts = over_blocks(_right, X, rows, np.zeros((1, 2)), asked)
     right, total = dask.compute(counts.sum(axis=0))[0]
     return float(right / total)
 

@@ -40,6 +40,7 @@ from widemargin._core.checks import (
     unit_of_squares,
     warn_caller,
 )
+from widemargin._core.lazy import pairs
 from widemargin.metrics.midpoint import midpoint_distances
 from widemargin.tangents import Bundle, as_bundle
 from widemargin.tangents.bundle import same_numbers
@@ -459,7 +460,7 @@ def _in_dtype(bundle: Bundle, dtype: Any) -> Bundle:
     return Bundle(in_dtype(bundle.points, dtype), frames)
 
 
-@in_kind
+@in_kind(lazily=pairs)
 def tangent_distances(
     X: Any,
     Y: Any = None,
@@ -516,7 +517,8 @@ def tangent_distances(
     -------
     ndarray of shape (n_x, n_y)
         float32 if `X` and `Y` are float32 and it can hold the squares, else float64.
-        Never negative; exactly 0 for identical samples; finite.
+        Never negative; exactly 0 for identical samples; finite. Of Dask collections a
+        lazy array, with a block for every pair of blocks.
 
     Notes
     -----
