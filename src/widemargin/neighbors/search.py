@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from widemargin._compute.memory import rows_in_budget
+from widemargin._compute.missing import distances_there
 from widemargin._compute.pairs import References, pair_distances, product_error
 from widemargin._compute.threads import batched_slices, one_blas_thread, thread_map
 from widemargin._core.arrays import is_tensor, put, to_numpy, xp_of
@@ -619,7 +620,7 @@ class MetricSearch:
 
         def meet(rows):
             if self.candidates is None:
-                d = to_numpy(distances_of(self.metric, x[rows], y))
+                d = self._all_distances(x[rows], y)
                 use(rows, d, np.broadcast_to(np.arange(len(y)), d.shape))
             else:
                 some = near[rows.start]
@@ -627,6 +628,9 @@ class MetricSearch:
                 use(rows, d, some[None])
 
         thread_map(meet, batched_slices(len(x), size), n_jobs, "neighbours")
+
+    def _all_distances(self, X: Any, Y: Any) -> NDArray:
+        return to_numpy(distances_of(self.metric, X, Y))
 
 
 def distances_of(metric: Callable[[Any, Any], Any], X: Any, Y: Any) -> Any:
@@ -645,6 +649,23 @@ def distances_of(metric: Callable[[Any, Any], Any], X: Any, Y: Any) -> Any:
             f"{float(d[wrong][0])}."
         )
     return d
+
+
+class PartialSearch(MetricSearch):
+    """References to be asked in plain distance, where values are missing at any end.
+
+    Parameters
+    ----------
+    references : Bundle
+        What is searched.
+    """
+
+    def __init__(self, references: Bundle):
+        super().__init__(references, distances_there, None)
+
+    def _all_distances(self, X: Any, Y: Any) -> NDArray:
+        # Infinite where two have nothing in common.
+        return np.sqrt(distances_there(X, Y))
 
 
 def _writable(array: NDArray, dtype: Any) -> NDArray:

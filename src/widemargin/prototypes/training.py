@@ -24,7 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _num_samples
 
 from widemargin._compute.threads import held_threads
-from widemargin._core.arrays import largest_of, numpy_dtype, xp_of
+from widemargin._core.arrays import is_tensor, largest_of, numpy_dtype, xp_of
 from widemargin._core.callbacks import FitProgress
 from widemargin._core.checks import (
     check_count,
@@ -32,6 +32,7 @@ from widemargin._core.checks import (
     check_number,
     check_random_state,
     check_squares,
+    is_auto,
     largest_square_root,
     warn_caller,
 )
@@ -46,7 +47,6 @@ from widemargin.prototypes.placing import (
     given_prototypes,
     idle,
     initial_prototypes,
-    is_auto,
     most_prototypes,
     prototype_counts,
     recruits,
@@ -114,7 +114,13 @@ def check_scale(X: np.ndarray) -> np.ndarray:
     """Return samples whose squared distances neither overflow nor vanish."""
     check_squares(X)
     xp, dtype = xp_of(X), numpy_dtype(X)
-    reach = float((xp.amax(X, axis=0) - xp.amin(X, axis=0)).max())
+    high, low = (
+        (xp.amax(X, axis=0), xp.amin(X, axis=0))
+        if is_tensor(X)
+        # NaN, a missing value, is neither.
+        else (np.fmax.reduce(X), np.fmin.reduce(X))
+    )
+    reach = float((high - low).max())
     if 0 < reach < np.sqrt(1e3 * float(np.finfo(dtype).tiny)):
         instead = "scale the data, for instance by StandardScaler"
         if dtype == np.float32:
@@ -467,6 +473,7 @@ class TrainedPrototypes(PrototypeClassifier):
                 names = self._state_names.items()
                 state = {key: getattr(self, name) for key, name in names}
                 state = self._resume({**self._training, **state}, data, rng)
+                state = _with_known(state, len(self.prototypes_), samples.X)
             state, row, _ = self._step(data, rng, np.inf)(state, 0)
         if not is_sound(self, state):
             raise ValueError(
@@ -577,6 +584,16 @@ class TrainedPrototypes(PrototypeClassifier):
             [self.prototype_labels_, self.classes_[codes]]
         )
         return P
+
+
+def _with_known(state: State, n_known: int, X: np.ndarray) -> State:
+    """Give new prototypes the mean of the known ones where a batch has no value."""
+    blank = np.isnan(X).all(axis=0)
+    if not blank.any():
+        return state
+    P = state["prototypes"].copy()
+    P[n_known:, blank] = P[:n_known, blank].mean(axis=0)
+    return {**state, "prototypes": P}
 
 
 def presentation_order(
