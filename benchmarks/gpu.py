@@ -270,11 +270,9 @@ def row_density(bench):
 
 
 def _distortion(bench, window, patch, bar):
-    from widemargin.metrics.distortion import _gradients
-
     known, asked = map(bench.put, (bench.X, bench.X_test))
-    x = _gradients(asked, shape=SHAPE, pad=patch, background=0.0)
-    y = _gradients(known, shape=SHAPE, pad=patch + window, background=0.0)
+    x = distortion.gradient_images(asked, patch, SHAPE, 0.0, -1.0)
+    y = distortion.gradient_images(known, patch + window, SHAPE, 0.0, -1.0)
 
     def run():
         return distortion.distortion_distances(x, y, patch=patch, window=window)

@@ -5,6 +5,7 @@ library take them for such.
 """
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from widemargin._core import arrays
 from widemargin.linear import MarginPerceptron
 from widemargin.metrics import (
     image_distortion_distances,
+    pseudo_2d_distortion_distances,
     tangent_alignment,
     tangent_distances,
     tangent_kernel,
@@ -159,10 +161,15 @@ def test_kernels_on_a_device(kernel, on_device):
     np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
-def test_distortion_on_a_device(on_device):
-    options = {"shape": (8, 8), "background": 0.5}
-    found = image_distortion_distances(tensor(X[:9]), tensor(X[9:20]), **options)
-    expected = image_distortion_distances(X[:9], X[9:20], **options)
+@pytest.mark.parametrize("gradients", ["sobel", "normalised"])
+@pytest.mark.parametrize(
+    "metric",
+    [partial(image_distortion_distances, penalty=0.3), pseudo_2d_distortion_distances],
+)
+def test_distortion_on_a_device(metric, gradients, on_device):
+    options = {"shape": (8, 8), "background": 0.5, "gradients": gradients}
+    found = metric(tensor(X[:9]), tensor(X[9:20]), **options)
+    expected = metric(X[:9], X[9:20], **options)
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
@@ -250,6 +257,8 @@ def test_densities_on_a_device(on_device):
 
 MODELS = [
     GLVQClassifier(2, max_iter=3, random_state=0),
+    GLVQClassifier(init="means", prototypes_per_class=2, max_iter=2, random_state=0),
+    GLVQClassifier(max_iter=4, scale="spread", early_stopping=True, random_state=0),
     GMLVQClassifier(n_components=8, max_iter=3, random_state=0),
     HSSClassifier(2, 4, max_iter=3, random_state=0),
     HSSClassifier(1, 4, sides="two", tangents=IMAGES, max_iter=2),

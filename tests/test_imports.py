@@ -41,10 +41,12 @@ ALLOWED: dict[str, set[str]] = {
 FLOORS: dict[str, list[set[str]]] = {
     "_compute": [{"progress", "compiled"}, {"threads"}, {"memory"}],
     "_core": [
+        {"lazy"},
         {"arrays"},
         {"checks", "callbacks", "holdout"},
         {"decisions"},
         {"samples"},
+        {"shards"},
         {"classifier"},
         {"confidence"},
     ],
@@ -172,7 +174,7 @@ def test_heavy_libraries_load_only_when_used():
         "assert 'rich' not in sys.modules\n"
         f"for part in {parts!r}: importlib.import_module('widemargin.' + part)\n"
         "for name in widemargin.__all__: getattr(widemargin, name)\n"
-        "heavy = ('numba', 'matplotlib', 'typer', 'pooch', 'skops', 'onnx')\n"
+        "heavy = ('numba', 'matplotlib', 'typer', 'pooch', 'skops', 'onnx', 'dask')\n"
         "print([name for name in heavy if name in sys.modules])"
     )
     assert run(code).strip() == "[]"

@@ -22,7 +22,11 @@ from widemargin._compute.progress import (
 )
 from widemargin._compute.threads import process_map, thread_map
 from widemargin._core.callbacks import HAS_CALLBACKS
-from widemargin.metrics import image_distortion_distances, tangent_distances
+from widemargin.metrics import (
+    image_distortion_distances,
+    pseudo_2d_distortion_distances,
+    tangent_distances,
+)
 from widemargin.neighbors import TangentDensityClassifier, TangentKNeighborsClassifier
 from widemargin.svm import InvariantHyperplaneSVC, JitteredSVC, VirtualSVC
 from widemargin.tangents import ImageTangents, image_shifts
@@ -130,6 +134,7 @@ WORK = {
     "distances": lambda: tangent_distances(X[:400], tangents=TANGENTS),
     "midpoint": lambda: tangent_distances(X[:90], tangents=TANGENTS, sides="midpoint"),
     "distortion": lambda: image_distortion_distances(X[:90], shape=(8, 8)),
+    "pseudo 2-D": lambda: pseudo_2d_distortion_distances(X[:90], shape=(8, 8)),
     "tangents": lambda: ImageTangents(shape=(8, 8)).tangents(X[:1500]),
     "neighbours": lambda: knn().kneighbors(X[300:1200])[1],
     "margins": lambda: knn().margins(X[300:900], y[300:900]),
@@ -162,6 +167,7 @@ WORK = {
 SAID = {
     "midpoint": "distances",
     "distortion": "distances",
+    "pseudo 2-D": "distances",
     "jittered": "kernel",
     "virtual": "decisions",
 }

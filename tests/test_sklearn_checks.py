@@ -76,6 +76,12 @@ SETTINGS = {
         wm.MaxMarginClassifier(tol=1e-9, multiclass="ovo", recenter=False, rho=1.0),
         wm.MaxMarginClassifier("dynamic", tol=0.1, max_iter=200),
     ],
+    "ProductClassifier": [
+        wm.ProductClassifier([("a", LogisticRegression()), ("b", GaussianNB())]),
+        wm.ProductClassifier(
+            [("a", LogisticRegression(tol=1e-8)), ("b", GaussianNB())], weights=[1, 0.5]
+        ),
+    ],
     "RejectingClassifier": [
         wm.RejectingClassifier(LogisticRegression(), max_error=0.98, random_state=0),
         wm.RejectingClassifier(GaussianNB(), max_error=0.98, random_state=0),

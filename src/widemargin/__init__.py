@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     )
     from widemargin.meta import (
         MarginReweightingClassifier,
+        ProductClassifier,
         RejectingClassifier,
     )
     from widemargin.neighbors import (
@@ -75,6 +76,7 @@ _ESTIMATORS = {
     "MarginPerceptron": "linear",
     "MarginReweightingClassifier": "meta",
     "MaxMarginClassifier": "linear",
+    "ProductClassifier": "meta",
     "RejectingClassifier": "meta",
     "TDNeuronClassifier": "prototypes",
     "TVQClassifier": "prototypes",
@@ -99,6 +101,7 @@ __all__ = [
     "MarginPerceptron",
     "MarginReweightingClassifier",
     "MaxMarginClassifier",
+    "ProductClassifier",
     "RejectingClassifier",
     "TDNeuronClassifier",
     "TVQClassifier",

@@ -6,7 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
-from widemargin.metrics import image_distortion_distances, tangent_distances
+from widemargin.metrics import (
+    image_distortion_distances,
+    pseudo_2d_distortion_distances,
+    tangent_distances,
+)
 from widemargin.neighbors import TangentKNeighborsClassifier
 from widemargin.tangents import ImageTangents, orthonormalize
 
@@ -148,24 +152,23 @@ def test_neighbours_are_those_of_brute_force(n_components, offset):
 
 
 @pytest.mark.parametrize(("window", "patch"), [(2, 1), (1, 0), (3, 2)])
-def test_distortion(window, patch):
+@pytest.mark.parametrize("pseudo", [False, True])
+def test_distortion(window, patch, pseudo):
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(5, 70)), rng.normal(size=(6, 70))
 
     def gradients(Z, pad):
-        images = np.pad(Z.reshape(-1, 7, 10), ((0, 0), (pad + 1,) * 2, (pad + 1,) * 2))
-        across = images[:, :, 2:] - images[:, :, :-2]
-        down = images[:, 2:] - images[:, :-2]
-        g_x = across[:, :-2] + 2 * across[:, 1:-1] + across[:, 2:]
-        g_y = down[:, :, :-2] + 2 * down[:, :, 1:-1] + down[:, :, 2:]
-        return torch.tensor(np.stack([g_x, g_y], 1) / 8)
+        return distortion.gradient_images(torch.tensor(Z), pad, (7, 10), 0.0, -1.0)
 
-    found = distortion.distortion_distances(
-        gradients(X, patch), gradients(Y, patch + window), patch=patch, window=window
+    ours = distortion.pseudo_2d_distances if pseudo else distortion.distortion_distances
+    slow = pseudo_2d_distortion_distances if pseudo else image_distortion_distances
+    found = ours(
+        gradients(X, patch),
+        gradients(Y, patch + window + pseudo),
+        patch=patch,
+        window=window,
     )
-    expected = image_distortion_distances(
-        X, Y, shape=(7, 10), window=window, patch=patch
-    )
+    expected = slow(X, Y, shape=(7, 10), window=window, patch=patch)
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-9)
 
 
@@ -183,3 +186,53 @@ def test_chunks_shrink_where_memory_runs_out():
         pairs.halving(
             4, 10, lambda rows: (_ for _ in ()).throw(torch.cuda.OutOfMemoryError())
         )
+
+
+@pytest.mark.parametrize("lengths", [(5, 5, 5), (4, 5, 4, 2)])
+def test_replayed_steps_are_the_steps(lengths):
+    from widemargin._compute.device.replay import Replayed
+
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    X = np.random.default_rng(0).normal(size=(sum(lengths), 3))
+    there = torch.from_numpy(X).to(device)
+
+    def step(now, rows, rate):
+        return {
+            "P": now["P"] + rate * now["P"] * there[rows].mean(0),
+            "t": now["t"] + 1,
+        }
+
+    stops = np.cumsum(lengths).tolist()
+    pieces = [slice(b - n, b) for b, n in zip(stops, lengths, strict=True)]
+    replayed = Replayed(step, device, recorded=True)
+    P, t = np.ones((2, 3)), 0
+    for rates in ([0.1] * len(pieces), np.linspace(1, 0.5, len(pieces)).tolist()):
+        batches = list(zip(pieces, rates, strict=True))[::-1]
+        found = replayed.run({"P": P, "t": t}, batches)
+        for rows, rate in batches:
+            P, t = P + rate * P * X[rows].mean(0), t + 1
+        np.testing.assert_allclose(found["P"], P, rtol=1e-12)
+        assert found["t"] == t
+        assert isinstance(found["t"], int)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_one_kernel_of_lvq_is_what_torch_does(monkeypatch):
+    from types import SimpleNamespace
+
+    from widemargin._compute.device import lvq
+    from widemargin.margins import Sigmoid
+
+    rng = np.random.default_rng(0)
+    D = torch.from_numpy(rng.uniform(size=(300, 23)).astype(np.float32)).cuda()
+    D[5] = 0
+    labels = torch.from_numpy(rng.integers(4, size=23)).cuda()
+    codes = torch.from_numpy(rng.integers(5, size=300)).cuda()
+    weights = torch.from_numpy(rng.uniform(size=300).astype(np.float32)).cuda()
+    batch = SimpleNamespace(codes=codes, weights=weights)
+    errors = 1e-7 * D[:, 0] + 1e-9, 1e-7 * D[0]
+    found = lvq.coefficients(D, labels, batch, Sigmoid(beta=3.0), *errors)
+    monkeypatch.setattr(lvq, "triton_for", lambda _: None)
+    expected = lvq.coefficients(D, labels, batch, Sigmoid(beta=3.0), *errors)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)

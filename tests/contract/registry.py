@@ -44,6 +44,11 @@ def make(name: str, **settings: Any) -> BaseEstimator:
         chosen["random_state"] = 0
     if "estimator" in there and there["estimator"].default is inspect.Parameter.empty:
         chosen["estimator"] = make("GLVQClassifier")
+    if "estimators" in there:
+        chosen["estimators"] = [
+            ("a", make("GLVQClassifier")),
+            ("b", make("TangentDensityClassifier", tangents="none")),
+        ]
     return getattr(widemargin, name)(**(chosen | settings))
 
 

@@ -194,6 +194,7 @@ ORDER_MATTERS = {
     "MarginLVQClassifier": "online",
     "MarginPerceptron": "online",
     "MarginReweightingClassifier": "holds out rows by place",
+    "ProductClassifier": "holds out rows by place",
     "RejectingClassifier": "holds out rows by place",
     "TDNeuronClassifier": "holds out rows by place",
 }
@@ -229,6 +230,7 @@ BATCHED = {
     "GMLVQClassifier",
     "KernelLVQClassifier",
     "MarginReweightingClassifier",
+    "ProductClassifier",
     "RejectingClassifier",
 }
 

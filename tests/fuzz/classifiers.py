@@ -46,6 +46,10 @@ def component(rng: np.random.Generator, owner: Any, name: str, d: int) -> Any:
         return pick(rng, make("GLVQClassifier"), make("LVQClassifier"),
                     LogisticRegression(), KNeighborsClassifier(1),
                     make("TangentKNeighborsClassifier"))  # fmt: skip
+    if name == "estimators":
+        return pick(rng, [("a", make("GLVQClassifier"))], [("a", LogisticRegression()),
+                    ("b", make("LVQClassifier"))], [("a", KNeighborsClassifier(1)),
+                    ("b", make("GLVQClassifier"))], [])  # fmt: skip
     if name == "tangents":
         return pick(rng, None, tangents.LearnedTangents(1),
                     tangents.SignalTangents(("shift",)),
@@ -88,6 +92,8 @@ def settings(rng: np.random.Generator, name: str, d: int) -> dict[str, Any]:
     chosen = {k: v for k, v in QUICK.get(name, {}).items() if k in there}
     if "estimator" in there and there["estimator"].default is inspect.Parameter.empty:
         chosen["estimator"] = make("GLVQClassifier")
+    if "estimators" in there:
+        chosen["estimators"] = make(name).estimators
     if "random_state" in there:
         chosen["random_state"] = 0
     known = list(there)

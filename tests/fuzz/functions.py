@@ -340,6 +340,7 @@ ORACLES: dict[str, Callable[[dict, Any], str]] = {
         _not_negative(g, r) or _tangent_oracle(g, r)
     ),
     "metrics.image_distortion_distances": _not_negative,
+    "metrics.pseudo_2d_distortion_distances": _not_negative,
     "metrics.tangent_kernel": _kernel_oracle,
     "metrics.repair_spectrum": _spectrum_oracle,
     "margins.relative_margin": _relative_oracle,

@@ -6,6 +6,7 @@ from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.model_selection import cross_val_score
 
 from widemargin.margins import (
+    BrokenLinear,
     Exponential,
     Hinge,
     Identity,
@@ -18,6 +19,7 @@ from widemargin.prototypes.glvq import (
     Centred,
     adam,
     adam_start,
+    coefficients,
     glvq_sums,
 )
 from widemargin.prototypes.gmlvq import discriminant_directions
@@ -340,3 +342,51 @@ def test_bad_parameters_are_named(options, message):
     data, y = load_iris(return_X_y=True)
     with pytest.raises(ValueError, match=message):
         GMLVQClassifier(**options).fit(data, y)
+
+
+def test_compiled_adam_is_the_published_one():
+    rng = np.random.default_rng(0)
+    shape, rates = (3, 4), (0.9, 0.999)
+    state, m, v = adam_start("P", np.zeros(shape)), 0.0, 0.0
+    for t in range(1, 5):
+        gradient = rng.normal(size=shape)
+        gradient[0] = 0
+        moments, ascent = adam(state, "P", gradient, rates)
+        state = {**state, **moments}
+        m = rates[0] * m + (1 - rates[0]) * gradient
+        v = rates[1] * v + (1 - rates[1]) * gradient**2
+        root = np.sqrt(v / (1 - rates[1] ** t))
+        root += root == 0
+        root += 1e-10 * root.max() ** 2 / root
+        np.testing.assert_allclose(ascent, m / (1 - rates[0] ** t) / root, rtol=1e-12)
+    assert state["P_t"] == 4
+
+
+def test_adam_takes_no_step_along_rounding():
+    gradient = np.array([[1.0, 1e-3, 1e-12, 0.0]])
+    _, ascent = adam(adam_start("P", gradient), "P", gradient)
+    np.testing.assert_allclose(ascent, [[1, 1, 0, 0]], atol=1e-3)
+    assert 0 < ascent[0, 2] < 1e-13
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [Sigmoid(beta=3.0), Hinge(), Exponential(beta=2.0), BrokenLinear(), Identity()],
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_compiled_losses_are_the_losses(loss, dtype):
+    """A subclass is unknown to the kernels, and takes the way of NumPy."""
+    rng = np.random.default_rng(0)
+    D = rng.uniform(0.1, 1, size=(40, 6)).astype(dtype)
+    labels, codes = np.arange(6) % 3, rng.integers(3, size=40)
+    rest = rng.uniform(size=40).astype(dtype), loss, np.zeros(40, dtype)
+    own = type("Own", (type(loss),), {})(**loss.get_params())
+    one = coefficients(D, labels, codes, *rest, np.zeros(6, dtype))
+    other = coefficients(D, labels, codes, rest[0], own, rest[2], np.zeros(6, dtype))
+    rtol = 1e-4 if dtype == np.float32 else 1e-12
+    assert one.loss == pytest.approx(other.loss, rel=rtol)
+    for name in ("values", "at", "column_sums"):
+        np.testing.assert_allclose(
+            getattr(one, name), getattr(other, name), rtol=rtol, atol=rtol
+        )
+        assert getattr(one, name).dtype == getattr(other, name).dtype

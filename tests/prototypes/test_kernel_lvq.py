@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from sklearn import config_context
-from sklearn.datasets import load_iris, make_circles
-from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.datasets import load_iris, make_circles, make_classification
+from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
 
 from widemargin.prototypes import GLVQClassifier, KernelLVQClassifier
 
@@ -132,3 +132,32 @@ def test_bad_parameters_are_named(options, message):
 def test_precomputed_must_be_square():
     with pytest.raises(ValueError, match="square matrix"):
         KernelLVQClassifier(kernel="precomputed").fit(gaussian(iris, iris[:100]), y)
+
+
+@pytest.mark.parametrize("kernel", [rbf_kernel, laplacian_kernel])
+def test_features_are_divided_before_every_kernel(kernel):
+    X, y = make_classification(120, 6, n_informative=4, random_state=0)
+    X = X * np.logspace(-2, 2, 6)
+    name = kernel.__name__.removesuffix("_kernel")
+    model = KernelLVQClassifier(2, kernel=name, gamma=0.3, scale="spread")
+    model.fit(X, y)
+    S, a = model.support_vectors_ / model.scale_, model.dual_coef_
+    own = np.einsum("ps,st,pt->p", a, kernel(S, gamma=0.3), a)
+    expected = 1 - 2 * kernel(X / model.scale_, S, gamma=0.3) @ a.T + own
+    np.testing.assert_allclose(model._squared_distances(X), expected, atol=1e-8)
+
+
+@pytest.mark.parametrize("n_components", [1, 7, 200, "auto"])
+def test_few_coordinates_leave_distances_exact(n_components):
+    X, y = make_classification(90, 6, n_informative=4, random_state=0)
+    model = KernelLVQClassifier(
+        2, gamma=0.3, scale="none", n_components=n_components, random_state=0
+    ).fit(X, y)
+    K = rbf_kernel(X, model.support_vectors_, gamma=0.3)
+    a = model.dual_coef_
+    own = np.einsum("ps,st,pt->p", a, rbf_kernel(model.support_vectors_, gamma=0.3), a)
+    expected = 1 - 2 * K @ a.T + own
+    np.testing.assert_allclose(model._squared_distances(X), expected, atol=1e-8)
+    assert model.prototypes_.shape[1] <= min(90, 200)
+    if isinstance(n_components, int):
+        assert model.prototypes_.shape[1] == min(n_components, 90)

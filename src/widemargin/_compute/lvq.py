@@ -229,6 +229,35 @@ def relative_margins(D, labels, y, x_errors, p_errors):
 
 
 @njit(cache=True, nogil=True)
+def adam_step(m, v, gradient, forget, forget_squares, t, least):
+    """Moments of Adam after one more gradient, and the direction of ascent, all flat.
+
+    Where every gradient so far was zero the direction is zero; where it was `least` of
+    the largest, it is half of what it would be.
+    """
+    kind = m.dtype.type
+    old, new = kind(forget), kind(1.0 - forget)
+    old_squares, new_squares = kind(forget_squares), kind(1.0 - forget_squares)
+    short, shorter = kind(1.0 - forget**t), kind(1.0 - forget_squares**t)
+    first, second, ascent = np.empty_like(m), np.empty_like(m), np.empty_like(m)
+    top = kind(0.0)
+    for i in range(m.shape[0]):
+        g = gradient[i]
+        first[i] = old * m[i] + new * g
+        second[i] = old_squares * v[i] + new_squares * g * g
+        top = max(top, second[i])
+    floor = kind(least) * kind(least) * top
+    for i in range(m.shape[0]):
+        square = second[i] + floor
+        if square > 0:
+            root = np.sqrt(second[i] / square) * np.sqrt(shorter / square)
+            ascent[i] = first[i] / short * root
+        else:
+            ascent[i] = 0
+    return first, second, ascent
+
+
+@njit(cache=True, nogil=True)
 def pair_product(pair, at, X, K):
     """Return ``C^T X`` for the (n, K) matrix C with entries `pair` in columns `at`."""
     out = np.zeros((K, X.shape[1]), X.dtype)
@@ -329,6 +358,24 @@ def loss_and_slope(kind, beta, theta):
     if kind == BROKEN and value >= 2.0:
         return 2.0, 0.0
     return value, (-beta if value > 0.0 else 0.0)
+
+
+@njit(cache=True, nogil=True)
+def weighted_pairs(D, labels, y, x_errors, p_errors, weights, kind, beta):
+    """Sum a named loss over a batch, with its two derivatives per sample.
+
+    Returned with the columns `at` of `relative_margins` and the sums by column.
+    """
+    margins, values, at = relative_margins(D, labels, y, x_errors, p_errors)
+    sums = np.zeros(D.shape[1])
+    total = 0.0
+    for i in range(D.shape[0]):
+        value, slope = loss_and_slope(kind, beta, float(margins[i]))
+        total += weights[i] * value
+        for side in range(2):
+            values[i, side] *= weights[i] * slope
+            sums[at[i, side]] += values[i, side]
+    return total, values, at, sums.astype(D.dtype)
 
 
 @njit(cache=True, nogil=True)

@@ -13,7 +13,7 @@ without gradients, in float32 or float64, is all that the rest of the library kn
 
 import sys
 from collections.abc import Callable, Hashable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, ClassVar, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -21,13 +21,16 @@ import numpy as np
 from sklearn import get_config
 from sklearn.utils._array_api import _convert_to_numpy, get_namespace_and_device
 
+from widemargin._core.lazy import is_lazy, rowwise
+
 # Tests set this: tensors in main memory take the way of those on a device.
 EVERY_TENSOR_IS_ON_A_DEVICE = False
 
 FITS = ("fit", "partial_fit")
 ASKS = (
     *("predict", "decision_function", "predict_proba", "predict_log_proba"),
-    *("margins", "confidence", "kneighbors", "certified_radius", "margin_bound"),
+    *("margins", "confidence", "accepts", "kneighbors", "certified_radius"),
+    *("margin_bound", "pairwise_distances"),
     *("transform", "tangents", "bundle", "apply", "adjoint"),
 )
 
@@ -203,6 +206,8 @@ class AnswersInKind:
     """
 
     device_methods: ClassVar[tuple[str, ...]] = ()
+    # Which of `FITS` work over the partitions of a Dask collection.
+    lazy_methods: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -227,6 +232,11 @@ def _door(name: str, method: Callable) -> Callable:
     @wraps(method)
     def call(self: Any, *args: Any, **options: Any) -> Any:
         given = (*args, *options.values())
+        lazy = any(map(is_lazy, given))
+        if fits and lazy and name in self.lazy_methods:
+            return method(self, *args, **options)
+        if lazy or (not fits and getattr(self, "_parts", None) is not None):
+            return rowwise(self, name, args, options)
         held = {key: value for key, value in vars(self).items() if is_foreign(value)}
         if not held and not any(map(is_foreign, given)):
             return method(self, *args, **options)
@@ -259,14 +269,25 @@ def _door(name: str, method: Callable) -> Callable:
     return call
 
 
-def in_kind(function: Callable) -> Callable:
+def in_kind(function: Any = None, *, lazily: Callable | None = None) -> Any:
     """Decorate a function of samples: it answers in the kind of the first argument.
 
     What is on a device stays there; the function sees all else as NumPy arrays.
+    ``lazily(function, args, options)`` says what becomes of Dask collections, which are
+    refused without it.
     """
+    if function is None:
+        return partial(in_kind, lazily=lazily)
 
     @wraps(function)
     def call(*args: Any, **options: Any) -> Any:
+        if any(map(is_lazy, (*args, *options.values()))):
+            if lazily is not None:
+                return lazily(call, args, options)
+            raise ValueError(
+                f"X, Y: {function.__name__} takes no Dask collections; pass what "
+                "compute() makes of them."
+            )
         if not any(map(is_foreign, (*args, *options.values()))):
             return function(*args, **options)
         kind = kind_of(args[0] if args else options.get("X"))

@@ -21,12 +21,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from widemargin._core import decisions
 from widemargin._core.arrays import AnswersInKind, to_numpy
 from widemargin._core.callbacks import CallbackSupportMixin, with_callbacks
 from widemargin._core.decisions import class_codes
+from widemargin._core.lazy import accuracy, is_lazy
 from widemargin._core.samples import check_X
 
 DOC_LINK = "https://widemargin.readthedocs.io/en/stable/reference/widemargin.{estimator_name}.html"
@@ -162,7 +163,7 @@ class MarginClassifier(
             the sample is classified as `y`, zero on a tie.
         """
         samples = self._check_predict(X)
-        codes = class_codes(y, self.classes_, samples.shape[0])
+        codes = class_codes(y, self.classes_, _num_samples(samples))
         return self._margins(samples, codes)
 
     def confidence(self, X: ArrayLike) -> NDArray:
@@ -199,6 +200,8 @@ class MarginClassifier(
         float
             Between 0 and 1.
         """
+        if is_lazy(X) or is_lazy(y):
+            return accuracy(self, X, y, sample_weight)
         # Answers are few, and may come from another place than the labels.
         return accuracy_score(
             to_numpy(y),

@@ -97,6 +97,16 @@ def from_decision(decision: NDArray) -> NDArray:
                             np.where(decision > 0, decision, 0)])  # fmt: skip
 
 
+def brier_scores(P: NDArray, codes: NDArray) -> NDArray:
+    """Squared error of every sample's probabilities, between 0 and 2.
+
+    >>> brier_scores(np.array([[0.5, 0.5], [0.0, 1.0]]), np.array([0, 1]))
+    array([0.5, 0. ])
+    """
+    right = P[np.arange(len(P)), codes]
+    return (P**2).sum(axis=1) - 2 * right + 1
+
+
 def label_margins(scores: NDArray) -> NDArray:
     """Margin that each label would have: its score less the best other one.
 

@@ -16,7 +16,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
 from widemargin._compute.threads import batched_slices
-from widemargin._core.arrays import check_tensor, on_device, to_numpy
+from widemargin._core.arrays import (
+    check_tensor,
+    is_tensor,
+    numpy_dtype,
+    on_device,
+    put,
+    to_numpy,
+)
 from widemargin._core.checks import (
     FLOATS,
     check_class_weight,
@@ -35,6 +42,8 @@ class Samples:
     `rows` tells where they stood in the data that came in; after `merge_duplicates`,
     where the first of each group stood, and `inverse` which group each of the samples
     merged went into. `device` is where they came from, and what is heavy is done.
+    Where these are some of many that are with the workers of a cluster, all of them are
+    `shards`.
     """
 
     X: Any
@@ -44,9 +53,15 @@ class Samples:
     rows: NDArray
     inverse: NDArray | None = None
     device: Any = None
+    shards: Any = None
 
     def __len__(self) -> int:
         return self.X.shape[0]
+
+    @property
+    def n_rows(self) -> int:
+        """How many there are, those that are elsewhere included."""
+        return len(self) if self.shards is None else self.shards.n_rows
 
     @property
     def labels(self) -> NDArray:
@@ -184,7 +199,8 @@ def check_samples(
             f"classes with a positive weight; y holds one class, {some(known)}."
         )
     check_class_weight(class_weight, known)
-    factors = class_weights(class_weight, known, codes, weights)
+    totals = np.bincount(codes, weights, minlength=len(known))
+    factors = class_factors(class_weight, known, totals)
     weights = weights * factors[codes]
     if not np.isfinite(weights.sum()):
         raise ValueError(
@@ -208,14 +224,14 @@ def check_orderable(labels: NDArray, name: str = "y") -> NDArray:
     return labels
 
 
-def class_weights(
-    class_weight: Any, classes: NDArray, codes: NDArray, weights: NDArray
-) -> NDArray:
-    """Return one factor per class; "balanced" gives every class the same total."""
+def class_factors(class_weight: Any, classes: NDArray, totals: NDArray) -> NDArray:
+    """Return one factor per class; "balanced" gives every class the same total.
+
+    `totals` are the weights of the classes so far.
+    """
     if class_weight is None:
         return np.ones(len(classes))
     if isinstance(class_weight, str):
-        totals = np.bincount(codes, weights, minlength=len(classes))
         there = totals > 0
         mean = totals.sum() / max(1, np.count_nonzero(there))
         return np.where(there, mean / np.where(there, totals, 1), 1.0)
@@ -226,17 +242,20 @@ def merge_duplicates(samples: Samples) -> Samples:
     """Bring the samples into the canonical form of the module's docstring."""
     X, codes = samples.X, samples.codes
     direction = np.random.RandomState(0).uniform(1, 2, size=(X.shape[1],))
-    direction = direction.astype(X.dtype)
+    direction = direction.astype(numpy_dtype(X))
     # Not a product: BLAS may round equal rows differently, depending on where they are.
-    with np.errstate(over="ignore", invalid="ignore"):
-        key = np.concatenate(
-            [(X[s] * direction).sum(axis=1) for s in batched_slices(len(X), 64)]
-        )
+    if is_tensor(X):
+        key = to_numpy((X * put(direction, X.device)).sum(axis=1))
+    else:
+        with np.errstate(over="ignore", invalid="ignore"):
+            key = np.concatenate(
+                [(X[s] * direction).sum(axis=1) for s in batched_slices(len(X), 64)]
+            )
     order = np.lexsort((key, codes))
     ordered, key = samples.take(order), key[order]
     same = (ordered.codes[1:] == ordered.codes[:-1]) & (key[1:] == key[:-1])
     at = np.flatnonzero(same)
-    same[at] = np.all(ordered.X[at + 1] == ordered.X[at], axis=1)
+    same[at] = to_numpy((ordered.X[at + 1] == ordered.X[at]).all(axis=1))
     fresh = np.concatenate([[True], ~same])
     starts = np.flatnonzero(fresh)
     inverse = np.empty(len(X), np.intp)

@@ -1,6 +1,7 @@
-"""Around any classifier: margins made wider, answers refused where it is not sure."""
+"""Around classifiers: margins made wider, answers refused, several made one."""
 
+from widemargin.meta.product import ProductClassifier
 from widemargin.meta.rejecting import RejectingClassifier
 from widemargin.meta.reweighting import MarginReweightingClassifier
 
-__all__ = ["MarginReweightingClassifier", "RejectingClassifier"]
+__all__ = ["MarginReweightingClassifier", "ProductClassifier", "RejectingClassifier"]

@@ -48,6 +48,7 @@ from widemargin._core.classifier import fit_method
 from widemargin._core.confidence import answers_of, confidence_of
 from widemargin._core.decisions import as_labels
 from widemargin._core.holdout import hold_out_at_random
+from widemargin._core.lazy import accuracy, is_lazy
 from widemargin._core.samples import check_weights
 from widemargin.margins.rejection import (
     reject_threshold,
@@ -56,7 +57,7 @@ from widemargin.margins.rejection import (
     smallest_max_error,
     smallest_shown,
 )
-from widemargin.meta.wrapping import WrappingClassifier, takes_weights
+from widemargin.meta.wrapping import WrappingClassifier, takes_weights, weighed_rows
 
 __all__ = ["RejectingClassifier"]
 
@@ -129,6 +130,7 @@ class RejectingClassifier(WrappingClassifier):
     widemargin.margins.reject_threshold : The rule and why its promise holds.
     widemargin.margins.smallest_max_error : What so many samples can promise.
     widemargin.inspection.ErrorRejectDisplay : Error against fraction rejected.
+    widemargin.ProductClassifier : Several classifiers made one.
 
     Notes
     -----
@@ -281,7 +283,10 @@ class RejectingClassifier(WrappingClassifier):
             self._check_prefit(params)
             self.estimator_ = self.estimator
             return np.arange(len(y))
-        rows = self._weighed_rows(y, params)
+        given = params.get("sample_weight")
+        rows, _ = weighed_rows([self.estimator], y, given)
+        if given is not None and not takes_weights(self.estimator):
+            del params["sample_weight"]
         if len(rows) < 2:
             raise ValueError(
                 f"Found {len(rows)} sample(s), n_samples={len(rows)}, with a positive "
@@ -307,27 +312,6 @@ class RejectingClassifier(WrappingClassifier):
             **_check_method_params(X, params, indices=train),
         )
         return held_out
-
-    def _weighed_rows(self, y: NDArray, params: dict) -> NDArray:
-        """Rows of positive weight; weights that say no more are not passed on."""
-        if params.get("sample_weight") is None:
-            return np.arange(len(y))
-        weights = check_weights(params["sample_weight"], y)
-        rows = np.flatnonzero(weights)
-        if len(np.unique(y[rows])) < min(2, len(np.unique(y))):
-            raise ValueError(
-                "sample_weight is zero for all samples but those of one class; at "
-                "least two classes must have weight."
-            )
-        if not takes_weights(self.estimator):
-            if np.ptp(weights[rows]) > 0:
-                raise ValueError(
-                    f"sample_weight has no place to go: {type(self.estimator).__name__}"
-                    ".fit does not take it; leave it out, or use zeros and ones, which "
-                    "leave samples out."
-                )
-            del params["sample_weight"]
-        return rows
 
     def _n_held(self, n_samples: int) -> int:
         if not isinstance(self.cv, str):
@@ -462,6 +446,8 @@ class RejectingClassifier(WrappingClassifier):
         float
             Plain accuracy, whatever the kind of ``reject_label_``.
         """
+        if is_lazy(X) or is_lazy(y):
+            return accuracy(self, X, y, sample_weight)
         answers = self.predict(X)
         right = ~differs(as_labels("y", y, len(answers)), answers)
         return float(np.average(right, weights=check_weights(sample_weight, answers)))

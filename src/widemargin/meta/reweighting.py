@@ -42,7 +42,7 @@ from widemargin._core.confidence import margin_unit_of, margins_of
 from widemargin._core.holdout import hold_out_of_classes
 from widemargin._core.samples import check_weights
 from widemargin.margins import margin_reweight
-from widemargin.meta.wrapping import WrappingClassifier, takes_weights
+from widemargin.meta.wrapping import WrappingClassifier, refuse_unrouted, takes_weights
 
 UPDATES = ("auto", "refit", "warm_start", "partial_fit")
 
@@ -364,11 +364,7 @@ class MarginReweightingClassifier(WrappingClassifier):
     def _route(self, fit_params: dict) -> dict:
         if get_config()["enable_metadata_routing"]:
             return dict(process_routing(self, "fit", **fit_params).estimator.fit)
-        if fit_params:
-            raise ValueError(
-                f"fit got {', '.join(sorted(fit_params))}; parameters of the "
-                "estimator's fit need sklearn.set_config(enable_metadata_routing=True)."
-            )
+        refuse_unrouted(fit_params)
         return {}
 
     def get_metadata_routing(self) -> MetadataRouter:

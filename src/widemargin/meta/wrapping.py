@@ -1,5 +1,6 @@
-"""What meta-estimators share: the answers are those of the classifier inside."""
+"""What meta-estimators share: samples handed on as they are, answers from inside."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from widemargin._core.checks import validate_data
 from widemargin._core.classifier import MarginClassifier
 from widemargin._core.confidence import class_scores_of, margin_unit_of, margins_of
 from widemargin._core.decisions import as_labels, class_codes
-from widemargin._core.samples import check_orderable
+from widemargin._core.samples import check_orderable, check_weights
 
 
 def _estimator_has(method: str) -> Any:
@@ -30,26 +31,11 @@ def _estimator_has(method: str) -> Any:
     return check
 
 
-class WrappingClassifier(MetaEstimatorMixin, MarginClassifier):
-    """Base of classifiers that ask the one they keep in ``estimator_``."""
-
-    estimator: Any
-    estimator_: Any
-
-    @property
-    def margin_unit(self) -> str:
-        """Unit of the margins: that of the classifier inside."""
-        return margin_unit_of(getattr(self, "estimator_", self.estimator))
+class HandingClassifier(MetaEstimatorMixin, MarginClassifier):
+    """Base of classifiers that hand samples on to others as they are."""
 
     def _check_rows(self, X: Any, y: Any) -> tuple[Any, NDArray]:
         """Return samples that can be indexed, in their own kind, and labels."""
-        if isinstance(self.estimator, type) or not (
-            hasattr(self.estimator, "fit") and hasattr(self.estimator, "predict")
-        ):
-            raise ValueError(
-                "estimator must be a classifier, an object with fit and predict, for "
-                f"instance SVC(); got {self.estimator!r}."
-            )
         if X is None:
             raise ValueError("X must hold one row per sample; got None.")
         if y is None:
@@ -72,6 +58,22 @@ class WrappingClassifier(MetaEstimatorMixin, MarginClassifier):
             )
         validate_data(self, X, skip_check_array=True, reset=False)
         return X
+
+
+class WrappingClassifier(HandingClassifier):
+    """Base of classifiers that ask the one they keep in ``estimator_``."""
+
+    estimator: Any
+    estimator_: Any
+
+    @property
+    def margin_unit(self) -> str:
+        """Unit of the margins: that of the classifier inside."""
+        return margin_unit_of(getattr(self, "estimator_", self.estimator))
+
+    def _check_rows(self, X: Any, y: Any) -> tuple[Any, NDArray]:
+        check_classifier("estimator", self.estimator)
+        return super()._check_rows(X, y)
 
     def _class_scores(self, X: Any) -> NDArray:
         return class_scores_of(self.estimator_, X)
@@ -165,6 +167,17 @@ class WrappingClassifier(MetaEstimatorMixin, MarginClassifier):
         return tags
 
 
+def check_classifier(name: str, estimator: Any) -> None:
+    """Refuse what is no classifier; `name` says which parameter it is."""
+    if isinstance(estimator, type) or not (
+        hasattr(estimator, "fit") and hasattr(estimator, "predict")
+    ):
+        raise ValueError(
+            f"{name} must be a classifier, an object with fit and predict, for "
+            f"instance SVC(); got {estimator!r}."
+        )
+
+
 def takes_weights(estimator: Any) -> bool:
     """Whether fit takes `sample_weight`, by itself or by metadata routing."""
     if has_fit_parameter(estimator, "sample_weight"):
@@ -173,3 +186,35 @@ def takes_weights(estimator: Any) -> bool:
         return False
     consumed = get_routing_for_object(estimator).consumes("fit", ["sample_weight"])
     return bool(consumed)
+
+
+def weighed_rows(
+    estimators: Sequence[Any], y: NDArray, sample_weight: Any
+) -> tuple[NDArray, NDArray]:
+    """Rows of positive weight, and their weights, which all `estimators` can take."""
+    if sample_weight is None:
+        return np.arange(len(y)), np.ones(len(y))
+    weights = check_weights(sample_weight, y)
+    rows = np.flatnonzero(weights)
+    if len(np.unique(y[rows])) < min(2, len(np.unique(y))):
+        raise ValueError(
+            "sample_weight is zero for all samples but those of one class; at "
+            "least two classes must have weight."
+        )
+    for estimator in estimators:
+        if np.ptp(weights[rows]) > 0 and not takes_weights(estimator):
+            raise ValueError(
+                f"sample_weight has no place to go: {type(estimator).__name__}"
+                ".fit does not take it; leave it out, or use zeros and ones, which "
+                "leave samples out."
+            )
+    return rows, weights[rows]
+
+
+def refuse_unrouted(params: dict) -> None:
+    """Refuse metadata that only scikit-learn's routing knows where to take."""
+    if params:
+        raise ValueError(
+            f"fit got {', '.join(sorted(params))}; parameters of the "
+            "estimator's fit need sklearn.set_config(enable_metadata_routing=True)."
+        )

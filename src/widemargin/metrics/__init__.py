@@ -1,7 +1,10 @@
 """How far: distances that ignore what may vary."""
 
 from widemargin.metrics.alignment import Alignment, tangent_alignment
-from widemargin.metrics.distortion import image_distortion_distances
+from widemargin.metrics.distortion import (
+    image_distortion_distances,
+    pseudo_2d_distortion_distances,
+)
 from widemargin.metrics.kernels import tangent_kernel
 from widemargin.metrics.spectrum import (
     RepairedSpectrum,
@@ -15,6 +18,7 @@ __all__ = [
     "RepairedSpectrum",
     "TangentMetric",
     "image_distortion_distances",
+    "pseudo_2d_distortion_distances",
     "repair_spectrum",
     "smallest_eigenvalue",
     "tangent_alignment",

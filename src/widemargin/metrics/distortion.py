@@ -1,33 +1,50 @@
-r"""The image distortion model: a distance that lets every pixel move a little.
+r"""Distortion models: distances that let every pixel move a little.
 
-Each pixel (r, c) of x is explained by the best pixel of y within a window, compared on
-a patch of gradient values:
+The cost of explaining pixel (i, j) of x by the pixel of y that is moved from there by
+(a, b) is that of a patch of gradients,
 
-.. math:: d(x, y) = \sum_{r,c} \min_{|r'-r|, |c'-c| \le w} \sum_{|a|,|b| \le p}
-          \|g_x(r+a, c+b) - g_y(r'+a, c'+b)\|^2
+.. math:: c(i, j; a, b) = \sum_{|u|,|v| \le p}
+          \|g_x(i+u, j+v) - g_y(i+a+u, j+b+v)\|^2 .
 
-The pixels move without regard to each other, which no tangent space of few dimensions
-can express. It is not symmetric: x is explained by y, not the reverse.
+In the image distortion model pixels move without regard to each other, which no tangent
+space of few dimensions can express,
+
+.. math:: d(x, y) = \sum_{i,j} \min_{|a|, |b| \le w} c(i, j; a, b) + \lambda (a^2+b^2).
+
+In the pseudo two-dimensional model those of a column move along the rows together, give
+or take one pixel, and neighbours differ by one at most. With
+:math:`\tilde c = \min_{|e| \le 1} c(i, j; a, b+e)`,
+
+.. math:: D_{jb}(i, a) = \tilde c(i, j; a, b) + \min_{|a'-a| \le 1} D_{jb}(i-1, a'),
+          \quad
+          E(j, b) = \min_a D_{jb}(h, a) + \min_{|b'-b| \le 1} E(j-1, b'),
+
+and d(x, y) is the least E(w, b). Neither is symmetric: x is explained by y, not the
+reverse.
 
 Reference: D. Keysers, T. Deselaers, C. Gollan, H. Ney, Deformation models for image
 recognition, IEEE PAMI 29 (2007). X is (n_x, h·w), Y (n_y, h·w).
 """
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.threads import batched_slices, thread_map
-from widemargin._core.arrays import in_kind, is_tensor, xp_of
+from widemargin._core.arrays import in_kind, is_tensor, numpy_dtype
 from widemargin._core.checks import (
     check_count,
     check_image_shape,
     check_number,
+    check_option,
     check_squares,
 )
 from widemargin.metrics.tangent import check_pair
+
+GRADIENTS = ("sobel", "normalised")
 
 
 @in_kind
@@ -38,6 +55,9 @@ def image_distortion_distances(
     shape: Sequence[int],
     window: int = 2,
     patch: int = 1,
+    gradients: Literal["sobel", "normalised"] = "sobel",
+    eps: float = 0.1,
+    penalty: float = 0.0,
     background: float = 0.0,
     n_jobs: int | None = None,
 ) -> NDArray:
@@ -55,6 +75,15 @@ def image_distortion_distances(
         How many pixels a pixel may move, along each axis.
     patch : int, default=1
         Pixels are compared with the surrounding `patch` pixels on each side.
+    gradients : {"sobel", "normalised"}, default="sobel"
+        Compare Sobel gradients g, or ``g / sqrt(|g|² + eps²)``, which tell an edge by
+        its direction and hardly by its strength.
+    eps : float, default=0.1
+        Gradient above which an edge is an edge, in the unit of the images: the default
+        is for values from 0 to 1. Only "normalised" uses it.
+    penalty : float, default=0.0
+        Cost of a move by one pixel; it grows with the square of the way. For normalised
+        gradients 0.033 is a good one.
     background : float, default=0.0
         Value of the image outside its borders.
     n_jobs : int, default=None
@@ -63,7 +92,17 @@ def image_distortion_distances(
     Returns
     -------
     ndarray of shape (n_x, n_y)
-        Sums of squared differences of Sobel gradients; 0 for identical images.
+        Sums of squared differences of gradients; 0 for identical images.
+
+    See Also
+    --------
+    pseudo_2d_distortion_distances : Neighbouring pixels move alike.
+    widemargin.DensityClassifier : Takes such a distance as its `metric`.
+
+    References
+    ----------
+    D. Keysers, T. Deselaers, C. Gollan, H. Ney, Deformation models for image
+    recognition, IEEE PAMI 29 (2007).
 
     Examples
     --------
@@ -80,69 +119,187 @@ def image_distortion_distances(
     from widemargin._compute.distortion import distortion_tile
 
     x, y = check_pair(X, Y)
-    height, width = check_image_shape(
-        shape, "image_distortion_distances", x.shape[1], axes=(2,)
-    )
-    window = check_count("window", window, low=0)
-    patch = check_count("patch", patch, low=0)
+    model = _check(x, y, "image_distortion_distances", shape, window, patch,
+                   gradients, eps, background)  # fmt: skip
+    penalty = check_number("penalty", penalty, at_least=0)
+    if is_tensor(x):
+        from widemargin._compute.device.distortion import distortion_distances
+
+        return distortion_distances(
+            *model.on_device(x, y, model.window),
+            patch=model.patch, window=model.window, penalty=penalty,
+        )  # fmt: skip
+
+    def tile(a: NDArray, b: NDArray, patches: tuple, lanes: tuple, out: NDArray):
+        shape, window = model.shape, model.window
+        distortion_tile(a, b, shape, window, penalty, patches, lanes, out)
+
+    return model.all_pairs(x, y, model.window, tile, n_jobs)
+
+
+@in_kind
+def pseudo_2d_distortion_distances(
+    X: ArrayLike,
+    Y: ArrayLike | None = None,
+    *,
+    shape: Sequence[int],
+    window: int = 2,
+    patch: int = 1,
+    gradients: Literal["sobel", "normalised"] = "sobel",
+    eps: float = 0.1,
+    background: float = 0.0,
+    n_jobs: int | None = None,
+) -> NDArray:
+    """Compute distances that let neighbouring pixels move nearly alike.
+
+    The pseudo two-dimensional hidden Markov distortion model: pixels of a column move
+    along the rows together, give or take one; the moves of neighbouring pixels down a
+    column, and of neighbouring columns, differ by one at most.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_x, height * width)
+        Images to be explained: the test images of a classifier.
+    Y : array-like of shape (n_y, height * width), default=None
+        Images that explain them; None means `X`.
+    shape : tuple (height, width)
+        Shape of one image.
+    window : int, default=2
+        How many pixels a column, and a pixel down its column, may move.
+    patch : int, default=1
+        Pixels are compared with the surrounding `patch` pixels on each side.
+    gradients : {"sobel", "normalised"}, default="sobel"
+        Compare Sobel gradients g, or ``g / sqrt(|g|² + eps²)``, which tell an edge by
+        its direction and hardly by its strength.
+    eps : float, default=0.1
+        Gradient above which an edge is an edge, in the unit of the images: the default
+        is for values from 0 to 1. Only "normalised" uses it.
+    background : float, default=0.0
+        Value of the image outside its borders.
+    n_jobs : int, default=None
+        Threads; None is one, -1 is one per core.
+
+    Returns
+    -------
+    ndarray of shape (n_x, n_y)
+        Sums of squared differences of gradients; 0 for identical images. Never below
+        the distances of the image distortion model with a window one larger.
+
+    See Also
+    --------
+    image_distortion_distances : Every pixel moves by itself.
+    widemargin.DensityClassifier : Takes such a distance as its `metric`.
+
+    References
+    ----------
+    D. Keysers, T. Deselaers, C. Gollan, H. Ney, Deformation models for image
+    recognition, IEEE PAMI 29 (2007).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin.metrics import pseudo_2d_distortion_distances
+    >>> X = np.zeros((1, 8, 8))
+    >>> X[0, 2:5, 3] = 1.0
+    >>> Y = np.roll(X, (1, -2), axis=(1, 2))
+    >>> X, Y = X.reshape(1, 64), Y.reshape(1, 64)
+    >>> float(pseudo_2d_distortion_distances(X, Y, shape=(8, 8))[0, 0])
+    0.0
+    """
+    from widemargin._compute.distortion import pseudo_2d_tile
+
+    x, y = check_pair(X, Y)
+    model = _check(x, y, "pseudo_2d_distortion_distances", shape, window, patch,
+                   gradients, eps, background)  # fmt: skip
+    if is_tensor(x):
+        from widemargin._compute.device.distortion import pseudo_2d_distances
+
+        return pseudo_2d_distances(
+            *model.on_device(x, y, model.window + 1),
+            patch=model.patch, window=model.window,
+        )  # fmt: skip
+    moves = (0,) * (2 * model.window + 1)
+
+    def tile(a: NDArray, b: NDArray, patches: tuple, lanes: tuple, out: NDArray):
+        pseudo_2d_tile(a, b, model.shape, model.window, patches, moves, lanes, out)
+
+    return model.all_pairs(x, y, model.window + 1, tile, n_jobs)
+
+
+class _Model(NamedTuple):
+    """What both models share: patches of gradient images, for all pairs.
+
+    `softness` is eps², negative where gradients stay as they are.
+    """
+
+    shape: tuple[int, int]
+    window: int
+    patch: int
+    background: float
+    softness: float
+
+    def all_pairs(
+        self, x: NDArray, y: NDArray, reach: int, tile: Callable, n_jobs: int | None
+    ) -> NDArray:
+        """Distances by a compiled `tile`, which sees `reach` pixels around `y`."""
+        from widemargin._compute.distortion import gradient_images, lanes_for
+
+        lanes = (0,) * lanes_for(self.shape[1], self.patch)
+        patches = (0,) * (2 * self.patch + 1)
+        out = np.empty((len(x), len(y)), x.dtype)
+        height, width = (side + 2 * (self.patch + reach) for side in self.shape)
+        images = 4 * x.itemsize * (height * width + len(lanes))
+        size = min(64, rows_in_budget(images, n_jobs))
+        blocks = [
+            (rows, columns)
+            for columns in batched_slices(len(y), size)
+            for rows in batched_slices(len(x), size)
+        ]
+
+        def gradients(images, pad):
+            images = np.ascontiguousarray(images)
+            return gradient_images(
+                images, self.shape, pad, self.background, self.softness, len(lanes)
+            )
+
+        def fill(block):
+            rows, columns = block
+            a = gradients(x[rows], self.patch)
+            b = gradients(y[columns], self.patch + reach)
+            found = np.empty((len(a), len(b)), x.dtype)
+            tile(a, b, patches, lanes, found)
+            out[rows, columns] = found
+
+        thread_map(fill, blocks, n_jobs, "distances")
+        return out
+
+    def on_device(self, x: Any, y: Any, reach: int) -> tuple[Any, Any]:
+        """Gradient images of both ends, as tensors."""
+        from widemargin._compute.device.distortion import gradient_images
+
+        options = (self.shape, self.background, self.softness)
+        return (
+            gradient_images(x, self.patch, *options),
+            gradient_images(y, self.patch + reach, *options),
+        )
+
+
+def _check(x: Any, y: Any, owner: str, shape: Any, window: Any, patch: Any,
+           gradients: Any, eps: Any, background: Any) -> _Model:  # fmt: skip
+    height, width = check_image_shape(shape, owner, x.shape[1], axes=(2,))
+    for name, value in (("window", window), ("patch", patch)):
+        if check_count(name, value, low=0) > min(height, width):
+            raise ValueError(
+                f"{name} must be at most {min(height, width)} for images of shape "
+                f"({height}, {width}); got {value}."
+            )
+    softness, normalised = check_number("eps", eps, above=0) ** 2, "normalised"
+    if check_option("gradients", gradients, GRADIENTS) != normalised:
+        softness = -1.0
+    else:
+        # Not 0, in whatever dtype: constant images have gradients of 0.
+        softness = max(softness, float(np.finfo(numpy_dtype(x)).tiny))
     background = check_number("background", background)
     check_squares(x)
     check_squares(y)
-    if is_tensor(x):
-        return _on_device(x, y, (height, width), window, patch, background)
-    out = np.empty((len(x), len(y)), x.dtype)
-    blocks = [
-        (rows, columns)
-        for columns in batched_slices(len(y), 64)
-        for rows in batched_slices(len(x), 64)
-    ]
-
-    def fill(block):
-        rows, columns = block
-        gradients = partial(_gradients, shape=(height, width), background=background)
-        tile = np.empty((len(x[rows]), len(y[columns])), x.dtype)
-        distortion_tile(
-            _flat(gradients(x[rows], pad=patch), 2 * window),
-            _flat(gradients(y[columns], pad=patch + window), 0),
-            height, width, patch, window, tile,
-        )  # fmt: skip
-        out[rows, columns] = tile
-
-    thread_map(fill, blocks, n_jobs, "distances")
-    return out
-
-
-def _gradients(X: NDArray, *, shape: tuple[int, int], pad: int, background: float):
-    """Sobel gradients (n, 2, height + 2 pad, width + 2 pad), 1/8 of the usual sums."""
-    border = pad + 1
-    images = X.reshape(len(X), *shape)
-    if is_tensor(X):
-        from torch.nn.functional import pad as torch_pad
-
-        images = torch_pad(images, (border,) * 4, value=background)
-    else:
-        around = ((0, 0), (border, border), (border, border))
-        images = np.pad(images, around, constant_values=background)
-    along_y = images[:, 2:] - images[:, :-2]
-    along_x = images[:, :, 2:] - images[:, :, :-2]
-    gradients = (
-        along_x[:, :-2] + 2 * along_x[:, 1:-1] + along_x[:, 2:],
-        along_y[:, :, :-2] + 2 * along_y[:, :, 1:-1] + along_y[:, :, 2:],
-    )
-    return xp_of(X).stack(gradients, 1) / 8.0
-
-
-def _on_device(x, y, shape, window, patch, background):
-    from widemargin._compute.device.distortion import distortion_distances
-
-    gradients = partial(_gradients, shape=shape, background=background)
-    return distortion_distances(
-        gradients(x, pad=patch), gradients(y, pad=patch + window),
-        patch=patch, window=window,
-    )  # fmt: skip
-
-
-def _flat(images: NDArray, lengthen: int) -> NDArray:
-    """Rows made longer at their end, one after the other."""
-    longer = np.pad(images, ((0, 0), (0, 0), (0, 0), (0, lengthen)))
-    return np.ascontiguousarray(longer).reshape(*images.shape[:2], -1)
+    return _Model((height, width), int(window), int(patch), background, softness)

@@ -18,6 +18,7 @@ Reference: B. Haasdonk, D. Keysers, Tangent distance kernels for support vector
 machines, ICPR 2002, section 4. X is (n_x, d), Y (n_y, d), the result (n_x, n_y).
 """
 
+import inspect
 from collections.abc import Callable
 from numbers import Real
 from typing import Any
@@ -35,7 +36,31 @@ KERNELS = ("rbf", "nd", "log")
 _ENTRIES = 2**20
 
 
-@in_kind
+def _lazily(function: Callable, args: tuple, options: dict[str, Any]) -> Any:
+    """Kernel values of Dask collections, from their lazy distances."""
+    given = inspect.signature(function).bind(*args, **options)
+    given.apply_defaults()
+    kernel, gamma = (given.arguments.pop(name) for name in ("kernel", "gamma"))
+    X, Y = given.arguments.pop("X"), given.arguments.pop("Y")
+    _check_scale(kernel, gamma, Y)
+    d2 = tangent_distances(X, Y, **given.arguments)
+    width: Any = gamma
+    if gamma == "scale":
+        # A number that is not known yet: it is computed once for all blocks.
+        width = d2.mean(dtype=np.float64).map_blocks(_from_mean, kernel, dtype=float)
+        width = width.to_delayed().ravel()[0]
+    return d2.map_blocks(_of_block, kernel=kernel, gamma=width, dtype=d2.dtype)
+
+
+def _from_mean(typical: Any, kernel: Any) -> Any:
+    return np.asarray(resolve_gamma(np.full((1, 1), float(typical)), kernel, "scale"))
+
+
+def _of_block(d2: NDArray, kernel: Any, gamma: Any) -> NDArray:
+    return kernel_of_distances(d2.copy(), kernel, float(gamma)) if d2.size else d2
+
+
+@in_kind(lazily=_lazily)
 def tangent_kernel(
     X: Any,
     Y: Any = None,
@@ -70,7 +95,8 @@ def tangent_kernel(
     Returns
     -------
     ndarray of shape (n_x, n_y)
-        Symmetric where `Y` is None, unless `sides` is "x" or "y".
+        Symmetric where `Y` is None, unless `sides` is "x" or "y". Of Dask collections
+        a lazy array.
 
     Examples
     --------
@@ -82,6 +108,15 @@ def tangent_kernel(
     array([[-0., -2.],
            [-2., -0.]])
     """
+    _check_scale(kernel, gamma, Y)
+    d2 = tangent_distances(
+        X, Y, X_tangents=X_tangents, Y_tangents=Y_tangents, tangents=tangents,
+        sides=sides, spring=spring, n_jobs=n_jobs,
+    )  # fmt: skip
+    return kernel_of_distances(d2, kernel, resolve_gamma(d2, kernel, gamma))
+
+
+def _check_scale(kernel: Any, gamma: Any, Y: Any) -> None:
     check_kernel(kernel, gamma)
     if Y is not None and gamma == "scale" and kernel == "rbf":
         raise ValueError(
@@ -89,11 +124,6 @@ def tangent_kernel(
             "that of the training samples: pass a number, for instance "
             "2 / tangent_distances(X_train, ...).mean()."
         )
-    d2 = tangent_distances(
-        X, Y, X_tangents=X_tangents, Y_tangents=Y_tangents, tangents=tangents,
-        sides=sides, spring=spring, n_jobs=n_jobs,
-    )  # fmt: skip
-    return kernel_of_distances(d2, kernel, resolve_gamma(d2, kernel, gamma))
 
 
 def check_kernel(kernel: Any, gamma: Any) -> None:

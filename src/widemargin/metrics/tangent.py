@@ -39,6 +39,7 @@ from widemargin._core.checks import (
     unit_of_squares,
     warn_caller,
 )
+from widemargin._core.lazy import pairs
 from widemargin.metrics.midpoint import midpoint_distances
 from widemargin.tangents import Bundle, as_bundle
 from widemargin.tangents.bundle import same_numbers
@@ -455,7 +456,7 @@ def _in_dtype(bundle: Bundle, dtype: Any) -> Bundle:
     return Bundle(in_dtype(bundle.points, dtype), frames)
 
 
-@in_kind
+@in_kind(lazily=pairs)
 def tangent_distances(
     X: Any,
     Y: Any = None,
@@ -512,7 +513,8 @@ def tangent_distances(
     -------
     ndarray of shape (n_x, n_y)
         float32 if `X` and `Y` are float32 and it can hold the squares, else float64.
-        Never negative; exactly 0 for identical samples; finite.
+        Never negative; exactly 0 for identical samples; finite. Of Dask collections a
+        lazy array, with a block for every pair of blocks.
 
     Notes
     -----

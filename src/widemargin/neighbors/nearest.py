@@ -17,7 +17,7 @@ transformation distance, NIPS 1992. Shapes: neighbours (n, k), scores (n, n_clas
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,6 +30,7 @@ from widemargin._core.arrays import (
     is_tensor,
     made_once,
     numpy_dtype,
+    refuse_device,
     to_numpy,
 )
 from widemargin._core.callbacks import FitTasks
@@ -38,14 +39,23 @@ from widemargin._core.checks import (
     check_count,
     check_option,
     check_squares,
+    in_unit,
 )
 from widemargin._core.classifier import MarginClassifier, fit_method
 from widemargin._core.decisions import label_margins
+from widemargin._core.lazy import bare, is_lazy
 from widemargin._core.samples import Samples, check_samples, check_X
+from widemargin._core.shards import Shards, check_shards
 from widemargin.margins import relative_margin
 from widemargin.metrics import TangentMetric
+from widemargin.neighbors.candidates import (
+    FeatureCandidates,
+    check_transform,
+    fit_transform,
+)
 from widemargin.neighbors.search import (
     DeviceTangentSearch,
+    MergedSearch,
     MetricSearch,
     TangentSearch,
     components_on_device,
@@ -54,6 +64,7 @@ from widemargin.tangents import Bundle
 from widemargin.tangents.generator import tangents_meant
 
 ALGORITHMS = ("exact", "brute", "rerank")
+TANGENT_CANDIDATES = "candidate_transform with metric='tangent'"
 # Of a vote: what nearness adds where votes are equal.
 NEARNESS = 1e-9
 
@@ -96,6 +107,13 @@ class TangentKNeighborsClassifier(MarginClassifier):
     n_candidates : int, default=500
         Candidates of "rerank". On USPS the two-sided nearest neighbour is among the
         first 10, 100, 500 in 94.4, 99.5, 99.95 % of the cases.
+    candidate_transform : transformer or None, default=None
+        "rerank" takes as candidates the training samples nearest in plain distance of
+        what this makes of samples, for instance
+        :class:`~widemargin.tangents.DirectionFeatures`; it is fitted to the training
+        samples. The nearest of 50 000 MNIST images in distortion distance is among the
+        first 50, 200, 500 in 72, 92, 98 % of the cases by direction features, in 55,
+        76, 87 % by pixels (86, 97, 99.5 and 68, 87, 95 % on normalised gradients).
     class_weight : dict, "balanced" or None, default=None
         Factor on the votes of each class; of no account with one neighbour.
     n_jobs : int, default=None
@@ -109,8 +127,11 @@ class TangentKNeighborsClassifier(MarginClassifier):
         Training samples of positive weight, ordered by class, with their frames where
         the search uses them: not for ``sides="midpoint"`` or a `metric` of your own
         unless it reranks. Where squares would overflow or vanish, in another unit.
+        There is none where the samples are those of a Dask collection.
     input_tangents_ : generator, ndarray or None
         What may vary, fitted.
+    candidate_transform_ : transformer or None
+        What makes the features of candidates, fitted.
     n_features_in_ : int
         Number of features.
 
@@ -149,6 +170,9 @@ class TangentKNeighborsClassifier(MarginClassifier):
         *("fit", "predict", "predict_proba", "decision_function"),
         *("margins", "confidence", "kneighbors"),
     )
+    lazy_methods = ("fit",)
+    # Models of the partitions of a Dask collection, where that was fitted.
+    _parts: Shards | None = None
 
     def __init__(
         self,
@@ -162,6 +186,7 @@ class TangentKNeighborsClassifier(MarginClassifier):
         algorithm: Literal["exact", "brute", "rerank"] = "exact",
         n_components: int | Literal["auto"] = "auto",
         n_candidates: int = 500,
+        candidate_transform: Any = None,
         class_weight: Any = None,
         n_jobs: int | None = None,
     ):
@@ -174,6 +199,7 @@ class TangentKNeighborsClassifier(MarginClassifier):
         self.algorithm = algorithm
         self.n_components = n_components
         self.n_candidates = n_candidates
+        self.candidate_transform = candidate_transform
         self.class_weight = class_weight
         self.n_jobs = n_jobs
 
@@ -193,7 +219,8 @@ class TangentKNeighborsClassifier(MarginClassifier):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Training samples.
+            Training samples. Those of a Dask collection stay where they are, with an
+            index for each partition.
         y : array-like of shape (n_samples,)
             Labels.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -205,9 +232,12 @@ class TangentKNeighborsClassifier(MarginClassifier):
             The fitted classifier.
         """
         metric = self._check_parameters()
+        if is_lazy(X):
+            return self._fit_parts(metric, X, y, sample_weight)
         samples = check_samples(
             self, X, y, sample_weight, class_weight=self.class_weight, stay=True
         )
+        self._parts = None
         self._n_neighbors = check_at_most(
             "n_neighbors", self.n_neighbors, len(samples), "the training samples"
         )
@@ -216,12 +246,15 @@ class TangentKNeighborsClassifier(MarginClassifier):
         order = np.argsort(samples.codes, kind="stable")
         self._positions, samples = order, samples.take(order)
         self._codes = samples.codes.astype(np.int64)
+        self._n_training = len(samples)
         # Only ratios count, and they may be of any size.
         self._votes = samples.weights / samples.weights.max()
         data = {"X": samples.X, "y": samples.labels, "sample_weight": samples.weights}
         with FitTasks(self, 2, **data) as tasks:
             with tasks.parts("tangents"):
-                self.bundle_ = self._remember(metric, samples)
+                self._fit_metric(metric, samples, samples.X)
+                self.bundle_ = self._bundle(samples.X, samples.labels)
+            self._dtype = numpy_dtype(self.bundle_.points)
             self._metric.warn_of_blanks(self.bundle_)
             with tasks.parts("projections"):
                 self._search: Any = None
@@ -238,6 +271,11 @@ class TangentKNeighborsClassifier(MarginClassifier):
         metric = TangentMetric(tangents, self.sides, self.spring).check()
         check_option("algorithm", self.algorithm, ALGORITHMS)
         check_count("n_candidates", self.n_candidates)
+        if check_transform(self.candidate_transform) and self.algorithm != "rerank":
+            raise ValueError(
+                "candidate_transform needs algorithm='rerank', which has candidates; "
+                f"got {self.algorithm!r}."
+            )
         if not isinstance(self.n_components, str) or self.n_components != "auto":
             check_count("n_components", self.n_components, "'auto' or ")
         if not callable(self.weights):
@@ -246,27 +284,104 @@ class TangentKNeighborsClassifier(MarginClassifier):
             check_option("metric", self.metric, ("tangent",))
         return metric
 
-    def _remember(self, metric: TangentMetric, samples: Samples) -> Bundle:
-        """Fit the metric; bundle the samples with the frames that the search needs."""
+    def _fit_metric(self, metric: TangentMetric, samples: Samples, limits: Any) -> None:
+        """Fit the metric to samples, in a unit of all that lie within the limits."""
         # What belongs to no single sample needs no frames at all.
         self._measures_points = callable(self.metric) or metric.sides == "midpoint"
         if not callable(self.metric):
-            metric = metric.in_unit_of(samples.X)
+            metric = metric.in_unit_of(limits)
         metric = metric.fit(samples.X, samples.labels)
         self._metric, self.input_tangents_ = metric, metric.tangents
         # A distance of one's own need not square anything.
         self._squares = not callable(self.metric) or self.algorithm == "rerank"
         if self._squares:
-            check_squares(samples.X, metric.unit)
+            check_squares(limits, metric.unit)
+        if self.candidate_transform is not None and not self._measures_points:
+            refuse_device(TANGENT_CANDIDATES, X=samples.X)
+        self.candidate_transform_ = fit_transform(
+            self.candidate_transform, samples.X, samples.labels
+        )
         self._asked = {
             name: getattr(self, name)
             for name in ("algorithm", "metric", "n_candidates", "n_components")
         }
-        return self._bundle(samples.X, samples.labels)
+
+    def _fit_parts(self, metric: TangentMetric, X: Any, y: Any, weights: Any) -> Self:
+        """Make an index of every partition of a Dask collection, where it is."""
+        given = check_shards(
+            self, X, y, weights, class_weight=self.class_weight, stay=True
+        )
+        self._n_neighbors = check_at_most(
+            "n_neighbors", self.n_neighbors, given.n_rows, "the training samples"
+        )
+        self.classes_, self._weights = given.classes, self.weights
+        self._n_training = given.n_rows
+        some = given.some()
+        data = {"X": some.X, "y": some.labels, "sample_weight": some.weights}
+        with FitTasks(self, 1, **data) as tasks, tasks.whole("indices"):
+            self._fit_metric(metric, some, given.limits)
+            self._dtype = in_unit(given.limits, self._metric.unit).dtype
+            # Where every part stands among all samples, class by class and as given.
+            earlier = np.cumsum(given.counts, axis=0) - given.counts
+            per_class = given.counts.sum(axis=0)
+            before = earlier + (np.cumsum(per_class) - per_class)
+            starts = earlier.sum(axis=1)
+            self._parts = None
+            own = list(zip(before, starts.tolist(), strict=True))
+            light = self._with_found(("none",), None)
+            self._parts = given.shards.map(_index, light, given.heaviest, own=own)
+        self.__dict__.pop("bundle_", None)
+        self._search = None
+        return self
+
+    def _question(
+        self, name: str, n_neighbors: Any = None, return_distance: bool = True
+    ) -> tuple:
+        """Ask every part for the nearest of all, or of every class."""
+        k = self._n_neighbors if n_neighbors is None else n_neighbors
+        k = check_at_most("n_neighbors", k, self._n_training, "the training samples")
+        scores = name in ("decision_function", "margins", "confidence")
+        return ("classes",) if scores and self._n_neighbors == 1 else ("nearest", k)
+
+    def _example(self, question: tuple) -> Any:
+        """Return what a part could have answered about one sample."""
+        if question[0] == "classes":
+            return np.ones((1, len(self.classes_)))
+        zeros = np.zeros((1, question[1]), np.int64)
+        return Nearest(zeros + 1.0, zeros, zeros, zeros + 1.0, zeros)
+
+    def _found(self, X: Any, question: tuple) -> Any:
+        """Answer a question about samples, as one of the parts."""
+        X = self._check_predict(X)
+        if question[0] == "nearest":
+            distances, places = self._neighbors(X, min(question[1], len(self.bundle_)))
+            facts = (self._places, self._codes, self._votes, self._positions)
+            return Nearest(distances, *(fact[places] for fact in facts))
+        parts = [
+            search.of_classes(queries, self._codes, len(self.classes_), self.n_jobs)
+            for _, queries, search in self._some_after_another(X, "margins")
+        ]
+        return np.concatenate(parts)
+
+    def _with_found(self, question: tuple, found: list | None) -> Self:
+        """Return a model that knows what the parts said, and nothing else."""
+        twin = bare(self)
+        if found is None:
+            return twin
+        if question[0] == "classes":
+            twin._codes = np.arange(len(self.classes_))
+            twin._search = MergedSearch(np.minimum.reduce(found))
+            return twin
+        nearest = merged_nearest(found, question[1])
+        twin._codes, twin._votes = nearest.codes.ravel(), nearest.votes.ravel()
+        twin._positions = nearest.positions.ravel()
+        twin._search = MergedSearch(nearest.distances)
+        return twin
 
     def _bundle(self, X: NDArray, labels: NDArray, unit: float | None = None) -> Bundle:
         metric = self._metric if unit is None else replace(self._metric, unit=unit)
-        if self._measures_points and self._asked["algorithm"] == "rerank":
+        reranks = self._asked["algorithm"] == "rerank"
+        if self._measures_points and reranks and self.candidate_transform_ is None:
             metric = replace(metric, sides="y")
         elif self._measures_points:
             metric = replace(metric, tangents=None)
@@ -274,6 +389,12 @@ class TangentKNeighborsClassifier(MarginClassifier):
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the frames, many times as large as the points they come from."""
+        if self._parts is not None:
+            raise ValueError(
+                f"this {type(self).__name__} cannot be saved or sent: its training "
+                "samples are with the workers that it was fitted on. Fit it again "
+                "where it is needed."
+            )
         state = dict(super().__getstate__())
         if "bundle_" in state:
             state["_points"] = to_numpy(state.pop("bundle_").points)
@@ -294,7 +415,9 @@ class TangentKNeighborsClassifier(MarginClassifier):
 
         What `fit` made for its own samples belongs to the model.
         """
-        if not is_tensor(X) and self._search is not None:
+        if self._search is not None and (
+            not is_tensor(X) or isinstance(self._search, MergedSearch)
+        ):
             return self._search
         place = (str(X.device), str(X.dtype)) if is_tensor(X) else "NumPy"
 
@@ -306,20 +429,25 @@ class TangentKNeighborsClassifier(MarginClassifier):
         return made_once(self.bundle_, place, make)
 
     def _choose_search(self, bundle):
-        algorithm = self._asked["algorithm"]
+        algorithm, candidates = self._asked["algorithm"], None
+        if self.candidate_transform_ is not None:
+            candidates = FeatureCandidates(
+                self.candidate_transform_,
+                bundle.points,
+                int(self._asked["n_candidates"]),
+                self._metric.unit,
+            )
         if not self._measures_points:
-            return self._searcher(bundle, self._metric.sides, algorithm)
-        candidates = None
-        if algorithm == "rerank":
+            return self._searcher(bundle, self._metric.sides, algorithm, candidates)
+        if algorithm == "rerank" and candidates is None:
             # Candidates for another metric come from the cheapest tangent distance.
             candidates = self._searcher(bundle, "y", "brute")
         metric = self._asked["metric"]
         if not callable(metric):
             metric = partial(_distances_of_points, self._metric)
-        n_candidates = int(self._asked["n_candidates"])
-        return MetricSearch(bundle, metric, candidates, n_candidates)
+        return MetricSearch(bundle, metric, candidates)
 
-    def _searcher(self, bundle, sides, algorithm):
+    def _searcher(self, bundle, sides, algorithm, candidates=None):
         on_device = is_tensor(bundle.points)
         n_components: Any = self._asked["n_components"]
         if n_components == "auto" and on_device:
@@ -328,7 +456,11 @@ class TangentKNeighborsClassifier(MarginClassifier):
             # More neighbours lie farther away, where a coarse bound spares less.
             factor = 8 if self._n_neighbors == 1 else 10
             n_components = round(factor * np.cbrt(bundle.n_features))
-        search = DeviceTangentSearch if on_device else TangentSearch
+        search: Any = DeviceTangentSearch if on_device else TangentSearch
+        options = {}
+        if candidates is not None:
+            refuse_device(TANGENT_CANDIDATES, X=bundle.points)
+            options = {"elsewhere": candidates}
         return search(
             bundle,
             sides=sides,
@@ -337,6 +469,7 @@ class TangentKNeighborsClassifier(MarginClassifier):
             n_components=n_components,
             n_candidates=int(self._asked["n_candidates"]),
             n_jobs=self.n_jobs,
+            **options,
         )
 
     def kneighbors(
@@ -369,7 +502,7 @@ class TangentKNeighborsClassifier(MarginClassifier):
         k = check_at_most(
             "n_neighbors",
             self._n_neighbors if n_neighbors is None else n_neighbors,
-            len(self.bundle_) - own,
+            self._n_training - own,
             "the training samples there are",
         )
         X = None if own else self._check_predict(X)
@@ -396,15 +529,14 @@ class TangentKNeighborsClassifier(MarginClassifier):
         if self._squares:
             check_squares(X, self._metric.unit)
         # Frames have the dtype of their points; the finer one serves both ends.
-        known = numpy_dtype(self.bundle_.points)
-        return in_dtype(X, np.result_type(numpy_dtype(X), known))
+        return in_dtype(X, np.result_type(numpy_dtype(X), self._dtype))
 
     def _some_after_another(self, X, what):
         """Cut queries, None for the training samples, into bundles; with their rows.
 
         Frames are made when they are needed, so that memory does not grow with X.
         """
-        n = len(self.bundle_) if X is None else len(X)
+        n = self._n_training if X is None else len(X)
         search = self._search_among(self.bundle_.points if X is None else X)
         metric = self._metric
         if not search.needs_frames:
@@ -499,6 +631,44 @@ class TangentKNeighborsClassifier(MarginClassifier):
             unit = np.where((unit > 0) & np.isfinite(unit), unit, 1)
             d_plus, d_minus = (d_plus / unit) ** 2, (d_minus / unit) ** 2
         return relative_margin(d_plus.ravel(), d_minus.ravel()).reshape(d_plus.shape)
+
+
+class Nearest(NamedTuple):
+    """The nearest of a part, and what is to be known of them, each (n, k).
+
+    Places are those among all training samples ordered by class, positions those among
+    all as they were given.
+    """
+
+    distances: NDArray
+    places: NDArray
+    codes: NDArray
+    votes: NDArray
+    positions: NDArray
+
+
+def merged_nearest(found: list[Nearest], k: int) -> Nearest:
+    """Nearest of all parts: by distance, and of equally near ones by place."""
+    every = Nearest(*(np.concatenate(a, axis=1) for a in zip(*found, strict=True)))
+    order = np.lexsort((every.places, every.distances), axis=1)[:, :k]
+    return Nearest(*(np.take_along_axis(a, order, axis=1) for a in every))
+
+
+def _index(
+    samples: Samples, light: Any, heaviest: float, before: NDArray, start: int
+) -> Any:
+    """Return the model of one part: `before` it stand so many, class by class."""
+    part, order = bare(light), np.argsort(samples.codes, kind="stable")
+    samples = samples.take(order)
+    codes = samples.codes.astype(np.int64)
+    ranks = np.arange(len(codes)) - np.searchsorted(codes, codes)
+    part._places, part._positions = before[codes] + ranks, start + order
+    part._codes, part._votes = codes, samples.weights / heaviest
+    part._n_training, part._search = len(codes), None
+    part.bundle_ = part._bundle(samples.X, samples.labels)
+    if not is_tensor(part.bundle_.points):
+        part._search = part._choose_search(part.bundle_)
+    return part
 
 
 def _distances_of_points(metric: TangentMetric, X: NDArray, Y: NDArray) -> NDArray:

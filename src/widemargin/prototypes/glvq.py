@@ -13,9 +13,10 @@ Mini-batches, Adam steps measured in the within-class spread of the data, rate f
 linearly to zero.
 
 Adam: ``m`` and ``v`` are running means of the gradient and of its square; the step is
-``m_hat / sqrt(v_hat)`` with both corrected for their start at zero. A coordinate moves
-by at most about one unit per step, so a unit chosen from the spread of the data makes
-one learning rate do for data of any scale.
+``m_hat sqrt(v_hat) / (v_hat + epsilon^2)`` with both corrected for their start at zero,
+epsilon being 1e-5 of the largest root of v_hat. A coordinate moves by at most
+about one unit per step, so a unit chosen from the spread of the data makes one learning
+rate do for data of any scale.
 
 Sato and Yamada, "Generalized learning vector quantization", NIPS 1995; Kingma and Ba,
 "Adam: a method for stochastic optimization", ICLR 2015.
@@ -36,9 +37,18 @@ from widemargin._compute.nearest import (
     settled,
     squared_norms,
 )
-from widemargin._core.arrays import is_tensor, put, to_numpy
+from widemargin._core.arrays import (
+    in_dtype,
+    is_tensor,
+    numpy_dtype,
+    put,
+    to_numpy,
+    xp_of,
+)
 from widemargin._core.checks import check_count, check_number, check_option
+from widemargin._core.lazy import bare
 from widemargin._core.samples import Samples
+from widemargin._core.shards import Here, Shards
 from widemargin.margins import Sigmoid, check_loss
 from widemargin.prototypes.placing import (
     REPAIRS,
@@ -56,8 +66,12 @@ from widemargin.prototypes.training import (
     State,
     Step,
     TrainedPrototypes,
+    compiled_loss,
 )
 
+# Adam's epsilon, as a share of the largest gradient: what is smaller by far is
+# rounding, depends on the order of a sum, and is not worth a step.
+LEAST = 1e-5
 # Samples that a temperature starts from.
 WARMED = 1000
 
@@ -103,8 +117,13 @@ def coefficients(
     """
     if isinstance(loss, SoftLoss):
         return soft_pairs(D, labels, codes, weights, loss)
-    from widemargin._compute.lvq import relative_margins
+    from widemargin._compute.lvq import relative_margins, weighted_pairs
 
+    named = compiled_loss(loss)
+    if named is not None:
+        return Pairs(
+            *weighted_pairs(D, labels, codes, X_errors, P_errors, weights, *named)
+        )
     margin, slopes, at = relative_margins(D, labels, codes, X_errors, P_errors)
     values = (weights * loss.derivative(margin))[:, None] * slopes
     sums = np.bincount(at.ravel(), values.ravel(), minlength=D.shape[1])
@@ -174,21 +193,52 @@ def glvq_sums(P: np.ndarray, labels: np.ndarray, batch: Centred, loss: Any) -> S
     return Sums(pairs.loss, -2 * towards, wins, pairs.slope)
 
 
-def state_at(state: State, device: Any) -> State:
-    """Return a state whose arrays are on a device; None is NumPy."""
+def own_share(rows: Centred, batch: slice, n: int) -> Centred:
+    """Return the rows of a part that belong to a batch of `n` rows in all parts."""
+    m = len(rows.codes)
+    return rows[slice(batch.start * m // n, batch.stop * m // n)]
 
-    def moved(value: Any) -> Any:
-        if device is None:
-            return to_numpy(value)
-        return put(value, device) if isinstance(value, np.ndarray) else value
 
-    return {name: moved(value) for name, value in state.items()}
+def batch_sums(
+    rows: Centred, batch: slice, n: int, P: np.ndarray, labels: np.ndarray, loss: Any
+) -> Sums | None:
+    """Return what a part contributes to the step of one batch."""
+    some = own_share(rows, batch, n)
+    if not len(some.codes):
+        return None
+    if not is_tensor(some.X):
+        return glvq_sums(P, labels, some, loss)
+    device = some.X.device
+    sums = glvq_sums(put(P, device), put(labels, device), some, loss)
+    found: Any = [to_numpy(part) for part in sums]
+    return Sums(float(found[0]), *found[1:])
+
+
+def centred_part(
+    samples: Samples,
+    model: Any,
+    scale: Any,
+    centre: np.ndarray,
+    mean_weight: float,
+    device: bool,
+) -> Centred:
+    """Prepare the samples of a shard, in an order of its own."""
+    rng = np.random.RandomState(int(samples.rows[0]) % 2**32)
+    mapped = Mapped(samples, model._mapped(samples.X))
+    order = rng.permutation(len(samples))
+    rows = mapped.centred(order, scale, centre, mean_weight)[1]
+    return rows.at(samples.device if device else None)
+
+
+def adam_names(name: str) -> tuple[str, str, str]:
+    """Where a state has the moments of the parameter `name`, and the steps so far."""
+    return f"{name}_m", f"{name}_v", f"{name}_t"
 
 
 def adam_start(name: str, like: np.ndarray) -> State:
     """Moments before the first step of the parameter `name`."""
-    return {f"{name}_m": np.zeros_like(like), f"{name}_v": np.zeros_like(like),
-            f"{name}_t": 0}  # fmt: skip
+    values = np.zeros_like(like), np.zeros_like(like), 0
+    return dict(zip(adam_names(name), values, strict=True))
 
 
 def adam_grow(state: State, name: str, like: np.ndarray) -> State:
@@ -204,13 +254,23 @@ def adam(
 ) -> tuple[State, np.ndarray]:
     """Take in one gradient; return the new moments and the direction of ascent."""
     t = state[f"{name}_t"] + 1
+    if not is_tensor(gradient):
+        from widemargin._compute.lvq import adam_step
+
+        # In the type of the moments, whatever a loss of one's own returned.
+        flat = np.ravel(gradient).astype(state[f"{name}_m"].dtype, copy=False)
+        before = (np.ravel(state[f"{name}_{key}"]) for key in "mv")
+        found = adam_step(*before, flat, *rates, t, LEAST)
+        m, v, ascent = (part.reshape(gradient.shape) for part in found)
+        return dict(zip(adam_names(name), (m, v, t), strict=True)), ascent
     m = rates[0] * state[f"{name}_m"] + (1 - rates[0]) * gradient
     v = rates[1] * state[f"{name}_v"] + (1 - rates[1]) * gradient * gradient
-    root = (v / (1 - rates[1] ** t)) ** 0.5
+    square = v + LEAST**2 * v.max()
     # Where every gradient so far was zero there is nothing to divide.
-    root[root == 0] = 1
+    square = xp_of(square).where(square == 0, 1, square)
+    root = (v / square) ** 0.5 * ((1 - rates[1] ** t) / square) ** 0.5
     moments = {f"{name}_m": m, f"{name}_v": v, f"{name}_t": t}
-    return moments, m / ((1 - rates[0] ** t) * root)
+    return moments, m / (1 - rates[0] ** t) * root
 
 
 def changed(
@@ -246,19 +306,32 @@ class Mapped:
     X: np.ndarray
     offsets: np.ndarray | None = None
 
-    def centred(self, order: np.ndarray, scale: Any = 1) -> tuple[np.ndarray, Centred]:
-        """Return the mean and, in the given order, the samples about it."""
-        samples = self.samples.take(order)
-        X = self.X[order]
-        centre = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
-        X = (X - centre) / scale if np.ndim(scale) else X - centre
-        norms = squared_norms(X)
-        weights = (samples.weights / samples.weights.mean()).astype(X.dtype)
+    def centred(
+        self,
+        order: np.ndarray,
+        scale: Any = 1,
+        centre: np.ndarray | None = None,
+        mean_weight: float | None = None,
+    ) -> tuple[np.ndarray, Centred]:
+        """Return the mean and, in the given order, the samples about it.
+
+        Mean and mean weight may be those of more samples than these.
+        """
+        X, dtype = self.X[order], numpy_dtype(self.X)
+        if centre is None:
+            centre = to_numpy(in_dtype(X, np.float64).mean(axis=0)).astype(dtype)
+        X = X - put(centre, X.device if is_tensor(X) else None)
+        if np.ndim(scale):
+            X = X / scale
+        norms = xp_of(X).einsum("ij,ij->i", X, X)
+        weights = self.samples.weights[order]
+        weights = (weights / (mean_weight or weights.mean())).astype(dtype)
         offsets = None if self.offsets is None else self.offsets[order]
         # Beyond this an outlier would blur what is near among the others.
-        rounding = product_error(X.dtype, X.shape[1]) * float(norms.max())
-        is_risky = rounding > 1e-3 * float(np.median(norms))
-        return centre, Centred(X, samples.codes, weights, norms, offsets, is_risky)
+        rounding = product_error(dtype, X.shape[1]) * float(norms.max())
+        is_risky = rounding > 1e-3 * float(xp_of(X).median(norms))
+        codes = self.samples.codes[order]
+        return centre, Centred(X, codes, weights, norms, offsets, is_risky)
 
 
 def device_lvq() -> Any:
@@ -266,6 +339,26 @@ def device_lvq() -> Any:
     from widemargin._compute.device import lvq
 
     return lvq
+
+
+def replayed_on(device: Any, step: Any, loss: Any) -> Any:
+    """Return the step of a batch, made ready to be repeated on a device."""
+    if device is None:
+        return None
+    from widemargin._compute.device.replay import Replayed
+
+    return Replayed(step, device, recorded=device_lvq().stays_there(loss))
+
+
+def uncounted(P: np.ndarray, labels: np.ndarray) -> State:
+    """Prototypes before the first batch of an epoch on a device."""
+    wins = np.zeros(len(P), dtype=np.intp)
+    return {"P": P, "labels": labels, "wins": wins, "total": 0.0}
+
+
+def counted(now: State, sums: Any) -> State:
+    """Add the loss and the wins of a batch to those of the epoch."""
+    return {"wins": now["wins"] + sums.wins, "total": now["total"] + sums.loss}
 
 
 class GLVQClassifier(TrainedPrototypes):
@@ -299,7 +392,8 @@ class GLVQClassifier(TrainedPrototypes):
     learning_rate : float, default=0.1
         First step, in units of the within-class spread of each feature.
     batch_size : int or "auto", default="auto"
-        Distinct samples per gradient; "auto" makes about twenty batches, of 16 to 512.
+        Distinct samples per gradient; "auto" makes about twenty batches, of 16 to 512,
+        or of any size where X is a Dask collection.
     repair : {"dead", "none"}, default="dead"
         In the first half of the epochs, put a prototype that was the nearest of its
         class for no sample on the sample of its class that is covered worst, or leave
@@ -368,6 +462,7 @@ class GLVQClassifier(TrainedPrototypes):
 
     _exact_weights = True
     device_methods: ClassVar[tuple[str, ...]] = DEVICE_METHODS
+    lazy_methods: ClassVar[tuple[str, ...]] = ("fit",)
 
     def __init__(
         self,
@@ -418,6 +513,10 @@ class GLVQClassifier(TrainedPrototypes):
     def _is_soft(self) -> bool:
         return isinstance(self.loss, str) and self.loss in SOFT
 
+    @property
+    def _stays(self) -> bool:
+        return not self._is_soft
+
     def _checked_loss(self) -> Any:
         if self._is_soft:
             return SoftLoss(self.loss, 1.0)
@@ -467,7 +566,12 @@ class GLVQClassifier(TrainedPrototypes):
         return {**state, "prototypes": P, "codes": self._prototype_codes, **moments}
 
     def _batches(
-        self, n: int, rng: np.random.RandomState, epoch: int, n_epochs: float
+        self,
+        n: int,
+        rng: np.random.RandomState,
+        epoch: int,
+        n_epochs: float,
+        most: int = 512,
     ) -> Iterator[tuple[slice, float]]:
         """Consecutive rows in random order, and the learning rate of each batch.
 
@@ -475,7 +579,7 @@ class GLVQClassifier(TrainedPrototypes):
         """
         size: Any = self.batch_size
         if isinstance(size, str):
-            size = min(max(n // 20, 16), 512)
+            size = min(max(n // 20, 16), most)
         edges = np.linspace(0, n, -(-n // size) + 1).astype(int).tolist()
         pieces = list(pairwise(edges))
         for t, i in enumerate(rng.permutation(len(pieces)), epoch * len(pieces)):
@@ -483,38 +587,73 @@ class GLVQClassifier(TrainedPrototypes):
             # A Python number: it leaves the dtype of what it multiplies.
             yield slice(*pieces[i]), float(rate)
 
+    def _mapped(self, X: np.ndarray) -> np.ndarray:
+        """Map samples to the space that prototypes are trained in."""
+        return self._scaled(X)
+
+    def _summed_over(
+        self,
+        samples: Samples,
+        rows: Centred,
+        scale: Any,
+        centre: np.ndarray,
+        plain: bool,
+    ) -> Here | Shards:
+        """Return where the sums of a batch are made; on devices if they are `plain`."""
+        shards = samples.shards
+        if shards is None:
+            return Here(rows)
+        given = (bare(self), scale, centre, shards.mean_weight, plain)
+        return shards.shards.map(centred_part, *given)
+
     def _step(self, data: Mapped, rng: np.random.RandomState, n_epochs: float) -> Step:
-        loss, n = self._checked_loss(), len(data.samples)
-        centre, host = data.centred(rng.permutation(n))
+        loss, n = self._checked_loss(), data.samples.n_rows
+        centre, host = data.centred(rng.permutation(len(data.samples)))
         # The sums are made where the samples came from; states are always NumPy's.
         device = None if self._is_soft else data.samples.device
         rows = host.at(device)
+        parts = self._summed_over(data.samples, rows, 1, centre, not self._is_soft)
+        most = 512 if isinstance(parts, Here) else n
+
+        def descend(now: State, some: Any, rate: Any) -> State:
+            """One step on a device."""
+            sums = glvq_sums(now["P"], now["labels"], rows[some], loss)
+            moments, ascent = adam(now, "prototypes", sums.gradient)
+            P = now["P"] - rate * now["spread"] * ascent
+            return {**moments, "P": P, **counted(now, sums)}
+
+        replayed = replayed_on(device, descend, loss)
 
         def train(state: State, epoch: int) -> Outcome:
             labels = state["codes"]
             P = self._placed_again(state["prototypes"]) - centre
             state = self._warm(state, host.X[:WARMED], host.codes[:WARMED], P)
-            state, P = state_at(state, device), put(P, device)
-            spread, owners = state["spread"], put(labels, device)
-            wins = put(np.zeros(len(P), dtype=np.intp), device)
-            total: Any = 0.0
-            for batch, rate in self._batches(n, rng, epoch, n_epochs):
-                sums = glvq_sums(P, owners, rows[batch], at(loss, state))
-                state = self._heated(state, sums.slope, rate)
-                moments, ascent = adam(state, "prototypes", sums.gradient)
-                state = {**state, **moments}
-                P = P - rate * spread * ascent
-                total += sums.loss
-                wins += sums.wins
-            P, wins, state = to_numpy(P), to_numpy(wins), state_at(state, None)
+            batches = self._batches(n, rng, epoch, n_epochs, most)
+            if device is None:
+                wins, total = np.zeros(len(P), dtype=np.intp), 0.0
+                for batch, rate in batches:
+                    sums = parts.sum(batch_sums, batch, n, P, labels, at(loss, state))
+                    state = self._heated(state, sums.slope, rate)
+                    moments, ascent = adam(state, "prototypes", sums.gradient)
+                    state = {**state, **moments}
+                    P = P - rate * state["spread"] * ascent
+                    total += sums.loss
+                    wins += sums.wins
+            else:
+                names = "spread", *adam_names("prototypes")
+                now = {name: state[name] for name in names}
+                now = replayed.run({**now, **uncounted(P, labels)}, batches)
+                P, wins, total = now["P"], now["wins"], now["total"]
+                state = {**state, **{name: now[name] for name in names}}
             if self._repairs(wins, epoch, n_epochs):
                 dead, samples = revivals(host.X, host.codes, P, labels, wins)
-                P[dead] = host.X[samples]
+                P[dead] = to_numpy(host.X[samples])
             added, stay = self._changes(
                 host, labels, lambda: nearest_of(host.X, P), rng, epoch, n_epochs
             )
             state = {**state, "prototypes": P}
-            state = changed(state, added, stay, host.X[added], host.codes[added])
+            fresh = to_numpy(host.X[added])
+            state = changed(state, added, stay, fresh, host.codes[added])
             P = self._shown(state["prototypes"] + centre)
             return Outcome({**state, "prototypes": P}, {"loss": float(total) / n})
 

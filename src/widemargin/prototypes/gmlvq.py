@@ -12,6 +12,7 @@ quantization", Neural Computation 2009; Bunte et al., "Limited rank matrix learn
 Neural Networks 2012.
 """
 
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -22,6 +23,7 @@ from widemargin._compute.nearest import squared_distances
 from widemargin._core.arrays import is_tensor, put, to_numpy
 from widemargin._core.checks import check_count, check_number, check_option
 from widemargin._core.samples import Samples
+from widemargin._core.shards import Here
 from widemargin.prototypes.base import CERTAIN, no_bound, plain_distances
 from widemargin.prototypes.glvq import (
     WARMED,
@@ -29,11 +31,15 @@ from widemargin.prototypes.glvq import (
     Mapped,
     adam,
     adam_grow,
+    adam_names,
     adam_start,
     at,
     changed,
+    counted,
     device_lvq,
-    state_at,
+    own_share,
+    replayed_on,
+    uncounted,
 )
 from widemargin.prototypes.learned_metrics import (
     METRICS,
@@ -103,7 +109,8 @@ class GMLVQClassifier(
     matrix_learning_rate : float, default=0.05
         First step of Omega, in units of its root mean square element.
     batch_size : int or "auto", default="auto"
-        Distinct samples per gradient; "auto" makes about twenty batches, of 16 to 512.
+        Distinct samples per gradient; "auto" makes about twenty batches, of 16 to 512,
+        or of any size where X is a Dask collection.
     repair : {"dead", "none"}, default="dead"
         In the first half of the epochs, put a prototype that was the nearest of its
         class for no sample on the sample of its class that is covered worst, or leave
@@ -180,6 +187,7 @@ class GMLVQClassifier(
     """
 
     _state_names: ClassVar = {"prototypes": "prototypes_", "omega": "omega_"}
+    _stays = False
 
     def __init__(
         self,
@@ -309,6 +317,9 @@ class GMLVQClassifier(
             self._metric_name = self.metric
         return Mapped(samples, samples.X)
 
+    def _mapped(self, X: np.ndarray) -> np.ndarray:
+        return X
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_number("matrix_learning_rate", self.matrix_learning_rate, above=0)
@@ -397,7 +408,7 @@ class GMLVQClassifier(
 
     def _step(self, data: Mapped, rng: np.random.RandomState, n_epochs: float) -> Step:
         loss, metric = self._checked_loss(), self._metric
-        n, order = len(data.samples), rng.permutation(len(data.samples))
+        n, order = data.samples.n_rows, rng.permutation(len(data.samples))
         # Other rules than the plain one of a full matrix are the CPU's.
         plain = self._metric_name == "full" and not (self._is_soft or self._penalised)
         device = data.samples.device if plain else None
@@ -408,6 +419,20 @@ class GMLVQClassifier(
             ratio *= 4 * np.sqrt(data.X.shape[1])
         prepared: list[Any] = []
 
+        def descend(rows: Any, now: State, some: Any, rate: Any) -> State:
+            """One step on a device."""
+            P, omega = now["P"], now["omega"]
+            sums = MatrixSums(
+                *device_lvq().gmlvq_sums(P, omega, now["labels"], rows[some], loss)
+            )
+            by_P, ascent = adam(now, "prototypes", sums.prototypes)
+            by_omega, turn = adam(now, "omega", sums.omega)
+            moved = {
+                "P": P - rate * ascent,
+                "omega": omega - float(ratio) * rate * turn,
+            }
+            return {**by_P, **by_omega, **moved, **counted(now, sums)}
+
         def train(state: State, epoch: int) -> Outcome:
             labels, spread = state["codes"], state["spread"]
             groups = self._grouped(labels)
@@ -415,8 +440,11 @@ class GMLVQClassifier(
                 centre, host = data.centred(order, spread)
                 is_local = self._metric_name in ("class", "local")
                 span = span_of(host.X) if is_local else None
-                prepared.extend([centre, host, host.at(device), span])
-            centre, host, rows, span = prepared
+                rows = host.at(device)
+                there = replayed_on(device, partial(descend, rows), loss)
+                parts = self._summed_over(data.samples, rows, spread, centre, False)
+                prepared.extend([centre, host, parts, span, there])
+            centre, host, parts, span, replayed = prepared
             P = (state["prototypes"] - centre) / spread
             omega = metric.inner(state["omega"], spread)
             few = slice(0, WARMED)
@@ -426,23 +454,28 @@ class GMLVQClassifier(
                 host.codes[few],
                 metric.mapped(P, omega),
             )
-            state, owners = state_at(state, device), put(labels, device)
-            P, omega = put(P, device), put(omega, device)
-            wins = put(np.zeros(len(P), dtype=np.intp), device)
-            total: Any = 0.0
-            for batch, rate in self._batches(n, rng, epoch, n_epochs):
-                warm = at(loss, state)
-                if device is None:
-                    sums = metric.sums(P, omega, labels, groups, rows[batch], warm)
-                else:
-                    sums = MatrixSums(
-                        *device_lvq().gmlvq_sums(P, omega, owners, rows[batch], warm)
-                    )
+            most = 512 if isinstance(parts, Here) else n
+            batches = self._batches(n, rng, epoch, n_epochs, most)
+            wins, total = np.zeros(len(P), dtype=np.intp), 0.0
+            if device is not None:
+                names = *adam_names("prototypes"), *adam_names("omega")
+                now = {name: state[name] for name in names}
+                now = {**now, **uncounted(P, labels), "omega": omega}
+                now = replayed.run(now, batches)
+                P, omega, wins, total = (
+                    now[name] for name in ("P", "omega", "wins", "total")
+                )
+                state = {**state, **{name: now[name] for name in names}}
+                batches = iter(())
+            for batch, rate in batches:
+                found = parts.sum(
+                    matrix_sums, batch, n, metric, P, omega, labels, groups,
+                    at(loss, state),
+                )  # fmt: skip
+                sums, weight = found
                 state = self._heated(state, sums.slope, rate)
                 slope = sums.omega
-                if device is None:
-                    weight = float(rows.weights[batch].sum())
-                    slope = slope + weight * self._penalty_slope(metric, omega)
+                slope = slope + weight * self._penalty_slope(metric, omega)
                 by_P, ascent = adam(state, "prototypes", sums.prototypes)
                 by_omega, turn = adam(state, "omega", slope)
                 state = {**state, **by_P, **by_omega}
@@ -453,8 +486,6 @@ class GMLVQClassifier(
                     omega = np.maximum(omega, 0)
                 total += sums.loss
                 wins += sums.wins
-            P, omega, wins = to_numpy(P), to_numpy(omega), to_numpy(wins)
-            state = state_at(state, None)
             if span is not None:
                 omega = omega @ span
             mapped, Q = metric.mapped(host.X, omega), metric.mapped(P, omega)
@@ -526,6 +557,25 @@ class GMLVQClassifier(
         kept = {f"omega_{k}": state[f"omega_{k}"][stay] for k in ("m", "v")}
         moments = adam_grow({**state, **kept}, "omega", omega)
         return {**state, **moments, "omega": omega}
+
+
+def matrix_sums(
+    rows: Any,
+    batch: slice,
+    n: int,
+    metric: Any,
+    P: np.ndarray,
+    omega: np.ndarray,
+    labels: np.ndarray,
+    groups: np.ndarray,
+    loss: Any,
+) -> tuple[MatrixSums, float] | None:
+    """Return what a part contributes to the step of one batch, and its weight."""
+    some = own_share(rows, batch, n)
+    if not len(some.codes):
+        return None
+    sums = metric.sums(P, omega, labels, groups, some, loss)
+    return sums, float(some.weights.sum())
 
 
 def _means(

@@ -10,9 +10,10 @@ those of the projection of phi(x) onto the span of the support, and exactly
     ||phi(x) - w||^2 = ||z(x) - z_w||^2 + (k(x, x) - ||z(x)||^2),
     a = U diag(l)^(-1/2) z_w:
 
-ordinary GLVQ on z, with an offset per sample that no prototype can change. Memory is
-m^2 + n m numbers. Negative eigenvalues of a kernel that is not positive semi-definite
-are cut off.
+ordinary GLVQ on z, with an offset per sample that no prototype can change. Only the
+leading eigenvalues are kept, which confines the prototypes to the span of their
+directions and leaves all of this exact. Memory is m^2 + n m numbers. Negative
+eigenvalues of a kernel that is not positive semi-definite are cut off.
 
 Qin and Suganthan, "A novel kernel prototype-based learning algorithm", ICPR 2004;
 Hofmann et al., "Efficient approximations of robust soft LVQ", Neurocomputing 2014.
@@ -22,6 +23,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from scipy.linalg import eigh
 from sklearn import get_config
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
@@ -35,6 +37,9 @@ from widemargin.prototypes.glvq import GLVQClassifier, Mapped
 from widemargin.prototypes.placing import chosen_scale
 from widemargin.prototypes.training import Run
 
+# Coordinates that n_components="auto" keeps at most, and the share of the variance
+# that they hold where fewer do.
+MOST_COMPONENTS, HELD = 200, 0.99
 KERNELS = ("rbf", "linear", "polynomial", "poly", "sigmoid", "laplacian", "cosine")
 
 
@@ -64,6 +69,10 @@ class KernelLVQClassifier(GLVQClassifier):
     max_support : int, default=1000
         Number of training samples, at most, that the prototypes are made of; random
         ones, in the proportions of the classes, where there are more.
+    n_components : int or "auto", default="auto"
+        Coordinates of the prototypes: they lie in the span of so many leading
+        directions of the support in the space of the kernel. "auto" takes those that
+        hold 99 % of its variance, at most 200.
     loss : str or MarginLoss, optional
         Loss of the relative margin, see :mod:`widemargin.margins`. By default
         ``Sigmoid(beta=10)``. Or a soft one: "rslvq", robust soft LVQ, or
@@ -168,6 +177,7 @@ class KernelLVQClassifier(GLVQClassifier):
     """
 
     device_methods: ClassVar[tuple[str, ...]] = ()
+    lazy_methods: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
@@ -178,6 +188,7 @@ class KernelLVQClassifier(GLVQClassifier):
         degree: float = 3,
         coef0: float = 0.0,
         max_support: int = 1000,
+        n_components: int | Literal["auto"] = "auto",
         loss: Any = None,
         temperature: float | Literal["auto"] = "auto",
         init: Any = "kmeans",
@@ -215,6 +226,7 @@ class KernelLVQClassifier(GLVQClassifier):
         self.degree = degree
         self.coef0 = coef0
         self.max_support = max_support
+        self.n_components = n_components
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -237,6 +249,8 @@ class KernelLVQClassifier(GLVQClassifier):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_count("max_support", self.max_support)
+        if not (isinstance(self.n_components, str) and self.n_components == "auto"):
+            check_count("n_components", self.n_components, "'auto' or ")
         known = {*PAIRWISE_KERNEL_FUNCTIONS, "precomputed"}
         named = isinstance(self.kernel, str) and self.kernel in known
         if not (callable(self.kernel) or named):
@@ -306,8 +320,13 @@ class KernelLVQClassifier(GLVQClassifier):
                 "kernel gives values that are not finite on these samples; scale the "
                 "data, or lower gamma, degree or coef0."
             )
-        values, U = np.linalg.eigh((K + K.T) / 2)
-        kept = values > 1e-10 * np.abs(values).max()
+        is_auto = isinstance(self.n_components, str)
+        most = min(MOST_COMPONENTS if is_auto else int(self.n_components), len(K))
+        values, U = eigh((K + K.T) / 2, subset_by_index=(len(K) - most, len(K) - 1))
+        kept = values > 1e-10 * max(np.abs(values).max(), np.abs(np.diag(K)).max())
+        if is_auto:
+            beyond = np.trace(K) - np.cumsum(values[::-1])[::-1]
+            kept &= beyond + values > (1 - HELD) * np.trace(K)
         if not kept.any():
             raise ValueError(
                 "kernel has no positive eigenvalue on the training data; use another "
@@ -327,7 +346,8 @@ class KernelLVQClassifier(GLVQClassifier):
                 )
         elif kernel == "rbf":
             with np.errstate(over="ignore"):
-                K = rbf_values(X, Y, float(self._kernel["gamma"]))  # type: ignore[arg-type]
+                gamma = float(self._kernel["gamma"])  # type: ignore[arg-type]
+                K = rbf_values(self._scaled(X), self._scaled(Y), gamma)
         else:
             settings = {k: v for k, v in self._kernel.items() if k != "kernel"}
             with np.errstate(over="ignore"):

@@ -4,6 +4,7 @@ Prototypes start from per-class k-means, means, samples, or the user's array. Al
 works class by class on weighted samples, X of shape (n_samples, n_features), and
 returns prototypes of shape (n_prototypes, n_features) with their class codes. None of
 them is dead, and a class never gets more prototypes than it has distinct samples.
+Samples may be on a device; codes and weights are NumPy's, and so is what is returned.
 
 A prototype is dead when it is nearest to no sample of its class: nothing moves it and
 it answers for nothing. It is put on the sample of its class that is farthest from all
@@ -24,6 +25,14 @@ from widemargin._compute.nearest import (
     squared_norms,
 )
 from widemargin._compute.threads import batched_slices
+from widemargin._core.arrays import (
+    in_dtype,
+    is_tensor,
+    numpy_dtype,
+    put,
+    to_numpy,
+    xp_of,
+)
 from widemargin._core.checks import as_matrix, check_count, check_option, some
 from widemargin._core.decisions import class_codes
 
@@ -100,9 +109,16 @@ def k_means(
     max_iter: int = 12,
 ) -> np.ndarray:
     """Weighted k-means from the seeds of k-means++; near enough, not converged."""
-    centre = (weights @ X) / weights.sum()
+    W = like(X, weights)
+    centre = (W @ X) / W.sum()
     X = X - centre
-    return lloyd(X, weights, X[spread_rows(X, weights, count, rng)], max_iter) + centre
+    starts = X[spread_rows(X, weights, count, rng)]
+    return lloyd(X, weights, starts, max_iter) + centre
+
+
+def like(X: Any, array: Any) -> Any:
+    """Return a NumPy array in the type of `X`, and where it is."""
+    return put(array.astype(numpy_dtype(X)), X.device if is_tensor(X) else None)
 
 
 def spread_rows(
@@ -114,19 +130,21 @@ def spread_rows(
     about their mean. scikit-learn's takes ten times as long on the few hundred samples
     that a class has, and the prototypes end no better.
     """
-    norms = squared_norms(X)
+    xp, W = xp_of(X), like(X, weights)
+    norms = xp.einsum("ij,ij->i", X, X)
     rows: list[int] = []
-    nearest, chances = np.full(len(X), np.inf), weights
+    nearest, chances = xp.full_like(norms, np.inf), W
     for _ in range(count):
-        edges = np.cumsum(chances, dtype=np.float64)
+        edges = xp.cumsum(in_dtype(chances, np.float64), 0)
         if not edges[-1] > 0:
             break
-        row = int(np.searchsorted(edges, rng.uniform() * edges[-1], side="right"))
+        mark = rng.uniform() * edges[-1]
+        row = int(xp.searchsorted(edges, mark, side="right"))
         rows.append(min(row, len(X) - 1))
-        D = np.maximum(norms - 2 * (X @ X[rows[-1]]) + norms[rows[-1]], 0)
-        nearest = np.minimum(nearest, D)
+        D = (norms - 2 * (X @ X[rows[-1]]) + norms[rows[-1]]).clip(min=0)
+        nearest = xp.minimum(nearest, D)
         nearest[rows[-1]] = 0
-        chances = weights * nearest
+        chances = W * nearest
     return np.array(rows, dtype=np.intp)
 
 
@@ -134,17 +152,19 @@ def lloyd(
     X: np.ndarray, weights: np.ndarray, P: np.ndarray, max_iter: int = 12
 ) -> np.ndarray:
     """Weighted k-means from the starting centres `P`; near enough, not converged."""
+    xp, W = xp_of(X), like(X, weights)
     centre = P.mean(axis=0)
     X, P = X - centre, P - centre
-    assigned = np.full(len(X), -1)
-    rows = np.arange(len(X))
+    assigned = None
+    rows = xp.arange(len(X), device=X.device)
     for _ in range(max_iter):
-        nearest = (X @ (-2 * P).T + squared_norms(P)).argmin(axis=1)
-        if np.array_equal(nearest, assigned):
+        norms = xp.einsum("ij,ij->i", P, P)
+        nearest = (X @ (-2 * P).T + norms).argmin(axis=1)
+        if assigned is not None and bool((nearest == assigned).all()):
             break
         assigned = nearest
-        members = np.zeros((len(P), len(X)), dtype=X.dtype)
-        members[nearest, rows] = weights
+        members = xp.zeros((len(P), len(X)), dtype=X.dtype, device=X.device)
+        members[nearest, rows] = W
         mass = members.sum(axis=1)
         alive = mass > 0
         P[alive] = (members[alive] @ X) / mass[alive, None]
@@ -158,11 +178,13 @@ def _one_class(
     init: str,
     rng: np.random.RandomState,
 ) -> np.ndarray:
-    mean = (weights @ X) / weights.sum()
+    W = like(X, weights)
+    mean = (W @ X) / W.sum()
     if init == "means":
-        spread = np.sqrt((weights / weights.sum()) @ (X - mean) ** 2)
+        spread = to_numpy(((W / W.sum()) @ (X - mean) ** 2) ** 0.5)
         noise = rng.standard_normal((count, X.shape[1])) if count > 1 else 0.0
-        return (mean + 0.01 * spread * noise).reshape(count, -1).astype(X.dtype)
+        near = to_numpy(mean) + 0.01 * spread * noise
+        return like(X, near.reshape(count, -1))
     if init == "kmeans" and count == 1:
         return mean[None]
     if count >= len(X):
@@ -186,13 +208,14 @@ def initial_prototypes(
     A class with fewer distinct samples than that gets one prototype per sample.
     """
     check_option("init (unless it is an array)", init, INITS)
+    dtype = numpy_dtype(X)
     order = np.argsort(codes, kind="stable")
     present, starts = np.unique(codes[order], return_index=True)
     placed = []
     for c, rows in zip(present, np.split(order, starts[1:]), strict=True):
         # Divided first: a narrow dtype may hold neither the largest nor the smallest.
-        w = (weights[rows] / weights[rows].max()).astype(X.dtype)
-        placed.append(_one_class(X[rows], w, int(counts[c]), init, rng))
+        w = (weights[rows] / weights[rows].max()).astype(dtype)
+        placed.append(to_numpy(_one_class(X[rows], w, int(counts[c]), init, rng)))
     sizes = [len(p) for p in placed]
     return np.concatenate(placed), np.repeat(present, sizes)
 
@@ -237,9 +260,10 @@ def worst_covered(X: np.ndarray, alive: np.ndarray, count: int) -> list[int]:
 
     Fewer where every sample already lies on a prototype.
     """
-    D = squared_distances(X, alive)
+    D = _distances(X, alive)
     # The distances come from an expanded square: below this they are rounding.
-    zero = 1e3 * np.finfo(X.dtype).eps * max(float(D.max()), np.finfo(X.dtype).tiny)
+    finest = np.finfo(numpy_dtype(X))
+    zero = 1e3 * finest.eps * max(float(D.max()), finest.tiny)
     nearest = D.min(axis=1)
     rows: list[int] = []
     while len(rows) < count:
@@ -247,15 +271,25 @@ def worst_covered(X: np.ndarray, alive: np.ndarray, count: int) -> list[int]:
         if nearest[worst] <= zero:
             break
         rows.append(worst)
-        nearest = np.minimum(nearest, squared_distances(X, X[worst : worst + 1])[:, 0])
+        nearest = np.minimum(nearest, _distances(X, X[worst : worst + 1])[:, 0])
     return rows
+
+
+def _distances(X: Any, P: Any) -> np.ndarray:
+    """(n, K) squared distances, NumPy's wherever the samples are."""
+    if not is_tensor(X):
+        return squared_distances(X, P)
+    from widemargin._compute.device.nearest import squared_distances as on_device
+
+    return to_numpy(on_device(X, put(P, X.device))).astype(numpy_dtype(X))
 
 
 def without_dead(X: np.ndarray, P: np.ndarray) -> np.ndarray:
     """Revive the dead among the prototypes `P` of the class of `X`, or drop them."""
-    wins = np.bincount(squared_distances(X, P).argmin(axis=1), minlength=len(P))
+    wins = np.bincount(_distances(X, P).argmin(axis=1), minlength=len(P))
     alive = P[wins > 0]
-    return np.concatenate([alive, X[worst_covered(X, alive, int(np.sum(wins == 0)))]])
+    added = worst_covered(X, alive, int(np.sum(wins == 0)))
+    return xp_of(X).concatenate([alive, X[added]]) if added else alive
 
 
 def revivals(
@@ -281,6 +315,8 @@ def revivals(
 
 def nearest_of(X: np.ndarray, P: np.ndarray) -> np.ndarray:
     """Return the nearest prototype of every sample, up to rounding."""
+    if is_tensor(X):
+        return _distances(X, P).argmin(axis=1)
     norms = squared_norms(P)
     chunks = batched_slices(len(X), rows_in_budget(X.itemsize * len(P)))
     return np.concatenate([(X[s] @ (-2 * P).T + norms).argmin(axis=1) for s in chunks])
@@ -307,7 +343,7 @@ def recruits(
         own = np.flatnonzero(wrong & (codes == c))
         wanted = min(len(own) // 3, -(-counts[c] // 2), most[c] - counts[c])
         if wanted > 0:
-            w = (weights[own] / weights[own].max()).astype(X.dtype)
+            w = (weights[own] / weights[own].max()).astype(numpy_dtype(X))
             rows.append(own[spread_rows(X[own], w, int(wanted), rng)])
     return np.concatenate(rows) if rows else np.empty(0, np.intp)
 
@@ -323,10 +359,15 @@ def idle(nearest: np.ndarray, labels: np.ndarray, n_classes: int) -> np.ndarray:
 
 
 def class_means(
-    X: np.ndarray, codes: np.ndarray, weights: np.ndarray, n_classes: int
+    X: Any, codes: np.ndarray, weights: np.ndarray, n_classes: int
 ) -> np.ndarray:
     """Return the (n_classes, n_features) means; zero for a class without samples."""
     totals = np.bincount(codes, weights, minlength=n_classes)
+    if is_tensor(X):
+        sums = X.new_zeros((n_classes, X.shape[1])).double()
+        rows = X * put(weights, X.device)[:, None]
+        sums.index_add_(0, put(codes, X.device), rows.double())
+        return to_numpy(sums) / np.where(totals > 0, totals, 1)[:, None]
     members = csr_array(
         (weights, codes, np.arange(len(codes) + 1)), shape=(len(codes), n_classes)
     )
@@ -339,9 +380,9 @@ def residuals(X: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> np.ndarr
     Where every class consists of equal samples there is no spread within classes, and
     the spread between them has to do.
     """
-    means = class_means(X, codes, weights, int(codes.max()) + 1).astype(X.dtype)
+    means = like(X, class_means(X, codes, weights, int(codes.max()) + 1))
     out = X - means[codes]
-    if not out.any():
+    if not bool(out.any()):
         out = X - means.mean(axis=0)
     return out
 
@@ -369,6 +410,7 @@ def chosen_scale(
     if len(rows) < 2:
         return None
     x, y = X[rows], codes[rows]
+    x = to_numpy(x)
     raw, divided = (_neighbours_wrong(z, y) for z in (x, x / spread))
     gain = np.count_nonzero(raw & ~divided) - np.count_nonzero(divided & ~raw)
     return spread if gain > np.sqrt(np.count_nonzero(raw != divided)) else None
@@ -390,11 +432,19 @@ def within_class_spread(
     them; one that is constant everywhere has no unit, and takes one from the others.
     """
     shares = weights / weights.sum()
-    R, centred = residuals(X, codes, weights), X - shares @ X
-    within, total = (np.einsum("i,ij,ij->j", shares, D, D) for D in (R, centred))
-    rounding = np.finfo(X.dtype).eps * np.abs(X).max(axis=0, initial=0)
+    R = residuals(X, codes, weights)
+    mean = shares @ X if not is_tensor(X) else like(X, shares) @ X
+    within, total = (_mean_squares(D, shares) for D in (R, X - mean))
+    reach = to_numpy(xp_of(X).amax(abs(X), axis=0))
+    rounding = np.finfo(numpy_dtype(X)).eps * reach
     none = 1e-6 * within.mean() or 1.0
     variance = np.where(
         total > (8 * rounding) ** 2, np.maximum(within, 1e-6 * total), none
     )
-    return np.sqrt(variance).astype(X.dtype)
+    return np.sqrt(variance).astype(numpy_dtype(X))
+
+
+def _mean_squares(D: Any, shares: np.ndarray) -> np.ndarray:
+    if is_tensor(D):
+        return to_numpy(put(shares, D.device) @ (D * D).double())
+    return np.einsum("i,ij,ij->j", shares, D, D)

@@ -14,6 +14,7 @@ Reference: F. Aiolli, A. Sperduti, A re-weighting strategy for improving margins
 classification, Artificial Intelligence 137 (2002).
 """
 
+from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -25,12 +26,15 @@ from widemargin._core.checks import (
     check_number,
     check_option,
 )
+from widemargin._core.lazy import bare
 from widemargin._core.samples import Samples
+from widemargin._core.shards import Here, Shards
 from widemargin.prototypes.affine import random_frames
 from widemargin.prototypes.ascent import (
     Ascent,
     DevicePass,
     OneSidedPass,
+    Passed,
     TwoSidedPass,
     Watch,
 )
@@ -208,15 +212,15 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
     # The climb itself: weights and margins belong to the samples it was made on.
     _of_samples = (
         "stack",
+        "climbers",
+        "sums",
         "found",
-        "gamma",
         "H",
-        "weights",
-        "next_weights",
         "rate",
         "warned",
         "watch",
     )
+    lazy_methods: ClassVar = ("fit",)
 
     def __init__(
         self,
@@ -304,6 +308,18 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         """
         return self._probabilities(X)
 
+    def _check_lazy(self) -> None:
+        if callable(self.k):
+            raise ValueError(
+                "k must be a number or 'ratio' where X is a Dask collection: a "
+                "function would have to see the weights of all samples."
+            )
+        if self.record_weights:
+            raise ValueError(
+                "record_weights must be False where X is a Dask collection: the "
+                "weights stay with their samples."
+            )
+
     def _prepare(
         self, samples: Samples, rng: np.random.RandomState, run: Run, first: bool
     ) -> Bent:
@@ -371,23 +387,34 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
 
     def _ascent(self, data: Bent, k: Any) -> tuple[np.ndarray, Ascent]:
         """Prepare the climb; models are held about the mean of the samples."""
-        samples = data.samples
+        samples, shards = data.samples, data.samples.shards
         centre = samples.X.mean(axis=0, dtype=float)
+        parts: Here | Shards
+        if shards is None:
+            mean = float(samples.weights.mean())
+            parts = Here(self._passed(samples, data.bundle, centre, mean, data.run))
+        else:
+            parts = shards.shards.map(_part, bare(self), centre, shards.mean_weight)
+        return centre, Ascent(parts, float(self.theta), k, self.learning_rate)
+
+    def _passed(
+        self,
+        samples: Samples,
+        bundle: Bundle,
+        centre: np.ndarray,
+        mean: float,
+        run: Run,
+    ) -> Passed:
+        """Make of samples what a climb passes over, weights in units of the mean."""
         right = samples.codes[:, None] == self._prototype_codes
         one_pass: Any
-        if is_tensor(data.bundle.points):
-            one_pass = DevicePass(data.bundle, right, centre, self.metric_)
+        if is_tensor(bundle.points):
+            one_pass = DevicePass(bundle, right, centre, self.metric_)
         elif self.metric_.has_tangents:
-            one_pass = TwoSidedPass(data.bundle, right, centre, self.metric_)
+            one_pass = TwoSidedPass(bundle, right, centre, self.metric_)
         else:
             one_pass = OneSidedPass(samples.X, right, centre)
-        return centre, Ascent(
-            lambda stack, gamma: one_pass(stack, gamma, data.run),
-            samples.weights,
-            float(self.theta),
-            k,
-            self.learning_rate,
-        )
+        return Passed(partial(one_pass, run=run), samples.weights / mean)
 
     def _step(self, data: Bent, rng: np.random.RandomState, n_epochs: float) -> Step:
         if n_epochs == np.inf:
@@ -408,7 +435,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
             done = done or watch.waited >= self.n_iter_no_change
             done = done or ascent.is_stuck(state)
             if self.record_weights:
-                row["weights"] = state["gamma"]
+                row["weights"] = ascent.gamma(state)
             if self.record_models:
                 row["models"] = (state["prototypes"], state["tangents"])
             return Outcome(state, row, done)
@@ -456,6 +483,12 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
             full[checked.rows] = gamma[group] * share
             rows.append(full)
         self.history_["weights"] = rows
+
+
+def _part(samples: Samples, model: Any, centre: np.ndarray, mean: float) -> Passed:
+    """Prepare the samples of a shard for a climb."""
+    bundle = model._bundle_references(samples)
+    return model._passed(samples, bundle, centre, mean, map)
 
 
 def _stacked(state: State, centre: np.ndarray) -> np.ndarray:

@@ -6,10 +6,12 @@ the other, whose columns stay in registers. For every displacement along the row
 column of the reference is read once and serves all displacements down the columns.
 Sums over a patch go down the column first and then across the lanes. The kernel is
 CUDA C, compiled for the size of the images when first needed; where that cannot be
-done, or the images are wider than a warp, plain torch does the same.
+done, or the images are wider than a warp, plain torch does the same. The pseudo
+two-dimensional model is plain torch.
 
 `x` is (n_x, channels, height + 2 patch, width + 2 patch), `y` (n_y, channels,
-height + 2 (patch + window), width + 2 (patch + window)); the result (n_x, n_y).
+height + 2 (patch + reach), width + 2 (patch + reach)), where reach is the window, and
+one more for the pseudo two-dimensional model; the result (n_x, n_y).
 """
 
 from functools import cache
@@ -161,19 +163,79 @@ def _kernel(height: int, width: int, channels: int, patch: int, window: int) -> 
 def _plain(
     x: Tensor, y: Tensor, out: Tensor, patch: int, window: int, penalty: float
 ) -> Tensor:
-    rows, columns = x.shape[2:]
-    size = 2 * patch + 1
-
     def fill(at: slice) -> None:
         best: Any = None
         for down in range(2 * window + 1):
             for right in range(2 * window + 1):
-                moved = y[:, :, down : down + rows, right : right + columns]
-                square = ((x[at, None] - moved[None]) ** 2).sum(2)
-                sums = torch.nn.functional.avg_pool2d(square, size, 1) * size**2
-                sums = sums + penalty * ((down - window) ** 2 + (right - window) ** 2)
-                best = sums if best is None else torch.minimum(best, sums)
+                far = (down - window) ** 2 + (right - window) ** 2
+                costs = _costs(x[at], y, patch, down, right) + penalty * far
+                best = costs if best is None else torch.minimum(best, costs)
         out[at] = best.sum((2, 3))
 
     halving(max(1, 2**26 // max(1, y.numel())), len(x), fill)
     return out
+
+
+def _costs(x: Tensor, y: Tensor, patch: int, down: int, right: int) -> Tensor:
+    """Costs (n_x, n_y, height, width) of moving all pixels alike."""
+    rows, columns = x.shape[2:]
+    size = 2 * patch + 1
+    moved = y[:, :, down : down + rows, right : right + columns]
+    square = ((x[:, None] - moved[None]) ** 2).sum(2)
+    return torch.nn.functional.avg_pool2d(square, size, 1) * size**2
+
+
+def pseudo_2d_distances(x: Tensor, y: Tensor, *, patch: int, window: int) -> Tensor:
+    """Distances of the pseudo two-dimensional model, of all pairs."""
+    out = torch.empty((len(x), len(y)), dtype=x.dtype, device=x.device)
+    moves = 2 * window + 1
+
+    def path(costs: Tensor) -> Tensor:
+        """Least sum along the last axis, of entries of the second last near by."""
+        found = costs[..., 0]
+        for k in range(1, costs.shape[-1]):
+            before = found.clone()
+            before[..., 1:] = torch.minimum(before[..., 1:], found[..., :-1])
+            before[..., :-1] = torch.minimum(before[..., :-1], found[..., 1:])
+            found = before + costs[..., k]
+        return found.amin(-1)
+
+    def fill(at: slice) -> None:
+        columns = []
+        # The moves along the rows are one wider, for single pixels.
+        costs = [
+            [_costs(x[at], y, patch, a + 1, b) for a in range(moves)]
+            for b in range(moves + 2)
+        ]
+        for b in range(moves):
+            least = [
+                torch.minimum(torch.minimum(*pair), other)
+                for *pair, other in zip(*costs[b : b + 3], strict=True)
+            ]
+            columns.append(path(torch.stack(least, -1).permute(0, 1, 3, 4, 2)))
+        out[at] = path(torch.stack(columns, 2))
+
+    halving(max(1, 2**24 // max(1, y.numel() * moves**2)), len(x), fill)
+    return out
+
+
+def gradient_images(
+    X: Tensor, pad: int, shape: tuple, background: float, softness: float
+) -> Tensor:
+    """Sobel gradients (n, 2, height + 2 pad, width + 2 pad), 1/8 of the usual sums.
+
+    Divided by sqrt(|g|^2 + softness) unless that is negative.
+    """
+    images = torch.nn.functional.pad(
+        X.reshape(len(X), *shape), (pad + 1,) * 4, value=background
+    )
+    along_y = images[:, 2:] - images[:, :-2]
+    along_x = images[:, :, 2:] - images[:, :, :-2]
+    gradients = (
+        along_x[:, :-2] + 2 * along_x[:, 1:-1] + along_x[:, 2:],
+        along_y[:, :, :-2] + 2 * along_y[:, :, 1:-1] + along_y[:, :, 2:],
+    )
+    found = torch.stack(gradients, 1) / 8
+    if softness >= 0:
+        found = found / ((found**2).sum(1, keepdim=True) + softness).sqrt()
+    return found

@@ -38,7 +38,7 @@ from widemargin._compute.device.tails import tail
 
 SEEDS = 8
 # Share of a density that may be left out.
-NEGLECTED = 1e-7
+NEGLECTED = 1e-6
 # Relative size below which a distance of a density is taken from its residual.
 DOUBTFUL = 1e-3
 

@@ -18,13 +18,13 @@ the reference. One kernel reads each of them once; its straight code is written 
 the numbers of tangents, as the loops of a compiler would be.
 """
 
-import linecache
 from functools import cache
-from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from widemargin._compute.device.kernels import jitted, triton_for
 
 AMPLIFIED = 32.0
 _BLOCK = 256
@@ -46,8 +46,7 @@ def tail(
     (l_y, n_y); results (n_x, n_y).
     """
     n_x, rows, columns, n_y = products.shape
-    single = products.dtype == torch.float32
-    triton = _triton() if products.is_cuda and single else None
+    triton = triton_for(products)
     given = (products, x_norms, x_coefficients, y_norms, y_coefficients)
     if triton is None:
         return _plain(*given, spring, floor, rounding)
@@ -112,25 +111,9 @@ def _plain(G, nx, a0, ny, b0, spring, floor, rounding):
 
 
 @cache
-def _triton() -> ModuleType | None:
-    try:
-        import triton
-    except ImportError:
-        return None
-    return triton
-
-
-@cache
 def _kernel(l_x: int, l_y: int) -> Any:
     """Compile the kernel for so many tangents at the query and at the reference."""
-    triton: Any = _triton()
-    source = _source(l_x, l_y)
-    name = f"<tail of {l_x} and {l_y} tangents>"
-    # Triton reads the source of what it compiles.
-    linecache.cache[name] = (len(source), None, source.splitlines(True), name)
-    space: dict[str, Any] = {"tl": triton.language}
-    exec(compile(source, name, "exec"), space)
-    return triton.jit(space["tail_kernel"])
+    return jitted("tail_kernel", _source(l_x, l_y), f"{l_x} and {l_y} tangents")
 
 
 def _source(l_x: int, l_y: int) -> str:

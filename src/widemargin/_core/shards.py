@@ -1,0 +1,373 @@
+"""Samples in parts: functions go to where the parts are, and sums come back.
+
+A fit that is made of sums needs the samples nowhere in one place. It asks
+``parts.sum(function, *parameters)`` for the sum over all parts of a pure function of
+(part, parameters): `Here` has the one part of a fit in this process, `Shards` those of
+a Dask collection, each held by some worker. ``parts.map`` makes other parts of them,
+which stay where they are; what a function returns is all that travels. A worker that is
+lost takes its parts with it: Dask makes them again from where they came from.
+
+What is chosen and not summed, such as where prototypes start, is chosen on some of the
+samples (`Shards.some`): on all of them, in their order, where they are `MANY` or fewer.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from widemargin._core.arrays import is_tensor, on_device, to_numpy
+from widemargin._core.checks import check_class_weight, some, validate_data
+from widemargin._core.lazy import (
+    bare,
+    blocks_of,
+    check_blocks,
+    cut_alike,
+    first_rows,
+    naming_block,
+    node,
+)
+from widemargin._core.samples import (
+    Samples,
+    check_orderable,
+    check_samples,
+    class_factors,
+)
+
+# Samples that are brought together to choose what is not summed.
+MANY = 10_000
+# Sums that one task adds up.
+GROUP = 16
+
+
+class Here:
+    """One part, in this process."""
+
+    def __init__(self, part: Any) -> None:
+        self.part = part
+
+    def map(self, function: Callable, *parameters: Any, beside: Any = None) -> "Here":
+        """Return another part made of this one."""
+        return Here(self.sum(function, *parameters, beside=beside))
+
+    def sum(self, function: Callable, *parameters: Any, beside: Any = None) -> Any:
+        """Return what the function makes of the part, and of the part `beside` it."""
+        others = () if beside is None else (beside.part,)
+        return function(self.part, *parameters, *others)
+
+
+class Shards:
+    """Parts of a Dask collection, held by the workers.
+
+    A part `beside`, of the same collection, comes after the parameters; where there
+    are `own` parameters of each part, these do.
+    """
+
+    def __init__(self, parts: Sequence[Any]) -> None:
+        self.parts = list(parts)
+
+    def _ask(
+        self,
+        function: Callable,
+        parameters: tuple,
+        own: Sequence | None,
+        beside: "Shards | None" = None,
+    ) -> list:
+        from dask import delayed
+
+        shared = node((function, parameters), "parameters")
+        owns: Any = [()] * len(self.parts) if own is None else own
+        if beside is not None:
+            owns = [(part,) for part in beside.parts]
+        ask = delayed(_asked, traverse=False)
+        return [
+            ask(shared, part, *one, dask_key_name=_key(function))
+            for part, one in zip(self.parts, owns, strict=True)
+        ]
+
+    def map(
+        self,
+        function: Callable,
+        *parameters: Any,
+        own: Sequence | None = None,
+        beside: Any = None,
+    ) -> "Shards":
+        """Return other parts, each made of one: they stay where they are."""
+        import dask
+
+        return Shards(dask.persist(*self._ask(function, parameters, own, beside)))
+
+    def each(
+        self, function: Callable, *parameters: Any, own: Sequence | None = None
+    ) -> list:
+        """Return what the function makes of each part, here: let it be small."""
+        import dask
+
+        return list(dask.compute(*self._ask(function, parameters, own)))
+
+    def sum(self, function: Callable, *parameters: Any, beside: Any = None) -> Any:
+        """Return the sum of what the function makes of the parts, in their order."""
+        import dask
+        from dask import delayed
+
+        add = delayed(added, traverse=False)
+        found = self._ask(function, parameters, None, beside)
+        while len(found) > 1:
+            found = [
+                add(found[i : i + GROUP], dask_key_name=_key(added))
+                for i in range(0, len(found), GROUP)
+            ]
+        return dask.compute(found[0])[0]
+
+
+def _key(function: Callable) -> str:
+    from uuid import uuid4
+
+    return f"{getattr(function, '__name__', 'part')}-{uuid4().hex}"
+
+
+def _asked(shared: tuple[Callable, tuple], part: Any, *own: Any) -> Any:
+    function, parameters = shared
+    return function(part, *parameters, *own)
+
+
+def added(terms: Sequence[Any]) -> Any:
+    """Return the sum of equal structures of numbers and arrays; None adds nothing.
+
+    >>> added([(1, {"a": 2.0}), None, (3, {"a": 4.0})])
+    (4, {'a': 6.0})
+    """
+    terms = [term for term in terms if term is not None]
+    if not terms:
+        return None
+    first = terms[0]
+    if isinstance(first, dict):
+        return {key: added([term[key] for term in terms]) for key in first}
+    if isinstance(first, tuple):
+        parts = [added(column) for column in zip(*terms, strict=True)]
+        return type(first)(*parts) if hasattr(first, "_fields") else tuple(parts)
+    total = first
+    for term in terms[1:]:
+        total = total + term
+    return total
+
+
+class Summary(NamedTuple):
+    """What is known of a part without looking at its rows again."""
+
+    n_rows: int
+    n_given: int
+    classes: NDArray
+    counts: NDArray
+    totals: NDArray
+    dtype: Any
+    limits: NDArray
+    heaviest: float
+
+
+class SampleShards(NamedTuple):
+    """Checked samples of a Dask collection, and what is known of them all.
+
+    `counts` are the samples of positive weight by (part, class), `limits` the smallest
+    and the largest value of every feature, `heaviest` is the largest weight.
+    """
+
+    shards: Shards
+    classes: NDArray
+    counts: NDArray
+    limits: NDArray
+    heaviest: float
+    total_weight: float
+
+    @property
+    def n_rows(self) -> int:
+        """How many samples of positive weight there are."""
+        return int(self.counts.sum())
+
+    @property
+    def mean_weight(self) -> float:
+        """Mean weight of a sample."""
+        return self.total_weight / self.n_rows
+
+    def of(self, shards: Shards) -> "SampleShards":
+        """Return what is known of some of these samples, in as many parts."""
+        counts, weights = zip(*shards.each(_counted), strict=True)
+        return self._replace(
+            shards=shards, counts=np.stack(counts), total_weight=float(sum(weights))
+        )
+
+    def some(self, many: int | None = None) -> Samples:
+        """Return `many` samples, of each class its share but not too few; or all.
+
+        Weights are such that those of a class have the sum that they have among all.
+        """
+        many = MANY if many is None else many
+        if self.n_rows <= many:
+            return joined(self.shards.each(_as_it_is))
+        per_class = self.counts.sum(axis=0)
+        fair = np.ceil(many * per_class / per_class.sum())
+        least = many // (10 * len(per_class))
+        wanted = np.minimum(per_class, np.maximum(fair, least))
+        quotas = np.ceil(wanted * self.counts / per_class).astype(int)
+        found = self.shards.each(_drawn, own=[(quota,) for quota in quotas])
+        few = joined([samples for samples, _ in found])
+        totals = sum(total for _, total in found)
+        drawn = np.bincount(few.codes, few.weights, minlength=len(per_class))
+        return replace(few, weights=few.weights * (totals / drawn)[few.codes])
+
+
+def _counted(samples: Samples) -> tuple[NDArray, float]:
+    counts = np.bincount(samples.codes, minlength=len(samples.classes))
+    return counts, float(samples.weights.sum())
+
+
+def _as_it_is(samples: Samples) -> Samples:
+    return replace(samples, X=to_numpy(samples.X))
+
+
+def _drawn(samples: Samples, quota: NDArray) -> tuple[Samples, NDArray]:
+    """Return so many samples of each class, and what all of each class weigh."""
+    rng = np.random.RandomState(int(samples.rows[0]) % 2**32)
+    order = rng.permutation(len(samples))
+    order = order[np.argsort(samples.codes[order], kind="stable")]
+    codes = samples.codes[order]
+    rank = np.arange(len(codes)) - np.searchsorted(codes, codes)
+    rows = np.sort(order[rank < quota[codes]])
+    totals = np.bincount(samples.codes, samples.weights, minlength=len(quota))
+    return _as_it_is(samples.take(rows)), totals
+
+
+def joined(parts: Sequence[Samples]) -> Samples:
+    """Return the samples of all parts in one place."""
+    return Samples(
+        np.concatenate([part.X for part in parts]),
+        np.concatenate([part.codes for part in parts]),
+        np.concatenate([part.weights for part in parts]),
+        parts[0].classes,
+        np.concatenate([part.rows for part in parts]),
+    )
+
+
+def check_shards(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any = None,
+    *,
+    class_weight: Any = None,
+    stay: bool = False,
+) -> SampleShards:
+    """Validate the input of a fit where it is: `check_samples` for Dask collections."""
+    from dask import delayed
+
+    X = check_blocks(X)
+    # A row of this kind says how many features there are, and their names.
+    validate_data(estimator, first_rows(X))
+    columns = [cut_alike(y, X, "y")]
+    if sample_weight is not None:
+        columns.append(cut_alike(sample_weight, X, "sample_weight"))
+    others = [column.to_delayed().ravel() for column in columns]
+    sent, make = node(bare(clone(estimator))), delayed(_checked, traverse=False)
+    made = [
+        make(sent, number, stay, *rows, dask_key_name=_key(_checked))
+        for number, rows in enumerate(zip(blocks_of(X), *others, strict=True))
+    ]
+    shards = Shards(made).map(_as_given)
+    found = shards.each(_summary)
+    starts = np.cumsum([0, *(one.n_given for one in found)])
+    full = [i for i, one in enumerate(found) if one.n_rows]
+    if not full:
+        raise ValueError(
+            "X must hold at least one sample of positive weight; got "
+            f"{int(starts[-1])} samples, none of which has one."
+        )
+    labels = [found[i].classes for i in full]
+    if len({one.dtype.kind in "SU" for one in labels}) > 1:
+        # NumPy would turn numbers into strings, and 1 is not "1".
+        labels = [one.astype(object) for one in labels]
+    classes = np.unique(check_orderable(np.concatenate(labels)))
+    if len(classes) < 2:
+        raise ValueError(
+            f"{type(estimator).__name__} needs samples of at least 2 classes with a "
+            f"positive weight; y holds one class, {some(classes)}."
+        )
+    check_class_weight(class_weight, classes)
+    counts, totals = np.zeros((2, len(full), len(classes)))
+    for at, i in enumerate(full):
+        own = np.searchsorted(classes, found[i].classes)
+        counts[at, own], totals[at, own] = found[i].counts, found[i].totals
+    factors = class_factors(class_weight, classes, totals.sum(axis=0))
+    dtype = np.result_type(*(found[i].dtype for i in full))
+    recoded = Shards([shards.parts[i] for i in full]).map(
+        _recoded, classes, factors, dtype, own=[(int(starts[i]),) for i in full]
+    )
+    limits = np.stack([found[i].limits for i in full])
+    heaviest = recoded.each(_heaviest) if class_weight is not None else []
+    return SampleShards(
+        recoded,
+        classes,
+        counts.astype(int),
+        np.stack([limits[:, 0].min(axis=0), limits[:, 1].max(axis=0)]).astype(dtype),
+        max(heaviest or [found[i].heaviest for i in full]),
+        float(totals.sum(axis=0) @ factors),
+    )
+
+
+def _as_given(samples: Any) -> Any:
+    return samples
+
+
+def _checked(
+    estimator: Any, number: int, stay: bool, X: Any, y: Any, weights: Any = None
+) -> tuple[int, Samples | None]:
+    """Return how many rows there are, and those of positive weight."""
+    n = X.shape[0]
+    if n == 0 or (weights is not None and not np.any(weights)):
+        return n, None
+    if is_tensor(X) and not on_device(X):
+        X = to_numpy(X)
+    with naming_block(number):
+        samples = check_samples(
+            estimator, X, to_numpy(y), weights, min_classes=1, stay=stay
+        )
+    return n, samples
+
+
+def _summary(given: tuple[int, Samples | None]) -> Summary:
+    n, samples = given
+    if samples is None:
+        none, nothing = np.empty(0), np.empty((2, 0))
+        return Summary(0, n, none, none, none, np.float32, nothing, 0.0)
+    codes, k = samples.codes, len(samples.classes)
+    X = to_numpy(samples.X)
+    return Summary(
+        len(samples),
+        n,
+        samples.classes,
+        np.bincount(codes, minlength=k),
+        np.bincount(codes, samples.weights, minlength=k),
+        X.dtype,
+        np.stack([X.min(axis=0), X.max(axis=0)]),
+        float(samples.weights.max()),
+    )
+
+
+def _recoded(
+    given: tuple[int, Samples], classes: NDArray, factors: NDArray, dtype: Any, at: int
+) -> Samples:
+    """Return a part that knows the classes of all, and where it stood among them."""
+    samples = given[1]
+    codes = np.searchsorted(classes, samples.classes)[samples.codes]
+    X = samples.X if is_tensor(samples.X) else samples.X.astype(dtype, copy=False)
+    weights = samples.weights * factors[codes]
+    return replace(
+        samples, X=X, codes=codes, weights=weights, classes=classes,
+        rows=samples.rows + at,
+    )  # fmt: skip
+
+
+def _heaviest(samples: Samples) -> float:
+    return float(samples.weights.max())
