@@ -32,6 +32,7 @@ from widemargin._core.checks import (
     check_number,
     check_random_state,
     check_squares,
+    is_auto,
     warn_caller,
 )
 from widemargin._core.classifier import fit_method, whole_or_not_at_all
@@ -45,7 +46,6 @@ from widemargin.prototypes.placing import (
     given_prototypes,
     idle,
     initial_prototypes,
-    is_auto,
     most_prototypes,
     prototype_counts,
     recruits,
