@@ -183,7 +183,7 @@ class TangentSearch:
         n = len(self.references)
         some = self.references[np.linspace(0, n - 1, N_PROBES).astype(int)]
         bounds = self._bounds(some, 1, n_jobs)
-        best = np.argpartition(bounds, N_BEST, axis=1)[:, :N_BEST]
+        best = np.argpartition(bounds, min(N_BEST, n) - 1, axis=1)[:, :N_BEST]
         # Each finds itself, and the nearest of the others within those few.
         within = np.full_like(bounds, np.inf)
         np.put_along_axis(within, best, np.take_along_axis(bounds, best, 1), axis=1)
@@ -620,7 +620,7 @@ class MetricSearch:
 
         def meet(rows):
             if self.candidates is None:
-                d = to_numpy(distances_of(self.metric, x[rows], y))
+                d = self._all_distances(x[rows], y)
                 use(rows, d, np.broadcast_to(np.arange(len(y)), d.shape))
             else:
                 some = near[rows.start]
@@ -628,6 +628,9 @@ class MetricSearch:
                 use(rows, d, some[None])
 
         thread_map(meet, batched_slices(len(x), size), n_jobs, "neighbours")
+
+    def _all_distances(self, X: Any, Y: Any) -> NDArray:
+        return to_numpy(distances_of(self.metric, X, Y))
 
 
 def distances_of(metric: Callable[[Any, Any], Any], X: Any, Y: Any) -> Any:
@@ -660,7 +663,7 @@ class PartialSearch(MetricSearch):
     def __init__(self, references: Bundle):
         super().__init__(references, distances_there, None)
 
-    def _distances(self, X, Y):
+    def _all_distances(self, X: Any, Y: Any) -> NDArray:
         # Infinite where two have nothing in common.
         return np.sqrt(distances_there(X, Y))
 
