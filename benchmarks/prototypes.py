@@ -16,14 +16,17 @@ from common import data_folder, machine, print_table, train_test
 from numba import njit
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
+from sklearn.impute import SimpleImputer
 from sklearn.model_selection import StratifiedKFold, cross_val_score, train_test_split
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from widemargin._compute import lvq
 from widemargin.datasets import load_mnist
 from widemargin.margins import Sigmoid
+from widemargin.neighbors import TangentKNeighborsClassifier
 from widemargin.prototypes import (
     GLVQClassifier,
     GMLVQClassifier,
@@ -266,6 +269,52 @@ def soft():
     print_table("Error in percent, expected calibration error", header, rows)
 
 
+PARTIAL = {
+    "LVQ": LVQClassifier(),
+    "GLVQ": GLVQClassifier(),
+    "GLVQ, rslvq": GLVQClassifier(loss="rslvq"),
+    "GRLVQ": GMLVQClassifier(metric="diagonal"),
+    "GMLVQ": GMLVQClassifier(),
+    "LGMLVQ, per class": GMLVQClassifier(metric="class"),
+    "5-NN": TangentKNeighborsClassifier(5, tangents="none"),
+}
+
+
+def missing():
+    """Hide 20 % of the values of digits at random, in training and test."""
+    X, y = load_digits(return_X_y=True)
+    rows = []
+    for name, model in PARTIAL.items():
+        errors = np.zeros((5, 4))
+        for seed in range(5):
+            holes = np.random.RandomState(seed).uniform(size=X.shape) < 0.2
+            H = np.where(holes, np.nan, X)
+            a, b = train_test_split(
+                np.arange(len(X)), test_size=0.3, stratify=y, random_state=seed
+            )
+            if "random_state" in model.get_params():
+                model.set_params(random_state=seed)
+            errors[seed, 0] = percent_wrong(model.fit(X[a], y[a]), X[b], y[b])
+            errors[seed, 1] = percent_wrong(model.fit(H[a], y[a]), H[b], y[b])
+            errors[seed, 2] = percent_wrong(model, X[b], y[b])
+            filled = make_pipeline(SimpleImputer(), clone(model)).fit(H[a], y[a])
+            errors[seed, 3] = percent_wrong(filled, H[b], y[b])
+        whole, partial, both, imputed = errors.mean(axis=0)
+        holds = "yes" if partial <= 1.5 * whole else "no"
+        better = "yes" if partial < imputed else "no"
+        rows.append(
+            (name, f"{whole:.2f}", f"{partial:.2f}", f"{partial / whole:.2f}x", holds,
+             f"{imputed:.2f}", better, f"{both:.2f}, {both / whole:.2f}x")
+        )  # fmt: skip
+        print("|", " | ".join(rows[-1]), "|", flush=True)
+    header = (
+        *("model", "full", "20 % missing", "ratio", "<= 1.5x", "mean imputation"),
+        *("better", "trained on 20 % missing, tested on full"),
+    )
+    title = "digits, error in percent, mean of five splits 70 to 30"
+    print_table(title, header, rows)
+
+
 def smallest(functions, repeats=3):
     """CPU seconds of each function, the smallest of interleaved runs."""
     best = [np.inf] * len(functions)
@@ -290,9 +339,7 @@ def speed_of_fit():
     rows = []
     for dtype in (np.float32, np.float64):
         X, y, _, _ = load("usps", dtype)
-        lvq1 = LVQClassifier(
-            "lvq1", prototypes_per_class=5, max_iter=20, random_state=0
-        )
+        lvq1 = LVQClassifier(5, algorithm="lvq1", max_iter=20, random_state=0)
         glvq = GLVQClassifier(5, max_iter=20, random_state=0)
         for model in (lvq1, glvq):
             clone(model).set_params(max_iter=1).fit(X[:500], y[:500])
@@ -317,15 +364,14 @@ def speed_of_presentations():
     for dtype in (np.float32, np.float64):
         X, y, _, _ = load("usps", dtype)
         codes = y.astype(np.intp)
-        start = LVQClassifier(
-            "lvq1", prototypes_per_class=5, max_iter=1, random_state=0
-        )
+        start = LVQClassifier(5, algorithm="lvq1", max_iter=1, random_state=0)
         P = start.fit(X, y).prototypes_
         labels = start.prototype_labels_.astype(np.intp)
         order = np.random.RandomState(0).permutation(len(X))
         wins, rates = np.zeros(50, np.intp), np.full(50, 0.3)
         balls = np.zeros((10, X.shape[1]), dtype), np.full(10, np.inf, dtype)
         shared = (P, labels, X, codes, order, wins)
+        shared = (*shared, np.array([[-np.inf], [np.inf]]) + np.zeros_like(P[:1]))
         window = (*shared, 0.05, 0, 1e9, 0.3, 0.1, True, *balls)
         runs = {
             "LVQ1": lambda a=shared: lvq.lvq1_epoch(*a, 0.05, 0, 1e9),
@@ -388,7 +434,7 @@ def cost():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parts = ("accuracy", "speed", "defaults", "local", "relevances", "soft")
+    parts = ("accuracy", "speed", "defaults", "local", "relevances", "soft", "missing")
     parser.add_argument("--only", choices=parts)
     parser.add_argument("--sets", nargs="+", choices=ALL_SETS)
     arguments = parser.parse_args()
@@ -401,6 +447,8 @@ def main():
             cost()
     if arguments.only in (None, "relevances"):
         relevances()
+    if arguments.only in (None, "missing"):
+        missing()
     if arguments.only in (None, "soft"):
         soft()
     if arguments.only in (None, "local"):

@@ -300,7 +300,7 @@ def test_a_failed_fit_leaves_the_old_model_whole(name):
     before, answers = frozen(model), given(model, queries)
     wide = np.column_stack([X, X])
     gaps = wide.copy()
-    gaps[3, 1] = np.nan
+    gaps[3, 1] = np.inf
     failures = [
         (gaps, y),
         (wide, np.repeat("only", len(y))),

@@ -10,6 +10,9 @@ samples that a prototype wins have another label, its rule is a flight at expone
 speed; once all have fled, the nearest of the far goes on winning. The box, far outside
 the data, is where that ends. float32 data are computed in float32.
 
+With `holes` (anything but None) X may hold NaN, a value that is missing: it counts in
+no distance and moves nothing. Without, the compiler leaves all of that out.
+
 `margin_epoch` is the online descent of Crammer et al. on a loss of the hypothesis
 margin ``theta = (s_minus - s_plus) / 2``,
 
@@ -34,33 +37,59 @@ REORDER = {"reassoc", "contract"}
 
 
 @njit(cache=True, nogil=True, fastmath=REORDER)
-def squared_distance(x, p):
-    """Squared Euclidean distance of two vectors."""
+def squared_distance(x, p, holes=None):
+    """Squared Euclidean distance of two vectors, over what is there."""
     total = x.dtype.type(0)
+    if holes is not None:
+        for f in range(x.shape[0]):
+            delta = x[f] - p[f]
+            if delta == delta:
+                total += delta * delta
+        return total
     for f in range(x.shape[0]):
         delta = x[f] - p[f]
         total += delta * delta
     return total
 
 
+@njit(cache=True, nogil=True, fastmath=REORDER)
+def distances_there(X, Y):
+    """(n, m) squared distances over what both have, times d over the number of these.
+
+    Infinite where they have nothing in common.
+    """
+    n, m, d = X.shape[0], Y.shape[0], X.shape[1]
+    out = np.empty((n, m))
+    for i in range(n):
+        for j in range(m):
+            total, count = 0.0, 0
+            for f in range(d):
+                delta = np.float64(X[i, f]) - np.float64(Y[j, f])
+                if delta == delta:
+                    total += delta * delta
+                    count += 1
+            out[i, j] = total * (d / count) if count else np.inf
+    return out
+
+
 @njit(cache=True, nogil=True)
-def nearest(x, P):
+def nearest(x, P, holes=None):
     """Index of the first of the nearest prototypes."""
     best, best_distance = -1, x.dtype.type(np.inf)
     for j in range(P.shape[0]):
-        distance = squared_distance(x, P[j])
+        distance = squared_distance(x, P[j], holes)
         if distance < best_distance:
             best, best_distance = j, distance
     return best
 
 
 @njit(cache=True, nogil=True)
-def two_nearest(x, P):
+def two_nearest(x, P, holes=None):
     """Return index and squared distance of the nearest and the next prototype."""
     first, first_distance = -1, x.dtype.type(np.inf)
     second, second_distance = -1, x.dtype.type(np.inf)
     for j in range(P.shape[0]):
-        distance = squared_distance(x, P[j])
+        distance = squared_distance(x, P[j], holes)
         if distance < first_distance:
             second, second_distance = first, first_distance
             first, first_distance = j, distance
@@ -70,70 +99,74 @@ def two_nearest(x, P):
 
 
 @njit(cache=True, nogil=True)
-def move(p, x, rate):
+def move(p, x, rate, holes=None):
     """Move `p` by the fraction `rate` of the way to `x` (away where negative)."""
     step = x.dtype.type(rate)
     for f in range(p.shape[0]):
-        p[f] += step * (x[f] - p[f])
+        if holes is None or x[f] == x[f]:
+            p[f] += step * (x[f] - p[f])
 
 
 @njit(cache=True, nogil=True)
-def push(p, x, rate, box):
+def push(p, x, rate, box, holes=None):
     """Move `p` away from `x`, unless that takes it out of the box; whether it did."""
     step = x.dtype.type(rate)
     for f in range(p.shape[0]):
+        if holes is not None and x[f] != x[f]:
+            continue
         moved = p[f] - step * (x[f] - p[f])
         # Written so that NaN counts as outside.
         if not (box[0, f] <= moved <= box[1, f]):
             return False
-    for f in range(p.shape[0]):
-        p[f] -= step * (x[f] - p[f])
+    move(p, x, -step, holes)
     return True
 
 
 @njit(cache=True, nogil=True, fastmath=REORDER)
-def leaves_ball(p, x, rate, centre, radius_squared):
+def leaves_ball(p, x, rate, centre, radius_squared, holes=None):
     """Whether a push away from `x` takes `p` out of a ball."""
     step = x.dtype.type(rate)
     reach = x.dtype.type(0)
     for f in range(p.shape[0]):
-        offset = p[f] - step * (x[f] - p[f]) - centre[f]
+        offset = p[f] - centre[f]
+        if holes is None or x[f] == x[f]:
+            offset = p[f] - step * (x[f] - p[f]) - centre[f]
         reach += offset * offset
     return reach > radius_squared
 
 
 @njit(cache=True, nogil=True)
-def lvq1_epoch(P, labels, X, y, order, wins, box, alpha_0, start, total):
+def lvq1_epoch(P, labels, X, y, order, wins, box, alpha_0, start, total, holes=None):
     """LVQ1: the nearest prototype comes nearer if its label is right, else leaves."""
     errors, stopped = 0, 0
     for t in range(order.shape[0]):
         i = order[t]
-        j = nearest(X[i], P)
+        j = nearest(X[i], P, holes)
         rate = alpha_0 * (1.0 - (start + t) / total)
         wins[j] += 1
         if labels[j] == y[i]:
-            move(P[j], X[i], rate)
+            move(P[j], X[i], rate, holes)
         else:
             errors += 1
-            stopped += not push(P[j], X[i], rate, box)
+            stopped += not push(P[j], X[i], rate, box, holes)
     return errors, stopped
 
 
 @njit(cache=True, nogil=True)
-def olvq1_epoch(P, labels, X, y, order, wins, box, alpha_0, rates):
+def olvq1_epoch(P, labels, X, y, order, wins, box, alpha_0, rates, holes=None):
     """OLVQ1: as LVQ1, with a rate per prototype that adapts after every move."""
     errors, stopped = 0, 0
     for t in range(order.shape[0]):
         i = order[t]
-        j = nearest(X[i], P)
+        j = nearest(X[i], P, holes)
         rate = rates[j]
         wins[j] += 1
         if labels[j] == y[i]:
-            move(P[j], X[i], rate)
+            move(P[j], X[i], rate, holes)
             rates[j] = min(alpha_0, rate / (1.0 + rate))
         else:
             errors += 1
-            stopped += not push(P[j], X[i], rate, box)
+            stopped += not push(P[j], X[i], rate, box, holes)
             rates[j] = min(alpha_0, rate / (1.0 - rate))
     return errors, stopped
 
@@ -155,6 +188,7 @@ def window_epoch(
     guard,
     centres,
     radii_squared,
+    holes=None,
 ):
     """LVQ2.1 (`epsilon` 0) and LVQ3: the two nearest move where they disagree.
 
@@ -164,7 +198,7 @@ def window_epoch(
     ratio = ((1.0 - window) / (1.0 + window)) ** 2
     for t in range(order.shape[0]):
         i = order[t]
-        first, d_first, second, d_second = two_nearest(X[i], P)
+        first, d_first, second, d_second = two_nearest(X[i], P, holes)
         rate = alpha_0 * (1.0 - (start + t) / total)
         wins[first] += 1
         first_right = labels[first] == y[i]
@@ -174,17 +208,17 @@ def window_epoch(
         second_right = labels[second] == y[i]
         if first_right and second_right:
             if epsilon > 0.0:
-                move(P[first], X[i], epsilon * rate)
-                move(P[second], X[i], epsilon * rate)
+                move(P[first], X[i], epsilon * rate, holes)
+                move(P[second], X[i], epsilon * rate, holes)
         elif first_right != second_right and d_first > ratio * d_second:
             right, wrong = (first, second) if first_right else (second, first)
-            move(P[right], X[i], rate)
+            move(P[right], X[i], rate, holes)
             c = labels[wrong]
             if guard and leaves_ball(
-                P[wrong], X[i], rate, centres[c], radii_squared[c]
+                P[wrong], X[i], rate, centres[c], radii_squared[c], holes
             ):
                 continue
-            stopped += not push(P[wrong], X[i], rate, box)
+            stopped += not push(P[wrong], X[i], rate, box, holes)
     return errors, stopped
 
 

@@ -8,8 +8,8 @@ distance is small beside the norms: each entry is only known up to
 `settled` computes an entry again, from the difference itself, wherever that decides
 something: where e exceeds a small fraction of the distance, and where two references
 could both be the nearest. What is nearest here is then nearest, whatever the offset,
-an outlier among the references, or the other rows of the batch. Shapes: X (n, d), P
-(K, d), D (n, K).
+an outlier among the references, or the other rows of the batch. Rows with NaN are met
+by :mod:`widemargin._compute.missing`. Shapes: X (n, d), P (K, d), D (n, K).
 """
 
 from collections.abc import Callable
@@ -17,6 +17,7 @@ from collections.abc import Callable
 import numpy as np
 
 from widemargin._compute.memory import rows_in_budget
+from widemargin._compute.missing import distances_there
 from widemargin._compute.threads import batched_slices
 
 # Relative error above which a squared distance is computed again.
@@ -82,11 +83,13 @@ def squared_distances(
         return np.empty((len(X), 0), dtype)
     # Rounded once: both sides must lose the same offset.
     centre = P.mean(axis=0, dtype=np.float64).astype(dtype)
+    if np.isnan(centre).any():
+        return distances_there(X, P).astype(dtype)
     x, p = X - centre, P - centre
     x_norms, p_norms = squared_norms(x), squared_norms(p)
     D = expanded_distances(x, p, x_norms)
     error = product_error(D.dtype, X.shape[1])
-    return settled(
+    D = settled(
         D,
         error * x_norms,
         error * p_norms,
@@ -94,6 +97,17 @@ def squared_distances(
         coarse=coarse,
         n_features=X.shape[1],
     )
+    return with_partial(D, x_norms, lambda rows: distances_there(X[rows], P))
+
+
+def with_partial(
+    D: np.ndarray, X_norms: np.ndarray, direct: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """Put in, in place, the distances of rows whose norm is NaN: values are missing."""
+    rows = np.flatnonzero(np.isnan(X_norms))
+    if len(rows):
+        D[rows] = direct(rows)
+    return D
 
 
 def rbf_values(X: np.ndarray, Y: np.ndarray, gamma: float) -> np.ndarray:

@@ -98,10 +98,11 @@ def numpy_dtype(array: Any) -> np.dtype:
 
 
 def largest_of(array: Any) -> float:
-    """Largest absolute value; 0 of nothing."""
+    """Largest absolute value, NaN aside; 0 of nothing."""
     if is_tensor(array):
         return float(array.abs().max()) if array.numel() else 0.0
-    return max(float(array.max(initial=0)), -float(array.min(initial=0)))
+    largest = max(float(array.max(initial=0)), -float(array.min(initial=0)))
+    return largest if largest == largest else largest_of(np.nan_to_num(array, nan=0.0))
 
 
 def check_foreign(name: str, array: Any) -> None:
@@ -149,7 +150,10 @@ def check_tensor(name: str, array: Any, *, n_axes: int | None = 2) -> Any:
             "feature are needed."
         )
     if not bool(torch.isfinite(array).all()):
-        raise ValueError(f"Input {name} contains NaN or infinity.")
+        raise ValueError(
+            f"Input {name} contains NaN or infinity; estimators that take NaN for a "
+            f"missing value do so on the CPU, with {name}.cpu()."
+        )
     return array.contiguous()
 
 

@@ -89,6 +89,8 @@ class MarginClassifier(
     _doc_link_template = DOC_LINK
     # Whether sparse matrices are welcome.
     _sparse: ClassVar[bool] = False
+    # Whether NaN in X is a missing value; a property where parameters decide.
+    _takes_missing: Any = False
 
     classes_: NDArray
 
@@ -212,4 +214,5 @@ class MarginClassifier(
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self._sparse
+        tags.input_tags.allow_nan = bool(self._takes_missing)
         return tags

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
@@ -80,6 +81,33 @@ class Samples:
         )
 
 
+def finite_or_missing(estimator: Any) -> Any:
+    """Say what scikit-learn shall let pass: NaN too, where it is a missing value."""
+    return "allow-nan" if getattr(estimator, "_takes_missing", False) else True
+
+
+def check_missing(X: Any, *, features: bool = False) -> Any:
+    """Return samples of which each, and with `features` each feature, has a value."""
+    if on_device(X) or issparse(X) or not np.isnan(X.min(initial=0)):
+        return X
+    there = ~np.isnan(X)
+    blank = np.flatnonzero(~there.any(axis=1))
+    if len(blank):
+        raise ValueError(
+            f"X has no value in row {blank[0]}"
+            f"{f' and {len(blank) - 1} more' if len(blank) > 1 else ''}, only NaN; "
+            "leave out rows of which nothing is known."
+        )
+    blank = np.flatnonzero(~there.any(axis=0))
+    if features and len(blank):
+        raise ValueError(
+            f"X has no value of feature {blank[0]}"
+            f"{f' and {len(blank) - 1} more' if len(blank) > 1 else ''} in any sample, "
+            "only NaN; leave out features of which nothing is known."
+        )
+    return X
+
+
 def check_X(estimator: Any, X: Any, *, sparse: bool = False, order: Any = None) -> Any:
     """Return samples to predict, as the fitted `estimator` expects them."""
     if on_device(X):
@@ -89,14 +117,17 @@ def check_X(estimator: Any, X: Any, *, sparse: bool = False, order: Any = None) 
     if not named and order in (None, "C") and is_plain(X, expected):
         return X if order is None else np.ascontiguousarray(X)
     with naming("X"):
-        return validate_data(
-            estimator,
-            X,
-            dtype=FLOATS,
-            order=order,
-            accept_sparse="csr" if sparse else False,
-            accept_large_sparse=True,
-            reset=False,
+        return check_missing(
+            validate_data(
+                estimator,
+                X,
+                dtype=FLOATS,
+                order=order,
+                accept_sparse="csr" if sparse else False,
+                accept_large_sparse=True,
+                ensure_all_finite=finite_or_missing(estimator),
+                reset=False,
+            )
         )
 
 
@@ -177,8 +208,10 @@ def check_samples(
                 order="C",
                 accept_sparse="csr" if sparse else False,
                 accept_large_sparse=True,
+                ensure_all_finite=finite_or_missing(estimator),
                 reset=reset,
             )
+        check_missing(rows, features=reset)
     check_orderable(labels)
     check_classification_targets(labels)
     # Weights are few: they are NumPy's wherever the samples are.
@@ -243,6 +276,9 @@ def merge_duplicates(samples: Samples) -> Samples:
     X, codes = samples.X, samples.codes
     direction = np.random.RandomState(0).uniform(1, 2, size=(X.shape[1],))
     direction = direction.astype(numpy_dtype(X))
+    if isinstance(X, np.ndarray) and np.isnan(X).any():
+        # A missing value is itself; the number that orders it hardly occurs.
+        X = np.where(np.isnan(X), X.dtype.type(-0.6180339887), X)
     # Not a product: BLAS may round equal rows differently, depending on where they are.
     if is_tensor(X):
         key = to_numpy((X * put(direction, X.device)).sum(axis=1))
@@ -255,7 +291,8 @@ def merge_duplicates(samples: Samples) -> Samples:
     ordered, key = samples.take(order), key[order]
     same = (ordered.codes[1:] == ordered.codes[:-1]) & (key[1:] == key[:-1])
     at = np.flatnonzero(same)
-    same[at] = to_numpy((ordered.X[at + 1] == ordered.X[at]).all(axis=1))
+    a, b = ordered.X[at + 1], ordered.X[at]
+    same[at] = to_numpy(((a == b) | ((a != a) & (b != b))).all(axis=1))
     fresh = np.concatenate([[True], ~same])
     starts = np.flatnonzero(fresh)
     inverse = np.empty(len(X), np.intp)

@@ -57,6 +57,7 @@ from widemargin.neighbors.search import (
     DeviceTangentSearch,
     MergedSearch,
     MetricSearch,
+    PartialSearch,
     TangentSearch,
     components_on_device,
 )
@@ -150,6 +151,14 @@ class TangentKNeighborsClassifier(MarginClassifier):
     the samples. Equally near neighbours are ordered by class, then by index. Inside
     ``with widemargin.show_progress():`` a bar shows how far the search is.
 
+    Without tangents NaN in X is a missing value: squared distances run over what both
+    samples have, times n_features over the number of these, as
+    :func:`sklearn.metrics.pairwise.nan_euclidean_distances` has them. Samples with
+    nothing in common are infinitely far and have no vote. All distances are then
+    computed, whatever the `algorithm`. They are right in the mean where values are
+    missing at random, and too uncertain where two samples share few: neighbours are
+    then found among samples of which little is known.
+
     References
     ----------
     P. Simard, Y. LeCun, J. Denker, Efficient pattern recognition using a new
@@ -211,6 +220,14 @@ class TangentKNeighborsClassifier(MarginClassifier):
     @property
     def _k(self) -> int:
         return getattr(self, "_n_neighbors", self.n_neighbors)
+
+    @property
+    def _takes_missing(self) -> bool:
+        # Candidates of one's own come from features that need whole samples.
+        if callable(self.metric) or self.candidate_transform is not None:
+            return False
+        tangents = self.tangents
+        return tangents is None or (isinstance(tangents, str) and tangents == "none")
 
     @fit_method
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -288,9 +305,10 @@ class TangentKNeighborsClassifier(MarginClassifier):
         """Fit the metric to samples, in a unit of all that lie within the limits."""
         # What belongs to no single sample needs no frames at all.
         self._measures_points = callable(self.metric) or metric.sides == "midpoint"
+        X = samples.X if is_tensor(samples.X) else np.nan_to_num(samples.X, nan=0.0)
         if not callable(self.metric):
-            metric = metric.in_unit_of(limits)
-        metric = metric.fit(samples.X, samples.labels)
+            metric = metric.in_unit_of(np.nan_to_num(limits, nan=0.0))
+        metric = metric.fit(X, samples.labels)
         self._metric, self.input_tangents_ = metric, metric.tangents
         # A distance of one's own need not square anything.
         self._squares = not callable(self.metric) or self.algorithm == "rerank"
@@ -388,7 +406,7 @@ class TangentKNeighborsClassifier(MarginClassifier):
             metric = replace(metric, sides="y")
         elif self._measures_points:
             metric = replace(metric, tangents=None)
-        return metric.bundle(X, labels, n_jobs=self.n_jobs)
+        return _bundled(metric, X, labels, self.n_jobs)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the frames, many times as large as the points they come from."""
@@ -418,6 +436,8 @@ class TangentKNeighborsClassifier(MarginClassifier):
 
         What `fit` made for its own samples belongs to the model.
         """
+        if not is_tensor(X) and np.isnan(X.min()):
+            return PartialSearch(self.bundle_)
         if self._search is not None and (
             not is_tensor(X) or isinstance(self._search, MergedSearch)
         ):
@@ -432,6 +452,8 @@ class TangentKNeighborsClassifier(MarginClassifier):
         return made_once(self.bundle_, place, make)
 
     def _choose_search(self, bundle):
+        if not is_tensor(bundle.points) and np.isnan(bundle.points.min()):
+            return PartialSearch(bundle)
         algorithm, candidates = self._asked["algorithm"], None
         if self.candidate_transform_ is not None:
             candidates = FeatureCandidates(
@@ -548,17 +570,18 @@ class TangentKNeighborsClassifier(MarginClassifier):
             if X is None:
                 yield rows, search.references[rows], search
             else:
-                yield rows, metric.bundle(X[rows], n_jobs=self.n_jobs), search
+                yield rows, _bundled(metric, X[rows], None, self.n_jobs), search
 
     def _shares(self, X):
         """Share of the votes of every class, and how near it comes, in (0, 1)."""
         distances, places = self._neighbors(X, self._n_neighbors)
         weights = _vote_weights(self._weights, distances * self._metric.unit)
-        weights = weights * self._votes[places]
+        # What has nothing in common with a sample knows nothing of it.
+        weights = np.where(np.isfinite(distances), weights * self._votes[places], 0)
         n, k = weights.shape
         shares, nearness = np.zeros((2, n, len(self.classes_)))
         # Equally near ones are equally good.
-        rank = np.where(np.diff(distances, axis=1) > 0, np.arange(1, k), 0)
+        rank = np.where(distances[:, 1:] > distances[:, :-1], np.arange(1, k), 0)
         rank = np.maximum.accumulate(np.pad(rank, ((0, 0), (1, 0))), axis=1)
         for place in range(k - 1, -1, -1):
             at = np.arange(n), self._codes[places[:, place]]
@@ -608,7 +631,7 @@ class TangentKNeighborsClassifier(MarginClassifier):
         margins = np.empty((len(X), n_classes))
         for rows, queries, search in self._some_after_another(X, "margins"):
             nearest = search.of_classes(queries, self._codes, n_classes, self.n_jobs)
-            margins[rows] = self._relative(nearest, _best_other(nearest))
+            margins[rows] = _relative(search, nearest, _best_other(nearest))
         return margins
 
     def _label_margins(self, scores):
@@ -624,16 +647,27 @@ class TangentKNeighborsClassifier(MarginClassifier):
         for rows, queries, search in self._some_after_another(X, "margins"):
             wanted = None if codes is None else codes[rows]
             rivals = search.rivals(queries, self._codes, wanted, self.n_jobs)
-            out[rows] = self._relative(*rivals)
+            out[rows] = _relative(search, *rivals)
         return out
 
-    def _relative(self, d_plus, d_minus):
-        """Relative margin of the squares; where these would vanish, in other units."""
-        if self._measures_points:
-            unit = np.maximum(d_plus, np.where(np.isfinite(d_minus), d_minus, 0))
-            unit = np.where((unit > 0) & np.isfinite(unit), unit, 1)
-            d_plus, d_minus = (d_plus / unit) ** 2, (d_minus / unit) ** 2
-        return relative_margin(d_plus.ravel(), d_minus.ravel()).reshape(d_plus.shape)
+
+def _relative(search: Any, d_plus: NDArray, d_minus: NDArray) -> NDArray:
+    """Relative margin of the squares; where these would vanish, in other units."""
+    if search.power == 1:
+        unit = np.maximum(d_plus, np.where(np.isfinite(d_minus), d_minus, 0))
+        unit = np.where((unit > 0) & np.isfinite(unit), unit, 1)
+        d_plus, d_minus = (d_plus / unit) ** 2, (d_minus / unit) ** 2
+    return relative_margin(d_plus.ravel(), d_minus.ravel()).reshape(d_plus.shape)
+
+
+def _bundled(
+    metric: TangentMetric, X: NDArray, labels: NDArray | None, n_jobs: int | None
+) -> Bundle:
+    """Make a bundle in which missing values, where nothing varies, stay NaN."""
+    if is_tensor(X) or not np.isnan(X.min()):
+        return metric.bundle(X, labels, n_jobs=n_jobs)
+    bundle = metric.bundle(np.nan_to_num(X, nan=0.0), labels, n_jobs=n_jobs)
+    return Bundle(np.where(np.isnan(X), np.nan, bundle.points), bundle.frames)
 
 
 class Nearest(NamedTuple):

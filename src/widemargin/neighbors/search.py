@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from widemargin._compute.memory import rows_in_budget
+from widemargin._compute.missing import distances_there
 from widemargin._compute.pairs import References, pair_distances, product_error
 from widemargin._compute.threads import batched_slices, one_blas_thread, thread_map
 from widemargin._core.arrays import is_tensor, put, to_numpy, xp_of
@@ -645,6 +646,23 @@ def distances_of(metric: Callable[[Any, Any], Any], X: Any, Y: Any) -> Any:
             f"{float(d[wrong][0])}."
         )
     return d
+
+
+class PartialSearch(MetricSearch):
+    """References to be asked in plain distance, where values are missing at any end.
+
+    Parameters
+    ----------
+    references : Bundle
+        What is searched.
+    """
+
+    def __init__(self, references: Bundle):
+        super().__init__(references, distances_there, None)
+
+    def _distances(self, X, Y):
+        # Infinite where two have nothing in common.
+        return np.sqrt(distances_there(X, Y))
 
 
 def _writable(array: NDArray, dtype: Any) -> NDArray:

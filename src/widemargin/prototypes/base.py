@@ -152,7 +152,8 @@ class PrototypeClassifier(MarginClassifier):
         It is the hypothesis margin ``(d_minus - d_plus) / 2`` of the predicted label,
         which never exceeds the distance to the decision boundary, and at the same
         time how far every prototype may move without changing the answer. It is
-        rounded down: what rounding may have added to it is taken off.
+        rounded down: what rounding may have added to it is taken off. Where values are
+        missing, it is one in the space of those that are there.
 
         Parameters
         ----------
@@ -174,8 +175,10 @@ class PrototypeClassifier(MarginClassifier):
             d_plus = np.sqrt(near[rows, answers])
             far[rows, answers] = np.inf
             d_minus = np.sqrt(far.min(axis=1))
+            # Distances over what is there are those of all values on average.
+            part = np.sqrt(np.count_nonzero(~np.isnan(x), axis=1) / x.shape[1])
             with np.errstate(invalid="ignore"):
-                return np.maximum(hypothesis_margin(d_plus, d_minus) / speed, 0)
+                return np.maximum(hypothesis_margin(d_plus, d_minus) / speed * part, 0)
 
         radii = self._in_chunks(samples, radius) * (1 - 1e-12)
         radii = np.minimum(radii, float(np.finfo(samples.dtype).max))
@@ -233,6 +236,8 @@ class PrototypeClassifier(MarginClassifier):
         """
         samples = self._check_predict(X)
         self._check_bound()
+        if np.isnan(samples.min()):
+            no_bound("X has missing values")
         codes = class_codes(y, self.classes_, len(samples))
         radius = float(np.sqrt(self._squared_norms(samples).max())) or 1.0
         margins = self._hypothesis_margins(samples, codes) / radius

@@ -12,6 +12,7 @@ quantization", Neural Computation 2009; Bunte et al., "Limited rank matrix learn
 Neural Networks 2012.
 """
 
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Literal
 
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
+from widemargin._compute.missing import means_there, second_moments
 from widemargin._compute.nearest import squared_distances
 from widemargin._core.arrays import is_tensor, put, to_numpy
 from widemargin._core.checks import check_count, check_number, check_option
@@ -50,6 +52,7 @@ from widemargin.prototypes.learned_metrics import (
 from widemargin.prototypes.placing import (
     chosen_scale,
     class_means,
+    filled,
     nearest_of,
     residuals,
     revivals,
@@ -169,6 +172,14 @@ class GMLVQClassifier(
     corrected for the null space of the training data: directions in which these do not
     vary count nothing.
 
+    NaN in X is a missing value. Distances are ``||Omega (x - p)||^2`` with ``x - p`` 0
+    where x has no value, times n_features over the number of values; prototypes are
+    whole, and a missing value moves none. For a diagonal that is right in the mean
+    where values are missing at random; a matrix loses what the missing values share
+    with the others. What is missing because of its value is better filled in by a model
+    of the data, or told by a feature more. With a matrix, a step with missing values
+    takes one product per prototype.
+
     References
     ----------
     .. [1] P. Schneider, M. Biehl, B. Hammer, Adaptive relevance matrices in learning
@@ -277,7 +288,7 @@ class GMLVQClassifier(
         Returns
         -------
         ndarray of shape (n_samples, n_components)
-            ``X @ omega_.T``.
+            ``X @ omega_.T``; NaN where a missing value enters.
         """
         samples: Any = self._check_predict(X)
         if self.omega_.ndim == 3:
@@ -355,6 +366,7 @@ class GMLVQClassifier(
                 f"{n_features}."
             )
         X, codes, weights = samples.X, samples.codes, samples.weights
+        whole = filled(X, codes, weights)
         spread = chosen_scale(X, codes, weights, self.scale)
         if spread is None:
             # One unit for all: the spread of the typical feature.
@@ -366,7 +378,7 @@ class GMLVQClassifier(
         else:
             inner = discriminant_directions(X / spread, codes, weights, rank)
         if self._clusters:
-            Q = self._place((X / spread) @ inner.T, samples, rng)
+            Q = self._place((whole / spread) @ inner.T, samples, rng)
             P = _means(samples, inner / spread, Q, self._prototype_codes)
         else:
             P = self._place(X, samples, rng)
@@ -388,7 +400,8 @@ class GMLVQClassifier(
         new = np.flatnonzero(~np.isin(samples.codes, self._prototype_codes))
         omega = state["omega"] if state["omega"].ndim == 2 else np.diag(1 / spread)
         if self._clusters:
-            added = self._place_new(samples.X @ omega.T, samples, rng)
+            whole = filled(samples.X, samples.codes, samples.weights)
+            added = self._place_new(whole @ omega.T, samples, rng)
             if len(new):
                 codes = self._prototype_codes[n:]
                 added = _means(samples.take(new), omega, added, codes)
@@ -439,18 +452,18 @@ class GMLVQClassifier(
             if not prepared:
                 centre, host = data.centred(order, spread)
                 is_local = self._metric_name in ("class", "local")
-                span = span_of(host.X) if is_local else None
+                span = span_of(host.partial) if is_local else None
                 rows = host.at(device)
                 there = replayed_on(device, partial(descend, rows), loss)
                 parts = self._summed_over(data.samples, rows, spread, centre, False)
-                prepared.extend([centre, host, parts, span, there])
-            centre, host, parts, span, replayed = prepared
+                prepared.extend([centre, host, parts, span, there, host.whole])
+            centre, host, parts, span, replayed, whole = prepared
             P = (state["prototypes"] - centre) / spread
             omega = metric.inner(state["omega"], spread)
             few = slice(0, WARMED)
             state = self._warm(
                 state,
-                metric.mapped(host.X[few], omega),
+                metric.mapped(whole[few], omega),
                 host.codes[few],
                 metric.mapped(P, omega),
             )
@@ -488,14 +501,14 @@ class GMLVQClassifier(
                 wins += sums.wins
             if span is not None:
                 omega = omega @ span
-            mapped, Q = metric.mapped(host.X, omega), metric.mapped(P, omega)
+            mapped, Q = metric.mapped(whole, omega), metric.mapped(P, omega)
             if self._repairs(wins, epoch, n_epochs):
                 dead, samples = revivals(mapped, host.codes, Q, labels, wins)
-                P[dead] = host.X[samples]
+                P[dead] = whole[samples]
             added, stay = self._changes(
-                host,
+                replace(host, X=whole),
                 labels,
-                lambda: self._nearest_rows(metric, mapped, P, Q, omega, labels),
+                lambda: self._nearest_rows(metric, host, mapped, P, Q, omega, labels),
                 rng,
                 epoch,
                 n_epochs,
@@ -504,7 +517,7 @@ class GMLVQClassifier(
             if "heat" in state:
                 state["heat"] = state["heat"] + metric.shrinkage(omega)
             state = self._with_maps(state, added, stay, Q, mapped, host)
-            state = changed(state, added, stay, host.X[added], host.codes[added])
+            state = changed(state, added, stay, whole[added], host.codes[added])
             P = state["prototypes"] * spread + centre
             moved = {"prototypes": P, "omega": metric.outer(state["omega"], spread)}
             return Outcome({**state, **moved}, {"loss": float(total) / n})
@@ -527,15 +540,16 @@ class GMLVQClassifier(
     def _nearest_rows(
         self,
         metric: Any,
+        rows: Any,
         mapped: np.ndarray,
         P: np.ndarray,
         Q: np.ndarray,
         omega: np.ndarray,
         labels: np.ndarray,
     ) -> np.ndarray:
-        if omega.ndim < 3:
+        if omega.ndim < 3 and rows.there is None:
             return nearest_of(mapped, Q)
-        D = metric.distances(mapped, P, omega, self._grouped(labels))
+        D = metric.distances(rows.partial, P, omega, self._grouped(labels))
         return np.asarray(D.argmin(axis=1))
 
     def _with_maps(
@@ -582,7 +596,8 @@ def _means(
     samples: Samples, omega: np.ndarray, Q: np.ndarray, codes: np.ndarray
 ) -> np.ndarray:
     """Means of the samples that belong to centres `Q` found in the mapped space."""
-    D = squared_distances(samples.X @ omega.T, Q)
+    whole = filled(samples.X, samples.codes, samples.weights)
+    D = squared_distances(whole @ omega.T, Q)
     D[samples.codes[:, None] != codes[None, :]] = np.inf
     means = class_means(samples.X, D.argmin(axis=1), samples.weights, len(Q))
     return means.astype(samples.X.dtype)
@@ -601,13 +616,11 @@ def discriminant_directions(
     within-class covariance. A fraction `shrinkage` of its mean variance keeps
     directions of next to no variance from exploding.
     """
-    R = residuals(X, codes, weights)
-    weights = weights / weights.sum()
-    S = ((R * weights[:, None]).T @ R).astype(np.float64)
+    S = second_moments(residuals(X, codes, weights), weights)
     values, U = np.linalg.eigh(S)
     # Features come divided by their spread: below this there is none.
     ridge = shrinkage * max(values.mean(), 1e-12)
     W = (U / np.sqrt(np.maximum(values, 0) + ridge)) @ U.T
-    Z = (X - np.average(X, axis=0, weights=weights)) @ W
-    widest = np.linalg.eigh((Z * weights[:, None]).T @ Z)[1][:, ::-1][:, :rank]
+    T = second_moments(X - means_there(X, weights), weights)
+    widest = np.linalg.eigh(W @ T @ W)[1][:, ::-1][:, :rank]
     return (widest.T @ W).astype(X.dtype)

@@ -179,6 +179,9 @@ class KernelLVQClassifier(GLVQClassifier):
     device_methods: ClassVar[tuple[str, ...]] = ()
     lazy_methods: ClassVar[tuple[str, ...]] = ()
 
+    # A kernel of what is there is no kernel.
+    _takes_missing = False
+
     def __init__(
         self,
         prototypes_per_class: Any = "auto",

@@ -15,6 +15,9 @@ and those of the matrix of group g, over the pairs (i, j) whose prototype j is i
 
     dOmega_g = 2 Omega_g sum_ij C_ij (x_i - p_j) (x_i - p_j)^T.
 
+Where values are missing, ``x_i - p_j`` is 0 there in all of these, distances and C have
+the factor d over the number of values, and no gradient reaches p there.
+
 Shapes: Omega (rank, d), (d,) and (n_groups, rank, d); X and P as they are trained, each
 feature in its unit, about the mean.
 
@@ -29,14 +32,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from widemargin._compute.memory import rows_in_budget
+from widemargin._compute.missing import mapped_distances_there, second_moments, shares
 from widemargin._compute.nearest import (
     expanded_distances,
     product_error,
     settled,
     squared_distances,
     squared_norms,
+    with_partial,
 )
-from widemargin.prototypes.glvq import Centred, coefficients
+from widemargin._compute.threads import batched_slices
+from widemargin.prototypes.glvq import Centred, coefficients, pulls_there
 
 METRICS = ("full", "diagonal", "class", "local")
 
@@ -102,7 +109,10 @@ class FullMatrix:
         loss: Any,
     ) -> MatrixSums:
         """Loss, gradients in prototypes and Omega, and wins among the own class."""
-        return gmlvq_sums(P, omega, labels, batch, loss)
+        if batch.there is None:
+            return gmlvq_sums(P, omega, labels, batch, loss)
+        sums = Local().sums(P, omega[None], labels, np.zeros_like(labels), batch, loss)
+        return sums._replace(omega=sums.omega[0])
 
     def distances(
         self,
@@ -120,13 +130,16 @@ class FullMatrix:
         z, q = x @ omega.T, p @ omega.T
         z_norms, q_norms = squared_norms(z), squared_norms(q)
         length = float(squared_norms(omega).sum())
-        return settled(
+        D = settled(
             expanded_distances(z, q, z_norms),
             mapped_errors(x, z_norms, length),
             mapped_errors(p, q_norms, length),
             lambda i, j: squared_norms((X[i].astype(float) - P[j]) @ omega.T),
             coarse=coarse,
             n_features=2 * X.shape[1],
+        )
+        return with_partial(
+            D, z_norms, lambda rows: mapped_distances_there(X[rows], P, omega)
         )
 
     def steepness(self, omega: np.ndarray) -> float:
@@ -162,15 +175,19 @@ class Diagonal(FullMatrix):
 
     def sums(self, P, omega, labels, groups, batch, loss):
         """See FullMatrix."""
-        Q, Z = P * omega, batch.X * omega
-        error = product_error(P.dtype, P.shape[1])
-        norms = squared_norms(Z)
-        pairs = coefficients(
-            expanded_distances(Z, Q, norms), labels, batch.codes, batch.weights, loss,
-            error * norms, error * squared_norms(Q),
-        )  # fmt: skip
-        pulled = pairs.transposed_product(batch.X)
-        towards = pulled - pairs.column_sums[:, None] * P
+        if batch.there is not None:
+            pairs, towards = pulls_there(P, labels, batch, loss, omega**2)
+            pulled = pairs.transposed_product(batch.X)
+        else:
+            Q, Z = P * omega, batch.X * omega
+            error = product_error(P.dtype, P.shape[1])
+            norms = squared_norms(Z)
+            pairs = coefficients(
+                expanded_distances(Z, Q, norms), labels, batch.codes, batch.weights,
+                loss, error * norms, error * squared_norms(Q),
+            )  # fmt: skip
+            pulled = pairs.transposed_product(batch.X)
+            towards = pulled - pairs.column_sums[:, None] * P
         squares = pairs.values.sum(axis=1) @ batch.X**2
         slopes = squares - np.einsum("jf,jf->f", pulled + towards, P)
         return MatrixSums(
@@ -217,28 +234,41 @@ class Local(FullMatrix):
 
     def sums(self, P, omega, labels, groups, batch, loss):
         """See FullMatrix."""
-        X = batch.X
+        X, there = batch.X, batch.there
         D = np.empty((len(X), len(P)), X.dtype)
         x_errors, p_errors = np.zeros(len(X)), np.zeros(len(P))
         error = product_error(P.dtype, P.shape[1])
         for g, own in self._spaces(groups):
             Z, Q = X @ omega[g].T, P[own] @ omega[g].T
             norms = squared_norms(Z)
-            D[:, own] = expanded_distances(Z, Q, norms)
+            if there is None:
+                D[:, own] = expanded_distances(Z, Q, norms)
+            else:
+                D[:, own] = mapped_distances_there(batch.partial, P[own], omega[g])
             x_errors = np.maximum(x_errors, error * norms)
             p_errors[own] = error * squared_norms(Q)
         pairs = coefficients(
             D, labels, batch.codes, batch.weights, loss, x_errors, p_errors
         )
+        if there is not None:
+            pairs = pairs._replace(values=pairs.values * shares(there)[:, None])
         dP, d_omega = np.zeros_like(P), np.zeros_like(omega)
         at, values = pairs.at.T.ravel(), pairs.values.T.ravel()
         rows = np.tile(np.arange(len(X)), pairs.at.shape[1])
+        size = rows_in_budget(4 * X.itemsize * X.shape[1])
         for g in np.unique(groups[at]):
-            own = np.flatnonzero(groups[at] == g)
-            gaps, c = X[rows[own]] - P[at[own]], values[own, None]
-            mapped = gaps @ omega[g].T
-            d_omega[g] = 2 * (mapped * c).T @ gaps
-            np.add.at(dP, at[own], -2 * c * (mapped @ omega[g]))
+            of_group = np.flatnonzero(groups[at] == g)
+            for s in batched_slices(len(of_group), size):
+                own = of_group[s]
+                gaps, c = X[rows[own]] - P[at[own]], values[own, None]
+                if there is not None:
+                    gaps *= there[rows[own]]
+                mapped = gaps @ omega[g].T
+                d_omega[g] += 2 * (mapped * c).T @ gaps
+                pulls = -2 * c * (mapped @ omega[g])
+                if there is not None:
+                    pulls *= there[rows[own]]
+                np.add.at(dP, at[own], pulls)
         wins = np.bincount(pairs.winners, minlength=len(P))
         return MatrixSums(pairs.loss, dP, d_omega, wins, pairs.slope)
 
@@ -297,6 +327,6 @@ def span_of(X: np.ndarray) -> np.ndarray:
     What a matrix does elsewhere no training sample can tell; without this correction
     it may be anything, and a new sample would meet it amplified.
     """
-    values, U = np.linalg.eigh((X.T @ X).astype(np.float64) / len(X))
+    values, U = np.linalg.eigh(second_moments(X, np.ones(len(X), X.dtype)))
     kept = U[:, values > 1e-6 * max(float(values[-1]), 0.0)]
     return (kept @ kept.T).astype(X.dtype)

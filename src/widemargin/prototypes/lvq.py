@@ -21,6 +21,7 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from widemargin._compute.missing import present, shares
 from widemargin._compute.nearest import squared_norms
 from widemargin._core.checks import (
     check_count,
@@ -34,6 +35,8 @@ from widemargin.prototypes.placing import (
     REPAIRS,
     SCALES,
     chosen_scale,
+    class_means,
+    filled,
     nearest_of,
     revivals,
 )
@@ -53,20 +56,22 @@ DEFAULT_RATES = {"lvq1": 0.05, "olvq1": 0.3, "lvq2.1": 0.05, "lvq3": 0.05}
 def class_balls(samples: Samples, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
     """Mean of every class and the largest squared distance of its samples to it."""
     X, codes = samples.X, samples.codes
-    centres = np.zeros((n_classes, X.shape[1]), dtype=X.dtype)
-    np.add.at(centres, codes, X)
-    sizes = np.bincount(codes, minlength=n_classes).clip(min=1)
-    centres /= sizes[:, None].astype(X.dtype)
+    centres = class_means(X, codes, np.ones(len(X)), n_classes).astype(X.dtype)
+    gaps, there = X - centres[codes], present(X)
+    lengths = squared_norms(np.nan_to_num(gaps, nan=0.0))
+    if there is not None:
+        lengths *= shares(there)
     radii_squared = np.zeros(n_classes, dtype=X.dtype)
-    np.maximum.at(radii_squared, codes, squared_norms(X - centres[codes]))
+    np.maximum.at(radii_squared, codes, lengths)
     return centres, radii_squared
 
 
 def hull(X: np.ndarray, P: np.ndarray, known: np.ndarray | None = None) -> np.ndarray:
     """(2, d) smallest and largest value of every feature met so far."""
     met = [X, P] if known is None else [X, P, known]
-    low = np.min([part.min(axis=0) for part in met], axis=0)
-    return np.stack([low, np.max([part.max(axis=0) for part in met], axis=0)])
+    # A missing value, NaN, is neither.
+    low = np.fmin.reduce([np.fmin.reduce(part) for part in met])
+    return np.stack([low, np.fmax.reduce([np.fmax.reduce(part) for part in met])])
 
 
 def pen(hull: np.ndarray) -> np.ndarray:
@@ -168,6 +173,11 @@ class LVQClassifier(TrainedPrototypes):
     on every side, which these rules do not come near otherwise. A rule that reaches it
     is given up, with a warning, for the prototypes that had made the fewest mistakes.
 
+    NaN in X is a missing value. Distances run over what is there, times n_features
+    over their number; prototypes are whole, and a missing value moves none. That is
+    right in the mean where values are missing at random; what is missing because of
+    its value is better filled in by a model of the data, or told by a feature more.
+
     References
     ----------
     .. [1] T. Kohonen, Self-Organizing Maps, 3rd edition, section 6.
@@ -263,6 +273,7 @@ class LVQClassifier(TrainedPrototypes):
         self._check_prototypes()
 
     _of_samples = ("fewest", "given_up")
+    _takes_missing = True
 
     def _n_epochs(self) -> int:
         return sum(epochs for _, epochs, _ in self._stages())
@@ -308,6 +319,9 @@ class LVQClassifier(TrainedPrototypes):
         if n_epochs == np.inf:
             plan = [(len(stages) - 1, 0)]
         balls = self._balls(data, [name for name, _, _ in stages])
+        # What a prototype starts from where it is put on a sample.
+        whole = filled(data.X, data.codes, data.weights)
+        holes = None if whole is data.X else True
 
         def train(state: State, at: int) -> Outcome:
             stage, epoch = plan[at]
@@ -326,7 +340,9 @@ class LVQClassifier(TrainedPrototypes):
             before = self._scaled(state["prototypes"])
             P, wins = before.copy(), np.zeros(len(labels), dtype=np.intp)
             shared = (P, labels, data.X, data.codes, order, wins, pen(state["hull"]))
-            errors, stopped = self._present(name, shared, rate, span, rates, balls)
+            errors, stopped = self._present(
+                name, shared, rate, span, rates, balls, holes
+            )
             error = errors / len(order)
             fewest = state["fewest"]
             if error < fewest["error"]:
@@ -340,11 +356,11 @@ class LVQClassifier(TrainedPrototypes):
             else:
                 if self._repairs(name) and epoch + 1 < epochs and not wins.all():
                     dead, rows = revivals(data.X, data.codes, P, labels, wins)
-                    P[dead], rates[dead] = data.X[rows], rate
+                    P[dead], rates[dead] = whole[rows], rate
                 added, stay = self._changes(
                     data, labels, lambda: nearest_of(data.X, P), rng, at, n_epochs
                 )
-                P = np.concatenate([P[stay], data.X[added]])
+                P = np.concatenate([P[stay], whole[added]])
                 labels = np.concatenate([labels[stay], data.codes[added]])
                 rates = np.concatenate([rates[stay], np.full(len(added), rate)])
             moved = {"prototypes": self._shown(P), "codes": labels, "rates": rates}
@@ -368,18 +384,20 @@ class LVQClassifier(TrainedPrototypes):
         span: tuple[int, float],
         rates: np.ndarray,
         balls: tuple[np.ndarray, np.ndarray],
+        holes: bool | None,
     ) -> tuple[int, int]:
         from widemargin._compute import lvq
 
         kernels: Any = lvq
         if name == "olvq1":
-            return kernels.olvq1_epoch(*shared, alpha_0, rates)
+            return kernels.olvq1_epoch(*shared, alpha_0, rates, holes)
         if name == "lvq1":
-            return kernels.lvq1_epoch(*shared, alpha_0, *span)
+            return kernels.lvq1_epoch(*shared, alpha_0, *span, holes)
         epsilon = float(self.epsilon) if name == "lvq3" else 0.0
         return kernels.window_epoch(
-            *shared, alpha_0, *span, float(self.window), epsilon, self.guard, *balls
-        )
+            *shared, alpha_0, *span, float(self.window), epsilon, self.guard, *balls,
+            holes,
+        )  # fmt: skip
 
 
 def _say_fled(name: str) -> None:

@@ -24,7 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _num_samples
 
 from widemargin._compute.threads import held_threads
-from widemargin._core.arrays import numpy_dtype, xp_of
+from widemargin._core.arrays import is_tensor, numpy_dtype, xp_of
 from widemargin._core.callbacks import FitProgress
 from widemargin._core.checks import (
     check_count,
@@ -32,6 +32,7 @@ from widemargin._core.checks import (
     check_number,
     check_random_state,
     check_squares,
+    is_auto,
     warn_caller,
 )
 from widemargin._core.classifier import fit_method, whole_or_not_at_all
@@ -45,7 +46,6 @@ from widemargin.prototypes.placing import (
     given_prototypes,
     idle,
     initial_prototypes,
-    is_auto,
     most_prototypes,
     prototype_counts,
     recruits,
@@ -108,7 +108,13 @@ def check_scale(X: np.ndarray) -> np.ndarray:
     """Return samples whose squared distances neither overflow nor vanish."""
     check_squares(X)
     xp, dtype = xp_of(X), numpy_dtype(X)
-    reach = float((xp.amax(X, axis=0) - xp.amin(X, axis=0)).max())
+    high, low = (
+        (xp.amax(X, axis=0), xp.amin(X, axis=0))
+        if is_tensor(X)
+        # NaN, a missing value, is neither.
+        else (np.fmax.reduce(X), np.fmin.reduce(X))
+    )
+    reach = float((high - low).max())
     if 0 < reach < np.sqrt(1e3 * float(np.finfo(dtype).tiny)):
         instead = "scale the data, for instance by StandardScaler"
         if dtype == np.float32:
@@ -461,6 +467,7 @@ class TrainedPrototypes(PrototypeClassifier):
                 names = self._state_names.items()
                 state = {key: getattr(self, name) for key, name in names}
                 state = self._resume({**self._training, **state}, data, rng)
+                state = _with_known(state, len(self.prototypes_), samples.X)
             state, row, _ = self._step(data, rng, np.inf)(state, 0)
         if not is_finite(state):
             raise ValueError(
@@ -567,6 +574,16 @@ class TrainedPrototypes(PrototypeClassifier):
             [self.prototype_labels_, self.classes_[codes]]
         )
         return P
+
+
+def _with_known(state: State, n_known: int, X: np.ndarray) -> State:
+    """Give new prototypes the mean of the known ones where a batch has no value."""
+    blank = np.isnan(X).all(axis=0)
+    if not blank.any():
+        return state
+    P = state["prototypes"].copy()
+    P[n_known:, blank] = P[:n_known, blank].mean(axis=0)
+    return {**state, "prototypes": P}
 
 
 def presentation_order(
