@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         RejectingClassifier,
     )
     from widemargin.neighbors import (
+        DensityClassifier,
         TangentDensityClassifier,
         TangentKNeighborsClassifier,
     )
@@ -64,6 +65,7 @@ _SUBPACKAGES = (
 )
 _ESTIMATORS = {
     "DDAGClassifier": "svm",
+    "DensityClassifier": "neighbors",
     "FixedMarginPerceptron": "linear",
     "GLVQClassifier": "prototypes",
     "GMLVQClassifier": "prototypes",
@@ -89,6 +91,7 @@ _FUNCTIONS = {"load": "saving", "save": "saving", "show_progress": "progress"}
 
 __all__ = [
     "DDAGClassifier",
+    "DensityClassifier",
     "FixedMarginPerceptron",
     "GLVQClassifier",
     "GMLVQClassifier",

@@ -620,7 +620,7 @@ class MetricSearch:
 
         def meet(rows):
             if self.candidates is None:
-                d = to_numpy(distances_of(self.metric, x[rows], y))
+                d = self._all_distances(x[rows], y)
                 use(rows, d, np.broadcast_to(np.arange(len(y)), d.shape))
             else:
                 some = near[rows.start]
@@ -628,6 +628,9 @@ class MetricSearch:
                 use(rows, d, some[None])
 
         thread_map(meet, batched_slices(len(x), size), n_jobs, "neighbours")
+
+    def _all_distances(self, X: Any, Y: Any) -> NDArray:
+        return to_numpy(distances_of(self.metric, X, Y))
 
 
 def distances_of(metric: Callable[[Any, Any], Any], X: Any, Y: Any) -> Any:
@@ -660,7 +663,7 @@ class PartialSearch(MetricSearch):
     def __init__(self, references: Bundle):
         super().__init__(references, distances_there, None)
 
-    def _distances(self, X, Y):
+    def _all_distances(self, X: Any, Y: Any) -> NDArray:
         # Infinite where two have nothing in common.
         return np.sqrt(distances_there(X, Y))
 

@@ -21,8 +21,8 @@ from widemargin._core.arrays import (
     to_numpy,
     xp_of,
 )
+from widemargin._core.checks import FLOATS
 from widemargin.tangents.frames import (
-    FLOATS,
     broadcast,
     check_samples,
     check_tangent_array,

@@ -28,6 +28,7 @@ from widemargin._core.arrays import (
     on_device,
 )
 from widemargin._core.checks import (
+    FLOATS,
     check_number,
     check_option,
     validate_data,
@@ -36,7 +37,6 @@ from widemargin._core.checks import (
 from widemargin._core.samples import check_on_device
 from widemargin.tangents.bundle import Bundle, same_numbers
 from widemargin.tangents.frames import (
-    FLOATS,
     broadcast,
     check_samples,
     check_tangent_array,
