@@ -276,7 +276,8 @@ class MaxMarginClassifier(HyperplaneClassifier):
         for the primal objective P.
     margin_upper_bound_ : float or ndarray of shape (n_problems,)
         No hyperplane has a larger margin, whatever the rounding: half the distance of
-        the averages named by `dual_coef_`.
+        the averages named by `dual_coef_`; infinite where it names none yet, of a
+        search that `max_iter` or `tol` ended at its start.
     directional_margin_, directional_margin_upper_bound_ : float or ndarray
         The same for the vector [w, w0] at height `rho_` around `center_`. With
         ``recenter=True`` the centre lies on the hyperplane, and they agree.
