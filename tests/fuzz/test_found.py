@@ -97,6 +97,10 @@ REFUSED = {
         ),
         "kernel",
     ),
+    "a blur whose square is none": (
+        lambda: tangents.DirectionFeatures((2, 2), blur=5e-324).fit(X),
+        "blur",
+    ),
     "tangents beyond float32": (
         lambda: (
             tangents.DirectionFeatures((2, 2))
@@ -263,3 +267,11 @@ def test_steps_of_a_transformation_of_large_float32_numbers():
     far = (X * 1e31).astype(np.float32)
     found = generator.fit(far).tangents(far)[:, 0]
     np.testing.assert_allclose(found, far, rtol=1e-2)
+
+
+@pytest.mark.parametrize("scale", [2.0**-480, 2.0**480])
+def test_steps_whose_squares_are_denormal_are_steps(scale):
+    plain, scaled = (
+        GLVQClassifier(max_iter=2, random_state=0).fit(X * u, y) for u in (1.0, scale)
+    )
+    np.testing.assert_allclose(scaled.prototypes_, plain.prototypes_ * scale, rtol=1e-6)
