@@ -305,6 +305,28 @@ def changed(
     return {**state, **moments, "prototypes": P, "codes": labels}
 
 
+def shuffled_batches(
+    size: Any,
+    rate: float,
+    n: int,
+    rng: np.random.RandomState,
+    epoch: int,
+    n_epochs: float,
+) -> Iterator[tuple[slice, float]]:
+    """Consecutive rows in random order, and the learning rate of each batch.
+
+    The rows themselves were shuffled once; "auto" makes about twenty batches.
+    """
+    if isinstance(size, str):
+        size = min(max(n // 20, 16), 512)
+    edges = np.linspace(0, n, -(-n // size) + 1).astype(int).tolist()
+    pieces = list(pairwise(edges))
+    for t, i in enumerate(rng.permutation(len(pieces)), epoch * len(pieces)):
+        now = rate * (1 - t / (n_epochs * len(pieces)))
+        # A Python number: it leaves the dtype of what it multiplies.
+        yield slice(*pieces[i]), float(now)
+
+
 def at(loss: Any, state: State) -> Any:
     """Return the loss, a soft one at the temperature of the state."""
     if isinstance(loss, SoftLoss):
@@ -582,19 +604,9 @@ class GLVQClassifier(TrainedPrototypes):
     def _batches(
         self, n: int, rng: np.random.RandomState, epoch: int, n_epochs: float
     ) -> Iterator[tuple[slice, float]]:
-        """Consecutive rows in random order, and the learning rate of each batch.
-
-        The rows themselves were shuffled once.
-        """
-        size: Any = self.batch_size
-        if isinstance(size, str):
-            size = min(max(n // 20, 16), 512)
-        edges = np.linspace(0, n, -(-n // size) + 1).astype(int).tolist()
-        pieces = list(pairwise(edges))
-        for t, i in enumerate(rng.permutation(len(pieces)), epoch * len(pieces)):
-            rate = self.learning_rate * (1 - t / (n_epochs * len(pieces)))
-            # A Python number: it leaves the dtype of what it multiplies.
-            yield slice(*pieces[i]), float(rate)
+        return shuffled_batches(
+            self.batch_size, self.learning_rate, n, rng, epoch, n_epochs
+        )
 
     def _step(self, data: Mapped, rng: np.random.RandomState, n_epochs: float) -> Step:
         loss, n = self._checked_loss(), len(data.samples)
