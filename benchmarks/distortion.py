@@ -1,9 +1,16 @@
-"""Distortion models on the CPU: microseconds a pair, one thread.
+"""Distortion models on the CPU: microseconds a pair, and where to find the nearest.
 
-The peer is the kernel of commit 0a0f5be, taken from the history of the repository: it
-made a pass over the image for each channel and each shift of a patch.
+The peer of the speed is the kernel of commit 0a0f5be, taken from the history of the
+repository: it made a pass over the image for each channel and each shift of a patch.
+
+--recall asks on MNIST's training set, a sixth of whose writers is held out, how often
+the nearest in distortion distance is among the nearest in pixels and in direction
+features. --mnist times all test images on their candidates, with errors; parameters are
+those of the defaults, nothing is chosen there.
 
 Run: python benchmarks/distortion.py [--pairs 40] [--repeats 8]
+     python benchmarks/distortion.py --recall [--asked 300] [--jobs 2]
+     python benchmarks/distortion.py --mnist [--test 10000] [--candidates 200]
 """
 
 import argparse
@@ -12,10 +19,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
-from common import machine, print_table
+from common import data_folder, machine, percent, print_table, seconds, train_test
 
 from widemargin._compute.distortion import (
     distortion_tile,
@@ -23,7 +31,20 @@ from widemargin._compute.distortion import (
     lanes_for,
     pseudo_2d_tile,
 )
+from widemargin.datasets import load_mnist
+from widemargin.datasets.idx import read_idx
+from widemargin.metrics import image_distortion_distances
+from widemargin.neighbors import TangentKNeighborsClassifier
+from widemargin.neighbors.candidates import FeatureCandidates
+from widemargin.tangents import Bundle, DirectionFeatures
 
+SHAPE = (28, 28)
+WRITERS = "qmnist-labels/qmnist-train-labels-idx2-int.gz"
+COUNTS = (50, 200, 500)
+METRICS = {
+    "Sobel gradients": {},
+    "normalised, penalty 0.033": {"gradients": "normalised", "penalty": 0.033},
+}
 PEER = "0a0f5be:src/widemargin/_compute/distortion.py"
 CASES = [(28, 2, 1), (28, 3, 2), (16, 2, 1)]
 
@@ -87,12 +108,79 @@ def case(side, window, patch, old, n, repeats):
     return times
 
 
+def recall(options):
+    """Share of nearest references found among the first few by other distances."""
+    X = train_test(load_mnist)[0].astype(np.float32)
+    held = held_out_writers()
+    random = np.random.default_rng(0)
+    asked = random.permutation(np.flatnonzero(held))[: options.asked]
+    known, queries = X[~held], X[asked]
+    metric = partial(image_distortion_distances, shape=SHAPE, n_jobs=options.jobs)
+    rows = []
+    for what, settings in METRICS.items():
+        true = metric(queries, known, **settings).argmin(axis=1)
+        for name, transform in (
+            ("pixels", None),
+            ("direction features", DirectionFeatures(SHAPE).fit(known)),
+        ):
+            most = FeatureCandidates(transform, known, max(COUNTS))
+            shares = []
+            for count in COUNTS:
+                most.n_candidates = count
+                near = most.candidates(Bundle(queries, queries[:, None][:, :0]))
+                shares.append(f"{percent((near == true[:, None]).any(axis=1)):.1f} %")
+            rows.append((what, name, *shares))
+    header = ("metric", "candidates by", *(f"first {count}" for count in COUNTS))
+    title = f"MNIST, {len(asked)} images of held-out writers, {len(known)} references"
+    print_table(title, header, rows)
+
+
+def held_out_writers():
+    """Training images of a sixth of the writers."""
+    by = read_idx(data_folder() / WRITERS)[:, 2]
+    everyone = np.unique(by)
+    some = np.random.default_rng(0).choice(everyone, len(everyone) // 6, replace=False)
+    return np.isin(by, some)
+
+
+def mnist(options):
+    """All test images on candidates by direction features: seconds and errors."""
+    X, y, X_test, y_test = train_test(load_mnist)
+    X, X_test = X.astype(np.float32), X_test[: options.test].astype(np.float32)
+    rows = []
+    for what, settings in METRICS.items():
+        knn = TangentKNeighborsClassifier(
+            metric=partial(image_distortion_distances, shape=SHAPE, **settings),
+            algorithm="rerank",
+            n_candidates=options.candidates,
+            candidate_transform=DirectionFeatures(SHAPE),
+            n_jobs=options.jobs,
+        )
+        fitting = seconds(partial(knn.fit, X, y))
+        start = time.perf_counter()
+        wrong = knn.predict(X_test) != y_test[: options.test]
+        took = time.perf_counter() - start
+        error = f"{percent(wrong):.2f} %"
+        rows.append((what, f"{fitting:.0f} s", f"{took:.0f} s", "≤ 150 s", error))
+    title = f"MNIST, 1-NN among {options.candidates} candidates, {options.jobs} threads"
+    print_table(title, ("metric", "fit", f"{len(X_test)} images", "bar", "error"), rows)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pairs", type=int, default=40, help="images at each end")
     parser.add_argument("--repeats", type=int, default=8)
+    parser.add_argument("--recall", action="store_true", help="of candidates")
+    parser.add_argument("--asked", type=int, default=300, help="images for --recall")
+    parser.add_argument("--mnist", action="store_true", help="time and errors")
+    parser.add_argument("--test", type=int, default=10_000, help="images for --mnist")
+    parser.add_argument("--candidates", type=int, default=200, help="for --mnist")
+    parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
     print(machine(), flush=True)
+    if options.recall or options.mnist:
+        (recall if options.recall else mnist)(options)
+        return
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         old = old_kernel(folder)

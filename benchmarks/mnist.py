@@ -15,15 +15,14 @@ from functools import partial
 import numpy as np
 from common import data_folder, machine, percent, print_table, seconds, train_test
 
-from widemargin.datasets import load_mnist
-from widemargin.datasets.idx import read_idx
+from widemargin.datasets import load_mnist, mnist_writers
 from widemargin.metrics import image_distortion_distances
 from widemargin.neighbors import TangentKNeighborsClassifier
+from widemargin.reproduce.protocol import some_groups
 from widemargin.tangents import GaussianSmoother, ImageTangents, image_shifts
 
 SHAPE = (28, 28)
 SMOOTHING, SIGMA = 0.7, 0.5
-WRITERS = "qmnist-labels/qmnist-train-labels-idx2-int.gz"
 BETAS = (0.5, 1, 2, 4, 8, 16)
 
 
@@ -38,11 +37,6 @@ def neighbours(jobs, sigma, algorithm="exact"):
         algorithm=algorithm,
         n_jobs=jobs,
     )
-
-
-def writers():
-    """Writer of every training image."""
-    return read_idx(data_folder() / WRITERS)[:, 2]
 
 
 class Density:
@@ -112,7 +106,7 @@ def measure(options):
         ("peak memory of the process", f"{peak:.2f} GB", "≤ 3 GB"),
         *((f"{k}-NN", f"{vote_error(y, found, k, y_test):.2f} %", "") for k in (1, 3)),
     ]
-    by = writers()
+    by = mnist_writers(data_home=data_folder(), download_if_missing=False)
     mine = [of_other_writers(knn, X[: options.left_out], by, by[: options.left_out])]
     truth = y[: options.left_out]
     error = Density(y).fit(mine, truth).error(found, y_test)
@@ -176,11 +170,10 @@ def distorted(X, y, X_test, y_test, jobs):
 def choose(options):
     """Brier score of the density on held-out writers, for smoothing and sigma."""
     X, y = train_test(load_mnist)[:2]
-    by = writers()
-    random = np.random.default_rng(0)
-    everyone = np.unique(by)
-    held = np.isin(by, random.choice(everyone, len(everyone) // 6, replace=False))
-    asked = random.permutation(np.flatnonzero(held))[: options.left_out]
+    by = mnist_writers(data_home=data_folder(), download_if_missing=False)
+    held = some_groups(by, 1 / 6)
+    asked = np.random.default_rng(0).permutation(np.flatnonzero(held))
+    asked = asked[: options.left_out]
     rows = []
     for smoothing in (0.0, 0.5, 0.7, 0.9):
         Z = smoothed(X, smoothing)

@@ -339,9 +339,7 @@ def speed_of_fit():
     rows = []
     for dtype in (np.float32, np.float64):
         X, y, _, _ = load("usps", dtype)
-        lvq1 = LVQClassifier(
-            "lvq1", prototypes_per_class=5, max_iter=20, random_state=0
-        )
+        lvq1 = LVQClassifier(5, algorithm="lvq1", max_iter=20, random_state=0)
         glvq = GLVQClassifier(5, max_iter=20, random_state=0)
         for model in (lvq1, glvq):
             clone(model).set_params(max_iter=1).fit(X[:500], y[:500])
@@ -366,15 +364,14 @@ def speed_of_presentations():
     for dtype in (np.float32, np.float64):
         X, y, _, _ = load("usps", dtype)
         codes = y.astype(np.intp)
-        start = LVQClassifier(
-            "lvq1", prototypes_per_class=5, max_iter=1, random_state=0
-        )
+        start = LVQClassifier(5, algorithm="lvq1", max_iter=1, random_state=0)
         P = start.fit(X, y).prototypes_
         labels = start.prototype_labels_.astype(np.intp)
         order = np.random.RandomState(0).permutation(len(X))
         wins, rates = np.zeros(50, np.intp), np.full(50, 0.3)
         balls = np.zeros((10, X.shape[1]), dtype), np.full(10, np.inf, dtype)
         shared = (P, labels, X, codes, order, wins)
+        shared = (*shared, np.array([[-np.inf], [np.inf]]) + np.zeros_like(P[:1]))
         window = (*shared, 0.05, 0, 1e9, 0.3, 0.1, True, *balls)
         runs = {
             "LVQ1": lambda a=shared: lvq.lvq1_epoch(*a, 0.05, 0, 1e9),

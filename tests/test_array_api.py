@@ -13,17 +13,23 @@ import sklearn
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from widemargin._core import arrays
 from widemargin.linear import MarginPerceptron
 from widemargin.metrics import (
+    TangentMetric,
     image_distortion_distances,
     pseudo_2d_distortion_distances,
     tangent_alignment,
     tangent_distances,
     tangent_kernel,
 )
-from widemargin.neighbors import TangentDensityClassifier, TangentKNeighborsClassifier
+from widemargin.neighbors import (
+    DensityClassifier,
+    TangentDensityClassifier,
+    TangentKNeighborsClassifier,
+)
 from widemargin.prototypes import (
     GLVQClassifier,
     GMLVQClassifier,
@@ -238,6 +244,34 @@ def test_neighbours_of_the_training_samples_and_other_metrics(on_device):
         np.testing.assert_allclose(
             there.confidence(tensor(X[90:99])), here.confidence(X[90:99]), atol=1e-9
         )
+
+
+@pytest.mark.parametrize("settings", [{}, {"n_candidates": 9}])
+@pytest.mark.parametrize("metric", ["distortion", "tangent"])
+def test_densities_of_any_metric(settings, metric, on_device):
+    metrics = {
+        "distortion": partial(image_distortion_distances, shape=(8, 8)),
+        "tangent": TangentMetric(IMAGES),
+    }
+    model = DensityClassifier(metric=metrics[metric], random_state=0, **settings)
+    here = clone(model).fit(X[:60], y[:60])
+    there = clone(model).fit(tensor(X[:60]), tensor(y[:60]))
+    np.testing.assert_allclose(there.gamma_, here.gamma_)
+    found = there.decision_function(tensor(X[90:99]))
+    np.testing.assert_allclose(found, here.decision_function(X[90:99]), atol=1e-6)
+    found = here.decision_function(tensor(X[90:99]))
+    np.testing.assert_allclose(found, here.decision_function(X[90:99]), atol=1e-6)
+
+
+def test_tangent_candidates_by_features_stay_on_the_cpu(on_device):
+    knn = TangentKNeighborsClassifier(
+        tangents=IMAGES, algorithm="rerank", candidate_transform=FunctionTransformer()
+    )
+    with pytest.raises(ValueError, match="works on the CPU only"):
+        knn.fit(tensor(X[:60]), y[:60])
+    knn.fit(X[:60], y[:60])
+    with pytest.raises(ValueError, match="works on the CPU only"):
+        knn.predict(tensor(X[60:70]))
 
 
 def test_densities_on_a_device(on_device):

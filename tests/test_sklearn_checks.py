@@ -6,7 +6,9 @@ what else deserves it, and WAIVED what cannot hold, with the reason.
 
 import numpy as np
 import pytest
+from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.naive_bayes import GaussianNB
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -93,6 +95,11 @@ SETTINGS = {
         wm.TVQClassifier(2, max_iter=10, init="mean"),
         wm.TVQClassifier(**TWO_SIDED),
     ],
+    "DensityClassifier": [
+        wm.DensityClassifier(),
+        wm.DensityClassifier(gamma=1.0, metric=euclidean_distances),
+        wm.DensityClassifier(n_candidates=20, candidate_transform=PCA()),
+    ],
     "TangentDensityClassifier": [
         wm.TangentDensityClassifier(),
         wm.TangentDensityClassifier(gamma=1.0),
@@ -160,9 +167,9 @@ def waived(estimator) -> dict[str, str]:
         case wm.TangentKNeighborsClassifier():
             weights = PLACES if estimator.n_neighbors > 1 else None
             others["check_class_weight_classifiers"] = FEW
-        case wm.TangentDensityClassifier(gamma="cv"):
-            pass
-        case wm.TangentDensityClassifier():
+        case wm.DensityClassifier(gamma="cv"):
+            weights = None if estimator.n_candidates is None else PLACES
+        case wm.DensityClassifier():
             others["check_class_weight_classifiers"] = SHARP
         case wm.DDAGClassifier():
             pass

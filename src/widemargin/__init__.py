@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         RejectingClassifier,
     )
     from widemargin.neighbors import (
+        DensityClassifier,
         TangentDensityClassifier,
         TangentKNeighborsClassifier,
     )
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         KernelLVQClassifier,
         LVQClassifier,
         MarginLVQClassifier,
+        RelationalLVQClassifier,
         TDNeuronClassifier,
         TVQClassifier,
     )
@@ -64,6 +66,7 @@ _SUBPACKAGES = (
 )
 _ESTIMATORS = {
     "DDAGClassifier": "svm",
+    "DensityClassifier": "neighbors",
     "FixedMarginPerceptron": "linear",
     "GLVQClassifier": "prototypes",
     "GMLVQClassifier": "prototypes",
@@ -90,6 +93,7 @@ _FUNCTIONS = {"load": "saving", "save": "saving", "show_progress": "progress"}
 
 __all__ = [
     "DDAGClassifier",
+    "DensityClassifier",
     "FixedMarginPerceptron",
     "GLVQClassifier",
     "GMLVQClassifier",

@@ -312,6 +312,13 @@ FITS = {
         ["estimator", "threshold"],
         set(),
     ),
+    "ProductClassifier": (
+        widemargin.ProductClassifier(
+            [("a", widemargin.GLVQClassifier(max_iter=3, random_state=0))], cv=2
+        ),
+        ["a"] * 3,
+        set(),
+    ),
     "MarginReweightingClassifier": (
         widemargin.MarginReweightingClassifier(
             widemargin.GLVQClassifier(max_iter=3),

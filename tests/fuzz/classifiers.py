@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.preprocessing import FunctionTransformer
 from tests.contract.registry import (
     MAY_BE_INFINITE,
     QUICK,
@@ -56,6 +57,8 @@ def component(rng: np.random.Generator, owner: Any, name: str, d: int) -> Any:
                     tangents.ImageTangents((2, d // 2 or 1)),
                     tangents.TransformTangents([_stretch]), np.eye(d)[:1],
                     tangents.LearnedTangents(1, local=True))  # fmt: skip
+    if name == "candidate_transform":
+        return pick(rng, None, FunctionTransformer(), LogisticRegression())
     if name == "loss":
         return pick(rng, None, "hinge", *(loss() for loss in LOSSES))
     if name in ("transformations", "shifts"):

@@ -1,3 +1,4 @@
+import pickle
 import warnings
 
 import numpy as np
@@ -5,10 +6,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import config_context
+from sklearn.base import clone
+from sklearn.decomposition import PCA
+from sklearn.preprocessing import FunctionTransformer
 
-from widemargin.metrics import tangent_distances
-from widemargin.neighbors import TangentDensityClassifier
-from widemargin.tangents import ImageTangents, LearnedTangents, image_shifts
+from widemargin.metrics import TangentMetric, tangent_distances
+from widemargin.neighbors import DensityClassifier, TangentDensityClassifier
+from widemargin.tangents import (
+    ImageTangents,
+    LearnedTangents,
+    image_affines,
+    image_shifts,
+)
 
 
 @pytest.fixture(scope="module")
@@ -367,3 +376,167 @@ def test_copies_do_not_hide_the_unit_of_the_data(unit):
     model = TangentDensityClassifier(tangents="none").fit(X / unit, y)
     expected = TangentDensityClassifier(tangents="none").fit(X, y)
     assert model.gamma_ == expected.gamma_ * unit**2
+
+
+def chebyshev(X, Y):
+    return np.abs(X[:, None] - Y).max(axis=2)
+
+
+def test_any_metric_is_the_formula(data):
+    X, y, X_test, _ = data
+    weights = np.linspace(0.5, 2, len(X))
+    model = DensityClassifier(0.7, metric=chebyshev, n_jobs=2).fit(X, y, weights)
+    expected = slow_posterior(chebyshev(X_test, X), y, 0.7, weights)
+    np.testing.assert_allclose(model.predict_proba(X_test), expected, rtol=1e-9)
+    np.testing.assert_allclose(
+        model.decision_function(X_test), np.log(expected), rtol=1e-9
+    )
+
+
+def test_tangent_densities_are_a_case(data):
+    X, y, X_test, _ = data
+    generator = ImageTangents((4, 4), ["x_shift", "y_shift"])
+    shifts = image_shifts((4, 4), diagonal=False)
+    options = {"transformations": shifts, "transform_test": True}
+    tangent = TangentDensityClassifier(tangents=generator, **options).fit(X, y)
+    any_ = DensityClassifier(metric=TangentMetric(generator), **options).fit(X, y)
+    assert tangent.gamma_ == any_.gamma_
+    np.testing.assert_array_equal(
+        tangent.predict_proba(X_test), any_.predict_proba(X_test)
+    )
+    plain = TangentDensityClassifier(tangents="none").fit(X, y)
+    np.testing.assert_array_equal(
+        plain.predict_proba(X_test), DensityClassifier().fit(X, y).predict_proba(X_test)
+    )
+
+
+def slow_near(model, x, X, y, transform, n_candidates, moves, gamma):
+    """Posterior of one sample from its candidates and their copies."""
+    features = transform.transform(X)
+    apart = ((transform.transform(x[None]) - features) ** 2).sum(axis=1)
+    near = np.argsort(apart, kind="stable")[:n_candidates]
+    every = np.concatenate([X[near], *(move(X[near]) for move in moves)])
+    labels = np.tile(y[near], 1 + len(moves))
+    d2 = model.metric(x[None], every)[0]
+    sums = [
+        np.exp(-gamma * d2)[labels == c].sum()
+        if (labels == c).any()
+        else np.exp(-gamma * d2.max())
+        for c in np.unique(y)
+    ]
+    return np.array(sums) / np.sum(sums)
+
+
+@pytest.mark.parametrize("n_candidates", [3, 10, 500])
+def test_candidates_and_copies(data, n_candidates):
+    X, y, X_test, _ = data
+    moves = image_affines((4, 4))
+    transform = PCA(3)
+    model = DensityClassifier(
+        0.7, metric=chebyshev, transformations=moves, n_candidates=n_candidates,
+        candidate_transform=transform,
+    ).fit(X, y)  # fmt: skip
+    fitted = PCA(3).fit(X)
+    expected = [
+        slow_near(model, x, X, y, fitted, n_candidates, moves, 0.7) for x in X_test
+    ]
+    found = model.predict_proba(X_test)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    assert np.isfinite(model.decision_function(X_test)).all()
+    two = clone(model).set_params(n_jobs=2).fit(X, y)
+    np.testing.assert_array_equal(two.predict_proba(X_test), found)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict_proba(X_test), found)
+    with config_context(working_memory=0.01):
+        np.testing.assert_array_equal(model.predict_proba(X_test), found)
+    if n_candidates > len(X):
+        whole = DensityClassifier(0.7, metric=chebyshev, transformations=moves)
+        whole.fit(X, y)
+        np.testing.assert_allclose(whole.predict_proba(X_test), found, rtol=1e-9)
+
+
+def test_gamma_of_candidates_leaves_groups_out(data):
+    X, y, *_ = data
+    groups = np.repeat(np.arange(8), 5)
+    moves = image_affines((4, 4))
+    gammas = np.array([0.2, 1.0, 5.0])
+    model = DensityClassifier(
+        gammas, metric=chebyshev, transformations=moves, n_candidates=9
+    )
+    model.fit(X, y, groups=groups)
+    identity = FunctionTransformer()
+    for gamma, error, score in zip(
+        gammas, model.cv_errors_, model.cv_scores_, strict=True
+    ):
+        brier, wrong = [], []
+        for i in range(len(X)):
+            others = groups != groups[i]
+            posterior = slow_near(
+                model, X[i], X[others], y[others], identity, 9, moves, gamma
+            )
+            right = np.unique(y) == y[i]
+            brier.append(((posterior - right) ** 2).sum())
+            wrong.append(not right[posterior.argmax()])
+        assert score == pytest.approx(np.mean(brier))
+        assert error == pytest.approx(np.mean(wrong))
+
+
+def test_few_others_than_those_of_a_group(data):
+    """More candidates are asked for than a left-out sample has."""
+    X, y, *_ = data
+    groups = np.where(np.arange(40) < 36, 0, 1)
+    all_of_them = DensityClassifier(metric=chebyshev).fit(X, y, groups=groups)
+    near = DensityClassifier(metric=chebyshev, n_candidates=30)
+    near.fit(X, y, groups=groups)
+    assert np.isfinite(near.cv_scores_).all()
+    assert len(all_of_them.cv_scores_) == len(near.cv_scores_)
+
+
+def test_tangent_distances_to_candidates(data):
+    X, y, X_test, _ = data
+    generator = ImageTangents((4, 4), ["x_shift", "y_shift"])
+    metric = TangentMetric(generator)
+    near = DensityClassifier(0.3, metric=metric, n_candidates=40).fit(X, y)
+    whole = DensityClassifier(0.3, metric=metric).fit(X, y)
+    np.testing.assert_allclose(
+        near.predict_proba(X_test), whole.predict_proba(X_test), rtol=1e-7
+    )
+
+
+@pytest.mark.parametrize("scale", [2.0**-500, 2.0**500])
+def test_candidates_of_samples_of_any_size(data, scale):
+    X, y, X_test, _ = data
+    model = DensityClassifier(n_candidates=7, candidate_transform=PCA(3))
+    expected = model.fit(X, y).predict_proba(X_test)
+    found = model.fit(X * scale, y).predict_proba(X_test * scale)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"metric": "manhattan"}, "metric must be one of 'euclidean'"),
+        ({"metric": lambda X, Y: np.ones(3)}, "metric must return distances of shape"),
+        (
+            {"metric": lambda X, Y: -np.ones((len(X), len(Y)))},
+            "metric must return finite distances of at least 0; got -1.0",
+        ),
+        ({"n_candidates": 0}, "n_candidates must be None or an integer"),
+        ({"candidate_transform": PCA(2)}, "candidate_transform needs n_candidates"),
+        (
+            {"candidate_transform": PCA, "n_candidates": 5},
+            "candidate_transform must be None or a transformer",
+        ),
+        (
+            {
+                "candidate_transform": FunctionTransformer(lambda X: X[1:]),
+                "n_candidates": 5,
+            },
+            "candidate_transform must return one row per sample; it made 39 of 40",
+        ),
+    ],
+)
+def test_bad_metrics_and_candidates(data, settings, message):
+    X, y, *_ = data
+    with pytest.raises(ValueError, match=message):
+        DensityClassifier(**settings).fit(X, y)

@@ -1,3 +1,4 @@
+import pickle
 import warnings
 from functools import partial
 
@@ -6,8 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import config_context
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.preprocessing import FunctionTransformer
 
 from widemargin.metrics import (
     TangentMetric,
@@ -15,7 +18,7 @@ from widemargin.metrics import (
     tangent_distances,
 )
 from widemargin.neighbors import TangentKNeighborsClassifier
-from widemargin.tangents import ImageTangents, LearnedTangents
+from widemargin.tangents import DirectionFeatures, ImageTangents, LearnedTangents
 
 
 @pytest.fixture(autouse=True)
@@ -94,6 +97,84 @@ def test_distortion_metric_and_reranking(images):
     best = np.take_along_axis(full, candidates, axis=1).min(axis=1)
     np.testing.assert_allclose(distances[:, 0], best)
     assert (candidates == indices).any(axis=1).all()
+
+
+@pytest.mark.parametrize("metric", ["tangent", "distortion"])
+def test_candidates_from_features(images, metric):
+    X, y = images
+    options = {"tangents": ImageTangents((8, 8)), "sides": "two"}
+    full = tangent_distances(X[60:], X[:60], squared=False, **options)
+    if metric == "distortion":
+        distortion = partial(image_distortion_distances, shape=(8, 8), window=1)
+        options, full = {"metric": distortion}, distortion(X[60:], X[:60])
+    transform = DirectionFeatures((8, 8))
+    knn = TangentKNeighborsClassifier(
+        2, algorithm="rerank", n_candidates=7, candidate_transform=transform, **options
+    )
+    distances, indices = knn.fit(X[:60], y[:60]).kneighbors(X[60:])
+    features = transform.fit(X[:60]).transform(X)
+    apart = ((features[60:, None] - features[:60]) ** 2).sum(axis=2)
+    candidates = np.argsort(apart, axis=1)[:, :7]
+    near = np.take_along_axis(full, candidates, axis=1)
+    np.testing.assert_allclose(distances, np.sort(near, axis=1)[:, :2], rtol=1e-7)
+    best = np.take_along_axis(candidates, np.argsort(near, axis=1)[:, :2], axis=1)
+    np.testing.assert_array_equal(indices, best)
+    # Others than by pixels, or this would test nothing.
+    pixels = ((X[60:, None] - X[:60]) ** 2).sum(axis=2)
+    assert (np.sort(np.argsort(pixels, axis=1)[:, :7]) != np.sort(candidates)).any()
+    again = pickle.loads(pickle.dumps(knn))
+    np.testing.assert_array_equal(again.kneighbors(X[60:])[1], indices)
+    two = clone(knn).set_params(n_jobs=2).fit(X[:60], y[:60])
+    np.testing.assert_array_equal(two.kneighbors(X[60:])[0], distances)
+
+
+def test_candidates_of_samples_of_any_size(images):
+    """Where the metric has another unit the transform still sees what it was given."""
+    X, y = images
+    knn = TangentKNeighborsClassifier(
+        tangents=ImageTangents((8, 8)), algorithm="rerank", n_candidates=5,
+        candidate_transform=DirectionFeatures((8, 8)),
+    )  # fmt: skip
+    expected = knn.fit(X[:60], y[:60]).kneighbors(X[60:])[1]
+    huge = 2.0**600
+    found = knn.fit(X[:60] * huge, y[:60]).kneighbors(X[60:] * huge)[1]
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"candidate_transform": DirectionFeatures((8, 8))},
+            "candidate_transform needs algorithm='rerank'",
+        ),
+        (
+            {"candidate_transform": DirectionFeatures, "algorithm": "rerank"},
+            "candidate_transform must be None or a transformer",
+        ),
+        (
+            {"candidate_transform": "pixels", "algorithm": "rerank"},
+            "candidate_transform must be None or a transformer",
+        ),
+        (
+            {"candidate_transform": FunctionTransformer(lambda X: X[::2]),
+             "algorithm": "rerank"},
+            "candidate_transform must return one row per sample; it made 10 of 20",
+        ),
+        (
+            {"candidate_transform": FunctionTransformer(lambda X: X / 0),
+             "algorithm": "rerank"},
+            "what candidate_transform returns contains",
+        ),
+    ],
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore:.*by zero:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_bad_transforms(images, settings, message):
+    X, y = images
+    knn = TangentKNeighborsClassifier(tangents=ImageTangents((8, 8)), **settings)
+    with pytest.raises(ValueError, match=message):
+        knn.fit(X[:20], y[:20])
 
 
 @pytest.mark.parametrize("n_neighbors", [1, 4])

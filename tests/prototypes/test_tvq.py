@@ -218,3 +218,59 @@ def test_hard_input_has_finite_answers():
 def test_bad_parameters(digits, parameters, message):
     with pytest.raises(ValueError, match=message):
         TVQClassifier(**parameters).fit(*digits)
+
+
+def lines_of_classes(n=180, d=12, seed=0):
+    """Classes that vary widely along a direction of their own, and little else."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 3
+    along = np.linalg.qr(rng.normal(size=(d, 9)))[0].T.reshape(3, 3, d)
+    X = np.einsum("nk,nkd->nd", 8 * rng.normal(size=(n, 3)), along[y])
+    return X + 0.3 * rng.normal(size=(n, d)), y
+
+
+def test_tangents_are_chosen_by_the_data():
+    X, y = lines_of_classes()
+    model = TVQClassifier(1, random_state=0).fit(X, y)
+    # An eighth of twelve features is one direction; the classes have three.
+    assert model.tangents_.shape[1] >= 3
+    fixed = TVQClassifier(1, 1, random_state=0).fit(X, y)
+    X_new, y_new = lines_of_classes(n=540)
+    assert model.score(X_new[180:], y_new[180:]) > fixed.score(X_new[180:], y_new[180:])
+
+
+def test_what_is_given_is_not_chosen(monkeypatch):
+    def never(*args):
+        raise AssertionError("nothing is left to choose")
+
+    monkeypatch.setattr(TVQClassifier, "_mistakes", never)
+    X, y = lines_of_classes()
+    assert TVQClassifier(1, 2, max_iter=3).fit(X, y).theta_ == 0.4
+    assert TVQClassifier(1, 2, theta=0.3, max_iter=3).fit(X, y).theta_ == 0.3
+    wide = np.hstack([X] * 14)
+    model = TVQClassifier(1, max_iter=3).fit(wide, y)
+    assert model.tangents_.shape[1] == 20
+    assert model.theta_ == 0.4
+
+
+def test_only_clear_differences_choose(monkeypatch):
+    X, y = lines_of_classes()
+    n_held = 60 * 3
+
+    def mistakes(self, trials, n_tangents, theta):
+        wrong = np.zeros(n_held)
+        wrong[:10] = 1
+        if n_tangents == 3:
+            wrong[7:10] = 0  # three fewer, where chance makes a difference of root 3
+        if n_tangents == 4:
+            wrong[9] = 0  # one fewer of one
+        if theta == 0.6:
+            wrong[:7] = 0
+        return wrong
+
+    monkeypatch.setattr(TVQClassifier, "_mistakes", mistakes)
+    model = TVQClassifier(1, max_iter=3).fit(X, y)
+    assert model.tangents_.shape[1] == 3
+    assert model.theta_ == 0.6
+    model = TVQClassifier(1, theta=0.1, max_iter=3).fit(X, y)
+    assert model.theta_ == 0.1

@@ -52,7 +52,9 @@ def libsvm(digits, sides, kernel="rbf", gamma=0.1, C=10.0, **options):
 def test_duels_are_libsvms(digits, sides):
     X, y, X_test, _ = digits
     svc, expected = libsvm(digits, sides)
-    ours = TangentSVC(gamma=0.1, tangents=GENERATOR, sides=sides).fit(X, y)
+    ours = TangentSVC(
+        C=10.0, gamma=0.1, tangents=GENERATOR, sides=sides, spring=1e-5
+    ).fit(X, y)
     np.testing.assert_allclose(ours.duels(X_test), expected, atol=1e-6)
     np.testing.assert_array_equal(ours.support_, np.sort(svc.support_))
     np.testing.assert_array_equal(ours.support_bundle_.points, X[ours.support_])
@@ -62,7 +64,8 @@ def test_duels_are_libsvms(digits, sides):
 def test_two_classes(digits, labels):
     X, y, X_test, _ = digits
     two = np.array(labels)[(y > 1).astype(int)]
-    ours = TangentSVC("nd", gamma=0.7, tangents=GENERATOR).fit(X, two)
+    ours = TangentSVC("nd", C=10.0, gamma=0.7, tangents=GENERATOR, spring=1e-5)
+    ours.fit(X, two)
     _, expected = libsvm((X, two, X_test, None), "mean", "nd", 0.7)
     np.testing.assert_allclose(ours.decision_function(X_test), expected, atol=1e-6)
     np.testing.assert_array_equal(
@@ -73,7 +76,7 @@ def test_two_classes(digits, labels):
 def test_voting_agrees_with_scikit_learn(digits):
     X, y, X_test, _ = digits
     svc, _ = libsvm(digits, "mean", break_ties=False)
-    ours = TangentSVC(gamma=0.1, tangents=GENERATOR, multiclass="ovo").fit(X, y)
+    ours = TangentSVC(C=10.0, gamma=0.1, tangents=GENERATOR, spring=1e-5).fit(X, y)
     K = tangent_kernel(X_test, X, gamma=0.1, tangents=GENERATOR)
     svc.set_params(decision_function_shape="ovr")
     np.testing.assert_allclose(
@@ -156,7 +159,9 @@ def test_one_frame_for_all_is_computed_once(digits, monkeypatch, tangents, sides
         return real(self, *args, **options)
 
     monkeypatch.setattr(TangentMetric, "squared_distances", counting)
-    svc = TangentSVC(gamma=0.1, tangents=tangents, sides=sides, spring=0).fit(X, y)
+    svc = TangentSVC(C=10.0, gamma=0.1, tangents=tangents, sides=sides, spring=0).fit(
+        X, y
+    )
     found = svc.duels(X_test)
     assert len(calls) == 2
     kept = X[:, 0 if tangents is None else 2 :]
@@ -327,7 +332,7 @@ def test_tangents_help_when_there_are_few_samples(digits):
     [
         ({"kernel": "linear"}, "kernel must be one of"),
         ({"gamma": -1.0}, "gamma must be .*a.* number"),
-        ({"C": 0}, "C must be a finite number above 0"),
+        ({"C": 0}, "C must be 'auto' or a finite number above 0"),
         ({"sides": "both"}, "sides must be one of"),
         ({"multiclass": "ovr"}, "multiclass must be one of"),
         ({"repair": "mend"}, "repair must be one of"),
@@ -375,3 +380,36 @@ def test_one_row_alone_is_one_of_many(digits, sides):
         np.testing.assert_allclose(alone, together[:20], rtol=1e-9, atol=1e-9)
     # The support vectors are packed once, and travel once.
     assert len(pickle.dumps(svc)) < 1.5 * len(pickle.dumps(svc.support_bundle_)) + 9e4
+
+
+def bars(n, seed=0):
+    """Bars whose classes differ in width, which stretching would hide, and overlap."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 3
+    width = 2.2 + 0.8 * y + 0.25 * rng.normal(size=n)
+    columns = np.arange(12) - 5.5
+    ink = 1 / (1 + np.exp(4 * (np.abs(columns) - width[:, None])))
+    images = np.repeat(ink[:, None], 12, axis=1) * rng.uniform(0.5, 1, (n, 1, 1))
+    return (images + 0.1 * rng.normal(size=images.shape)).reshape(n, -1), y
+
+
+def test_moves_cost_where_classes_differ_by_them():
+    X, y = bars(1200)
+    tangents = ImageTangents((12, 12))
+    model = TangentSVC(tangents=tangents).fit(X[:600], y[:600])
+    free = TangentSVC(C=10.0, spring=1e-5, tangents=tangents).fit(X[:600], y[:600])
+    assert (model.C_, model.spring_) != (10.0, 1e-5)
+    assert model.score(X[600:], y[600:]) > free.score(X[600:], y[600:])
+    same = TangentSVC(C=model.C_, spring=model.spring_, tangents=tangents)
+    same.fit(X[:600], y[:600])
+    np.testing.assert_array_equal(model.duels(X[600:]), same.duels(X[600:]))
+
+
+def test_what_is_given_is_not_chosen():
+    X, y = bars(150)
+    tangents = ImageTangents((12, 12))
+    model = TangentSVC(C=3.0, spring=0.05, tangents=tangents).fit(X, y)
+    assert (model.C_, model.spring_) == (3.0, 0.05)
+    assert TangentSVC(C=3.0, tangents="none").fit(X, y).C_ == 3.0
+    few = TangentSVC(tangents=tangents).fit(X[:30], y[:30])
+    assert (few.C_, few.spring_) == (10.0, 1e-5)

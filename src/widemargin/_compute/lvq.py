@@ -263,22 +263,31 @@ def relative_margins(D, labels, y, x_errors, p_errors):
 
 
 @njit(cache=True, nogil=True)
-def adam_step(m, v, gradient, forget, forget_squares, t):
+def adam_step(m, v, gradient, forget, forget_squares, t, least):
     """Moments of Adam after one more gradient, and the direction of ascent, all flat.
 
-    Where every gradient so far was zero the direction is zero.
+    Where every gradient so far was zero the direction is zero; where it was `least` of
+    the largest, it is half of what it would be.
     """
     kind = m.dtype.type
     old, new = kind(forget), kind(1.0 - forget)
     old_squares, new_squares = kind(forget_squares), kind(1.0 - forget_squares)
     short, shorter = kind(1.0 - forget**t), kind(1.0 - forget_squares**t)
     first, second, ascent = np.empty_like(m), np.empty_like(m), np.empty_like(m)
+    top = kind(0.0)
     for i in range(m.shape[0]):
         g = gradient[i]
         first[i] = old * m[i] + new * g
         second[i] = old_squares * v[i] + new_squares * g * g
-        root = np.sqrt(second[i] / shorter)
-        ascent[i] = first[i] / (short * (root if root != 0 else kind(1.0)))
+        top = max(top, second[i])
+    floor = kind(least) * kind(least) * top
+    for i in range(m.shape[0]):
+        square = second[i] + floor
+        if square > 0:
+            root = np.sqrt(second[i] / square) * np.sqrt(shorter / square)
+            ascent[i] = first[i] / short * root
+        else:
+            ascent[i] = 0
     return first, second, ascent
 
 

@@ -38,6 +38,11 @@ def check_option(name: str, value: Any, options: Iterable[str]) -> str:
     return value
 
 
+def is_auto(value: Any) -> bool:
+    """Whether a parameter leaves the choice to the data."""
+    return isinstance(value, str) and value == "auto"
+
+
 def check_count(
     name: str, value: Any, otherwise: str = "", *, low: int = 1, bits: int = 31
 ) -> int:

@@ -43,6 +43,8 @@ class Samples:
     `rows` tells where they stood in the data that came in; after `merge_duplicates`,
     where the first of each group stood, and `inverse` which group each of the samples
     merged went into. `device` is where they came from, and what is heavy is done.
+    Where these are some of many that are with the workers of a cluster, all of them are
+    `shards`.
     """
 
     X: Any
@@ -52,9 +54,15 @@ class Samples:
     rows: NDArray
     inverse: NDArray | None = None
     device: Any = None
+    shards: Any = None
 
     def __len__(self) -> int:
         return self.X.shape[0]
+
+    @property
+    def n_rows(self) -> int:
+        """How many there are, those that are elsewhere included."""
+        return len(self) if self.shards is None else self.shards.n_rows
 
     @property
     def labels(self) -> NDArray:

@@ -49,43 +49,56 @@ class Here:
     def __init__(self, part: Any) -> None:
         self.part = part
 
-    def map(self, function: Callable, *parameters: Any) -> "Here":
+    def map(self, function: Callable, *parameters: Any, beside: Any = None) -> "Here":
         """Return another part made of this one."""
-        return Here(function(self.part, *parameters))
+        return Here(self.sum(function, *parameters, beside=beside))
 
-    def sum(self, function: Callable, *parameters: Any) -> Any:
-        """Return what the function makes of the part."""
-        return function(self.part, *parameters)
+    def sum(self, function: Callable, *parameters: Any, beside: Any = None) -> Any:
+        """Return what the function makes of the part, and of the part `beside` it."""
+        others = () if beside is None else (beside.part,)
+        return function(self.part, *parameters, *others)
 
 
 class Shards:
-    """Parts of a Dask collection, held by the workers."""
+    """Parts of a Dask collection, held by the workers.
+
+    A part `beside`, of the same collection, comes after the parameters; where there
+    are `own` parameters of each part, these do.
+    """
 
     def __init__(self, parts: Sequence[Any]) -> None:
         self.parts = list(parts)
 
-    def _ask(self, function: Callable, parameters: tuple, own: Sequence | None) -> list:
+    def _ask(
+        self,
+        function: Callable,
+        parameters: tuple,
+        own: Sequence | None,
+        beside: "Shards | None" = None,
+    ) -> list:
         from dask import delayed
 
-        shared = node(parameters, "parameters")
+        shared = node((function, parameters), "parameters")
+        owns: Any = [()] * len(self.parts) if own is None else own
+        if beside is not None:
+            owns = [(part,) for part in beside.parts]
         ask = delayed(_asked, traverse=False)
-        owns = [()] * len(self.parts) if own is None else own
-        named = node(function, "function")
         return [
-            ask(named, part, shared, one, dask_key_name=_key(function))
+            ask(shared, part, *one, dask_key_name=_key(function))
             for part, one in zip(self.parts, owns, strict=True)
         ]
 
     def map(
-        self, function: Callable, *parameters: Any, own: Sequence | None = None
+        self,
+        function: Callable,
+        *parameters: Any,
+        own: Sequence | None = None,
+        beside: Any = None,
     ) -> "Shards":
-        """Return other parts, each made of one: they stay where they are.
-
-        `own` are parameters of each part, after the shared ones.
-        """
+        """Return other parts, each made of one: they stay where they are."""
         import dask
 
-        return Shards(dask.persist(*self._ask(function, parameters, own)))
+        return Shards(dask.persist(*self._ask(function, parameters, own, beside)))
 
     def each(
         self, function: Callable, *parameters: Any, own: Sequence | None = None
@@ -95,13 +108,13 @@ class Shards:
 
         return list(dask.compute(*self._ask(function, parameters, own)))
 
-    def sum(self, function: Callable, *parameters: Any) -> Any:
+    def sum(self, function: Callable, *parameters: Any, beside: Any = None) -> Any:
         """Return the sum of what the function makes of the parts, in their order."""
         import dask
         from dask import delayed
 
-        add = delayed(added, traverse=True)
-        found = self._ask(function, parameters, None)
+        add = delayed(added, traverse=False)
+        found = self._ask(function, parameters, None, beside)
         while len(found) > 1:
             found = [
                 add(found[i : i + GROUP], dask_key_name=_key(added))
@@ -116,7 +129,8 @@ def _key(function: Callable) -> str:
     return f"{getattr(function, '__name__', 'part')}-{uuid4().hex}"
 
 
-def _asked(function: Callable, part: Any, parameters: tuple, own: tuple) -> Any:
+def _asked(shared: tuple[Callable, tuple], part: Any, *own: Any) -> Any:
+    function, parameters = shared
     return function(part, *parameters, *own)
 
 
@@ -173,6 +187,18 @@ class SampleShards(NamedTuple):
         """How many samples of positive weight there are."""
         return int(self.counts.sum())
 
+    @property
+    def mean_weight(self) -> float:
+        """Mean weight of a sample."""
+        return self.total_weight / self.n_rows
+
+    def of(self, shards: Shards) -> "SampleShards":
+        """Return what is known of some of these samples, in as many parts."""
+        counts, weights = zip(*shards.each(_counted), strict=True)
+        return self._replace(
+            shards=shards, counts=np.stack(counts), total_weight=float(sum(weights))
+        )
+
     def some(self, many: int | None = None) -> Samples:
         """Return `many` samples, of each class its share but not too few; or all.
 
@@ -191,6 +217,11 @@ class SampleShards(NamedTuple):
         totals = sum(total for _, total in found)
         drawn = np.bincount(few.codes, few.weights, minlength=len(per_class))
         return replace(few, weights=few.weights * (totals / drawn)[few.codes])
+
+
+def _counted(samples: Samples) -> tuple[NDArray, float]:
+    counts = np.bincount(samples.codes, minlength=len(samples.classes))
+    return counts, float(samples.weights.sum())
 
 
 def _as_it_is(samples: Samples) -> Samples:

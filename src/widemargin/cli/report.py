@@ -25,6 +25,7 @@ from widemargin.cli.judge import Judgement, load_and_judge
 from widemargin.cli.modelfile import SavedModel
 from widemargin.cli.refusal import check_library, check_out
 from widemargin.cli.touch import controls, list_section, sweep_part, touch
+from widemargin.inspection.models import common_theta
 
 REJECTED = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)
 QUANTILES = (0.01, 0.05, 0.1, 0.25, 0.5, 0.9)
@@ -92,7 +93,7 @@ def build(
     page.tiles = tiles(model, judged, size)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        sure = add_margins(page, judged, getattr(estimator, "theta", None))
+        sure = add_margins(page, judged, common_theta([estimator]))
         buys = add_rejection(page, judged)
         if len(judged.classes) <= WIDEST_CONFUSION:
             page.add(

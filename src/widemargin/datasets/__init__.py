@@ -8,7 +8,7 @@ and, for images, ``image_shape``. Sets with an official split take ``subset="tra
 ``"test"`` or ``"all"`` (train first, then test).
 """
 
-from widemargin.datasets.digits import load_mnist, load_nist3, load_usps
+from widemargin.datasets.digits import load_mnist, load_nist3, load_usps, mnist_writers
 from widemargin.datasets.home import get_data_home
 from widemargin.datasets.idx import read_idx
 from widemargin.datasets.libsvm import load_a9a, load_w8a
@@ -36,5 +36,6 @@ __all__ = [
     "load_usps",
     "load_w8a",
     "load_wbc",
+    "mnist_writers",
     "read_idx",
 ]

@@ -187,6 +187,37 @@ def _labels(path: Path) -> np.ndarray:
     return read_idx(path).astype(np.int64)
 
 
+def mnist_writers(
+    *, data_home: PathLike = None, download_if_missing: bool = True
+) -> np.ndarray:
+    """Writer of every training image of MNIST, by QMNIST's extended labels.
+
+    Parameters
+    ----------
+    data_home : path, optional
+        Folder with ``qmnist-labels/``: see :func:`get_data_home`.
+    download_if_missing : bool, default=True
+        If False, raise FileNotFoundError where the file is absent.
+
+    Returns
+    -------
+    ndarray of shape (60000,)
+        Numbers of the writers; none of them wrote a test image.
+
+    Examples
+    --------
+    >>> from widemargin.datasets import mnist_writers
+    >>> mnist_writers().shape  # doctest: +SKIP
+    (60000,)
+    """
+    return _qmnist(data_home, download_if_missing)[:, 2].astype(np.int64)
+
+
+def _qmnist(data_home: PathLike, download: bool) -> np.ndarray:
+    folder = get_data_home(data_home) / "qmnist-labels"
+    return read_idx(find_or_fetch(folder, QMNIST, download=download) / QMNIST[0].name)
+
+
 def load_nist3(
     *,
     subset: str = "all",
@@ -220,13 +251,10 @@ def load_nist3(
     (5000, 256)
     """
     mnist = _mnist_folder(data_home, download_if_missing)
-    qmnist = find_or_fetch(
-        get_data_home(data_home) / "qmnist-labels", QMNIST, download=download_if_missing
-    )
     drawn = make_nist3(
         read_idx(mnist / MNIST[0].name),
         read_idx(mnist / MNIST[1].name),
-        read_idx(qmnist / QMNIST[0].name)[:, 1],
+        _qmnist(data_home, download_if_missing)[:, 1],
     )
     return split_bunch(
         *drawn,

@@ -1,6 +1,10 @@
-"""Remembered data: nearest neighbours and kernel densities under tangent distances."""
+"""Remembered data: nearest neighbours and kernel densities, in tangent distance."""
 
-from widemargin.neighbors.density import TangentDensityClassifier
+from widemargin.neighbors.density import DensityClassifier, TangentDensityClassifier
 from widemargin.neighbors.nearest import TangentKNeighborsClassifier
 
-__all__ = ["TangentDensityClassifier", "TangentKNeighborsClassifier"]
+__all__ = [
+    "DensityClassifier",
+    "TangentDensityClassifier",
+    "TangentKNeighborsClassifier",
+]

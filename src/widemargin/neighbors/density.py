@@ -1,13 +1,19 @@
-r"""Kernel densities in tangent distance.
+r"""Kernel densities in any distance, tangent distances above all.
 
 Every training sample carries a bump, and the class with the most density wins:
 
     p(c | x) ∝ sum_{i in c} w_i exp(-gamma d^2(x, x_i)).
 
+Of a function of one's own, its values stand for d^2.
+
 With transformations, each training sample is accompanied by its transformed copies,
 and each sample x by its own, whose densities are summed. All sums are taken in log
 space. gamma is chosen by leaving training samples out, one distance matrix for all
 candidates; a sample's transformed copies leave with it, and all samples of its group.
+
+Where a distance is slow, only training samples that are near by their features count,
+with all their copies. A class that has none among them counts as one bump at the
+distance of the farthest: nothing nearer of it was seen.
 
 Reference: D. Keysers, J. Dahmen, T. Theiner, H. Ney, Experiments with an extended
 tangent distance, ICPR 2000. Shapes: distances (n_queries, n_references), class
@@ -15,11 +21,11 @@ scores (n_queries, n_classes).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from numbers import Real
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,7 +33,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.progress import announced
-from widemargin._compute.threads import batched_slices
+from widemargin._compute.threads import batched_slices, thread_map
 from widemargin._core.arrays import (
     in_dtype,
     is_tensor,
@@ -41,6 +47,7 @@ from widemargin._core.callbacks import FitProgress
 from widemargin._core.checks import (
     check_count,
     check_flag,
+    check_option,
     check_random_state,
     check_squares,
 )
@@ -48,7 +55,13 @@ from widemargin._core.classifier import MarginClassifier, fit_method
 from widemargin._core.decisions import as_labels
 from widemargin._core.samples import Samples, check_samples, check_X
 from widemargin.metrics import TangentMetric
-from widemargin.neighbors.search import MAX_AXES, components_on_device
+from widemargin.neighbors.candidates import (
+    FeatureCandidates,
+    check_transform,
+    fit_transform,
+)
+from widemargin.neighbors.search import MAX_AXES, components_on_device, distances_of
+from widemargin.tangents import Bundle
 from widemargin.tangents.generator import tangents_meant
 from widemargin.tangents.shifts import check_transformations, copies
 
@@ -58,7 +71,477 @@ RELATIVE_GAMMAS = np.geomspace(0.5, 256, 19)
 LEAST = -1e300
 
 
-class TangentDensityClassifier(MarginClassifier):
+@dataclass(frozen=True, eq=False)
+class FunctionMetric(TangentMetric):
+    """A function of points under the methods of a metric without tangents."""
+
+    function: Any = None
+
+    def in_unit_of(self, X: NDArray) -> Self:
+        """Return the same: what another unit means to the function is not known."""
+        return self
+
+    def squared_distances(
+        self, x: Bundle, y: Bundle | None = None, *, sides: str | None = None,
+        prepared: Any = None, n_jobs: int | None = None,
+    ) -> NDArray:  # fmt: skip
+        """Return what the function says of all pairs, in blocks of rows."""
+        y = x if y is None else y
+        if is_tensor(x.points):
+            return distances_of(self.function, x.points, y.points)
+        out = np.empty((len(x), len(y)))
+
+        def fill(rows: slice) -> None:
+            out[rows] = to_numpy(distances_of(self.function, x.points[rows], y.points))
+
+        thread_map(fill, batched_slices(len(x), 64), n_jobs, "distances")
+        return out
+
+
+class DensityClassifier(MarginClassifier):
+    """Bayes classifier with a kernel density in any distance for every class.
+
+    Parameters
+    ----------
+    gamma : float, array-like of floats or "cv", default="cv"
+        Sharpness of the bumps exp(-gamma d²). Of several values, the one with the least
+        Brier score, the squared error of the posterior, on left-out training samples is
+        taken; "cv" tries 19 around one over the median squared distance to the nearest
+        neighbour.
+    metric : "euclidean", TangentMetric or callable, default="euclidean"
+        The distance. A function ``metric(X, Y) -> (n_x, n_y)`` gives what stands for
+        d², such as a ``functools.partial`` of
+        :func:`~widemargin.metrics.pseudo_2d_distortion_distances`: sums of squares, not
+        their roots. X are samples asked about, Y references.
+    transformations : sequence of callables or None, default=None
+        Functions ``X -> X`` that make a copy of every training sample, for instance
+        :func:`~widemargin.tangents.image_affines`.
+    transform_test : bool, default=False
+        Transform the samples to predict too, and sum their densities.
+    n_candidates : int or None, default=None
+        Count only so many training samples, with all their copies: the nearest in plain
+        distance of `candidate_transform`. None counts all. A class without a candidate
+        counts as one bump at the distance of the farthest.
+    candidate_transform : transformer or None, default=None
+        Where candidates are looked for: in what this makes of samples, for instance
+        :class:`~widemargin.tangents.DirectionFeatures`, fitted to the training samples;
+        None is the samples as they are. What to expect of either is said at
+        :class:`~widemargin.TangentKNeighborsClassifier`.
+    cv_samples : int, default=2000
+        How many training samples, drawn at random, are left out to choose `gamma`. They
+        are predicted as new samples are, with copies if `transform_test`.
+    class_weight : dict, "balanced" or None, default=None
+        Factor on the bumps of each class.
+    random_state : int, RandomState instance or None, default=None
+        For that draw.
+    n_jobs : int, default=None
+        Threads; None is one, -1 is one per core.
+
+    Attributes
+    ----------
+    gamma_ : float
+        The sharpness used.
+    cv_scores_, cv_errors_ : ndarray of shape (n_gammas,)
+        Mean Brier score and share of errors on the left-out samples, for each candidate
+        in `gammas_`; empty where gamma was given.
+    gammas_ : ndarray of shape (n_gammas,)
+        The candidates.
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    bundle_ : Bundle
+        Training samples and their copies, ordered by class; with frames where the
+        metric has tangents. Where squares would overflow or vanish, in another unit.
+    input_tangents_ : generator, ndarray or None
+        What may vary by the metric, fitted.
+    candidate_transform_ : transformer or None
+        What makes the features of candidates, fitted.
+
+    See Also
+    --------
+    widemargin.TangentDensityClassifier : The same in tangent distance.
+    widemargin.TangentKNeighborsClassifier : Counts the nearest instead of all.
+    widemargin.metrics.image_distortion_distances : A slow distance of images.
+
+    Notes
+    -----
+    Margins are "log-odds": the logarithm of how many times likelier the label is than
+    the likeliest other one.
+
+    References
+    ----------
+    D. Keysers, T. Deselaers, C. Gollan, H. Ney, Deformation models for image
+    recognition, IEEE PAMI 29 (2007).
+
+    Examples
+    --------
+    >>> from functools import partial
+    >>> from sklearn.datasets import load_digits
+    >>> from widemargin.metrics import image_distortion_distances
+    >>> from widemargin.neighbors import DensityClassifier
+    >>> from widemargin.tangents import DirectionFeatures
+    >>> X, y = load_digits(return_X_y=True)
+    >>> density = DensityClassifier(
+    ...     gamma=4.0,
+    ...     metric=partial(image_distortion_distances, shape=(8, 8), window=1),
+    ...     n_candidates=20,
+    ...     candidate_transform=DirectionFeatures((8, 8)),
+    ... )
+    >>> density.fit(X[:1500] / 16, y[:1500]).predict(X[1500:1505] / 16)
+    array([1, 7, 4, 6, 3])
+    """
+
+    margin_unit = "log-odds"
+    device_methods = (
+        *("fit", "predict", "predict_proba", "decision_function"),
+        *("margins", "confidence"),
+    )
+
+    def __init__(
+        self,
+        gamma: float | Sequence[float] | Literal["cv"] = "cv",
+        *,
+        metric: Literal["euclidean"] | TangentMetric | Callable = "euclidean",
+        transformations: Sequence[Callable] | None = None,
+        transform_test: bool = False,
+        n_candidates: int | None = None,
+        candidate_transform: Any = None,
+        cv_samples: int = 2000,
+        class_weight: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ):
+        self.gamma = gamma
+        self.metric = metric
+        self.transformations = transformations
+        self.transform_test = transform_test
+        self.n_candidates = n_candidates
+        self.candidate_transform = candidate_transform
+        self.cv_samples = cv_samples
+        self.class_weight = class_weight
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _given_metric(self) -> TangentMetric:
+        if isinstance(self.metric, TangentMetric):
+            return self.metric.check()
+        if callable(self.metric):
+            return FunctionMetric(function=self.metric)
+        check_option("metric", self.metric, ("euclidean",))
+        return TangentMetric()
+
+    @fit_method
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None
+    ) -> Self:
+        """Remember the samples, transform them, and choose gamma.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training samples.
+        y : array-like of shape (n_samples,)
+            Labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each bump; samples of weight 0 are left out.
+        groups : array-like of shape (n_samples,), default=None
+            Samples that resemble each other, such as those of one writer or one day:
+            all of a left-out sample's group are left out when `gamma` is chosen.
+
+        Returns
+        -------
+        self : DensityClassifier
+            The fitted classifier.
+        """
+        metric = self._given_metric()
+        self._check_candidates()
+        check_count("cv_samples", self.cv_samples)
+        gammas = _check_gammas(self.gamma)
+        transformations = check_transformations("transformations", self.transformations)
+        at_test = check_flag("transform_test", self.transform_test)
+        samples = check_samples(
+            self, X, y, sample_weight, class_weight=self.class_weight, stay=True
+        )
+        groups = _check_groups(groups, X, samples)
+        self.classes_ = samples.classes
+        self._test_transformations = transformations if at_test else ()
+        metric = metric.in_unit_of(samples.X).fit(samples.X, samples.labels)
+        self._metric, self.input_tangents_ = metric, metric.tangents
+        self._check_squares(samples.X)
+        times = 1 + len(transformations)
+        # Classes side by side, so that a class is a slice of every distance row.
+        order = np.argsort(np.tile(samples.codes, times), kind="stable")
+        versions = [samples.X, *copies(samples.X, transformations, "transformations")]
+        origin = np.tile(np.arange(len(samples)), times)[order]
+        self._origin = origin
+        # Where the versions of every sample are, that as it was given first.
+        self._versions = np.argsort(order).reshape(times, len(samples)).T
+        self._n_candidates = self.n_candidates
+        self.candidate_transform_ = fit_transform(
+            self.candidate_transform, samples.X, samples.labels
+        )
+        self.bundle_ = metric.bundle(
+            xp_of(samples.X).concatenate(versions)[order],
+            samples.labels[origin],
+            n_jobs=self.n_jobs,
+        )
+        metric.warn_of_blanks(self.bundle_)
+        codes = samples.codes[origin]
+        self._starts = np.searchsorted(codes, np.arange(len(self.classes_)))
+        # Only ratios count. Logarithms, as these may be of any size.
+        weights = samples.weights / samples.weights.max()
+        self._log_weights = np.log(samples.weights) - np.log(samples.weights.max())
+        self._log_weights = self._log_weights[origin]
+        self.gammas_ = self.cv_errors_ = self.cv_scores_ = np.empty(0)
+        if gammas is not None and len(gammas) == 1:
+            self.gamma_ = float(gammas[0])
+            self._inner_gamma = float(_in_unit(gammas, metric.unit)[0])
+            # Nothing to choose, and yet a fit that began and ended.
+            list(FitProgress(self, 0, X=samples.X, y=samples.labels))
+        else:
+            self._choose_gamma(samples, weights, gammas, groups)
+        return self
+
+    def _check_candidates(self) -> None:
+        check_transform(self.candidate_transform)
+        if self.n_candidates is not None:
+            check_count("n_candidates", self.n_candidates, "None or ")
+        elif self.candidate_transform is not None:
+            raise ValueError(
+                "candidate_transform needs n_candidates, the number of candidates to "
+                "look for by it, such as 200; got None."
+            )
+
+    def _check_squares(self, X: Any) -> Any:
+        # A function need not square anything.
+        if isinstance(self._metric, FunctionMetric):
+            return X
+        return check_squares(X, self._metric.unit)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the frames, many times as large as the points they come from."""
+        state = dict(super().__getstate__())
+        if "bundle_" in state:
+            state["_points"] = to_numpy(state.pop("bundle_").points)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        points = state.pop("_points", None)
+        super().__setstate__(state)
+        if points is not None:
+            sizes = np.diff(np.append(self._starts, len(points)))
+            labels = np.repeat(self.classes_, sizes)
+            # Points were kept in the metric's unit.
+            metric = replace(self._metric, unit=1.0)
+            self.bundle_ = metric.bundle(points, labels, n_jobs=self.n_jobs)
+
+    def _choose_gamma(self, samples, weights, gammas, groups):
+        """Leave groups out, copies and all, and score every gamma on one pass."""
+        if len(np.unique(groups)) == 1:
+            raise ValueError(
+                "gamma='cv' leaves samples out, which one group of samples does not "
+                "allow; give gamma a number."
+            )
+        left_out = np.arange(len(samples))
+        if len(samples) > self.cv_samples:
+            random = check_random_state(self.random_state)
+            left_out = random.choice(len(samples), int(self.cv_samples), replace=False)
+            left_out = np.sort(left_out)
+
+        def distances(asked):
+            """Distances of each version of some samples, of other groups only."""
+            return self._distances(samples.X[asked], (groups[asked], groups))
+
+        if gammas is None:
+            near = next(distances(left_out[:200]))
+            near = near.distances if isinstance(near, Near) else to_numpy(near)
+            inner = RELATIVE_GAMMAS / _typical(near)
+            gammas = _in_unit(inner, 1 / self._metric.unit)
+        else:
+            inner = _in_unit(gammas, self._metric.unit)
+        errors, brier = np.zeros(len(inner)), np.zeros(len(inner))
+        chunks = list(self._chunks(samples.X, len(left_out)))
+        for step in FitProgress(self, len(chunks), X=samples.X, y=samples.labels):
+            asked = left_out[chunks[step]]
+            truth, weight = samples.codes[asked], weights[asked]
+            for g, scores in enumerate(self._log_densities(distances(asked), inner)):
+                wrong = scores.argmax(axis=1) != truth
+                posterior = np.exp(_log_normalized(scores))
+                posterior[np.arange(len(truth)), truth] -= 1
+                errors[g] += weight @ wrong
+                brier[g] += weight @ (posterior**2).sum(axis=1)
+        total = weights[left_out].sum()
+        self.gammas_ = gammas
+        self.cv_errors_, self.cv_scores_ = errors / total, brier / total
+        # Proper, smooth in gamma as counts of errors are not, and bounded as the log
+        # loss is not, which a few outliers would decide.
+        self.gamma_ = float(self.gammas_[brier.argmin()])
+        self._inner_gamma = float(inner[brier.argmin()])
+
+    def _distances(
+        self, X: NDArray, groups: tuple[NDArray, NDArray] | None = None
+    ) -> Iterator[Any]:
+        """Yield squared distances to the references, of X and of its copies.
+
+        `groups`, of X and of the training samples, makes those of one group infinite.
+        """
+        moved = copies(X, self._test_transformations, "transformations")
+        references = self._references_at(X)
+        for version in chain([X], moved):
+            queries = self._metric.bundle(version, end="x", n_jobs=self.n_jobs)
+            if self._n_candidates is not None:
+                yield self._near(queries, references, groups)
+                continue
+            d2 = self._metric.squared_distances(queries, references, n_jobs=self.n_jobs)
+            if groups is not None:
+                same = groups[0][:, None] == groups[1][self._origin]
+                d2[put(same, d2.device if is_tensor(d2) else None)] = np.inf
+            yield d2
+
+    def _near(self, queries: Bundle, references: Bundle, groups: Any) -> "Near":
+        """Squared distances to the candidates of every query."""
+        candidates = made_once(self.bundle_, "candidates", self._make_candidates)
+        near = candidates.candidates(queries, 1, self.n_jobs, groups)
+        places = self._versions[near].reshape(len(near), -1)
+        there = np.repeat(near >= 0, self._versions.shape[1], axis=1)
+        distances = np.full(places.shape, np.inf)
+
+        def fill(i: int) -> None:
+            known = references[places[i, there[i]]]
+            d2 = self._metric.squared_distances(queries[i : i + 1], known)
+            distances[i, there[i]] = to_numpy(d2)[0]
+
+        thread_map(fill, range(len(near)), self.n_jobs, "densities")
+        return Near(distances, places)
+
+    def _make_candidates(self) -> FeatureCandidates:
+        points = self.bundle_.points[self._versions[:, 0]]
+        assert self._n_candidates is not None
+        return FeatureCandidates(
+            self.candidate_transform_, points, self._n_candidates, self._metric.unit
+        )
+
+    def _references_at(self, X: Any) -> Any:
+        """Return the training samples where the queries are."""
+        if is_tensor(X) == is_tensor(self.bundle_.points):
+            return self.bundle_
+        place = str(X.device) if is_tensor(X) else "NumPy"
+        make = partial(self._metric.bundle_like, self.bundle_, X)
+        return made_once(self.bundle_, place, make)
+
+    def _finder_at(self, X: Any) -> Any:
+        """Return a search on the device that spares most distances, or None."""
+        references, metric = self._references_at(X), self._metric
+        n, d = references.points.shape
+        p = components_on_device(d)
+        if metric.sides == "midpoint" or not references.n_tangents:
+            return None
+        if self._n_candidates is not None:
+            return None
+        if references.is_shared or p >= 0.75 * d or n < 4 * p or d > MAX_AXES:
+            return None
+
+        def make():
+            from widemargin._compute.device.search import DeviceSearch
+
+            return DeviceSearch(
+                references.points, references.frames, sides=metric.sides,
+                spring=metric.spring, n_components=p,
+            )  # fmt: skip
+
+        return made_once(references, "densities", make)
+
+    def _pruned_densities(self, X: Any, finder: Any) -> NDArray:
+        starts = self._starts.tolist()
+        weights = put(self._log_weights, X.device)
+        total: Any = -np.inf
+        moved = copies(X, self._test_transformations, "transformations")
+        for version in chain([X], moved):
+            x = self._metric.bundle(version, end="x")
+            sums = finder.log_densities(
+                x.points, x.frames, starts, weights, self._inner_gamma
+            )
+            total = np.logaddexp(total, np.maximum(to_numpy(sums), LEAST))
+        return total
+
+    def _chunks(self, X, n):
+        if self._n_candidates is not None:
+            m = min(self._n_candidates, len(self._versions)) * self._versions.shape[1]
+            return batched_slices(n, min(2048, rows_in_budget(80 * m)))
+        if is_tensor(X):
+            return batched_slices(n, 2**30 // len(self.bundle_))
+        # Distances, their exponentials and a mask, all of one row per query.
+        return batched_slices(n, min(512, rows_in_budget(42 * len(self.bundle_))))
+
+    def _log_densities(self, versions: Iterable[Any], gammas: Any) -> NDArray:
+        """Logarithm of sum w exp(-gamma d2) of every class, up to a common constant.
+
+        Summed over all `versions` of the squared distances: (n_gammas, n, n_classes).
+        What is given is overwritten. No logarithm is below `LEAST`.
+        """
+        total: Any = -np.inf
+        for d2 in versions:
+            if isinstance(d2, Near):
+                sums = self._log_densities_near(d2, gammas)
+            elif is_tensor(d2):
+                from widemargin._compute.device.density import log_densities
+
+                sums = log_densities(d2, self._starts, self._log_weights, gammas)
+                sums = to_numpy(sums)
+            else:
+                sums = _log_sums(d2, self._starts, self._log_weights, gammas)
+            total = np.logaddexp(total, np.maximum(sums, LEAST))
+        return total
+
+    def _log_densities_near(self, near: "Near", gammas: Any) -> NDArray:
+        """As :meth:`_log_densities`, of candidates that are others for every query."""
+        n, n_classes = len(near.distances), len(self.classes_)
+        known = np.isfinite(near.distances)
+        places = near.places[known]
+        codes = np.searchsorted(self._starts, places, side="right") - 1
+        cells = np.repeat(np.arange(n), known.sum(axis=1)) * n_classes + codes
+        order = np.argsort(cells, kind="stable")
+        cells, starts = np.unique(cells[order], return_index=True)
+        d2 = near.distances[known][order]
+        farthest = np.where(known, near.distances, 0).max(axis=1)
+        with np.errstate(over="ignore"):
+            out = np.multiply.outer(-np.asarray(gammas), farthest)
+        out = np.repeat(out, n_classes, axis=1)
+        out[:, cells] = _log_sums(d2, starts, self._log_weights[places[order]], gammas)
+        return out.reshape(len(gammas), n, n_classes)
+
+    def _check_predict(self, X):
+        check_is_fitted(self)
+        X = check_X(self, X, order="C")
+        return self._check_squares(in_dtype(X, numpy_dtype(self.bundle_.points)))
+
+    def _class_scores(self, X) -> NDArray:
+        if is_tensor(X):
+            finder = self._finder_at(X)
+            if finder is not None:
+                return _log_normalized(self._pruned_densities(X, finder))
+        out = np.empty((len(X), len(self.classes_)))
+        for rows in announced(list(self._chunks(X, len(X))), "densities"):
+            versions = self._distances(X[rows])
+            out[rows] = self._log_densities(versions, [self._inner_gamma])[0]
+        return _log_normalized(out)
+
+    def predict_proba(self, X: ArrayLike) -> NDArray:
+        """Posterior of each class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_queries, n_classes)
+        """
+        return np.exp(self._class_scores(self._check_predict(X)))
+
+
+class TangentDensityClassifier(DensityClassifier):
     """Bayes classifier with a kernel density in tangent distance for every class.
 
     Without `tangents` the distance is the plain one.
@@ -112,6 +595,7 @@ class TangentDensityClassifier(MarginClassifier):
 
     See Also
     --------
+    widemargin.DensityClassifier : The same in any distance, or among candidates.
     widemargin.TangentKNeighborsClassifier : Counts the nearest instead of all.
     widemargin.metrics.tangent_distances : The distances.
 
@@ -138,11 +622,8 @@ class TangentDensityClassifier(MarginClassifier):
     array([[0.5, 0.5]])
     """
 
-    margin_unit = "log-odds"
-    device_methods = (
-        *("fit", "predict", "predict_proba", "decision_function"),
-        *("margins", "confidence"),
-    )
+    # All samples count.
+    n_candidates = candidate_transform = None
 
     def __init__(
         self,
@@ -169,263 +650,51 @@ class TangentDensityClassifier(MarginClassifier):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    @fit_method
-    def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None
-    ) -> Self:
-        """Remember the samples, transform them, and choose gamma.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Training samples.
-        y : array-like of shape (n_samples,)
-            Labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each bump; samples of weight 0 are left out.
-        groups : array-like of shape (n_samples,), default=None
-            Samples that resemble each other, such as those of one writer or one day:
-            all of a left-out sample's group are left out when `gamma` is chosen.
-
-        Returns
-        -------
-        self : TangentDensityClassifier
-            The fitted classifier.
-        """
+    def _given_metric(self) -> TangentMetric:
         tangents = tangents_meant(self.tangents, type(self).__name__)
-        metric = TangentMetric(tangents, self.sides, self.spring).check()
-        check_count("cv_samples", self.cv_samples)
-        gammas = _check_gammas(self.gamma)
-        transformations = check_transformations("transformations", self.transformations)
-        at_test = check_flag("transform_test", self.transform_test)
-        samples = check_samples(
-            self, X, y, sample_weight, class_weight=self.class_weight, stay=True
-        )
-        groups = _check_groups(groups, X, samples)
-        self.classes_ = samples.classes
-        self._test_transformations = transformations if at_test else ()
-        metric = metric.in_unit_of(samples.X).fit(samples.X, samples.labels)
-        self._metric, self.input_tangents_ = metric, metric.tangents
-        check_squares(samples.X, metric.unit)
-        times = 1 + len(transformations)
-        # Classes side by side, so that a class is a slice of every distance row.
-        order = np.argsort(np.tile(samples.codes, times), kind="stable")
-        versions = [samples.X, *copies(samples.X, transformations, "transformations")]
-        origin = np.tile(np.arange(len(samples)), times)[order]
-        self.bundle_ = metric.bundle(
-            xp_of(samples.X).concatenate(versions)[order],
-            samples.labels[origin],
-            n_jobs=self.n_jobs,
-        )
-        metric.warn_of_blanks(self.bundle_)
-        codes = samples.codes[origin]
-        self._starts = np.searchsorted(codes, np.arange(len(self.classes_)))
-        # Only ratios count. Logarithms, as these may be of any size.
-        weights = samples.weights / samples.weights.max()
-        self._log_weights = np.log(samples.weights) - np.log(samples.weights.max())
-        self._log_weights = self._log_weights[origin]
-        self.gammas_ = self.cv_errors_ = self.cv_scores_ = np.empty(0)
-        if gammas is not None and len(gammas) == 1:
-            self.gamma_ = float(gammas[0])
-            self._inner_gamma = float(_in_unit(gammas, metric.unit)[0])
-            # Nothing to choose, and yet a fit that began and ended.
-            list(FitProgress(self, 0, X=samples.X, y=samples.labels))
-        else:
-            self._choose_gamma(samples, weights, gammas, groups, groups[origin])
-        return self
+        return TangentMetric(tangents, self.sides, self.spring).check()
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out the frames, many times as large as the points they come from."""
-        state = dict(super().__getstate__())
-        if "bundle_" in state:
-            state["_points"] = to_numpy(state.pop("bundle_").points)
-        return state
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        state = dict(state)
-        points = state.pop("_points", None)
-        super().__setstate__(state)
-        if points is not None:
-            sizes = np.diff(np.append(self._starts, len(points)))
-            labels = np.repeat(self.classes_, sizes)
-            # Points were kept in the metric's unit.
-            metric = replace(self._metric, unit=1.0)
-            self.bundle_ = metric.bundle(points, labels, n_jobs=self.n_jobs)
+class Near(NamedTuple):
+    """Squared distances to some references of each query, and which; inf where none."""
 
-    def _choose_gamma(self, samples, weights, gammas, groups, reference_groups):
-        """Leave groups out, copies and all, and score every gamma on one pass."""
-        if len(np.unique(groups)) == 1:
-            raise ValueError(
-                "gamma='cv' leaves samples out, which one group of samples does not "
-                "allow; give gamma a number."
-            )
-        left_out = np.arange(len(samples))
-        if len(samples) > self.cv_samples:
-            random = check_random_state(self.random_state)
-            left_out = random.choice(len(samples), int(self.cv_samples), replace=False)
-            left_out = np.sort(left_out)
+    distances: NDArray
+    places: NDArray
 
-        def distances(asked):
-            """Distances of each version of some samples, of other groups only."""
-            same = groups[asked, None] == reference_groups
-            for d2 in self._distances(samples.X[asked]):
-                d2[put(same, d2.device if is_tensor(d2) else None)] = np.inf
-                yield d2
 
-        if gammas is None:
-            near = to_numpy(next(distances(left_out[:200])))
-            inner = RELATIVE_GAMMAS / _typical(near)
-            gammas = _in_unit(inner, 1 / self._metric.unit)
-        else:
-            inner = _in_unit(gammas, self._metric.unit)
-        errors, brier = np.zeros(len(inner)), np.zeros(len(inner))
-        chunks = list(self._chunks(samples.X, len(left_out)))
-        for step in FitProgress(self, len(chunks), X=samples.X, y=samples.labels):
-            asked = left_out[chunks[step]]
-            truth, weight = samples.codes[asked], weights[asked]
-            for g, scores in enumerate(self._log_densities(distances(asked), inner)):
-                wrong = scores.argmax(axis=1) != truth
-                posterior = np.exp(_log_normalized(scores))
-                posterior[np.arange(len(truth)), truth] -= 1
-                errors[g] += weight @ wrong
-                brier[g] += weight @ (posterior**2).sum(axis=1)
-        total = weights[left_out].sum()
-        self.gammas_ = gammas
-        self.cv_errors_, self.cv_scores_ = errors / total, brier / total
-        # Proper, smooth in gamma as counts of errors are not, and bounded as the log
-        # loss is not, which a few outliers would decide.
-        self.gamma_ = float(self.gammas_[brier.argmin()])
-        self._inner_gamma = float(inner[brier.argmin()])
+def _log_sums(d2: NDArray, starts: NDArray, log_weights: NDArray, gammas: Any) -> Any:
+    """Logarithms of sum w exp(-gamma d2) over parts of the last axis of `d2`.
 
-    def _distances(self, X: NDArray) -> Iterator[NDArray]:
-        """Yield squared distances to all references, of X and of its copies."""
-        moved = copies(X, self._test_transformations, "transformations")
-        references = self._references_at(X)
-        for version in chain([X], moved):
-            queries = self._metric.bundle(version, end="x", n_jobs=self.n_jobs)
-            yield self._metric.squared_distances(
-                queries, references, n_jobs=self.n_jobs
-            )
+    The parts begin at `starts`; (n_gammas, ..., n_parts). `d2` is overwritten.
+    """
+    nearest = np.minimum.reduceat(d2, starts, axis=-1)
+    base = np.where(np.isfinite(nearest), nearest, 0)
+    sizes = np.diff(np.append(starts, d2.shape[-1]))
+    depth = np.subtract(np.repeat(base, sizes, axis=-1), d2, out=d2)
+    sums = [_log_bumps(depth, starts, sizes, log_weights, gamma) for gamma in gammas]
+    with np.errstate(over="ignore"):
+        far = np.multiply.outer(np.asarray(gammas, float), base.astype(float))
+    return np.stack(sums) - far
 
-    def _references_at(self, X: Any) -> Any:
-        """Return the training samples where the queries are."""
-        if is_tensor(X) == is_tensor(self.bundle_.points):
-            return self.bundle_
-        place = str(X.device) if is_tensor(X) else "NumPy"
-        make = partial(self._metric.bundle_like, self.bundle_, X)
-        return made_once(self.bundle_, place, make)
 
-    def _finder_at(self, X: Any) -> Any:
-        """Return a search on the device that spares most distances, or None."""
-        references, metric = self._references_at(X), self._metric
-        n, d = references.points.shape
-        p = components_on_device(d)
-        if metric.sides == "midpoint" or not references.n_tangents:
-            return None
-        if references.is_shared or p >= 0.75 * d or n < 4 * p or d > MAX_AXES:
-            return None
-
-        def make():
-            from widemargin._compute.device.search import DeviceSearch
-
-            return DeviceSearch(
-                references.points, references.frames, sides=metric.sides,
-                spring=metric.spring, n_components=p,
-            )  # fmt: skip
-
-        return made_once(references, "densities", make)
-
-    def _pruned_densities(self, X: Any, finder: Any) -> NDArray:
-        starts = self._starts.tolist()
-        weights = put(self._log_weights, X.device)
-        total: Any = -np.inf
-        moved = copies(X, self._test_transformations, "transformations")
-        for version in chain([X], moved):
-            x = self._metric.bundle(version, end="x")
-            sums = finder.log_densities(
-                x.points, x.frames, starts, weights, self._inner_gamma
-            )
-            total = np.logaddexp(total, np.maximum(to_numpy(sums), LEAST))
-        return total
-
-    def _chunks(self, X, n):
-        if is_tensor(X):
-            return batched_slices(n, 2**30 // len(self.bundle_))
-        # Distances, their exponentials and a mask, all of one row per query.
-        return batched_slices(n, min(512, rows_in_budget(26 * len(self.bundle_))))
-
-    def _log_densities(self, versions: Iterable[NDArray], gammas: Any) -> NDArray:
-        """Logarithm of sum w exp(-gamma d2) of every class, up to a common constant.
-
-        Summed over all `versions` of the squared distances: (n_gammas, n, n_classes).
-        What is given is overwritten. No logarithm is below `LEAST`.
-        """
-        total: Any = -np.inf
-        for d2 in versions:
-            if is_tensor(d2):
-                from widemargin._compute.device.density import log_densities
-
-                sums = log_densities(d2, self._starts, self._log_weights, gammas)
-                total = np.logaddexp(total, np.maximum(to_numpy(sums), LEAST))
-                continue
-            nearest = np.minimum.reduceat(d2, self._starts, axis=1)
-            base = np.where(np.isfinite(nearest), nearest, 0)
-            sizes = np.diff(np.append(self._starts, d2.shape[1]))
-            depth = np.subtract(np.repeat(base, sizes, axis=1), d2, out=d2)
-            sums = np.stack([self._log_bumps(depth, gamma) for gamma in gammas])
-            with np.errstate(over="ignore"):
-                far = np.multiply.outer(np.asarray(gammas, float), base.astype(float))
-            total = np.logaddexp(total, np.maximum(sums - far, LEAST))
-        return total
-
-    def _log_bumps(self, depth: NDArray, gamma: float) -> NDArray:
-        """Logarithm of sum w exp(gamma depth) over each class; depths are ≤ 0."""
-        finest = np.finfo(depth.dtype)
-        steep = depth.dtype.type(np.clip(gamma, finest.tiny, finest.max))
-        with np.errstate(over="ignore"):
-            bumps = depth * steep
-        top: Any = 0.0
-        if self._log_weights.any():
-            bumps += self._log_weights.astype(depth.dtype)
-            top = np.maximum.reduceat(bumps, self._starts, axis=1)
-            top = np.where(np.isfinite(top), top, 0)
-            sizes = np.diff(np.append(self._starts, depth.shape[1]))
-            bumps -= np.repeat(top, sizes, axis=1)
-        np.exp(bumps, out=bumps)
-        sums = np.add.reduceat(bumps, self._starts, axis=1, dtype=float)
-        with np.errstate(divide="ignore"):
-            return np.log(sums) + top
-
-    def _check_predict(self, X):
-        check_is_fitted(self)
-        X = check_X(self, X, order="C")
-        X = in_dtype(X, numpy_dtype(self.bundle_.points))
-        return check_squares(X, self._metric.unit)
-
-    def _class_scores(self, X) -> NDArray:
-        if is_tensor(X):
-            finder = self._finder_at(X)
-            if finder is not None:
-                return _log_normalized(self._pruned_densities(X, finder))
-        out = np.empty((len(X), len(self.classes_)))
-        for rows in announced(list(self._chunks(X, len(X))), "densities"):
-            versions = self._distances(X[rows])
-            out[rows] = self._log_densities(versions, [self._inner_gamma])[0]
-        return _log_normalized(out)
-
-    def predict_proba(self, X: ArrayLike) -> NDArray:
-        """Posterior of each class.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_queries, n_classes)
-        """
-        return np.exp(self._class_scores(self._check_predict(X)))
+def _log_bumps(
+    depth: NDArray, starts: NDArray, sizes: NDArray, log_weights: NDArray, gamma: float
+) -> NDArray:
+    """Logarithm of sum w exp(gamma depth) over each part; depths are ≤ 0."""
+    finest = np.finfo(depth.dtype)
+    steep = depth.dtype.type(np.clip(gamma, finest.tiny, finest.max))
+    with np.errstate(over="ignore"):
+        bumps = depth * steep
+    top: Any = 0.0
+    if log_weights.any():
+        bumps += log_weights.astype(depth.dtype)
+        top = np.maximum.reduceat(bumps, starts, axis=-1)
+        top = np.where(np.isfinite(top), top, 0)
+        bumps -= np.repeat(top, sizes, axis=-1)
+    np.exp(bumps, out=bumps)
+    sums = np.add.reduceat(bumps, starts, axis=-1, dtype=float)
+    with np.errstate(divide="ignore"):
+        return np.log(sums) + top
 
 
 def _log_normalized(scores: NDArray) -> NDArray:

@@ -30,6 +30,7 @@ from widemargin._core.arrays import (
     is_tensor,
     made_once,
     numpy_dtype,
+    refuse_device,
     to_numpy,
 )
 from widemargin._core.callbacks import FitTasks
@@ -47,6 +48,11 @@ from widemargin._core.samples import Samples, check_samples, check_X
 from widemargin._core.shards import Shards, check_shards
 from widemargin.margins import relative_margin
 from widemargin.metrics import TangentMetric
+from widemargin.neighbors.candidates import (
+    FeatureCandidates,
+    check_transform,
+    fit_transform,
+)
 from widemargin.neighbors.search import (
     DeviceTangentSearch,
     MergedSearch,
@@ -59,6 +65,7 @@ from widemargin.tangents import Bundle
 from widemargin.tangents.generator import tangents_meant
 
 ALGORITHMS = ("exact", "brute", "rerank")
+TANGENT_CANDIDATES = "candidate_transform with metric='tangent'"
 # Of a vote: what nearness adds where votes are equal.
 NEARNESS = 1e-9
 
@@ -101,6 +108,13 @@ class TangentKNeighborsClassifier(MarginClassifier):
     n_candidates : int, default=500
         Candidates of "rerank". On USPS the two-sided nearest neighbour is among the
         first 10, 100, 500 in 94.4, 99.5, 99.95 % of the cases.
+    candidate_transform : transformer or None, default=None
+        "rerank" takes as candidates the training samples nearest in plain distance of
+        what this makes of samples, for instance
+        :class:`~widemargin.tangents.DirectionFeatures`; it is fitted to the training
+        samples. The nearest of 50 000 MNIST images in distortion distance is among the
+        first 50, 200, 500 in 72, 92, 98 % of the cases by direction features, in 55,
+        76, 87 % by pixels (86, 97, 99.5 and 68, 87, 95 % on normalised gradients).
     class_weight : dict, "balanced" or None, default=None
         Factor on the votes of each class; of no account with one neighbour.
     n_jobs : int, default=None
@@ -117,6 +131,8 @@ class TangentKNeighborsClassifier(MarginClassifier):
         There is none where the samples are those of a Dask collection.
     input_tangents_ : generator, ndarray or None
         What may vary, fitted.
+    candidate_transform_ : transformer or None
+        What makes the features of candidates, fitted.
     n_features_in_ : int
         Number of features.
 
@@ -179,6 +195,7 @@ class TangentKNeighborsClassifier(MarginClassifier):
         algorithm: Literal["exact", "brute", "rerank"] = "exact",
         n_components: int | Literal["auto"] = "auto",
         n_candidates: int = 500,
+        candidate_transform: Any = None,
         class_weight: Any = None,
         n_jobs: int | None = None,
     ):
@@ -191,6 +208,7 @@ class TangentKNeighborsClassifier(MarginClassifier):
         self.algorithm = algorithm
         self.n_components = n_components
         self.n_candidates = n_candidates
+        self.candidate_transform = candidate_transform
         self.class_weight = class_weight
         self.n_jobs = n_jobs
 
@@ -205,10 +223,11 @@ class TangentKNeighborsClassifier(MarginClassifier):
 
     @property
     def _takes_missing(self) -> bool:
-        return not callable(self.metric) and (
-            self.tangents is None
-            or (isinstance(self.tangents, str) and self.tangents == "none")
-        )
+        # Candidates of one's own come from features that need whole samples.
+        if callable(self.metric) or self.candidate_transform is not None:
+            return False
+        tangents = self.tangents
+        return tangents is None or (isinstance(tangents, str) and tangents == "none")
 
     @fit_method
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -269,6 +288,11 @@ class TangentKNeighborsClassifier(MarginClassifier):
         metric = TangentMetric(tangents, self.sides, self.spring).check()
         check_option("algorithm", self.algorithm, ALGORITHMS)
         check_count("n_candidates", self.n_candidates)
+        if check_transform(self.candidate_transform) and self.algorithm != "rerank":
+            raise ValueError(
+                "candidate_transform needs algorithm='rerank', which has candidates; "
+                f"got {self.algorithm!r}."
+            )
         if not isinstance(self.n_components, str) or self.n_components != "auto":
             check_count("n_components", self.n_components, "'auto' or ")
         if not callable(self.weights):
@@ -290,6 +314,11 @@ class TangentKNeighborsClassifier(MarginClassifier):
         self._squares = not callable(self.metric) or self.algorithm == "rerank"
         if self._squares:
             check_squares(limits, metric.unit)
+        if self.candidate_transform is not None and not self._measures_points:
+            refuse_device(TANGENT_CANDIDATES, X=samples.X)
+        self.candidate_transform_ = fit_transform(
+            self.candidate_transform, samples.X, samples.labels
+        )
         self._asked = {
             name: getattr(self, name)
             for name in ("algorithm", "metric", "n_candidates", "n_components")
@@ -369,7 +398,8 @@ class TangentKNeighborsClassifier(MarginClassifier):
 
     def _bundle(self, X: NDArray, labels: NDArray, unit: float | None = None) -> Bundle:
         metric = self._metric if unit is None else replace(self._metric, unit=unit)
-        if self._measures_points and self._asked["algorithm"] == "rerank":
+        reranks = self._asked["algorithm"] == "rerank"
+        if self._measures_points and reranks and self.candidate_transform_ is None:
             metric = replace(metric, sides="y")
         elif self._measures_points:
             metric = replace(metric, tangents=None)
@@ -419,22 +449,27 @@ class TangentKNeighborsClassifier(MarginClassifier):
         return made_once(self.bundle_, place, make)
 
     def _choose_search(self, bundle):
-        algorithm = self._asked["algorithm"]
         if not is_tensor(bundle.points) and np.isnan(bundle.points.min()):
             return PartialSearch(bundle)
+        algorithm, candidates = self._asked["algorithm"], None
+        if self.candidate_transform_ is not None:
+            candidates = FeatureCandidates(
+                self.candidate_transform_,
+                bundle.points,
+                int(self._asked["n_candidates"]),
+                self._metric.unit,
+            )
         if not self._measures_points:
-            return self._searcher(bundle, self._metric.sides, algorithm)
-        candidates = None
-        if algorithm == "rerank":
+            return self._searcher(bundle, self._metric.sides, algorithm, candidates)
+        if algorithm == "rerank" and candidates is None:
             # Candidates for another metric come from the cheapest tangent distance.
             candidates = self._searcher(bundle, "y", "brute")
         metric = self._asked["metric"]
         if not callable(metric):
             metric = partial(_distances_of_points, self._metric)
-        n_candidates = int(self._asked["n_candidates"])
-        return MetricSearch(bundle, metric, candidates, n_candidates)
+        return MetricSearch(bundle, metric, candidates)
 
-    def _searcher(self, bundle, sides, algorithm):
+    def _searcher(self, bundle, sides, algorithm, candidates=None):
         on_device = is_tensor(bundle.points)
         n_components: Any = self._asked["n_components"]
         if n_components == "auto" and on_device:
@@ -443,7 +478,11 @@ class TangentKNeighborsClassifier(MarginClassifier):
             # More neighbours lie farther away, where a coarse bound spares less.
             factor = 8 if self._n_neighbors == 1 else 10
             n_components = round(factor * np.cbrt(bundle.n_features))
-        search = DeviceTangentSearch if on_device else TangentSearch
+        search: Any = DeviceTangentSearch if on_device else TangentSearch
+        options = {}
+        if candidates is not None:
+            refuse_device(TANGENT_CANDIDATES, X=bundle.points)
+            options = {"elsewhere": candidates}
         return search(
             bundle,
             sides=sides,
@@ -452,6 +491,7 @@ class TangentKNeighborsClassifier(MarginClassifier):
             n_components=n_components,
             n_candidates=int(self._asked["n_candidates"]),
             n_jobs=self.n_jobs,
+            **options,
         )
 
     def kneighbors(

@@ -29,8 +29,9 @@ from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.missing import distances_there
 from widemargin._compute.pairs import References, pair_distances, product_error
 from widemargin._compute.threads import batched_slices, one_blas_thread, thread_map
-from widemargin._core.arrays import put, to_numpy
+from widemargin._core.arrays import is_tensor, put, to_numpy, xp_of
 from widemargin.metrics.tangent import on_a_shared_frame
+from widemargin.neighbors.candidates import FeatureCandidates
 from widemargin.tangents import Bundle, orthonormalize
 
 MAX_QUERIES = 512
@@ -85,6 +86,9 @@ class TangentSearch:
         How many references "rerank" looks at.
     n_jobs : int or None
         Threads that prepare the bound.
+    elsewhere : FeatureCandidates or None
+        Where "rerank" gets its candidates, if not from distances with tangents at one
+        end.
     """
 
     power = 2
@@ -99,8 +103,10 @@ class TangentSearch:
         n_components: int,
         n_candidates: int,
         n_jobs: int | None,
+        elsewhere: FeatureCandidates | None = None,
     ):
         self.references, self.n_candidates = references, n_candidates
+        self.elsewhere = elsewhere
         self.sides, self.spring = sides, float(spring)
         self.shared = None
         if references.is_shared:
@@ -255,7 +261,7 @@ class TangentSearch:
         y_frames = y_frames[:, :0] if self.sides == "x" else y_frames
         most = max(request.how_many for request in requests)
         if self.algorithm == "rerank":
-            nearest, given = search.nearest_of_candidates, self._candidates
+            nearest, given = search.nearest_of_candidates, self.candidates
         else:
             nearest, given = search.nearest_under_bounds, given or self._bounds
         material = given(queries, most, n_jobs)
@@ -290,8 +296,11 @@ class TangentSearch:
         dtype = np.result_type(queries.points, self.references.points, bounds)
         return bounds.astype(dtype, copy=False)
 
-    def _candidates(self, queries, n_neighbors, n_jobs):
+    def candidates(self, queries, n_neighbors, n_jobs):
+        """Find references, (n, n_candidates), that the nearest should be among."""
         count = min(len(self.references), max(self.n_candidates, n_neighbors))
+        if self.elsewhere is not None:
+            return self.elsewhere.candidates(queries, n_neighbors, n_jobs)
         side = "x" if self.sides == "x" else "y"
         upper = self._all_pairs(queries, side, n_jobs, lower=False)
         if count < upper.shape[1]:
@@ -428,6 +437,13 @@ class DeviceTangentSearch:
         d2, there = self.finder.candidates(*ends, count)
         return to_numpy(d2), to_numpy(there)
 
+    def candidates(
+        self, queries: Bundle, n_neighbors: int, n_jobs: int | None = None
+    ) -> NDArray:
+        """As :meth:`TangentSearch.candidates`."""
+        count = min(len(self.references), max(self.n_candidates, n_neighbors))
+        return self.query(queries, count, n_jobs)[1]
+
     def of_classes(
         self, queries: Bundle, codes: NDArray, n_classes: int, n_jobs: int | None = None
     ) -> NDArray:
@@ -532,10 +548,8 @@ class MetricSearch:
         What is searched.
     metric : callable
         ``metric(X, Y)`` gives the distances of all pairs, shape (n_x, n_y).
-    candidates : TangentSearch or None
+    candidates : FeatureCandidates, TangentSearch or None
         Where to look; None is everywhere.
-    n_candidates : int
-        How many candidates to ask for.
     """
 
     needs_frames = False
@@ -546,11 +560,10 @@ class MetricSearch:
         self,
         references: Bundle,
         metric: Callable[[NDArray, NDArray], Any],
-        candidates: TangentSearch | None,
-        n_candidates: int,
+        candidates: Any,
     ):
         self.references, self.metric = references, metric
-        self.candidates, self.n_candidates = candidates, n_candidates
+        self.candidates = candidates
 
     def max_queries(self) -> int:
         """How many queries to ask about at once, within the memory budget."""
@@ -602,33 +615,40 @@ class MetricSearch:
         if self.candidates is None:
             size = min(MAX_ROWS, rows_in_budget(32 * len(y)))
         else:
-            count = min(len(y), max(n_neighbors, self.n_candidates))
-            near = np.sort(self.candidates.query(queries, count, n_jobs)[1], axis=1)
-            size = 1
+            near = self.candidates.candidates(queries, n_neighbors, n_jobs)
+            near, size = np.sort(near, axis=1), 1
 
         def meet(rows):
             if self.candidates is None:
-                d = self._distances(x[rows], y)
+                d = self._all_distances(x[rows], y)
                 use(rows, d, np.broadcast_to(np.arange(len(y)), d.shape))
             else:
                 some = near[rows.start]
-                use(rows, self._distances(x[rows], y[some]), some[None])
+                d = to_numpy(distances_of(self.metric, x[rows], y[some]))
+                use(rows, d, some[None])
 
         thread_map(meet, batched_slices(len(x), size), n_jobs, "neighbours")
 
-    def _distances(self, X, Y):
-        d = np.asarray(to_numpy(self.metric(X, Y)), dtype=float)
-        if d.shape != (len(X), len(Y)):
-            raise ValueError(
-                f"metric must return distances of shape {(len(X), len(Y))}, one per "
-                f"pair; got {d.shape}."
-            )
-        if not (np.isfinite(d) & (d >= 0)).all():
-            raise ValueError(
-                "metric must return finite distances of at least 0; got "
-                f"{d[~(np.isfinite(d) & (d >= 0))][0]}."
-            )
-        return d
+    def _all_distances(self, X: Any, Y: Any) -> NDArray:
+        return to_numpy(distances_of(self.metric, X, Y))
+
+
+def distances_of(metric: Callable[[Any, Any], Any], X: Any, Y: Any) -> Any:
+    """Distances (n_x, n_y) by a function, in the kind it gives, once they are some."""
+    given = metric(X, Y)
+    d = given if is_tensor(given) else np.asarray(to_numpy(given), dtype=float)
+    if tuple(d.shape) != (len(X), len(Y)):
+        raise ValueError(
+            f"metric must return distances of shape {(len(X), len(Y))}, one per "
+            f"pair; got {tuple(d.shape)}."
+        )
+    wrong = ~(xp_of(d).isfinite(d) & (d >= 0))
+    if wrong.any():
+        raise ValueError(
+            "metric must return finite distances of at least 0; got "
+            f"{float(d[wrong][0])}."
+        )
+    return d
 
 
 class PartialSearch(MetricSearch):
@@ -641,9 +661,9 @@ class PartialSearch(MetricSearch):
     """
 
     def __init__(self, references: Bundle):
-        super().__init__(references, distances_there, None, 0)
+        super().__init__(references, distances_there, None)
 
-    def _distances(self, X, Y):
+    def _all_distances(self, X: Any, Y: Any) -> NDArray:
         # Infinite where two have nothing in common.
         return np.sqrt(distances_there(X, Y))
 

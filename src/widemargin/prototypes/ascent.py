@@ -39,6 +39,7 @@ from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.threads import batched_slices
 from widemargin._core.arrays import put, to_numpy
 from widemargin._core.checks import warn_caller
+from widemargin._core.shards import Here, Shards
 from widemargin.margins import margin_reweight, relative_margin
 from widemargin.metrics import TangentMetric
 from widemargin.prototypes.affine import retract, slide
@@ -47,6 +48,8 @@ from widemargin.tangents import Bundle
 
 START, GROWTH = 0.2, 1.05
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75)
+# Intervals of margins that parts count in.
+BINS = 4096
 # Rates at which the models cannot move any more.
 SMALLEST = 1e-7
 # Rows of a block: its samples and inner products stay in a core's cache.
@@ -241,11 +244,110 @@ def scaled_direction(found: Pass) -> np.ndarray:
     return direction
 
 
-class Ascent(NamedTuple):
-    """The rule of a climb: how a pass is made, how steps and weights change."""
+class Climbers(NamedTuple):
+    """What a climb knows of the samples of one part, beside the samples.
 
-    run_pass: Callable[[np.ndarray, np.ndarray], Pass]
-    sample_weight: np.ndarray
+    `weights` are those that the models were last passed with, `before` those of the
+    pass before, and `found` is what the last one found.
+    """
+
+    weights: np.ndarray
+    before: np.ndarray
+    found: Pass | None = None
+
+
+class Passed(NamedTuple):
+    """The samples of one part: how they are passed over, and the weights given."""
+
+    one_pass: Callable[[np.ndarray, np.ndarray], Pass]
+    given: np.ndarray
+
+
+def climbing(samples: Passed) -> Climbers:
+    """Return what is known before the first pass."""
+    return Climbers(samples.given, samples.given)
+
+
+def climbed(
+    now: Climbers, stack: np.ndarray, theta: float, k: Any, samples: Passed
+) -> Climbers:
+    """Pass once over a part, with weights that have grown where margins are small.
+
+    Weights are not divided by their sum: all that is found is linear in them.
+    """
+    weights = now.weights
+    if now.found is not None and (callable(k) or k != 0):
+        weights = margin_reweight(
+            weights, now.found.margins, theta, k, sample_weight=samples.given
+        )
+    found = samples.one_pass(stack, weights)
+    return Climbers(weights, now.weights, found)
+
+
+class Sums(NamedTuple):
+    """What parts add up to: a pass, and what weighs how much."""
+
+    gradient: np.ndarray
+    moments: np.ndarray
+    sizes: np.ndarray
+    # Of the weights, and of their products with the margins; so for those before.
+    total: float
+    value: float
+    total_before: float
+    value_before: float
+    # Of the weights given: all, times the hinge, of mistakes, and of those below theta.
+    given: float
+    hinge: float
+    wrong: float
+    small: float
+    n_small: int
+    # How many margins lie in each of many intervals.
+    counts: np.ndarray
+
+    @property
+    def H(self) -> float:
+        """Weighted mean margin."""
+        return self.value / self.total
+
+    @property
+    def direction(self) -> Pass:
+        """The pass for weights that sum to one; margins are with their samples."""
+        none = np.empty(0)
+        sums = (self.gradient, self.moments, self.sizes)
+        return Pass(none, none, *(part / self.total for part in sums))
+
+
+def climb_sums(now: Climbers, theta: float, samples: Passed) -> Sums:
+    """Return what a part contributes after a pass."""
+    found, given = now.found, samples.given
+    assert found is not None
+    mu = found.margins
+    return Sums(
+        found.gradient, found.moments, found.sizes,
+        float(now.weights.sum()), float(now.weights @ mu),
+        float(now.before.sum()), float(now.before @ mu),
+        float(given.sum()), float(given @ np.maximum(0, theta - mu)),
+        float(given @ (mu <= 0)), float(given @ (mu < theta)),
+        int(np.count_nonzero(mu < theta)),
+        np.histogram(mu, BINS, (-1.0, 1.0))[0],
+    )  # fmt: skip
+
+
+def quantiles_of_counts(counts: np.ndarray) -> np.ndarray:
+    """Quantiles of margins from how many lie in each of equal intervals of [-1, 1]."""
+    edges = np.linspace(-1, 1, len(counts) + 1)
+    shares = np.concatenate([[0], np.cumsum(counts)]) / counts.sum()
+    # The smallest is half a margin from nothing; an interval without one ends no part.
+    wanted = np.maximum(QUANTILES, 0.5 / counts.sum())
+    last = np.searchsorted(shares, wanted)
+    part = (wanted - shares[last - 1]) / (shares[last] - shares[last - 1])
+    return edges[last - 1] + part * (edges[1] - edges[0])
+
+
+class Ascent(NamedTuple):
+    """The rule of a climb: the samples it is made on, how steps and weights change."""
+
+    samples: Here | Shards
     theta: float
     k: Any
     learning_rate: float | str
@@ -258,39 +360,44 @@ class Ascent(NamedTuple):
     def start(self, stack: np.ndarray) -> State:
         """State of a climb that begins at `stack`.
 
-        `stack` and `found`, its pass, are always of the last step that was not taken
-        back; `weights` those that the next step will climb with.
+        `stack`, `climbers` and `sums`, its pass, are always of the last step that was
+        not taken back.
         """
-        weights = self.sample_weight / self.sample_weight.mean()
-        gamma = weights / weights.sum()
-        found = self.run_pass(stack, gamma)
+        climbers = self.samples.map(climbing).map(
+            climbed, stack, self.theta, 0, beside=self.samples
+        )
         return {
-            "stack": stack,
-            "found": found,
-            "gamma": gamma,
-            "H": float(gamma @ found.margins),
-            "weights": weights,
-            "next_weights": self.reweighted(weights, found.margins),
+            **self._reached(stack, climbers),
             "rate": START if self.adapts else float(self.learning_rate),
             "warned": False,
         }
 
-    def reweighted(self, weights: np.ndarray, margins: np.ndarray) -> np.ndarray:
-        """Weights of the next round; k = 0 keeps them."""
-        if not callable(self.k) and self.k == 0:
-            return weights
-        given = self.sample_weight / self.sample_weight.mean()
-        return margin_reweight(
-            weights, margins, self.theta, self.k, sample_weight=given
-        )
+    def _reached(self, stack: np.ndarray, climbers: Here | Shards) -> State:
+        sums = climbers.sum(climb_sums, self.theta, beside=self.samples)
+        found = None
+        if isinstance(climbers, Here):
+            found = climbers.part.found
+        return {
+            "stack": stack,
+            "climbers": climbers,
+            "sums": sums,
+            "found": found,
+            "H": sums.H,
+        }
+
+    def _copies(self, sums: Sums) -> Any:
+        """How many copies of a mistake to add; a part does not see all of them."""
+        if isinstance(self.samples, Here) or self.k != "ratio":
+            return self.k
+        return sums.given / sums.small if sums.small > 0 else 1.0
 
     def step(self, state: State) -> State:
         """Climb once; a step that fails is taken back, and the next one is half."""
-        stack, found = state["stack"], state["found"]
+        stack, sums = state["stack"], state["sums"]
         if self.adapts:
-            direction = scaled_direction(found)
+            direction = scaled_direction(sums.direction)
         else:
-            direction = paper_direction(found, stack)
+            direction = paper_direction(sums.direction, stack)
         with np.errstate(over="ignore", invalid="ignore"):
             proposal = stack + state["rate"] * direction
         if not np.isfinite(proposal).all() or np.abs(proposal).max() > 1e100 * (
@@ -298,21 +405,16 @@ class Ascent(NamedTuple):
         ):
             return self._taken_back(state)
         proposal[:, 1:] = retract(proposal[:, 1:])
-        gamma = state["next_weights"] / state["next_weights"].sum()
-        after = self.run_pass(proposal, gamma)
+        climbers = state["climbers"].map(
+            climbed, proposal, self.theta, self._copies(sums), beside=self.samples
+        )
+        after = self._reached(proposal, climbers)
         # The same weights before and after: H of the step, not of the re-weighting.
-        if self._fails(state["H"], float(state["gamma"] @ after.margins)):
+        found = after["sums"]
+        if self._fails(state["H"], found.value_before / found.total_before):
             return self._taken_back(state)
-        return {
-            **state,
-            "stack": proposal,
-            "found": after,
-            "gamma": gamma,
-            "H": float(gamma @ after.margins),
-            "weights": state["next_weights"],
-            "next_weights": self.reweighted(state["next_weights"], after.margins),
-            "rate": state["rate"] * GROWTH if self.adapts else state["rate"],
-        }
+        rate = state["rate"] * GROWTH if self.adapts else state["rate"]
+        return {**state, **after, "rate": rate}
 
     def _fails(self, before: float, after: float) -> bool:
         if self.adapts:
@@ -334,16 +436,23 @@ class Ascent(NamedTuple):
         """Whether no step is small enough to climb."""
         return self.adapts and state["rate"] < SMALLEST
 
+    def gamma(self, state: State) -> np.ndarray:
+        """Distribution over samples of this process that the models were made by."""
+        return state["climbers"].part.weights / state["sums"].total
+
     def summary(self, state: State) -> dict[str, Any]:
         """One row of a training history: the current models in a few numbers."""
-        mu = state["found"].margins
-        share = self.sample_weight / self.sample_weight.sum()
+        sums, found = state["sums"], state["found"]
+        if found is None:
+            quantiles = quantiles_of_counts(sums.counts)
+        else:
+            quantiles = np.quantile(found.margins, QUANTILES)
         return {
-            "loss": float(share @ np.maximum(0, self.theta - mu)),
+            "loss": sums.hinge / sums.given,
             "H": state["H"],
-            "n_theta_mistakes": int(np.count_nonzero(mu < self.theta)),
-            "train_error": float(share @ (mu <= 0)),
-            "margin_quantiles": np.quantile(mu, QUANTILES),
+            "n_theta_mistakes": sums.n_small,
+            "train_error": sums.wrong / sums.given,
+            "margin_quantiles": quantiles,
             "rate": state["rate"],
         }
 

@@ -15,9 +15,10 @@ Mini-batches, Adam steps measured in the within-class spread of the data, rate f
 linearly to zero.
 
 Adam: ``m`` and ``v`` are running means of the gradient and of its square; the step is
-``m_hat / sqrt(v_hat)`` with both corrected for their start at zero. A coordinate moves
-by at most about one unit per step, so a unit chosen from the spread of the data makes
-one learning rate do for data of any scale.
+``m_hat sqrt(v_hat) / (v_hat + epsilon^2)`` with both corrected for their start at zero,
+epsilon being 1e-5 of the largest root of v_hat. A coordinate moves by at most
+about one unit per step, so a unit chosen from the spread of the data makes one learning
+rate do for data of any scale.
 
 Sato and Yamada, "Generalized learning vector quantization", NIPS 1995; Kingma and Ba,
 "Adam: a method for stochastic optimization", ICLR 2015.
@@ -49,7 +50,9 @@ from widemargin._core.arrays import (
     xp_of,
 )
 from widemargin._core.checks import check_count, check_number, check_option
+from widemargin._core.lazy import bare
 from widemargin._core.samples import Samples
+from widemargin._core.shards import Here, Shards
 from widemargin.margins import Sigmoid, check_loss
 from widemargin.prototypes.placing import (
     REPAIRS,
@@ -71,6 +74,9 @@ from widemargin.prototypes.training import (
     compiled_loss,
 )
 
+# Adam's epsilon, as a share of the largest gradient: what is smaller by far is
+# rounding, depends on the order of a sum, and is not worth a step.
+LEAST = 1e-5
 # Samples that a temperature starts from.
 WARMED = 1000
 
@@ -245,6 +251,43 @@ def pulls_there(
     return pairs, pairs.transposed_product(X) - mass * P
 
 
+def own_share(rows: Centred, batch: slice, n: int) -> Centred:
+    """Return the rows of a part that belong to a batch of `n` rows in all parts."""
+    m = len(rows.codes)
+    return rows[slice(batch.start * m // n, batch.stop * m // n)]
+
+
+def batch_sums(
+    rows: Centred, batch: slice, n: int, P: np.ndarray, labels: np.ndarray, loss: Any
+) -> Sums | None:
+    """Return what a part contributes to the step of one batch."""
+    some = own_share(rows, batch, n)
+    if not len(some.codes):
+        return None
+    if not is_tensor(some.X):
+        return glvq_sums(P, labels, some, loss)
+    device = some.X.device
+    sums = glvq_sums(put(P, device), put(labels, device), some, loss)
+    found: Any = [to_numpy(part) for part in sums]
+    return Sums(float(found[0]), *found[1:])
+
+
+def centred_part(
+    samples: Samples,
+    model: Any,
+    scale: Any,
+    centre: np.ndarray,
+    mean_weight: float,
+    device: bool,
+) -> Centred:
+    """Prepare the samples of a shard, in an order of its own."""
+    rng = np.random.RandomState(int(samples.rows[0]) % 2**32)
+    mapped = Mapped(samples, model._mapped(samples.X))
+    order = rng.permutation(len(samples))
+    rows = mapped.centred(order, scale, centre, mean_weight)[1]
+    return rows.at(samples.device if device else None)
+
+
 def adam_names(name: str) -> tuple[str, str, str]:
     """Where a state has the moments of the parameter `name`, and the steps so far."""
     return f"{name}_m", f"{name}_v", f"{name}_t"
@@ -275,16 +318,17 @@ def adam(
         # In the type of the moments, whatever a loss of one's own returned.
         flat = np.ravel(gradient).astype(state[f"{name}_m"].dtype, copy=False)
         before = (np.ravel(state[f"{name}_{key}"]) for key in "mv")
-        found = adam_step(*before, flat, *rates, t)
+        found = adam_step(*before, flat, *rates, t, LEAST)
         m, v, ascent = (part.reshape(gradient.shape) for part in found)
         return dict(zip(adam_names(name), (m, v, t), strict=True)), ascent
     m = rates[0] * state[f"{name}_m"] + (1 - rates[0]) * gradient
     v = rates[1] * state[f"{name}_v"] + (1 - rates[1]) * gradient * gradient
-    root = (v / (1 - rates[1] ** t)) ** 0.5
+    square = v + LEAST**2 * v.max()
     # Where every gradient so far was zero there is nothing to divide.
-    root = xp_of(root).where(root == 0, 1, root)
+    square = xp_of(square).where(square == 0, 1, square)
+    root = (v / square) ** 0.5 * ((1 - rates[1] ** t) / square) ** 0.5
     moments = {f"{name}_m": m, f"{name}_v": v, f"{name}_t": t}
-    return moments, m / ((1 - rates[0] ** t) * root)
+    return moments, m / (1 - rates[0] ** t) * root
 
 
 def changed(
@@ -306,7 +350,7 @@ def changed(
 
 
 def shuffled_batches(
-    size: Any,
+    size: int,
     rate: float,
     n: int,
     rng: np.random.RandomState,
@@ -315,10 +359,8 @@ def shuffled_batches(
 ) -> Iterator[tuple[slice, float]]:
     """Consecutive rows in random order, and the learning rate of each batch.
 
-    The rows themselves were shuffled once; "auto" makes about twenty batches.
+    The rows themselves were shuffled once.
     """
-    if isinstance(size, str):
-        size = min(max(n // 20, 16), 512)
     edges = np.linspace(0, n, -(-n // size) + 1).astype(int).tolist()
     pieces = list(pairwise(edges))
     for t, i in enumerate(rng.permutation(len(pieces)), epoch * len(pieces)):
@@ -342,14 +384,23 @@ class Mapped:
     X: np.ndarray
     offsets: np.ndarray | None = None
 
-    def centred(self, order: np.ndarray, scale: Any = 1) -> tuple[np.ndarray, Centred]:
-        """Return the mean and, in the given order, the samples about it."""
+    def centred(
+        self,
+        order: np.ndarray,
+        scale: Any = 1,
+        centre: np.ndarray | None = None,
+        mean_weight: float | None = None,
+    ) -> tuple[np.ndarray, Centred]:
+        """Return the mean and, in the given order, the samples about it.
+
+        Mean and mean weight may be those of more samples than these.
+        """
         X, dtype = self.X[order], numpy_dtype(self.X)
         there = present(X)
-        if there is None:
-            centre = to_numpy(in_dtype(X, np.float64).mean(axis=0)).astype(dtype)
-        else:
+        if centre is None and there is not None:
             centre = means_there(X).astype(dtype)
+        elif centre is None:
+            centre = to_numpy(in_dtype(X, np.float64).mean(axis=0)).astype(dtype)
         X = X - put(centre, X.device if is_tensor(X) else None)
         if np.ndim(scale):
             X = X / scale
@@ -357,7 +408,7 @@ class Mapped:
             X = np.nan_to_num(X, nan=0.0)
         norms = xp_of(X).einsum("ij,ij->i", X, X)
         weights = self.samples.weights[order]
-        weights = (weights / weights.mean()).astype(dtype)
+        weights = (weights / (mean_weight or weights.mean())).astype(dtype)
         offsets = None if self.offsets is None else self.offsets[order]
         # Beyond this an outlier would blur what is near among the others.
         rounding = product_error(dtype, X.shape[1]) * float(norms.max())
@@ -424,7 +475,8 @@ class GLVQClassifier(TrainedPrototypes):
     learning_rate : float, default=0.1
         First step, in units of the within-class spread of each feature.
     batch_size : int or "auto", default="auto"
-        Distinct samples per gradient; "auto" makes about twenty batches, of 16 to 512.
+        Distinct samples per gradient; "auto" makes about twenty batches, of 16 to 512,
+        or of any size where X is a Dask collection.
     repair : {"dead", "none"}, default="dead"
         In the first half of the epochs, put a prototype that was the nearest of its
         class for no sample on the sample of its class that is covered worst, or leave
@@ -499,6 +551,7 @@ class GLVQClassifier(TrainedPrototypes):
     _exact_weights = True
     _takes_missing: Any = True
     device_methods: ClassVar[tuple[str, ...]] = DEVICE_METHODS
+    lazy_methods: ClassVar[tuple[str, ...]] = ("fit",)
 
     def __init__(
         self,
@@ -602,18 +655,45 @@ class GLVQClassifier(TrainedPrototypes):
         return {**state, "prototypes": P, "codes": self._prototype_codes, **moments}
 
     def _batches(
-        self, n: int, rng: np.random.RandomState, epoch: int, n_epochs: float
+        self,
+        n: int,
+        rng: np.random.RandomState,
+        epoch: int,
+        n_epochs: float,
+        most: int = 512,
     ) -> Iterator[tuple[slice, float]]:
-        return shuffled_batches(
-            self.batch_size, self.learning_rate, n, rng, epoch, n_epochs
-        )
+        size: Any = self.batch_size
+        if isinstance(size, str):
+            size = min(max(n // 20, 16), most)
+        return shuffled_batches(size, self.learning_rate, n, rng, epoch, n_epochs)
+
+    def _mapped(self, X: np.ndarray) -> np.ndarray:
+        """Map samples to the space that prototypes are trained in."""
+        return self._scaled(X)
+
+    def _summed_over(
+        self,
+        samples: Samples,
+        rows: Centred,
+        scale: Any,
+        centre: np.ndarray,
+        plain: bool,
+    ) -> Here | Shards:
+        """Return where the sums of a batch are made; on devices if they are `plain`."""
+        shards = samples.shards
+        if shards is None:
+            return Here(rows)
+        given = (bare(self), scale, centre, shards.mean_weight, plain)
+        return shards.shards.map(centred_part, *given)
 
     def _step(self, data: Mapped, rng: np.random.RandomState, n_epochs: float) -> Step:
-        loss, n = self._checked_loss(), len(data.samples)
-        centre, host = data.centred(rng.permutation(n))
+        loss, n = self._checked_loss(), data.samples.n_rows
+        centre, host = data.centred(rng.permutation(len(data.samples)))
         # The sums are made where the samples came from; states are always NumPy's.
         device = None if self._is_soft else data.samples.device
         rows, partial, whole = host.at(device), host.partial, host.whole
+        parts = self._summed_over(data.samples, rows, 1, centre, not self._is_soft)
+        most = 512 if isinstance(parts, Here) else n
 
         def descend(now: State, some: Any, rate: Any) -> State:
             """One step on a device."""
@@ -628,11 +708,11 @@ class GLVQClassifier(TrainedPrototypes):
             labels = state["codes"]
             P = self._placed_again(state["prototypes"]) - centre
             state = self._warm(state, partial[:WARMED], host.codes[:WARMED], P)
-            batches = self._batches(n, rng, epoch, n_epochs)
+            batches = self._batches(n, rng, epoch, n_epochs, most)
             if device is None:
                 wins, total = np.zeros(len(P), dtype=np.intp), 0.0
                 for batch, rate in batches:
-                    sums = glvq_sums(P, labels, rows[batch], at(loss, state))
+                    sums = parts.sum(batch_sums, batch, n, P, labels, at(loss, state))
                     state = self._heated(state, sums.slope, rate)
                     moments, ascent = adam(state, "prototypes", sums.gradient)
                     state = {**state, **moments}

@@ -25,6 +25,7 @@ from widemargin._compute.nearest import squared_distances
 from widemargin._core.arrays import is_tensor, put, to_numpy
 from widemargin._core.checks import check_count, check_number, check_option
 from widemargin._core.samples import Samples
+from widemargin._core.shards import Here
 from widemargin.prototypes.base import CERTAIN, no_bound, plain_distances
 from widemargin.prototypes.glvq import (
     WARMED,
@@ -38,6 +39,7 @@ from widemargin.prototypes.glvq import (
     changed,
     counted,
     device_lvq,
+    own_share,
     replayed_on,
     uncounted,
 )
@@ -110,7 +112,8 @@ class GMLVQClassifier(
     matrix_learning_rate : float, default=0.05
         First step of Omega, in units of its root mean square element.
     batch_size : int or "auto", default="auto"
-        Distinct samples per gradient; "auto" makes about twenty batches, of 16 to 512.
+        Distinct samples per gradient; "auto" makes about twenty batches, of 16 to 512,
+        or of any size where X is a Dask collection.
     repair : {"dead", "none"}, default="dead"
         In the first half of the epochs, put a prototype that was the nearest of its
         class for no sample on the sample of its class that is covered worst, or leave
@@ -325,6 +328,9 @@ class GMLVQClassifier(
             self._metric_name = self.metric
         return Mapped(samples, samples.X)
 
+    def _mapped(self, X: np.ndarray) -> np.ndarray:
+        return X
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_number("matrix_learning_rate", self.matrix_learning_rate, above=0)
@@ -415,7 +421,7 @@ class GMLVQClassifier(
 
     def _step(self, data: Mapped, rng: np.random.RandomState, n_epochs: float) -> Step:
         loss, metric = self._checked_loss(), self._metric
-        n, order = len(data.samples), rng.permutation(len(data.samples))
+        n, order = data.samples.n_rows, rng.permutation(len(data.samples))
         # Other rules than the plain one of a full matrix are the CPU's.
         plain = self._metric_name == "full" and not (self._is_soft or self._penalised)
         device = data.samples.device if plain else None
@@ -449,8 +455,9 @@ class GMLVQClassifier(
                 span = span_of(host.partial) if is_local else None
                 rows = host.at(device)
                 there = replayed_on(device, partial(descend, rows), loss)
-                prepared.extend([centre, host, rows, span, there, host.whole])
-            centre, host, rows, span, replayed, whole = prepared
+                parts = self._summed_over(data.samples, rows, spread, centre, False)
+                prepared.extend([centre, host, parts, span, there, host.whole])
+            centre, host, parts, span, replayed, whole = prepared
             P = (state["prototypes"] - centre) / spread
             omega = metric.inner(state["omega"], spread)
             few = slice(0, WARMED)
@@ -460,7 +467,8 @@ class GMLVQClassifier(
                 host.codes[few],
                 metric.mapped(P, omega),
             )
-            batches = self._batches(n, rng, epoch, n_epochs)
+            most = 512 if isinstance(parts, Here) else n
+            batches = self._batches(n, rng, epoch, n_epochs, most)
             wins, total = np.zeros(len(P), dtype=np.intp), 0.0
             if device is not None:
                 names = *adam_names("prototypes"), *adam_names("omega")
@@ -473,11 +481,13 @@ class GMLVQClassifier(
                 state = {**state, **{name: now[name] for name in names}}
                 batches = iter(())
             for batch, rate in batches:
-                warm = at(loss, state)
-                sums = metric.sums(P, omega, labels, groups, rows[batch], warm)
+                found = parts.sum(
+                    matrix_sums, batch, n, metric, P, omega, labels, groups,
+                    at(loss, state),
+                )  # fmt: skip
+                sums, weight = found
                 state = self._heated(state, sums.slope, rate)
                 slope = sums.omega
-                weight = float(rows.weights[batch].sum())
                 slope = slope + weight * self._penalty_slope(metric, omega)
                 by_P, ascent = adam(state, "prototypes", sums.prototypes)
                 by_omega, turn = adam(state, "omega", slope)
@@ -561,6 +571,25 @@ class GMLVQClassifier(
         kept = {f"omega_{k}": state[f"omega_{k}"][stay] for k in ("m", "v")}
         moments = adam_grow({**state, **kept}, "omega", omega)
         return {**state, **moments, "omega": omega}
+
+
+def matrix_sums(
+    rows: Any,
+    batch: slice,
+    n: int,
+    metric: Any,
+    P: np.ndarray,
+    omega: np.ndarray,
+    labels: np.ndarray,
+    groups: np.ndarray,
+    loss: Any,
+) -> tuple[MatrixSums, float] | None:
+    """Return what a part contributes to the step of one batch, and its weight."""
+    some = own_share(rows, batch, n)
+    if not len(some.codes):
+        return None
+    sums = metric.sums(P, omega, labels, groups, some, loss)
+    return sums, float(some.weights.sum())
 
 
 def _means(

@@ -22,7 +22,9 @@ import numpy as np
 from widemargin._compute.nearest import squared_distances
 from widemargin._core.arrays import numpy_dtype, to_numpy, xp_of
 from widemargin._core.checks import check_number, check_option
+from widemargin._core.lazy import bare
 from widemargin._core.samples import Samples
+from widemargin._core.shards import Shards
 from widemargin.metrics import TangentMetric
 from widemargin.prototypes.affine import (
     principal_model,
@@ -55,8 +57,8 @@ class Models(NamedTuple):
 
     C: np.ndarray
     T: np.ndarray
-    owner: np.ndarray
-    moved: np.ndarray
+    owner: Any
+    moved: Any
 
 
 @dataclass(frozen=True)
@@ -204,6 +206,41 @@ def add_moments(one: State, other: State) -> State:
     return {"mass": mass, "mean": mean, "covariance": covariance}
 
 
+@dataclass(frozen=True)
+class Moments:
+    """Moments of what the models of every class own, and the objective: they add up."""
+
+    by_class: dict[int, State]
+    objective: float
+
+    def __add__(self, other: "Moments") -> "Moments":
+        """Moments of both sets of samples together."""
+        both = {**other.by_class, **self.by_class}
+        for c in self.by_class.keys() & other.by_class.keys():
+            both[c] = add_moments(self.by_class[c], other.by_class[c])
+        return Moments(both, self.objective + other.objective)
+
+
+def classes_of_part(
+    samples: Samples, model: Any, n_tangents: int
+) -> dict[int, ClassSamples]:
+    """Part the samples of a shard by class."""
+    bundle = model._bundle_references(samples)
+    return by_class(bundle, samples, model.metric_, n_tangents, model.n_jobs)
+
+
+def owned_moments(
+    classes: dict[int, ClassSamples], models: dict[int, tuple[np.ndarray, np.ndarray]]
+) -> Moments:
+    """Give the samples of a part to the nearest model of their class: its moments."""
+    moments, objective = {}, 0.0
+    for c, own in classes.items():
+        handed, value = own.owned(*models[c])
+        moments[c] = model_moments(own, handed)
+        objective += value
+    return Moments(moments, objective)
+
+
 class HSSClassifier(TangentModels, TrainedPrototypes):
     r"""Nearest class model, where a model is a mean with its principal variations.
 
@@ -302,7 +339,10 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
     device_methods: ClassVar = DEVICE_METHODS
     _state_names: ClassVar = {"prototypes": "prototypes_", "tangents": "tangents_"}
     _exact_weights = True
-    _of_samples = ("models", "objective")
+    _of_samples = ("models", "moments", "objective")
+    lazy_methods: ClassVar = ("fit",)
+    # Those of a fit over a Dask collection, until it begins.
+    _shards: Shards | None = None
 
     def __init__(
         self,
@@ -340,6 +380,8 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
         if first:
             self._fit_metric(samples)
         n_tangents = resolve_n_tangents(self.n_tangents, samples.X.shape[1])
+        if samples.shards is not None:
+            self._shards = samples.shards.shards
         bundle = self._bundle_references(samples)
         return by_class(bundle, samples, self.metric_, n_tangents, self.n_jobs)
 
@@ -391,9 +433,51 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
         fitted = {"prototypes": C.astype(dtype), "tangents": T.astype(dtype)}
         return Outcome({**fitted, **moments}, {"objective": objective})
 
+    def _over_shards(self, state: State, parts: Shards, few: dict) -> Outcome:
+        """Make one round over all shards; the first begins where `few` would."""
+        before = state.get("objective")
+        if "moments" in state:
+            m = next(iter(few.values())).n_tangents
+            models = {}
+            for c, (C, T) in state["models"].items():
+                found = state["moments"].by_class[c]
+                C, T = C.copy(), T.copy()
+                # A model that owns nothing stays where it is.
+                for q in np.flatnonzero(found["mass"] > 0):
+                    C[q] = found["mean"][q]
+                    T[q] = principal_of_moments(found["covariance"][q], m)
+                models[c] = (C, T)
+        else:
+            rounds = {c: own.round(state["models"][c])[0] for c, own in few.items()}
+            models = {c: (found.C, found.T) for c, found in rounds.items()}
+        moments = parts.sum(owned_moments, models)
+        exact = all(len(C) == 1 for C, _ in models.values()) and (
+            not self.metric_.has_tangents
+        )
+        if exact and "moments" not in state:
+            # One model owns all, wherever it is.
+            state = {"models": models, "moments": moments}
+            return self._over_shards(state, parts, few)
+        done = exact
+        if before is not None:
+            done = done or before - moments.objective <= self.tol * before
+        found = {c: Models(C, T, None, None) for c, (C, T) in models.items()}
+        state = {
+            **self._gathered(found, few),
+            "models": models,
+            "moments": moments,
+            "objective": moments.objective,
+        }
+        return Outcome(state, {"objective": moments.objective}, done)
+
     def _step(self, data: dict[int, ClassSamples], rng: Any, n_epochs: float) -> Step:
         if n_epochs == np.inf:
             return lambda state, epoch: self._absorb(state, data, rng)
+        if self._shards is not None:
+            n_tangents = next(iter(data.values())).n_tangents
+            parts = self._shards.map(classes_of_part, bare(self), n_tangents)
+            del self._shards
+            return lambda state, epoch: self._over_shards(state, parts, data)
 
         def train(state: State, epoch: int) -> Outcome:
             rounds = {c: own.round(state["models"][c]) for c, own in data.items()}

@@ -177,6 +177,7 @@ class KernelLVQClassifier(GLVQClassifier):
     """
 
     device_methods: ClassVar[tuple[str, ...]] = ()
+    lazy_methods: ClassVar[tuple[str, ...]] = ()
 
     # A kernel of what is there is no kernel.
     _takes_missing = False

@@ -30,7 +30,7 @@ NIPS 2002.
 """
 
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -44,6 +44,7 @@ from widemargin._core.checks import (
 )
 from widemargin._core.decisions import class_codes
 from widemargin._core.samples import Samples
+from widemargin._core.shards import Here
 from widemargin.margins import (
     check_loss,
 )
@@ -161,6 +162,8 @@ class MarginLVQClassifier(TrainedPrototypes):
     True
     """
 
+    lazy_methods: ClassVar = ("fit",)
+
     def __init__(
         self,
         prototypes_per_class: Any = 1,
@@ -199,6 +202,13 @@ class MarginLVQClassifier(TrainedPrototypes):
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
         self.random_state = random_state
+
+    def _check_lazy(self) -> None:
+        if self.update != "batch":
+            raise ValueError(
+                "update must be 'batch' where X is a Dask collection: 'online' takes "
+                "one sample after the other, wherever they are."
+            )
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -257,7 +267,8 @@ class MarginLVQClassifier(TrainedPrototypes):
         self.decision_, self.n_neighbors_ = self.decision, int(self.n_neighbors)
         self._loss = check_loss(self.loss)
         self._set_scale(data, P)
-        return {"prototypes": P, "hull": hull(data.X, P)}
+        met = data.X if data.shards is None else data.shards.limits
+        return {"prototypes": P, "hull": hull(met, P)}
 
     def _resume(self, state: State, data: Samples, rng: np.random.RandomState) -> State:
         added = self._place_new(data.X, data, rng)
@@ -302,12 +313,12 @@ class MarginLVQClassifier(TrainedPrototypes):
         bounds, rule = self._bounds(), self._rule()
         unit, gamma = self.unit_, float(self.learning_rate)
 
+        parts = Here(data) if data.shards is None else data.shards.shards
+        mass = data.weights.sum() if data.shards is None else data.shards.total_weight
+
         def batch(state: State, epoch: int) -> Outcome:
             P = state["prototypes"]
-            sums, total = margin_sums(
-                P, bounds, data.X, data.codes, data.weights, loss, unit, rule
-            )
-            mass = data.weights.sum()
+            sums, total = parts.sum(part_sums, P, bounds, loss, unit, rule)
             step = gamma * unit * (1 - epoch / n_epochs) * sums / mass
             box = pen(state["hull"])
             moved = (P - step).clip(box[0], box[1]).astype(P.dtype)
@@ -389,6 +400,21 @@ def margin_sums(
     pulls = weights[:, None] * alpha
     values = loss.value(theta.clip(-1e9, 1e9))
     return pulls.T @ X - pulls.sum(axis=0)[:, None] * P, float(weights @ values)
+
+
+def part_sums(
+    samples: Samples,
+    P: np.ndarray,
+    bounds: np.ndarray,
+    loss: Any,
+    unit: float,
+    rule: Any,
+) -> tuple[np.ndarray, float] | None:
+    """Return the same for the samples of one part."""
+    if not len(samples):
+        return None
+    X, codes, weights = samples.X, samples.codes, samples.weights
+    return margin_sums(P, bounds, X, codes, weights, loss, unit, rule)
 
 
 def _present(

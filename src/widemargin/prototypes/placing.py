@@ -37,7 +37,7 @@ from widemargin._core.arrays import (
     to_numpy,
     xp_of,
 )
-from widemargin._core.checks import as_matrix, check_count, check_option, some
+from widemargin._core.checks import as_matrix, check_count, check_option, is_auto, some
 from widemargin._core.decisions import class_codes
 
 INITS = ("kmeans", "means", "samples")
@@ -48,11 +48,6 @@ REPAIRS = ("dead", "none")
 # The rule of prototypes_per_class="auto": one prototype for so many samples of a class
 # to begin with, but no more than MOST.
 PER_PROTOTYPE, MOST = 10, 20
-
-
-def is_auto(prototypes_per_class: Any) -> bool:
-    """Whether the data shall decide how many prototypes there are."""
-    return isinstance(prototypes_per_class, str) and prototypes_per_class == "auto"
 
 
 def prototype_counts(

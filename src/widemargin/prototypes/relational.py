@@ -72,7 +72,9 @@ def self_terms(D: np.ndarray, A: np.ndarray) -> np.ndarray:
     return np.einsum("jk,jk->j", A @ D, A) / 2
 
 
-def relational_distances(rows: np.ndarray, A: np.ndarray, own: np.ndarray) -> np.ndarray:
+def relational_distances(
+    rows: np.ndarray, A: np.ndarray, own: np.ndarray
+) -> np.ndarray:
     """(n, K) dissimilarities to prototypes, of the samples with these rows of D."""
     return np.maximum(rows @ A.T - own, 0)
 
@@ -144,7 +146,9 @@ def exchange_costs(
     costs = np.empty(len(candidates))
     for s in batched_slices(len(candidates), rows_in_budget(8 * 8 * len(D))):
         tried = D[:, candidates[s]]
-        d_plus = np.where(mine[:, None], np.minimum(plus[:, None], tried), plus[:, None])
+        d_plus = np.where(
+            mine[:, None], np.minimum(plus[:, None], tried), plus[:, None]
+        )
         d_minus = np.where(
             mine[:, None], minus[:, None], np.minimum(minus[:, None], tried)
         )
@@ -314,7 +318,9 @@ class RelationalLVQClassifier(TrainedPrototypes):
         super()._check_parameters()
         check_option("method", self.method, METHODS)
         if not callable(self.metric):
-            check_option("metric (unless it is a function)", self.metric, ("precomputed",))
+            check_option(
+                "metric (unless it is a function)", self.metric, ("precomputed",)
+            )
         check_number("learning_rate", self.learning_rate, above=0)
         self._checked_loss()
         self._check_temperature()
@@ -434,8 +440,10 @@ class RelationalLVQClassifier(TrainedPrototypes):
             names = "theta_m", "theta_v"
             state = {**state, **{name: state[name][:, order] for name in names}}
             total, wins = 0.0, np.zeros(len(labels), np.intp)
-            batches = shuffled_batches("auto", self.learning_rate, n, rng, epoch, n_epochs)
-            for batch, rate in batches:
+            size = min(max(n // 20, 16), 512)
+            for batch, rate in shuffled_batches(
+                size, self.learning_rate, n, rng, epoch, n_epochs
+            ):
                 A = mixture(theta, labels, codes)
                 sums = relational_sums(A, labels, D, batch, codes, w, loss)
                 slope = sums.weights
@@ -470,7 +478,9 @@ class RelationalLVQClassifier(TrainedPrototypes):
                 taken = medoids[np.arange(len(medoids)) != j]
                 rest = own[~np.isin(own, taken) & (own != medoids[j])]
                 tried = np.concatenate([medoids[j : j + 1], rest])
-                costs = exchange_costs(D, medoids, labels, codes, weights, loss, j, tried)
+                costs = exchange_costs(
+                    D, medoids, labels, codes, weights, loss, j, tried
+                )
                 best = int(costs.argmin())
                 # By more than rounding: an endless exchange of equals would follow.
                 better = costs[best] < costs[0] - 1e-10 * abs(costs[0])

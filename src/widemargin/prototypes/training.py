@@ -32,18 +32,20 @@ from widemargin._core.checks import (
     check_number,
     check_random_state,
     check_squares,
+    is_auto,
     warn_caller,
 )
 from widemargin._core.classifier import fit_method, whole_or_not_at_all
 from widemargin._core.holdout import hold_out_of_classes
+from widemargin._core.lazy import bare, is_lazy
 from widemargin._core.samples import Samples, check_samples, merge_duplicates
+from widemargin._core.shards import Here, Shards, check_shards
 from widemargin.margins import BrokenLinear, Exponential, Hinge, Identity, Sigmoid
 from widemargin.prototypes.base import PrototypeClassifier
 from widemargin.prototypes.placing import (
     given_prototypes,
     idle,
     initial_prototypes,
-    is_auto,
     most_prototypes,
     prototype_counts,
     recruits,
@@ -124,10 +126,28 @@ def check_scale(X: np.ndarray) -> np.ndarray:
     return X
 
 
-def fraction_right(model: PrototypeClassifier, samples: Samples) -> float:
+def fraction_right(model: PrototypeClassifier, samples: Samples | Shards) -> float:
     """Weighted accuracy of `model` on samples already checked."""
+    parts = samples if isinstance(samples, Shards) else Here(samples)
+    right, total = parts.sum(weight_right, bare(model))
+    return right / total
+
+
+def weight_right(
+    samples: Samples, model: PrototypeClassifier
+) -> tuple[float, float] | None:
+    """Weight of the samples that `model` tells right, and of all."""
+    if not len(samples):
+        return None
     right = model._nearest_codes(samples.X) == samples.codes
-    return float(np.average(right, weights=samples.weights))
+    return float(samples.weights @ right), float(samples.weights.sum())
+
+
+def _held_out(samples: Samples, fraction: float, seed: int, wanted: bool) -> Samples:
+    """Return the samples of a shard that are held out, or the others."""
+    rng = np.random.RandomState((seed + int(samples.rows[0])) % 2**32)
+    held = hold_out_of_classes(samples.codes, fraction, rng, needed=False)
+    return samples.take(np.flatnonzero(held == wanted))
 
 
 def hold_out(
@@ -145,7 +165,7 @@ def run_epochs(
     n_epochs: int,
     samples: Samples,
     *,
-    held: Samples | None = None,
+    held: Samples | Shards | None = None,
     patience: int = 1,
     last: Step | None = None,
 ) -> tuple[State, dict[str, list]]:
@@ -291,13 +311,17 @@ class TrainedPrototypes(PrototypeClassifier):
             The fitted estimator.
         """
         self._check_parameters()
-        checked = samples = self._check_samples(X, y, sample_weight, stay=self._stays)
-        if self._exact_weights:
-            samples = merge_duplicates(samples)
-        merged = samples
-        rng, held = check_random_state(self.random_state), None
-        if self.early_stopping:
-            samples, held = hold_out(samples, self.validation_fraction, rng)
+        rng = check_random_state(self.random_state)
+        held: Samples | Shards | None = None
+        if is_lazy(X):
+            samples, held = self._check_shards(X, y, sample_weight, rng)
+            checked = merged = samples
+        else:
+            checked = self._check_samples(X, y, sample_weight, stay=self._stays)
+            merged = merge_duplicates(checked) if self._exact_weights else checked
+            samples = merged
+            if self.early_stopping:
+                samples, held = hold_out(samples, self.validation_fraction, rng)
         # BLAS has one thread per worker: products of a batch are too small to share.
         with held_threads(getattr(self, "n_jobs", 1)) as run:
             data = self._prepare(samples, rng, run, True)
@@ -311,11 +335,38 @@ class TrainedPrototypes(PrototypeClassifier):
                 patience=self.n_iter_no_change,
             )
         self._keep(state)
-        self._calibrate(samples if held is None else held)
+        self._calibrate(held if isinstance(held, Samples) else samples)
         self.__dict__.pop("_rng", None)
         self.n_iter_ = max(map(len, self.history_.values()))
-        self._finish(_num_samples(X), checked, merged, samples)
+        if not is_lazy(X):
+            self._finish(_num_samples(X), checked, merged, samples)
         return self
+
+    def _check_lazy(self) -> None:
+        """Refuse parameters with which samples cannot stay in shards."""
+
+    def _check_shards(
+        self, X: Any, y: Any, sample_weight: Any, rng: np.random.RandomState
+    ) -> tuple[Samples, Shards | None]:
+        """Return some samples of a Dask collection, which know all, and those held out.
+
+        What is chosen is chosen on them; what is summed is summed over all.
+        """
+        self._check_lazy()
+        given = check_shards(
+            self, X, y, sample_weight,
+            class_weight=self.class_weight, stay=self._stays,
+        )  # fmt: skip
+        check_scale(given.limits)
+        self.classes_, held = given.classes, None
+        if self.early_stopping:
+            part = float(self.validation_fraction), int(rng.randint(2**31 - 1))
+            held = given.shards.map(_held_out, *part, True)
+            given = given.of(given.shards.map(_held_out, *part, False))
+        samples = given.some()
+        if self._exact_weights:
+            samples = merge_duplicates(samples)
+        return replace(samples, shards=given), held
 
     def _check_temperature(self) -> None:
         if not (isinstance(self.temperature, str) and self.temperature == "auto"):

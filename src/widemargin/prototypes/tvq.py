@@ -14,6 +14,7 @@ Reference: F. Aiolli, A. Sperduti, A re-weighting strategy for improving margins
 classification, Artificial Intelligence 137 (2002).
 """
 
+from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -24,13 +25,18 @@ from widemargin._core.checks import (
     check_flag,
     check_number,
     check_option,
+    is_auto,
 )
+from widemargin._core.holdout import clear_winner, hold_out_of_classes
+from widemargin._core.lazy import bare
 from widemargin._core.samples import Samples
+from widemargin._core.shards import Here, Shards
 from widemargin.prototypes.affine import random_frames
 from widemargin.prototypes.ascent import (
     Ascent,
     DevicePass,
     OneSidedPass,
+    Passed,
     TwoSidedPass,
     Watch,
 )
@@ -56,6 +62,10 @@ INITS = ("hss", "weights", "random", "mean")
 HSS_ROUNDS = 8
 # Centroids and tangents of a class, together, that the data may ask for.
 MOST_DIMENSIONS = 30
+# What the data choose from, tangents as shares of the features, and how: short climbs
+# on some of the samples, with a third of them held out, three times.
+SHARES, MOST_TANGENTS, THETA, THETAS = (0, 1 / 8, 1 / 4, 3 / 8), 20, 0.4, (0.2, 0.6)
+TRIED_ON, TRIALS, TRIAL_PASSES = 1500, 3, 30
 
 
 class Bent(NamedTuple):
@@ -85,12 +95,14 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         more than 30 dimensions in all: many points, or a few models with many
         tangents.
     n_tangents : int or "auto", default="auto"
-        Tangents of each model, at least 0 and below the number of features; "auto" is
-        ``min(20, n_features // 8)``. With 0 this is LVQ with re-weighting. Where a
-        class varies in fewer directions the rest are rows of zeros.
-    theta : float, default=0.4
-        Margin that every sample should have, in (-1, 1). Smaller for simpler models:
-        0.1 where there are no tangents.
+        Tangents of each model, at least 0 and below the number of features. With 0 this
+        is LVQ with re-weighting. Where a class varies in fewer directions the rest are
+        rows of zeros. "auto" is 20 from 160 features on. With fewer the data choose: an
+        eighth of the features, unless 0, a quarter or three eighths (20 at most) answer
+        clearly better on held-out samples, in short fits on 1500 samples at most.
+    theta : float or "auto", default="auto"
+        Margin that every sample should have, in (-1, 1). "auto" is 0.4; where the data
+        choose `n_tangents`, they may choose 0.2 or 0.6 with it.
     sides : {"y", "two"}, default="y"
         Which end bends: only the models, or the inputs along their own tangents too.
     tangents : generator or array-like of shape (n_tangents, n_features), default=None
@@ -151,6 +163,8 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         Their labels.
     tangents_ : ndarray of shape (n_models, n_tangents, n_features)
         Orthonormal frames.
+    theta_ : float
+        The margin asked for.
     temperature_ : float
         Of ``predict_proba``.
     metric_ : TangentMetric
@@ -208,22 +222,22 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
     # The climb itself: weights and margins belong to the samples it was made on.
     _of_samples = (
         "stack",
+        "climbers",
+        "sums",
         "found",
-        "gamma",
         "H",
-        "weights",
-        "next_weights",
         "rate",
         "warned",
         "watch",
     )
+    lazy_methods: ClassVar = ("fit",)
 
     def __init__(
         self,
         prototypes_per_class: Any = "auto",
         n_tangents: int | Literal["auto"] = "auto",
         *,
-        theta: float = 0.4,
+        theta: float | Literal["auto"] = "auto",
         sides: Literal["y", "two"] = "y",
         tangents: Any = None,
         spring: float = 1e-5,
@@ -266,7 +280,8 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
     def _check_prototypes(self) -> None:
         super()._check_prototypes()
         check_metric(self.tangents, self.sides, self.spring)
-        check_number("theta", self.theta, above=-1, below=1)
+        if not is_auto(self.theta):
+            check_number("theta", self.theta, above=-1, below=1, otherwise="'auto' or ")
         check_option("init", self.init, INITS)
         check_number("tol", self.tol, at_least=0)
         check_flag("record_weights", self.record_weights)
@@ -304,6 +319,18 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         """
         return self._probabilities(X)
 
+    def _check_lazy(self) -> None:
+        if callable(self.k):
+            raise ValueError(
+                "k must be a number or 'ratio' where X is a Dask collection: a "
+                "function would have to see the weights of all samples."
+            )
+        if self.record_weights:
+            raise ValueError(
+                "record_weights must be False where X is a Dask collection: the "
+                "weights stay with their samples."
+            )
+
     def _prepare(
         self, samples: Samples, rng: np.random.RandomState, run: Run, first: bool
     ) -> Bent:
@@ -312,15 +339,72 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         return Bent(samples, self._bundle_references(samples), run)
 
     def _start(self, data: Bent, rng: np.random.RandomState) -> State:
-        C, T, codes = self._first_models(data, rng)
+        n_tangents, self.theta_ = self._chosen(data, rng)
+        return self._first_state(data, n_tangents, rng)
+
+    def _first_state(
+        self, data: Bent, n_tangents: int, rng: np.random.RandomState
+    ) -> State:
+        C, T, codes = self._first_models(data, n_tangents, rng)
         self.prototype_labels_ = self.classes_[codes]
         return {"prototypes": C, "tangents": T}
+
+    def _chosen(self, data: Bent, rng: np.random.RandomState) -> tuple[int, float]:
+        """Tangents and theta: those given, or what is clearly best where held out.
+
+        First the tangents, at 0.4, then theta.
+        """
+        d = data.samples.X.shape[1]
+        n_tangents = resolve_n_tangents(self.n_tangents, d)
+        theta = THETA if is_auto(self.theta) else float(self.theta)
+        if not is_auto(self.n_tangents) or n_tangents == MOST_TANGENTS:
+            return n_tangents, theta
+        codes = data.samples.codes
+        trials = []
+        for _ in range(TRIALS):
+            rows = np.sort(rng.permutation(len(codes))[:TRIED_ON])
+            held = hold_out_of_classes(codes[rows], 1 / 3, rng, needed=False)
+            if held.any() and len(np.unique(codes[rows])) > 1:
+                trials.append((data.take(rows[~held]), data.take(rows[held])))
+        if not trials:
+            return n_tangents, theta
+        weights = np.concatenate([held.samples.weights for _, held in trials])
+
+        def mistakes(candidate: tuple[int, float]) -> np.ndarray:
+            return self._mistakes(trials, *candidate)
+
+        counts = {min(MOST_TANGENTS, int(share * d)) for share in SHARES}
+        others = [(m, theta) for m in sorted(counts - {n_tangents})]
+        chosen = clear_winner([(n_tangents, theta), *others], mistakes, weights)
+        if is_auto(self.theta):
+            others = [(chosen[0], other) for other in THETAS]
+            chosen = clear_winner([chosen, *others], mistakes, weights)
+        return chosen
+
+    def _mistakes(
+        self, trials: list[tuple[Bent, Bent]], n_tangents: int, theta: float
+    ) -> np.ndarray:
+        """1 where a sample that was held out is not told apart, else 0."""
+        wrong = []
+        self.theta_ = theta
+        for fit, held in trials:
+            state = self._first_state(fit, n_tangents, np.random.RandomState(0))
+            centre, ascent = self._ascent(fit, self.k)
+            climb = ascent.start(_stacked(state, centre))
+            for _ in range(min(TRIAL_PASSES, self.max_iter)):
+                climb = ascent.step(climb)
+            state = _unstacked(climb, centre, held.samples.X.dtype)
+            centre, ascent = self._ascent(held, 0)
+            found = ascent.start(_stacked(state, centre))["found"]
+            wrong.append(found.margins <= 0)
+        return np.concatenate(wrong).astype(float)
 
     def _resume(self, state: State, data: Bent, rng: np.random.RandomState) -> State:
         new = np.flatnonzero(~np.isin(data.samples.codes, self._prototype_codes))
         if not len(new):
             return state
-        C, T, codes = self._first_models(data.take(new), rng)
+        n_tangents = state["tangents"].shape[1]
+        C, T, codes = self._first_models(data.take(new), n_tangents, rng)
         labels = [self.prototype_labels_, self.classes_[codes]]
         self.prototype_labels_ = np.concatenate(labels)
         return {
@@ -330,10 +414,9 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         }
 
     def _first_models(
-        self, data: Bent, rng: np.random.RandomState
+        self, data: Bent, n_tangents: int, rng: np.random.RandomState
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Centroids (K, d), frames (K, m, d) and class codes (K,) to start from."""
-        n_tangents = resolve_n_tangents(self.n_tangents, data.samples.X.shape[1])
         counts = prototype_counts(
             self.prototypes_per_class,
             self.classes_,
@@ -371,23 +454,34 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
 
     def _ascent(self, data: Bent, k: Any) -> tuple[np.ndarray, Ascent]:
         """Prepare the climb; models are held about the mean of the samples."""
-        samples = data.samples
+        samples, shards = data.samples, data.samples.shards
         centre = samples.X.mean(axis=0, dtype=float)
+        parts: Here | Shards
+        if shards is None:
+            mean = float(samples.weights.mean())
+            parts = Here(self._passed(samples, data.bundle, centre, mean, data.run))
+        else:
+            parts = shards.shards.map(_part, bare(self), centre, shards.mean_weight)
+        return centre, Ascent(parts, self.theta_, k, self.learning_rate)
+
+    def _passed(
+        self,
+        samples: Samples,
+        bundle: Bundle,
+        centre: np.ndarray,
+        mean: float,
+        run: Run,
+    ) -> Passed:
+        """Make of samples what a climb passes over, weights in units of the mean."""
         right = samples.codes[:, None] == self._prototype_codes
         one_pass: Any
-        if is_tensor(data.bundle.points):
-            one_pass = DevicePass(data.bundle, right, centre, self.metric_)
+        if is_tensor(bundle.points):
+            one_pass = DevicePass(bundle, right, centre, self.metric_)
         elif self.metric_.has_tangents:
-            one_pass = TwoSidedPass(data.bundle, right, centre, self.metric_)
+            one_pass = TwoSidedPass(bundle, right, centre, self.metric_)
         else:
             one_pass = OneSidedPass(samples.X, right, centre)
-        return centre, Ascent(
-            lambda stack, gamma: one_pass(stack, gamma, data.run),
-            samples.weights,
-            float(self.theta),
-            k,
-            self.learning_rate,
-        )
+        return Passed(partial(one_pass, run=run), samples.weights / mean)
 
     def _step(self, data: Bent, rng: np.random.RandomState, n_epochs: float) -> Step:
         if n_epochs == np.inf:
@@ -408,7 +502,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
             done = done or watch.waited >= self.n_iter_no_change
             done = done or ascent.is_stuck(state)
             if self.record_weights:
-                row["weights"] = state["gamma"]
+                row["weights"] = ascent.gamma(state)
             if self.record_models:
                 row["models"] = (state["prototypes"], state["tangents"])
             return Outcome(state, row, done)
@@ -422,7 +516,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         centre, ascent = self._ascent(data, 0)
         climb = ascent.start(_stacked(state, centre))
         margins = climb["found"].margins
-        mistakes = np.flatnonzero(margins < self.theta)
+        mistakes = np.flatnonzero(margins < self.theta_)
         loss = ascent.summary(climb)["loss"]
         if self._reweights and len(mistakes) < len(margins):
             if not len(mistakes):
@@ -456,6 +550,12 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
             full[checked.rows] = gamma[group] * share
             rows.append(full)
         self.history_["weights"] = rows
+
+
+def _part(samples: Samples, model: Any, centre: np.ndarray, mean: float) -> Passed:
+    """Prepare the samples of a shard for a climb."""
+    bundle = model._bundle_references(samples)
+    return model._passed(samples, bundle, centre, mean, map)
 
 
 def _stacked(state: State, centre: np.ndarray) -> np.ndarray:

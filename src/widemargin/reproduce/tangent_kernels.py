@@ -34,6 +34,7 @@ from widemargin.inspection import PrototypeDisplay, TangentDisplay
 from widemargin.metrics import tangent_alignment, tangent_distances
 from widemargin.metrics.kernels import kernel_of_distances
 from widemargin.reproduce import save_figure
+from widemargin.reproduce.protocol import stretches
 from widemargin.svm import InvariantHyperplaneSVC, JitteredSVC, TangentSVC, VirtualSVC
 from widemargin.svm.pairwise import PairwiseMachine, pairwise_coefficients
 from widemargin.tangents import ImageTangents, TransformTangents, image_shifts
@@ -169,11 +170,6 @@ def tables(
                 train_s, test_s, supports_per_duel(machine), paper,
                 distances[0].test_error(paper.kernel, paper.gamma, paper.C),
             )  # fmt: skip
-
-
-def stretches(n_samples: int, n_groups: int) -> NDArray:
-    """Group of each sample: stretches of the set, all about as long."""
-    return np.arange(n_samples) * n_groups // n_samples
 
 
 def supports_per_duel(machine: Any) -> float:

@@ -7,7 +7,12 @@ from widemargin.tangents.frames import orthonormalize
 from widemargin.tangents.generator import TangentGenerator, as_bundle
 from widemargin.tangents.image import ImageTangents
 from widemargin.tangents.learned import LearnedTangents
-from widemargin.tangents.shifts import ImageShift, image_shifts
+from widemargin.tangents.shifts import (
+    ImageAffine,
+    ImageShift,
+    image_affines,
+    image_shifts,
+)
 from widemargin.tangents.signal import SignalTangents
 from widemargin.tangents.smoothing import GaussianSmoother
 from widemargin.tangents.transform import TransformTangents
@@ -18,6 +23,7 @@ __all__ = [
     "Deskew",
     "DirectionFeatures",
     "GaussianSmoother",
+    "ImageAffine",
     "ImageShift",
     "ImageTangents",
     "LearnedTangents",
@@ -26,6 +32,7 @@ __all__ = [
     "TangentUnion",
     "TransformTangents",
     "as_bundle",
+    "image_affines",
     "image_shifts",
     "orthonormalize",
 ]

@@ -1,4 +1,6 @@
-"""Really transformed images: whole-pixel shifts as functions on samples.
+"""Really transformed images, as functions on samples.
+
+Shifts by whole pixels, and rotations and stretches about the centre.
 
 Where a tangent is the direction of a small change, these are the changed images
 themselves, for virtual training images, virtual test images and jittering. Each
@@ -10,9 +12,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array, eye_array, kron
 from sklearn.base import BaseEstimator
 
-from widemargin._core.arrays import is_tensor, xp_of
+from widemargin._core.arrays import is_tensor, numpy_dtype, put, xp_of
 from widemargin._core.checks import (
     check_background,
     check_count,
@@ -119,6 +122,128 @@ def image_shifts(
         for down in steps
         for right in steps
         if (down or right) and (diagonal or not (down and right))
+    ]
+
+
+class ImageAffine(BaseEstimator):
+    """Turn and stretch every image about its centre, linearly between pixels.
+
+    Parameters
+    ----------
+    shape : tuple (height, width) or (height, width, channels)
+        Shape of one image; a row of `X` is the image flattened in C order.
+    rotation : float, default=0.0
+        Angle in radians, counter-clockwise as images are shown.
+    down, right : float, default=1.0
+        Factors by which the image grows along its columns and its rows, before it
+        turns.
+    background : float, default=0.0
+        What comes in from outside the image.
+
+    See Also
+    --------
+    image_affines : A few small ones.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin.tangents import ImageAffine
+    >>> ImageAffine((3, 3), rotation=np.pi / 2)([[0, 0, 0, 1, 2, 3, 0, 0, 0]]).round()
+    array([[0., 3., 0., 0., 2., 0., 0., 1., 0.]])
+    """
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        rotation: float = 0.0,
+        down: float = 1.0,
+        right: float = 1.0,
+        background: float = 0.0,
+    ):
+        self.shape = shape
+        self.rotation = rotation
+        self.down = down
+        self.right = right
+        self.background = background
+
+    def __call__(self, X: ArrayLike) -> NDArray:
+        """Return the transformed samples."""
+        X = check_samples(X)
+        sides = check_image_shape(self.shape, "ImageAffine", X.shape[1])
+        background = check_background(self.background, X)
+        matrix = self._matrix(*(*sides, 1)[:3]).astype(numpy_dtype(X))
+        if is_tensor(X):
+            return (X - background) @ put(matrix.toarray().T, X.device) + background
+        return np.ascontiguousarray((matrix @ (X - background).T).T) + background
+
+    def _matrix(self, height: int, width: int, channels: int) -> csr_array:
+        """Return the weights of given pixels (columns) in new ones (rows)."""
+        angle = check_number("rotation", self.rotation)
+        factors = [
+            check_number(name, getattr(self, name), above=0)
+            for name in ("down", "right")
+        ]
+        middle = np.array([height - 1, width - 1])[:, None] / 2
+        new = np.indices((height, width)).reshape(2, -1)
+        turn = np.array(
+            [[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]]
+        )
+        # Where each new pixel was before, between which given ones.
+        with np.errstate(over="ignore"):
+            before = turn @ (new - middle) / np.array(factors)[:, None] + middle
+        before = np.clip(before, -2, np.array([[height], [width]]) + 1)
+        corner = np.floor(before)
+        share = before - corner
+        matrix = csr_array((height * width, height * width))
+        for step in np.ndindex(2, 2):
+            r, c = (corner + np.array(step)[:, None]).astype(int)
+            weights = np.where(np.array(step)[:, None], share, 1 - share).prod(axis=0)
+            inside = (r >= 0) & (r < height) & (c >= 0) & (c < width)
+            rows, columns = np.flatnonzero(inside), (r * width + c)[inside]
+            matrix += csr_array((weights[inside], (rows, columns)), matrix.shape)
+        return csr_array(kron(matrix, eye_array(channels)))
+
+
+def image_affines(
+    shape: Sequence[int],
+    rotation: float = 0.12,
+    growth: float = 1.15,
+    *,
+    background: float = 0.0,
+) -> list[ImageAffine]:
+    """Turn to both sides; stretch and shrink along either axis.
+
+    Parameters
+    ----------
+    shape : tuple (height, width) or (height, width, channels)
+        Shape of one image.
+    rotation : float, default=0.12
+        Angle of the turns in radians.
+    growth : float, default=1.15
+        Factor of the stretches; the shrinkages are by one over it.
+    background : float, default=0.0
+        What comes in from outside the image.
+
+    Returns
+    -------
+    list of ImageAffine
+        Six of them; with the image itself there are seven versions of it.
+
+    Examples
+    --------
+    >>> from widemargin.tangents import image_affines
+    >>> len(image_affines((16, 16)))
+    6
+    """
+    check_image_shape(shape, "image_affines")
+    rotation = check_number("rotation", rotation)
+    growth = check_number("growth", growth, above=0)
+    check_number("background", background)
+    factors = [growth, 1 / growth]
+    return [
+        *(ImageAffine(shape, a, background=background) for a in (rotation, -rotation)),
+        *(ImageAffine(shape, down=f, background=background) for f in factors),
+        *(ImageAffine(shape, right=f, background=background) for f in factors),
     ]
 
 
