@@ -1,8 +1,8 @@
 r"""Relational and median LVQ: prototypes where only dissimilarities are known.
 
-D holds the dissimilarity ``D_ik`` of sample i to sample k, symmetric or not. A relational
-prototype is a convex combination of the samples of its class, with weights a that sum
-to one, and
+D holds the dissimilarity ``D_ik`` of sample i to sample k, symmetric or not. A
+relational prototype is a convex combination of the samples of its class, with weights a
+that sum to one, and
 
     d(x_i, a) = (D a)_i - a^T D a / 2,
 
@@ -27,6 +27,7 @@ learning vector quantization for learning of dissimilarity data", Neurocomputing
 """
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -79,24 +80,38 @@ def relational_distances(
     return np.maximum(rows @ A.T - own, 0)
 
 
+class Block(NamedTuple):
+    """Prototypes, the samples that they are made of, and S between these."""
+
+    prototypes: Any
+    samples: slice
+    S: np.ndarray
+
+
 def relational_sums(
     A: np.ndarray,
     labels: np.ndarray,
-    D: np.ndarray,
-    rows: slice,
+    blocks: list[Block],
+    rows: np.ndarray,
     codes: np.ndarray,
     weights: np.ndarray,
     loss: Any,
 ) -> RelationalSums:
-    """Loss of the samples `rows`, its gradient in the weights, and who came first."""
-    # S a for all: the part of the gradient that is the same for every sample.
-    pulled = (A @ D + A @ D.T) / 2
-    own = np.einsum("jk,jk->j", pulled, A) / 2
-    d = relational_distances(D[rows], A, own)
+    """Loss of samples with these rows of D, its gradient in A, and who came first.
+
+    The gradient is that of the weights within the blocks.
+    """
+    pulled, d = np.zeros_like(A), np.empty((len(rows), len(A)), rows.dtype)
+    for js, ks, S in blocks:
+        # S a: the part of the gradient that is the same for every sample.
+        a = A[js, ks]
+        pulled[js, ks] = a @ S
+        own = np.einsum("jk,jk->j", pulled[js, ks], a) / 2
+        d[:, js] = relational_distances(rows[:, ks], a, own)
     n, K = d.shape
     none = np.zeros(n, d.dtype), np.zeros(K, d.dtype)
-    pairs = coefficients(d, labels, codes[rows], weights[rows], loss, *none)
-    slopes = pairs.transposed_product(D[rows]) - pairs.column_sums[:, None] * pulled
+    pairs = coefficients(d, labels, codes, weights, loss, *none)
+    slopes = pairs.transposed_product(rows) - pairs.column_sums[:, None] * pulled
     return RelationalSums(pairs.loss, slopes, np.bincount(pairs.winners, minlength=K))
 
 
@@ -299,12 +314,12 @@ class RelationalLVQClassifier(TrainedPrototypes):
         self.random_state = random_state
 
     @property
-    def partial_fit(self) -> Any:  # type: ignore[override]
+    def partial_fit(self) -> Any:
         """Not there: a batch says nothing of its dissimilarities to what was before."""
         raise AttributeError(f"{type(self).__name__} has no partial_fit; use fit.")
 
     @property
-    def _exact_weights(self) -> bool:  # type: ignore[override]
+    def _exact_weights(self) -> bool:
         # Equal rows of a matrix need not be the same sample.
         return callable(self.metric)
 
@@ -349,14 +364,15 @@ class RelationalLVQClassifier(TrainedPrototypes):
         n = len(samples)
         if rows_in_budget(n * samples.X.itemsize) < n:
             raise ValueError(
-                f"X has {n} samples, whose dissimilarities need more than scikit-learn's "
-                f"working_memory of {get_config()['working_memory']} MiB; give fewer, or "
-                "raise working_memory."
+                f"X has {n} samples, whose dissimilarities need more than scikit-"
+                f"learn's working_memory of {get_config()['working_memory']} MiB; give "
+                "fewer, or raise working_memory."
             )
         return Related(samples, self._dissimilarities(samples.X, samples.X))
 
     def _dissimilarities(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
-        D = np.asarray(self._metric(X, Y))
+        metric: Any = self._metric
+        D = np.asarray(metric(X, Y))
         if D.shape != (len(X), len(Y)):
             raise ValueError(
                 f"metric must return an array of shape {(len(X), len(Y))}, one "
@@ -400,7 +416,8 @@ class RelationalLVQClassifier(TrainedPrototypes):
         samples, D = data
         if medoids is None:
             A = mixture(state["theta"], state["codes"], samples.codes)
-            A = np.where(A >= LEFT_OUT * A.max(axis=1, keepdims=True), A, 0)
+            least = LEFT_OUT * A.max(axis=1, keepdims=True)
+            A = np.where(least <= A, A, 0)
             A = A / A.sum(axis=1, keepdims=True)
             used = np.flatnonzero(A.any(axis=0))
             A = A[:, used]
@@ -431,35 +448,45 @@ class RelationalLVQClassifier(TrainedPrototypes):
         if self.method == "median":
             return self._exchanges(data, weights, loss, rng)
         n, codes = len(data.samples), data.samples.codes
-        order = rng.permutation(n)
-        D, codes, w = data.D[np.ix_(order, order)], codes[order], weights[order]
+        # Samples in any order, those that prototypes are made of class by class.
+        order, sorted_ = rng.permutation(n), np.argsort(codes, kind="stable")
+        back, rows = np.argsort(sorted_), data.D[np.ix_(order, sorted_)]
+        owners, mixed, w = codes[order], codes[sorted_], weights[order]
+        edges = np.searchsorted(mixed, np.arange(len(self.classes_) + 1))
+        halves = []
+        for start, stop in pairwise(edges.tolist()):
+            own = sorted_[start:stop]
+            D = data.D[np.ix_(own, own)]
+            halves.append((slice(start, stop), (D + D.T) / 2))
+        size, names = min(max(n // 20, 16), 512), ("theta", "theta_m", "theta_v")
 
         def train(state: State, epoch: int) -> Outcome:
-            labels, theta = state["codes"], state["theta"][:, order]
-            back = np.argsort(order)
-            names = "theta_m", "theta_v"
-            state = {**state, **{name: state[name][:, order] for name in names}}
-            total, wins = 0.0, np.zeros(len(labels), np.intp)
-            size = min(max(n // 20, 16), 512)
+            labels, total = state["codes"], 0.0
+            state = {**state, **{name: state[name][:, sorted_] for name in names}}
+            blocks = [
+                Block(np.flatnonzero(labels == c), *half)
+                for c, half in enumerate(halves)
+            ]
+            blocks = [block for block in blocks if len(block.prototypes)]
             for batch, rate in shuffled_batches(
                 size, self.learning_rate, n, rng, epoch, n_epochs
             ):
-                A = mixture(theta, labels, codes)
-                sums = relational_sums(A, labels, D, batch, codes, w, loss)
+                A = mixture(state["theta"], labels, mixed)
+                sums = relational_sums(
+                    A, labels, blocks, rows[batch], owners[batch], w[batch], loss
+                )
                 slope = sums.weights
                 slope = A * (slope - np.einsum("jk,jk->j", A, slope)[:, None])
                 moments, ascent = adam(state, "theta", slope)
-                state = {**state, **moments}
-                theta = theta - rate * ascent
+                theta = state["theta"] - rate * ascent
+                state = {**state, **moments, "theta": theta}
                 total += sums.loss
-                wins += sums.wins
-            stay = np.ones(len(labels), bool)
+            state = {**state, **{name: state[name][:, back] for name in names}}
             if is_auto(self.prototypes_per_class) and epoch + 1 == n_epochs:
-                A = mixture(theta, labels, codes)
-                d = relational_distances(D, A, self_terms(D, A))
+                A = mixture(state["theta"], labels, codes)
+                d = relational_distances(data.D, A, self_terms(data.D, A))
                 stay = ~idle(d.argmin(axis=1), labels, len(self.classes_))
-            state = {**state, **{name: state[name][stay][:, back] for name in names}}
-            state |= {"theta": theta[stay][:, back], "codes": labels[stay]}
+                state |= {name: state[name][stay] for name in (*names, "codes")}
             return Outcome(self._shown_as(state, data), {"loss": total / n})
 
         return train
