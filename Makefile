@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: draw package help demo test test-lowest fuzz lint bench bench-all docs docs-linkcheck clean
+.PHONY: draw package help demo test test-lowest fuzz lint bench bench-all docs docs-linkcheck test-site clean
 # Calls and seconds that `make fuzz` ends after, whichever comes first.
 N ?= 1000000
 T ?= inf
@@ -17,6 +17,7 @@ help:
 	@echo "make fuzz    call everything public with anything: N=1000000 calls, T=60 seconds"
 	@echo "make bench   the benchmark tables of benchmarks/README.md; bench-all: every table"
 	@echo "make docs    the site, into docs/_build/html; docs-linkcheck: do its links lead on?"
+	@echo "make test-site   the site, built and looked at in a browser"
 	@echo "make clean   remove $(VENV), caches and generated files"
 
 $(BIN)/python:
@@ -84,6 +85,12 @@ docs: $(VENV)/installed-docs
 		$(BIN)/python docs/draw/build.py; fi
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
+
+# The site in a browser: what it shows, finds, weighs, and where its links lead.
+test-site: docs $(VENV)/installed-test
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[browser]"
+	WIDEMARGIN_SITE=docs/_build/html \
+		$(BIN)/python -m pytest -n 2 --dist worksteal tests/browser/test_site.py
 
 docs-linkcheck: docs
 	$(BIN)/python -m sphinx -b linkcheck docs docs/_build/linkcheck

@@ -29,6 +29,7 @@ extensions = [
     "drawing_page",
     "llms",
     "mathml",
+    "mended",
     "pictures",
     "registry",
 ]
@@ -98,6 +99,8 @@ html_favicon = "_static/logo.svg"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_baseurl = os.environ.get("READTHEDOCS_CANONICAL_URL", "")
+# Without it the theme finds no mode and writes an error to the console.
+html_context = {"default_mode": "auto"}
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
@@ -141,6 +144,7 @@ sphinx_gallery_conf = {
     "matplotlib_animations": False,
     "remove_config_comments": True,
     "show_memory": False,
+    "write_computation_times": False,
     "show_signature": False,
     "abort_on_example_error": True,
     "min_reported_time": 1,

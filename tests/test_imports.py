@@ -194,8 +194,10 @@ def test_import_adds_little_to_scikit_learn():
         # What makes an import slow is what it loads: here nothing but itself.
         assert loaded == ["widemargin"]
         seconds.append(float(spent))
+        if seconds[-1] < 0.05:
+            return
     # Processor time, and the least of a few: the machine may be busy.
-    assert min(seconds) < 0.05
+    pytest.fail(f"import widemargin takes {min(seconds):.3f} s above scikit-learn's")
 
 
 def test_public_names_exist_and_the_rest_is_refused():

@@ -1,4 +1,9 @@
-"""What a user writes; `test_types.py` runs mypy --strict over it."""
+"""What a user writes; `test_types.py` runs mypy over it, as strict as --strict."""
+
+# mypy: disallow-any-generics, disallow-subclassing-any, disallow-untyped-calls
+# mypy: disallow-untyped-defs, disallow-incomplete-defs, check-untyped-defs
+# mypy: disallow-untyped-decorators, warn-unused-ignores, warn-return-any
+# mypy: no-implicit-reexport, strict-equality, extra-checks
 
 from typing import Any, Literal, assert_type
 

@@ -17,8 +17,11 @@ def visit_math_block(self, node):
     number = ""
     if node.get("number"):
         number = f'<span class="eqno">({get_node_equation_number(self, node)})</span>'
+    equation = convert(node.astext(), display="block")
+    # On a narrow screen a long one scrolls, by the keyboard too.
     self.body.append(
-        f'<div class="math">{number}{convert(node.astext(), display="block")}</div>'
+        '<div class="math" tabindex="0" role="group" aria-label="equation">'
+        f"{number}{equation}</div>"
     )
     raise SkipNode
 

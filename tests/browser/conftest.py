@@ -62,23 +62,35 @@ def open_page(chromium):
     assert errors == []
 
 
-@pytest.fixture
-def accessible():
-    """Ask axe; nothing serious may be wrong."""
+@pytest.fixture(scope="session")
+def violations():
+    """Ask axe for what is serious, or worse: (rule, where it begins)."""
     package = pytest.importorskip(
         "axe_playwright_python", reason="axe-playwright-python is not installed"
     )
     axe = (Path(package.__file__).parent / "axe.min.js").read_text("utf-8")
 
-    def check(page):
+    def ask(page):
         # Evaluated by the driver: the page's own policy lets nothing in.
         page.evaluate(axe)
-        found = page.evaluate("async () => (await axe.run()).violations")
-        serious = [
+        found = page.evaluate(
+            """async () => (await axe.run(document, {preload: false,
+                resultTypes: ["violations"]})).violations"""
+        )
+        return [
             (one["id"], one["nodes"][0]["html"][:200])
             for one in found
             if one["impact"] in ("serious", "critical")
         ]
-        assert serious == []
+
+    return ask
+
+
+@pytest.fixture
+def accessible(violations):
+    """Nothing serious may be wrong."""
+
+    def check(page):
+        assert violations(page) == []
 
     return check

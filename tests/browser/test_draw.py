@@ -1,14 +1,13 @@
 """The page to draw on, in a browser: it answers digits and refuses scribbles."""
 
-import functools
-import http.server
+import fcntl
 import os
 import runpy
 import shutil
-import threading
 from pathlib import Path
 
 import pytest
+from tests.browser.serving import served
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZE = 280
@@ -33,39 +32,39 @@ SCRIBBLES = [
 def site(chromium, tmp_path_factory):
     """The built page, served; what is built already may be named in the environment."""
     built = os.environ.get("WIDEMARGIN_DRAW_SITE")
-    folder = Path(built) if built else tmp_path_factory.mktemp("site")
-    if not built:
-        pytest.importorskip("onnx", reason="the models are exported by onnx")
-        if shutil.which("npm") is None:
-            pytest.skip("no npm to bring onnxruntime-web")
-        build = runpy.run_path(str(ROOT / "docs" / "draw" / "build.py"))
-        out = folder / "draw"
-        out.mkdir()
-        try:
-            build["bring_runtime"](out)
-        except Exception as error:
-            pytest.skip(f"npm brought no onnxruntime-web: {error}")
-        for name in ("index.html", "draw.css", "draw.js"):
-            shutil.copy(ROOT / "docs" / "draw" / name, out / name)
-        build["build_models"](out)
-    handler = functools.partial(Quiet, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/draw/index.html"
-        server.shutdown()
+    folder = Path(built) if built else built_once(tmp_path_factory.getbasetemp())
+    with served(folder) as address:
+        yield f"{address}/draw/index.html"
 
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    """Serves files and says nothing."""
+def built_once(base):
+    """Build the page in a folder that all processes of this run share."""
+    pytest.importorskip("onnx", reason="the models are exported by onnx")
+    if shutil.which("npm") is None:
+        pytest.skip("no npm to bring onnxruntime-web")
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        base = base.parent
+    done = base / "drawing"
+    with (base / "drawing.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not done.exists():
+            part = base / "drawing.part"
+            shutil.rmtree(part, ignore_errors=True)
+            build(part / "draw")
+            part.rename(done)
+    return done
 
-    extensions_map = {  # noqa: RUF012
-        **http.server.SimpleHTTPRequestHandler.extensions_map,
-        ".mjs": "text/javascript",
-        ".wasm": "application/wasm",
-    }
 
-    def log_message(self, *_):
-        pass
+def build(out):
+    build = runpy.run_path(str(ROOT / "docs" / "draw" / "build.py"))
+    out.mkdir(parents=True)
+    try:
+        build["bring_runtime"](out)
+    except Exception as error:
+        pytest.skip(f"npm brought no onnxruntime-web: {error}")
+    for name in ("index.html", "draw.css", "draw.js"):
+        shutil.copy(ROOT / "docs" / "draw" / name, out / name)
+    build["build_models"](out)
 
 
 def draw(page, strokes):
@@ -79,7 +78,7 @@ def draw(page, strokes):
         page.mouse.move(*points[0])
         page.mouse.down()
         for point in points[1:]:
-            page.mouse.move(*point, steps=4)
+            page.mouse.move(*point, steps=2)
         page.mouse.up()
     page.wait_for_timeout(150)
     return page.get_attribute("#answer", "data-label")
@@ -103,7 +102,7 @@ def test_a_stroke_is_answered_at_once(site, open_page, model):
     page = open_page(site)
     page.select_option("#model", model)
     took = []
-    for _ in range(5):
+    for _ in range(3):
         draw(page, THREE)
         took.append(float(page.get_attribute("html", "data-took")))
     assert min(took) <= 30

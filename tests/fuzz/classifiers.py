@@ -16,7 +16,7 @@ from tests.contract.registry import (
     parameters,
 )
 from tests.fuzz import oracles, values
-from tests.fuzz.judge import REFUSED, RIGHT, Outcome, call, finite, wrong
+from tests.fuzz.judge import REFUSED, RIGHT, Outcome, call, finite, parameters_of, wrong
 from tests.fuzz.values import pick, rarely, show
 
 import widemargin
@@ -140,7 +140,7 @@ def classifier_case(rng: np.random.Generator, name: str) -> Case:
     X, y = values.matrix(rng, n, d), values.labels(rng, n)
     told = {"sample_weight": values.vector(rng, n, low=0.0)} if rarely(rng, 0.2) else {}
     owner = getattr(widemargin, name)
-    if told and "sample_weight" not in inspect.signature(owner.fit).parameters:
+    if told and "sample_weight" not in parameters_of(owner.fit):
         told = {}
     asked: dict[str, Any] = {}
 
@@ -293,9 +293,9 @@ def others(
     for method in ("margin_bound", "bounds"):
         held = getattr(model, method, None)
         if callable(held) and rarely(rng, 0.3):
-            wanted = dict(inspect.signature(held).parameters)
+            wanted = dict(parameters_of(held))
             if any(p.kind is p.VAR_KEYWORD for p in wanted.values()):
-                wanted |= inspect.signature(margins.lvq_margin_bound).parameters
+                wanted |= parameters_of(margins.lvq_margin_bound)
             given = {}
             for key, p in wanted.items():
                 if p.kind is p.VAR_KEYWORD or key == "margins":
@@ -317,7 +317,7 @@ def others(
         held = call(f"{name}.{method}", getattr, model, method, None, _names=names)
         outcomes.append(held)
         if held.sort == RIGHT and callable(held.result):
-            wanted = inspect.signature(held.result).parameters
+            wanted = parameters_of(held.result)
             given = {
                 key: {"X": X, "y": y}.get(key, values.junk(rng, key))
                 for key, p in wanted.items()

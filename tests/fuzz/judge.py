@@ -1,14 +1,16 @@
 """One call, and what became of it: right, refused by name, or a defect."""
 
+import inspect
 import re
 import signal
 import traceback
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -70,20 +72,21 @@ class Outcome:
     result: Any = None
 
 
+def _ring(*_: Any) -> None:
+    raise TooLong
+
+
 @contextmanager
 def alarm(seconds: float = SECONDS):
-    def ring(*_: Any) -> None:
-        raise TooLong
-
     # Of this process's own time: what others use of the machine is no hang. The parent
     # watches over calls that wait.
-    before = signal.signal(signal.SIGPROF, ring)
+    if signal.getsignal(signal.SIGPROF) is not _ring:
+        signal.signal(signal.SIGPROF, _ring)
     signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
 
 
 def call(
@@ -124,13 +127,13 @@ def call(
 
 def _sort_error(title: str, error: BaseException, names: Iterable[str]) -> Outcome:
     text = str(error)
-    frames = traceback.extract_tb(error.__traceback__)
-    inner = frames[-1]
-    path = _where(inner.filename)
-    own = [f for f in frames if "widemargin" in _where(f.filename)]
+    # Lines of source are read for defects only: refusals are a quarter of all calls.
+    codes = [frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)]
+    path = _where(codes[-1].co_filename)
+    own = [code for code in codes if "widemargin" in _where(code.co_filename)]
     where = "?"
     if own:
-        where = f"{'/'.join(_where(own[-1].filename)[-2:])}:{own[-1].name}"
+        where = f"{'/'.join(_where(own[-1].co_filename)[-2:])}:{own[-1].co_name}"
     kind = f"{type(error).__name__} {where} {re.sub(r'[-0-9.e+]+', '#', text)[:60]}"
     below = any(part in path for part in BELOW)
     known = isinstance(error, ValueError | TypeError)
@@ -142,6 +145,7 @@ def _sort_error(title: str, error: BaseException, names: Iterable[str]) -> Outco
             return Outcome(REFUSED, title, kind)
         if named and (named.start() == 0 or not DEPTHS.search(text)):
             return Outcome(REFUSED, title, kind)
+    frames = traceback.extract_tb(error.__traceback__)
     last = "".join(traceback.format_list(frames[-3:]))
     return Outcome(DEFECT, title, kind, f"{type(error).__name__}: {text[:300]}\n{last}")
 
@@ -152,6 +156,19 @@ def wrong(title: str, what: str, **values: Any) -> Outcome:
         f"{name} = {show(value)[:600]}" for name, value in values.items()
     )
     return Outcome(DEFECT, title, f"wrong {what}", listed)
+
+
+@lru_cache(4096)
+def _parameters(function: Any) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(function).parameters
+
+
+def parameters_of(function: Any) -> Mapping[str, inspect.Parameter]:
+    """Parameters of a function or method, looked up once for all objects of a class."""
+    held = getattr(function, "__func__", None)
+    if held is None:
+        return _parameters(function)
+    return MappingProxyType(dict(list(_parameters(held).items())[1:]))
 
 
 def finite(value: Any) -> bool:

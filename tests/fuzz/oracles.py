@@ -83,6 +83,9 @@ def _certificate(fitted: Any, name: str) -> list[Outcome]:
     if margin is None or upper is None:
         return []
     margin, upper = np.asarray(margin, float), np.asarray(upper, float)
+    named = [(row > 0).any() and (row < 0).any() for row in fitted.dual_coef_]
+    if (np.isinf(upper) & named).any():
+        return [wrong(name, "infinite bound of a combination", upper=upper)]
     if margin.shape == upper.shape and (margin > upper * (1 + 1e-12)).any():
         return [wrong(name, "margin above its upper bound", margin=margin, upper=upper)]
     return []

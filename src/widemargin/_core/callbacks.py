@@ -25,7 +25,8 @@ from widemargin._compute.progress import (
 )
 
 try:
-    from sklearn.callback import CallbackSupportMixin, ProgressBar
+    from sklearn.callback import CallbackSupportMixin as CallbackSupportMixin
+    from sklearn.callback import ProgressBar
     from sklearn.callback import with_callbacks as _with_callbacks
 
     HAS_CALLBACKS = True

@@ -109,6 +109,13 @@ def check_flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
+def check_text(name: str, value: Any, otherwise: str = "") -> str:
+    """Return a string; the error begins with what else would do."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be {otherwise}a string; got {value!r}.")
+    return value
+
+
 def check_spring(spring: Any) -> float:
     """Return a cost of moving: finite and not negative."""
     return check_number("spring", spring, at_least=0)
@@ -320,22 +327,26 @@ def in_unit(X: NDArray, unit: float) -> NDArray:
     return X / float(unit)
 
 
-def check_squares(X: NDArray, unit: float = 1.0) -> NDArray:
+def largest_square_root(X: NDArray) -> float:
+    """Return how large rows may be whose squared distances are finite."""
+    # Squared distances reach four times the squared norms; sums, twice that.
+    return math.sqrt(float(np.finfo(numpy_dtype(X)).max) / (8 * max(1, X.shape[1])))
+
+
+def check_squares(X: NDArray, unit: float = 1.0, name: str = "X") -> NDArray:
     """Return samples whose squared distances are finite in their dtype.
 
     `unit` is what they will be divided by.
     """
     largest, dtype = largest_of(X), numpy_dtype(X)
-    # Squared distances reach four times the squared norms; sums, twice that.
-    most = np.sqrt(float(np.finfo(dtype).max) / (8 * max(1, X.shape[1])))
-    if largest / unit > most:
+    if largest / unit > largest_square_root(X):
         instead = "scale the data, for instance by StandardScaler"
         if unit != 1:
             instead = f"the training samples are of the size of {unit:.2g}"
         elif dtype == np.float32:
             instead += ", or pass them as float64"
         raise ValueError(
-            f"X contains {largest:.2g}, whose squared distances overflow {dtype}; "
+            f"{name} contains {largest:.2g}, whose squared distances overflow {dtype}; "
             f"{instead}."
         )
     return X

@@ -7,6 +7,8 @@ positive where the given label is the answer; the confidence is the margin of th
 answer.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,12 +65,26 @@ def margin_unit_of(estimator: Any) -> str:
     return estimator.margin_unit
 
 
+@contextmanager
+def answering(estimator: Any) -> Iterator[None]:
+    """Say which classifier fails, and at what, where NumPy speaks for it."""
+    try:
+        yield
+    except TypeError as error:
+        if isinstance(estimator, MarginClassifier) or "ufunc" not in str(error):
+            raise
+        raise TypeError(
+            f"X holds what {type(estimator).__name__} cannot answer about: {error}"
+        ) from error
+
+
 def class_scores_of(estimator: Any, X: Any) -> NDArray:
     """(n_samples, n_classes) scores of any classifier; the largest is its answer."""
     inner, seen = look_through(estimator, X)
     for method in SCORES:
         if hasattr(inner, method):
-            scores = np.asarray(to_numpy(getattr(inner, method)(seen)))
+            with answering(inner):
+                scores = np.asarray(to_numpy(getattr(inner, method)(seen)))
             if scores.dtype.kind != "f":
                 scores = scores.astype(float)
             if scores.ndim == 2 and _holds_duels(inner, method):

@@ -4,6 +4,7 @@ import gzip
 import math
 import struct
 import zlib
+from os import PathLike
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +48,10 @@ def read_idx(path: str | Path) -> np.ndarray:
     ...     read_idx(path)
     array([7, 2, 1], dtype=uint8)
     """
+    if not isinstance(path, str | PathLike):
+        raise TypeError(f"path must be a string or a Path; got {path!r:.80}.")
+    if Path(path).is_dir():
+        raise ValueError(f"path must be that of a file; {str(path)!r} is a folder.")
     try:
         raw = Path(path).read_bytes()
         if raw[:2] == b"\x1f\x8b":

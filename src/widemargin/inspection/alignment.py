@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from widemargin._core.checks import check_count
 from widemargin.inspection.models import (
     as_seen,
     feature_names_of,
@@ -180,8 +181,8 @@ class AlignmentDisplay:
             names = names or ("x", f"model of {estimator.prototype_labels_[k]}")
         elif generator is None:
             raise ValueError(
-                f"{type(estimator).__name__} makes no tangents of samples; give a "
-                "tangent generator, or leave y out to align x with a model."
+                f"estimator: {type(estimator).__name__} makes no tangents of samples; "
+                "give a tangent generator, or leave y out to align x with a model."
             )
         sides = sides or ("two" if "tangents" in ends else "y")
         aligned = tangent_alignment(
@@ -236,6 +237,14 @@ class AlignmentDisplay:
         display : AlignmentDisplay
             The drawn display.
         """
+        if not isinstance(alignment, Alignment):
+            raise TypeError(
+                "alignment must be what tangent_alignment returned; got "
+                f"{alignment!r:.80}."
+            )
+        n_pairs = len(alignment.x_aligned)
+        if check_count("pair", pair, low=-n_pairs) >= n_pairs:
+            raise ValueError(f"pair must be below {n_pairs}, their number; got {pair}.")
         x_aligned, y_aligned = alignment.x_aligned[pair], alignment.y_aligned[pair]
         display = cls(
             x=x_aligned - alignment.x_coefficients[pair] @ alignment.x_frames[pair],

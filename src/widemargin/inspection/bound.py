@@ -102,25 +102,30 @@ class BoundDisplay:
         display : BoundDisplay
             The drawn display.
         """
-        if not isinstance(estimators, Iterable) or isinstance(estimators, str):
+        try:
+            models = list(() if isinstance(estimators, str) else estimators)
+        except TypeError:
             raise ValueError(
                 "estimators must be fitted classifiers, a list of them; got "
                 f"{estimators!r}."
-            )
-        models = list(estimators)
+            ) from None
         if not models:
             raise ValueError("estimators is empty; at least one is needed.")
         if (X_test is None) != (y_test is None):
             raise ValueError("Give both of X_test and y_test, or neither.")
         bounds = [
-            fitted(model, "margin_bound")(X, y, theta=theta, **bound_options)
+            fitted(model, "margin_bound", "estimators")(
+                X, y, theta=theta, **bound_options
+            )
             for model in models
         ]
         held_out = None
         if X_test is not None:
             held_out = [1 - model.score(X_test, y_test) for model in models]
         return cls(
-            counts=[len(fitted(model, "prototypes_")) for model in models],
+            counts=[
+                len(fitted(model, "prototypes_", "estimators")) for model in models
+            ],
             bounds=[getattr(bound, "value", bound) for bound in bounds],
             errors=held_out,
             train_errors=[1 - model.score(X, y) for model in models],

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from widemargin._core.confidence import answers_of
-from widemargin.inspection.models import by_name, without_refusals
+from widemargin._core.decisions import as_labels
+from widemargin.inspection.models import by_name, check_name, without_refusals
 from widemargin.inspection.style import from_zero, legend, own_axes, series_style
 from widemargin.margins import ErrorRejectCurve, error_reject_curve
 
@@ -87,7 +88,14 @@ class ErrorRejectDisplay:
         curves = {}
         for key, model in by_name(estimator, name).items():
             answers, sure, _ = answers_of(*without_refusals(model, X))
-            curves[key] = error_reject_curve(y, answers, sure)
+            truth = as_labels("y", y, len(answers))
+            kinds = {labels.dtype.kind in "SU" for labels in (truth, answers)}
+            if len(kinds) > 1 and "O" not in (truth.dtype.kind, answers.dtype.kind):
+                raise ValueError(
+                    f"y must hold labels like the answers, which are {answers.dtype}; "
+                    f"got {truth.dtype}."
+                )
+            curves[key] = error_reject_curve(truth, answers, sure)
         return cls(curves=curves).plot(ax, **options)
 
     @classmethod
@@ -124,8 +132,9 @@ class ErrorRejectDisplay:
             The drawn display.
         """
         several = isinstance(y_pred, Mapping)
-        answers: Any = y_pred if several else {name or "": y_pred}
-        sure: Any = confidence if several else {name or "": confidence}
+        called = check_name(name)
+        answers: Any = y_pred if several else {called: y_pred}
+        sure: Any = confidence if several else {called: confidence}
         if not isinstance(sure, Mapping) or set(sure) != set(answers):
             raise ValueError(
                 "confidence must be a mapping with the same names as y_pred: "

@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from widemargin._core.checks import as_floats, check_flag, check_number
 from widemargin._core.confidence import margins_of
-from widemargin._core.decisions import from_decision, score_margins
-from widemargin.inspection.models import by_name, common_theta
+from widemargin._core.decisions import as_labels, from_decision, score_margins
+from widemargin._core.samples import check_orderable
+from widemargin.inspection.models import by_name, check_name, common_theta
 from widemargin.inspection.style import (
     GREY,
     INK,
@@ -143,7 +145,7 @@ class MarginDistributionDisplay:
             The drawn display.
         """
         if not isinstance(y_score, Mapping):
-            y_score = {name or "": y_score}
+            y_score = {check_name(name): y_score}
         margins = {
             str(key): margins_of_scores(y_true, scores, classes)
             for key, scores in y_score.items()
@@ -170,6 +172,9 @@ class MarginDistributionDisplay:
         self : MarginDistributionDisplay
             The display itself.
         """
+        check_flag("ordered", ordered)
+        if self.theta is not None:
+            check_number("theta", self.theta, otherwise="None or ")
         ax = own_axes(type(self).__name__, ax)
         colours = stage_colours(len(self.margins))
         self.lines_ = []
@@ -217,25 +222,29 @@ def margins_of_scores(
 
     One score per sample is that of the second of two classes.
     """
-    truth, values = np.asarray(y), np.asarray(scores)
-    labels = np.unique(truth) if classes is None else np.asarray(classes)
-    if values.ndim not in (1, 2) or truth.ndim != 1:
+    values = as_floats("y_score", scores)
+    if values.ndim not in (1, 2):
         raise ValueError(
-            "y_true must be one label per sample, y_score one number per sample or one "
-            f"per sample and class; got shapes {truth.shape} and {values.shape}."
+            "y_score must be one number per sample or one per sample and class; got "
+            f"shape {values.shape}."
         )
+    truth = as_labels("y_true", y)
+    if len(values) != len(truth):
+        raise ValueError(
+            f"y_true has {len(truth)} samples but y_score has {len(values)}."
+        )
+    if classes is None:
+        labels = np.unique(check_orderable(truth, "y_true"))
+    else:
+        labels = as_labels("classes", classes)
     n_classes = 2 if values.ndim == 1 else values.shape[1]
     if len(labels) != n_classes:
         raise ValueError(
-            f"The scores are of {n_classes} classes but there are {len(labels)} "
+            f"y_score has scores of {n_classes} classes but there are {len(labels)} "
             "labels; give classes, in the order of the columns."
-        )
-    if len(values) != len(truth):
-        raise ValueError(
-            f"y has {len(truth)} samples but the scores have {len(values)}."
         )
     right = truth[:, None] == labels[None, :]
     if not right.any(axis=1).all():
         unknown = np.unique(truth[~right.any(axis=1)])[:5].tolist()
-        raise ValueError(f"y holds labels that have no score: {unknown}.")
+        raise ValueError(f"y_true holds labels that have no score: {unknown}.")
     return score_margins(from_decision(values), right.argmax(axis=1))

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 
+from widemargin._core.checks import check_text
 from widemargin._core.confidence import look_through
 
 _NUMBER = re.compile(r"\W*\d+(\.\d*)?\W*(nm|cm-1|s|ms|Hz|kHz)?", re.ASCII)
@@ -22,11 +23,18 @@ def by_name(estimator: Any, name: str | None = None) -> dict[str, Any]:
     """Return one thing or a mapping of things as a mapping from names."""
     if isinstance(estimator, Mapping):
         if not estimator:
-            raise ValueError("The mapping is empty; at least one entry is needed.")
+            raise ValueError(
+                "estimator is an empty mapping; at least one entry is needed."
+            )
         if name is not None:
             raise ValueError("name goes with a single one; the mapping has the names.")
         return {str(key): value for key, value in estimator.items()}
-    return {type(estimator).__name__ if name is None else name: estimator}
+    return {check_name(name) or type(estimator).__name__: estimator}
+
+
+def check_name(name: str | None) -> str:
+    """Return the name of a curve, empty for None."""
+    return "" if name is None else check_text("name", name, "None or ")
 
 
 def inside(estimator: Any) -> Any:
@@ -79,14 +87,14 @@ def as_given(estimator: Any, rows: NDArray) -> NDArray:
     return np.asarray(before.inverse_transform(rows)) if undone else rows
 
 
-def fitted(estimator: Any, attribute: str) -> Any:
+def fitted(estimator: Any, attribute: str, name: str = "estimator") -> Any:
     """Return an attribute that a fitted estimator must have, or say that it lacks."""
     for candidate in (estimator, inside(estimator)):
         if hasattr(candidate, attribute):
             return getattr(candidate, attribute)
     raise ValueError(
-        f"{type(inside(estimator)).__name__} has no {attribute}; fit it first, or give "
-        "an estimator that keeps it."
+        f"{name}: {type(inside(estimator)).__name__} has no {attribute}; fit it first, "
+        "or give one that keeps it."
     )
 
 

@@ -8,12 +8,14 @@ Reference: F. Aiolli, A. Sperduti, A re-weighting strategy for improving margins
 Figure 7. Weights have shape (n_samples,), one array per round.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from widemargin._core.checks import as_floats, check_number
 from widemargin.inspection.style import (
     GREY,
     from_zero,
@@ -133,7 +135,13 @@ class SampleWeightDisplay:
         display : SampleWeightDisplay
             The drawn display.
         """
-        per_round = np.atleast_2d(np.asarray(margins))
+        per_round = np.atleast_2d(as_floats("margins", margins))
+        if per_round.ndim != 2 or not per_round.size:
+            raise ValueError(
+                "margins must have shape (n_rounds, n_samples); got "
+                f"{np.shape(margins)}."
+            )
+        theta = check_number("theta", theta)
         weights: list[NDArray] = [np.ones(per_round.shape[1])]
         for row in per_round:
             done = not (row < theta).any()
@@ -194,7 +202,9 @@ def _chosen(
     last = len(weights)
     if rounds is None:
         rounds = np.unique(np.geomspace(1, last, 5).round().astype(int)).tolist()
+    if not isinstance(rounds, Iterable) or np.ndim(rounds) != 1 or not len(rounds):
+        raise ValueError(f"rounds must list numbers from 1 to {last}; got {rounds!r}.")
     for number in rounds:
-        if not 1 <= number <= last:
-            raise ValueError(f"rounds must be from 1 to {last}; got {number}.")
+        if not isinstance(number, Integral) or not 1 <= number <= last:
+            raise ValueError(f"rounds must be from 1 to {last}; got {number!r}.")
     return {f"round {number}": np.asarray(weights[number - 1]) for number in rounds}

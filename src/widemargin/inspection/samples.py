@@ -6,15 +6,15 @@ Image (i, j) of a mosaic is one unit wide and stands at column j, row i, with ga
 between; labels stand to the left of rows or above images.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from widemargin._core.checks import check_image_shape
-from widemargin.inspection.style import FRAME, INK, scaled_colours
+from widemargin._core.checks import as_floats, check_image_shape
+from widemargin.inspection.style import FRAME, INK, check_axes, scaled_colours
 
 _GAP, _LABEL_GAP = 0.1, 0.42
 MOST_NAMES, LONGEST_NAME = 16, 18
@@ -99,7 +99,8 @@ def check_look(
             )
         return Look(size, None, n_features)
     if positions is None and names is not None:
-        if isinstance(names, str) or len(names) != n_features:
+        listed = isinstance(names, Iterable) and not isinstance(names, str)
+        if not listed or np.shape(names) != (n_features,):
             raise ValueError(
                 f"feature_names must be one name for each of the {n_features} "
                 f"features; got {names!r:.80}."
@@ -107,7 +108,7 @@ def check_look(
         return Look(None, None, n_features, tuple(map(str, names)))
     if positions is None:
         return Look(None, None, n_features)
-    where = np.asarray(positions)
+    where = as_floats("positions", positions)
     if where.ndim != 1 or not len(where) or n_features % len(where):
         raise ValueError(
             "positions must be one number per sample of time, and their number divide "
@@ -118,7 +119,7 @@ def check_look(
 
 def one_row(sample: Any, name: str) -> NDArray:
     """Return one sample given as (n_features,) or (1, n_features) as a float row."""
-    row = np.asarray(sample, dtype=float)
+    row = as_floats(name, sample).astype(float)
     if row.ndim == 2 and len(row) == 1:
         row = row[0]
     if row.ndim != 1 or not row.size or not np.isfinite(row).all():
@@ -141,6 +142,7 @@ def draw_mosaic(
     """Draw rows of images of one shape; rows may differ in length."""
     from matplotlib.patches import Rectangle
 
+    check_axes(ax)
     height = images[0][0].shape[0] / images[0][0].shape[1]
     gap = _GAP if labels is None else _LABEL_GAP
     step = height + gap

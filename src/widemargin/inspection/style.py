@@ -29,9 +29,15 @@ def pyplot(user: str) -> Any:
 
 def own_axes(user: str, ax: Any, figsize: tuple[float, float] = (6.0, 4.2)) -> Any:
     """Return `ax`, or the axes of a new figure, in the look of the house."""
-    if ax is None:
-        ax = new_axes(user, figsize)
+    ax = new_axes(user, figsize) if ax is None else check_axes(ax)
     tidy(ax)
+    return ax
+
+
+def check_axes(ax: Any) -> Any:
+    """Return the axes to draw on, or say what they are."""
+    if isinstance(ax, type) or not all(hasattr(ax, n) for n in ("spines", "figure")):
+        raise TypeError(f"ax must be None or matplotlib axes; got {ax!r:.80}.")
     return ax
 
 
@@ -65,8 +71,7 @@ def panels(
     `ax` is None for a new figure, or axes of a subplot, which are then emptied and
     divided.
     """
-    if ax is None:
-        ax = new_axes(user, figsize)
+    ax = new_axes(user, figsize) if ax is None else check_axes(ax)
     figure = ax.figure
     spec = ax.get_subplotspec()
     if spec is None:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from widemargin._core.checks import check_count
 from widemargin.inspection.models import (
     as_seen,
     feature_names_of,
@@ -158,8 +159,15 @@ class TangentDisplay:
             if shape is None and feature_names is None:
                 feature_names = feature_names_of(estimator)
         if sample is None:
-            row = np.asarray(fitted(estimator, "prototypes_"))[index]
-            tangents = np.asarray(fitted(estimator, "tangents_"))[index]
+            centres = np.asarray(fitted(estimator, "prototypes_"))
+            frames = np.asarray(fitted(estimator, "tangents_"))
+            number = check_count("index", index, low=-len(centres))
+            if number >= len(centres):
+                raise ValueError(
+                    f"index must be below {len(centres)}, the number of prototypes; "
+                    f"got {number}."
+                )
+            row, tangents = centres[number], frames[number]
             # A model of a class that varies in few directions ends in rows of zeros.
             tangents = tangents[np.abs(tangents).max(axis=1) > 0]
             names = tangent_names(None, len(tangents))
@@ -167,8 +175,9 @@ class TangentDisplay:
             generator = generator_of(estimator)
             if generator is None:
                 raise ValueError(
-                    f"{type(estimator).__name__} makes no tangents of samples; give a "
-                    "tangent generator, or leave sample out to sweep a prototype."
+                    f"estimator: {type(estimator).__name__} makes no tangents of "
+                    "samples; give a tangent generator, or leave sample out to sweep a "
+                    "prototype."
                 )
             row = as_seen(estimator, one_row(sample, "sample")[None])[0]
             tangents = generator.tangents(row[None])[0]

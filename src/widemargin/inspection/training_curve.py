@@ -8,7 +8,7 @@ Reference: F. Aiolli, A. Sperduti, A re-weighting strategy for improving margins
 Figure 4. Histories have one number per pass.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -187,8 +187,10 @@ def select(
     if keys is None:
         usual = {k: v for k, v in columns.items() if k.endswith(_USUAL)}
         keys = list(usual or columns)
+    if isinstance(keys, str) or not isinstance(keys, Iterable) or np.ndim(keys) != 1:
+        raise TypeError(f"keys must be a sequence of strings; got {keys!r}.")
     for key in keys:
-        if key not in columns:
+        if not isinstance(key, str) or key not in columns:
             raise ValueError(
                 f"history_ has no numbers called {key!r}; keys can be "
                 f"{', '.join(map(repr, columns)) or 'none, it is empty'}."

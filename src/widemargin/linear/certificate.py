@@ -170,6 +170,26 @@ def soft_margin(
     The plane is `norm` times ``w.x + bias`` at functional margin one; `private` are the
     lengths of the private coordinates, the root of ``1 / (2 C_k)``.
     """
+    paid, n_inside = slack_paid(space, signs, coef, bias, norm, private)
+    _, long = space.length(coef)
+    if rho is not None:
+        long = np.hypot(long, bias / rho)
+    size = np.hypot(norm * long, paid) * (1 + rounding(n_inside + 8))
+    return _down(1.0 / size) if size > 0.0 else 0.0
+
+
+def slack_paid(
+    space: Space,
+    signs: np.ndarray,
+    coef: np.ndarray,
+    bias: float,
+    norm: float,
+    private: np.ndarray,
+) -> tuple[float, int]:
+    """Length of all slacks over their private coordinates, at most; how many pay.
+
+    Those of parts of the samples are the sides of a right angle.
+    """
     values = signs * (space.scores(coef) + bias)
     error = space.score_error(coef) + rounding(1) * abs(bias)
     inside = np.flatnonzero(norm * (values - error) < 1.0 + 1e-9)
@@ -181,12 +201,7 @@ def soft_margin(
             sharp = signs[inside] * (sharp + SHARP(bias)) - SHARP(error)
             lacking = np.nextafter(sharp.astype(np.float64), -np.inf)
     slack = np.maximum(0.0, 1.0 - norm * lacking + 4e-16 * (1 + norm * np.abs(lacking)))
-    _, long = space.length(coef)
-    if rho is not None:
-        long = np.hypot(long, bias / rho)
-    paid = safe_norm(slack / private[inside])
-    size = np.hypot(norm * long, paid) * (1 + rounding(len(inside) + 8))
-    return _down(1.0 / size) if size > 0.0 else 0.0
+    return safe_norm(slack / private[inside]), len(inside)
 
 
 def safe_norm(values: np.ndarray) -> float:

@@ -15,7 +15,8 @@ engine, :mod:`~widemargin.linear.certificate` has the last word.
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NamedTuple, Self
+from functools import reduce
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -35,10 +36,14 @@ from widemargin._core.checks import (
     check_random_state,
 )
 from widemargin._core.classifier import fit_method
+from widemargin._core.lazy import bare, is_lazy
+from widemargin._core.samples import Samples
+from widemargin._core.shards import SampleShards, check_shards, joined
 from widemargin.linear.active_set import solve_active_set
 from widemargin.linear.base import (
     SCHEMES,
     HyperplaneClassifier,
+    check_size,
     scalar,
     signed_rows,
     some_rows,
@@ -70,6 +75,16 @@ from widemargin.linear.patterns import (
     spread_around,
 )
 from widemargin.linear.searches import solve_by_search
+from widemargin.linear.shards import (
+    ROUNDS,
+    Edge,
+    Plane,
+    doubled,
+    gathered,
+    margin_of_all,
+    part_joining,
+    part_reached,
+)
 from widemargin.linear.spaces import (
     SHARP,
     KernelSpace,
@@ -156,6 +171,11 @@ def solve_dual(
     height = spread_around(X, centre) if rho is None else rho
     patterns = reflect(X, signs, rho=height, centre=centre, diag=diag)
     return solve_descent(patterns, options, start)
+
+
+def _padded(dual: np.ndarray, n: int) -> np.ndarray:
+    """Return a dual vector for more samples, which follow those it was made for."""
+    return np.concatenate([dual, np.zeros(n - len(dual))])
 
 
 def _is_online(estimator: Any) -> bool:
@@ -256,7 +276,8 @@ class MaxMarginClassifier(HyperplaneClassifier):
         for the primal objective P.
     margin_upper_bound_ : float or ndarray of shape (n_problems,)
         No hyperplane has a larger margin, whatever the rounding: half the distance of
-        the averages named by `dual_coef_`.
+        the averages named by `dual_coef_`; infinite where it names none yet, of a
+        search that `max_iter` or `tol` ended at its start.
     directional_margin_, directional_margin_upper_bound_ : float or ndarray
         The same for the vector [w, w0] at height `rho_` around `center_`. With
         ``recenter=True`` the centre lies on the hyperplane, and they agree.
@@ -307,6 +328,8 @@ class MaxMarginClassifier(HyperplaneClassifier):
     >>> model.decision_function([[4.5, 3.0]]).round(6)
     array([2.])
     """
+
+    lazy_methods: ClassVar = ("fit",)
 
     def __init__(
         self,
@@ -402,7 +425,9 @@ class MaxMarginClassifier(HyperplaneClassifier):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Training samples, or their Gram matrix if ``kernel="precomputed"``.
+            Training samples, or their Gram matrix if ``kernel="precomputed"``. Of a
+            Dask collection supports come together and all others stay where they are;
+            the certificate is that of all samples.
         y : array-like of shape (n_samples,)
             Labels.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -415,6 +440,8 @@ class MaxMarginClassifier(HyperplaneClassifier):
             The fitted classifier.
         """
         self._check_parameters()
+        if is_lazy(X):
+            return self._fit_shards(X, y, sample_weight)
         previous = getattr(self, "_duals", None) if self.warm_start else None
         samples, dtype = self._check_samples(X, y, sample_weight)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -447,6 +474,86 @@ class MaxMarginClassifier(HyperplaneClassifier):
             self._continue_online(data, problems, found, dtype)
         warn_unfinished(unfinished)
         return self
+
+    def _fit_shards(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        """Find the hyperplanes of a Dask collection, see `widemargin.linear.shards`."""
+        asked = {
+            "method": (self.method in ("auto", "dual"), "'dual' or 'auto'"),
+            "kernel": (self.kernel == "linear", "'linear'"),
+            "recenter": (bool(self.recenter), "True"),
+            "warm_start": (not self.warm_start, "False"),
+        }
+        for name, (fits, instead) in asked.items():
+            if not fits:
+                raise ValueError(
+                    f"{name} must be {instead} where X is a Dask collection; got "
+                    f"{getattr(self, name)!r}."
+                )
+        given = check_shards(self, X, y, sample_weight, class_weight=self.class_weight)
+        check_size(given.limits, small=True)
+        problems = self._set_classes(given.classes, given.limits)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        few = gathered(given, bare(self), problems, seed)
+        with FitTasks(self, 1, X=few.X, y=few.labels) as tasks, tasks.whole("rounds"):
+            few, found = self._rounds(given, few, problems, seed)
+        samples, dtype = doubled(few), given.limits.dtype
+        pairs = zip(problems, found, strict=True)
+        unfinished = [self._judge(result, problem) for problem, result in pairs]
+        data = self._prepare(samples, len(samples), seed)
+        self._store(samples, problems, found, data, dtype)
+        self._online = None
+        warn_unfinished(unfinished)
+        return self
+
+    def _rounds(
+        self, given: SampleShards, few: Samples, problems: list, seed: int
+    ) -> tuple[Samples, list[_Certified]]:
+        """Solve for some samples and ask all shards, until none has a worse one."""
+        exponent, dtype = comfortable_exponent(given.limits), given.limits.dtype
+        hard, found = not math.isfinite(self.C), dict[int, _Certified]()
+        left = list(range(len(problems)))
+        for _ in range(ROUNDS):
+            samples = doubled(few)
+            data = self._prepare(samples, len(samples), seed)
+            planes = []
+            for p in left:
+                one = self._solve_problem(data, problems[p], dtype, seed, None)
+                found[p] = one
+                wanted = one.upper * (1 - self.tol / 4) if hard else None
+                planes.append(
+                    Plane(problems[p], one.coef, one.intercept, one.norm, wanted)
+                )
+            if any(found[p].verdict == "inseparable" for p in left):
+                break
+            parts = given.shards.each(part_joining, planes, few.rows)
+            if hard:
+                edges = [
+                    reduce(Edge.join, e)
+                    for e in zip(*(e for _, e in parts), strict=True)
+                ]
+                planes = [
+                    plane._replace(intercept=edge.bias)
+                    for plane, edge in zip(planes, edges, strict=True)
+                ]
+            reached = given.shards.each(part_reached, planes, exponent, float(self.C))
+            still = []
+            for i, p in enumerate(left):
+                margin = margin_of_all(planes[i], [part[i] for part in reached])
+                found[p] = found[p]._replace(
+                    intercept=planes[i].intercept, margin=margin, directional=margin
+                )
+                if not relative_gap(margin, found[p].upper) <= self.tol:
+                    still.append(p)
+            joining = [part for part, _ in parts if len(part)]
+            if not still or not joining:
+                break
+            left, few = still, joined([few, *joining])
+        n = len(few)
+        padded = [
+            one._replace(dual=_padded(one.dual, n), start=_padded(one.start, n))
+            for _, one in sorted(found.items())
+        ]
+        return few, padded
 
     def _prepare(self, samples: Any, n_given: int, seed: int) -> _Data:
         """Bring the samples to where the arithmetic is good; remember the kernel."""

@@ -69,9 +69,11 @@ def directional_margin(
     array([2.4, 2.4])
     """
     rho = check_number("rho", rho, above=0)
-    functional, norm, b = _functional_margin(X, coef, intercept, y)
-    length = np.hypot(norm, b / rho)
-    return functional / functional.dtype.type(length if length else 1)
+    f, norm, b, dtype = _functional_margin(X, coef, intercept, y)
+    # Multiplied by a small rho rather than divided by it, nothing overflows.
+    unit = min(rho, 1.0)
+    length = math.hypot(norm * unit, b * (unit / rho))
+    return _in_dtype(f * (unit / length if length else 1.0), dtype)
 
 
 def geometric_margin(
@@ -102,15 +104,21 @@ def geometric_margin(
     >>> geometric_margin([[0.0], [8.0]], [3.0], -12.0, [-1, 1])
     array([4., 4.])
     """
-    functional, norm, _ = _functional_margin(X, coef, intercept, y)
+    f, norm, _, dtype = _functional_margin(X, coef, intercept, y)
     if norm == 0:
-        return np.where(functional == 0, functional, np.copysign(np.inf, functional))
-    return functional / functional.dtype.type(norm)
+        return np.where(f == 0, f, np.copysign(np.inf, f)).astype(dtype)
+    return _in_dtype(f / norm, dtype)
+
+
+def _in_dtype(margin: FloatArray, dtype: np.dtype) -> FloatArray:
+    with np.errstate(over="ignore"):
+        return margin.astype(dtype)
 
 
 def _functional_margin(
     X: Any, coef: npt.ArrayLike, intercept: float, y: npt.ArrayLike
-) -> tuple[FloatArray, float, float]:
+) -> tuple[FloatArray, float, float, np.dtype]:
+    """Values l f(x) in float64, length of w, b, and the dtype of the samples."""
     X = as_matrix("X", X, accept_sparse=("csr", "csc"))
     w = as_floats("coef", coef)
     w = w[0] if w.ndim == 2 and len(w) == 1 else w
@@ -136,10 +144,10 @@ def _functional_margin(
     unit = _power_of_two(float(np.abs(w).max()) or abs(offset))
     w, offset = w / unit, offset / unit
     with np.errstate(over="ignore", invalid="ignore"):
-        f = X @ w.astype(X.dtype) + X.dtype.type(offset)
+        f = X @ w + offset
     if np.isnan(f).any():
         raise ValueError("X is so large that its margins are no numbers; scale it.")
-    return f * labels.astype(X.dtype), float(np.linalg.norm(w)), offset
+    return f * labels.astype(np.float64), float(np.linalg.norm(w)), offset, X.dtype
 
 
 def _power_of_two(size: float) -> float:

@@ -15,6 +15,7 @@ K. Crammer et al., Margin analysis of the LVQ algorithm, section 5.
 """
 
 from abc import ABCMeta, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -92,8 +93,16 @@ class _ScaledLoss(MarginLoss):
         self.beta = beta
 
     def _beta(self) -> float:
-        # A Python float, because a NumPy one would turn float32 margins into float64.
         return check_number("beta", self.beta, above=0)
+
+    # A scale need not be a number of the margins' dtype, nor what it gives.
+    def value(self, margin: npt.ArrayLike) -> FloatArray:
+        """Return the loss L(θ) of each margin, in the shape of `margin`."""
+        return _saturated(self._value, as_floats("margin", margin))
+
+    def derivative(self, margin: npt.ArrayLike) -> FloatArray:
+        """Return the derivative L'(θ) at each margin, in the shape of `margin`."""
+        return _saturated(self._derivative, as_floats("margin", margin))
 
 
 class Hinge(_ScaledLoss):
@@ -168,10 +177,10 @@ class Exponential(_ScaledLoss):
     bounds_mistakes = True
 
     def _value(self, margin: FloatArray) -> FloatArray:
-        return _saturated_exp(-self._beta(), margin, 1.0)
+        return np.exp(-self._beta() * margin)
 
     def _derivative(self, margin: FloatArray) -> FloatArray:
-        return -_saturated_exp(-self._beta(), margin, self._beta())
+        return -self._beta() * np.exp(-self._beta() * margin)
 
 
 class Sigmoid(_ScaledLoss):
@@ -206,7 +215,7 @@ class Sigmoid(_ScaledLoss):
 
     def _decay(self, margin: FloatArray) -> FloatArray:
         # The exponent is never positive, so nothing overflows for either sign of θ.
-        return _saturated_exp(-self._beta(), np.abs(margin), 1.0)
+        return np.exp(-self._beta() * np.abs(margin))
 
 
 class Identity(MarginLoss):
@@ -285,9 +294,14 @@ def check_loss(loss: Any) -> Any:
 
 
 def _where(active: Any, slope: float, margin: FloatArray) -> FloatArray:
-    return np.where(active, margin.dtype.type(slope), margin.dtype.type(0))[()]
+    return np.where(active, slope, 0.0)
 
 
-def _saturated_exp(rate: float, margin: FloatArray, factor: float) -> FloatArray:
+def _saturated(
+    function: Callable[[FloatArray], FloatArray], margin: FloatArray
+) -> FloatArray:
+    """Compute in float64 at least; what the dtype does not hold is its largest."""
+    largest = np.finfo(margin.dtype).max
     with np.errstate(over="ignore", under="ignore"):
-        return np.minimum(factor * np.exp(rate * margin), np.finfo(margin.dtype).max)
+        values = function(margin.astype(np.result_type(margin, np.float64), copy=False))
+        return np.clip(values, -largest, largest).astype(margin.dtype)[()]

@@ -88,12 +88,20 @@ def margin_reweight(
     theta = check_number("theta", theta)
     copies = np.ones_like(w)
     if sample_weight is not None:
-        copies = _check_weights("sample_weight", sample_weight).astype(w.dtype)
+        copies = _check_weights("sample_weight", sample_weight)
     check_same_length(weights=w, margins=mu, sample_weight=copies)
     mistakes = mu < theta
-    n_mistakes = float(copies[mistakes].sum())
-    step = _step(k, w, mistakes, float(copies.sum()), n_mistakes)
-    return w + w.dtype.type(step) * copies * mistakes
+    with np.errstate(over="ignore", invalid="ignore"):
+        # Of the share that each sample is of the largest, nothing overflows.
+        shares = copies / copies.max()
+        step = _step(k, w, mistakes, float(shares.sum()), float(shares[mistakes].sum()))
+        new = (w + step * copies.astype(np.float64) * mistakes).astype(w.dtype)
+    if not np.isfinite(new).all():
+        raise ValueError(
+            f"weights must stay finite in {w.dtype}; got more from k={step:.3g} and "
+            "sample_weight. Divide them by their mean."
+        )
+    return new
 
 
 def _step(

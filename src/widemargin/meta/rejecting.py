@@ -17,6 +17,7 @@ Reference: C. Chow, On optimum recognition error and reject tradeoff, 1970.
 
 from collections.abc import Callable
 from math import ceil
+from numbers import Integral, Number
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -508,8 +509,12 @@ def choose_reject_label(label: Any, classes: NDArray) -> Any:
     classes = np.asarray(classes)
     if label is None:
         label = _default_label(classes)
-    if np.ndim(label) or label != label:
-        raise ValueError(f"reject_label must be one label and not NaN; got {label!r}.")
+    is_number = isinstance(label, Number) and not isinstance(label, Integral)
+    if np.ndim(label) or label != label or (is_number and not np.isfinite(label)):
+        raise ValueError(
+            "reject_label must be one label, and a finite one if it is a number; got "
+            f"{label!r}."
+        )
     if any(label == known for known in classes.tolist()):
         raise ValueError(
             f"reject_label={label!r} is one of the classes; give a reject_label that "

@@ -18,7 +18,12 @@ from sklearn.utils.validation import (
 
 from widemargin._core.checks import validate_data
 from widemargin._core.classifier import MarginClassifier
-from widemargin._core.confidence import class_scores_of, margin_unit_of, margins_of
+from widemargin._core.confidence import (
+    answering,
+    class_scores_of,
+    margin_unit_of,
+    margins_of,
+)
 from widemargin._core.decisions import as_labels, class_codes
 from widemargin._core.samples import check_orderable, check_weights
 
@@ -91,7 +96,9 @@ class WrappingClassifier(HandingClassifier):
         ndarray of shape (n_samples,)
             Predicted labels.
         """
-        return np.asarray(self._inner(X).predict(X))
+        inner = self._inner(X)
+        with answering(inner):
+            return np.asarray(inner.predict(X))
 
     def _inner(self, X: Any) -> Any:
         """Return the classifier inside, once `X` is seen to fit it."""
@@ -112,7 +119,9 @@ class WrappingClassifier(HandingClassifier):
         ndarray of shape (n_samples, n_classes)
             Columns in the order of ``classes_``.
         """
-        return self._inner(X).predict_proba(X)
+        inner = self._inner(X)
+        with answering(inner):
+            return inner.predict_proba(X)
 
     def decision_function(self, X: Any) -> NDArray:
         """Return the scores of the classifier inside; the largest is its answer.

@@ -166,7 +166,8 @@ def kernel_of_distances(d2: NDArray, kernel: Any, gamma: float) -> NDArray:
         return d2
     xp = xp_of(d2)
     if kernel == "rbf":
-        d2 *= float(-gamma)
+        with np.errstate(over="ignore"):
+            d2 *= float(-gamma)
         return xp.exp(d2, out=d2)
     if gamma != 2:
         d2 **= float(gamma / 2)

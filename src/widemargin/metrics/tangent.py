@@ -35,6 +35,7 @@ from widemargin._core.checks import (
     check_number,
     check_option,
     check_spring,
+    check_squares,
     in_unit,
     unit_of_squares,
     warn_caller,
@@ -141,7 +142,7 @@ class TangentMetric:
 
     def _in_unit(self, X: ArrayLike) -> ArrayLike:
         unit = check_number("unit", self.unit, above=0)
-        return X if unit == 1 else in_unit(as_matrix("X", X), unit)
+        return X if unit == 1 else in_unit(check_squares(as_matrix("X", X), unit), unit)
 
     def in_unit_of(self, X: NDArray) -> Self:
         """Return the metric whose bundles have squared distances that are numbers.
@@ -168,7 +169,11 @@ class TangentMetric:
     def looks_at(self, end: str) -> bool:
         """Whether the tangents of an end, "x" or "y", matter to the distance."""
         check_option("end", end, ("x", "y"))
-        return end in ENDS[check_option("sides", self.sides, SIDES)]
+        return end in ENDS[self._sides]
+
+    @property
+    def _sides(self) -> str:
+        return check_option("sides", self.sides, SIDES)
 
     def bundle(
         self,
@@ -196,7 +201,7 @@ class TangentMetric:
         Bundle
             Frames have the dtype of the points.
         """
-        bare = self.sides == "midpoint" or (end is not None and not self.looks_at(end))
+        bare = self._sides == "midpoint" or (end is not None and not self.looks_at(end))
         tangents = None if bare else self.tangents
         bundle = as_bundle(self._in_unit(X), tangents, y, n_jobs=n_jobs)
         return _in_dtype(bundle, numpy_dtype(bundle.points))
@@ -275,7 +280,7 @@ class TangentMetric:
             None where nothing is gained.
         """
         _check_bundle("y", y)
-        if self.sides == "midpoint" or y.is_shared:
+        if self._sides == "midpoint" or y.is_shared:
             return None
         return References(y.points, y.frames)
 
@@ -299,7 +304,7 @@ class TangentMetric:
 
     def _distances(self, x, y, sides, prepared, *, squared, n_jobs) -> NDArray:
         """Choose how pairs are computed: the one place that asks what holds them."""
-        sides, _ = check_option("sides", sides, SIDES), check_spring(self.spring)
+        sides, spring = check_option("sides", sides, SIDES), check_spring(self.spring)
         symmetric = y is None and sides in SYMMETRIC
         y = x if y is None else y
         for name, bundle in (("x", x), ("y", y)):
@@ -318,9 +323,8 @@ class TangentMetric:
         if sides == "midpoint":
             require_generator(self.tangents)
             return midpoint_distances(
-                x.points, y.points, self.tangents, spring=self.spring, **options
+                x.points, y.points, self.tangents, spring=spring, **options
             )
-        spring = self.spring
         if _share_one_frame(x, y):
             sides, spring = on_a_shared_frame(sides, spring)
         ends = x.points, x.frames, y.points, y.frames
@@ -351,7 +355,7 @@ class TangentMetric:
             Whether there are any, and the distance is two-sided.
         """
         _check_bundle("bundle", bundle)
-        if self.sides != "two" or bundle.n_tangents == 0:
+        if self._sides != "two" or bundle.n_tangents == 0:
             return False
         if self._fades(bundle):
             warn_caller(

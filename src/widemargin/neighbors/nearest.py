@@ -347,7 +347,10 @@ class TangentKNeighborsClassifier(MarginClassifier):
             self._parts = None
             own = list(zip(before, starts.tolist(), strict=True))
             light = self._with_found(("none",), None)
-            self._parts = given.shards.map(_index, light, given.heaviest, own=own)
+            parts = given.shards.map(_index, light, given.heaviest, own=own)
+            # What goes wrong, goes wrong now.
+            parts.sum(_size)
+            self._parts = parts
         self.__dict__.pop("bundle_", None)
         self._search = None
         return self
@@ -703,6 +706,10 @@ def _index(
     if not is_tensor(part.bundle_.points):
         part._search = part._choose_search(part.bundle_)
     return part
+
+
+def _size(part: Any) -> int:
+    return part._n_training
 
 
 def _distances_of_points(metric: TangentMetric, X: NDArray, Y: NDArray) -> NDArray:

@@ -183,7 +183,7 @@ class TangentSearch:
         n = len(self.references)
         some = self.references[np.linspace(0, n - 1, N_PROBES).astype(int)]
         bounds = self._bounds(some, 1, n_jobs)
-        best = np.argpartition(bounds, N_BEST, axis=1)[:, :N_BEST]
+        best = np.argpartition(bounds, min(N_BEST, n) - 1, axis=1)[:, :N_BEST]
         # Each finds itself, and the nearest of the others within those few.
         within = np.full_like(bounds, np.inf)
         np.put_along_axis(within, best, np.take_along_axis(bounds, best, 1), axis=1)

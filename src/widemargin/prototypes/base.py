@@ -177,8 +177,11 @@ class PrototypeClassifier(MarginClassifier):
             d_minus = np.sqrt(far.min(axis=1))
             # Distances over what is there are those of all values on average.
             part = np.sqrt(np.count_nonzero(~np.isnan(x), axis=1) / x.shape[1])
-            with np.errstate(invalid="ignore"):
-                return np.maximum(hypothesis_margin(d_plus, d_minus) / speed * part, 0)
+            with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+                margin = hypothesis_margin(d_plus, d_minus) * part
+                # Of a tie nothing is certain, even where no distance ever changes.
+                none = np.zeros_like(margin)
+                return np.divide(margin, speed, out=none, where=margin > 0)
 
         radii = self._in_chunks(samples, radius) * (1 - 1e-12)
         radii = np.minimum(radii, float(np.finfo(samples.dtype).max))

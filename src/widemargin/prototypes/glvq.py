@@ -766,10 +766,6 @@ class GLVQClassifier(TrainedPrototypes):
         moments, ascent = adam(state, "heat", np.array([slope]))
         return {**state, **moments, "heat": state["heat"] - rate * ascent}
 
-    def _placed_again(self, P: np.ndarray) -> np.ndarray:
-        """Map prototypes of a state to the space they are trained in."""
-        return self._scaled(P)
-
     def _repairs(self, wins: np.ndarray, epoch: int, n_epochs: float) -> bool:
         # A batch of an endless training says little about who is dead.
         early = n_epochs < np.inf and epoch + 1 < n_epochs / 2

@@ -90,10 +90,11 @@ class LVQClassifier(TrainedPrototypes):
         "auto" starts a class of n samples with n / 10, at least 1 and at most 20;
         in the first half of the epochs it adds some, up to twice as many, where
         margins are negative, and at the end drops those that win no sample.
-    algorithm : {"lvq1", "olvq1", "lvq2.1", "lvq3"} or tuple of them
+    algorithm : {"auto", "lvq1", "olvq1", "lvq2.1", "lvq3"} or tuple of rules
         Learning rule, or several to run one after the other, each from where the
-        one before it stopped. The default is Kohonen's advice: OLVQ1 to get near,
-        then LVQ2.1 to settle the borders.
+        one before it stopped. "auto" is Kohonen's advice: OLVQ1 to get near, then
+        LVQ2.1 to settle the borders; where that drives prototypes out of the data, as
+        it does with few of them, LVQ3 instead, which holds them back.
     init : {"kmeans", "means", "samples"} or array of shape (n_prototypes, n_features)
         Where they start: k-means within each class, class means (with a little noise
         to tell several apart), random samples, or the given array, which then also
@@ -198,7 +199,7 @@ class LVQClassifier(TrainedPrototypes):
         self,
         prototypes_per_class: Any = "auto",
         *,
-        algorithm: Rule | Sequence[Rule] = ("olvq1", "lvq2.1"),
+        algorithm: Rule | Literal["auto"] | Sequence[Rule] = "auto",
         init: Any = "kmeans",
         init_labels: Any = None,
         max_iter: int | Sequence[int] = 20,
@@ -233,13 +234,17 @@ class LVQClassifier(TrainedPrototypes):
         self.n_iter_no_change = n_iter_no_change
         self.random_state = random_state
 
+    @property
+    def _is_auto(self) -> bool:
+        return isinstance(self.algorithm, str) and self.algorithm == "auto"
+
     def _stages(self) -> list[tuple[str, int, float]]:
         """Check and spread the parameters: (rule, epochs, alpha_0) of every stage."""
-        asked: Any = self.algorithm
+        asked: Any = ("olvq1", "lvq2.1") if self._is_auto else self.algorithm
         names = [asked] if isinstance(asked, str) else asked
         if not isinstance(names, list | tuple) or not len(names):
             raise ValueError(
-                "algorithm must be one of "
+                "algorithm must be 'auto', one of "
                 f"{', '.join(map(repr, DEFAULT_RATES))}, or a tuple of them to run one "
                 f"after the other; got {self.algorithm!r}."
             )
@@ -272,7 +277,7 @@ class LVQClassifier(TrainedPrototypes):
         check_option("scale", self.scale, SCALES)
         self._check_prototypes()
 
-    _of_samples = ("fewest", "given_up")
+    _of_samples = ("fewest", "given_up", "since")
     _takes_missing = True
 
     def _n_epochs(self) -> int:
@@ -300,6 +305,7 @@ class LVQClassifier(TrainedPrototypes):
             "hull": hull,
             "fewest": {"error": np.inf, "prototypes": P, "codes": codes},
             "given_up": -1,
+            "since": -1,
         }
 
     def _resume(self, state: State, data: Samples, rng: np.random.RandomState) -> State:
@@ -328,6 +334,10 @@ class LVQClassifier(TrainedPrototypes):
             name, epochs, rate = stages[stage]
             if state["given_up"] == stage:
                 return Outcome(state, {"loss": state["fewest"]["error"]})
+            if state["since"] >= 0:
+                # LVQ3 has taken over, with what was left of the epochs.
+                name = "lvq3"
+                epoch, epochs = epoch - state["since"], epochs - state["since"]
             labels = state["codes"]
             order = presentation_order(data.weights, self.shuffle, rng)
             span = (epoch * len(order), float(epochs * len(order)))
@@ -349,10 +359,13 @@ class LVQClassifier(TrainedPrototypes):
                 fewest = {"error": error, "prototypes": before, "codes": labels}
             state = {**state, "fewest": fewest}
             if stopped and n_epochs < np.inf:
-                _say_fled(name)
                 P, labels = fewest["prototypes"], fewest["codes"]
                 rates = np.full(len(P), rate)
-                state = {**state, "given_up": stage}
+                if self._is_auto and name == "lvq2.1" and epoch + 1 < epochs:
+                    state = {**state, "since": epoch + 1}
+                else:
+                    _say_fled(name)
+                    state = {**state, "given_up": stage}
             else:
                 if self._repairs(name) and epoch + 1 < epochs and not wins.all():
                     dead, rows = revivals(data.X, data.codes, P, labels, wins)

@@ -24,7 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _num_samples
 
 from widemargin._compute.threads import held_threads
-from widemargin._core.arrays import is_tensor, numpy_dtype, xp_of
+from widemargin._core.arrays import is_tensor, largest_of, numpy_dtype, xp_of
 from widemargin._core.callbacks import FitProgress
 from widemargin._core.checks import (
     check_count,
@@ -33,6 +33,7 @@ from widemargin._core.checks import (
     check_random_state,
     check_squares,
     is_auto,
+    largest_square_root,
     warn_caller,
 )
 from widemargin._core.classifier import fit_method, whole_or_not_at_all
@@ -98,10 +99,15 @@ def compiled_loss(loss: Any) -> tuple[int, float] | None:
     return getattr(lvq, name), float(getattr(loss, "beta", 1.0))
 
 
-def is_finite(state: State) -> bool:
-    """Whether every number of a state is one."""
+def is_sound(model: Any, state: State) -> bool:
+    """Whether a state has finite numbers, and prototypes with finite distances."""
     numbers = (v for v in state.values() if isinstance(v, float | np.ndarray))
-    return all(bool(np.isfinite(value).all()) for value in numbers)
+    if not all(bool(np.isfinite(value).all()) for value in numbers):
+        return False
+    if "prototypes" not in state:
+        return True
+    P = model._placed_again(state["prototypes"])
+    return not P.size or largest_of(P) <= largest_square_root(P)
 
 
 def check_scale(X: np.ndarray) -> np.ndarray:
@@ -195,9 +201,9 @@ def run_epochs(
             outcome = step(state, epoch)
         for key in outcome.row:
             history.setdefault(key, [])
-        if not is_finite(outcome.state):
+        if not is_sound(model, outcome.state):
             warn_caller(
-                f"training met numbers that are not finite in epoch {epoch + 1} and "
+                f"training met numbers without finite squares in epoch {epoch + 1} and "
                 "stopped before it; a smaller learning_rate, or scaled data, may help.",
                 ConvergenceWarning,
             )
@@ -469,10 +475,10 @@ class TrainedPrototypes(PrototypeClassifier):
                 state = self._resume({**self._training, **state}, data, rng)
                 state = _with_known(state, len(self.prototypes_), samples.X)
             state, row, _ = self._step(data, rng, np.inf)(state, 0)
-        if not is_finite(state):
+        if not is_sound(self, state):
             raise ValueError(
-                "this batch leads to prototypes that are not finite; the model is kept "
-                "as it was. A smaller learning_rate, or scaled data, may help."
+                "this batch leads to prototypes without finite squares; the model is "
+                "kept as it was. A smaller learning_rate, or scaled data, may help."
             )
         self._keep(state)
         self._calibrate(samples)
@@ -514,6 +520,10 @@ class TrainedPrototypes(PrototypeClassifier):
 
     def _placed(self, P: np.ndarray) -> np.ndarray:
         """Map the user's prototypes to the space they are trained in."""
+        return self._scaled(P)
+
+    def _placed_again(self, P: np.ndarray) -> np.ndarray:
+        """Map prototypes of a state to the space they are trained in."""
         return self._scaled(P)
 
     def _shown(self, P: np.ndarray) -> np.ndarray:

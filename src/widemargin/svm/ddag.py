@@ -230,10 +230,12 @@ def _fit_node(task, node, pair, X, codes, sample_weight):
 
 def _scale(X: Any) -> float:
     """As SVC's gamma="scale", whose variance of sparse samples rounds below zero."""
+    unit = float(abs(X).max()) or 1.0
+    X = X / unit
     mean = float(X.mean())
     variance = float(X.multiply(X).mean()) - mean**2
     there = variance > 1e-12 * mean**2
-    return 1 / (X.shape[1] * variance) if there else 1.0
+    return 1 / (X.shape[1] * variance) / unit / unit if there else 1.0
 
 
 def _decide(node: Any, X: Any) -> NDArray:

@@ -228,16 +228,33 @@ class InvariantHyperplaneSVC(DuelClassifier):
         if self.kernel == "linear":
             return None
         shape = {"degree": self.degree, "coef0": self.coef0}
-        return Nystroem(
+        features = Nystroem(
             self.kernel,
             gamma=gamma_in_unit(self.gamma, X, 1.0),
             n_components=min(int(self.n_components), len(X)),
             random_state=self.random_state,
             **(shape if self.kernel == "poly" else {}),
-        ).fit(X)
+        )
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):
+                return features.fit(X)
+        except np.linalg.LinAlgError as error:
+            raise self._overflow() from error
+
+    def _overflow(self) -> ValueError:
+        return ValueError(
+            f"kernel={self.kernel!r} gives values that are not finite on these "
+            "samples; scale the data, or lower gamma, degree or coef0."
+        )
 
     def _map(self, X):
-        return X if self._features is None else self._features.transform(X)
+        if self._features is None:
+            return X
+        with np.errstate(over="ignore", invalid="ignore"):
+            mapped = self._features.transform(X)
+        if not np.isfinite(mapped).all():
+            raise self._overflow()
+        return mapped
 
     def _tangent_covariance(self, X, labels, generator, n_dimensions):
         """Mean of t tᵀ over all tangents of all samples, in the mapped space."""

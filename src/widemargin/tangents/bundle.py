@@ -21,14 +21,13 @@ from widemargin._core.arrays import (
     to_numpy,
     xp_of,
 )
+from widemargin._core.checks import FLOATS, check_text
 from widemargin.tangents.frames import (
-    FLOATS,
     broadcast,
     check_samples,
     check_tangent_array,
     fill_frames,
     like,
-    orthonormalize,
 )
 
 
@@ -115,15 +114,18 @@ class Bundle:
             Its frames have the dtype of its points.
         """
         points = check_samples(X)
+        check_text("name", name)
         raw = check_tangent_array(tangents, name)
         _check_tangent_shape(raw, points, name)
         if raw.ndim == 2:
-            shared = orthonormalize(to_numpy(raw)[np.newaxis], rtol=rtol)
-            shared = shared.astype(numpy_dtype(points))
+            one = to_numpy(raw)[np.newaxis]
+            # Orthonormal to the precision of the points, which may be the higher one.
+            shared = np.empty(one.shape, numpy_dtype(points))
+            fill_frames(shared, one.__getitem__, rtol=rtol, name=name)
             if is_tensor(points):
                 shared = put(shared, points.device)
             return cls(points, broadcast(shared, (len(points), *raw.shape)))
-        check_one_place(X=points, **{name: raw})
+        check_one_place(**{"X": points, name: raw})
         frames = like(raw.shape, points)
         fill_frames(frames, raw.__getitem__, rtol=rtol, n_jobs=n_jobs, name=name)
         return cls(points, frames)

@@ -46,6 +46,7 @@ from widemargin._core.checks import (
     check_image_shape,
     check_number,
     check_option,
+    check_squares,
     validate_data,
 )
 from widemargin.tangents.frames import check_tangent_array
@@ -235,17 +236,27 @@ class DirectionFeatures(
         """
         check_is_fitted(self)
         samples = validate_data(self, X, dtype=FLOATS, reset=False)
-        moves = check_tangent_array(tangents, "tangents").astype(samples.dtype)
+        moves = check_tangent_array(tangents, "tangents")
+        with np.errstate(over="ignore"):
+            moves = moves.astype(samples.dtype)
         n, d = samples.shape
         if moves.ndim != 3 or (moves.shape[0], moves.shape[2]) != (n, d):
             raise ValueError(
                 "tangents must have shape (n_samples, n_tangents, n_features) = "
                 f"({n}, n_tangents, {d}); got {moves.shape}."
             )
+        check_squares(samples)
+        check_squares(moves.reshape(-1, d), name="tangents")
         plan = self._plan(d, samples.dtype)
         out = np.empty((n, moves.shape[1], self._n_features_out), samples.dtype)
-        for i in range(n):
-            out[i] = self._derivative(samples[i : i + 1], moves[i], plan)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for i in range(n):
+                out[i] = self._derivative(samples[i : i + 1], moves[i], plan)
+        if not np.isfinite(out).all():
+            raise ValueError(
+                "tangents are so large beside the gradients of X that the derivatives "
+                "are no numbers; scale both alike."
+            )
         return out
 
     def _features(self, X: NDArray, function: Any) -> NDArray:
@@ -346,7 +357,8 @@ class DirectionFeatures(
         if isinstance(smoothing, str):
             check_option("smoothing", smoothing, ("auto",))
             smoothing = 7 / 30 + min(height, width) / 60
-        smoothing = check_number("smoothing", smoothing, at_least=0)
+        most = 10 * max(sides)
+        smoothing = check_number("smoothing", smoothing, at_least=0, at_most=most)
         border = 2 * (PAD + 1)
         smooth_y, smooth_x = (
             filter_matrix(side + border, smoothing, 0, dtype)

@@ -28,15 +28,16 @@ from widemargin._core.arrays import (
     on_device,
 )
 from widemargin._core.checks import (
+    FLOATS,
     check_number,
     check_option,
+    check_text,
     validate_data,
     warn_caller,
 )
 from widemargin._core.samples import check_on_device
 from widemargin.tangents.bundle import Bundle, same_numbers
 from widemargin.tangents.frames import (
-    FLOATS,
     broadcast,
     check_samples,
     check_tangent_array,
@@ -331,6 +332,7 @@ def as_bundle(
     if isinstance(tangents, TangentGenerator):
         return tangents.bundle(X, y, n_jobs=n_jobs)
     points = check_samples(X)
+    check_text("name", name)
     if tangents is None:
         return Bundle(points, like((len(points), 0, points.shape[1]), points))
     if isinstance(tangents, Bundle):
@@ -339,7 +341,7 @@ def as_bundle(
                 f"{name} is a Bundle of points of shape {tangents.points.shape}, "
                 f"which must be the shape of the samples, {points.shape}."
             )
-        check_one_place(X=points, **{name: tangents.points})
+        check_one_place(**{"X": points, name: tangents.points})
         if tangents.frames.dtype == points.dtype and (
             tangents.points is points or same_numbers(tangents.points, points)
         ):

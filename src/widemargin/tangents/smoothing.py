@@ -45,13 +45,14 @@ from widemargin._core.arrays import (
     put,
 )
 from widemargin._core.checks import (
+    FLOATS,
     check_background,
     check_image_shape,
     check_number,
     validate_data,
 )
 from widemargin._core.samples import check_on_device
-from widemargin.tangents.frames import FLOATS, like
+from widemargin.tangents.frames import like
 
 # Below this sigma the filters equal their limits to all digits, and squares of g_1
 # do not underflow.

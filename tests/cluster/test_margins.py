@@ -1,0 +1,118 @@
+"""Margins over shards carry the guarantee that they carry on one machine."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from widemargin import MaxMarginClassifier
+from widemargin.linear import shards
+
+dask = pytest.importorskip("dask")
+da = pytest.importorskip("dask.array")
+
+
+@pytest.fixture(autouse=True)
+def _here():
+    with dask.config.set(scheduler="synchronous"):
+        yield
+
+
+def clouds(n, d, apart, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.random(n) < 0.4
+    X = rng.normal(size=(n, d))
+    X[:, 0] += np.where(y, apart, -apart)
+    if apart >= 4:
+        X[:, 0] = np.where(y, 1, -1) * np.maximum(np.abs(X[:, 0]), 1)
+    return X, np.where(y, "up", "down")
+
+
+def check_certificate(model, X, y):
+    """The margin is at most that of the plane, and no plane has more than the bound."""
+    signs = np.where(y == model.classes_[1], 1.0, -1.0)
+    distances = signs * model.pairwise_distances(X)[:, 0]
+    assert model.margin_ <= distances.min()
+    assert model.margin_ >= distances.min() * (1 - 1e-9)
+    assert model.margin_ <= model.margin_upper_bound_
+    assert model.gap_ <= 1e-3
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e4])
+@pytest.mark.parametrize("scale", [1.0, 1e-40])
+def test_hard_margin(offset, scale):
+    X, y = clouds(600, 4, 4)
+    X = (X + offset) * scale
+    here = MaxMarginClassifier(C=np.inf).fit(X, y)
+    there = MaxMarginClassifier(C=np.inf).fit(da.from_array(X, chunks=(77, 3)), y)
+    check_certificate(there, X, y)
+    assert there.margin_ >= here.margin_ * (1 - 2e-3)
+    assert there.margin_upper_bound_ >= here.margin_
+    # The bound is that of the supports that are named, in the units of X.
+    dual = there.dual_coef_[0]
+    signs = np.sign(dual)
+    halves = [dual[signs == s] @ X[there.support_[signs == s]] for s in (1, -1)]
+    points = [
+        h / dual[signs == s].sum() * s for h, s in zip(halves, (1, -1), strict=True)
+    ]
+    half = np.linalg.norm(points[0] + points[1]) / 2
+    assert half == pytest.approx(there.margin_upper_bound_, rel=1e-6)
+
+
+@pytest.mark.parametrize("price", [1e-3, 1.0, 1e4])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_soft_margin(price, dtype):
+    X, y = clouds(600, 4, 1)
+    X = X.astype(dtype)
+    weights = 1 + np.arange(600) % 2
+    here = MaxMarginClassifier(C=price).fit(X, y, weights)
+    lazy = da.from_array(X, chunks=(90, 4))
+    there = MaxMarginClassifier(C=price).fit(lazy, y, weights)
+    assert there.gap_ <= 1e-3
+    assert there.margin_ == pytest.approx(here.margin_, rel=2e-3)
+    assert there.margin_ <= here.margin_upper_bound_ * (1 + 1e-9)
+    assert there.coef_.dtype == dtype
+    # What is certified: one over the root of twice the primal objective.
+    signs = np.where(y == there.classes_[1], 1.0, -1.0)
+    scores = X.astype(float) @ there.coef_[0].astype(float) + there.intercept_[0]
+    norm = there.weight_norm_[0]
+    slack = np.maximum(0, 1 - norm * signs * scores)
+    twice = norm**2 + 2 * price * weights @ slack**2
+    assert there.margin_ == pytest.approx(1 / np.sqrt(twice), rel=1e-6)
+
+
+@pytest.mark.parametrize("multiclass", ["ovo", "ovr"])
+def test_many_classes_and_shards_of_one(multiclass):
+    X, y = load_digits(n_class=4, return_X_y=True)
+    order = np.argsort(y, kind="stable")
+    X, y = X[order], y[order]
+    lazy = da.from_array(X, chunks=((100, 0, 300, 320), 64))
+    there = MaxMarginClassifier(multiclass=multiclass).fit(lazy, y)
+    here = MaxMarginClassifier(multiclass=multiclass).fit(X, y)
+    assert np.max(there.gap_) <= 1e-3
+    np.testing.assert_allclose(there.margin_, here.margin_, rtol=2e-3)
+    np.testing.assert_array_equal(there.predict(lazy).compute(), here.predict(X))
+
+
+def test_samples_join_round_by_round(monkeypatch):
+    monkeypatch.setattr(shards, "JOINING", 2)
+    X, y = clouds(600, 4, 4)
+    # All of one class in one shard: none has a plane of its own.
+    order = np.argsort(y, kind="stable")
+    lazy = da.from_array(X[order], chunks=(np.bincount(y == "up").tolist(), 4))
+    there = MaxMarginClassifier(C=np.inf).fit(lazy, y[order])
+    check_certificate(there, X, y)
+
+
+def test_what_cannot_be():
+    X, y = clouds(200, 3, 0.5)
+    lazy = da.from_array(X, chunks=(50, 3))
+    with pytest.raises(ValueError, match="no hyperplane separates the classes"):
+        MaxMarginClassifier(C=np.inf).fit(lazy, y)
+    for name, value in {
+        "method": "dynamic",
+        "kernel": "rbf",
+        "recenter": False,
+        "warm_start": True,
+    }.items():
+        with pytest.raises(ValueError, match=f"{name} must be .* Dask collection"):
+            MaxMarginClassifier(**{name: value}).fit(lazy, y)

@@ -1,0 +1,208 @@
+"""What the fuzzer found, one call for each kind: refused by name, or answered."""
+
+import matplotlib
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+
+from widemargin import inspection, margins, tangents
+from widemargin.datasets import read_idx
+from widemargin.linear import MaxMarginClassifier
+from widemargin.meta import RejectingClassifier
+from widemargin.metrics import TangentMetric, tangent_distances
+from widemargin.neighbors import TangentKNeighborsClassifier
+from widemargin.prototypes import (
+    GLVQClassifier,
+    GMLVQClassifier,
+    KernelLVQClassifier,
+)
+from widemargin.svm import InvariantHyperplaneSVC, TangentSVC
+
+matplotlib.use("Agg")
+RNG = np.random.default_rng(0)
+X, y = RNG.normal(size=(12, 4)), np.arange(12) % 2
+FITTED = GLVQClassifier(max_iter=2, random_state=0).fit(X, y)
+ROUNDS = [[0.1, 0.5], [0.2, 0.4]]
+Predicted = inspection.MarginDistributionDisplay.from_predictions
+Weights = inspection.SampleWeightDisplay.from_margins
+Curves = inspection.TrainingCurveDisplay.from_estimator
+ErrorReject = inspection.ErrorRejectDisplay.from_estimator
+
+REFUSED = {
+    "a name that is none": (lambda: tangents.as_bundle(X, X[:1], name=[1]), "name"),
+    "smoothing beyond the image": (
+        lambda: tangents.DirectionFeatures((2, 2), smoothing=1e300).fit(X),
+        "smoothing",
+    ),
+    "a label that is infinite": (
+        lambda: RejectingClassifier(
+            FITTED, coverage=0.5, delta=None, reject_label=np.inf
+        ).fit(X, y),
+        "reject_label",
+    ),
+    "dates for a foreign classifier": (
+        lambda: margins.confidence_of(
+            LogisticRegression().fit(X, y), X.astype("datetime64[s]")
+        ),
+        "X holds what LogisticRegression",
+    ),
+    "weights beyond their dtype": (
+        lambda: margins.margin_reweight(
+            np.ones(2, np.float32), [0.0, 1.0], 0.5, sample_weight=[1e300, 1.0]
+        ),
+        "weights",
+    ),
+    "sides that are an array": (
+        lambda: TangentMetric(sides=np.ones(2)).bundle(X),  # type: ignore[arg-type]
+        "sides",
+    ),
+    "a unit that makes samples infinite": (
+        lambda: TangentMetric(unit=5e-324).fit(X),
+        "X contains",
+    ),
+    "a path that is none": (lambda: read_idx(3), "path"),  # type: ignore[arg-type]
+    "a folder": (lambda: read_idx("."), "path"),
+    "axes that are none": (lambda: Curves(FITTED, ax=[1]), "ax"),
+    "keys that are none": (lambda: Curves(FITTED, keys=3), "keys"),
+    "a curve's name": (lambda: Curves(FITTED, name={}), "name"),
+    "no model": (lambda: Curves(None), "estimator"),
+    "labels of another kind": (lambda: ErrorReject(FITTED, X, ["a"] * 12), "y must"),
+    "labels of another number": (lambda: ErrorReject(FITTED, X, y[:3]), "y must"),
+    "scores of another number": (lambda: Predicted([0, 1], [0.1, 0.2, 3]), "y_true"),
+    "scores of one number": (lambda: Predicted([0, 1], 0.5), "y_score"),
+    "theta of another kind": (lambda: Weights(ROUNDS, {}), "theta"),
+    "rounds of another kind": (lambda: Weights(ROUNDS, 0.3, rounds=0.5), "rounds"),
+    "rounds that are words": (lambda: Weights(ROUNDS, 0.3, rounds=["a"]), "rounds"),
+    "no alignment": (
+        lambda: inspection.AlignmentDisplay.from_alignment([1.0]),
+        "alignment",
+    ),
+    "a prototype that is not there": (
+        lambda: inspection.TangentDisplay.from_estimator(
+            GLVQLike(), index=2, shape=(2, 2)
+        ),
+        "index",
+    ),
+    "words for a sample": (
+        lambda: inspection.TangentDisplay.from_estimator(
+            tangents.ImageTangents((2, 2)), ["a"] * 4
+        ),
+        "sample",
+    ),
+    "a kernel beyond float32": (
+        lambda: InvariantHyperplaneSVC(kernel="poly", lam=0.5).fit(
+            np.full((6, 3), 1e7, np.float32), [0, 1] * 3
+        ),
+        "kernel",
+    ),
+    "tangents beyond float32": (
+        lambda: (
+            tangents.DirectionFeatures((2, 2))
+            .fit(X.astype(np.float32))
+            .push_forward(X.astype(np.float32), np.full((12, 1, 4), 1e200))
+        ),
+        "tangents",
+    ),
+    "numbers for models": (
+        lambda: inspection.BoundDisplay.from_estimator([1.0], X, y, theta=0.1),
+        "estimators",
+    ),
+}
+
+
+class GLVQLike:
+    prototypes_ = np.eye(4)[:2]
+    tangents_ = np.ones((2, 1, 4))
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_refused_by_name(kind):
+    call, begins = REFUSED[kind]
+    with pytest.raises((TypeError, ValueError)) as caught:
+        call()
+    assert str(caught.value).startswith(begins)
+
+
+@pytest.mark.parametrize("rate", [1e150, 1e200, 1e300])
+@pytest.mark.parametrize("learner", [GLVQClassifier, KernelLVQClassifier])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_steps_of_any_length_leave_a_model_with_finite_distances(learner, rate):
+    model = learner(learning_rate=rate, max_iter=3, random_state=0).fit(X, y)
+    assert np.isfinite(model.transform(X) if hasattr(model, "transform") else 0).all()
+    assert np.isfinite(model.decision_function(X)).all()
+
+
+def test_the_step_that_goes_too_far_is_not_taken():
+    start = GLVQClassifier(max_iter=1, learning_rate=1e-300, random_state=0).fit(X, y)
+    far = GLVQClassifier(max_iter=1, learning_rate=1e200, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="without finite squares"):
+        far.fit(X, y)
+    np.testing.assert_allclose(far.prototypes_, start.prototypes_, rtol=1e-12)
+
+
+def test_nothing_is_certain_where_no_feature_counts():
+    same = np.full((8, 3), -0.7, np.float32)
+    model = GMLVQClassifier(metric="local", max_iter=2, random_state=0)
+    model.fit(same, [2, 0, 0, 0, 1, 1, 2, 1])
+    moved = same + np.array([1.0, 0, 2], np.float32)
+    np.testing.assert_array_equal(model.certified_radius(moved), 0)
+
+
+def test_shared_frames_are_as_orthonormal_as_the_points_are_precise():
+    shared = np.array([[1.0, 1.0], [1.0, 0.0]], np.float32)
+    D = tangent_distances(X[:, :2], X_tangents=shared, spring=0)
+    np.testing.assert_allclose(D, 0, atol=1e-14)
+
+
+@pytest.mark.parametrize("beta", [5e-324, 1e-300, 1e300])
+@pytest.mark.parametrize(
+    "loss",
+    [margins.Hinge, margins.BrokenLinear, margins.Exponential, margins.Sigmoid],
+)
+def test_losses_of_any_scale_are_numbers_of_the_dtype_of_the_margins(loss, beta):
+    mu = np.array([-2.0, -0.5, 0.0, 0.5, 2.0], np.float32)
+    for values in (loss(beta).value(mu), loss(beta).derivative(mu)):
+        assert values.dtype == np.float32
+        assert np.isfinite(values).all()
+
+
+def test_a_far_plane_has_margins_that_are_numbers():
+    x, one = np.full((1, 2), 0.35, np.float32), np.ones(1)
+    far = margins.directional_margin(x, [1e-287, 0.0], 1.5, one)
+    np.testing.assert_allclose(far, 1.0)
+    low = margins.directional_margin(x, [1.0, 0.0], 1e300, one, rho=1e-300)
+    np.testing.assert_allclose(low, 1e-300, atol=1e-30)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_search_that_found_nothing_yet_claims_no_bound_on_the_margin():
+    far = np.array([[1.1e14, 1.1e14], [1.08e14, 1.12e14], [1.08e14, 1.08e14]])
+    model = MaxMarginClassifier(kernel=lambda a, b: a @ b.T, max_iter=1, tol=0.01)
+    model.fit(far, [0, 1, 2])
+    assert model.dual_coef_.size == 0
+    np.testing.assert_array_equal(model.margin_upper_bound_, np.inf)
+    np.testing.assert_array_equal(model.gap_, 1.0)
+
+
+@pytest.mark.filterwarnings("ignore:. of . training samples have no tangents")
+@pytest.mark.parametrize("n", range(2, 10))
+def test_neighbours_of_any_number_with_tangents_of_their_own(n):
+    model = TangentKNeighborsClassifier(
+        n_components=1, tangents=tangents.LearnedTangents(1, local=True)
+    )
+    weights = np.arange(12) < n
+    model.fit(X.astype(np.float32), y, sample_weight=weights)
+    np.testing.assert_array_equal(model.predict(X[:n].astype(np.float32)), y[:n])
+
+
+def test_a_spring_may_be_any_number():
+    bundle = tangents.as_bundle(X, X[:1])
+    D = TangentMetric(sides="mean", spring=10**20).squared_distances(bundle)
+    np.testing.assert_allclose(D, TangentMetric().squared_distances(
+        tangents.as_bundle(X, None)), atol=1e-12)  # fmt: skip
+
+
+def test_a_kernel_as_narrow_as_can_be_is_zero_far_away():
+    model = TangentSVC(gamma=1e300, random_state=0).fit(X, y)
+    assert np.isfinite(model.decision_function(X + 1e4)).all()
