@@ -170,6 +170,8 @@ def waived(estimator) -> dict[str, str]:
             | wm.RelationalLVQClassifier(metric="precomputed")
         ):
             others["check_decision_proba_consistency"] = NO_MATRIX
+        case wm.RelationalLVQClassifier():
+            others["check_class_weight_classifiers"] = CAGED
         case wm.TVQClassifier() | wm.TDNeuronClassifier():
             others["check_class_weight_classifiers"] = SADDLE
         case wm.TangentKNeighborsClassifier():

@@ -34,16 +34,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import softmax
 from sklearn import get_config
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.threads import batched_slices
-from widemargin._core.checks import as_matrix, check_number, check_option
+from widemargin._core.checks import as_matrix, check_number, check_option, is_auto
 from widemargin._core.samples import Samples, check_samples, check_X
 from widemargin.margins import Sigmoid, check_loss
 from widemargin.prototypes.base import no_bound
 from widemargin.prototypes.glvq import adam, adam_start, coefficients, shuffled_batches
-from widemargin.prototypes.placing import idle, is_auto, prototype_counts
+from widemargin.prototypes.placing import idle, prototype_counts
 from widemargin.prototypes.training import Outcome, Run, State, Step, TrainedPrototypes
 
 METHODS = ("relational", "median")
@@ -347,7 +347,7 @@ class RelationalLVQClassifier(TrainedPrototypes):
         samples = check_samples(self, *args, class_weight=self.class_weight, **options)
         self.classes_, self._metric = samples.classes, self.metric
         if not callable(self._metric):
-            n_rows, n_columns = np.shape(args[0])
+            n_rows, n_columns = _num_samples(args[0]), samples.X.shape[1]
             if n_rows != n_columns:
                 raise ValueError(
                     "metric='precomputed' needs the square matrix of dissimilarities "
@@ -527,7 +527,7 @@ class RelationalLVQClassifier(TrainedPrototypes):
         check_is_fitted(self)
         if callable(self._metric):
             return check_X(self, X)
-        shape = np.shape(X)
+        shape = np.asarray(X).shape
         if len(shape) == 2 and shape[1] == len(self.support_) != self.n_features_in_:
             return check_dissimilarities(as_matrix("X", X), "X")
         return check_dissimilarities(check_X(self, X), "X")
@@ -575,8 +575,10 @@ def check_dissimilarities(D: np.ndarray, name: str) -> np.ndarray:
     """Return dissimilarities that are numbers of at least 0."""
     bad = ~((D >= 0) & np.isfinite(D))
     if bad.any():
+        # scikit-learn's checks look for these words.
+        found = "Negative values in data, such as " if D[bad][0] < 0 else ""
         raise ValueError(
-            f"{name} must hold finite dissimilarities of at least 0; got "
+            f"{name} must hold finite dissimilarities of at least 0; got {found}"
             f"{D[bad][0]:g}. A similarity s becomes one by s.max() - s, a kernel k by "
             "k(x, x) + k(y, y) - 2 k(x, y)."
         )
