@@ -54,7 +54,7 @@ DATA = (
     "CSV(.gz), Parquet, npz, npy, idx(.gz), LIBSVM text, an image, a folder with one "
     "folder per class, or - for standard input."
 )
-PAPERS = ("margin-lvq", "reweighting", "tangent-kernels", "perceptrons")
+PAPERS = ("margin-lvq", "reweighting", "tangent-kernels", "perceptrons", "records")
 TARGET = "Column or array of the labels; for idx the file of the labels."
 DataPath = Annotated[Path, typer.Argument(help=DATA, metavar="DATA")]
 ModelPath = Annotated[Path, typer.Argument(help="Made by fit.", metavar="MODEL")]

@@ -1,0 +1,396 @@
+r"""Records with known invariances: small errors without deep networks, from few labels.
+
+Three ideas, each a citizen of the library:
+
+* direction features, in which tangent models of a few vectors per class do nearly as
+  well as all samples do in pixels (`TVQClassifier` on `DirectionFeatures`);
+* distortion distances on normalised gradients, with affine copies of the references,
+  as a kernel density (`DensityClassifier`);
+* the product of both, which err on different samples (`ProductClassifier`).
+
+Every row follows :mod:`widemargin.reproduce.protocol`: its parameters come from the
+training set, the test set is looked at once. What was published without deep networks,
+and the bar that this project set itself, stand beside.
+
+References: D. Keysers, T. Deselaers, C. Gollan, H. Ney, Deformation models for image
+recognition, IEEE PAMI 29 (2007); J. Bruna, S. Mallat, Invariant scattering convolution
+networks, IEEE PAMI 35 (2013).
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.model_selection import GroupShuffleSplit
+from sklearn.pipeline import make_pipeline
+
+from widemargin._core.files import write_atomically
+from widemargin.datasets import load_mnist, load_nist3, load_usps, mnist_writers
+from widemargin.meta import ProductClassifier
+from widemargin.metrics import (
+    image_distortion_distances,
+    pseudo_2d_distortion_distances,
+)
+from widemargin.neighbors import DensityClassifier
+from widemargin.prototypes import TVQClassifier
+from widemargin.reproduce import Split, load_split
+from widemargin.reproduce.protocol import (
+    Measured,
+    best,
+    folds,
+    judged,
+    measured,
+    over_draws,
+    some_groups,
+    stretches,
+)
+from widemargin.tangents import Deskew, DirectionFeatures, image_affines
+
+FILE = "records.json"
+N_CANDIDATES, N_DRAWS = 200, 5
+# Training and test images of a quick run.
+QUICK = 400
+# Of moves, in the image distortion model.
+PENALTY = 0.033
+
+
+class Row(NamedTuple):
+    """One row of the table; `chosen` is what the training set decided."""
+
+    name: str
+    bar: float
+    aim: float
+    error: float
+    standard_error: float
+    chosen: str
+    held_out: float | None
+    seconds: float
+
+
+class Digits(NamedTuple):
+    """A set in two parts, with the groups of its training images."""
+
+    split: Split
+    groups: NDArray
+    shape: tuple[int, int]
+    quick: bool = False
+
+    def splits(self) -> list[tuple]:
+        """Rows to fit on and rows held out: ten parts, or a sixth of the writers."""
+        if len(np.unique(self.groups)) <= 10:
+            return folds(self.groups)
+        held = some_groups(self.groups, 1 / 6)
+        return [(np.flatnonzero(~held), np.flatnonzero(held))]
+
+    def error(self, model: Any) -> Measured:
+        """Look at the test set."""
+        wrong = model.predict(self.split.X_test) != self.split.y_test
+        return measured(wrong)
+
+
+def load(loader: Callable, quick: bool) -> Split:
+    """Both parts of a set; for a quick look both are of its training part."""
+    split = load_split(loader)
+    if not quick:
+        return split
+    X, y = split.X_train, split.y_train
+    return Split(X[:QUICK], y[:QUICK], X[QUICK : 2 * QUICK], y[QUICK : 2 * QUICK])
+
+
+def usps(quick: bool = False) -> Digits:
+    """USPS with ten stretches."""
+    split = load(load_usps, quick)
+    return Digits(split, stretches(len(split.y_train)), (16, 16), quick)
+
+
+def nist3(quick: bool = False) -> Digits:
+    """nist3, whose two parts are a random draw, in five random parts."""
+    split = load(load_nist3, quick)
+    return Digits(split, np.arange(len(split.y_train)) % 5, (16, 16), quick)
+
+
+def mnist(quick: bool = False) -> Digits:
+    """MNIST with its writers."""
+    split = load(load_mnist, quick)
+    return Digits(split, mnist_writers()[: len(split.y_train)], (28, 28), quick)
+
+
+def tvq(
+    shape: tuple[int, int],
+    n_models: int,
+    n_tangents: int,
+    theta: float,
+    n_jobs: int | None = None,
+    *,
+    deskew: bool = False,
+    **features: Any,
+) -> Any:
+    """One-sided TVQ on direction features."""
+    model = TVQClassifier(
+        n_models, n_tangents, theta=theta, random_state=0, n_jobs=n_jobs
+    )
+    first = [Deskew(shape)] if deskew else []
+    return make_pipeline(*first, DirectionFeatures(shape, **features), model)
+
+
+def tvq_candidates(
+    digits: Digits, most_vectors: int, n_jobs: int | None
+) -> dict[str, Any]:
+    """TVQ of at most so many vectors for ten classes, on two kinds of features."""
+    kinds: dict[str, dict] = {"": {}, ", grid 8": {"grid": 8, "blur": 1.3}}
+    if digits.shape != (16, 16):
+        kinds = {"": {}, ", deskewed": {"deskew": True}}
+    sizes = [(1, 15), (1, 20), (1, 24), (1, 30)]
+    if digits.quick:
+        sizes = sizes[:1]
+    return {
+        f"TVQ {m}×{Q}{told}": tvq(digits.shape, Q, m, 0.5, n_jobs, **options)
+        for Q, m in sizes
+        if 10 * Q * (1 + m) <= most_vectors
+        for told, options in kinds.items()
+    }
+
+
+def chosen_tvq(
+    digits: Digits, most_vectors: int, n_jobs: int | None
+) -> tuple[str, float, Any]:
+    """Name, held-out error in per cent and model of the least held-out Brier score."""
+    splits = digits.splits()
+    # Parts in parallel, or one part on all cores.
+    inner, outer = (None, n_jobs) if len(splits) > 1 else (n_jobs, None)
+    candidates = tvq_candidates(digits, most_vectors, inner)
+    X, y = digits.split.X_train, digits.split.y_train
+    choices = []
+    for choice in judged(candidates, X, y, splits, outer):
+        choices.append(choice)
+        _say(choice.name, choice.brier, choice.error)
+    one = best(choices)
+    return one.name, one.error, clone(candidates[one.name])
+
+
+def density(metric: Callable, shape: tuple[int, int], n_jobs: int | None) -> Any:
+    """Density in a distortion distance, with affine copies of the references."""
+    return DensityClassifier(
+        metric=metric,
+        transformations=image_affines(shape),
+        n_candidates=N_CANDIDATES,
+        candidate_transform=DirectionFeatures(shape),
+        random_state=0,
+        n_jobs=n_jobs,
+    )
+
+
+def metrics(shape: tuple[int, int]) -> dict[str, Callable]:
+    """Distortion distances to choose from, on normalised gradients."""
+    options: dict[str, Any] = {"shape": shape, "gradients": "normalised"}
+    sizes = [(2, 1)] if shape == (16, 16) else [(2, 1), (3, 2)]
+    found: dict[str, Callable] = {}
+    for window, patch in sizes:
+        size = {"window": window, "patch": patch, **options}
+        told = f"window {window}, patch {patch}"
+        found[f"P2DHMDM, {told}"] = partial(pseudo_2d_distortion_distances, **size)
+        found[f"distortion, {told}"] = partial(
+            image_distortion_distances, penalty=PENALTY, **size
+        )
+    return found
+
+
+def chosen_density(digits: Digits, n_jobs: int | None) -> tuple[str, float, Any]:
+    """Name, held-out error in per cent and fitted model of the least Brier score."""
+    found = []
+    for name, metric in metrics(digits.shape).items():
+        model = density(metric, digits.shape, n_jobs)
+        model.fit(digits.split.X_train, digits.split.y_train, groups=digits.groups)
+        at = int(model.cv_scores_.argmin())
+        found.append((model.cv_scores_[at], 100 * model.cv_errors_[at], name, model))
+        _say(name, *found[-1][:2])
+    _, error, name, model = min(found, key=lambda one: one[0])
+    return name, float(error), model
+
+
+def product(
+    of_metric: Any, of_features: Any, digits: Digits
+) -> tuple[float, ProductClassifier]:
+    """Held-out Brier score and fitted product of two models."""
+    n_groups = len(np.unique(digits.groups))
+    cv: Any = 10 if n_groups <= 10 else GroupShuffleSplit(1, test_size=1 / 6,
+                                                          random_state=0)  # fmt: skip
+    with config_context(enable_metadata_routing=True):
+        members = [
+            ("distortion", clone(of_metric).set_fit_request(groups=True)),
+            ("tvq", of_features),
+        ]
+        model = ProductClassifier(members, cv=cv)
+        model.fit(digits.split.X_train, digits.split.y_train, groups=digits.groups)
+    return model.cv_score_, model
+
+
+def of_digits(
+    name: str,
+    digits: Digits,
+    bars: dict[str, tuple[float, float]],
+    most_vectors: int,
+    n_jobs: int | None,
+    known: dict[str, str],
+) -> Iterator[Row]:
+    """Rows of one set: few vectors, one metric, and the product of both.
+
+    What is `known` was chosen, and measured, before.
+    """
+    start = time.perf_counter()
+    X, y = digits.split.X_train, digits.split.y_train
+    row = f"{name}, at most {most_vectors} vectors"
+    if row in known:
+        told = known[row]
+        tangent = tvq_candidates(digits, most_vectors, n_jobs)[told]
+    else:
+        told, held, tangent = chosen_tvq(digits, most_vectors, n_jobs)
+        tangent.set_params(tvqclassifier__n_jobs=n_jobs)
+        fitted = clone(tangent).fit(X, y)
+        yield _row(row, bars["few"], digits.error(fitted), told, held, start)
+    if "metric" not in bars:
+        return
+    start, row = time.perf_counter(), f"{name}, one metric"
+    if row in known:
+        which = known[row]
+        near = density(metrics(digits.shape)[which], digits.shape, n_jobs)
+    else:
+        which, held, near = chosen_density(digits, n_jobs)
+        yield _row(row, bars["metric"], digits.error(near), which, held, start)
+    start, row = time.perf_counter(), f"{name}, product"
+    if row in known:
+        return
+    score, both = product(near, tangent, digits)
+    weights = " and ".join(f"{weight:.2f}" for weight in both.weights_)
+    _say(f"product, weights {weights}", score)
+    chosen = f"weights {weights} of {which} and {told}"
+    yield _row(row, bars["product"], digits.error(both), chosen, None, start)
+
+
+def few_labels(
+    n_labels: int,
+    bars: tuple[float, float],
+    digits: Digits,
+    metric: Callable,
+    n_jobs: int | None,
+) -> Row:
+    """Mean of several draws of as many labels of each class; one metric."""
+    start, errors = time.perf_counter(), []
+    split = digits.split
+    for seed in range(N_DRAWS):
+        rng = np.random.default_rng(seed)
+        each = [np.flatnonzero(split.y_train == c) for c in range(10)]
+        rows = np.sort([rng.choice(own, n_labels // 10, replace=False) for own in each])
+        rows = rows.ravel()
+        model = density(metric, digits.shape, n_jobs)
+        model.set_params(n_candidates=N_CANDIDATES // 2)
+        model.fit(split.X_train[rows], split.y_train[rows])
+        errors.append(digits.error(model).error)
+        _say(
+            f"{n_labels} labels, draw {seed}", float(model.cv_scores_.min()), errors[-1]
+        )
+    told = f"{N_DRAWS} draws"
+    name = f"MNIST, {n_labels} labels"
+    return _row(name, bars, over_draws(errors), told, None, start)
+
+
+Known = dict[str, str]
+
+
+def nist3_rows(quick: bool, n_jobs: int | None, known: Known) -> Iterator[Row]:
+    """TVQ on direction features."""
+    bars = {"few": (0.7, 0.45)}
+    yield from of_digits("nist3", nist3(quick), bars, 500, n_jobs, known)
+
+
+def usps_rows(quick: bool, n_jobs: int | None, known: Known) -> Iterator[Row]:
+    """TVQ, one metric, product."""
+    bars = {"few": (2.6, 2.2), "metric": (2.3, 2.0), "product": (2.0, 1.8)}
+    yield from of_digits("USPS", usps(quick), bars, 500, n_jobs, known)
+
+
+def mnist_rows(quick: bool, n_jobs: int | None, known: Known) -> Iterator[Row]:
+    """TVQ, one metric, product."""
+    bars = {"few": (0.65, 0.5), "metric": (0.47, 0.4), "product": (0.42, 0.35)}
+    yield from of_digits("MNIST", mnist(quick), bars, 250, n_jobs, known)
+
+
+def few_label_rows(quick: bool, n_jobs: int | None, known: Known) -> Iterator[Row]:
+    """One metric from 300, 1000 and 5000 labels of MNIST.
+
+    Window, patch and penalty are those of the first of the candidates: so few labels do
+    not tell them.
+    """
+    digits = mnist(quick)
+    metric = next(iter(metrics(digits.shape).values()))
+    bars = {300: (2.0, 1.6), 1000: (1.15, 0.9), 5000: (0.7, 0.55)}
+    for n_labels, bar in bars.items():
+        n = 100 if quick else n_labels
+        if f"MNIST, {n} labels" not in known:
+            yield few_labels(n, bar, digits, metric, n_jobs)
+
+
+SECTIONS: dict[str, Callable[..., Iterator[Row]]] = {
+    "nist3": nist3_rows,
+    "usps": usps_rows,
+    "mnist": mnist_rows,
+    "few": few_label_rows,
+}
+
+
+def _row(
+    name: str,
+    bars: tuple[float, float],
+    result: Measured,
+    chosen: str,
+    held_out: float | None,
+    start: float,
+) -> Row:
+    row = Row(name, *bars, *result, chosen, held_out, time.perf_counter() - start)
+    print(
+        f"{name:<28}{result} %  (bar {row.bar}, aim {row.aim})  {chosen}; "
+        f"{row.seconds:.0f} s",
+        flush=True,
+    )
+    return row
+
+
+def _say(name: str, brier: float, error: float | None = None) -> None:
+    """Print what the training set says of a candidate."""
+    told = "" if error is None else f"{error:.2f} %"
+    print(f"  {name:<32} Brier {brier:.5f}  {told}", flush=True)
+
+
+def measure(
+    sections: list[str], quick: bool, out: Path, n_jobs: int | None = None
+) -> list[Row]:
+    """Measure some sections; every row is kept in ``records.json`` as it comes.
+
+    Rows that are there already are not measured again.
+    """
+    file, rows = out / ("quick_" * quick + FILE), []
+    if file.is_file():
+        rows = [Row(**row) for row in json.loads(file.read_text())]
+    for section in sections:
+        known = {row.name: row.chosen for row in rows}
+        for row in SECTIONS[section](quick, n_jobs, known):
+            rows.append(row)
+            _save(rows, file)
+    return rows
+
+
+def _save(rows: list[Row], file: Path) -> None:
+    text = json.dumps([row._asdict() for row in rows], indent=1)
+    write_atomically(file, lambda part: part.write_text(text))
+
+
+def main(quick: bool = False, out: Path | str = ".") -> None:
+    """Measure every row, quick ones on a few training images; choices are indented."""
+    measure(list(SECTIONS), quick, Path(out), n_jobs=-1)
