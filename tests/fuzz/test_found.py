@@ -10,14 +10,15 @@ from widemargin import inspection, margins, tangents
 from widemargin.datasets import read_idx
 from widemargin.linear import MaxMarginClassifier
 from widemargin.meta import RejectingClassifier
-from widemargin.metrics import TangentMetric, tangent_distances
+from widemargin.metrics import TangentMetric, repair_spectrum, tangent_distances
 from widemargin.neighbors import TangentKNeighborsClassifier
 from widemargin.prototypes import (
     GLVQClassifier,
     GMLVQClassifier,
     KernelLVQClassifier,
+    TVQClassifier,
 )
-from widemargin.svm import InvariantHyperplaneSVC, TangentSVC
+from widemargin.svm import InvariantHyperplaneSVC, JitteredSVC, TangentSVC
 
 matplotlib.use("Agg")
 RNG = np.random.default_rng(0)
@@ -96,6 +97,10 @@ REFUSED = {
         ),
         "kernel",
     ),
+    "a blur whose square is none": (
+        lambda: tangents.DirectionFeatures((2, 2), blur=5e-324).fit(X),
+        "blur",
+    ),
     "tangents beyond float32": (
         lambda: (
             tangents.DirectionFeatures((2, 2))
@@ -103,6 +108,32 @@ REFUSED = {
             .push_forward(X.astype(np.float32), np.full((12, 1, 4), 1e200))
         ),
         "tangents",
+    ),
+    "weights whose sums are none": (
+        lambda: GLVQClassifier().fit(X, y, np.full(12, 1e301)),
+        "sample_weight",
+    ),
+    "kernel values whose sums are none": (
+        lambda: repair_spectrum(np.full((4, 4), 1e308)),
+        "K contains",
+    ),
+    "samples beyond float64": (
+        lambda: GLVQClassifier().fit(np.where(X > 0, 1e308, -1e308), y),
+        "X contains",
+    ),
+    "samples beyond a jittered kernel": (
+        lambda: (
+            JitteredSVC(kernel="poly", transformations=[]).fit(X, y).predict(X * 1e147)
+        ),
+        "X gives",
+    ),
+    "samples far beyond those of the training": (
+        lambda: (
+            GLVQClassifier(max_iter=2)
+            .fit(X * [1e-150, 1e-151, 1e-153, 1e-152], y)
+            .predict_proba(X * 1e3)
+        ),
+        "X contains",
     ),
     "numbers for models": (
         lambda: inspection.BoundDisplay.from_estimator([1.0], X, y, theta=0.1),
@@ -206,3 +237,41 @@ def test_a_spring_may_be_any_number():
 def test_a_kernel_as_narrow_as_can_be_is_zero_far_away():
     model = TangentSVC(gamma=1e300, random_state=0).fit(X, y)
     assert np.isfinite(model.decision_function(X + 1e4)).all()
+
+
+def test_unions_make_tangents():
+    union = tangents.TangentUnion([tangents.SignalTangents(("shift",))])
+    assert union.tangents(X).shape == (12, 1, 4)
+
+
+def test_a_promise_that_no_sample_can_keep_accepts_nothing():
+    for error in (5e-324, 1e-300):
+        threshold = margins.reject_threshold(
+            y, y, np.arange(12.0), max_error=error, delta=0.05
+        )
+        assert threshold == np.inf
+
+
+@pytest.mark.parametrize("power", [60, -60])
+def test_weights_of_any_size_are_relative(power):
+    w = np.arange(1.0, 13.0)
+    models = [
+        TVQClassifier(max_iter=2, random_state=0).fit(X, y, u) for u in
+        (w, w * 2.0**power)
+    ]  # fmt: skip
+    np.testing.assert_array_equal(models[0].prototypes_, models[1].prototypes_)
+
+
+def test_steps_of_a_transformation_of_large_float32_numbers():
+    generator = tangents.TransformTangents([lambda x, p: x * (1 + p)])
+    far = (X * 1e31).astype(np.float32)
+    found = generator.fit(far).tangents(far)[:, 0]
+    np.testing.assert_allclose(found, far, rtol=1e-2)
+
+
+@pytest.mark.parametrize("scale", [2.0**-480, 2.0**480])
+def test_steps_whose_squares_are_denormal_are_steps(scale):
+    plain, scaled = (
+        GLVQClassifier(max_iter=2, random_state=0).fit(X * u, y) for u in (1.0, scale)
+    )
+    np.testing.assert_allclose(scaled.prototypes_, plain.prototypes_ * scale, rtol=1e-6)

@@ -69,7 +69,9 @@ def margin_unit_of(estimator: Any) -> str:
 def answering(estimator: Any) -> Iterator[None]:
     """Say which classifier fails, and at what, where NumPy speaks for it."""
     try:
-        yield
+        # Of sums that leave the range of numbers, the numbers that come out tell.
+        with np.errstate(over="ignore", invalid="ignore"):
+            yield
     except TypeError as error:
         if isinstance(estimator, MarginClassifier) or "ufunc" not in str(error):
             raise

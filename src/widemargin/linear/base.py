@@ -210,7 +210,13 @@ class HyperplaneClassifier(MarginClassifier):
             return from_decision(distances[:, 0])
         if self._scheme == "ovr":
             return distances * self.weight_norm_
-        return combine(-distances / self._unit, len(self.classes_), self._scheme)
+        return combine(self._duels_of(distances), len(self.classes_), self._scheme)
+
+    def _duels_of(self, distances: NDArray) -> NDArray:
+        """Duels in the unit of the training samples, far ones as far as numbers go."""
+        most = np.finfo(distances.dtype).max / (8 * max(2, len(self.classes_)))
+        with np.errstate(over="ignore"):
+            return np.clip(-distances / self._unit, -most, most)
 
     def _class_scores(self, X: Any) -> NDArray:
         return self._scores_of(self._distances(X))
@@ -228,7 +234,7 @@ class HyperplaneClassifier(MarginClassifier):
             # Another label lies beyond its border with the answer.
             answer = scores.argmax(axis=1)
             return np.where(wanted == answer, gaps.min(axis=1), gaps[rows, answer])
-        duels = -distances / self._unit
+        duels = self._duels_of(distances)
         margins = duel_margins(duels, wanted, len(self.classes_), self._scheme)
         return margins * self._unit
 
@@ -347,7 +353,14 @@ class HyperplaneClassifier(MarginClassifier):
         self.coef_ = np.vstack([unit[0] for unit in units]).astype(dtype)
         offsets = [np.ldexp(unit[1], exponent) for unit in units]
         self.intercept_ = np.array(offsets, dtype=np.float64)
-        self.weight_norm_ = np.array([np.ldexp(unit[2], -exponent) for unit in units])
+        with np.errstate(over="ignore"):
+            norms = np.array([np.ldexp(unit[2], -exponent) for unit in units])
+        if not np.isfinite(norms).all():
+            raise ValueError(
+                "X is so small, or sample_weight so large, that the weights of the "
+                "plane are no numbers; scale the data, for instance by StandardScaler."
+            )
+        self.weight_norm_ = norms
         coef = self.coef_.astype(np.float64)
         self._set_borders(coef @ coef.T)
 

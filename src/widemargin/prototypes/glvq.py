@@ -326,7 +326,7 @@ def adam(
     square = v + LEAST**2 * v.max()
     # Where every gradient so far was zero there is nothing to divide.
     square = xp_of(square).where(square == 0, 1, square)
-    root = (v / square) ** 0.5 * ((1 - rates[1] ** t) / square) ** 0.5
+    root = (v / square) ** 0.5 * ((1 - rates[1] ** t) ** 0.5 / square**0.5)
     moments = {f"{name}_m": m, f"{name}_v": v, f"{name}_t": t}
     return moments, m / (1 - rates[0] ** t) * root
 

@@ -397,7 +397,7 @@ class DirectionFeatures(
         if isinstance(blur, str):
             check_option("blur", blur, ("auto",))
             blur = 0.6 * side / cells
-        blur = check_number("blur", blur, above=0)
+        blur = check_number("blur", blur, at_least=1e-100, at_most=1e100)
         centres = (np.arange(cells) + 0.5) * side / cells - 0.5
         pixels = np.arange(-PAD, side + PAD)
         offsets = pixels - centres[:, np.newaxis]
