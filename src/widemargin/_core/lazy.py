@@ -174,7 +174,7 @@ def rowwise(owner: Any, name: str, args: tuple, options: dict[str, Any]) -> Any:
     options = dict(options)
     X = args[0] if args else options.pop("X", None)
     what = f"{type(owner).__name__}.{name}"
-    parted = getattr(owner, "_parts", None) is not None
+    parted = vars(owner).get("_parts") is not None
     if parted and X is None:
         raise ValueError(
             f"X of {what} must be given: the training samples are with the workers."
@@ -231,7 +231,7 @@ def _asked_about(owner: Any, asked: tuple, X: Any, **options: Any) -> Any:
     """
     from dask import delayed
 
-    if getattr(owner, "_parts", None) is None:
+    if vars(owner).get("_parts") is None:
         return node(bare(owner))
     question = owner._question(*asked, **options)
     ask, merge = delayed(_asked_part, traverse=False), delayed(_merged)

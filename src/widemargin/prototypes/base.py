@@ -103,7 +103,8 @@ class PrototypeClassifier(MarginClassifier):
         return self._reduced(self._squared_distances(X))
 
     def _check_predict(self, X: Any) -> np.ndarray:
-        return check_squares(super()._check_predict(X))
+        unit = 1.0 if self.scale_ is None else min(1.0, float(self.scale_.min()))
+        return check_squares(super()._check_predict(X), unit)
 
     def _in_chunks(
         self, X: np.ndarray, function: Callable[[np.ndarray], np.ndarray]

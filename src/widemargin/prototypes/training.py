@@ -288,6 +288,11 @@ class TrainedPrototypes(PrototypeClassifier):
         samples = check_samples(self, *args, class_weight=self.class_weight, **options)
         check_scale(samples.X)
         self.classes_ = samples.classes
+        largest = float(samples.weights.max())
+        if not 1e-10 < largest < 1e10:
+            # They are relative: a power of two changes nothing but their squares.
+            unit = 2.0 ** np.round(np.log2(largest))
+            samples = replace(samples, weights=samples.weights / unit)
         return samples
 
     def _keep(self, state: State) -> None:
