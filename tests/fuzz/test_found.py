@@ -3,12 +3,14 @@
 import matplotlib
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
 
 from widemargin import inspection, margins, tangents
 from widemargin.datasets import read_idx
-from widemargin.linear import MaxMarginClassifier
+from widemargin.linear import MarginPerceptron, MaxMarginClassifier
 from widemargin.meta import RejectingClassifier
 from widemargin.metrics import TangentMetric, repair_spectrum, tangent_distances
 from widemargin.neighbors import TangentKNeighborsClassifier
@@ -18,7 +20,12 @@ from widemargin.prototypes import (
     KernelLVQClassifier,
     TVQClassifier,
 )
-from widemargin.svm import InvariantHyperplaneSVC, JitteredSVC, TangentSVC
+from widemargin.svm import (
+    DDAGClassifier,
+    InvariantHyperplaneSVC,
+    JitteredSVC,
+    TangentSVC,
+)
 
 matplotlib.use("Agg")
 RNG = np.random.default_rng(0)
@@ -96,6 +103,22 @@ REFUSED = {
             np.full((6, 3), 1e7, np.float32), [0, 1] * 3
         ),
         "kernel",
+    ),
+    "sparse samples for a foreign classifier": (
+        lambda: margins.confidence_of(
+            KNeighborsClassifier(1, algorithm="kd_tree").fit(X, y), sparse.csr_array(X)
+        ),
+        "X holds what KNeighborsClassifier",
+    ),
+    "labels without an order": (
+        lambda: tangents.LearnedTangents(1).fit(X[:2], np.array(["a", None], object)),
+        "y holds",
+    ),
+    "a learning rate beyond all numbers": (
+        lambda: MarginPerceptron(learning_rate=1e300, random_state=0).partial_fit(
+            X * 1e9, y, classes=[0, 1]
+        ),
+        "X, sample_weight and",
     ),
     "a blur whose square is none": (
         lambda: tangents.DirectionFeatures((2, 2), blur=5e-324).fit(X),
@@ -275,3 +298,41 @@ def test_steps_whose_squares_are_denormal_are_steps(scale):
         GLVQClassifier(max_iter=2, random_state=0).fit(X * u, y) for u in (1.0, scale)
     )
     np.testing.assert_allclose(scaled.prototypes_, plain.prototypes_ * scale, rtol=1e-6)
+
+
+@pytest.mark.parametrize("temperature", [5e-324, 1e-300, 1e300])
+def test_probabilities_of_any_temperature(temperature):
+    model = GLVQClassifier(temperature=temperature, max_iter=2, random_state=0)
+    shares = model.fit(X, y).predict_proba(X)
+    np.testing.assert_allclose(shares.sum(axis=1), 1)
+
+
+def test_what_rounding_has_spread_is_no_unit():
+    same = np.full((3, 1), 9.083968768555652e-29, np.float32)
+    assert (
+        GLVQClassifier(max_iter=2, random_state=0).fit(same, [0, 1, 0]).scale_ is None
+    )
+
+
+def test_all_are_mistakes_below_a_theta_beyond_the_dtype_of_the_margins():
+    mu = np.array([-0.5, 0.2], np.float32)
+    np.testing.assert_array_equal(margins.margin_reweight([1, 2], mu, 1e300), [2, 3])
+
+
+@pytest.mark.parametrize("scale", [1e-295, 1e-150, 1.0, 1e100])
+def test_sparse_samples_of_any_size_have_a_kernel(scale):
+    model = DDAGClassifier().fit(sparse.csr_matrix(X * scale), y)
+    assert np.isfinite(model.decision_function(sparse.csr_matrix(X * scale))).all()
+
+
+def test_neighbours_in_float32_of_samples_beyond_it():
+    model = TangentKNeighborsClassifier(
+        n_components=1, tangents=tangents.LearnedTangents(1, local=True)
+    ).fit(X.astype(np.float32), y)
+    assert set(model.predict(X * 3e38)) <= {0, 1}
+
+
+def test_direction_features_too_soft_to_see_anything_are_zero():
+    images = np.abs(X).astype(np.float32)
+    features = tangents.DirectionFeatures((2, 2), eps=1e300).fit(images)
+    assert np.isfinite(features.transform(images)).all()

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin._core.arrays import inside, to_numpy
@@ -67,15 +68,17 @@ def margin_unit_of(estimator: Any) -> str:
 
 @contextmanager
 def answering(estimator: Any) -> Iterator[None]:
-    """Say which classifier fails, and at what, where NumPy speaks for it."""
+    """Say which classifier fails, and at what, where its words do not."""
     try:
         # Of sums that leave the range of numbers, the numbers that come out tell.
         with np.errstate(over="ignore", invalid="ignore"):
             yield
-    except TypeError as error:
-        if isinstance(estimator, MarginClassifier) or "ufunc" not in str(error):
+    except (TypeError, ValueError) as error:
+        ours = isinstance(estimator, MarginClassifier)
+        if ours or isinstance(error, NotFittedError) or "X" in str(error).split():
             raise
-        raise TypeError(
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(
             f"X holds what {type(estimator).__name__} cannot answer about: {error}"
         ) from error
 

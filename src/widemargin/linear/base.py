@@ -349,6 +349,8 @@ class HyperplaneClassifier(MarginClassifier):
 
         Zero weights stay: then there is no plane, only the sign of the bias.
         """
+        if not all(np.isfinite(w).all() and np.isfinite(bias) for w, bias in planes):
+            raise self._no_plane()
         units = [unit_hyperplane(w, bias) for w, bias in planes]
         self.coef_ = np.vstack([unit[0] for unit in units]).astype(dtype)
         offsets = [np.ldexp(unit[1], exponent) for unit in units]
@@ -356,13 +358,16 @@ class HyperplaneClassifier(MarginClassifier):
         with np.errstate(over="ignore"):
             norms = np.array([np.ldexp(unit[2], -exponent) for unit in units])
         if not np.isfinite(norms).all():
-            raise ValueError(
-                "X is so small, or sample_weight so large, that the weights of the "
-                "plane are no numbers; scale the data, for instance by StandardScaler."
-            )
+            raise self._no_plane()
         self.weight_norm_ = norms
         coef = self.coef_.astype(np.float64)
         self._set_borders(coef @ coef.T)
+
+    def _no_plane(self) -> ValueError:
+        return ValueError(
+            "X, sample_weight and the parameters have sizes with which the weights of "
+            "the plane are no numbers; scale the data, for instance by StandardScaler."
+        )
 
 
 def warn_unfinished(words: list[str]) -> None:

@@ -316,6 +316,9 @@ class TangentSearch:
                 # Nothing can be said in float32.
                 return np.zeros((len(x), len(y)), y.points.dtype)
             x = self._shadow(x, y.points.dtype, n_jobs)
+        elif x.points.dtype != y.points.dtype and np.abs(x.points).max() > FAR:
+            kind = x.points.dtype
+            y, prepared = Bundle(y.points.astype(kind), y.frames.astype(kind)), None
         elif x.points.dtype != y.points.dtype:
             # What rounding to the dtype of the references takes from a query must be
             # small against its distance, not against its offset.

@@ -235,7 +235,8 @@ def _scale(X: Any) -> float:
     mean = float(X.mean())
     variance = float(X.multiply(X).mean()) - mean**2
     there = variance > 1e-12 * mean**2
-    return 1 / (X.shape[1] * variance) / unit / unit if there else 1.0
+    gamma = 1 / (X.shape[1] * variance) / unit / unit if there else 1.0
+    return gamma if gamma < np.inf else 1.0
 
 
 def _decide(node: Any, X: Any) -> NDArray:

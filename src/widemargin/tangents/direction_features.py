@@ -272,7 +272,8 @@ class DirectionFeatures(
         ink = X - check_background(self.background, X)
         g_x, g_y = self._strongest(*self._gradient(ink, plan))
         length = np.hypot(g_x, g_y)
-        eps = X.dtype.type(self.eps * self.amplitude_)
+        with np.errstate(over="ignore"):
+            eps = X.dtype.type(self.eps * self.amplitude_)
         q = length / np.hypot(length, eps)
         angle = np.arctan2(g_y, g_x) * (self.directions / (2 * np.pi))
         planes = [
