@@ -75,7 +75,7 @@ def test_what_is_strange_is_refused(model):
         "negatives": 16 - X[TEST],
     }
     plain = rejecting(strange=None).fit(X[TRAIN], y[TRAIN])
-    assert plain.distance_threshold_ == np.inf
+    assert plain.distance_threshold_ is None
     for name, inputs in strange.items():
         assert model.accepts(inputs).mean() < 0.05, name
         assert plain.accepts(inputs).mean() > 0.05, name

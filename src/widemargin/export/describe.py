@@ -276,7 +276,7 @@ def _rejecting(model: Any) -> Program:
     if model._criterion is not None:
         raise refuse(model, "its criterion is a function of Python")
     program = describe(model.estimator_)
-    if np.isfinite(model.distance_threshold_):
+    if model.distance_threshold_ is not None:
         raise refuse(model, "it refuses by distance too; fit with strange=None")
     if np.isposinf(model.threshold_):
         raise refuse(

@@ -136,8 +136,8 @@ class RejectingClassifier(WrappingClassifier):
     threshold_ : float
         Smallest confidence that is answered; inf where everything is refused, -inf
         where nothing is.
-    distance_threshold_ : float
-        Largest distance that is answered; inf where `strange` is None.
+    distance_threshold_ : float or None
+        Largest distance that is answered; None where `strange` is.
     coverage_ : float
         Fraction of the held-out samples that is answered.
     error_ : float
@@ -390,7 +390,8 @@ class RejectingClassifier(WrappingClassifier):
         answers, confidence = self._sure_answers(X)
         wrong = differs(y, answers)
         promise = {"max_error": self.max_error, "coverage": self.coverage}
-        self.distance_threshold_, near = np.inf, np.ones(len(y), bool)
+        near = np.ones(len(y), bool)
+        self.distance_threshold_: float | None = None
         if self.strange is not None:
             distances = self._distances(X)
             self.distance_threshold_ = farthest(distances, self.strange)
@@ -436,7 +437,7 @@ class RejectingClassifier(WrappingClassifier):
         return values
 
     def _is_near(self, X: Any) -> NDArray | bool:
-        if self.distance_threshold_ == np.inf:
+        if self.distance_threshold_ is None:
             return True
         return self._distances(X) <= self.distance_threshold_
 
