@@ -361,3 +361,12 @@ def test_a_spring_so_weak_that_all_distances_are_rounding():
     line = np.repeat(X[:6], 2, axis=0) * np.arange(1.0, 13.0)[:, None]
     model.fit(line, np.arange(12) // 2 % 2)
     assert np.isfinite(model.gamma_)
+
+
+@pytest.mark.parametrize("label", [1e-300, 0.1, 300, -1e300])
+def test_a_reject_label_stays_what_it_is(label):
+    model = RejectingClassifier(FITTED, coverage=0.5, delta=None, reject_label=label)
+    answers = model.fit(X, y.astype(bool)).predict(X)
+    assert set(answers.tolist()) == {label, *answers[model.accepts(X)].tolist()}
+    assert set(answers[model.accepts(X)].tolist()) <= {0, 1}
+    assert not model.accepts(X).all()
