@@ -397,12 +397,13 @@ class TangentKNeighborsClassifier(MarginClassifier):
             return twin
         if question[0] == "classes":
             twin._codes = np.arange(len(self.classes_))
-            twin._search = MergedSearch(np.minimum.reduce(found))
+            power = 1 if self._measures_points else 2
+            twin._search = MergedSearch(np.minimum.reduce(found), power)
             return twin
         nearest = merged_nearest(found, question[1])
         twin._codes, twin._votes = nearest.codes.ravel(), nearest.votes.ravel()
         twin._positions = nearest.positions.ravel()
-        twin._search = MergedSearch(nearest.distances)
+        twin._search = MergedSearch(nearest.distances, 1)
         return twin
 
     def _bundle(self, X: NDArray, labels: NDArray, unit: float | None = None) -> Bundle:

@@ -504,12 +504,14 @@ class MergedSearch:
     ----------
     found : ndarray of shape (n, k)
         Distances of the nearest, or those of every class as `of_classes` has them.
+    power : {1, 2}
+        Of those of the classes, as the searches have it that found them.
     """
 
     needs_frames = False
 
-    def __init__(self, found: NDArray):
-        self.found = found
+    def __init__(self, found: NDArray, power: int):
+        self.found, self.power = found, power
 
     def max_queries(self) -> int:
         """All at once: nothing is computed."""
