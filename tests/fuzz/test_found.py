@@ -6,6 +6,7 @@ import pytest
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import pairwise_distances
 from sklearn.neighbors import KNeighborsClassifier
 
 from widemargin import inspection, margins, tangents
@@ -13,11 +14,12 @@ from widemargin.datasets import read_idx
 from widemargin.linear import MarginPerceptron, MaxMarginClassifier
 from widemargin.meta import RejectingClassifier
 from widemargin.metrics import TangentMetric, repair_spectrum, tangent_distances
-from widemargin.neighbors import TangentKNeighborsClassifier
+from widemargin.neighbors import TangentDensityClassifier, TangentKNeighborsClassifier
 from widemargin.prototypes import (
     GLVQClassifier,
     GMLVQClassifier,
     KernelLVQClassifier,
+    RelationalLVQClassifier,
     TVQClassifier,
 )
 from widemargin.svm import (
@@ -120,6 +122,14 @@ REFUSED = {
         ),
         "X, sample_weight and",
     ),
+    "dissimilarities beyond float32": (
+        lambda: (
+            RelationalLVQClassifier(max_iter=2, metric=sqeuclidean)
+            .fit(X.astype(np.float32), y)
+            .predict((X * 1e37).astype(np.float32))
+        ),
+        "metric",
+    ),
     "a blur whose square is none": (
         lambda: tangents.DirectionFeatures((2, 2), blur=5e-324).fit(X),
         "blur",
@@ -163,6 +173,10 @@ REFUSED = {
         "estimators",
     ),
 }
+
+
+def sqeuclidean(A, B):
+    return pairwise_distances(A, B, metric="sqeuclidean")
 
 
 class GLVQLike:
@@ -336,3 +350,23 @@ def test_direction_features_too_soft_to_see_anything_are_zero():
     images = np.abs(X).astype(np.float32)
     features = tangents.DirectionFeatures((2, 2), eps=1e300).fit(images)
     assert np.isfinite(features.transform(images)).all()
+
+
+@pytest.mark.filterwarnings("ignore:most training samples lie in the span")
+def test_a_spring_so_weak_that_all_distances_are_rounding():
+    model = TangentDensityClassifier(
+        tangents=tangents.TransformTangents([lambda x, p: x * (1 + p)]),
+        spring=5e-324, gamma="cv", random_state=0,
+    )  # fmt: skip
+    line = np.repeat(X[:6], 2, axis=0) * np.arange(1.0, 13.0)[:, None]
+    model.fit(line, np.arange(12) // 2 % 2)
+    assert np.isfinite(model.gamma_)
+
+
+@pytest.mark.parametrize("label", [1e-300, 0.1, 300, -1e300])
+def test_a_reject_label_stays_what_it_is(label):
+    model = RejectingClassifier(FITTED, coverage=0.5, delta=None, reject_label=label)
+    answers = model.fit(X, y.astype(bool)).predict(X)
+    assert set(answers.tolist()) == {label, *answers[model.accepts(X)].tolist()}
+    assert set(answers[model.accepts(X)].tolist()) <= {0, 1}
+    assert not model.accepts(X).all()

@@ -174,6 +174,35 @@ def confidence_of(estimator: Any, X: Any) -> NDArray:
     return _finite(label_margins(class_scores_of(inner, seen)).max(axis=1))
 
 
+def distance_of(estimator: Any, X: Any) -> NDArray:
+    """Return how far samples are from the nearest reference of a fitted classifier.
+
+    Parameters
+    ----------
+    estimator : fitted classifier
+        One of ours by prototypes or neighbours, or any with ``kneighbors``; pipelines
+        and grid searches are looked through.
+    X : array-like of shape (n_samples, n_features)
+        Samples.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        Distances, in the metric of the estimator.
+    """
+    inner, seen = look_through(estimator, X)
+    if hasattr(inner, "_nearest_distances"):
+        model = inside(inner)
+        return np.asarray(model._nearest_distances(model._check_predict(seen)))
+    if hasattr(inner, "kneighbors"):
+        return np.asarray(to_numpy(inner.kneighbors(seen, n_neighbors=1)[0]))[:, 0]
+    raise ValueError(
+        f"estimator: {type(inner).__name__} has no references to be far from; give "
+        "distance, a function (estimator, X) -> one number per sample, larger for "
+        "stranger."
+    )
+
+
 def answers_of(estimator: Any, X: Any, y: ArrayLike | None = None) -> Answers:
     """Return answers, confidences and margins of `y`, from one pass where it suffices.
 

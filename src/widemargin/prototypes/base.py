@@ -147,6 +147,10 @@ class PrototypeClassifier(MarginClassifier):
     def _nearest_codes(self, X: np.ndarray) -> np.ndarray:
         return self._in_chunks(X, lambda x: self._class_distances(x).argmin(axis=1))
 
+    def _nearest_distances(self, X: np.ndarray) -> np.ndarray:
+        """Distance of every sample to the nearest reference."""
+        return np.sqrt(self._in_chunks(X, lambda x: self._class_distances(x).min(1)))
+
     def certified_radius(self, X: ArrayLike) -> np.ndarray:
         """Return a radius around each sample within which its label cannot change.
 

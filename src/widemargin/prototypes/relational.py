@@ -44,7 +44,14 @@ from widemargin.margins import Sigmoid, check_loss
 from widemargin.prototypes.base import no_bound
 from widemargin.prototypes.glvq import adam, adam_start, coefficients, shuffled_batches
 from widemargin.prototypes.placing import idle, prototype_counts
-from widemargin.prototypes.training import Outcome, Run, State, Step, TrainedPrototypes
+from widemargin.prototypes.training import (
+    Outcome,
+    Run,
+    State,
+    Step,
+    TrainedPrototypes,
+    with_relative_weights,
+)
 
 METHODS = ("relational", "median")
 # Share of a weight that the samples of a class outside of the own cluster start with.
@@ -354,7 +361,7 @@ class RelationalLVQClassifier(TrainedPrototypes):
                     f"between the training samples; X has shape {(n_rows, n_columns)}."
                 )
             check_dissimilarities(samples.X, "X")
-        return samples
+        return with_relative_weights(samples)
 
     def _prepare(
         self, samples: Samples, rng: np.random.RandomState, run: Run, first: bool
@@ -372,13 +379,14 @@ class RelationalLVQClassifier(TrainedPrototypes):
 
     def _dissimilarities(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         metric: Any = self._metric
-        D = np.asarray(metric(X, Y))
+        with np.errstate(over="ignore", invalid="ignore"):
+            D = np.asarray(metric(X, Y))
         if D.shape != (len(X), len(Y)):
             raise ValueError(
                 f"metric must return an array of shape {(len(X), len(Y))}, one "
                 f"dissimilarity per pair; got {D.shape}."
             )
-        return check_dissimilarities(D, "metric").astype(X.dtype, copy=False)
+        return check_dissimilarities(D, "metric", X.dtype)
 
     def _start(self, data: Related, rng: np.random.RandomState) -> State:
         samples, D = data
@@ -571,8 +579,9 @@ def mixture(theta: np.ndarray, labels: np.ndarray, codes: np.ndarray) -> np.ndar
     return softmax(np.where(own, theta, -np.inf), axis=1).astype(theta.dtype)
 
 
-def check_dissimilarities(D: np.ndarray, name: str) -> np.ndarray:
-    """Return dissimilarities that are numbers of at least 0."""
+def check_dissimilarities(D: np.ndarray, name: str, dtype: Any = None) -> np.ndarray:
+    """Return dissimilarities that are numbers of at least 0, also in `dtype`."""
+    dtype = D.dtype if dtype is None else dtype
     bad = ~((D >= 0) & np.isfinite(D))
     if bad.any():
         # scikit-learn's checks look for these words.
@@ -582,4 +591,10 @@ def check_dissimilarities(D: np.ndarray, name: str) -> np.ndarray:
             f"{D[bad][0]:g}. A similarity s becomes one by s.max() - s, a kernel k by "
             "k(x, x) + k(y, y) - 2 k(x, y)."
         )
-    return D
+    largest = float(D.max(initial=0.0))
+    if largest > float(np.finfo(dtype).max) / (64 * max(1, D.shape[1])):
+        raise ValueError(
+            f"{name} holds a dissimilarity of {largest:.2g}, with which sums overflow "
+            f"{dtype}; divide all by their largest."
+        )
+    return D.astype(dtype, copy=False)
