@@ -340,7 +340,7 @@ class DensityClassifier(MarginClassifier):
         parts = given.shards.map(_densities_of_part, bare(few), given.heaviest)
         # What goes wrong, goes wrong now.
         parts.sum(_size)
-        vars(self).update(kept)
+        self.__dict__.update(kept)
         self.__dict__.pop("bundle_", None)
         self._dtype, self._parts = numpy_dtype(few.bundle_.points), parts
         return self
