@@ -71,6 +71,7 @@ bench: $(VENV)/installed-test
 
 bench-all: bench
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[bench]"
+	$(BIN)/python benchmarks/defaults.py
 	$(BIN)/python benchmarks/prototypes.py
 	$(BIN)/python benchmarks/tangent_models.py
 	$(BIN)/python benchmarks/tangent_kernels.py

@@ -157,13 +157,16 @@ def mnist(options):
             n_jobs=options.jobs,
         )
         fitting = seconds(partial(knn.fit, X, y))
-        start = time.perf_counter()
+        start, busy = time.perf_counter(), time.process_time()
         wrong = knn.predict(X_test) != y_test[: options.test]
         took = time.perf_counter() - start
-        error = f"{percent(wrong):.2f} %"
-        rows.append((what, f"{fitting:.0f} s", f"{took:.0f} s", "≤ 150 s", error))
-    title = f"MNIST, 1-NN among {options.candidates} candidates, {options.jobs} threads"
-    print_table(title, ("metric", "fit", f"{len(X_test)} images", "bar", "error"), rows)
+        # Of a machine that others use too, the clock says little.
+        busy = (time.process_time() - busy) / options.jobs
+        seconds_of = (f"{t:.0f} s" for t in (fitting, took, busy))
+        rows.append((what, *seconds_of, "≤ 150 s", f"{percent(wrong):.2f} %"))
+    among = f"1-NN among {options.candidates} candidates, {options.jobs} threads"
+    header = ("metric", "fit", "predict", "CPU per thread", "bar", "error")
+    print_table(f"MNIST, {len(X_test)} images, {among}", header, rows)
 
 
 def main():

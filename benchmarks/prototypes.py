@@ -17,6 +17,7 @@ from numba import njit
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.impute import SimpleImputer
+from sklearn.metrics import pairwise_distances
 from sklearn.model_selection import StratifiedKFold, cross_val_score, train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -26,14 +27,17 @@ from threadpoolctl import threadpool_limits
 from widemargin._compute import lvq
 from widemargin.datasets import load_mnist
 from widemargin.margins import Sigmoid
+from widemargin.metrics import tangent_distances
 from widemargin.neighbors import TangentKNeighborsClassifier
 from widemargin.prototypes import (
     GLVQClassifier,
     GMLVQClassifier,
     KernelLVQClassifier,
     LVQClassifier,
+    RelationalLVQClassifier,
     TVQClassifier,
 )
+from widemargin.tangents import ImageTangents
 
 SETS = ("usps", "letter", "satimage", "pendigits", "optdigits")
 # Largest error in percent at 5 and 20 prototypes per class. For the other sets it is
@@ -315,6 +319,37 @@ def missing():
     print_table(title, header, rows)
 
 
+def relational():
+    """Compare LVQ on matrices of dissimilarities with GLVQ and 1-NN on digits."""
+    X, y = load_digits(return_X_y=True)
+    tangents = ImageTangents(shape=(8, 8))
+    matrices = {
+        "squared Euclidean": pairwise_distances(X, metric="sqeuclidean"),
+        "city block": pairwise_distances(X, metric="cityblock"),
+        "squared tangent": tangent_distances(X, X, tangents=tangents) ** 2,
+    }
+    a, b = train_test_split(
+        np.arange(len(X)), test_size=0.3, stratify=y, random_state=0
+    )
+    rows = []
+    for name, D in matrices.items():
+        train, test = D[np.ix_(a, a)], D[np.ix_(b, a)]
+        one = KNeighborsClassifier(1, metric="precomputed").fit(train, y[a])
+        row = [name, f"{percent_wrong(one, test, y[b]):.2f}"]
+        for method in ("relational", "median"):
+            model = RelationalLVQClassifier(method=method, random_state=0)
+            start = process_time()
+            model.fit(train, y[a])
+            seconds = process_time() - start
+            wrong = percent_wrong(model, test, y[b])
+            row.append(f"{wrong:.2f}, {len(model.prototype_labels_)}, {seconds:.1f} s")
+        rows.append(row)
+    points = percent_wrong(GLVQClassifier(random_state=0).fit(X[a], y[a]), X[b], y[b])
+    header = ("dissimilarity", "1-NN", "relational: error, prototypes, fit", "median")
+    title = f"digits, error in percent; GLVQ on the points {points:.2f}"
+    print_table(title, header, rows)
+
+
 def smallest(functions, repeats=3):
     """CPU seconds of each function, the smallest of interleaved runs."""
     best = [np.inf] * len(functions)
@@ -434,7 +469,10 @@ def cost():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parts = ("accuracy", "speed", "defaults", "local", "relevances", "soft", "missing")
+    parts = (
+        *("accuracy", "speed", "defaults", "local", "relevances", "soft", "missing"),
+        "relational",
+    )
     parser.add_argument("--only", choices=parts)
     parser.add_argument("--sets", nargs="+", choices=ALL_SETS)
     arguments = parser.parse_args()
@@ -447,6 +485,8 @@ def main():
             cost()
     if arguments.only in (None, "relevances"):
         relevances()
+    if arguments.only in (None, "relational"):
+        relational()
     if arguments.only in (None, "missing"):
         missing()
     if arguments.only in (None, "soft"):

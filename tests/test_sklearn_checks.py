@@ -50,6 +50,11 @@ SETTINGS = {
         wm.KernelLVQClassifier(max_iter=20),
         wm.KernelLVQClassifier(kernel="precomputed", max_iter=20),
     ],
+    "RelationalLVQClassifier": [
+        wm.RelationalLVQClassifier(max_iter=5),
+        wm.RelationalLVQClassifier(2, method="median"),
+        wm.RelationalLVQClassifier(metric=euclidean_distances, max_iter=5),
+    ],
     "LVQClassifier": [
         wm.LVQClassifier(max_iter=5),
         wm.LVQClassifier(algorithm="lvq3", max_iter=5, prototypes_per_class=2),
@@ -160,8 +165,13 @@ def waived(estimator) -> dict[str, str]:
             weights = ONLINE
         case wm.TVQClassifier(prototypes_per_class="auto", sides="y"):
             pass
-        case wm.KernelLVQClassifier(kernel="precomputed"):
+        case (
+            wm.KernelLVQClassifier(kernel="precomputed")
+            | wm.RelationalLVQClassifier(metric="precomputed")
+        ):
             others["check_decision_proba_consistency"] = NO_MATRIX
+        case wm.RelationalLVQClassifier():
+            others["check_class_weight_classifiers"] = CAGED
         case wm.TVQClassifier() | wm.TDNeuronClassifier():
             others["check_class_weight_classifiers"] = SADDLE
         case wm.TangentKNeighborsClassifier():

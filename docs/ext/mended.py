@@ -3,7 +3,8 @@
 Icons come as a font of 0.1 and as a script of 1.5 MB; the style sheet draws them from
 the font wherever the script does not, so the script is emptied. Maps for debuggers of
 the theme are left out. Lists of references say that they are lists of items, which they
-do not hold; screen readers stumble over that.
+do not hold, and the list of modules nests lists without an item between; screen readers
+stumble over both.
 """
 
 import re
@@ -12,8 +13,12 @@ from pathlib import Path
 from sphinx.application import Sphinx
 
 
-def without_roles(app, page, template, context, doctree):
-    """Take the roles from lists of references."""
+def true_lists(app, page, template, context, doctree):
+    """Take the roles from lists of references, and flatten the list of modules."""
+    if page == "_modules/index":
+        title, items = context["body"].split("<ul>", 1)
+        flat = re.sub(r"</?ul>", "", items)
+        context["body"] = f"{title}<ul>{flat}</ul>"
     if "citation-list" in context.get("body", ""):
         context["body"] = re.sub(
             r'(<div[^>]* )role="(?:list|doc-biblioentry)"(?=[^>]*>)',
@@ -34,6 +39,6 @@ def lighten(app, exception):
 
 def setup(app: Sphinx):
     """Connect with the build."""
-    app.connect("html-page-context", without_roles)
+    app.connect("html-page-context", true_lists)
     app.connect("build-finished", lighten)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

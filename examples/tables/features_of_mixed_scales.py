@@ -2,10 +2,10 @@
 A table whose columns have nothing in common
 ============================================
 
-Wine, thirteen measurements: alcohol in per cent, proline in the hundreds. Prototypes
+Wine, thirteen measurements: alcohol in per cent, proline in the hundreds. Neighbours
 compare vectors by distance, and the distance is that of the largest column unless
-somebody scales. GMLVQ learns the distance along with the prototypes: it needs no
-scaling, and says which columns it used.
+somebody scales. GLVQ divides columns by their spread where that helps. GMLVQ learns the
+distance along with the prototypes, and says which columns it used, and which together.
 """
 
 import numpy as np

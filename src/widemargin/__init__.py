@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         KernelLVQClassifier,
         LVQClassifier,
         MarginLVQClassifier,
+        RelationalLVQClassifier,
         TDNeuronClassifier,
         TVQClassifier,
     )
@@ -80,6 +81,7 @@ _ESTIMATORS = {
     "MaxMarginClassifier": "linear",
     "ProductClassifier": "meta",
     "RejectingClassifier": "meta",
+    "RelationalLVQClassifier": "prototypes",
     "TDNeuronClassifier": "prototypes",
     "TVQClassifier": "prototypes",
     "TangentDensityClassifier": "neighbors",
@@ -106,6 +108,7 @@ __all__ = [
     "MaxMarginClassifier",
     "ProductClassifier",
     "RejectingClassifier",
+    "RelationalLVQClassifier",
     "TDNeuronClassifier",
     "TVQClassifier",
     "TangentDensityClassifier",

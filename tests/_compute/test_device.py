@@ -172,6 +172,14 @@ def test_distortion(window, patch, pseudo):
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-9)
 
 
+def test_pseudo_2d_distances_in_blocks(monkeypatch):
+    x, y = torch.rand(3, 2, 6, 7), torch.rand(5, 2, 10, 11)
+    whole = distortion.pseudo_2d_distances(x, y, patch=1, window=1)
+    monkeypatch.setattr(distortion, "_NUMBERS", 3 * 5 * 42 * 2)
+    blocks = distortion.pseudo_2d_distances(x, y, patch=1, window=1)
+    np.testing.assert_array_equal(blocks.numpy(), whole.numpy())
+
+
 def test_chunks_shrink_where_memory_runs_out():
     sizes = []
 

@@ -7,6 +7,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import pairwise_distances
 
 import widemargin
 from widemargin._core import callbacks
@@ -278,6 +279,13 @@ FITS = {
     ),
     "KernelLVQClassifier": (
         widemargin.KernelLVQClassifier(max_iter=3, random_state=0),
+        ["epoch"] * 3,
+        set(),
+    ),
+    "RelationalLVQClassifier": (
+        widemargin.RelationalLVQClassifier(
+            metric=pairwise_distances, max_iter=3, random_state=0
+        ),
         ["epoch"] * 3,
         set(),
     ),

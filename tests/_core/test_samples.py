@@ -3,9 +3,15 @@ import pytest
 from sklearn import config_context
 from sklearn.exceptions import NotFittedError
 
-from widemargin import GLVQClassifier
+from widemargin import (
+    GLVQClassifier,
+    MaxMarginClassifier,
+    TangentKNeighborsClassifier,
+)
 from widemargin._core.checks import check_background, is_plain
 from widemargin._core.samples import check_weights, check_X
+from widemargin.metrics import tangent_distances
+from widemargin.tangents import ImageTangents
 
 
 class Fitted:
@@ -63,3 +69,20 @@ def test_weights_that_cannot_be_are_refused_by_name(weights):
 def test_a_background_that_the_dtype_does_not_hold_is_refused(background):
     with pytest.raises(ValueError, match=r"^background must be"):
         check_background(background, np.eye(4, dtype=np.float32))
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda X, y: GLVQClassifier().fit(X, y),
+        lambda X, y: GLVQClassifier().fit(X.reshape(6, 16), y).predict(X),
+        lambda X, y: TangentKNeighborsClassifier().fit(X, y),
+        lambda X, y: MaxMarginClassifier().fit(X, y),
+        lambda X, y: ImageTangents((4, 4)).tangents(X),
+        lambda X, y: tangent_distances(X, X, tangents="none"),
+    ],
+)
+def test_images_that_are_no_rows_are_told_how_to_become_rows(use):
+    images = np.arange(96.0).reshape(6, 4, 4)
+    with pytest.raises(ValueError, match=r"^X must have .*X\.reshape\(len\(X\), -1\)"):
+        use(images, [0, 1, 0, 1, 0, 1])

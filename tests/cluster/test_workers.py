@@ -37,7 +37,7 @@ def cluster():
         distributed.LocalCluster(
             n_workers=2,
             threads_per_worker=1,
-            dashboard_address=None,
+            dashboard_address=":0",
             memory_limit=0,
             silence_logs=50,
         ) as workers,

@@ -6,13 +6,16 @@ defaults are slow or that cannot be fitted without a choice.
 """
 
 import inspect
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.metrics import pairwise_distances
 
 import widemargin
+
+_squares = partial(pairwise_distances, metric="sqeuclidean")
 
 QUICK: dict[str, dict[str, Any]] = {
     "FixedMarginPerceptron": {"max_iter": 50},
@@ -25,6 +28,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "MarginReweightingClassifier": {"max_iter": 3},
     "MaxMarginClassifier": {"max_iter": 200},
     "RejectingClassifier": {"coverage": 0.5, "delta": None},
+    "RelationalLVQClassifier": {"max_iter": 5, "metric": _squares},
     "TDNeuronClassifier": {"max_iter": 3},
     "TVQClassifier": {"max_iter": 5},
 }

@@ -168,6 +168,7 @@ STARTS_BY_K_MEANS = {
     "GMLVQClassifier",
     "KernelLVQClassifier",
     "LVQClassifier",
+    "RelationalLVQClassifier",
     "TVQClassifier",
 }
 
@@ -225,6 +226,7 @@ NAMES_MATTER = {
 # after class; the meta-estimators here wrap GLVQ.
 BATCHED = {
     "LVQClassifier",
+    "RelationalLVQClassifier",
     "TVQClassifier",
     "GLVQClassifier",
     "GMLVQClassifier",

@@ -249,7 +249,7 @@ def _tangent_oracle(given: dict, result: Any) -> str:
     if not plain(X, Y, U, V) or given.get("squared", True) is not True:
         return ""
     for end, T, Z in (("x", U, X), ("y", V, Y)):
-        if T.ndim == 3 and len(T) != len(Z):
+        if T.ndim not in (2, 3) or (T.ndim == 3 and len(T) != len(Z)):
             seen = sides in ("two", "mean", end)
             return "tangents of other samples were taken" if seen else ""
     U, V = (np.broadcast_to(T, (len(Z), *T.shape[-2:])) for T, Z in ((U, X), (V, Y)))
@@ -276,7 +276,8 @@ def _kernel_oracle(given: dict, result: Any) -> str:
 
 def _relative_oracle(given: dict, result: Any) -> str:
     p, m = (np.asarray(given[k], oracles.WIDE) for k in ("d_plus", "d_minus"))
-    if (np.abs(result) > 1).any() or (np.sign(result) != np.sign(m - p)).any():
+    sign = (m > p).astype(int) - (m < p)
+    if (np.abs(result) > 1).any() or (np.sign(result) != sign).any():
         return "relative margin has the wrong sign or size"
     return ""
 
@@ -315,11 +316,10 @@ def _orthonormal_oracle(given: dict, result: Any) -> str:
 def _spectrum_oracle(given: dict, result: Any) -> str:
     if not plain(np.asarray(given["K"])) or given.get("method", "clip") == "none":
         return ""
-    K = np.asarray(result.K, float)
-    if (
-        K.size
-        and np.linalg.eigvalsh(K).min() < -1e-5 * np.abs(np.asarray(given["K"])).max()
-    ):
+    K, raw = np.asarray(result.K, float), np.asarray(given["K"])
+    # What the rounding of the values may have made counts as zero.
+    noise = 20 * len(K) ** 1.5 * np.finfo(raw.dtype).eps if raw.dtype.kind == "f" else 0
+    if K.size and np.linalg.eigvalsh(K).min() < -max(1e-5, noise) * np.abs(raw).max():
         return "the repaired spectrum has a negative eigenvalue"
     return ""
 

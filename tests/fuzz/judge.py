@@ -72,7 +72,14 @@ class Outcome:
     result: Any = None
 
 
-def _ring(*_: Any) -> None:
+def _ring(_: int, frame: Any) -> None:
+    while frame is not None:
+        # To compile takes its time, and cannot be taken up again where it was broken
+        # off; the parent watches over it.
+        if {"numba", "llvmlite"} & set(_where(frame.f_code.co_filename)):
+            signal.setitimer(signal.ITIMER_PROF, SECONDS)
+            return
+        frame = frame.f_back
     raise TooLong
 
 

@@ -67,8 +67,11 @@ def model(
         away /= np.linalg.norm(away, axis=1, keepdims=True)
         moved = Q + 0.999 * np.asarray(radius, Q.dtype)[:, None] * away
         if np.isfinite(moved).all():
-            changed = fitted.predict(moved.astype(Q.dtype)) != predicted
-            visible = radius > 1e-5 * np.abs(Q).max()
+            moved = moved.astype(Q.dtype)
+            changed = fitted.predict(moved) != predicted
+            # Rounded to their dtype they may lie a bit farther away.
+            gone = np.sqrt(((moved.astype(WIDE) - Q) ** 2).sum(axis=1))
+            visible = (radius > 1e-5 * np.abs(Q).max()) & (gone <= radius)
             if (changed & visible).any():
                 out.append(wrong(name, "answer changes within certified_radius",
                                  radius=radius, Q=Q))  # fmt: skip

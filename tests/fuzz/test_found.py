@@ -3,21 +3,31 @@
 import matplotlib
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import pairwise_distances
+from sklearn.neighbors import KNeighborsClassifier
 
 from widemargin import inspection, margins, tangents
 from widemargin.datasets import read_idx
-from widemargin.linear import MaxMarginClassifier
+from widemargin.linear import MarginPerceptron, MaxMarginClassifier
 from widemargin.meta import RejectingClassifier
-from widemargin.metrics import TangentMetric, tangent_distances
-from widemargin.neighbors import TangentKNeighborsClassifier
+from widemargin.metrics import TangentMetric, repair_spectrum, tangent_distances
+from widemargin.neighbors import TangentDensityClassifier, TangentKNeighborsClassifier
 from widemargin.prototypes import (
     GLVQClassifier,
     GMLVQClassifier,
     KernelLVQClassifier,
+    RelationalLVQClassifier,
+    TVQClassifier,
 )
-from widemargin.svm import InvariantHyperplaneSVC, TangentSVC
+from widemargin.svm import (
+    DDAGClassifier,
+    InvariantHyperplaneSVC,
+    JitteredSVC,
+    TangentSVC,
+)
 
 matplotlib.use("Agg")
 RNG = np.random.default_rng(0)
@@ -96,6 +106,34 @@ REFUSED = {
         ),
         "kernel",
     ),
+    "sparse samples for a foreign classifier": (
+        lambda: margins.confidence_of(
+            KNeighborsClassifier(1, algorithm="kd_tree").fit(X, y), sparse.csr_array(X)
+        ),
+        "X holds what KNeighborsClassifier",
+    ),
+    "labels without an order": (
+        lambda: tangents.LearnedTangents(1).fit(X[:2], np.array(["a", None], object)),
+        "y holds",
+    ),
+    "a learning rate beyond all numbers": (
+        lambda: MarginPerceptron(learning_rate=1e300, random_state=0).partial_fit(
+            X * 1e9, y, classes=[0, 1]
+        ),
+        "X, sample_weight and",
+    ),
+    "dissimilarities beyond float32": (
+        lambda: (
+            RelationalLVQClassifier(max_iter=2, metric=sqeuclidean)
+            .fit(X.astype(np.float32), y)
+            .predict((X * 1e37).astype(np.float32))
+        ),
+        "metric",
+    ),
+    "a blur whose square is none": (
+        lambda: tangents.DirectionFeatures((2, 2), blur=5e-324).fit(X),
+        "blur",
+    ),
     "tangents beyond float32": (
         lambda: (
             tangents.DirectionFeatures((2, 2))
@@ -104,11 +142,41 @@ REFUSED = {
         ),
         "tangents",
     ),
+    "weights whose sums are none": (
+        lambda: GLVQClassifier().fit(X, y, np.full(12, 1e301)),
+        "sample_weight",
+    ),
+    "kernel values whose sums are none": (
+        lambda: repair_spectrum(np.full((4, 4), 1e308)),
+        "K contains",
+    ),
+    "samples beyond float64": (
+        lambda: GLVQClassifier().fit(np.where(X > 0, 1e308, -1e308), y),
+        "X contains",
+    ),
+    "samples beyond a jittered kernel": (
+        lambda: (
+            JitteredSVC(kernel="poly", transformations=[]).fit(X, y).predict(X * 1e147)
+        ),
+        "X gives",
+    ),
+    "samples far beyond those of the training": (
+        lambda: (
+            GLVQClassifier(max_iter=2)
+            .fit(X * [1e-150, 1e-151, 1e-153, 1e-152], y)
+            .predict_proba(X * 1e3)
+        ),
+        "X contains",
+    ),
     "numbers for models": (
         lambda: inspection.BoundDisplay.from_estimator([1.0], X, y, theta=0.1),
         "estimators",
     ),
 }
+
+
+def sqeuclidean(A, B):
+    return pairwise_distances(A, B, metric="sqeuclidean")
 
 
 class GLVQLike:
@@ -206,3 +274,99 @@ def test_a_spring_may_be_any_number():
 def test_a_kernel_as_narrow_as_can_be_is_zero_far_away():
     model = TangentSVC(gamma=1e300, random_state=0).fit(X, y)
     assert np.isfinite(model.decision_function(X + 1e4)).all()
+
+
+def test_unions_make_tangents():
+    union = tangents.TangentUnion([tangents.SignalTangents(("shift",))])
+    assert union.tangents(X).shape == (12, 1, 4)
+
+
+def test_a_promise_that_no_sample_can_keep_accepts_nothing():
+    for error in (5e-324, 1e-300):
+        threshold = margins.reject_threshold(
+            y, y, np.arange(12.0), max_error=error, delta=0.05
+        )
+        assert threshold == np.inf
+
+
+@pytest.mark.parametrize("power", [60, -60])
+def test_weights_of_any_size_are_relative(power):
+    w = np.arange(1.0, 13.0)
+    models = [
+        TVQClassifier(max_iter=2, random_state=0).fit(X, y, u) for u in
+        (w, w * 2.0**power)
+    ]  # fmt: skip
+    np.testing.assert_array_equal(models[0].prototypes_, models[1].prototypes_)
+
+
+def test_steps_of_a_transformation_of_large_float32_numbers():
+    generator = tangents.TransformTangents([lambda x, p: x * (1 + p)])
+    far = (X * 1e31).astype(np.float32)
+    found = generator.fit(far).tangents(far)[:, 0]
+    np.testing.assert_allclose(found, far, rtol=1e-2)
+
+
+@pytest.mark.parametrize("scale", [2.0**-480, 2.0**480])
+def test_steps_whose_squares_are_denormal_are_steps(scale):
+    plain, scaled = (
+        GLVQClassifier(max_iter=2, random_state=0).fit(X * u, y) for u in (1.0, scale)
+    )
+    np.testing.assert_allclose(scaled.prototypes_, plain.prototypes_ * scale, rtol=1e-6)
+
+
+@pytest.mark.parametrize("temperature", [5e-324, 1e-300, 1e300])
+def test_probabilities_of_any_temperature(temperature):
+    model = GLVQClassifier(temperature=temperature, max_iter=2, random_state=0)
+    shares = model.fit(X, y).predict_proba(X)
+    np.testing.assert_allclose(shares.sum(axis=1), 1)
+
+
+def test_what_rounding_has_spread_is_no_unit():
+    same = np.full((3, 1), 9.083968768555652e-29, np.float32)
+    assert (
+        GLVQClassifier(max_iter=2, random_state=0).fit(same, [0, 1, 0]).scale_ is None
+    )
+
+
+def test_all_are_mistakes_below_a_theta_beyond_the_dtype_of_the_margins():
+    mu = np.array([-0.5, 0.2], np.float32)
+    np.testing.assert_array_equal(margins.margin_reweight([1, 2], mu, 1e300), [2, 3])
+
+
+@pytest.mark.parametrize("scale", [1e-295, 1e-150, 1.0, 1e100])
+def test_sparse_samples_of_any_size_have_a_kernel(scale):
+    model = DDAGClassifier().fit(sparse.csr_matrix(X * scale), y)
+    assert np.isfinite(model.decision_function(sparse.csr_matrix(X * scale))).all()
+
+
+def test_neighbours_in_float32_of_samples_beyond_it():
+    model = TangentKNeighborsClassifier(
+        n_components=1, tangents=tangents.LearnedTangents(1, local=True)
+    ).fit(X.astype(np.float32), y)
+    assert set(model.predict(X * 3e38)) <= {0, 1}
+
+
+def test_direction_features_too_soft_to_see_anything_are_zero():
+    images = np.abs(X).astype(np.float32)
+    features = tangents.DirectionFeatures((2, 2), eps=1e300).fit(images)
+    assert np.isfinite(features.transform(images)).all()
+
+
+@pytest.mark.filterwarnings("ignore:most training samples lie in the span")
+def test_a_spring_so_weak_that_all_distances_are_rounding():
+    model = TangentDensityClassifier(
+        tangents=tangents.TransformTangents([lambda x, p: x * (1 + p)]),
+        spring=5e-324, gamma="cv", random_state=0,
+    )  # fmt: skip
+    line = np.repeat(X[:6], 2, axis=0) * np.arange(1.0, 13.0)[:, None]
+    model.fit(line, np.arange(12) // 2 % 2)
+    assert np.isfinite(model.gamma_)
+
+
+@pytest.mark.parametrize("label", [1e-300, 0.1, 300, -1e300])
+def test_a_reject_label_stays_what_it_is(label):
+    model = RejectingClassifier(FITTED, coverage=0.5, delta=None, reject_label=label)
+    answers = model.fit(X, y.astype(bool)).predict(X)
+    assert set(answers.tolist()) == {label, *answers[model.accepts(X)].tolist()}
+    assert set(answers[model.accepts(X)].tolist()) <= {0, 1}
+    assert not model.accepts(X).all()

@@ -7,6 +7,7 @@ Most values are what a user would give; the rest is everything else.
 import re
 import tempfile
 from functools import lru_cache
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -252,7 +253,7 @@ def junk(rng: Generator, name: str) -> Any:
     if name in CALLED and (value is len or value is int):
         return "nonsense"
     # Processes cost a second each and are what joblib tests.
-    if name == "n_jobs" and isinstance(value, int) and abs(value) < 5:
+    if name == "n_jobs" and isinstance(value, Integral) and abs(value) < 5:
         return value if value < -1 or value == 0 else 1
     # A long time that was asked for is no hang.
     if isinstance(value, int) and value > 5 and re.search("iter|steps", name):

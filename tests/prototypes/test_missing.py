@@ -26,6 +26,7 @@ from widemargin.prototypes.glvq import Mapped, glvq_sums
 from widemargin.prototypes.learned_metrics import Diagonal, FullMatrix, Local
 from widemargin.prototypes.placing import class_means, filled, within_class_spread
 from widemargin.prototypes.soft import SoftLoss, soft_pairs
+from widemargin.tangents import ImageTangents
 
 X, Y = load_iris(return_X_y=True)
 MEMBERS = [
@@ -341,3 +342,12 @@ class TestRefusals:
         tangents = np.eye(4)[:1]
         with pytest.raises(ValueError, match="NaN"):
             TangentKNeighborsClassifier(tangents=tangents).fit(HOLES, Y)
+
+
+def test_what_is_set_after_fit_takes_no_missing_values_away():
+    X = np.array([[0.0, 1.0], [np.nan, 2.0], [5.0, 6.0], [6.0, np.nan]])
+    y = np.array([0, 0, 1, 1])
+    model = TangentKNeighborsClassifier(1, tangents="none").fit(X, y)
+    before = model.predict(X)
+    model.set_params(tangents=ImageTangents((1, 2)))
+    np.testing.assert_array_equal(model.predict(X), before)

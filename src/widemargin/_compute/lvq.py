@@ -284,7 +284,8 @@ def adam_step(m, v, gradient, forget, forget_squares, t, least):
     for i in range(m.shape[0]):
         square = second[i] + floor
         if square > 0:
-            root = np.sqrt(second[i] / square) * np.sqrt(shorter / square)
+            # Divided last: one over a square may be no number.
+            root = np.sqrt(second[i] / square) * (np.sqrt(shorter) / np.sqrt(square))
             ascent[i] = first[i] / short * root
         else:
             ascent[i] = 0

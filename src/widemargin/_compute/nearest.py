@@ -114,7 +114,8 @@ def rbf_values(X: np.ndarray, Y: np.ndarray, gamma: float) -> np.ndarray:
     """Return exp(-gamma d²) of all pairs, wherever the origin of the data is."""
     # Twice the digits of float32: neighbours' values differ by less than its rounding.
     d2 = squared_distances(X.astype(np.float64), Y.astype(np.float64))
-    d2 *= -gamma
+    with np.errstate(over="ignore"):
+        d2 *= -gamma
     return np.exp(d2, out=d2)
 
 

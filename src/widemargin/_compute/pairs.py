@@ -240,11 +240,13 @@ def _in_another_unit(
         lower=lower, **options,
     )  # fmt: skip
     d2 = d2.T if transposed else d2
-    if not squared:
-        return np.ldexp(np.sqrt(d2), -exponent).astype(x.dtype)
     with np.errstate(over="ignore", under="ignore"):
-        out = np.ldexp(d2, -2 * exponent)
-    lost = d2.max(initial=0) > 0 and out.max(initial=0) < np.finfo(float).tiny
+        if not squared:
+            out = np.ldexp(np.sqrt(d2), -exponent).astype(x.dtype)
+        else:
+            out = np.ldexp(d2, -2 * exponent)
+    lost = squared and d2.max(initial=0) > 0
+    lost = lost and out.max(initial=0) < np.finfo(float).tiny
     if not lower and (lost or not np.isfinite(out).all()):
         raise ValueError(
             f"X and Y reach {largest:.2g}: their squared distances cannot be told in "

@@ -239,7 +239,7 @@ def _door(name: str, method: Callable) -> Callable:
         lazy = any(map(is_lazy, given))
         if fits and lazy and name in self.lazy_methods:
             return method(self, *args, **options)
-        if lazy or (not fits and getattr(self, "_parts", None) is not None):
+        if lazy or (not fits and vars(self).get("_parts") is not None):
             return rowwise(self, name, args, options)
         held = {key: value for key, value in vars(self).items() if is_foreign(value)}
         if not held and not any(map(is_foreign, given)):

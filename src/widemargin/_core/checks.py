@@ -217,8 +217,15 @@ def naming(name: str) -> Iterator[None]:
     What NumPy says stays: scikit-learn's own checks look for it.
     """
     try:
-        yield
+        # Sums that only look for NaN may leave the range of numbers.
+        with np.errstate(over="ignore", invalid="ignore"):
+            yield
     except Exception as error:
+        if str(error).startswith("Found array with dim"):
+            raise ValueError(
+                f"{name} must have one row per sample; images become rows by "
+                f"{name}.reshape(len({name}), -1). {error}"
+            ) from error
         if not _CONVERSION.search(str(error)) or name in str(error):
             raise
         kind = TypeError if isinstance(error, TypeError) else ValueError

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin._core.arrays import inside, to_numpy
@@ -67,13 +68,17 @@ def margin_unit_of(estimator: Any) -> str:
 
 @contextmanager
 def answering(estimator: Any) -> Iterator[None]:
-    """Say which classifier fails, and at what, where NumPy speaks for it."""
+    """Say which classifier fails, and at what, where its words do not."""
     try:
-        yield
-    except TypeError as error:
-        if isinstance(estimator, MarginClassifier) or "ufunc" not in str(error):
+        # Of sums that leave the range of numbers, the numbers that come out tell.
+        with np.errstate(over="ignore", invalid="ignore"):
+            yield
+    except (TypeError, ValueError) as error:
+        ours = isinstance(estimator, MarginClassifier)
+        if ours or isinstance(error, NotFittedError) or "X" in str(error).split():
             raise
-        raise TypeError(
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(
             f"X holds what {type(estimator).__name__} cannot answer about: {error}"
         ) from error
 
@@ -167,6 +172,35 @@ def confidence_of(estimator: Any, X: Any) -> NDArray:
     if hasattr(inner, "margins"):
         return np.asarray(to_numpy(inner.margins(seen, inner.predict(seen))))
     return _finite(label_margins(class_scores_of(inner, seen)).max(axis=1))
+
+
+def distance_of(estimator: Any, X: Any) -> NDArray:
+    """Return how far samples are from the nearest reference of a fitted classifier.
+
+    Parameters
+    ----------
+    estimator : fitted classifier
+        One of ours by prototypes or neighbours, or any with ``kneighbors``; pipelines
+        and grid searches are looked through.
+    X : array-like of shape (n_samples, n_features)
+        Samples.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        Distances, in the metric of the estimator.
+    """
+    inner, seen = look_through(estimator, X)
+    if hasattr(inner, "_nearest_distances"):
+        model = inside(inner)
+        return np.asarray(model._nearest_distances(model._check_predict(seen)))
+    if hasattr(inner, "kneighbors"):
+        return np.asarray(to_numpy(inner.kneighbors(seen, n_neighbors=1)[0]))[:, 0]
+    raise ValueError(
+        f"estimator: {type(inner).__name__} has no references to be far from; give "
+        "distance, a function (estimator, X) -> one number per sample, larger for "
+        "stranger."
+    )
 
 
 def answers_of(estimator: Any, X: Any, y: ArrayLike | None = None) -> Answers:

@@ -12,6 +12,7 @@ Dask is not imported before somebody hands in what it made.
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
 from typing import Any
 from uuid import uuid4
@@ -53,7 +54,40 @@ def bare(estimator: Any) -> Any:
     twin = object.__new__(type(estimator))
     left = ("_skl_callbacks", "_callback_fit_ctx", "_parent_callback_ctx", "_parts")
     vars(twin).update({k: v for k, v in vars(estimator).items() if k not in left})
+    if "n_jobs" in vars(twin):
+        # The workers are the threads.
+        twin.n_jobs = None
     return twin
+
+
+class Part:
+    """What a worker holds, which knows its size: Dask moves what it thinks is small."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self.size = size_of(value, set())
+
+    def __sizeof__(self) -> int:
+        return self.size
+
+
+def size_of(value: Any, seen: set[int]) -> int:
+    """Return how many bytes the arrays inside something have, each counted once."""
+    if id(value) in seen:
+        return 0
+    seen.add(id(value))
+    if hasattr(value, "nbytes"):
+        return int(value.nbytes)
+    inside: Any = ()
+    if isinstance(value, dict):
+        inside = value.values()
+    elif isinstance(value, tuple | list):
+        inside = value
+    elif isinstance(value, partial):
+        inside = (value.func, *value.args, *value.keywords.values())
+    elif hasattr(value, "__dict__") and not isinstance(value, type):
+        inside = vars(value).values()
+    return 64 + sum(size_of(one, seen) for one in inside)
 
 
 def check_blocks(X: Any, name: str = "X") -> Any:
@@ -140,7 +174,7 @@ def rowwise(owner: Any, name: str, args: tuple, options: dict[str, Any]) -> Any:
     options = dict(options)
     X = args[0] if args else options.pop("X", None)
     what = f"{type(owner).__name__}.{name}"
-    parted = getattr(owner, "_parts", None) is not None
+    parted = vars(owner).get("_parts") is not None
     if parted and X is None:
         raise ValueError(
             f"X of {what} must be given: the training samples are with the workers."
@@ -197,7 +231,7 @@ def _asked_about(owner: Any, asked: tuple, X: Any, **options: Any) -> Any:
     """
     from dask import delayed
 
-    if getattr(owner, "_parts", None) is None:
+    if vars(owner).get("_parts") is None:
         return node(bare(owner))
     question = owner._question(*asked, **options)
     ask, merge = delayed(_asked_part, traverse=False), delayed(_merged)
@@ -216,7 +250,7 @@ def _asked_part(part: Any, X: Any, number: int, question: tuple) -> Any:
     if X.shape[0] == 0:
         return None
     with naming_block(number):
-        return part._found(X, question)
+        return part.value._found(X, question)
 
 
 def _merged(light: Any, question: tuple, found: list) -> Any:

@@ -35,6 +35,9 @@ from widemargin._core.checks import (
 )
 from widemargin._core.decisions import as_labels, class_codes
 
+# Between these, sums of weights times squares are numbers.
+SMALL, LARGE = 1e-100, 1e100
+
 
 @dataclass(frozen=True)
 class Samples:
@@ -160,9 +163,12 @@ def check_weights(sample_weight: Any, X: Any) -> NDArray:
         if "sample_weight" in str(error):
             raise
         raise ValueError(f"sample_weight cannot be used: {error}") from error
-    with np.errstate(over="ignore"):
-        if not np.isfinite(weights.sum()):
-            raise ValueError("sample_weight sums to infinity; give smaller weights.")
+    largest = float(weights.max(initial=0.0))
+    if largest and not SMALL <= largest <= LARGE:
+        raise ValueError(
+            f"sample_weight contains {largest:.2g}, with which sums of squares are no "
+            "numbers; divide the weights by their mean."
+        )
     return weights
 
 

@@ -22,6 +22,7 @@ from sklearn.base import clone
 from widemargin._core.arrays import is_tensor, on_device, to_numpy
 from widemargin._core.checks import check_class_weight, some, validate_data
 from widemargin._core.lazy import (
+    Part,
     bare,
     blocks_of,
     check_blocks,
@@ -75,10 +76,11 @@ class Shards:
         parameters: tuple,
         own: Sequence | None,
         beside: "Shards | None" = None,
+        keeps: bool = False,
     ) -> list:
         from dask import delayed
 
-        shared = node((function, parameters), "parameters")
+        shared = node((keeps, function, parameters), "parameters")
         owns: Any = [()] * len(self.parts) if own is None else own
         if beside is not None:
             owns = [(part,) for part in beside.parts]
@@ -98,7 +100,8 @@ class Shards:
         """Return other parts, each made of one: they stay where they are."""
         import dask
 
-        return Shards(dask.persist(*self._ask(function, parameters, own, beside)))
+        asked = self._ask(function, parameters, own, beside, keeps=True)
+        return Shards(dask.persist(*asked))
 
     def each(
         self, function: Callable, *parameters: Any, own: Sequence | None = None
@@ -129,9 +132,11 @@ def _key(function: Callable) -> str:
     return f"{getattr(function, '__name__', 'part')}-{uuid4().hex}"
 
 
-def _asked(shared: tuple[Callable, tuple], part: Any, *own: Any) -> Any:
-    function, parameters = shared
-    return function(part, *parameters, *own)
+def _asked(shared: tuple[bool, Callable, tuple], *parts: Any) -> Any:
+    keeps, function, parameters = shared
+    part, *own = (one.value if isinstance(one, Part) else one for one in parts)
+    found = function(part, *parameters, *own)
+    return Part(found) if keeps else found
 
 
 def added(terms: Sequence[Any]) -> Any:
@@ -333,6 +338,11 @@ def _checked(
         samples = check_samples(
             estimator, X, to_numpy(y), weights, min_classes=1, stay=stay
         )
+        if np.isnan(float(samples.X.min())):
+            raise ValueError(
+                "Input X contains NaN: what is missing must be filled in where X is a "
+                "Dask collection, for instance by SimpleImputer."
+            )
     return n, samples
 
 

@@ -31,7 +31,8 @@ class ModelEntry:
         return getattr(import_module(module), name)
 
 
-_PROTOTYPES = {"prototypes_per_class": [1, 2, 4, 8]}
+_FEW = {"prototypes_per_class": [1, 2, 4, 8]}
+_PROTOTYPES = {"prototypes_per_class": [1, 4, 16, "auto"]}
 _SVC = {"C": [1.0, 10.0, 100.0]}
 MODELS = {
     "lvq": ModelEntry(
@@ -40,7 +41,7 @@ MODELS = {
     "marginlvq": ModelEntry(
         "widemargin.prototypes:MarginLVQClassifier",
         "prototypes that descend a margin loss",
-        grid=_PROTOTYPES,
+        grid=_FEW,
     ),
     "glvq": ModelEntry(
         "widemargin.prototypes:GLVQClassifier",
@@ -50,7 +51,7 @@ MODELS = {
     "gmlvq": ModelEntry(
         "widemargin.prototypes:GMLVQClassifier",
         "prototypes and the metric they are compared in",
-        grid={"prototypes_per_class": [1, 2, 4]},
+        grid={"prototypes_per_class": [1, 4, "auto"]},
     ),
     "kernellvq": ModelEntry(
         "widemargin.prototypes:KernelLVQClassifier",
@@ -73,8 +74,8 @@ MODELS = {
         "affine models that learn from small margins",
         tangents="two",
         grid={
-            "prototypes_per_class": [1, 2],
-            "n_tangents": [2, 4, 8],
+            "prototypes_per_class": [1, "auto"],
+            "n_tangents": [4, 8, "auto"],
             "theta": [0.2, 0.4],
         },
     ),

@@ -276,6 +276,8 @@ def _rejecting(model: Any) -> Program:
     if model._criterion is not None:
         raise refuse(model, "its criterion is a function of Python")
     program = describe(model.estimator_)
+    if model.distance_threshold_ is not None:
+        raise refuse(model, "it refuses by distance too; fit with strange=None")
     if np.isposinf(model.threshold_):
         raise refuse(
             model,

@@ -210,7 +210,13 @@ class HyperplaneClassifier(MarginClassifier):
             return from_decision(distances[:, 0])
         if self._scheme == "ovr":
             return distances * self.weight_norm_
-        return combine(-distances / self._unit, len(self.classes_), self._scheme)
+        return combine(self._duels_of(distances), len(self.classes_), self._scheme)
+
+    def _duels_of(self, distances: NDArray) -> NDArray:
+        """Duels in the unit of the training samples, far ones as far as numbers go."""
+        most = np.finfo(distances.dtype).max / (8 * max(2, len(self.classes_)))
+        with np.errstate(over="ignore"):
+            return np.clip(-distances / self._unit, -most, most)
 
     def _class_scores(self, X: Any) -> NDArray:
         return self._scores_of(self._distances(X))
@@ -228,7 +234,7 @@ class HyperplaneClassifier(MarginClassifier):
             # Another label lies beyond its border with the answer.
             answer = scores.argmax(axis=1)
             return np.where(wanted == answer, gaps.min(axis=1), gaps[rows, answer])
-        duels = -distances / self._unit
+        duels = self._duels_of(distances)
         margins = duel_margins(duels, wanted, len(self.classes_), self._scheme)
         return margins * self._unit
 
@@ -343,13 +349,25 @@ class HyperplaneClassifier(MarginClassifier):
 
         Zero weights stay: then there is no plane, only the sign of the bias.
         """
+        if not all(np.isfinite(w).all() and np.isfinite(bias) for w, bias in planes):
+            raise self._no_plane()
         units = [unit_hyperplane(w, bias) for w, bias in planes]
         self.coef_ = np.vstack([unit[0] for unit in units]).astype(dtype)
         offsets = [np.ldexp(unit[1], exponent) for unit in units]
         self.intercept_ = np.array(offsets, dtype=np.float64)
-        self.weight_norm_ = np.array([np.ldexp(unit[2], -exponent) for unit in units])
+        with np.errstate(over="ignore"):
+            norms = np.array([np.ldexp(unit[2], -exponent) for unit in units])
+        if not np.isfinite(norms).all():
+            raise self._no_plane()
+        self.weight_norm_ = norms
         coef = self.coef_.astype(np.float64)
         self._set_borders(coef @ coef.T)
+
+    def _no_plane(self) -> ValueError:
+        return ValueError(
+            "X, sample_weight and the parameters have sizes with which the weights of "
+            "the plane are no numbers; scale the data, for instance by StandardScaler."
+        )
 
 
 def warn_unfinished(words: list[str]) -> None:

@@ -250,7 +250,7 @@ def smallest_shown(
 
 def samples_needed(max_error: float, delta: float) -> int:
     """Fewest samples, all answered rightly, that can promise `max_error`."""
-    return ceil(ln(delta) / log1p(-max_error) - 1e-9)
+    return ceil(min(ln(delta) / log1p(-max_error) - 1e-9, 2.0**62))
 
 
 @lru_cache(maxsize=32)

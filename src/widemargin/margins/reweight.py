@@ -90,7 +90,7 @@ def margin_reweight(
     if sample_weight is not None:
         copies = _check_weights("sample_weight", sample_weight)
     check_same_length(weights=w, margins=mu, sample_weight=copies)
-    mistakes = mu < theta
+    mistakes = mu < np.float64(theta)
     with np.errstate(over="ignore", invalid="ignore"):
         # Of the share that each sample is of the largest, nothing overflows.
         shares = copies / copies.max()

@@ -42,6 +42,7 @@ from widemargin._core.arrays import to_numpy
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import as_float_vector, check_count, check_number
 from widemargin._core.classifier import fit_method
+from widemargin._core.confidence import answering
 from widemargin._core.decisions import as_labels, brier_scores, class_codes
 from widemargin.meta.wrapping import (
     HandingClassifier,
@@ -333,7 +334,8 @@ class ProductClassifier(HandingClassifier, _BaseComposition):
         n_samples = _num_samples(X)
         logs = np.empty((len(members), n_samples, len(self.classes_)))
         for name, member, out in zip(self._names, members, logs, strict=True):
-            P = np.asarray(to_numpy(member.predict_proba(X)), dtype=float)
+            with answering(member):
+                P = np.asarray(to_numpy(member.predict_proba(X)), dtype=float)
             if P.shape != (n_samples, len(member.classes_)) or np.isnan(P).any():
                 raise ValueError(
                     f"estimators: {name!r} must give one probability per sample and "

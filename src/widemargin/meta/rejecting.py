@@ -12,7 +12,22 @@ It holds for any classifier, any confidence and any distribution, at the sample 
 hand; :func:`widemargin.margins.reject_threshold` has the proof. X is
 (n_samples, n_features), answers and confidences are (n_samples,).
 
-Reference: C. Chow, On optimum recognition error and reject tradeoff, 1970.
+Confidence compares classes: a sample far from all of them, noise or a letter among
+digits, may well be nearer to one. A second threshold σ, on the distance s(x) to the
+nearest reference, refuses it, and the promise is that of both,
+
+.. math:: P(\text{wrong} \mid c \ge \tau,\ s < \sigma) \le \varepsilon.
+
+σ is the k-th largest distance among the held-out samples, with k fixed by their number.
+Given σ, and how many are nearer than that, these are independent draws from the
+distribution of samples nearer than σ; on them τ is tested down its fixed sequence. The
+pairs (τ, σ) so tested are a path of which only τ is left to choose, and the probability
+of a broken promise, at most δ given any σ, is at most δ in all.
+
+References: C. Chow, On optimum recognition error and reject tradeoff, 1970; A.
+Angelopoulos, S. Bates, E. Candès, M. Jordan, L. Lei, Learn then test, 2021; V. Vovk, A.
+Gammerman, G. Shafer, Algorithmic learning in a random world, 2005 (σ as the threshold
+of a conformal p-value).
 """
 
 from collections.abc import Callable
@@ -46,7 +61,7 @@ from widemargin._core.checks import (
     warn_caller,
 )
 from widemargin._core.classifier import fit_method
-from widemargin._core.confidence import answers_of, confidence_of
+from widemargin._core.confidence import answers_of, confidence_of, distance_of
 from widemargin._core.decisions import as_labels
 from widemargin._core.holdout import hold_out_at_random
 from widemargin._core.lazy import accuracy, is_lazy
@@ -93,6 +108,14 @@ class RejectingClassifier(WrappingClassifier):
         What the threshold is applied to: a function of the fitted estimator and `X`
         that returns one number per sample, larger for surer. None is the margin of the
         answer, :func:`widemargin.margins.confidence_of`.
+    strange : float, default=None
+        Share of ordinary samples that may be refused because they are too far from
+        everything, in (0, 1), for instance 0.01; with `max_error` only. It sets the
+        threshold on the distance; None sets none.
+    distance : callable, default=None
+        How far that is: a function of the fitted estimator and `X` that returns one
+        number per sample, larger for stranger. None is the distance to the nearest
+        prototype or neighbour, of estimators that have some.
     cv : "auto", float or "prefit", default="auto"
         Fraction of the samples to hold out. "auto" holds out a quarter, or where that
         is too little for `max_error` as many as the promise needs with room for
@@ -113,6 +136,8 @@ class RejectingClassifier(WrappingClassifier):
     threshold_ : float
         Smallest confidence that is answered; inf where everything is refused, -inf
         where nothing is.
+    distance_threshold_ : float or None
+        Largest distance that is answered; None where `strange` is.
     coverage_ : float
         Fraction of the held-out samples that is answered.
     error_ : float
@@ -147,6 +172,14 @@ class RejectingClassifier(WrappingClassifier):
     :math:`P(c(x) \ge \tau) < \text{coverage}`. The method is selective risk control
     by Learn-then-Test with a fixed sequence of exact binomial tests. Nothing is said
     about a single sample, a single class, or samples from elsewhere.
+
+    With `strange` the answered are those with :math:`c(x) \ge \tau` that are also
+    nearer than σ, the ``distance_threshold_``, and the promise is that of exactly
+    these. σ is the k-th largest of n held-out distances, :math:`k = \lfloor
+    \text{strange}\,(n + 1) \rfloor` and at least 1: a new sample of the same
+    distribution is refused by it with probability k / (n + 1) where distances are
+    never equal. What comes from elsewhere is refused as often as it is far: nothing is
+    promised of it.
 
     What it needs: the held-out samples are a random draw that the classifier has not
     seen. Therefore they are not stratified, and the classifier is not fitted again on
@@ -201,6 +234,8 @@ class RejectingClassifier(WrappingClassifier):
         coverage: float | None = None,
         delta: float | None = 0.05,
         criterion: Callable[[Any, Any], ArrayLike] | None = None,
+        strange: float | None = None,
+        distance: Callable[[Any, Any], ArrayLike] | None = None,
         cv: float | Literal["auto", "prefit"] = "auto",
         reject_label: Any = None,
         random_state: Any = None,
@@ -210,6 +245,8 @@ class RejectingClassifier(WrappingClassifier):
         self.coverage = coverage
         self.delta = delta
         self.criterion = criterion
+        self.strange = strange
+        self.distance = distance
         self.cv = cv
         self.reject_label = reject_label
         self.random_state = random_state
@@ -244,12 +281,8 @@ class RejectingClassifier(WrappingClassifier):
         X, y = self._check_rows(X, y)
         if sample_weight is not None:
             params["sample_weight"] = sample_weight
-        if self.criterion is not None and not callable(self.criterion):
-            raise ValueError(
-                "criterion must be None or a function (estimator, X) -> one number per "
-                f"sample; got {self.criterion!r}."
-            )
         self._criterion = self.criterion
+        self._distance = distance_of if self.distance is None else self.distance
         with FitTasks(self, 2, X=X, y=y) as tasks:
             held_out = self._fit_estimator(X, y, params, tasks)
             for name in ("classes_", "n_features_in_", "feature_names_in_"):
@@ -266,13 +299,25 @@ class RejectingClassifier(WrappingClassifier):
                 "RejectingClassifier needs exactly one of max_error and coverage; got "
                 f"max_error={self.max_error!r}, coverage={self.coverage!r}."
             )
-        for name in ("max_error", "coverage", "delta"):
+        for name in ("max_error", "coverage", "delta", "strange"):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), above=0, below=1)
-        if self.criterion is not None and not callable(self.criterion):
+        for name in ("criterion", "distance"):
+            function = getattr(self, name)
+            if function is not None and not callable(function):
+                raise ValueError(
+                    f"{name} must be None or a function of (estimator, X) that returns "
+                    f"one number per sample; got {function!r}."
+                )
+        if self.strange is not None and self.coverage is not None:
             raise ValueError(
-                "criterion must be None or a function of (estimator, X) that returns "
-                f"one number per sample; got {self.criterion!r}."
+                "strange goes with max_error; coverage promises to answer a share of "
+                "all samples, the strange ones included."
+            )
+        if self.distance is not None and self.strange is None:
+            raise ValueError(
+                "distance needs strange, the share of ordinary samples that may be "
+                "refused by it, for instance 0.01."
             )
         if isinstance(self.cv, str) and self.cv in ("auto", "prefit"):
             return
@@ -345,17 +390,29 @@ class RejectingClassifier(WrappingClassifier):
         answers, confidence = self._sure_answers(X)
         wrong = differs(y, answers)
         promise = {"max_error": self.max_error, "coverage": self.coverage}
-        # All that matters of the labels is where they differ.
-        self.threshold_ = reject_threshold(
-            np.zeros(len(wrong)), wrong, confidence, delta=self.delta, **promise
-        )
-        answered = confidence >= self.threshold_
+        near = np.ones(len(y), bool)
+        self.distance_threshold_: float | None = None
+        if self.strange is not None:
+            distances = self._distances(X)
+            self.distance_threshold_ = farthest(distances, self.strange)
+            near = distances <= self.distance_threshold_
+            if not near.any():
+                raise ValueError(
+                    "distance must tell samples apart, and the held-out ones are all "
+                    f"at {distances.max():g}; give another, or strange=None."
+                )
         self.n_held_out_ = len(y)
+        # All that matters of the labels is where they differ.
+        wrong_near, sure = wrong[near], confidence[near]
+        self.threshold_ = reject_threshold(
+            np.zeros(len(sure)), wrong_near, sure, delta=self.delta, **promise
+        )
+        answered = (confidence >= self.threshold_) & near
         self.coverage_ = float(answered.mean())
         self.error_ = float(wrong[answered].mean()) if answered.any() else float("nan")
         if self.threshold_ == np.inf:
             assert self.max_error is not None
-            warn_caller(nothing_promised(wrong, confidence, self.max_error, self.delta))
+            warn_caller(nothing_promised(wrong_near, sure, self.max_error, self.delta))
 
     def _sure_answers(self, X: Any) -> tuple[NDArray, NDArray]:
         """Answers of the estimator, and what is compared with the threshold."""
@@ -364,16 +421,25 @@ class RejectingClassifier(WrappingClassifier):
         return np.asarray(self.estimator_.predict(X)), self._criterion_of(X)
 
     def _criterion_of(self, X: Any) -> NDArray:
-        assert self._criterion is not None
-        values = as_floats(
-            "criterion(estimator, X)", self._criterion(self.estimator_, X)
-        )
+        return self._number_of("criterion", self._criterion, X)
+
+    def _distances(self, X: Any) -> NDArray:
+        return self._number_of("distance", self._distance, X)
+
+    def _number_of(self, name: str, function: Any, X: Any) -> NDArray:
+        """Return what a function of estimator and samples says, one number each."""
+        values = as_floats(f"{name}(estimator, X)", function(self.estimator_, X))
         if values.shape != (_num_samples(X),):
             raise ValueError(
-                "criterion must return one number per sample, shape "
+                f"{name} must return one number per sample, shape "
                 f"({_num_samples(X)},); it returned shape {values.shape}."
             )
         return values
+
+    def _is_near(self, X: Any) -> NDArray | bool:
+        if self.distance_threshold_ is None:
+            return True
+        return self._distances(X) <= self.distance_threshold_
 
     def confidence(self, X: Any) -> NDArray:
         """Return how sure the classifier is of each answer, refused or not.
@@ -405,9 +471,10 @@ class RejectingClassifier(WrappingClassifier):
         Returns
         -------
         accepted : ndarray of bool of shape (n_samples,)
-            True where the confidence reaches ``threshold_``.
+            True where the confidence reaches ``threshold_`` and the distance does not
+            exceed ``distance_threshold_``.
         """
-        return self.confidence(X) >= self.threshold_
+        return (self.confidence(X) >= self.threshold_) & self._is_near(X)
 
     def predict(self, X: Any) -> NDArray:
         """Return labels, ``reject_label_`` where the classifier is not sure enough.
@@ -425,7 +492,8 @@ class RejectingClassifier(WrappingClassifier):
         self._check_predict(X)
         answers, confidence = self._sure_answers(X)
         labels = answers.astype(mixed_dtype(answers, self.reject_label_))
-        labels[~(confidence >= self.threshold_)] = self.reject_label_
+        accepted = (confidence >= self.threshold_) & self._is_near(X)
+        labels[~accepted] = self.reject_label_
         return labels
 
     def score(
@@ -472,6 +540,17 @@ def differs(truth: NDArray, answers: NDArray) -> NDArray:
     if len(texts) > 1 and "O" not in (truth.dtype.kind, answers.dtype.kind):
         return np.ones(len(truth), bool)
     return np.asarray(truth != answers)
+
+
+def farthest(distances: NDArray, strange: float) -> float:
+    """Return the largest distance below the k-th largest, k a share of all; see above.
+
+    >>> farthest(np.array([3.0, 1.0, 2.0, 9.0]), 0.25) < 9.0
+    True
+    """
+    k = max(1, int(np.floor(strange * (len(distances) + 1))))
+    largest = np.sort(distances)[::-1][min(k, len(distances)) - 1]
+    return float(np.nextafter(largest, -np.inf))
 
 
 def nothing_promised(
@@ -540,5 +619,8 @@ def mixed_dtype(answers: NDArray, label: Any) -> DTypeLike:
     if kinds == ("U", "U"):
         return np.result_type(answers.dtype, np.asarray(label).dtype)
     if kinds[0] in "biuf" and kinds[1] in "biuf":
-        return np.result_type(answers.dtype, np.min_scalar_type(label))
+        short = np.result_type(answers.dtype, np.min_scalar_type(label))
+        with np.errstate(over="ignore"):
+            same = short.type(label).item() == label
+        return short if same else np.result_type(short, np.asarray(label).dtype)
     return np.dtype(object)

@@ -293,7 +293,8 @@ def _check(x: Any, y: Any, owner: str, shape: Any, window: Any, patch: Any,
                 f"{name} must be at most {min(height, width)} for images of shape "
                 f"({height}, {width}); got {value}."
             )
-    softness, normalised = check_number("eps", eps, above=0) ** 2, "normalised"
+    softness = check_number("eps", eps, above=0, at_most=1e100) ** 2
+    normalised = "normalised"
     if check_option("gradients", gradients, GRADIENTS) != normalised:
         softness = -1.0
     else:

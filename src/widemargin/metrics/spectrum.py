@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh
 
 from widemargin._compute.threads import batched_slices
+from widemargin._core.arrays import largest_of
 from widemargin._core.checks import as_matrix, check_option
 
 METHODS = ("none", "clip", "flip", "shift")
@@ -172,6 +173,12 @@ def _check_square(K: Any, copy: bool = False) -> NDArray:
         raise ValueError(
             f"K must be a square matrix of kernel values between samples; got shape "
             f"{K.shape}."
+        )
+    largest = largest_of(K)
+    if largest > np.finfo(np.float64).max / (8 * len(K)):
+        raise ValueError(
+            f"K contains {largest:.2g}, whose sums overflow; divide it by its largest "
+            "value."
         )
     if np.array_equal(K, K.T):
         return K

@@ -706,6 +706,10 @@ def _log_normalized(scores: NDArray) -> NDArray:
     return scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
 
 
+# Squares below are rounding, and have no inverse.
+TINY = 1e-300
+
+
 def _typical(d2: NDArray) -> float:
     """Median squared distance to the nearest; where that is a copy, to the next.
 
@@ -713,9 +717,9 @@ def _typical(d2: NDArray) -> float:
     """
     nearest = d2.min(axis=1)
     typical = float(np.median(nearest[np.isfinite(nearest)]))
-    if typical > 0:
+    if typical > TINY:
         return typical
-    nearest = np.where(d2 > 0, d2, np.inf).min(axis=1)
+    nearest = np.where(d2 > TINY, d2, np.inf).min(axis=1)
     nearest = nearest[np.isfinite(nearest)]
     return float(np.median(nearest)) if len(nearest) else 1.0
 

@@ -223,6 +223,11 @@ class TangentKNeighborsClassifier(MarginClassifier):
 
     @property
     def _takes_missing(self) -> bool:
+        # What fit decided stays, whatever is set afterwards.
+        return self.__dict__.get("_took_missing", self._would_take_missing)
+
+    @property
+    def _would_take_missing(self) -> bool:
         # Candidates of one's own come from features that need whole samples.
         if callable(self.metric) or self.candidate_transform is not None:
             return False
@@ -249,6 +254,7 @@ class TangentKNeighborsClassifier(MarginClassifier):
             The fitted classifier.
         """
         metric = self._check_parameters()
+        self._took_missing = self._would_take_missing
         if is_lazy(X):
             return self._fit_parts(metric, X, y, sample_weight)
         samples = check_samples(
@@ -391,12 +397,13 @@ class TangentKNeighborsClassifier(MarginClassifier):
             return twin
         if question[0] == "classes":
             twin._codes = np.arange(len(self.classes_))
-            twin._search = MergedSearch(np.minimum.reduce(found))
+            power = 1 if self._measures_points else 2
+            twin._search = MergedSearch(np.minimum.reduce(found), power)
             return twin
         nearest = merged_nearest(found, question[1])
         twin._codes, twin._votes = nearest.codes.ravel(), nearest.votes.ravel()
         twin._positions = nearest.positions.ravel()
-        twin._search = MergedSearch(nearest.distances)
+        twin._search = MergedSearch(nearest.distances, 1)
         return twin
 
     def _bundle(self, X: NDArray, labels: NDArray, unit: float | None = None) -> Bundle:

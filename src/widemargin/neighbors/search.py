@@ -316,6 +316,9 @@ class TangentSearch:
                 # Nothing can be said in float32.
                 return np.zeros((len(x), len(y)), y.points.dtype)
             x = self._shadow(x, y.points.dtype, n_jobs)
+        elif x.points.dtype != y.points.dtype and np.abs(x.points).max() > FAR:
+            kind = x.points.dtype
+            y, prepared = Bundle(y.points.astype(kind), y.frames.astype(kind)), None
         elif x.points.dtype != y.points.dtype:
             # What rounding to the dtype of the references takes from a query must be
             # small against its distance, not against its offset.
@@ -501,12 +504,14 @@ class MergedSearch:
     ----------
     found : ndarray of shape (n, k)
         Distances of the nearest, or those of every class as `of_classes` has them.
+    power : {1, 2}
+        Of those of the classes, as the searches have it that found them.
     """
 
     needs_frames = False
 
-    def __init__(self, found: NDArray):
-        self.found = found
+    def __init__(self, found: NDArray, power: int):
+        self.found, self.power = found, power
 
     def max_queries(self) -> int:
         """All at once: nothing is computed."""

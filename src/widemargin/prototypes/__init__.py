@@ -6,6 +6,7 @@ from widemargin.prototypes.hss import HSSClassifier
 from widemargin.prototypes.kernel_lvq import KernelLVQClassifier
 from widemargin.prototypes.lvq import LVQClassifier
 from widemargin.prototypes.margin_lvq import MarginLVQClassifier
+from widemargin.prototypes.relational import RelationalLVQClassifier
 from widemargin.prototypes.tdneuron import TDNeuronClassifier
 from widemargin.prototypes.tvq import TVQClassifier
 
@@ -16,6 +17,7 @@ __all__ = [
     "KernelLVQClassifier",
     "LVQClassifier",
     "MarginLVQClassifier",
+    "RelationalLVQClassifier",
     "TDNeuronClassifier",
     "TVQClassifier",
 ]

@@ -103,7 +103,8 @@ class PrototypeClassifier(MarginClassifier):
         return self._reduced(self._squared_distances(X))
 
     def _check_predict(self, X: Any) -> np.ndarray:
-        return check_squares(super()._check_predict(X))
+        unit = 1.0 if self.scale_ is None else min(1.0, float(self.scale_.min()))
+        return check_squares(super()._check_predict(X), unit)
 
     def _in_chunks(
         self, X: np.ndarray, function: Callable[[np.ndarray], np.ndarray]
@@ -145,6 +146,10 @@ class PrototypeClassifier(MarginClassifier):
 
     def _nearest_codes(self, X: np.ndarray) -> np.ndarray:
         return self._in_chunks(X, lambda x: self._class_distances(x).argmin(axis=1))
+
+    def _nearest_distances(self, X: np.ndarray) -> np.ndarray:
+        """Distance of every sample to the nearest reference."""
+        return np.sqrt(self._in_chunks(X, lambda x: self._class_distances(x).min(1)))
 
     def certified_radius(self, X: ArrayLike) -> np.ndarray:
         """Return a radius around each sample within which its label cannot change.

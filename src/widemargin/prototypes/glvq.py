@@ -326,7 +326,7 @@ def adam(
     square = v + LEAST**2 * v.max()
     # Where every gradient so far was zero there is nothing to divide.
     square = xp_of(square).where(square == 0, 1, square)
-    root = (v / square) ** 0.5 * ((1 - rates[1] ** t) / square) ** 0.5
+    root = (v / square) ** 0.5 * ((1 - rates[1] ** t) ** 0.5 / square**0.5)
     moments = {f"{name}_m": m, f"{name}_v": v, f"{name}_t": t}
     return moments, m / (1 - rates[0] ** t) * root
 
@@ -347,6 +347,26 @@ def changed(
     moments = adam_grow({**state, **small}, "prototypes", P)
     labels = np.concatenate([state["codes"][stay], codes])
     return {**state, **moments, "prototypes": P, "codes": labels}
+
+
+def shuffled_batches(
+    size: int,
+    rate: float,
+    n: int,
+    rng: np.random.RandomState,
+    epoch: int,
+    n_epochs: float,
+) -> Iterator[tuple[slice, float]]:
+    """Consecutive rows in random order, and the learning rate of each batch.
+
+    The rows themselves were shuffled once.
+    """
+    edges = np.linspace(0, n, -(-n // size) + 1).astype(int).tolist()
+    pieces = list(pairwise(edges))
+    for t, i in enumerate(rng.permutation(len(pieces)), epoch * len(pieces)):
+        now = rate * (1 - t / (n_epochs * len(pieces)))
+        # A Python number: it leaves the dtype of what it multiplies.
+        yield slice(*pieces[i]), float(now)
 
 
 def at(loss: Any, state: State) -> Any:
@@ -642,19 +662,10 @@ class GLVQClassifier(TrainedPrototypes):
         n_epochs: float,
         most: int = 512,
     ) -> Iterator[tuple[slice, float]]:
-        """Consecutive rows in random order, and the learning rate of each batch.
-
-        The rows themselves were shuffled once.
-        """
         size: Any = self.batch_size
         if isinstance(size, str):
             size = min(max(n // 20, 16), most)
-        edges = np.linspace(0, n, -(-n // size) + 1).astype(int).tolist()
-        pieces = list(pairwise(edges))
-        for t, i in enumerate(rng.permutation(len(pieces)), epoch * len(pieces)):
-            rate = self.learning_rate * (1 - t / (n_epochs * len(pieces)))
-            # A Python number: it leaves the dtype of what it multiplies.
-            yield slice(*pieces[i]), float(rate)
+        return shuffled_batches(size, self.learning_rate, n, rng, epoch, n_epochs)
 
     def _mapped(self, X: np.ndarray) -> np.ndarray:
         """Map samples to the space that prototypes are trained in."""

@@ -491,7 +491,9 @@ def within_class_spread(
     variance = np.where(
         total > (8 * rounding) ** 2, np.maximum(within, 1e-6 * total), none
     )
-    return np.sqrt(variance).astype(numpy_dtype(X))
+    spread = np.sqrt(variance).astype(numpy_dtype(X))
+    # What rounding alone has spread may be too little to divide by.
+    return np.where(spread > np.finfo(spread.dtype).tiny, spread, spread.dtype.type(1))
 
 
 def _mean_squares(D: Any, shares: np.ndarray) -> np.ndarray:

@@ -143,6 +143,7 @@ def relative_distances(D: np.ndarray) -> np.ndarray:
 
 def probabilities(D: np.ndarray, temperature: float) -> np.ndarray:
     """Return the softmax over the classes of ``-D / temperature``."""
-    Z = (D.min(axis=1, keepdims=True) - D) / temperature
+    with np.errstate(over="ignore"):
+        Z = (D.min(axis=1, keepdims=True) - D) / temperature
     shares = np.exp(Z)
     return shares / shares.sum(axis=1, keepdims=True)

@@ -132,6 +132,18 @@ def check_scale(X: np.ndarray) -> np.ndarray:
     return X
 
 
+def with_relative_weights(samples: Samples) -> Samples:
+    """Bring weights near one where their products would leave the range of numbers.
+
+    They are relative to each other: a power of two changes no bit of a model.
+    """
+    largest = float(samples.weights.max())
+    if 1e-10 < largest < 1e10:
+        return samples
+    unit = 2.0 ** np.round(np.log2(largest))
+    return replace(samples, weights=samples.weights / unit)
+
+
 def fraction_right(model: PrototypeClassifier, samples: Samples | Shards) -> float:
     """Weighted accuracy of `model` on samples already checked."""
     parts = samples if isinstance(samples, Shards) else Here(samples)
@@ -288,7 +300,7 @@ class TrainedPrototypes(PrototypeClassifier):
         samples = check_samples(self, *args, class_weight=self.class_weight, **options)
         check_scale(samples.X)
         self.classes_ = samples.classes
-        return samples
+        return with_relative_weights(samples)
 
     def _keep(self, state: State) -> None:
         """Store the model, and what more `partial_fit` needs to go on."""

@@ -235,17 +235,21 @@ def _scale(X: Any) -> float:
     mean = float(X.mean())
     variance = float(X.multiply(X).mean()) - mean**2
     there = variance > 1e-12 * mean**2
-    return 1 / (X.shape[1] * variance) / unit / unit if there else 1.0
+    gamma = 1 / (X.shape[1] * variance) / unit / unit if there else 1.0
+    return gamma if gamma < np.inf else 1.0
 
 
 def _decide(node: Any, X: Any) -> NDArray:
     """Decision of a node, positive for its second class."""
-    if hasattr(node, "decision_function"):
-        decision = np.ravel(node.decision_function(X))
-    elif hasattr(node, "predict_proba"):
-        decision = 2 * node.predict_proba(X)[:, 1] - 1
-    else:
-        decision = np.where(node.predict(X) == 1, 1.0, -1.0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if hasattr(node, "decision_function"):
+            decision = np.ravel(node.decision_function(X))
+        elif hasattr(node, "predict_proba"):
+            decision = 2 * node.predict_proba(X)[:, 1] - 1
+        else:
+            decision = np.where(node.predict(X) == 1, 1.0, -1.0)
     if not np.isfinite(decision).all():
-        raise ValueError(f"a node, {type(node).__name__}, gave a decision that is NaN.")
+        raise ValueError(
+            f"X: a node, {type(node).__name__}, gave a decision that is no number."
+        )
     return decision

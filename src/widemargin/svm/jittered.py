@@ -75,9 +75,14 @@ class JitteredKernel:
         inner = np.einsum("nd,nd->n", Y, Y, dtype=float)
         if self.name == "linear":
             return inner
-        return (self.gamma * inner + self.coef0) ** self.degree
+        with np.errstate(over="ignore"):
+            return (self.gamma * inner + self.coef0) ** self.degree
 
     def _values(self, X, Y):
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._products(X, Y)
+
+    def _products(self, X, Y):
         if self.name == "rbf":
             return rbf_values(X, Y, self.gamma)
         if self.name == "linear":
@@ -101,6 +106,11 @@ class JitteredKernel:
                     np.copyto(nearest, squared, where=closer)
                     np.copyto(out[rows], values, where=closer)
                     advance()
+        if not np.isfinite(out).all():
+            raise ValueError(
+                f"X gives values of kernel={self.name!r} that are not finite; scale "
+                "the data, or lower gamma, degree or coef0."
+            )
         return out
 
 

@@ -272,7 +272,8 @@ class DirectionFeatures(
         ink = X - check_background(self.background, X)
         g_x, g_y = self._strongest(*self._gradient(ink, plan))
         length = np.hypot(g_x, g_y)
-        eps = X.dtype.type(self.eps * self.amplitude_)
+        with np.errstate(over="ignore"):
+            eps = X.dtype.type(self.eps * self.amplitude_)
         q = length / np.hypot(length, eps)
         angle = np.arctan2(g_y, g_x) * (self.directions / (2 * np.pi))
         planes = [
@@ -397,7 +398,7 @@ class DirectionFeatures(
         if isinstance(blur, str):
             check_option("blur", blur, ("auto",))
             blur = 0.6 * side / cells
-        blur = check_number("blur", blur, above=0)
+        blur = check_number("blur", blur, at_least=1e-100, at_most=1e100)
         centres = (np.arange(cells) + 0.5) * side / cells - 0.5
         pixels = np.arange(-PAD, side + PAD)
         offsets = pixels - centres[:, np.newaxis]

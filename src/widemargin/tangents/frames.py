@@ -48,15 +48,16 @@ def check_tangent_array(tangents: ArrayLike, name: str) -> NDArray:
         return check_tensor(name, tangents, n_axes=None)
     tangents = to_numpy(tangents)
     try:
-        return check_array(
-            tangents,
-            dtype=FLOATS,
-            ensure_2d=False,
-            allow_nd=True,
-            ensure_min_samples=0,
-            ensure_min_features=0,
-            input_name=name,
-        )
+        with np.errstate(over="ignore", invalid="ignore"):
+            return check_array(
+                tangents,
+                dtype=FLOATS,
+                ensure_2d=False,
+                allow_nd=True,
+                ensure_min_samples=0,
+                ensure_min_features=0,
+                input_name=name,
+            )
     except (TypeError, ValueError) as error:
         if name in str(error):
             raise

@@ -44,6 +44,7 @@ from widemargin._core.checks import (
     in_unit,
     unit_of_squares,
 )
+from widemargin._core.samples import check_orderable
 from widemargin.tangents.bundle import Bundle
 from widemargin.tangents.frames import broadcast, like
 from widemargin.tangents.generator import DEVICE_METHODS, TangentGenerator
@@ -292,7 +293,7 @@ class LearnedTangents(TangentGenerator):
 def _check_labels(X: NDArray, y: ArrayLike) -> NDArray:
     labels = column_or_1d(y)
     check_consistent_length(X, labels)
-    check_classification_targets(labels)
+    check_classification_targets(check_orderable(labels))
     return labels
 
 

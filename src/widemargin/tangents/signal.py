@@ -215,8 +215,9 @@ class _Line:
                 self.pull * x, self.smooth
             )
         else:
-            out = _correlate(x, self.differ) - self.pull * _correlate(x, self.smooth)
-            out *= self.scale
+            with np.errstate(over="ignore", invalid="ignore"):
+                smooth = self.pull * _correlate(x, self.smooth)
+                out = self.scale * (_correlate(x, self.differ) - smooth)
         return out.reshape(len(signals), -1).astype(self.dtype)
 
     def field(self, name: str) -> NDArray:

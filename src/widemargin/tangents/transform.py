@@ -175,12 +175,16 @@ def auto_step(name: str, function: Transformation, X: NDArray) -> float:
     returned = numpy_dtype(_call(name, function, X, 0.0))
     # A function that works in a lower precision needs a larger step.
     eps = max(np.finfo(t).eps for t in (numpy_dtype(X), returned) if t.kind == "f")
-    unit, norm = unit_of_squares(in_dtype(X, np.float64)), xp_of(X).linalg.norm
-    wanted = eps ** (1 / 3) * (float(norm(in_unit(X, unit))) or 1.0)
+    unit = unit_of_squares(in_dtype(X, np.float64))
+
+    def norm(values: NDArray) -> float:
+        return float(xp_of(X).linalg.norm(in_dtype(values, np.float64)))
+
+    wanted = eps ** (1 / 3) * (norm(in_unit(X, unit)) or 1.0)
 
     def change(h: float) -> float:
         with np.errstate(over="ignore"):
-            return float(norm(_change(name, function, X, h, unit))) / 2
+            return norm(_change(name, function, X, h, unit)) / 2
 
     before = change(_STEPS[0])
     for h in _STEPS[1:]:

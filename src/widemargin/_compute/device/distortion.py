@@ -24,6 +24,8 @@ from widemargin._compute.device.pairs import halving
 
 WARPS, QUERIES = 4, 8
 _LANES = 32
+# Costs of the pseudo two-dimensional model held at once.
+_NUMBERS = 2**28
 
 _SOURCE = r"""
 #define ROWS (HEIGHT + 2 * PATCH)
@@ -189,34 +191,41 @@ def pseudo_2d_distances(x: Tensor, y: Tensor, *, patch: int, window: int) -> Ten
     """Distances of the pseudo two-dimensional model, of all pairs."""
     out = torch.empty((len(x), len(y)), dtype=x.dtype, device=x.device)
     moves = 2 * window + 1
+    numbers = moves * (moves + 2) * x[0, 0].numel()
+    # References that one query meets at once, and queries that meet them.
+    some = max(1, min(len(y), _NUMBERS // numbers))
+    for start in range(0, len(y), some):
+        at_y = slice(start, start + some)
 
-    def path(costs: Tensor) -> Tensor:
-        """Least sum along the last axis, of entries of the second last near by."""
-        found = costs[..., 0]
-        for k in range(1, costs.shape[-1]):
-            before = found.clone()
-            before[..., 1:] = torch.minimum(before[..., 1:], found[..., :-1])
-            before[..., :-1] = torch.minimum(before[..., :-1], found[..., 1:])
-            found = before + costs[..., k]
-        return found.amin(-1)
+        def fill(at: slice, at_y: slice = at_y) -> None:
+            out[at, at_y] = _pseudo_2d(x[at], y[at_y], patch, moves)
 
-    def fill(at: slice) -> None:
-        columns = []
-        # The moves along the rows are one wider, for single pixels.
-        costs = [
-            [_costs(x[at], y, patch, a + 1, b) for a in range(moves)]
-            for b in range(moves + 2)
-        ]
-        for b in range(moves):
-            least = [
-                torch.minimum(torch.minimum(*pair), other)
-                for *pair, other in zip(*costs[b : b + 3], strict=True)
-            ]
-            columns.append(path(torch.stack(least, -1).permute(0, 1, 3, 4, 2)))
-        out[at] = path(torch.stack(columns, 2))
-
-    halving(max(1, 2**24 // max(1, y.numel() * moves**2)), len(x), fill)
+        halving(max(1, _NUMBERS // (some * numbers)), len(x), fill)
     return out
+
+
+def _pseudo_2d(x: Tensor, y: Tensor, patch: int, moves: int) -> Tensor:
+    # The moves along the rows are one wider, for single pixels.
+    costs = [
+        torch.stack([_costs(x, y, patch, a + 1, b) for a in range(moves)], -1)
+        for b in range(moves + 2)
+    ]
+    columns = []
+    for b in range(moves):
+        near = torch.minimum(torch.minimum(costs[b], costs[b + 1]), costs[b + 2])
+        columns.append(_cheapest_path(near.permute(2, 0, 1, 3, 4)))
+    return _cheapest_path(torch.stack(columns, -1).permute(2, 0, 1, 3))
+
+
+def _cheapest_path(costs: Tensor) -> Tensor:
+    """Least sum along the first axis, of entries of the last that are near by."""
+    found = costs[0]
+    for more in costs[1:]:
+        before = found.clone()
+        before[..., 1:] = torch.minimum(before[..., 1:], found[..., :-1])
+        before[..., :-1] = torch.minimum(before[..., :-1], found[..., 1:])
+        found = before + more
+    return found.amin(-1)
 
 
 def gradient_images(
