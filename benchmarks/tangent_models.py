@@ -17,10 +17,11 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
+from widemargin._compute.memory import SAMPLE_ROWS
 from widemargin._compute.threads import batched_slices, held_threads
 from widemargin.datasets import load_nist3, load_usps
 from widemargin.prototypes import TVQClassifier
-from widemargin.prototypes.ascent import _BLOCK, OneSidedPass
+from widemargin.prototypes.ascent import OneSidedPass
 from widemargin.reproduce import load_split
 from widemargin.reproduce.protocol import stretches
 from widemargin.reproduce.reweighting import (
@@ -152,7 +153,7 @@ def passes(split):
         nearest = one_pass(stack, gamma).nearest
         blocks = [
             (one_pass.X[rows], gathered(one_pass.X[rows], nearest[rows], m))
-            for rows in batched_slices(n, _BLOCK)
+            for rows in batched_slices(n, SAMPLE_ROWS)
         ]
         for jobs in (1, 2):
             with held_threads(jobs) as run:
