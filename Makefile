@@ -76,6 +76,7 @@ bench-all: bench
 	$(BIN)/python benchmarks/tangent_models.py
 	$(BIN)/python benchmarks/tangent_kernels.py
 	$(BIN)/python benchmarks/mnist.py
+	$(BIN)/python benchmarks/records.py
 	$(BIN)/python benchmarks/linear.py
 	$(BIN)/python benchmarks/export.py
 
