@@ -7,7 +7,7 @@ import argparse
 import os
 from pathlib import Path
 
-from common import data_folder, machine
+from common import data_folder, machine, print_table
 
 from widemargin.reproduce.records import SECTIONS, measure
 
@@ -22,7 +22,20 @@ def main():
     options = parser.parse_args()
     os.environ["WIDEMARGIN_DATA"] = options.data or str(data_folder())
     print(machine(), flush=True)
-    measure(options.rows, options.quick, options.out, options.jobs)
+    rows = measure(options.rows, options.quick, options.out, options.jobs)
+    cells = [
+        (
+            row.name,
+            f"≤ {row.bar}",
+            row.aim,
+            f"{row.error:.2f} ± {row.standard_error:.2f}",
+            row.chosen,
+            f"{row.seconds:.0f}",
+        )
+        for row in rows
+    ]
+    header = ("work", "bar", "aim", "error, %", "chosen on the training set", "s")
+    print_table("Records", header, cells)
 
 
 if __name__ == "__main__":

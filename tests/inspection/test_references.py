@@ -55,7 +55,7 @@ def test_euclidean_references_leave_the_difference():
 def test_support_vectors_are_the_nearest_under_the_kernel():
     model = widemargin.TangentSVC(tangents=IMAGE, sides="two").fit(X, y)
     found = nearest_references(model, NEW)
-    D = tangent_distances(NEW, X[model.support_], tangents=IMAGE)
+    D = tangent_distances(NEW, X[model.support_], tangents=IMAGE, spring=model.spring_)
     assert np.array_equal(found.nearest, D.argmin(axis=1))
 
 

@@ -39,7 +39,7 @@ def test_generator_gets_the_labels():
 def test_any_object_with_tangents(monkeypatch):
     expected = orthonormalize(Mine().tangents(X))
     np.testing.assert_array_equal(as_bundle(X, Mine()).frames, expected)
-    monkeypatch.setattr(frames, "_BLOCK", 2 * 2 * 9)
+    monkeypatch.setattr(frames, "BLOCK_NUMBERS", 2 * 2 * 9)
     np.testing.assert_array_equal(as_bundle(X, Mine(), n_jobs=2).frames, expected)
 
 

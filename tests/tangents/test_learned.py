@@ -134,7 +134,7 @@ def test_many_features_are_never_squared(digits, monkeypatch):
     X, y = digits
     dense = LearnedTangents(n_tangents=3).fit(X, y)
     monkeypatch.setattr(learned, "_MAX_DENSE_FEATURES", 10)
-    monkeypatch.setattr(learned, "_BLOCK", 64 * 7)
+    monkeypatch.setattr(learned, "BLOCK_NUMBERS", 64 * 7)
     lanczos = LearnedTangents(n_tangents=3).fit(X, y)
     np.testing.assert_allclose(lanczos.tangents_, dense.tangents_, atol=1e-8)
     np.testing.assert_allclose(lanczos.eigenvalues_, dense.eigenvalues_, rtol=1e-9)

@@ -13,6 +13,12 @@ from sklearn import get_config
 
 from widemargin._compute.threads import worker_count
 
+# Blocks of these sizes stay near a core's cache: rows of samples, rows of a matrix of
+# pairs, and numbers. They do not depend on the number of threads, so that no result
+# does. On a device a block is what fills it.
+SAMPLE_ROWS, PAIR_ROWS = 1024, 256
+BLOCK_NUMBERS, DEVICE_NUMBERS = 2**19, 2**26
+
 
 def rows_in_budget(bytes_per_row: float, n_jobs: int | None = 1) -> int:
     """How many rows of `bytes_per_row` each worker may hold at once, at least one."""

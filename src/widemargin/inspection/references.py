@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics.pairwise import euclidean_distances
 
+from widemargin._compute.memory import PAIR_ROWS
 from widemargin.inspection.models import generator_of
 from widemargin.metrics import tangent_alignment, tangent_distances
 
 __all__ = ["NearestReferences", "nearest_references"]
 
-CHUNK = 256
 SPRING = 1e-5
 
 
@@ -61,8 +61,8 @@ def nearest_references(estimator: Any, X: NDArray) -> NearestReferences | None:
     index = np.empty(len(X), dtype=int)
     residuals, distances = np.empty(X.shape), np.empty(len(X))
     learned = isinstance(kept.tangents, np.ndarray) and kept.tangents.ndim == 3
-    for start in range(0, len(X), CHUNK):
-        rows = slice(start, start + CHUNK)
+    for start in range(0, len(X), PAIR_ROWS):
+        rows = slice(start, start + PAIR_ROWS)
         ends: dict[str, Any] = {"sides": kept.sides, "spring": kept.spring}
         if learned:
             ends["Y_tangents"] = kept.tangents
@@ -99,7 +99,8 @@ def _nearest(
 
 
 def _references_of(estimator: Any, n_features: int) -> _References | None:
-    spring = getattr(estimator, "spring", None)
+    # Where it was chosen by the fit, what was chosen.
+    spring = getattr(estimator, "spring_", getattr(estimator, "spring", None))
     spring = SPRING if spring is None else float(spring)
     sides = getattr(estimator, "sides", "y")
     if hasattr(estimator, "prototypes_"):

@@ -282,7 +282,7 @@ class RejectingClassifier(WrappingClassifier):
         if sample_weight is not None:
             params["sample_weight"] = sample_weight
         self._criterion = self.criterion
-        self._distance = distance_of if self.distance is None else self.distance
+        self._distance = self.distance
         with FitTasks(self, 2, X=X, y=y) as tasks:
             held_out = self._fit_estimator(X, y, params, tasks)
             for name in ("classes_", "n_features_in_", "feature_names_in_"):
@@ -424,7 +424,7 @@ class RejectingClassifier(WrappingClassifier):
         return self._number_of("criterion", self._criterion, X)
 
     def _distances(self, X: Any) -> NDArray:
-        return self._number_of("distance", self._distance, X)
+        return self._number_of("distance", self._distance or distance_of, X)
 
     def _number_of(self, name: str, function: Any, X: Any) -> NDArray:
         """Return what a function of estimator and samples says, one number each."""

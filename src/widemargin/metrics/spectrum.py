@@ -19,13 +19,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh
 
+from widemargin._compute.memory import PAIR_ROWS
 from widemargin._compute.threads import batched_slices
 from widemargin._core.arrays import largest_of
 from widemargin._core.checks import as_matrix, check_option
 
 METHODS = ("none", "clip", "flip", "shift")
-# Rows that symmetrisation and repair treat at once, so that they need no second matrix.
-_ROWS = 256
 
 
 class RepairedSpectrum(NamedTuple):
@@ -111,13 +110,15 @@ def repair_in_place(K: NDArray, method: str, rounding: float) -> Repair:
             K[np.diag_indices_from(K)] -= smallest
         return Repair(smallest)
     # No eigenvalue is larger than a sum of absolute values along a row.
-    size = max(np.abs(K[rows]).sum(axis=1).max() for rows in batched_slices(n, _ROWS))
+    size = max(
+        np.abs(K[rows]).sum(axis=1).max() for rows in batched_slices(n, PAIR_ROWS)
+    )
     tolerance = 10 * np.sqrt(n) * rounding * size
     if smallest >= -tolerance:
         return Repair(smallest)
     values, vectors = eigh(K, subset_by_value=(-np.inf, -tolerance))
     share = 2.0 if method == "flip" else 1.0
-    for rows in batched_slices(n, _ROWS):
+    for rows in batched_slices(n, PAIR_ROWS):
         K[rows] -= (vectors[rows] * (share * values)) @ vectors.T
     symmetrize(K)
     return Repair(smallest, vectors, share)
@@ -151,8 +152,8 @@ def _smallest(K: NDArray) -> float:
 
 
 def symmetrize(K: NDArray) -> NDArray:
-    """Replace K by (K + Kᵀ)/2, in place."""
-    for rows in batched_slices(len(K), _ROWS):
+    """Replace K by (K + Kᵀ)/2, in place and by blocks: it needs no second matrix."""
+    for rows in batched_slices(len(K), PAIR_ROWS):
         right = slice(rows.start, None)
         mean = (K[rows, right] + K[right, rows].T) / 2
         # Its first columns are a block on the diagonal: both triangles at once.

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from widemargin._compute.memory import rows_in_budget
+from widemargin._compute.memory import PAIR_ROWS, rows_in_budget
 from widemargin._compute.missing import distances_there
 from widemargin._compute.pairs import References, pair_distances, product_error
 from widemargin._compute.threads import batched_slices, one_blas_thread, thread_map
@@ -35,8 +35,6 @@ from widemargin.neighbors.candidates import FeatureCandidates
 from widemargin.tangents import Bundle, orthonormalize
 
 MAX_QUERIES = 512
-# Rows of a distance that is a function, computed at once.
-MAX_ROWS = 256
 # Features from which a plain distance is worth a bound.
 MANY_FEATURES = 512
 # The largest matrix whose eigenvectors are worth their time.
@@ -618,7 +616,7 @@ class MetricSearch:
         """Call ``use(rows, distances, indices)`` for some queries after the other."""
         x, y = queries.points, self.references.points
         if self.candidates is None:
-            size = min(MAX_ROWS, rows_in_budget(32 * len(y)))
+            size = min(PAIR_ROWS, rows_in_budget(32 * len(y)))
         else:
             near = self.candidates.candidates(queries, n_neighbors, n_jobs)
             near, size = np.sort(near, axis=1), 1

@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from widemargin._compute.memory import rows_in_budget
+from widemargin._compute.memory import SAMPLE_ROWS, rows_in_budget
 from widemargin._compute.threads import batched_slices
 from widemargin._core.arrays import put, to_numpy
 from widemargin._core.checks import warn_caller
@@ -52,8 +52,6 @@ QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75)
 BINS = 4096
 # Rates at which the models cannot move any more.
 SMALLEST = 1e-7
-# Rows of a block: its samples and inner products stay in a core's cache.
-_BLOCK = 1024
 
 
 class Pass(NamedTuple):
@@ -112,7 +110,7 @@ class OneSidedPass:
             sums = pull_sums(self.X[rows], nearest[rows], pulls, n_models)
             return sums, moments, sizes
 
-        size = min(_BLOCK, rows_in_budget(8 * n_models * width))
+        size = min(SAMPLE_ROWS, rows_in_budget(8 * n_models * width))
         parts = list(run(block, batched_slices(n, size)))
         sums, moments, sizes = (
             np.sum(part, axis=0, dtype=float) for part in zip(*parts, strict=True)
@@ -148,7 +146,7 @@ class TwoSidedPass:
         def distances(rows: slice) -> np.ndarray:
             return self.metric.squared_distances(self.bundle[rows], Bundle(C, T))
 
-        D = np.concatenate(list(run(distances, batched_slices(len(X), _BLOCK))))
+        D = np.concatenate(list(run(distances, batched_slices(len(X), SAMPLE_ROWS))))
         D_plus = np.where(self.right, D, np.inf)
         D_minus = np.where(self.right, np.inf, D)
         nearest = np.stack([D_plus.argmin(axis=1), D_minus.argmin(axis=1)], axis=1)
@@ -168,7 +166,7 @@ class TwoSidedPass:
         width = 1 + len(T)
         sums = np.zeros((width, len(C)))
         moments, sizes = np.zeros((width, width)), np.zeros(width)
-        for part in batched_slices(len(rows), _BLOCK):
+        for part in batched_slices(len(rows), SAMPLE_ROWS):
             some = self.bundle[rows[part]]
             moved, q = slide(some.points, some.frames, C, T, self.metric.spring)
             ones = np.concatenate([np.ones((len(q), 1), q.dtype), q], axis=1)

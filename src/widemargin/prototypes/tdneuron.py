@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
+from widemargin._compute.memory import SAMPLE_ROWS
 from widemargin._compute.threads import batched_slices, held_threads
 from widemargin._core.checks import check_count, check_number, check_random_state
 from widemargin._core.classifier import fit_method
@@ -48,7 +49,6 @@ from widemargin.prototypes.training import (
     run_epochs,
 )
 
-_BLOCK = 512
 START, GROWTH, SMALLEST = 0.2, 1.2, 1e-6
 
 
@@ -197,7 +197,7 @@ class Training:
                 np.stack([(bend * (a * away) ** 2).sum(0), (bend * a**2).sum(0)]),
             )
 
-        parts = list(self.run(block, batched_slices(len(self.X), _BLOCK)))
+        parts = list(self.run(block, batched_slices(len(self.X), SAMPLE_ROWS)))
         error, sums, moments, sizes, log_slope, threshold, curvature = (
             sum(part[1:], start=part[0]) for part in zip(*parts, strict=True)
         )

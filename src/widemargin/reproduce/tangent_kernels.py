@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedShuffleSplit
+from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
 
 from widemargin._compute.threads import thread_map
 from widemargin.datasets import load_usps
@@ -34,7 +34,7 @@ from widemargin.inspection import PrototypeDisplay, TangentDisplay
 from widemargin.metrics import tangent_alignment, tangent_distances
 from widemargin.metrics.kernels import kernel_of_distances
 from widemargin.reproduce import save_figure
-from widemargin.reproduce.protocol import stretches
+from widemargin.reproduce.protocol import folds, stretches
 from widemargin.svm import InvariantHyperplaneSVC, JitteredSVC, TangentSVC, VirtualSVC
 from widemargin.svm.pairwise import PairwiseMachine, pairwise_coefficients
 from widemargin.tangents import ImageTangents, TransformTangents, image_shifts
@@ -223,8 +223,7 @@ class _Distances:
     def choose(self, kernel: str, grid: dict) -> tuple[float, float, float, float]:
         """Error, gamma, C, spring of the least error in held-out stretches."""
         y = self.digits.y_train
-        groups = stretches(len(y), N_FOLDS)
-        folds = list(GroupKFold(N_FOLDS).split(y, y, groups))
+        parts = folds(stretches(len(y), N_FOLDS))
         best = (np.inf, 0.0, 0.0, self.spring)
         for gamma in grid["gamma"]:
             K = self.kernel(self.train, kernel, gamma)
@@ -236,8 +235,8 @@ class _Distances:
                 )
                 return np.sum(machine.predict(K[np.ix_(held, fit)]) != y[held])
 
-            tasks = list(product(grid["C"], folds))
-            wrong = np.reshape(thread_map(errors, tasks, self.n_jobs), (-1, len(folds)))
+            tasks = list(product(grid["C"], parts))
+            wrong = np.reshape(thread_map(errors, tasks, self.n_jobs), (-1, len(parts)))
             for C, count in zip(grid["C"], wrong.sum(axis=1), strict=True):
                 if count < best[0]:
                     best = float(count), gamma, C, self.spring

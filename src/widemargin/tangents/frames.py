@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.utils import check_array
 
-from widemargin._compute.memory import rows_in_budget
+from widemargin._compute.memory import BLOCK_NUMBERS, DEVICE_NUMBERS, rows_in_budget
 from widemargin._compute.threads import batched_slices, thread_map
 from widemargin._core.arrays import (
     check_tensor,
@@ -29,12 +29,6 @@ from widemargin._core.arrays import (
     xp_of,
 )
 from widemargin._core.checks import FLOATS, as_matrix, check_number, is_plain
-
-# A block of this many numbers stays near the cache. It does not depend on the number
-# of threads, so that neither does any result.
-_BLOCK = 2**19
-# On a device a block is what fills it.
-_DEVICE_BLOCK = 2**26
 
 
 def check_samples(X: ArrayLike, name: str = "X") -> NDArray:
@@ -70,7 +64,7 @@ def sample_blocks(
     """Cut samples of `n_numbers` tangent entries each into blocks to work on."""
     # Raw tangents, their float64 copy and as much again for what computes them.
     budget = rows_in_budget(4 * 8 * n_numbers, n_jobs)
-    return batched_slices(n_samples, min(budget, _BLOCK // max(1, n_numbers)))
+    return batched_slices(n_samples, min(budget, BLOCK_NUMBERS // max(1, n_numbers)))
 
 
 def fill_blocks(
@@ -81,7 +75,7 @@ def fill_blocks(
     if is_tensor(out):
         from widemargin._compute.device.pairs import halving
 
-        halving(max(1, _DEVICE_BLOCK // max(1, n_numbers)), len(out), fill)
+        halving(max(1, DEVICE_NUMBERS // max(1, n_numbers)), len(out), fill)
         return
     blocks = sample_blocks(len(out), n_numbers, n_jobs)
     thread_map(fill, blocks, n_jobs, "tangents")

@@ -28,6 +28,7 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
+from widemargin._compute.memory import BLOCK_NUMBERS
 from widemargin._compute.threads import batched_slices
 from widemargin._core.arrays import (
     in_dtype,
@@ -54,9 +55,6 @@ _MAX_DENSE_FEATURES = 4096
 
 # Directions whose eigenvalue is below this share of the largest are rounding.
 _EIGENVALUE_RTOL = 1e-12
-
-# Differences are formed in blocks of this many numbers.
-_BLOCK = 2**20
 
 
 class LearnedTangents(TangentGenerator):
@@ -331,7 +329,7 @@ class Differences:
 
     def __iter__(self) -> Iterator[NDArray]:
         n_features = self.X.shape[1]
-        size = _BLOCK // (max(1, self.neighbors.shape[1]) * n_features)
+        size = BLOCK_NUMBERS // (max(1, self.neighbors.shape[1]) * n_features)
         for rows in batched_slices(len(self.X) if len(self) else 0, size):
             others = in_dtype(self.X[self.neighbors[rows]], np.float64)
             yield (others - self.X[rows][:, None]).reshape(-1, n_features)
