@@ -66,7 +66,7 @@ def svm_errors(split):
 def errors(split):
     X, y = split.X_train, split.y_train
     svms = svm_errors(split)
-    best = min(e for _, e in svms)
+    best = min(e for name, e in svms if "poly" in name)
     rows = [(name, "", e, "") for name, e in svms]
     for key, paper in PAPER_2.items():
         theta, m, Q = key

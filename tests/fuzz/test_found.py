@@ -130,6 +130,14 @@ REFUSED = {
         ),
         "metric",
     ),
+    "a kernel that returns no number": (
+        lambda: (
+            MaxMarginClassifier(kernel=lambda a, b: a @ b.T)
+            .fit(X[:3], [0, 1, 1])
+            .predict(sparse.csr_array(X))
+        ),
+        "kernel",
+    ),
     "a blur whose square is none": (
         lambda: tangents.DirectionFeatures((2, 2), blur=5e-324).fit(X),
         "blur",

@@ -293,6 +293,14 @@ def kernel_function(
         extra = {"gamma": gamma, "degree": degree, "coef0": coef0}
 
     def evaluate(A: Any, B: Any) -> np.ndarray:
-        return pairwise_kernels(A, B, metric=kernel, filter_params=True, **extra)
+        try:
+            return pairwise_kernels(A, B, metric=kernel, filter_params=True, **extra)
+        except (TypeError, ValueError) as error:
+            if not callable(kernel):
+                raise
+            raise ValueError(
+                "kernel must return a number for two samples, for rows of a sparse "
+                f"matrix too if X is one; it failed: {error}"
+            ) from error
 
     return evaluate

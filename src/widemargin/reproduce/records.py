@@ -150,10 +150,11 @@ def tvq_candidates(
     kinds: dict[str, dict] = {"": {}, ", grid 8": {"grid": 8, "blur": 1.3}}
     if digits.shape != (16, 16):
         kinds = {"": {}, DESKEWED: {"deskew": True}}
-    counts = (15,) if digits.quick else (15, 20, min(25, most_vectors // 10 - 1))
+    counts = (15,) if digits.quick else (15, 20, 24, 30)
     return {
         f"TVQ {m}×1{told}": tvq(digits.shape, m, n_jobs, **options)
         for m in counts
+        if 10 * (1 + m) <= most_vectors
         for told, options in kinds.items()
     }
 
