@@ -21,7 +21,12 @@ PAGES = [
 ]
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 # What snippets need beyond NumPy and scikit-learn.
-NEEDS = {"PIL": "PIL", "matplotlib": "matplotlib", "export": "onnx"}
+NEEDS = {
+    "PIL": "PIL",
+    "dask.array": "dask",
+    "matplotlib": "matplotlib",
+    "export": "onnx",
+}
 
 
 # Seeds mean other samples in other versions; the numbers on the pages are of this one.

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from widemargin import TangentKNeighborsClassifier
+from widemargin import TangentDensityClassifier, TangentKNeighborsClassifier
 from widemargin.metrics import tangent_alignment, tangent_distances, tangent_kernel
-from widemargin.tangents import ImageTangents
+from widemargin.tangents import ImageTangents, image_shifts
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -62,6 +62,40 @@ def test_neighbours_among_partitions_are_those_of_one_index(name):
     np.testing.assert_array_equal(found, here.kneighbors(Q, 2)[1])
     assert there.score(asked, q) == here.score(Q, q)
     assert there.margin_unit == here.margin_unit
+
+
+DENSITIES = {
+    "given": {"gamma": 0.01, "tangents": IMAGES},
+    "chosen": {"tangents": "none", "cv_samples": 60, "random_state": 0},
+    "weighted": {"gamma": 0.02, "tangents": IMAGES, "class_weight": {"a": 3.0}},
+    "copies": {
+        "gamma": 0.02,
+        "tangents": "none",
+        "transformations": image_shifts((8, 8)),
+    },
+}
+
+
+@pytest.mark.parametrize("name", DENSITIES)
+def test_densities_of_partitions_add_up(name):
+    # By class, so that most partitions lack most classes.
+    order = np.argsort(r, kind="stable")
+    weights = 1.0 + np.arange(250) % 3
+    here = TangentDensityClassifier(**DENSITIES[name]).fit(R[order], r[order], weights)
+    lazy = da.from_array(R[order], chunks=((60, 0, 130, 60), 64))
+    there = TangentDensityClassifier(**DENSITIES[name]).fit(lazy, r[order], weights)
+    assert there.gamma_ == pytest.approx(here.gamma_)
+    asked = da.from_array(Q, chunks=(33, 40))
+    for method in ("predict_proba", "decision_function", "confidence"):
+        one, other = getattr(here, method)(Q), getattr(there, method)(asked)
+        assert (other.dtype, other.shape) == (one.dtype, one.shape)
+        np.testing.assert_allclose(other.compute(), one, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(getattr(there, method)(Q), one, rtol=1e-9, atol=1e-9)
+    np.testing.assert_array_equal(there.predict(asked).compute(), here.predict(Q))
+    with pytest.raises(ValueError, match="cannot be saved or sent"):
+        pickle.dumps(there)
+    with pytest.raises(ValueError, match="groups must be None"):
+        there.fit(lazy, r[order], groups=r[order])
 
 
 def test_sizes_of_float32_in_other_units():

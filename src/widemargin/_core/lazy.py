@@ -60,6 +60,15 @@ def bare(estimator: Any) -> Any:
     return twin
 
 
+def parted_cannot_move(estimator: Any) -> str:
+    """Say why a model whose parts are with workers is no file."""
+    return (
+        f"this {type(estimator).__name__} cannot be saved or sent: its training "
+        "samples are with the workers that it was fitted on. Fit it again where it is "
+        "needed."
+    )
+
+
 class Part:
     """What a worker holds, which knows its size: Dask moves what it thinks is small."""
 

@@ -29,6 +29,7 @@ from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.memory import rows_in_budget
@@ -53,7 +54,9 @@ from widemargin._core.checks import (
 )
 from widemargin._core.classifier import MarginClassifier, fit_method
 from widemargin._core.decisions import as_labels
+from widemargin._core.lazy import bare, is_lazy, parted_cannot_move
 from widemargin._core.samples import Samples, check_samples, check_X
+from widemargin._core.shards import Shards, check_shards
 from widemargin.metrics import TangentMetric
 from widemargin.neighbors.candidates import (
     FeatureCandidates,
@@ -191,6 +194,11 @@ class DensityClassifier(MarginClassifier):
     """
 
     margin_unit = "log-odds"
+    lazy_methods = ("fit",)
+    # Models of the partitions of a Dask collection, where that was fitted, and what
+    # they said of some samples.
+    _parts: Shards | None = None
+    _merged: NDArray | None = None
     device_methods = (
         *("fit", "predict", "predict_proba", "decision_function"),
         *("margins", "confidence"),
@@ -238,7 +246,7 @@ class DensityClassifier(MarginClassifier):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Training samples.
+            Training samples. Those of a Dask collection stay where they are.
         y : array-like of shape (n_samples,)
             Labels.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -254,6 +262,9 @@ class DensityClassifier(MarginClassifier):
         """
         metric = self._given_metric()
         self._check_candidates()
+        if is_lazy(X):
+            return self._fit_parts(X, y, sample_weight, groups)
+        self._parts = None
         check_count("cv_samples", self.cv_samples)
         gammas = _check_gammas(self.gamma)
         transformations = check_transformations("transformations", self.transformations)
@@ -267,30 +278,13 @@ class DensityClassifier(MarginClassifier):
         metric = metric.in_unit_of(samples.X).fit(samples.X, samples.labels)
         self._metric, self.input_tangents_ = metric, metric.tangents
         self._check_squares(samples.X)
-        times = 1 + len(transformations)
-        # Classes side by side, so that a class is a slice of every distance row.
-        order = np.argsort(np.tile(samples.codes, times), kind="stable")
-        versions = [samples.X, *copies(samples.X, transformations, "transformations")]
-        origin = np.tile(np.arange(len(samples)), times)[order]
-        self._origin = origin
-        # Where the versions of every sample are, that as it was given first.
-        self._versions = np.argsort(order).reshape(times, len(samples)).T
         self._n_candidates = self.n_candidates
         self.candidate_transform_ = fit_transform(
             self.candidate_transform, samples.X, samples.labels
         )
-        self.bundle_ = metric.bundle(
-            xp_of(samples.X).concatenate(versions)[order],
-            samples.labels[origin],
-            n_jobs=self.n_jobs,
-        )
+        weights = self._remember(samples, transformations, samples.weights.max())
         metric.warn_of_blanks(self.bundle_)
-        codes = samples.codes[origin]
-        self._starts = np.searchsorted(codes, np.arange(len(self.classes_)))
-        # Only ratios count. Logarithms, as these may be of any size.
-        weights = samples.weights / samples.weights.max()
-        self._log_weights = np.log(samples.weights) - np.log(samples.weights.max())
-        self._log_weights = self._log_weights[origin]
+        self._dtype = numpy_dtype(self.bundle_.points)
         self.gammas_ = self.cv_errors_ = self.cv_scores_ = np.empty(0)
         if gammas is not None and len(gammas) == 1:
             self.gamma_ = float(gammas[0])
@@ -300,6 +294,75 @@ class DensityClassifier(MarginClassifier):
         else:
             self._choose_gamma(samples, weights, gammas, groups)
         return self
+
+    def _remember(
+        self, samples: Samples, transformations: Sequence[Callable], heaviest: float
+    ) -> NDArray:
+        """Bundle samples and copies, class by class; return weights of at most 1."""
+        times = 1 + len(transformations)
+        # Classes side by side, so that a class is a slice of every distance row.
+        order = np.argsort(np.tile(samples.codes, times), kind="stable")
+        versions = [samples.X, *copies(samples.X, transformations, "transformations")]
+        origin = np.tile(np.arange(len(samples)), times)[order]
+        self._origin = origin
+        # Where the versions of every sample are, that as it was given first.
+        self._versions = np.argsort(order).reshape(times, len(samples)).T
+        self.bundle_ = self._metric.bundle(
+            xp_of(samples.X).concatenate(versions)[order],
+            samples.labels[origin],
+            n_jobs=self.n_jobs,
+        )
+        codes = samples.codes[origin]
+        self._starts = np.searchsorted(codes, np.arange(len(samples.classes)))
+        # Only ratios count. Logarithms, as these may be of any size.
+        self._log_weights = (np.log(samples.weights) - np.log(heaviest))[origin]
+        return samples.weights / heaviest
+
+    def _fit_parts(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
+        """Remember the samples of a Dask collection where they are.
+
+        The metric, and gamma where it is not given, are fitted to some of them.
+        """
+        for name, value in (("groups", groups), ("n_candidates", self.n_candidates)):
+            if value is not None:
+                raise ValueError(
+                    f"{name} must be None where X is a Dask collection; got {value!r}."
+                )
+        given = check_shards(
+            self, X, y, sample_weight, class_weight=self.class_weight, stay=True
+        )
+        some = given.some()
+        few = clone(self).set_params(class_weight=None)
+        few.fit(some.X, some.labels, some.weights)
+        few._check_squares(given.limits)
+        names = self._get_param_names()
+        kept = {k: v for k, v in vars(bare(few)).items() if k not in names}
+        parts = given.shards.map(_densities_of_part, bare(few), given.heaviest)
+        # What goes wrong, goes wrong now.
+        parts.sum(_size)
+        self.__dict__.update(kept)
+        self.__dict__.pop("bundle_", None)
+        self._dtype, self._parts = numpy_dtype(few.bundle_.points), parts
+        return self
+
+    def _question(self, name: str) -> tuple:
+        return ("densities",)
+
+    def _example(self, question: tuple) -> NDArray:
+        return np.zeros((1, len(self.classes_)))
+
+    def _found(self, X: Any, question: tuple) -> NDArray:
+        """Log densities of the classes of one part; none where it has no sample."""
+        out = np.full((len(X), self._n_classes), -np.inf)
+        out[:, self._present] = self._all_log_densities(self._check_predict(X))
+        return out
+
+    def _with_found(self, question: tuple, found: list | None) -> Self:
+        """Return a model that knows what the parts said, and nothing else."""
+        twin = bare(self)
+        if found is not None:
+            twin._merged = np.maximum(np.logaddexp.reduce(found), LEAST)
+        return twin
 
     def _check_candidates(self) -> None:
         check_transform(self.candidate_transform)
@@ -319,6 +382,8 @@ class DensityClassifier(MarginClassifier):
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the frames, many times as large as the points they come from."""
+        if self._parts is not None:
+            raise ValueError(parted_cannot_move(self))
         state = dict(super().__getstate__())
         if "bundle_" in state:
             state["_points"] = to_numpy(state.pop("bundle_").points)
@@ -513,18 +578,23 @@ class DensityClassifier(MarginClassifier):
     def _check_predict(self, X):
         check_is_fitted(self)
         X = check_X(self, X, order="C")
-        return self._check_squares(in_dtype(X, numpy_dtype(self.bundle_.points)))
+        return self._check_squares(in_dtype(X, self._dtype))
 
     def _class_scores(self, X) -> NDArray:
+        if self._merged is not None:
+            return _log_normalized(self._merged)
+        return _log_normalized(self._all_log_densities(X))
+
+    def _all_log_densities(self, X) -> NDArray:
         if is_tensor(X):
             finder = self._finder_at(X)
             if finder is not None:
-                return _log_normalized(self._pruned_densities(X, finder))
+                return self._pruned_densities(X, finder)
         out = np.empty((len(X), len(self.classes_)))
         for rows in announced(list(self._chunks(X, len(X))), "densities"):
             versions = self._distances(X[rows])
             out[rows] = self._log_densities(versions, [self._inner_gamma])[0]
-        return _log_normalized(out)
+        return out
 
     def predict_proba(self, X: ArrayLike) -> NDArray:
         """Posterior of each class.
@@ -539,6 +609,22 @@ class DensityClassifier(MarginClassifier):
         ndarray of shape (n_queries, n_classes)
         """
         return np.exp(self._class_scores(self._check_predict(X)))
+
+
+def _densities_of_part(samples: Samples, model: Any, heaviest: float) -> Any:
+    """Return the model of one part, of the classes that it has."""
+    part = bare(model)
+    present, codes = np.unique(samples.codes, return_inverse=True)
+    part._n_classes, part._present = len(samples.classes), present
+    part.classes_ = samples.classes[present]
+    transformations = check_transformations("transformations", model.transformations)
+    mine = replace(samples, codes=codes, classes=part.classes_)
+    part._remember(mine, transformations, heaviest)
+    return part
+
+
+def _size(part: Any) -> int:
+    return len(part.bundle_)
 
 
 class TangentDensityClassifier(DensityClassifier):

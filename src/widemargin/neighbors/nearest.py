@@ -43,7 +43,7 @@ from widemargin._core.checks import (
 )
 from widemargin._core.classifier import MarginClassifier, fit_method
 from widemargin._core.decisions import label_margins
-from widemargin._core.lazy import bare, is_lazy
+from widemargin._core.lazy import bare, is_lazy, parted_cannot_move
 from widemargin._core.samples import Samples, check_samples, check_X
 from widemargin._core.shards import Shards, check_shards
 from widemargin.margins import relative_margin
@@ -418,11 +418,7 @@ class TangentKNeighborsClassifier(MarginClassifier):
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the frames, many times as large as the points they come from."""
         if self._parts is not None:
-            raise ValueError(
-                f"this {type(self).__name__} cannot be saved or sent: its training "
-                "samples are with the workers that it was fitted on. Fit it again "
-                "where it is needed."
-            )
+            raise ValueError(parted_cannot_move(self))
         state = dict(super().__getstate__())
         if "bundle_" in state:
             state["_points"] = to_numpy(state.pop("bundle_").points)
