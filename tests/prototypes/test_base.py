@@ -141,7 +141,7 @@ def test_a_class_with_few_samples_gets_few_prototypes(model):
 
 BAD_DATA = [
     (lambda: (iris[:50], y[:50], None), "at least 2 classes"),
-    (lambda: (np.where(iris == 5.1, np.nan, iris), y, None), "NaN"),
+    (lambda: (np.where(iris == 5.1, np.inf, iris), y, None), "infinity"),
     (lambda: (iris, y, -np.ones(150)), "[Nn]egative"),
     (lambda: (iris, y, np.full(150, np.nan)), "NaN"),
     (lambda: (iris, y, np.zeros(150)), "zero for every sample"),
