@@ -64,6 +64,10 @@ def affine_midpoint_tile(x, x_tangents, y, y_tangents, spring):
 
     `x` is (n_x, d) and `x_tangents` (n_x, l, d), raw tangents, float64; `y` likewise.
     """
+    if len(x) == 1:
+        # A product with a vector rounds otherwise than the same row of a matrix.
+        twice = np.repeat(x, 2, axis=0), np.repeat(x_tangents, 2, axis=0)
+        return affine_midpoint_tile(*twice, y, y_tangents, spring)[:1]
     d = x.shape[1]
     center = y.mean(axis=0)
     x, y = x - center, y - center

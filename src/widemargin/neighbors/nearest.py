@@ -311,9 +311,12 @@ class TangentKNeighborsClassifier(MarginClassifier):
         """Fit the metric to samples, in a unit of all that lie within the limits."""
         # What belongs to no single sample needs no frames at all.
         self._measures_points = callable(self.metric) or metric.sides == "midpoint"
-        X = samples.X if is_tensor(samples.X) else np.nan_to_num(samples.X, nan=0.0)
+        X, extremes = (
+            a if is_tensor(a) else np.nan_to_num(a, nan=0.0)
+            for a in (samples.X, limits)
+        )
         if not callable(self.metric):
-            metric = metric.in_unit_of(np.nan_to_num(limits, nan=0.0))
+            metric = metric.in_unit_of(extremes)
         metric = metric.fit(X, samples.labels)
         self._metric, self.input_tangents_ = metric, metric.tangents
         # A distance of one's own need not square anything.

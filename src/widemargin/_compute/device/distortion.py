@@ -54,7 +54,9 @@ __device__ __forceinline__ float across(float v) {
 }
 
 extern "C" __global__ void distortion(
-    const float *x, const float *y, float *out, int n_x, int n_y, float penalty) {
+    const float *x, const float *y, float *out, int n_x, int n_y,
+    const float *per_move) {
+  const float penalty = per_move[0];
   __shared__ float reference[CHANNELS * AREA];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const long long j = blockIdx.x;
@@ -135,7 +137,15 @@ def distortion_distances(
         kernel(
             grid=(len(y), groups, 1),
             block=(32 * WARPS, 1, 1),
-            args=(x.contiguous(), y.contiguous(), out, len(x), len(y), float(penalty)),
+            # The penalty in an array: torch hands numbers over as doubles.
+            args=(
+                x.contiguous(),
+                y.contiguous(),
+                out,
+                len(x),
+                len(y),
+                torch.full((1,), penalty, device=x.device),
+            ),
         )
     return out
 
