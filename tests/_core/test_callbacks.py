@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import pairwise_distances
+from sklearn.metrics import euclidean_distances, pairwise_distances
 
 import widemargin
 from widemargin._core import callbacks
@@ -132,6 +132,10 @@ TANGENTS = ImageTangents(shape=(8, 8))
 SHIFTS = image_shifts(shape=(8, 8))
 
 
+def squares(X, Y):
+    return euclidean_distances(X, Y, squared=True)
+
+
 class Tree:
     """Writes down the tree of tasks: begins and ends, each with its path."""
 
@@ -213,6 +217,11 @@ FITS = {
     "TangentKNeighborsClassifier": (
         widemargin.TangentKNeighborsClassifier(tangents=TANGENTS, n_components=20),
         ["tangents", "projections"],
+        set(),
+    ),
+    "DensityClassifier": (
+        widemargin.DensityClassifier(metric=squares),
+        ["epoch"],
         set(),
     ),
     "TangentDensityClassifier": (

@@ -382,6 +382,9 @@ def function_case(rng: Rng, name: str) -> Case:
     if name.startswith("inspection."):
         _display(rng, name, function, n, d, outcomes, later)
         return outcomes, describe
+    if isinstance(given.get("name"), str) and given["name"]:
+        # What the caller wants its parameter to be called in messages.
+        names = {*names, str(given["name"])}
     outcome = call(name, function, _names=names, **given)
     if name.startswith("datasets.") and "FileNotFoundError" in outcome.kind:
         return [Outcome("refused", name)], describe

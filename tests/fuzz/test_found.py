@@ -12,7 +12,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from widemargin import inspection, margins, tangents
 from widemargin.datasets import read_idx
 from widemargin.linear import MarginPerceptron, MaxMarginClassifier
-from widemargin.meta import RejectingClassifier
+from widemargin.meta import MarginReweightingClassifier, RejectingClassifier
 from widemargin.metrics import TangentMetric, repair_spectrum, tangent_distances
 from widemargin.neighbors import TangentDensityClassifier, TangentKNeighborsClassifier
 from widemargin.prototypes import (
@@ -378,3 +378,17 @@ def test_a_reject_label_stays_what_it_is(label):
     assert set(answers.tolist()) == {label, *answers[model.accepts(X)].tolist()}
     assert set(answers[model.accepts(X)].tolist()) <= {0, 1}
     assert not model.accepts(X).all()
+
+
+def test_samples_without_features_are_refused_before_a_foreign_classifier_sees_them():
+    pandas = pytest.importorskip("pandas")
+    model = MarginReweightingClassifier(KNeighborsClassifier(1))
+    with pytest.raises(ValueError, match=r"X has 0 feature"):
+        model.fit(pandas.DataFrame(np.empty((8, 0))), np.arange(8) % 2)
+
+
+def test_a_foreign_classifier_that_cannot_answer_is_named():
+    model = MarginReweightingClassifier(LogisticRegression()).fit(X, y)
+    dates = np.zeros(X.shape, "datetime64[s]")
+    with pytest.raises(TypeError, match="X holds what LogisticRegression"):
+        model.confidence(dates)

@@ -38,7 +38,7 @@ from widemargin._core.checks import (
     check_random_state,
 )
 from widemargin._core.classifier import fit_method
-from widemargin._core.confidence import margin_unit_of, margins_of
+from widemargin._core.confidence import answering, margin_unit_of, margins_of
 from widemargin._core.holdout import hold_out_of_classes
 from widemargin._core.samples import check_weights
 from widemargin.margins import margin_reweight
@@ -383,8 +383,12 @@ class MarginReweightingClassifier(WrappingClassifier):
         )
 
     def _margins(self, X: Any, codes: NDArray | None) -> NDArray:
-        labels = self.estimator_.predict(X) if codes is None else self.classes_[codes]
-        return self._relative_margins(self.estimator_, X, np.asarray(labels))
+        if codes is None:
+            with answering(self.estimator_):
+                labels = np.asarray(self.estimator_.predict(X))
+        else:
+            labels = self.classes_[codes]
+        return self._relative_margins(self.estimator_, X, labels)
 
 
 def squeezed(m: NDArray, scale: float) -> NDArray:

@@ -49,6 +49,11 @@ class HandingClassifier(MetaEstimatorMixin, MarginClassifier):
             X, y = indexable(X, y)
         except TypeError as error:
             raise TypeError(f"X and y must hold one row per sample: {error}") from error
+        if getattr(X, "shape", (1,))[1:] == (0,):
+            raise ValueError(
+                f"X has 0 feature(s) (shape={X.shape}) while a minimum of 1 is "
+                "required."
+            )
         validate_data(self, X, skip_check_array=True)
         labels = check_orderable(as_labels("y", y))
         check_classification_targets(labels)
