@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import FunctionTransformer
@@ -222,9 +223,10 @@ def ask(model: Any, name: str, Q: Any, names: set, outcomes: list) -> dict[str, 
                 if isinstance(outcome.result, tuple)
                 else [outcome.result]
             )
-            if question == "transform" and isinstance(Q, np.ndarray):
+            if question == "transform" and not sparse.issparse(Q):
                 # A row of which something is missing has no place elsewhere.
-                held = [np.asarray(held[0])[~np.isnan(Q.astype(float)).any(axis=1)]]
+                whole = ~np.isnan(np.asarray(Q, dtype=float)).any(axis=1)
+                held = [np.asarray(held[0])[whole]]
             if not all(finite(part) for part in held):
                 outcomes.append(wrong(f"{name}.{question}", f"not finite: {question}",
                                       result=np.asarray(held[0])))  # fmt: skip

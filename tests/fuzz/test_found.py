@@ -392,3 +392,26 @@ def test_a_foreign_classifier_that_cannot_answer_is_named():
     dates = np.zeros(X.shape, "datetime64[s]")
     with pytest.raises(TypeError, match="X holds what LogisticRegression"):
         model.confidence(dates)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("sides", ["two", "x", "mean"])
+def test_a_spring_beyond_the_dtype_is_stiff(dtype, sides):
+    points = X[:6].astype(dtype)
+    frames = np.ones((1, points.shape[1]))
+    found = tangent_distances(points, tangents=frames, sides=sides, spring=1e300)
+    expected = pairwise_distances(points) ** 2
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_no_radius_is_certified_that_answers_in_float32_do_not_have():
+    rng = np.random.default_rng(0)
+    far = (1e7 + rng.integers(2, size=(12, 4))).astype(np.float32)
+    model = GLVQClassifier(max_iter=5, random_state=0).fit(far, np.arange(12) % 2)
+    asked = rng.normal(size=(5, 4)).astype(np.float32)
+    radius = model.certified_radius(asked)
+    step = rng.normal(size=(200, 4))
+    step *= 0.99 / np.linalg.norm(step, axis=1, keepdims=True)
+    for row, r, answer in zip(asked, radius, model.predict(asked), strict=True):
+        near = (row + r * step).astype(np.float32)
+        assert (model.predict(near) == answer).all()

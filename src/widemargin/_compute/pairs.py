@@ -29,6 +29,8 @@ ROUNDINGS = 16.0
 # Size below which a squared distance is computed again from its residual, relative to
 # the squares it is made of. What is kept is right to 1e-3 in float32, with frames as
 # parallel as rounding allows, and to 1e-6 in float64.
+# Springs beyond move nothing that any dtype can tell, and are numbers in all of them.
+STIFF = 1e30
 SUSPECT = {np.dtype(np.float32): 1e-3, np.dtype(np.float64): 1e-9}
 
 
@@ -294,7 +296,7 @@ class _Block:
 
     def __init__(self, x_end, y_end, columns, packed, n_x, sides, spring, lower):
         self.x_end, self.y_end, self.columns = x_end, y_end, columns
-        self.sides, self.spring, self.lower = sides, spring, lower
+        self.sides, self.spring, self.lower = sides, min(spring, STIFF), lower
         n_y = columns.stop - columns.start
         l_x, d = x_end.frames.shape[1:]
         stack_rows = n_y * (1 + y_end.frames.shape[1])
@@ -328,7 +330,7 @@ class _Block:
         if self.sides == "two":
             # The smallest eigenvalue S can have; float32 may round below it.
             stiffness = (1 + spring) - 1 / (1 + spring)
-            floor = max(stiffness, 8 * np.finfo(tile.dtype).eps)
+            floor = max(stiffness, 8 * float(np.finfo(tile.dtype).eps))
             # A spring that keeps S above its rounding spares a look at the pivots.
             least = 0.0 if stiffness >= 2 * error else 2 * error
             clear = 0.0 if stiffness >= 2 * error else 2 * error

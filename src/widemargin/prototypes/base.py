@@ -172,10 +172,13 @@ class PrototypeClassifier(MarginClassifier):
         """
         samples = self._check_predict(X)
         speed = self._lipschitz()
+        rounding = 4 * float(np.finfo(samples.dtype).eps)
 
         def radius(x: np.ndarray) -> np.ndarray:
             below, above = self._distance_bounds(x.astype(float))
-            near, far = self._reduced(above), self._reduced(below)
+            # Answers are given in the type of the samples, and round as it does.
+            near = self._reduced(above * (1 + rounding))
+            far = self._reduced(below * (1 - rounding))
             rows, answers = np.arange(len(x)), near.argmin(axis=1)
             d_plus = np.sqrt(near[rows, answers])
             far[rows, answers] = np.inf
