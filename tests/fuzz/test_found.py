@@ -415,3 +415,11 @@ def test_no_radius_is_certified_that_answers_in_float32_do_not_have():
     for row, r, answer in zip(asked, radius, model.predict(asked), strict=True):
         near = (row + r * step).astype(np.float32)
         assert (model.predict(near) == answer).all()
+
+
+def test_a_penalty_that_leads_out_of_the_numbers_stops_the_training():
+    line = X[:, :1].astype(np.float32)
+    model = GMLVQClassifier(max_iter=5, random_state=0, regularization=1e20)
+    with pytest.warns(ConvergenceWarning, match="without finite"):
+        model.fit(line, y)
+    assert np.isfinite(model.omega_).all()

@@ -155,6 +155,9 @@ class FullMatrix:
 
     def log_det_slope(self, omega: np.ndarray) -> np.ndarray:
         """Gradient of ``ln det(Omega Omega^T) / 2``: the transposed pseudo-inverse."""
+        if not np.isfinite(omega).all():
+            # The loop stops at steps that are no numbers; LAPACK would raise.
+            return np.full_like(omega, np.nan)
         return np.swapaxes(np.linalg.pinv(omega, rcond=1e-6), -1, -2)
 
 
