@@ -16,7 +16,11 @@ from sklearn.utils.estimator_checks import check_array_api_input
 
 import widemargin
 from widemargin.metrics import tangent_distances
-from widemargin.neighbors import TangentDensityClassifier, TangentKNeighborsClassifier
+from widemargin.neighbors import (
+    DensityClassifier,
+    TangentDensityClassifier,
+    TangentKNeighborsClassifier,
+)
 from widemargin.prototypes import (
     GLVQClassifier,
     GMLVQClassifier,
@@ -33,6 +37,7 @@ from widemargin.tangents import (
 ESTIMATORS = [
     TangentKNeighborsClassifier(3, tangents="none"),
     TangentKNeighborsClassifier(tangents=LearnedTangents(2)),
+    DensityClassifier(gamma=1.0),
     TangentDensityClassifier(1.0, tangents="none"),
     GLVQClassifier(max_iter=2),
     GMLVQClassifier(max_iter=2),

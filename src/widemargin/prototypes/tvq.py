@@ -208,7 +208,8 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
     >>> from sklearn.datasets import load_digits
     >>> from widemargin.prototypes import HSSClassifier, TVQClassifier
     >>> X, y = load_digits(return_X_y=True)
-    >>> model = TVQClassifier(n_tangents=8, max_iter=50).fit(X[:1000], y[:1000])
+    >>> model = TVQClassifier(n_tangents=8, max_iter=50, random_state=0)
+    >>> model = model.fit(X[:1000], y[:1000])
     >>> describing = HSSClassifier(n_tangents=8).fit(X[:1000], y[:1000])
     >>> bool(model.score(X[1000:], y[1000:]) > describing.score(X[1000:], y[1000:]))
     True

@@ -17,6 +17,7 @@ recognition, IEEE PAMI 29 (2007); J. Bruna, S. Mallat, Invariant scattering conv
 networks, IEEE PAMI 35 (2013).
 """
 
+import argparse
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -398,3 +399,10 @@ def _save(rows: list[Row], file: Path) -> None:
 def main(quick: bool = False, out: Path | str = ".") -> None:
     """Measure every row, quick ones on a few training images; choices are indented."""
     measure(list(SECTIONS), quick, Path(out), n_jobs=-1)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="smaller and faster")
+    parser.add_argument("--out", default=".", help="folder for the results")
+    main(**vars(parser.parse_args()))
