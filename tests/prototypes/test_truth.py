@@ -170,7 +170,10 @@ def test_radius_never_exceeds_the_margin(seed, dtype, outlier):
         zero, one = min(d[0], d[2], d[4]), min(d[1], d[3])
         truth = abs(zero - one) / 2
         assert Decimal(float(radius)) <= truth
-        assert float(radius) >= float(truth) * (1 - 1e-5) - 1e-7 * outlier
+        # Less what answers in the type of the samples may round.
+        rounding = 4 * float(np.finfo(dtype).eps) * float(zero + one)
+        least = float(truth) * (1 - 1e-5) - 1e-7 * outlier - rounding
+        assert float(radius) >= least
 
 
 @pytest.mark.parametrize("algorithm", ["lvq1", "olvq1"])
