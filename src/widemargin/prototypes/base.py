@@ -51,14 +51,13 @@ def margins_of_all_labels(
     return margin(D, others)
 
 
-def plain_distances(
-    X: Any, P: np.ndarray, omega: np.ndarray | None = None
-) -> np.ndarray:
+def plain_distances(X: Any, P: Any, omega: np.ndarray | None = None) -> np.ndarray:
     """(n, K) squared distances of samples on a device, as NumPy has them."""
     from widemargin._compute.device.nearest import squared_distances as on_device
 
     moved = (a if a is None else put(a, X.device) for a in (P, omega))
-    return to_numpy(on_device(X, *moved)).astype(np.result_type(numpy_dtype(X), P))
+    dtype = np.result_type(numpy_dtype(X), numpy_dtype(P))
+    return to_numpy(on_device(X, *moved)).astype(dtype)
 
 
 class PrototypeClassifier(MarginClassifier):

@@ -39,6 +39,7 @@ from widemargin._core.arrays import (
 )
 from widemargin._core.checks import as_matrix, check_count, check_option, is_auto, some
 from widemargin._core.decisions import class_codes
+from widemargin.prototypes.base import plain_distances
 
 INITS = ("kmeans", "means", "samples")
 # What happens to dead prototypes.
@@ -297,11 +298,7 @@ def worst_covered(X: np.ndarray, alive: np.ndarray, count: int) -> list[int]:
 
 def _distances(X: Any, P: Any) -> np.ndarray:
     """(n, K) squared distances, NumPy's wherever the samples are."""
-    if not is_tensor(X):
-        return squared_distances(X, P)
-    from widemargin._compute.device.nearest import squared_distances as on_device
-
-    return to_numpy(on_device(X, put(P, X.device))).astype(numpy_dtype(X))
+    return plain_distances(X, P) if is_tensor(X) else squared_distances(X, P)
 
 
 def without_dead(X: np.ndarray, P: np.ndarray) -> np.ndarray:
