@@ -20,6 +20,7 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import config_context, get_config
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 # Methods whose answers have one row per sample, and need no other sample to be made.
@@ -78,6 +79,18 @@ class Part:
 
     def __sizeof__(self) -> int:
         return self.size
+
+    def __reduce__(self) -> Any:
+        # A file of a model leaves out what can be made again; to move it is faster.
+        if isinstance(self.value, BaseEstimator):
+            return _moved, (type(self.value), vars(self.value))
+        return Part, (self.value,)
+
+
+def _moved(kind: type, state: dict[str, Any]) -> Part:
+    value = object.__new__(kind)
+    vars(value).update(state)
+    return Part(value)
 
 
 def size_of(value: Any, seen: set[int]) -> int:
