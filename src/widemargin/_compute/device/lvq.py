@@ -148,7 +148,11 @@ def adam_step(
         top, ascent = m.new_zeros(1), torch.empty_like(m)
         grid = (triton.cdiv(m.numel(), 1024),)
         moments, direction = _adam_kernels()
-        moments[grid](m, v, gradient, top, forget, forget_squares, m.numel(), 1024)
+        # Both shares: one less 0.999 has lost its digits in float32.
+        moments[grid](
+            m, v, gradient, top, forget, 1 - forget, forget_squares,
+            1 - forget_squares, m.numel(), 1024,
+        )  # fmt: skip
         direction[grid](
             m, v, top, t, ascent, math.log(forget), math.log(forget_squares),
             least * least, m.numel(), 1024,
@@ -172,14 +176,15 @@ def _adam_kernels() -> tuple[Any, Any]:
 
 # The largest square has to be known before the first direction: two kernels.
 _MOMENTS = """
-def moments_kernel(m, v, gradient, top, forget, forget_squares, n, BLOCK: tl.constexpr):
+def moments_kernel(m, v, gradient, top, old, new, old_squares, new_squares, n,
+                   BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     there = i < n
     g = tl.load(gradient + i, mask=there, other=0.0)
     first = tl.load(m + i, mask=there, other=0.0)
     second = tl.load(v + i, mask=there, other=0.0)
-    first = forget * first + (1.0 - forget) * g
-    second = forget_squares * second + (1.0 - forget_squares) * g * g
+    first = old * first + new * g
+    second = old_squares * second + new_squares * g * g
     tl.store(m + i, first, mask=there)
     tl.store(v + i, second, mask=there)
     tl.atomic_max(top, tl.max(second, axis=0))
