@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
-from sklearn.metrics.pairwise import euclidean_distances
 
 from widemargin._compute.memory import PAIR_ROWS
+from widemargin._compute.nearest import squared_distances
 from widemargin._core.checks import check_text
 from widemargin._core.confidence import look_through
 from widemargin.metrics import tangent_alignment, tangent_distances
@@ -240,7 +240,7 @@ def _nearest(
         return tangent_distances(X, kept.points, **ends).argmin(axis=1)
     if hasattr(estimator, "_squared_distances"):
         return estimator._squared_distances(X).argmin(axis=1)  # scaled, or learned
-    return euclidean_distances(X, kept.points).argmin(axis=1)
+    return squared_distances(X, kept.points).argmin(axis=1)
 
 
 def _references_of(estimator: Any, n_features: int) -> _References | None:
