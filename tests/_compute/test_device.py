@@ -260,7 +260,7 @@ def adam_gradients(rng, shape):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_adam_on_a_device_is_that_of_the_cpu(dtype):
     from widemargin._compute.device import lvq as there
-    from widemargin._compute.lvq import adam_step
+    from widemargin._compute.lvq import adam_in_place
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     gradients = adam_gradients(np.random.default_rng(0), (300, 7))
@@ -269,7 +269,8 @@ def test_adam_on_a_device_is_that_of_the_cpu(dtype):
     tensors.append(tensors[0].clone())
     for t, g in enumerate(gradients, 1):
         g = g.astype(dtype)
-        m, v, ascent = adam_step(m, v, g.ravel(), 0.9, 0.999, t, 1e-5)
+        ascent = g.ravel().copy()
+        adam_in_place(m, v, ascent, 0.9, 0.999, t, 1e-5)
         *tensors, found = there.adam_step(
             *tensors, torch.from_numpy(g).to(device), 0.9, 0.999, t, 1e-5
         )
