@@ -141,7 +141,8 @@ def adam_step(
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Moments of Adam after one more gradient, and the direction of ascent.
 
-    The twin of :func:`widemargin._compute.lvq.adam_in_place`; moments are written in place.
+    The twin of :func:`widemargin._compute.lvq.adam_in_place`; it writes the moments
+    in place too.
     """
     triton, t = triton_for(m), torch.as_tensor(t, device=m.device)
     if triton is not None:
