@@ -490,3 +490,9 @@ def test_a_step_beyond_the_floats_is_taken_back(scale):
         learning_rate=1e160, max_iter=5, validation_fraction=0.4, random_state=0
     )
     assert np.isfinite(model.fit(scale * X[:10, :3], y[:10]).prototypes_).all()
+
+
+def test_a_margin_beyond_the_floats_is_infinite():
+    coef = np.array([3e-314])
+    found = margins.geometric_margin([[1e291]], coef, 1.0, [-1])
+    np.testing.assert_array_equal(found, [-np.inf])
