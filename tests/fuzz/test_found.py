@@ -25,6 +25,7 @@ from widemargin.prototypes import (
     GLVQClassifier,
     GMLVQClassifier,
     KernelLVQClassifier,
+    MarginLVQClassifier,
     RelationalLVQClassifier,
     TVQClassifier,
 )
@@ -496,3 +497,18 @@ def test_a_margin_beyond_the_floats_is_infinite():
     coef = np.array([3e-314])
     found = margins.geometric_margin([[1e291]], coef, 1.0, [-1])
     np.testing.assert_array_equal(found, [-np.inf])
+
+
+def test_a_machine_without_supports_answers_samples_of_another_size():
+    huge = np.full((8, 1), -5.7e218)
+    model = TangentSVC(tangents="none", tol=1e300, random_state=0).fit(huge, y[:8])
+    assert len(model.support_) == 0
+    assert np.isfinite(model.decision_function([[26.0]])).all()
+
+
+def test_a_unit_beside_which_every_margin_is_infinite():
+    line = np.array([[10001.6], [9999.9], [9999.0], [10000.0], [10000.0]])
+    codes = np.array([1, 1, 0, 0, 0])
+    model = MarginLVQClassifier(2, unit=5e-324, max_iter=5, random_state=0)
+    found = model.fit(line, codes).support_weights(line, codes)
+    assert np.isfinite(found).all()

@@ -36,7 +36,7 @@ from widemargin._core.checks import (
 )
 from widemargin._core.classifier import fit_method
 from widemargin._core.samples import check_samples, check_X
-from widemargin.metrics.spectrum import symmetrize
+from widemargin.metrics.kernels import symmetrize
 from widemargin.svm.pairwise import (
     DuelClassifier,
     PairwiseMachine,

@@ -46,8 +46,7 @@ from widemargin._core.checks import (
     unit_of_squares,
 )
 from widemargin._core.samples import check_orderable
-from widemargin.tangents.bundle import Bundle
-from widemargin.tangents.frames import broadcast, like
+from widemargin.tangents.bundle import Bundle, broadcast, like
 from widemargin.tangents.generator import DEVICE_METHODS, TangentGenerator
 
 # Up to this many features the moment is formed (128 MiB), beyond it only applied.
