@@ -26,7 +26,7 @@ from sklearn.pipeline import make_pipeline
 
 from widemargin._compute.device import distortion, pairs, search
 from widemargin._core import arrays
-from widemargin.datasets.idx import read_idx
+from widemargin.datasets.digits import read_idx
 from widemargin.neighbors import TangentDensityClassifier, TangentKNeighborsClassifier
 from widemargin.prototypes import GLVQClassifier, TVQClassifier
 from widemargin.tangents import GaussianSmoother, ImageTangents, image_shifts

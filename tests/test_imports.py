@@ -50,7 +50,7 @@ FLOORS: dict[str, list[set[str]]] = {
         {"classifier"},
         {"confidence"},
     ],
-    "tangents": [{"frames"}, {"bundle", "smoothing", "shifts"}, {"generator"}],
+    "tangents": [{"bundle"}, {"smoothing", "shifts"}, {"generator"}],
     "metrics": [{"midpoint"}, {"tangent"}],
 }
 # What only the machine's package may know.

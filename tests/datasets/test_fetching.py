@@ -11,8 +11,8 @@ import threading
 import numpy as np
 import pytest
 
-from widemargin.datasets import digits, get_data_home, home, idx, tables
-from widemargin.datasets.tables import TextTable
+from widemargin.datasets import digits, get_data_home, home, uci
+from widemargin.datasets.uci import TextTable
 
 pytest.importorskip("pooch")
 # After a refused download requests leaves its socket to the garbage collector.
@@ -41,7 +41,7 @@ def server(tmp_path, monkeypatch):
         thread = threading.Thread(target=httpd.serve_forever, args=(0.01,))
         thread.start()
         address = f"http://127.0.0.1:{httpd.server_address[1]}/"
-        monkeypatch.setattr(tables, "UCI", address)
+        monkeypatch.setattr(uci, "UCI", address)
         yield served
         httpd.shutdown()
         thread.join()
@@ -113,7 +113,7 @@ def test_without_pooch_a_message(table, tmp_path, monkeypatch):
 
 def test_a_published_checksum_is_checked(server, tmp_path):
     (server / "a.bin").write_bytes(b"content")
-    url = tables.UCI + "a.bin"
+    url = uci.UCI + "a.bin"
     right = "md5:" + hashlib.md5(b"content").hexdigest()
     folder = tmp_path / "home" / "set"
     with pytest.raises(OSError, match="not what they should be"):
@@ -156,18 +156,18 @@ def test_data_home(monkeypatch, tmp_path):
 @pytest.mark.parametrize("packed", [False, True])
 def test_idx_round_trip(tmp_path, dtype, packed):
     values = np.arange(12).reshape(3, 2, 2).astype(dtype)
-    code = next(c for c, d in idx.DTYPES.items() if d == np.dtype(f">{dtype}"))
+    code = next(c for c, d in digits.DTYPES.items() if d == np.dtype(f">{dtype}"))
     raw = bytes([0, 0, code, 3]) + struct.pack(">3I", *values.shape)
     raw += values.astype(f">{dtype}").tobytes()
     path = tmp_path / "a.idx"
     path.write_bytes(gzip.compress(raw) if packed else raw)
-    np.testing.assert_array_equal(idx.read_idx(path), values)
+    np.testing.assert_array_equal(digits.read_idx(path), values)
     path.write_bytes((gzip.compress(raw) if packed else raw)[:-3])
     with pytest.raises(ValueError, match=r"a\.idx"):
-        idx.read_idx(path)
+        digits.read_idx(path)
 
 
 def test_idx_refuses_other_files(tmp_path):
     (tmp_path / "a").write_bytes(b"hello world")
     with pytest.raises(ValueError, match="not an idx file"):
-        idx.read_idx(tmp_path / "a")
+        digits.read_idx(tmp_path / "a")

@@ -3,6 +3,7 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 
+from widemargin._compute.nearest import nearest_points
 from widemargin.tangents import LearnedTangents, learned
 
 
@@ -196,3 +197,30 @@ def test_tangents_are_learned_in_any_unit(unit, options):
     np.testing.assert_allclose(found.tangents(X * unit), expected, rtol=1e-9)
     if not options.get("local"):
         assert np.isfinite(found.eigenvalues_).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_neighbours_are_nearest_and_ties_go_by_their_number(dtype, offset):
+    rng = np.random.default_rng(0)
+    X = (rng.integers(2, size=(40, 16)) + offset).astype(dtype)
+    X[3] += 1e5  # spoils the rounding of products
+    everyone = range(len(X))
+    found = nearest_points(X, None, 7)
+    expected = [nearest(X.astype(float), i, everyone, 7) for i in everyone]
+    np.testing.assert_array_equal(found, expected)
+    Q = (rng.integers(2, size=(30, 16)) + offset).astype(dtype)
+    together = nearest_points(X, Q, 40)
+    d2 = ((Q[:, None].astype(float) - X) ** 2).sum(axis=2)
+    np.testing.assert_array_equal(together, np.argsort(d2, axis=1, kind="stable"))
+
+
+@pytest.mark.parametrize("n_features", [3, 20])
+@pytest.mark.parametrize("n", [3, 30])
+def test_local_tangents_of_a_row_alone_are_those_in_a_batch(n_features, n):
+    rng = np.random.default_rng(n)
+    X, Q = (rng.integers(-1, 2, size=(m, n_features)).astype(float) for m in (n, 60))
+    generator = LearnedTangents(1, local=True).fit(X)
+    together = generator.tangents(Q)
+    alone = np.concatenate([generator.tangents(q[None]) for q in Q])
+    np.testing.assert_array_equal(together, alone)

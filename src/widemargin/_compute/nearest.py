@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from widemargin._compute.memory import rows_in_budget
+from widemargin._compute.memory import BLOCK_NUMBERS, rows_in_budget
 from widemargin._compute.missing import distances_there
 from widemargin._compute.threads import batched_slices
 
@@ -98,6 +98,37 @@ def squared_distances(
         n_features=X.shape[1],
     )
     return with_partial(D, x_norms, lambda rows: distances_there(X[rows], P))
+
+
+def nearest_points(X: np.ndarray, queries: np.ndarray | None, k: int) -> np.ndarray:
+    """(n, k) indices of the nearest rows of X; without queries, of X but itself.
+
+    In the order of distance and index, whatever the other queries of the batch are.
+    """
+    asked = X if queries is None else queries
+    centre = X.mean(axis=0, dtype=np.float64)
+    p = X - centre
+    p_norms, error = squared_norms(p), product_error(p.dtype, X.shape[1])
+    groups = np.arange(0, len(X), max(1, len(X) // (16 * k)))
+    out = np.empty((len(asked), k), np.intp)
+    for part in batched_slices(len(asked), max(64, BLOCK_NUMBERS // len(X))):
+        x = asked[part] - centre
+        e = squared_norms(x)[:, None] + p_norms
+        D = e - 2 * (x @ p.T)
+        e *= error
+        if queries is None:
+            np.fill_diagonal(D[:, part], np.inf)
+        # The k-th best of the best of groups is not before the k-th best of all.
+        best = np.minimum.reduceat(D + e, groups, axis=1)
+        reach = np.partition(best, k - 1, axis=1)[:, k - 1 : k]
+        rows, columns = np.nonzero(D - e <= reach)
+        exact = np.empty(len(rows))
+        for s in batched_slices(len(rows), rows_in_budget(32 * X.shape[1])):
+            exact[s] = paired_distances(asked[part][rows[s]], X[columns[s]])
+        first = np.searchsorted(rows, np.arange(len(x)))
+        order = np.lexsort((columns, exact, rows))
+        out[part] = columns[order[first[:, None] + np.arange(k)]]
+    return out
 
 
 def with_partial(

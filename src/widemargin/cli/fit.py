@@ -33,19 +33,18 @@ IMPUTED = ("mean", "median", "most_frequent")
 
 def run(
     data: Path,
-    *,
-    target: str | None,
     model: str | None,
+    target: str | None,
     image_shape: str | None,
-    settings: list[str],
-    drop: list[str],
+    settings: list[str] | None,
+    drop: list[str] | None,
     scale: bool | None,
     search: bool,
     max_error: float | None,
+    impute: str | None,
     seed: int,
     out: Path,
-    impute: str | None = None,
-    how: Reading | None = None,
+    how: Reading,
 ) -> None:
     """Fit and save; every refusal comes before any output."""
     if model is not None:
@@ -54,13 +53,13 @@ def run(
         raise Refusal(f"--impute must be {', '.join(IMPUTED)}; got {impute!r}")
     check_out("--out", out)
     check_skops()
-    read_settings = models.parse_settings(settings)
+    read_settings = models.parse_settings(settings or [])
     table = read(
         data,
         target=target,
         image_shape=parse_shape(image_shape),
-        drop=drop,
-        how=replace(how or Reading(), missing=impute is not None),
+        drop=drop or [],
+        how=replace(how, missing=impute is not None),
     )
     if model is None:
         # Right more often than any other here on tables and images alike.

@@ -148,25 +148,24 @@ def read_for(
 
 
 def predict(
-    model_path: Path,
+    model: Path,
     data: Path,
+    max_error: float | None,
+    calibrate: Path | None,
     out: Path | None,
-    *,
-    how: Reading | None = None,
-    max_error: float | None = None,
-    calibrate: Path | None = None,
-    device: str = "cpu",
+    device: str,
+    how: Reading,
 ) -> None:
     """Write one line per sample: its name, the label, how sure."""
     if out is not None:
         check_out("--out", out)
-    model = load(model_path)
+    saved = load(model)
     if max_error is not None or calibrate is not None:
-        promise(model, max_error, calibrate, how)
-    table, X = read_for(model, data, labelled=False, how=how)
+        promise(saved, max_error, calibrate, how)
+    table, X = read_for(saved, data, labelled=False, how=how)
     with show_progress():
-        labels, sure, _ = answer(model.estimator, on_device(X, device))
-        accepted = model.accepts(X)
+        labels, sure, _ = answer(saved.estimator, on_device(X, device))
+        accepted = saved.accepts(X)
     header = ["row", "label", "margin"]
     lines: list[Any] = [
         table.rows or range(1, len(labels) + 1),
@@ -254,23 +253,22 @@ def load_and_judge(
 
 
 def evaluate(
-    model_path: Path,
+    model: Path,
     data: Path,
     target: str | None,
-    *,
-    how: Reading | None = None,
-    as_json: bool = False,
-    device: str = "cpu",
+    as_json: bool,
+    device: str,
+    how: Reading,
 ) -> None:
     """Print how good the model is on labelled data."""
-    model, _, _, judged = load_and_judge(model_path, data, target, how, device)
+    saved, _, _, judged = load_and_judge(model, data, target, how, device)
     if as_json:
-        print(json.dumps(as_data(model, judged)))
+        print(json.dumps(as_data(saved, judged)))
         return
     out = console()
     n, wrong = len(judged.truth), int((judged.truth != judged.answers).sum())
     out.print(
-        f"{model.name} on {data.name}: error {100 * judged.error:.2f} % "
+        f"{saved.name} on {data.name}: error {100 * judged.error:.2f} % "
         f"({wrong} of {n}), {1e6 * judged.seconds / n:.3g} µs per sample"
     )
     out.print(margin_table(judged))

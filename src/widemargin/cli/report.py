@@ -38,16 +38,14 @@ LISTED = 20
 MOST_REJECTED = 0.5
 
 
-def run(
-    model_path: Path, data: Path, target: str | None, out: Path, how: Any = None
-) -> None:
+def run(model: Path, data: Path, target: str | None, out: Path, how: Any) -> None:
     """Judge the model on labelled data and write the page, whole or not at all."""
     check_out("--out", out)
     use_agg()
-    model, table, X, judged = load_and_judge(model_path, data, target, how)
-    size = model_path.stat().st_size
-    page = build(model, X, judged, str(data.name), size, table.rows)
-    page.add("The same in Python", "", code(snippet(model)), wide=True)
+    saved, table, X, judged = load_and_judge(model, data, target, how)
+    size = model.stat().st_size
+    page = build(saved, X, judged, str(data.name), size, table.rows)
+    page.add("The same in Python", "", code(snippet(saved)), wide=True)
     write_page(page, out)
     print(f"Report: {out}")
 

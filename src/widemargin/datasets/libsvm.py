@@ -3,7 +3,6 @@
 Features are zeros and ones in a CSR matrix; labels are −1 and 1.
 """
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,15 +10,15 @@ from typing import Any
 import numpy as np
 from sklearn.datasets import load_svmlight_file
 
-from widemargin.datasets.bunch import split_bunch
 from widemargin.datasets.home import (
+    PathLike,
     Source,
     check_content,
     find_or_fetch,
     get_data_home,
+    split_bunch,
 )
 
-PathLike = str | os.PathLike[str] | None
 LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary/"
 
 

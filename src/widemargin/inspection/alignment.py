@@ -23,13 +23,15 @@ from widemargin.inspection.models import (
     image_shape_of,
     inside,
 )
-from widemargin.inspection.samples import Look, check_look, one_row
 from widemargin.inspection.style import (
     INK,
     RED,
     SERIES,
+    Look,
+    check_look,
     common_limits,
     legend,
+    one_row,
     padded,
     panels,
     show_image,

@@ -19,14 +19,12 @@ from widemargin.inspection.models import (
     image_shape_of,
     inside,
 )
-from widemargin.inspection.samples import (
+from widemargin.inspection.style import (
     Look,
     check_look,
+    common_limits,
     draw_mosaic,
     mosaic_inches,
-)
-from widemargin.inspection.style import (
-    common_limits,
     most_values,
     new_axes,
     padded,

@@ -25,21 +25,19 @@ from widemargin.inspection.models import (
     inside,
     without_refusals,
 )
-from widemargin.inspection.samples import (
+from widemargin.inspection.style import (
+    SERIES,
     Look,
     check_look,
     draw_mosaic,
-    mosaic_inches,
-    short,
-)
-from widemargin.inspection.style import (
-    SERIES,
     from_zero,
     legend,
+    mosaic_inches,
     new_axes,
     own_axes,
     panels,
     series_style,
+    short,
     tidy,
 )
 

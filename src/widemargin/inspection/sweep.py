@@ -24,17 +24,15 @@ from widemargin.inspection.models import (
     generator_of,
     image_shape_of,
 )
-from widemargin.inspection.samples import (
-    Look,
-    check_look,
-    draw_mosaic,
-    mosaic_inches,
-    one_row,
-)
 from widemargin.inspection.style import (
     INK,
+    Look,
+    check_look,
     common_limits,
+    draw_mosaic,
+    mosaic_inches,
     new_axes,
+    one_row,
     padded,
     panels,
     tidy,

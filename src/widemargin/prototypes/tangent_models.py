@@ -19,7 +19,7 @@ from widemargin._core.samples import Samples
 from widemargin.metrics import TangentMetric
 from widemargin.prototypes.base import PrototypeClassifier, no_bound
 from widemargin.tangents import Bundle, orthonormalize
-from widemargin.tangents.frames import like
+from widemargin.tangents.bundle import like
 
 SIDES = ("y", "two")
 # Nothing but the models' own frames, along which moving is free.

@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh
 from scipy.sparse.linalg import LinearOperator, eigsh
-from sklearn.metrics import pairwise_distances_argmin
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
@@ -28,6 +27,7 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
+from widemargin._compute import nearest
 from widemargin._compute.memory import BLOCK_NUMBERS
 from widemargin._compute.threads import batched_slices
 from widemargin._core.arrays import (
@@ -46,12 +46,14 @@ from widemargin._core.checks import (
     unit_of_squares,
 )
 from widemargin._core.samples import check_orderable
-from widemargin.tangents.bundle import Bundle
-from widemargin.tangents.frames import broadcast, like
+from widemargin.tangents.bundle import Bundle, broadcast, like
 from widemargin.tangents.generator import DEVICE_METHODS, TangentGenerator
 
 # Up to this many features the moment is formed (128 MiB), beyond it only applied.
 _MAX_DENSE_FEATURES = 4096
+
+# Up to this many features a tree finds neighbours sooner than products do.
+_MAX_TREE_FEATURES = 15
 
 # Directions whose eigenvalue is below this share of the largest are rounding.
 _EIGENVALUE_RTOL = 1e-12
@@ -297,21 +299,24 @@ def _check_labels(X: NDArray, y: ArrayLike) -> NDArray:
 
 def _nearest(X: NDArray, k: int, queries: NDArray | None = None) -> NDArray:
     """(n, k) indices of the nearest of X; without queries, of each of X but itself."""
-    if not is_tensor(X) and not is_tensor(queries):
-        search = NearestNeighbors(n_neighbors=k).fit(X)
-        return search.kneighbors(queries, k, return_distance=False)
-    from widemargin._compute.device.nearest import nearest_points
+    if is_tensor(X) or is_tensor(queries):
+        from widemargin._compute.device.nearest import nearest_points
 
-    if queries is not None and is_tensor(queries):
-        X = put(X, queries.device)
-    return to_numpy(nearest_points(X, queries, k))
+        if queries is not None and is_tensor(queries):
+            X = put(X, queries.device)
+        return to_numpy(nearest_points(X, queries, k))
+    if X.shape[1] <= _MAX_TREE_FEATURES:
+        # A tree meets every query alone; scikit-learn's products do not.
+        search = NearestNeighbors(algorithm="kd_tree").fit(X)
+        return search.kneighbors(queries, k, return_distance=False)
+    return nearest.nearest_points(X, queries, k)
 
 
 def nearest_means(X: NDArray, means: NDArray) -> NDArray:
     """Index of the nearest mean of every sample."""
     if is_tensor(X):
         return _nearest(means.astype(numpy_dtype(X)), 1, X)[:, 0]
-    return pairwise_distances_argmin(X, means)
+    return nearest.squared_distances(X, means).argmin(axis=1)
 
 
 class Differences:
