@@ -10,6 +10,7 @@ LVQ algorithm, Theorem 1.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from widemargin.inspection.style import GREY, INK, RED, legend, own_axes
 __all__ = ["BoundDisplay"]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class BoundDisplay:
     """Bound on the error, and the error, against the number of prototypes.
 
@@ -51,18 +53,10 @@ class BoundDisplay:
     'prototypes'
     """
 
-    def __init__(
-        self,
-        *,
-        counts: ArrayLike,
-        bounds: ArrayLike,
-        errors: ArrayLike | None = None,
-        train_errors: ArrayLike | None = None,
-    ):
-        self.counts = counts
-        self.bounds = bounds
-        self.errors = errors
-        self.train_errors = train_errors
+    counts: ArrayLike
+    bounds: ArrayLike
+    errors: ArrayLike | None = None
+    train_errors: ArrayLike | None = None
 
     @classmethod
     def from_estimator(

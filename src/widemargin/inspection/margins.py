@@ -15,6 +15,7 @@ Figures 5, 6 and, with its axes exchanged, 8. Margins have shape (n_samples,), c
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,7 @@ from widemargin.margins import ErrorRejectCurve, error_reject_curve
 __all__ = ["ErrorRejectDisplay", "MarginDistributionDisplay"]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class MarginDistributionDisplay:
     """Cumulative distribution of margins, at one or several stages.
 
@@ -72,9 +74,8 @@ class MarginDistributionDisplay:
     'samples with a smaller margin, %'
     """
 
-    def __init__(self, *, margins: Mapping[str, ArrayLike], theta: float | None = None):
-        self.margins = margins
-        self.theta = theta
+    margins: Mapping[str, ArrayLike]
+    theta: float | None = None
 
     @classmethod
     def from_estimator(
@@ -263,6 +264,7 @@ def margins_of_scores(
     return score_margins(from_decision(values), right.argmax(axis=1))
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ErrorRejectDisplay:
     """Error among the answered against the fraction refused.
 
@@ -289,8 +291,7 @@ class ErrorRejectDisplay:
     array([0.25, 0.  , 0.  , 0.  ])
     """
 
-    def __init__(self, *, curves: Mapping[str, ErrorRejectCurve]):
-        self.curves = curves
+    curves: Mapping[str, ErrorRejectCurve]
 
     @classmethod
     def from_estimator(

@@ -15,6 +15,7 @@ array per round.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
@@ -42,6 +43,7 @@ __all__ = ["SampleWeightDisplay", "TrainingCurveDisplay"]
 _USUAL = ("error", "score", "loss", "objective")
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TrainingCurveDisplay:
     """What an estimator recorded while training, pass by pass.
 
@@ -69,8 +71,7 @@ class TrainingCurveDisplay:
     'error, %'
     """
 
-    def __init__(self, *, histories: Mapping[str, Mapping[str, Any]]):
-        self.histories = histories
+    histories: Mapping[str, Mapping[str, Any]]
 
     @classmethod
     def from_estimator(
@@ -228,6 +229,7 @@ def _as_drawn(key: str, values: Any) -> NDArray:
     return 100 * (1 - numbers) if key.endswith("score") else numbers
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SampleWeightDisplay:
     """Sorted sample weights at several rounds.
 
@@ -254,8 +256,7 @@ class SampleWeightDisplay:
     array([3., 1., 1.])
     """
 
-    def __init__(self, *, weights: Mapping[str, ArrayLike]):
-        self.weights = weights
+    weights: Mapping[str, ArrayLike]
 
     @classmethod
     def from_estimator(
