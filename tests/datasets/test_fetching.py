@@ -54,14 +54,13 @@ def table():
         "tiny",
         ["tiny.data"],
         [home.content_digest(X, Y)],
+        ["R", "M"],
         label_codes={"R": 0, "M": 1},
     )
 
 
 def load(table, home):
-    return table.load(
-        data_home=home, download=True, return_X_y=False, target_names=["R", "M"]
-    )
+    return table.load(load, home, True, False)
 
 
 def test_downloaded_once_and_read(server, table, tmp_path):

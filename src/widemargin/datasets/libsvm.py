@@ -3,6 +3,7 @@
 Features are zeros and ones in a CSR matrix; labels are −1 and 1.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,9 +53,14 @@ class SparseSet:
         check_content(self.digests, *self.read(folder))
 
     def load(
-        self, *, subset: str, data_home: PathLike, download: bool, **options: Any
+        self,
+        loader: Callable,
+        data_home: PathLike,
+        download: bool,
+        return_X_y: bool,
+        subset: str,
     ) -> Any:
-        """Return the Bunch of a public loader."""
+        """Return the Bunch of a public loader, which describes it."""
         folder = find_or_fetch(
             get_data_home(data_home) / self.name,
             [Source(name, LIBSVM + name) for name in self.names],
@@ -63,7 +69,14 @@ class SparseSet:
             verify=self.verify,
         )
         train, test = self.read(folder)
-        return split_bunch(train, test, subset=subset, target_names=[-1, 1], **options)
+        return split_bunch(
+            train,
+            test,
+            subset=subset,
+            return_X_y=return_X_y,
+            target_names=[-1, 1],
+            DESCR=loader.__doc__,
+        )
 
 
 A9A = SparseSet(
@@ -116,13 +129,7 @@ def load_a9a(
     >>> load_a9a(subset="test").data.shape  # doctest: +SKIP
     (16281, 123)
     """
-    return A9A.load(
-        subset=subset,
-        data_home=data_home,
-        download=download_if_missing,
-        return_X_y=return_X_y,
-        DESCR=load_a9a.__doc__,
-    )
+    return A9A.load(load_a9a, data_home, download_if_missing, return_X_y, subset)
 
 
 def load_w8a(
@@ -157,10 +164,4 @@ def load_w8a(
     >>> load_w8a(subset="test").data.shape  # doctest: +SKIP
     (14951, 300)
     """
-    return W8A.load(
-        subset=subset,
-        data_home=data_home,
-        download=download_if_missing,
-        return_X_y=return_X_y,
-        DESCR=load_w8a.__doc__,
-    )
+    return W8A.load(load_w8a, data_home, download_if_missing, return_X_y, subset)

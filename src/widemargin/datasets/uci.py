@@ -7,13 +7,14 @@ checksums of the texts, so a download is checked by the digest of its rows
 (`content_digest`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import ascii_uppercase
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from widemargin.datasets.home import (
     PathLike,
@@ -36,11 +37,13 @@ class TextTable:
     name: str
     files: Sequence[str]  # paths below UCI
     digests: Sequence[str]  # one per part: train and test, or the whole
+    target_names: ArrayLike
     separator: str | None = ","
     label_first: bool = False
     skip: int = 0  # leading columns that are neither label nor feature
     label_codes: dict[str, int] | None = None
     n_train: int | None = None  # split of a set that comes in one file
+    image_shape: tuple[int, int] | None = None
 
     @property
     def sources(self) -> list[Source]:
@@ -91,15 +94,15 @@ class TextTable:
 
     def load(
         self,
-        *,
+        loader: Callable,
         data_home: PathLike,
         download: bool,
         return_X_y: bool,
         subset: str | None = None,
+        *,
         drop_missing: bool = False,
-        **extra: Any,
     ) -> Any:
-        """Return the Bunch of a public loader."""
+        """Return the Bunch of a public loader, which describes it."""
         folder = find_or_fetch(
             get_data_home(data_home) / self.name,
             self.sources,
@@ -111,23 +114,26 @@ class TextTable:
             (np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.int64))
             for X, y in self.read(folder)
         ]
+        extra: dict[str, Any] = {
+            "return_X_y": return_X_y,
+            "target_names": self.target_names,
+            "DESCR": loader.__doc__,
+        }
+        if self.image_shape is not None:
+            extra["image_shape"] = self.image_shape
         if subset is not None:
-            return split_bunch(*parts, subset=subset, return_X_y=return_X_y, **extra)
+            return split_bunch(*parts, subset=subset, **extra)
         X, y = parts[0]
         if drop_missing:
             whole = ~np.isnan(X).any(axis=1)
             X, y = X[whole], y[whole]
-        return bunch(X, y, return_X_y=return_X_y, **extra)
+        return bunch(X, y, **extra)
 
 
-SOILS = [
-    "red soil",
-    "cotton crop",
-    "grey soil",
-    "damp grey soil",
-    "soil with vegetation stubble",
-    "very damp grey soil",
-]
+SOILS = (
+    *("red soil", "cotton crop", "grey soil", "damp grey soil"),
+    *("soil with vegetation stubble", "very damp grey soil"),
+)
 OPTDIGITS = TextTable(
     "optdigits",
     ["optdigits/optdigits.tra", "optdigits/optdigits.tes"],
@@ -135,6 +141,8 @@ OPTDIGITS = TextTable(
         "e961b8f7cce79f03b4b25f17ca7fc011d29fea7ed1cc9a0bed450288a0841a65",
         "cf98bd35663efcee3e2ee050a2d37f740080bf65b73fd6fd1ee17c8ee7e69ffd",
     ],
+    np.arange(10),
+    image_shape=(8, 8),
 )
 PENDIGITS = TextTable(
     "pendigits",
@@ -143,6 +151,7 @@ PENDIGITS = TextTable(
         "042d6e8aca2070853f090d93aaa977f695d163662bfe771f143515468dce75e8",
         "a127948262cb416cb82aadd530494d93dca3a45f6d2421eea6e81181d66e0fd0",
     ],
+    np.arange(10),
 )
 SATIMAGE = TextTable(
     "satimage",
@@ -151,6 +160,7 @@ SATIMAGE = TextTable(
         "eeff3103667849667ca40713cf56ef495a91dcff8488d39875c334de20ae47a9",
         "57dca05f0ba23ac02e19fed444639c2764ba6b5ef2a6fe0cfcff892c226c34ed",
     ],
+    SOILS,
     separator=None,
 )
 LETTER = TextTable(
@@ -160,6 +170,7 @@ LETTER = TextTable(
         "8315850970423e380cb13d77e1499991864affc2b867cfab4fdb766756ecde63",
         "d471edebbab27513619d6c9ba81e03851fc65a380384c39d91e669700228321f",
     ],
+    list(ascii_uppercase),
     label_first=True,
     label_codes={letter: code for code, letter in enumerate(ascii_uppercase)},
     n_train=16_000,
@@ -168,18 +179,21 @@ SONAR = TextTable(
     "sonar",
     ["undocumented/connectionist-bench/sonar/sonar.all-data"],
     ["eab7ae1f54b47332ccf245abf8982c2ae18c7251ed5c22ae003efa1585a06cae"],
+    ["rock", "mine"],
     label_codes={"R": 0, "M": 1},
 )
 IONOSPHERE = TextTable(
     "ionosphere",
     ["ionosphere/ionosphere.data"],
     ["da68983d9ae66ddec435a780578e3a19ce138db8ef95a1bd8b6a22f8d6709ca0"],
+    ["bad", "good"],
     label_codes={"b": 0, "g": 1},
 )
 WBC = TextTable(
     "wbc",
     ["breast-cancer-wisconsin/breast-cancer-wisconsin.data"],
     ["8107694956682d7c9337f85e32f456db26f0a446a82eccfb687e6c5d40caec42"],
+    ["benign", "malignant"],
     skip=1,
     label_codes={"2": 0, "4": 1},
 )
@@ -219,13 +233,7 @@ def load_optdigits(
     (1797, 64)
     """
     return OPTDIGITS.load(
-        subset=subset,
-        data_home=data_home,
-        download=download_if_missing,
-        return_X_y=return_X_y,
-        target_names=np.arange(10),
-        image_shape=(8, 8),
-        DESCR=load_optdigits.__doc__,
+        load_optdigits, data_home, download_if_missing, return_X_y, subset
     )
 
 
@@ -262,12 +270,7 @@ def load_pendigits(
     (3498, 16)
     """
     return PENDIGITS.load(
-        subset=subset,
-        data_home=data_home,
-        download=download_if_missing,
-        return_X_y=return_X_y,
-        target_names=np.arange(10),
-        DESCR=load_pendigits.__doc__,
+        load_pendigits, data_home, download_if_missing, return_X_y, subset
     )
 
 
@@ -304,12 +307,7 @@ def load_satimage(
     (2000, 36)
     """
     return SATIMAGE.load(
-        subset=subset,
-        data_home=data_home,
-        download=download_if_missing,
-        return_X_y=return_X_y,
-        target_names=SOILS,
-        DESCR=load_satimage.__doc__,
+        load_satimage, data_home, download_if_missing, return_X_y, subset
     )
 
 
@@ -345,14 +343,7 @@ def load_letter(
     >>> load_letter(subset="test").data.shape  # doctest: +SKIP
     (4000, 16)
     """
-    return LETTER.load(
-        subset=subset,
-        data_home=data_home,
-        download=download_if_missing,
-        return_X_y=return_X_y,
-        target_names=list(ascii_uppercase),
-        DESCR=load_letter.__doc__,
-    )
+    return LETTER.load(load_letter, data_home, download_if_missing, return_X_y, subset)
 
 
 def load_sonar(
@@ -383,13 +374,7 @@ def load_sonar(
     >>> load_sonar().data.shape  # doctest: +SKIP
     (208, 60)
     """
-    return SONAR.load(
-        data_home=data_home,
-        download=download_if_missing,
-        return_X_y=return_X_y,
-        target_names=["rock", "mine"],
-        DESCR=load_sonar.__doc__,
-    )
+    return SONAR.load(load_sonar, data_home, download_if_missing, return_X_y)
 
 
 def load_ionosphere(
@@ -421,13 +406,7 @@ def load_ionosphere(
     >>> load_ionosphere().data.shape  # doctest: +SKIP
     (351, 34)
     """
-    return IONOSPHERE.load(
-        data_home=data_home,
-        download=download_if_missing,
-        return_X_y=return_X_y,
-        target_names=["bad", "good"],
-        DESCR=load_ionosphere.__doc__,
-    )
+    return IONOSPHERE.load(load_ionosphere, data_home, download_if_missing, return_X_y)
 
 
 def load_wbc(
@@ -463,10 +442,5 @@ def load_wbc(
     (683, 9)
     """
     return WBC.load(
-        drop_missing=drop_missing,
-        data_home=data_home,
-        download=download_if_missing,
-        return_X_y=return_X_y,
-        target_names=["benign", "malignant"],
-        DESCR=load_wbc.__doc__,
+        load_wbc, data_home, download_if_missing, return_X_y, drop_missing=drop_missing
     )
