@@ -4,6 +4,7 @@ import matplotlib
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import pairwise_distances
@@ -423,3 +424,28 @@ def test_a_penalty_that_leads_out_of_the_numbers_stops_the_training():
     with pytest.warns(ConvergenceWarning, match="without finite"):
         model.fit(line, y)
     assert np.isfinite(model.omega_).all()
+
+
+@pytest.mark.parametrize("model", [
+    MaxMarginClassifier(recenter=False), MaxMarginClassifier(),
+    MaxMarginClassifier(kernel="rbf", recenter=False),
+    MaxMarginClassifier(method="dynamic"), MarginPerceptron(max_iter=3),
+])  # fmt: skip
+@pytest.mark.parametrize("rho", [5e-324, 1e-200, 1e150, 1e300])
+def test_a_height_beyond_the_samples_is_refused(model, rho):
+    with pytest.raises(ValueError, match="rho must be of the size"):
+        clone(model).set_params(rho=rho).fit(X, y)
+
+
+def test_a_distance_beyond_its_dtype_is_the_largest_there_is():
+    far = 1e257 * np.array([[1.0], [2.0]])
+    found = margins.sample_margin(np.ones((2, 1), np.float32), far, [0, 1], [0, 1])
+    assert found.dtype == np.float32
+    most = np.finfo(np.float32).max
+    np.testing.assert_array_equal(found, [most, -most])
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_an_svm_whose_squares_are_no_numbers_is_refused(form):
+    with pytest.raises(ValueError, match="squared distances overflow"):
+        DDAGClassifier().fit(form(1e200 * X), y)

@@ -29,6 +29,7 @@ from widemargin._core.samples import Samples, check_samples
 from widemargin.linear.patterns import (
     Patterns,
     comfortable_exponent,
+    height_of,
     longest_row,
     random_state_array,
     reflect,
@@ -285,9 +286,7 @@ class HyperplaneClassifier(MarginClassifier):
         if first:
             n_problems = len(self._set_classes(samples.classes, X))
             exponent = comfortable_exponent(X)
-            rho = longest_row(scaled(X, exponent))
-            if self.rho is not None:
-                rho = float(np.ldexp(self.rho, -exponent))
+            rho = height_of(self.rho, scaled(X, exponent), exponent)
             self._go_online([None] * n_problems, rho, exponent, dtype)
             self._longest, self.n_iter_ = 0.0, 0
         X = scaled(X, self._online_exponent)

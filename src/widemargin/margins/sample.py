@@ -100,12 +100,15 @@ def sample_margin(
     centre = P.mean(axis=0)
     span = np.linalg.qr((P - centre).T)[0] if len(P) < P.shape[1] else None
     P = _coordinates(P, centre, span)
-    margin = np.empty(len(samples), dtype=samples.dtype)
+    margin = np.empty(len(samples))
     for batch in gen_batches(len(samples), _batch_size(len(P))):
         rows = samples[batch].astype(np.float64) / unit
         Z = _coordinates(rows, centre, span)
-        margin[batch] = unit * _sample_margin(Z, P, labels, y_codes[batch])
-    return margin
+        margin[batch] = _sample_margin(Z, P, labels, y_codes[batch])
+    # Beyond the dtype of X, its largest number: distances of prototypes are wide.
+    most = float(np.finfo(samples.dtype).max)
+    with np.errstate(over="ignore"):
+        return np.clip(margin * unit, -most, most).astype(samples.dtype)
 
 
 def _coordinates(
