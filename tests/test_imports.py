@@ -43,14 +43,14 @@ FLOORS: dict[str, list[set[str]]] = {
     "_core": [
         {"lazy"},
         {"arrays"},
-        {"checks", "callbacks", "holdout"},
+        {"checks", "callbacks"},
         {"decisions"},
         {"samples"},
         {"shards"},
         {"classifier"},
         {"confidence"},
     ],
-    "tangents": [{"bundle"}, {"smoothing", "shifts"}, {"generator"}],
+    "tangents": [{"bundle"}, {"preparing", "shifts"}, {"generator"}],
     "metrics": [{"midpoint"}, {"tangent"}],
 }
 # What only the machine's package may know.

@@ -16,7 +16,7 @@ from widemargin.export.agreement import (
     name_of,
     python_answers,
 )
-from widemargin.export.quantise import frame_bounds, quantise_rows
+from widemargin.export.c_header import frame_bounds, quantise_rows
 
 pytestmark = pytest.mark.usefixtures("gcc")
 

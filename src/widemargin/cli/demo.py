@@ -26,7 +26,7 @@ from sklearn.svm import SVC
 from widemargin._core.files import write_atomically
 from widemargin.cli import html
 from widemargin.cli.judge import Judgement, judge
-from widemargin.cli.modelfile import SavedModel
+from widemargin.cli.models import SavedModel
 from widemargin.cli.refusal import Refusal, check_out, console, text_table
 from widemargin.cli.report import build, use_agg, vectors_kept, write_page
 from widemargin.linear import MaxMarginClassifier

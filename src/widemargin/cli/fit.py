@@ -21,7 +21,7 @@ from widemargin._core.callbacks import HAS_CALLBACKS
 from widemargin.cli import models
 from widemargin.cli.columns import Reading, Table, check_classes, parse_shape
 from widemargin.cli.judge import answer
-from widemargin.cli.modelfile import SavedModel, check_skops, save
+from widemargin.cli.models import SavedModel, check_skops, save
 from widemargin.cli.read import as_usable, read
 from widemargin.cli.refusal import Refusal, check_out, console, tell, text_table
 from widemargin.meta import RejectingClassifier

@@ -23,7 +23,7 @@ from widemargin.cli.html import (
     table,
 )
 from widemargin.cli.judge import Judgement, load_and_judge
-from widemargin.cli.modelfile import SavedModel
+from widemargin.cli.models import SavedModel
 from widemargin.cli.refusal import check_library, check_out
 from widemargin.cli.touch import touch
 from widemargin.inspection.models import common_theta

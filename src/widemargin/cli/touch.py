@@ -18,7 +18,7 @@ import numpy as np
 
 from widemargin.cli.html import embed
 from widemargin.cli.judge import Judgement
-from widemargin.cli.modelfile import SavedModel
+from widemargin.cli.models import SavedModel
 from widemargin.inspection.models import generator_of, nearest_references
 from widemargin.inspection.style import most_values
 from widemargin.inspection.sweep import tangent_names

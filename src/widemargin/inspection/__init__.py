@@ -7,8 +7,11 @@ matplotlib is imported by ``plot`` only.
 """
 
 from widemargin.inspection.alignment import AlignmentDisplay
-from widemargin.inspection.bound import BoundDisplay
-from widemargin.inspection.margins import ErrorRejectDisplay, MarginDistributionDisplay
+from widemargin.inspection.margins import (
+    BoundDisplay,
+    ErrorRejectDisplay,
+    MarginDistributionDisplay,
+)
 from widemargin.inspection.prototypes import PrototypeDisplay
 from widemargin.inspection.relevances import RelevanceDisplay
 from widemargin.inspection.sweep import TangentDisplay
