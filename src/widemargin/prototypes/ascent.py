@@ -42,7 +42,7 @@ from widemargin._core.checks import warn_caller
 from widemargin._core.shards import Here, Shards
 from widemargin.margins import margin_reweight, relative_margin
 from widemargin.metrics import TangentMetric
-from widemargin.prototypes.affine import retract, slide
+from widemargin.prototypes.tangent_models import retract, slide
 from widemargin.prototypes.training import State
 from widemargin.tangents import Bundle
 

@@ -27,11 +27,9 @@ from widemargin._core.checks import (
     check_option,
     is_auto,
 )
-from widemargin._core.holdout import clear_winner, hold_out_of_classes
 from widemargin._core.lazy import bare
-from widemargin._core.samples import Samples
+from widemargin._core.samples import Samples, clear_winner, hold_out_of_classes
 from widemargin._core.shards import Here, Shards
-from widemargin.prototypes.affine import random_frames
 from widemargin.prototypes.ascent import (
     Ascent,
     DevicePass,
@@ -45,6 +43,7 @@ from widemargin.prototypes.placing import prototype_counts
 from widemargin.prototypes.tangent_models import (
     TangentModels,
     check_metric,
+    random_frames,
     resolve_n_tangents,
 )
 from widemargin.prototypes.training import (
