@@ -551,7 +551,7 @@ class DensityClassifier(MarginClassifier):
             if isinstance(d2, Near):
                 sums = self._log_densities_near(d2, gammas)
             elif is_tensor(d2):
-                from widemargin._compute.device.density import log_densities
+                from widemargin._compute.device.nearest import log_densities
 
                 sums = log_densities(d2, self._starts, self._log_weights, gammas)
                 sums = to_numpy(sums)

@@ -37,9 +37,13 @@ from widemargin._compute.threads import batched_slices, held_threads
 from widemargin._core.checks import check_count, check_number, check_random_state
 from widemargin._core.classifier import fit_method
 from widemargin._core.samples import Samples, check_samples, merge_duplicates
-from widemargin.prototypes.affine import principal_model, retract
 from widemargin.prototypes.base import no_bound
-from widemargin.prototypes.tangent_models import TangentModels, resolve_n_tangents
+from widemargin.prototypes.tangent_models import (
+    TangentModels,
+    principal_model,
+    resolve_n_tangents,
+    retract,
+)
 from widemargin.prototypes.training import (
     Outcome,
     Run,

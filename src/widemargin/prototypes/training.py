@@ -37,9 +37,13 @@ from widemargin._core.checks import (
     warn_caller,
 )
 from widemargin._core.classifier import fit_method, whole_or_not_at_all
-from widemargin._core.holdout import hold_out_of_classes
 from widemargin._core.lazy import bare, is_lazy
-from widemargin._core.samples import Samples, check_samples, merge_duplicates
+from widemargin._core.samples import (
+    Samples,
+    check_samples,
+    hold_out_of_classes,
+    merge_duplicates,
+)
 from widemargin._core.shards import Here, Shards, check_shards
 from widemargin.margins import BrokenLinear, Exponential, Hinge, Identity, Sigmoid
 from widemargin.prototypes.base import PrototypeClassifier

@@ -27,11 +27,9 @@ from widemargin._core.checks import (
     check_option,
     is_auto,
 )
-from widemargin._core.holdout import clear_winner, hold_out_of_classes
 from widemargin._core.lazy import bare
-from widemargin._core.samples import Samples
+from widemargin._core.samples import Samples, clear_winner, hold_out_of_classes
 from widemargin._core.shards import Here, Shards
-from widemargin.prototypes.affine import random_frames
 from widemargin.prototypes.ascent import (
     Ascent,
     DevicePass,
@@ -45,6 +43,7 @@ from widemargin.prototypes.placing import prototype_counts
 from widemargin.prototypes.tangent_models import (
     TangentModels,
     check_metric,
+    random_frames,
     resolve_n_tangents,
 )
 from widemargin.prototypes.training import (
@@ -392,14 +391,16 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         self.theta_ = theta
         for fit, held in trials:
             state = self._first_state(fit, n_tangents, np.random.RandomState(0))
-            centre, ascent = self._ascent(fit, self.k)
-            climb = ascent.start(_stacked(state, centre))
-            for _ in range(min(TRIAL_PASSES, self.max_iter)):
-                climb = ascent.step(climb)
-            state = _unstacked(climb, centre, held.samples.X.dtype)
-            centre, ascent = self._ascent(held, 0)
-            found = ascent.start(_stacked(state, centre))["found"]
-            wrong.append(found.margins <= 0)
+            # As in training, and a model that leaves the numbers tells nothing apart.
+            with np.errstate(over="ignore", invalid="ignore"):
+                centre, ascent = self._ascent(fit, self.k)
+                climb = ascent.start(_stacked(state, centre))
+                for _ in range(min(TRIAL_PASSES, self.max_iter)):
+                    climb = ascent.step(climb)
+                state = _unstacked(climb, centre, held.samples.X.dtype)
+                centre, ascent = self._ascent(held, 0)
+                found = ascent.start(_stacked(state, centre))["found"]
+            wrong.append(~(found.margins > 0))
         return np.concatenate(wrong).astype(float)
 
     def _resume(self, state: State, data: Bent, rng: np.random.RandomState) -> State:

@@ -49,8 +49,12 @@ from widemargin._core.checks import (
     is_auto,
 )
 from widemargin._core.classifier import fit_method
-from widemargin._core.holdout import clear_winner, hold_out_of_classes
-from widemargin._core.samples import check_samples, check_X
+from widemargin._core.samples import (
+    check_samples,
+    check_X,
+    clear_winner,
+    hold_out_of_classes,
+)
 from widemargin.metrics import TangentMetric
 from widemargin.metrics.kernels import (
     METHODS,

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from widemargin._compute.device.kernels import jitted, triton_for
+from widemargin._compute.device.replay import jitted, triton_for
 
 
 class Pairs(NamedTuple):

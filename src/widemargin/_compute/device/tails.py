@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from widemargin._compute.device.kernels import jitted, triton_for
+from widemargin._compute.device.replay import jitted, triton_for
 
 AMPLIFIED = 32.0
 _BLOCK = 256
