@@ -91,7 +91,7 @@ class Part:
 
 
 def _moved(kind: type, state: dict[str, Any]) -> Part:
-    value = object.__new__(kind)
+    value: Any = object.__new__(kind)
     vars(value).update(state)
     return Part(value)
 
