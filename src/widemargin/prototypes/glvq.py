@@ -323,22 +323,17 @@ def adam(
 ) -> tuple[State, np.ndarray]:
     """Take in one gradient; return the new moments and the direction of ascent."""
     t = state[f"{name}_t"] + 1
-    if not is_tensor(gradient):
+    m, v = (state[f"{name}_{key}"] for key in "mv")
+    if is_tensor(gradient):
+        m, v, ascent = device_lvq().adam_step(m, v, gradient, *rates, t, LEAST)
+    else:
         from widemargin._compute.lvq import adam_in_place
 
-        m, v = (state[f"{name}_{key}"].copy() for key in "mv")
+        m, v = m.copy(), v.copy()
         # In the type of the moments, whatever a loss of one's own returned.
         ascent = np.array(gradient, dtype=m.dtype, order="C")
         adam_in_place(m.ravel(), v.ravel(), ascent.ravel(), *rates, t, LEAST)
-        return dict(zip(adam_names(name), (m, v, t), strict=True)), ascent
-    m = rates[0] * state[f"{name}_m"] + (1 - rates[0]) * gradient
-    v = rates[1] * state[f"{name}_v"] + (1 - rates[1]) * gradient * gradient
-    square = v + LEAST**2 * v.max()
-    # Where every gradient so far was zero there is nothing to divide.
-    square = xp_of(square).where(square == 0, 1, square)
-    root = (v / square) ** 0.5 * ((1 - rates[1] ** t) ** 0.5 / square**0.5)
-    moments = {f"{name}_m": m, f"{name}_v": v, f"{name}_t": t}
-    return moments, m / (1 - rates[0] ** t) * root
+    return dict(zip(adam_names(name), (m, v, t), strict=True)), ascent
 
 
 def compiled() -> Any:
@@ -743,7 +738,8 @@ class GLVQClassifier(TrainedPrototypes):
             """One step on a device."""
             sums = glvq_sums(now["P"], now["labels"], rows[some], loss)
             moments, ascent = adam(now, "prototypes", sums.gradient)
-            P = now["P"] - rate * now["spread"] * ascent
+            steps = rate * now["spread"]
+            P = now["P"].addcmul(ascent, steps, value=-1)
             return {**moments, "P": P, **counted(now, sums)}
 
         replayed = replayed_on(device, descend, loss)

@@ -61,6 +61,8 @@ INITS = ("hss", "weights", "random", "mean")
 HSS_ROUNDS = 8
 # Centroids and tangents of a class, together, that the data may ask for.
 MOST_DIMENSIONS = 30
+# More of a mistake leave nothing of the other samples in a sum.
+MOST_COPIES = 1e12
 # What the data choose from, tangents as shares of the features, and how: short climbs
 # on some of the samples, with a third of them held out, three times.
 SHARES, MOST_TANGENTS, THETA, THETAS = (0, 1 / 8, 1 / 4, 3 / 8), 20, 0.4, (0.2, 0.6)
@@ -289,7 +291,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         self._check_temperature()
         if not (callable(self.k) or (isinstance(self.k, str) and self.k == "ratio")):
             check_number(
-                "k", self.k, at_least=0,
+                "k", self.k, at_least=0, at_most=MOST_COPIES,
                 otherwise="'ratio', a function of (weights, mistakes), or ",
             )  # fmt: skip
         if not (isinstance(self.learning_rate, str) and self.learning_rate == "auto"):
