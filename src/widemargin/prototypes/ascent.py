@@ -355,7 +355,6 @@ class Ascent(NamedTuple):
         """Whether the step finds its own size."""
         return isinstance(self.learning_rate, str)
 
-    @np.errstate(over="ignore", invalid="ignore")
     def start(self, stack: np.ndarray) -> State:
         """State of a climb that begins at `stack`.
 
@@ -390,7 +389,6 @@ class Ascent(NamedTuple):
             return self.k
         return sums.given / sums.small if sums.small > 0 else 1.0
 
-    @np.errstate(over="ignore", invalid="ignore")
     def step(self, state: State) -> State:
         """Climb once; a step that fails is taken back, and the next one is half."""
         stack, sums = state["stack"], state["sums"]
@@ -398,7 +396,8 @@ class Ascent(NamedTuple):
             direction = scaled_direction(sums.direction)
         else:
             direction = paper_direction(sums.direction, stack)
-        proposal = stack + state["rate"] * direction
+        with np.errstate(over="ignore", invalid="ignore"):
+            proposal = stack + state["rate"] * direction
         if not np.isfinite(proposal).all() or np.abs(proposal).max() > 1e100 * (
             np.abs(stack).max() + 1
         ):
