@@ -327,6 +327,10 @@ class WithCopies(ClassifierMixin, BaseEstimator):
         """Ask the classifier."""
         return self.estimator_.predict_proba(X)
 
+    def predict(self, X: NDArray) -> NDArray:
+        """Ask the classifier."""
+        return self.estimator_.predict(X)
+
 
 def of_few(shape: tuple[int, int], n_jobs: int | None) -> Any:
     """Product of a density and TVQ, both with copies of upright images."""
