@@ -258,6 +258,8 @@ class TDNeuronClassifier(TangentModels):
         Orthonormal frames.
     slopes_, thresholds_ : ndarray of shape (n_classes,)
         a and c of every unit.
+    temperature_ : float
+        Of ``predict_proba``, fitted to the training samples.
     n_tangents_ : int
         Number of tangents found.
     history_ : dict of lists
@@ -387,6 +389,8 @@ class TDNeuronClassifier(TangentModels):
                 last=finish,
             )
         self._take(state)
+        # A unit has the samples of a whole class: one more or less hardly moves it.
+        self._calibrate(samples, samples)
         self.history_.setdefault("validation_score", [])
         self.n_iter_ = state["n_steps"]
         self.n_tangents_ = self.tangents_.shape[1]

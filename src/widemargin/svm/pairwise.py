@@ -69,11 +69,9 @@ class DuelClassifier(MarginClassifier):
     def _class_scores(self, X):
         return duel_scores(self._duels(X), len(self.classes_), self._multiclass)
 
-    def _margins(self, X, codes):
-        duels, n_classes = self._duels(X), len(self.classes_)
-        if codes is None:
-            codes = duel_scores(duels, n_classes, self._multiclass).argmax(axis=1)
-        return duel_margins(duels, codes, n_classes, self._multiclass)
+    def _scored(self, X):
+        how = self._duels(X), len(self.classes_), self._multiclass
+        return duel_scores(*how), duel_margins(*how)
 
     def _check_solver(self, **more: Any) -> None:
         """Check what all machines are given, and those numbers that must be above 0."""
