@@ -392,7 +392,7 @@ NO_PROBABILITIES = {
     "DDAGClassifier": "nodes answer in units of their own",
     "InvariantHyperplaneSVC": "decisions of samples that trained it say nothing",
     "JitteredSVC": "decisions of samples that trained it say nothing",
-    "TangentSVC": "decisions of samples that trained it say nothing: probability=True",
+    "TangentSVC": "decisions of samples that trained it say nothing; probability=True",
     "VirtualSVC": "decisions of samples that trained it say nothing",
 }
 
