@@ -26,7 +26,7 @@ def some(seed, n=300, n_classes=3, T=0.4):
 
 def slow_temperature(costs, codes, weights):
     """Minimise the cross-entropy with Platt's targets."""
-    n = weights.sum() ** 2 / (weights**2).sum()
+    n = weights.sum()
     targets = np.full(costs.shape, 1 / (n + 2) / (costs.shape[1] - 1))
     targets[np.arange(len(costs)), codes] = (n + 1) / (n + 2)
 
@@ -122,3 +122,14 @@ def test_the_latest_samples_count():
     for _ in range(2 * FITTED // 200):
         model.partial_fit(X, rng.permutation(y))
     assert model.predict_proba(X).max(axis=1).mean() < 0.6
+
+
+@pytest.mark.parametrize("weight", [1e-300, 1.0, 1e300])
+def test_weights_of_any_size_make_a_temperature(weight):
+    costs, codes, weights = some(3)
+    T = temperature_of(heat_of(costs, codes, weight * weights))
+    assert 0 < T < np.inf
+    if weight > 1:
+        # As many samples as these leave no doubt about Platt's targets.
+        plain = temperature_of(heat_of(costs, codes, 1e9 * weights))
+        assert pytest.approx(plain, rel=1e-6) == T

@@ -10,9 +10,10 @@ The inverse temperature s = 1 / T minimises the cross-entropy on labelled sample
     sum_i w_i (log sum_c exp(-s D_ic) + s sum_c t_ic D_ic),
 
 which is convex in s: at the minimum the expected cost under P is that of the targets t.
-These are Platt's, ``(n + 1) / (n + 2)`` for the right class of n samples and the rest
-for the others, so that s stays finite. All of it are sums over samples, kept at fixed s
-as the *heat* of a model: of samples that come in batches the latest count.
+These are Platt's, ``(n + 1) / (n + 2)`` for the right class of n samples (the sum of
+their weights) and the rest for the others, so that s stays finite. All of it are sums
+over samples, kept at fixed s as the *heat* of a model: of samples that come in batches
+the latest count.
 
 Platt, "Probabilistic outputs for support vector machines", 1999; Guo et al., "On
 calibration of modern neural networks", ICML 2017. Shapes: costs (n_samples, n_classes).
@@ -30,6 +31,8 @@ FITTED = 2000
 # Inverse temperatures at which the expected cost is kept, in units of the mean gap.
 INVERSE = np.logspace(-1, 5, 49)
 FAR = 40.0
+# Weights beyond this are certain enough.
+HEAVY = 1e10
 
 
 def heat_of(
@@ -41,6 +44,7 @@ def heat_of(
     """
     known = np.isfinite(costs[np.arange(len(costs)), codes])
     costs, codes, weights = costs[known], codes[known], weights[known]
+    weights = weights / max(1.0, float(weights.max(initial=0.0)) / HEAVY)
     D = costs - costs.min(axis=1, keepdims=True)
     there = np.isfinite(D)
     D = np.where(there, D, 4 * D.max(initial=0.0, where=there))
@@ -54,20 +58,21 @@ def heat_of(
     others = (D.sum(axis=1) - own) / (D.shape[1] - 1)
     expected = np.zeros(len(INVERSE))
     for k, s in enumerate(INVERSE):
-        # Farther classes than this have no share left.
+        # Farther classes than this have no share left, of this sample or a colder one.
         near = slice(np.searchsorted(gaps, FAR / s * unit))
+        if near.stop == 0:
+            break
         shares = np.exp(-s * D[near])
         means = np.einsum("ic,ic->i", shares, D[near]) / shares.sum(axis=1)
         expected[k] = weights[near] @ means
-    sums = (weights.sum(), weights @ weights, weights @ own, weights @ others)
+    sums = weights.sum(), weights @ own, weights @ others
     return np.array([unit, *sums, *expected])
 
 
 def temperature_of(heat: NDArray) -> float:
     """Return the temperature of least cross-entropy."""
-    unit, mass, squares, own, others = heat[:5]
-    n = mass * mass / squares if squares > 0 else 0.0
-    wanted, expected = ((n + 1) * own + others) / (n + 2), heat[5:]
+    unit, n, own, others = heat[:4]
+    wanted, expected = ((n + 1) * own + others) / (n + 2), heat[4:]
     at = int(np.argmax(expected <= wanted)) if expected[-1] <= wanted else -1
     if at <= 0:
         s = INVERSE[at]

@@ -166,13 +166,14 @@ class PrototypeClassifier(SoftClassifier):
         if held is None:
             share, labels = len(rows) / given.n_rows, self._prototype_codes
             D = leave_one_out(D, labels, codes, weights, share, self._freedom)
-        D, codes, weights = D[:FITTED], codes[:FITTED], weights[:FITTED]
-        self._heat_up(relative_distances(self._reduced(D)), codes, weights)
+        costs, weights = relative_distances(self._reduced(D[:FITTED])), weights[:FITTED]
+        self._heat_up(costs, codes[:FITTED], weights / weights.mean())
         self._set_temperature(given.take(rows[:FITTED]))
 
     def _calibrate_further(self, costs: np.ndarray, samples: Samples) -> None:
         """Go on with a batch, whose costs are those before it was learned."""
-        self._heat_further(costs, samples.codes, samples.weights)
+        weights = samples.weights / samples.weights.mean()
+        self._heat_further(costs, samples.codes, weights)
         self._set_temperature(samples)
 
     def _set_temperature(self, samples: Samples) -> None:
