@@ -32,7 +32,7 @@ from widemargin._compute.distortion import (
     pseudo_2d_tile,
 )
 from widemargin.datasets import load_mnist
-from widemargin.datasets.idx import read_idx
+from widemargin.datasets.digits import read_idx
 from widemargin.metrics import image_distortion_distances
 from widemargin.neighbors import TangentKNeighborsClassifier
 from widemargin.neighbors.candidates import FeatureCandidates

@@ -11,7 +11,7 @@ import threading
 import numpy as np
 import pytest
 
-from widemargin.datasets import digits, get_data_home, home, idx, tables
+from widemargin.datasets import digits, get_data_home, home, tables
 from widemargin.datasets.tables import TextTable
 
 pytest.importorskip("pooch")
@@ -54,14 +54,13 @@ def table():
         "tiny",
         ["tiny.data"],
         [home.content_digest(X, Y)],
+        ["R", "M"],
         label_codes={"R": 0, "M": 1},
     )
 
 
 def load(table, home):
-    return table.load(
-        data_home=home, download=True, return_X_y=False, target_names=["R", "M"]
-    )
+    return table.load(load, home, True, False)
 
 
 def test_downloaded_once_and_read(server, table, tmp_path):
@@ -156,18 +155,18 @@ def test_data_home(monkeypatch, tmp_path):
 @pytest.mark.parametrize("packed", [False, True])
 def test_idx_round_trip(tmp_path, dtype, packed):
     values = np.arange(12).reshape(3, 2, 2).astype(dtype)
-    code = next(c for c, d in idx.DTYPES.items() if d == np.dtype(f">{dtype}"))
+    code = next(c for c, d in digits.DTYPES.items() if d == np.dtype(f">{dtype}"))
     raw = bytes([0, 0, code, 3]) + struct.pack(">3I", *values.shape)
     raw += values.astype(f">{dtype}").tobytes()
     path = tmp_path / "a.idx"
     path.write_bytes(gzip.compress(raw) if packed else raw)
-    np.testing.assert_array_equal(idx.read_idx(path), values)
+    np.testing.assert_array_equal(digits.read_idx(path), values)
     path.write_bytes((gzip.compress(raw) if packed else raw)[:-3])
     with pytest.raises(ValueError, match=r"a\.idx"):
-        idx.read_idx(path)
+        digits.read_idx(path)
 
 
 def test_idx_refuses_other_files(tmp_path):
     (tmp_path / "a").write_bytes(b"hello world")
     with pytest.raises(ValueError, match="not an idx file"):
-        idx.read_idx(tmp_path / "a")
+        digits.read_idx(tmp_path / "a")

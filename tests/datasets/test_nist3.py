@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from widemargin.datasets import load_nist3, read_idx
-from widemargin.datasets.nist3 import fill_frame, make_nist3
+from widemargin.datasets.digits import fill_frame, make_nist3
 
 BESIDE = Path(__file__).parents[3] / "shared" / "data"
 DATA = Path(os.environ.get("WIDEMARGIN_DATA", BESIDE))

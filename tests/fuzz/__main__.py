@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.fuzz.runner import run
 
 
-def tell(outcome: dict, seed: int, shown: int) -> None:
+def tell(outcome: dict, seed: int, shown: int, extreme: float = 0.0) -> None:
     counts, kinds = outcome["counts"], outcome["kinds"]
     from tests.fuzz.values import MISSING
 
@@ -27,7 +27,8 @@ def tell(outcome: dict, seed: int, shown: int) -> None:
     worst = sorted(kinds.items(), key=lambda item: -item[1]["count"])
     for kind, defect in worst[:shown]:
         print(f"\n{defect['count']} × {kind}\n  python -m tests.fuzz --seed {seed} "
-              f"--case {defect['case']}")  # fmt: skip
+              f"--case {defect['case']}" + f" --extreme {extreme}" * bool(extreme)
+              )  # fmt: skip
         for line in (defect["detail"] + "\n" + defect["code"]).splitlines()[:30]:
             print("  " + line[:400])
 
@@ -41,8 +42,13 @@ def main() -> int:
     parser.add_argument("--resume", type=Path, default=None, metavar="FILE")
     parser.add_argument("--show", type=int, default=20, help="kinds of defects to show")
     parser.add_argument("--only", default="", help="pattern of the names to call")
+    parser.add_argument("--extreme", type=float, default=0.0, metavar="SHARE",
+                        help="share of the numbers from the ends of the floats"
+                        )  # fmt: skip
     parser.add_argument("--case", type=int, default=None, help="make one case again")
     args = parser.parse_args()
+    # Workers read it too.
+    os.environ["WIDEMARGIN_FUZZ_EXTREME"] = str(args.extreme)
     if args.case is not None:
         from tests.fuzz.functions import case
 
@@ -56,7 +62,7 @@ def main() -> int:
     outcome = run(
         args.calls, args.seconds, args.seed, args.jobs, args.resume, args.only
     )
-    tell(outcome, args.seed, args.show)
+    tell(outcome, args.seed, args.show, args.extreme)
     return int(outcome["counts"]["defect"] > 0)
 
 

@@ -4,6 +4,7 @@ A draw depends on the seed alone, so that any call can be made again from its nu
 Most values are what a user would give; the rest is everything else.
 """
 
+import os
 import re
 import tempfile
 from functools import lru_cache
@@ -26,6 +27,10 @@ Generator = np.random.Generator
 
 # Kinds of input that cannot be made here, said at the end of a run.
 MISSING = [name for name, there in (("pandas", pd), ("polars", pl)) if there is None]
+
+
+# Share of the arrays and junk that is taken from the ends of the floats on purpose.
+EXTREME = float(os.environ.get("WIDEMARGIN_FUZZ_EXTREME", 0))
 
 
 def pick(rng: Generator, *options: Any) -> Any:
@@ -63,6 +68,12 @@ def numbers(rng: Generator, shape: tuple) -> np.ndarray:
         with np.errstate(all="ignore"):
             values = values * 10.0 ** float(rng.uniform(-300, 300) if far else
                                             rng.uniform(-8, 8))  # fmt: skip
+    if EXTREME and rarely(rng, EXTREME):
+        ends = pick(rng, (-323, -290), (-165, -150), (-50, -30), (30, 50), (150, 160),
+                    (290, 308))  # fmt: skip
+        with np.errstate(all="ignore"):
+            largest = np.abs(values).max(initial=0) or 1.0
+            values = values / largest * 10.0 ** rng.uniform(*ends)
     return values
 
 
@@ -249,6 +260,8 @@ CALLED = {"weights", "kernel", "metric", "criterion", "k", "margin", "functions"
 
 def junk(rng: Generator, name: str) -> Any:
     value = JUNK[rng.integers(len(JUNK))]
+    if EXTREME and rarely(rng, EXTREME):
+        value = float(pick(rng, 1, 3, -1)) * 10.0 ** int(rng.integers(-324, 308))
     # A function that a user gives may fail in its own words.
     if name in CALLED and (value is len or value is int):
         return "nonsense"

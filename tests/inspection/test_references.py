@@ -5,7 +5,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 import widemargin
-from widemargin.inspection.references import nearest_references
+from widemargin.inspection.models import nearest_references
 from widemargin.metrics import tangent_distances
 from widemargin.tangents import ImageTangents
 

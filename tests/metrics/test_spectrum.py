@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from sklearn.metrics.pairwise import rbf_kernel
 
 from widemargin.metrics import repair_spectrum, smallest_eigenvalue
-from widemargin.metrics.spectrum import repair_in_place, symmetrize
+from widemargin.metrics.kernels import repair_in_place, symmetrize
 
 
 def indefinite(seed, n=7):

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.model_selection import cross_val_score
 
+from widemargin._compute.nearest import product_error
 from widemargin.margins import (
     BrokenLinear,
     Exponential,
@@ -14,11 +16,16 @@ from widemargin.margins import (
     nearest_right_wrong,
     relative_margin,
 )
-from widemargin.prototypes import GLVQClassifier, GMLVQClassifier
+from widemargin.prototypes import (
+    GLVQClassifier,
+    GMLVQClassifier,
+    KernelLVQClassifier,
+)
 from widemargin.prototypes.glvq import (
     Centred,
     adam,
     adam_start,
+    by_class,
     coefficients,
     glvq_sums,
 )
@@ -362,6 +369,26 @@ def test_compiled_adam_is_the_published_one():
     assert state["P_t"] == 4
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_adam_of_tensors_is_the_compiled_one(dtype):
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    here = adam_start("P", np.zeros((3, 4), dtype))
+    there = {name: torch.tensor(value) for name, value in here.items()} | {"P_t": 0}
+    for factor in (1.0, 1e-6, 1e6, 0.0):
+        gradient = (factor * rng.normal(size=(3, 4))).astype(dtype)
+        gradient[0] = 0
+        moments, ascent = adam(here, "P", gradient)
+        here = {**here, **moments}
+        moments, again = adam(there, "P", torch.tensor(gradient))
+        there = {**there, **moments}
+        assert again.dtype == torch.tensor(gradient).dtype
+        rtol = 50 * np.finfo(dtype).eps
+        np.testing.assert_allclose(again.numpy(), ascent, rtol=rtol)
+        for name in ("P_m", "P_v"):
+            np.testing.assert_allclose(there[name].numpy(), here[name], rtol=rtol)
+
+
 def test_adam_takes_no_step_along_rounding():
     gradient = np.array([[1.0, 1e-3, 1e-12, 0.0]])
     _, ascent = adam(adam_start("P", gradient), "P", gradient)
@@ -390,3 +417,63 @@ def test_compiled_losses_are_the_losses(loss, dtype):
             getattr(one, name), getattr(other, name), rtol=rtol, atol=rtol
         )
         assert getattr(one, name).dtype == getattr(other, name).dtype
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    "model",
+    [GLVQClassifier(4), GMLVQClassifier(4), KernelLVQClassifier(4)],
+    ids=lambda model: type(model).__name__,
+)
+def test_compiled_epochs_are_the_sums_and_steps_of_numpy(model, dtype):
+    """A subclass is unknown to the kernels: it goes batch by batch."""
+    X, y = load_wine(return_X_y=True)
+    model = clone(model).set_params(max_iter=3, random_state=0)
+    fits = []
+    for kind in (Sigmoid, type("Own", (Sigmoid,), {})):
+        model.set_params(loss=kind(beta=7.0)).fit(X.astype(dtype), y, y + 1.0)
+        fits.append((model.history_["loss"], model.prototypes_))
+    rtol = 2e-3 if dtype == np.float32 else 1e-9
+    np.testing.assert_allclose(fits[0][0], fits[1][0], rtol=rtol)
+    scale = np.abs(fits[1][1]).max(axis=0)
+    np.testing.assert_allclose(fits[0][1] / scale, fits[1][1] / scale, atol=rtol)
+    assert fits[0][1].dtype == fits[1][1].dtype
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e3, 1e7])
+@pytest.mark.parametrize("unit", [1.0, 2.0**-200, 2.0**200])
+def test_float32_products_decide_nothing_that_they_cannot(offset, unit):
+    """Prototypes 1e-6 apart, far from the origin: differences in float64 decide."""
+    from widemargin._compute import glvq
+
+    rng = np.random.RandomState(0)
+    centres = rng.standard_normal((3, 5)) + offset
+    P = (np.repeat(centres, 4, axis=0) + 1e-6 * rng.standard_normal((12, 5))) * unit
+    X = (centres[rng.randint(3, size=50)] + 1e-6 * rng.standard_normal((50, 5))) * unit
+    labels, codes = rng.permutation(np.arange(12) % 3), rng.randint(3, size=50)
+    order, bounds = by_class(labels, 3)
+    scale = 1 / np.abs(X).max()
+    packed, norms = np.empty((12, 5), np.float32), np.empty(12, np.float32)
+    largest = glvq._prepared(P, order, scale, packed, norms)
+    scores = (X * scale).astype(np.float32) @ packed.T
+    error = product_error(np.float32, 5) * (5 + largest) + glvq.TINY
+    D = ((X[:, None] / unit - P / unit) ** 2).sum(axis=2)
+    for x, row, code, d in zip(X, scores, codes, D, strict=True):
+        found = glvq.nearest_pair(row, norms, bounds, code, error, x, P, order)
+        own = np.where(labels == code, d, np.inf)
+        others = np.where(labels == code, np.inf, d)
+        assert found[:2] == (own.argmin(), others.argmin())
+        np.testing.assert_allclose(
+            np.array(found[2:]) / unit / unit, [own.min(), others.min()], rtol=1e-6
+        )
+
+
+def test_an_epoch_counts_a_class_without_prototypes_as_before():
+    """Classes come with their first batch: until then a side may be empty."""
+    X = np.array([[0.0], [1.0], [5.0]])
+    model = GLVQClassifier(1, random_state=0)
+    model.partial_fit(X[:2], [0, 0], classes=[0, 1])
+    assert model.prototypes_.shape == (1, 1)
+    assert model.history_["loss"] == [Sigmoid(beta=10.0).value(np.ones(1))[0]]
+    model.partial_fit(X, [0, 0, 1])
+    assert model.predict(X).tolist() == [0, 0, 1]

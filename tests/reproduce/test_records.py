@@ -68,22 +68,32 @@ def test_few_labels_are_balanced_draws(small, monkeypatch):
     seen = []
 
     class Model:
-        cv_scores_ = np.ones(1)
+        cv_score_ = 1.0
 
-        def __getitem__(self, last):
-            return self
+        def fit(self, X, y, groups):
+            seen.append((X, y, groups))
 
-        def fit(self, X, y):
-            seen.append((X, y))
-
-    monkeypatch.setattr(records, "density", lambda *args: Model())
+    monkeypatch.setattr(records, "of_few", lambda *args: Model())
     monkeypatch.setattr(records.Digits, "error", lambda *args: Measured(4.0, 1.0))
     digits = records.mnist(quick=True)
     row = records.few_labels(20, (2.0, 1.0), digits, None)
     assert (row.error, row.standard_error) == (4.0, 0.0)
     assert len(seen) == 2
-    assert all(np.bincount(y).tolist() == [2] * 10 for _, y in seen)
+    for X, y, groups in seen:
+        assert np.bincount(y).tolist() == [14] * 10
+        assert np.bincount(groups).tolist() == [7] * 20
+        # Copies have the label of what they are copies of, and are others.
+        assert all(len(np.unique(y[groups == g])) == 1 for g in range(20))
+        assert len(np.unique(X, axis=0)) == 140
     assert not np.array_equal(seen[0][0], seen[1][0])
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_product_from_few_labels(small, monkeypatch):
+    monkeypatch.setattr(records, "FEW_TANGENTS", 5)
+    monkeypatch.setattr(records, "N_DRAWS", 1)
+    row = records.few_labels(50, (2.0, 1.0), records.mnist(quick=True), None)
+    assert row.error < 20
 
 
 def test_groups_are_stretches_parts_and_writers(small):
@@ -110,10 +120,13 @@ def test_models_keep_to_their_number_of_vectors(small):
             assert 10 * (1 + tvq.n_tangents) <= most
 
 
-def test_few_labels_take_one_of_the_metrics():
+def test_names_say_what_is_done_to_images_first():
     assert records.FEW in records.metrics((28, 28))
     model = records.density(records.FEW, (28, 28), None, 7)
     assert [type(step).__name__ for step in model] == ["Deskew", "DensityClassifier"]
+    assert model[0].resize == records.RESIZE
     assert model[-1].n_candidates == 7
+    deskewed = "distortion, window 2, patch 1, deskewed"
+    assert records.density(deskewed, (28, 28), None, 7)[0].resize == 0
     plain = records.density("P2DHMDM, window 2, patch 1", (16, 16), None, 7)
     assert len(plain) == 1

@@ -262,9 +262,9 @@ def relative_margins(D, labels, y, x_errors, p_errors):
     return margins, slopes, at
 
 
-@njit(cache=True, nogil=True)
-def adam_step(m, v, gradient, forget, forget_squares, t, least):
-    """Moments of Adam after one more gradient, and the direction of ascent, all flat.
+@njit(cache=True, nogil=True, fastmath=REORDER)
+def adam_in_place(m, v, gradient, forget, forget_squares, t, least):
+    """Take one more gradient into the moments of Adam; make it the ascent. All flat.
 
     Where every gradient so far was zero the direction is zero; where it was `least` of
     the largest, it is half of what it would be.
@@ -272,24 +272,20 @@ def adam_step(m, v, gradient, forget, forget_squares, t, least):
     kind = m.dtype.type
     old, new = kind(forget), kind(1.0 - forget)
     old_squares, new_squares = kind(forget_squares), kind(1.0 - forget_squares)
-    short, shorter = kind(1.0 - forget**t), kind(1.0 - forget_squares**t)
-    first, second, ascent = np.empty_like(m), np.empty_like(m), np.empty_like(m)
     top = kind(0.0)
     for i in range(m.shape[0]):
         g = gradient[i]
-        first[i] = old * m[i] + new * g
-        second[i] = old_squares * v[i] + new_squares * g * g
-        top = max(top, second[i])
+        m[i] = old * m[i] + new * g
+        v[i] = old_squares * v[i] + new_squares * g * g
+        top = max(top, v[i])
     floor = kind(least) * kind(least) * top
+    if not floor > 0:
+        # Squares so small that `least` of them vanishes.
+        floor = kind(np.finfo(m.dtype).tiny)
+    scale = kind(np.sqrt(1.0 - forget_squares**t) / (1.0 - forget**t))
     for i in range(m.shape[0]):
-        square = second[i] + floor
-        if square > 0:
-            # Divided last: one over a square may be no number.
-            root = np.sqrt(second[i] / square) * (np.sqrt(shorter) / np.sqrt(square))
-            ascent[i] = first[i] / short * root
-        else:
-            ascent[i] = 0
-    return first, second, ascent
+        # A root by its square: at most one over the root, which is a number.
+        gradient[i] = scale * m[i] * (np.sqrt(v[i]) / (v[i] + floor))
 
 
 @njit(cache=True, nogil=True)

@@ -234,7 +234,7 @@ def _in_another_unit(
 
     Squared distances are float64 then, whatever the points: float32 cannot hold them.
     """
-    largest = max(float(np.abs(points).max()) for points in (x, y))
+    largest = max(float(np.abs(points).max(initial=0)) for points in (x, y))
     exponent = -int(np.frexp(largest)[1])
     d2 = pair_distances(
         np.ldexp(x.astype(float), exponent), x_frames.astype(float, order="C"),

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from scipy import sparse
 from sklearn import get_config
 from sklearn.utils._array_api import _convert_to_numpy, get_namespace_and_device
 
@@ -101,6 +102,7 @@ def largest_of(array: Any) -> float:
     """Largest absolute value, NaN aside; 0 of nothing."""
     if is_tensor(array):
         return float(array.abs().max()) if array.numel() else 0.0
+    array = array.data if sparse.issparse(array) else array
     largest = max(float(array.max(initial=0)), -float(array.min(initial=0)))
     return largest if largest == largest else largest_of(np.nan_to_num(array, nan=0.0))
 

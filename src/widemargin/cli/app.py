@@ -1,7 +1,6 @@
 """The commands and their options; what they do lives in a module of their own."""
 
 import inspect
-import json
 from collections.abc import Callable
 from functools import wraps
 from importlib import import_module
@@ -12,7 +11,6 @@ import typer
 from typer.core import TyperGroup
 
 import widemargin
-from widemargin.cli.export import export
 from widemargin.cli.refusal import Refusal, check_library, leave, near, one_line
 
 
@@ -77,35 +75,37 @@ TEXT_OPTIONS: dict[str, tuple[Any, Any]] = {
 }
 
 
-def reads_text(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that say how a text file is to be read."""
+def command(
+    module: str, function: str = "run", *, reads_text: bool = False
+) -> Callable[[Callable[..., None]], None]:
+    """Make a command of a signature: its options go to a function of a module.
 
-    @wraps(command)
-    def reading(
-        *args: Any,
-        decimal: str,
-        delimiter: str | None,
-        header: str,
-        encoding: str,
-        **options: Any,
-    ) -> Any:
-        from widemargin.cli.columns import Reading
+    The module is imported when the command is called. Where it `reads_text`, options
+    that say how a text file is to be read are added, and arrive as one.
+    """
 
-        how = Reading(decimal, delimiter, header, encoding)
-        return command(*args, how=how, **options)
+    def register(options: Callable[..., None]) -> None:
+        @wraps(options)
+        def call(**given: Any) -> None:
+            if reads_text:
+                from widemargin.cli.columns import Reading
 
-    signature = inspect.signature(command)
-    shown = [p for p in signature.parameters.values() if p.name != "how"]
-    added = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default,
-                          annotation=annotation)
-        for name, (default, annotation) in TEXT_OPTIONS.items()
-    ]  # fmt: skip
-    reading.__signature__ = signature.replace(parameters=[*shown, *added])  # type: ignore[attr-defined]
-    reading.__annotations__ = {
-        p.name: p.annotation for p in (*shown, *added) if p.annotation is not p.empty
-    }
-    return reading
+                given["how"] = Reading(*(given.pop(name) for name in TEXT_OPTIONS))
+            getattr(import_module(f"widemargin.cli.{module}"), function)(**given)
+
+        signature = inspect.signature(options)
+        shown = list(signature.parameters.values())
+        if reads_text:
+            shown += [
+                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY,
+                                  default=default, annotation=annotation)
+                for name, (default, annotation) in TEXT_OPTIONS.items()
+            ]  # fmt: skip
+        call.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
+        call.__annotations__ = {p.name: p.annotation for p in shown}
+        app.command()(one_line(call))
+
+    return register
 
 
 def _show_version(wanted: bool) -> None:
@@ -129,8 +129,7 @@ def common(
     """Wide-margin, transformation-invariant classifiers."""
 
 
-@app.command()
-@one_line
+@command("demo")
 def demo(
     out: Annotated[
         Path, typer.Option(help="Where the picture is saved; must end in .png.")
@@ -140,14 +139,9 @@ def demo(
     ] = Path("widemargin-demo.html"),
 ) -> None:
     """Show on scikit-learn's digits what a tangent is and what it buys."""
-    from widemargin.cli.demo import run
-
-    run(out, report)
 
 
-@app.command()
-@one_line
-@reads_text
+@command("fit", reads_text=True)
 def fit(
     data: DataPath,
     model: Annotated[
@@ -184,31 +178,11 @@ def fit(
     out: Annotated[Path, typer.Option(help="Where the model is saved.")] = Path(
         "model.skops"
     ),
-    how: Any = None,
 ) -> None:
     """Fit a model and save it."""
-    from widemargin.cli.fit import run
-
-    run(
-        data,
-        target=target,
-        model=model,
-        image_shape=image_shape,
-        settings=settings or [],
-        drop=drop or [],
-        scale=scale,
-        search=search,
-        max_error=max_error,
-        impute=impute,
-        how=how,
-        seed=seed,
-        out=out,
-    )
 
 
-@app.command()
-@one_line
-@reads_text
+@command("judge", "predict", reads_text=True)
 def predict(
     model: ModelPath,
     data: DataPath,
@@ -224,42 +198,22 @@ def predict(
         Path | None, typer.Option(help="CSV to write; standard output by default.")
     ] = None,
     device: Device = "cpu",
-    how: Any = None,
 ) -> None:
     """Label samples, each with the margin of its label."""
-    from widemargin.cli.judge import predict as run
-
-    run(
-        model,
-        data,
-        out,
-        how=how,
-        max_error=max_error,
-        calibrate=calibrate,
-        device=device,
-    )
 
 
-@app.command()
-@one_line
-@reads_text
+@command("judge", "evaluate", reads_text=True)
 def evaluate(
     model: ModelPath,
     data: DataPath,
     target: Target = None,
     as_json: AsJson = False,
     device: Device = "cpu",
-    how: Any = None,
 ) -> None:
     """Print error, margins, reject curve and confusion on labelled data."""
-    from widemargin.cli.judge import evaluate as run
-
-    run(model, data, target, how=how, as_json=as_json, device=device)
 
 
-@app.command()
-@one_line
-@reads_text
+@command("report", reads_text=True)
 def report(
     model: ModelPath,
     data: DataPath,
@@ -267,12 +221,8 @@ def report(
     out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path(
         "widemargin-report.html"
     ),
-    how: Any = None,
 ) -> None:
     """Write one HTML file with every display that applies to the model."""
-    from widemargin.cli.report import run
-
-    run(model, data, target, out, how)
 
 
 @app.command()
@@ -303,8 +253,7 @@ def reproduce(
         module.main(quick, out)
 
 
-@app.command()
-@one_line
+@command("models")
 def models(
     name: Annotated[
         str | None, typer.Argument(help="List its parameters.", metavar="[NAME]")
@@ -312,30 +261,27 @@ def models(
     as_json: AsJson = False,
 ) -> None:
     """List the models, or the parameters of one."""
-    from widemargin.cli.models import MODELS, as_data, find, parameters
-
-    if as_json:
-        shown = {name: find(name)} if name else MODELS
-        typer.echo(json.dumps({key: as_data(one) for key, one in shown.items()}))
-        return
-    if name is not None:
-        typer.echo(f"{name}: {find(name).says}; {find(name).path.replace(':', '.')}")
-        for one in parameters(find(name)):
-            typer.echo(f"  {one['name']}={one['default']}  {one['type']}")
-        return
-    for name, entry in MODELS.items():
-        grid = ", ".join(f"{key}={values}" for key, values in entry.grid.items())
-        typer.echo(f"{name:<13}{entry.says}")
-        typer.echo(f"{'':<13}{entry.path.replace(':', '.')}; search: {grid}")
 
 
-app.command()(export)
+@command("export")
+def export(
+    model: ModelPath,
+    to: Annotated[str, typer.Option(help="onnx or c.")],
+    out: Annotated[Path, typer.Option(help="File to write: .onnx, or .h for C.")],
+    data: Annotated[
+        Path | None, typer.Option(help="Samples to check it on, as fit reads them.")
+    ] = None,
+    dtype: Annotated[
+        str,
+        typer.Option(help="float32; for onnx also float64, for c also int8."),
+    ] = "float32",
+    name: Annotated[
+        str, typer.Option(help="What the functions of a C header are called after.")
+    ] = "model",
+) -> None:
+    """Write a model as an ONNX graph or a C header."""
 
 
-@app.command()
-@one_line
+@command("doctor")
 def doctor(as_json: AsJson = False) -> None:
     """Show versions, BLAS, threads, numba's cache and memory."""
-    from widemargin.cli.doctor import run
-
-    run(as_json)

@@ -36,7 +36,7 @@ def findings() -> list[tuple[str, str]]:
     return rows
 
 
-def run(as_json: bool = False) -> None:
+def run(as_json: bool) -> None:
     """Print the findings."""
     if as_json:
         print(json.dumps(dict(findings())))

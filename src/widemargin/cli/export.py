@@ -5,39 +5,17 @@ not kept.
 """
 
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from widemargin._core.files import write_atomically
-from widemargin.cli.refusal import Refusal, check_library, check_out, one_line, tell
+from widemargin.cli.refusal import Refusal, check_library, check_out, tell
 
 ENDINGS = {"onnx": ".onnx", "c": ".h"}
 TABLES = {"onnx": ("float32", "float64"), "c": ("float32", "int8")}
 
 
-@one_line
-def export(
-    model: Annotated[Path, typer.Argument(help="Made by fit.", metavar="MODEL")],
-    to: Annotated[str, typer.Option(help="onnx or c.")],
-    out: Annotated[Path, typer.Option(help="File to write: .onnx, or .h for C.")],
-    data: Annotated[
-        Path | None, typer.Option(help="Samples to check it on, as fit reads them.")
-    ] = None,
-    dtype: Annotated[
-        str,
-        typer.Option(help="float32; for onnx also float64, for c also int8."),
-    ] = "float32",
-    name: Annotated[
-        str, typer.Option(help="What the functions of a C header are called after.")
-    ] = "model",
-) -> None:
-    """Write a model as an ONNX graph or a C header."""
-    run(model, to=to, out=out, data=data, dtype=dtype, name=name)
-
-
 def run(
-    model_path: Path, *, to: str, out: Path, data: Path | None, dtype: str, name: str
+    model: Path, to: str, out: Path, data: Path | None, dtype: str, name: str
 ) -> None:
     """Export, check and write; every refusal comes before any output."""
     if to not in ENDINGS:
@@ -50,9 +28,9 @@ def run(
         check_library("onnx", "export to onnx", "'widemargin[onnx]'")
         if data is not None:
             check_library("onnxruntime", "the check", "'widemargin[onnx]'")
-    from widemargin.cli.modelfile import load
+    from widemargin.cli.models import load
 
-    saved = load(model_path)
+    saved = load(model)
     content, said = written(saved.pipeline, to, dtype, name)
     agreement = None
     if data is None:

@@ -1,133 +1,161 @@
-"""The models by the names the command knows them by: one table, imported when used.
+"""Models as the command knows them: by name, in one table, and in files.
 
 `grid` is what ``--search`` tries; `tangents` says where image tangents go: "inputs"
 (always, where the image shape is known), "two" (only with ``--set sides=two``) or "no".
+
+Of files it is what :mod:`widemargin.saving` keeps, checked. Every way in which a file
+cannot be used is a refusal.
 """
 
 import ast
 import inspect
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
+from pathlib import Path
 from typing import Any
 
-from widemargin.cli.refusal import Refusal, near
+from sklearn.pipeline import Pipeline
+
+import widemargin
+from widemargin import saving
+from widemargin.cli.columns import Table
+from widemargin.cli.refusal import Refusal, check_library, near
 
 
 @dataclass(frozen=True)
 class ModelEntry:
     """One row of the table."""
 
-    path: str
+    estimator: str
     says: str
     tangents: str = "no"
     sparse: bool = False
     grid: dict[str, list] = field(default_factory=dict)
 
+    @property
+    def path(self) -> str:
+        """Where the class is imported from."""
+        return f"widemargin.{widemargin._ESTIMATORS[self.estimator]}.{self.estimator}"
+
     def load(self) -> type:
         """Import the class."""
-        module, name = self.path.split(":")
-        return getattr(import_module(module), name)
+        return getattr(widemargin, self.estimator)
 
 
-_FEW = {"prototypes_per_class": [1, 2, 4, 8]}
-_PROTOTYPES = {"prototypes_per_class": [1, 4, 16, "auto"]}
-_SVC = {"C": [1.0, 10.0, 100.0]}
+def _row(
+    estimator: str, says: str, tangents: str = "no", sparse: bool = False, **grid: list
+) -> ModelEntry:
+    return ModelEntry(estimator, says, tangents, sparse, grid)
+
+
+_FEW, _PROTOTYPES, _C = [1, 2, 4, 8], [1, 4, 16, "auto"], [1.0, 10.0, 100.0]
 MODELS = {
-    "lvq": ModelEntry(
-        "widemargin.prototypes:LVQClassifier", "Kohonen's prototypes", grid=_PROTOTYPES
+    "lvq": _row(
+        "LVQClassifier", "Kohonen's prototypes", prototypes_per_class=_PROTOTYPES
     ),
-    "marginlvq": ModelEntry(
-        "widemargin.prototypes:MarginLVQClassifier",
+    "marginlvq": _row(
+        "MarginLVQClassifier",
         "prototypes that descend a margin loss",
-        grid=_FEW,
+        prototypes_per_class=_FEW,
     ),
-    "glvq": ModelEntry(
-        "widemargin.prototypes:GLVQClassifier",
+    "glvq": _row(
+        "GLVQClassifier",
         "prototypes that descend the relative margin",
-        grid=_PROTOTYPES,
+        prototypes_per_class=_PROTOTYPES,
     ),
-    "gmlvq": ModelEntry(
-        "widemargin.prototypes:GMLVQClassifier",
+    "gmlvq": _row(
+        "GMLVQClassifier",
         "prototypes and the metric they are compared in",
-        grid={"prototypes_per_class": [1, 4, "auto"]},
+        prototypes_per_class=[1, 4, "auto"],
     ),
-    "kernellvq": ModelEntry(
-        "widemargin.prototypes:KernelLVQClassifier",
+    "kernellvq": _row(
+        "KernelLVQClassifier",
         "prototypes in the space of a kernel",
-        grid=_PROTOTYPES,
+        prototypes_per_class=_PROTOTYPES,
     ),
-    "hss": ModelEntry(
-        "widemargin.prototypes:HSSClassifier",
+    "hss": _row(
+        "HSSClassifier",
         "an affine model or several per class",
-        tangents="two",
-        grid={"prototypes_per_class": [1, 2, 4], "n_tangents": [2, 4, 8, 12]},
+        "two",
+        prototypes_per_class=[1, 2, 4],
+        n_tangents=[2, 4, 8, 12],
     ),
-    "tdneuron": ModelEntry(
-        "widemargin.prototypes:TDNeuronClassifier",
+    "tdneuron": _row(
+        "TDNeuronClassifier",
         "one affine model per class, grown tangent by tangent",
-        grid={"max_tangents": [2, 4, 8, 16]},
+        max_tangents=[2, 4, 8, 16],
     ),
-    "tvq": ModelEntry(
-        "widemargin.prototypes:TVQClassifier",
+    "tvq": _row(
+        "TVQClassifier",
         "affine models that learn from small margins",
-        tangents="two",
-        grid={
-            "prototypes_per_class": [1, "auto"],
-            "n_tangents": [4, 8, "auto"],
-            "theta": [0.2, 0.4],
-        },
+        "two",
+        prototypes_per_class=[1, "auto"],
+        n_tangents=[4, 8, "auto"],
+        theta=[0.2, 0.4],
     ),
-    "knn": ModelEntry(
-        "widemargin.neighbors:TangentKNeighborsClassifier",
+    "knn": _row(
+        "TangentKNeighborsClassifier",
         "nearest neighbours under tangent distance",
-        tangents="inputs",
-        grid={"n_neighbors": [1, 3, 5]},
+        "inputs",
+        n_neighbors=[1, 3, 5],
     ),
-    "density": ModelEntry(
-        "widemargin.neighbors:TangentDensityClassifier",
+    "density": _row(
+        "TangentDensityClassifier",
         "kernel densities of tangent distances",
-        tangents="inputs",
-        grid={"sides": ["x", "y", "two"]},
+        "inputs",
+        sides=["x", "y", "two"],
     ),
-    "svc": ModelEntry(
-        "widemargin.svm:TangentSVC",
-        "a support vector machine on tangent distances",
-        tangents="inputs",
-        grid=_SVC,
+    "svc": _row(
+        "TangentSVC", "a support vector machine on tangent distances", "inputs", C=_C
     ),
-    "virtualsvc": ModelEntry(
-        "widemargin.svm:VirtualSVC",
+    "virtualsvc": _row(
+        "VirtualSVC",
         "a support vector machine with moved support vectors",
-        tangents="inputs",
-        grid=_SVC,
+        "inputs",
+        C=_C,
     ),
-    "invariantsvc": ModelEntry(
-        "widemargin.svm:InvariantHyperplaneSVC",
+    "invariantsvc": _row(
+        "InvariantHyperplaneSVC",
         "a support vector machine with an invariant hyperplane",
-        tangents="inputs",
-        grid={"lam": [0.01, 0.1, 0.5]},
+        "inputs",
+        lam=[0.01, 0.1, 0.5],
     ),
-    "perceptron": ModelEntry(
-        "widemargin.linear:MarginPerceptron",
+    "perceptron": _row(
+        "MarginPerceptron",
         "a perceptron with margin",
         sparse=True,
-        grid={"update": ["plain", "relaxation"]},
+        update=["plain", "relaxation"],
     ),
-    "fixedmargin": ModelEntry(
-        "widemargin.linear:FixedMarginPerceptron",
+    "fixedmargin": _row(
+        "FixedMarginPerceptron",
         "a perceptron with a fixed directional margin",
         sparse=True,
-        grid={"length": ["free", "fixed"]},
+        length=["free", "fixed"],
     ),
-    "maxmargin": ModelEntry(
-        "widemargin.linear:MaxMarginClassifier",
+    "maxmargin": _row(
+        "MaxMarginClassifier",
         "the hyperplane of certified maximum margin",
         sparse=True,
-        grid={"C": [0.01, 0.1, 1.0, 10.0]},
+        C=[0.01, 0.1, 1.0, 10.0],
     ),
 }
+
+
+def run(name: str | None, as_json: bool) -> None:
+    """Print the models, or the parameters of one."""
+    if as_json:
+        shown = {name: find(name)} if name else MODELS
+        print(json.dumps({key: as_data(one) for key, one in shown.items()}))
+    elif name is not None:
+        print(f"{name}: {find(name).says}; {find(name).path}")
+        for one in parameters(find(name)):
+            print(f"  {one['name']}={one['default']}  {one['type']}")
+    else:
+        for name, entry in MODELS.items():
+            grid = ", ".join(f"{key}={values}" for key, values in entry.grid.items())
+            print(f"{name:<13}{entry.says}\n{'':<13}{entry.path}; search: {grid}")
 
 
 def parameters(entry: ModelEntry) -> list[dict[str, str]]:
@@ -146,7 +174,7 @@ def parameters(entry: ModelEntry) -> list[dict[str, str]]:
 def as_data(entry: ModelEntry) -> dict[str, Any]:
     """Return the entry as JSON has it."""
     return {
-        "class": entry.path.replace(":", "."),
+        "class": entry.path,
         "says": entry.says,
         "sparse": entry.sparse,
         "search": entry.grid,
@@ -216,3 +244,98 @@ def build(
             raise Refusal(f"--set: {name} has no parameter {key!r}; {near(key, known)}")
         estimator.set_params(**{key: value})
     return estimator
+
+
+@dataclass
+class SavedModel:
+    """A fitted pipeline and the shape of the data it was fitted on."""
+
+    pipeline: Any
+    name: str
+    names: list[str]
+    image_shape: tuple[int, ...] | None
+    target: str | None
+    n_features: int
+
+    @property
+    def estimator(self) -> Any:
+        """The classifier itself, without scaling before it or refusing after it."""
+        last = self.pipeline[-1]
+        return getattr(last, "estimator_", last) if self.refuses else last
+
+    @property
+    def refuses(self) -> bool:
+        """Whether it keeps some answers back."""
+        return hasattr(self.pipeline[-1], "accepts")
+
+    @property
+    def imputes(self) -> bool:
+        """Whether it fills in what is missing."""
+        return any(hasattr(step, "missing_values") for _, step in self.pipeline.steps)
+
+    def accepts(self, X: Any) -> Any:
+        """Return which answers on prepared samples it stands by; None where all."""
+        return self.pipeline[-1].accepts(X) if self.refuses else None
+
+    def prepare(self, X: Any) -> Any:
+        """Return `X` as the classifier sees it."""
+        return self.pipeline[:-1].transform(X) if len(self.pipeline) > 1 else X
+
+
+def save(model: SavedModel, path: Path) -> None:
+    """Write the model, whole or not at all."""
+    # Not dataclasses.asdict, which copies every array inside.
+    content = {name: getattr(model, name) for name in model.__dataclass_fields__}
+    check_skops()
+    try:
+        saving.write({"model": content.pop("pipeline"), **content}, path)
+    except ValueError as error:
+        raise Refusal(str(error)) from error
+
+
+def load(path: Path) -> SavedModel:
+    """Read a model, or refuse with the reason."""
+    check_skops()
+    try:
+        content = saving.read(path)
+    except (ValueError, FileNotFoundError) as error:
+        raise Refusal(str(error)) from None
+    pipeline = content["model"]
+    if not isinstance(pipeline, Pipeline):
+        pipeline = Pipeline([("model", pipeline)])
+    fields = {
+        name: content[name]
+        for name in SavedModel.__dataclass_fields__
+        if name in content
+    }
+    model = SavedModel(pipeline, **fields)
+    if not _is_usable(model):
+        raise Refusal(f"{path} holds no classifier of widemargin; {saving.AGAIN}")
+    return model
+
+
+def _is_usable(model: SavedModel) -> bool:
+    """Whether the fields have the types that the commands count on."""
+    return (
+        bool(model.pipeline.steps)
+        and hasattr(model.estimator, "margins")
+        and hasattr(model.estimator, "classes_")
+        and isinstance(model.n_features, int)
+        and isinstance(model.name, str)
+        and isinstance(model.names, list)
+        and all(isinstance(name, str) for name in model.names)
+    )
+
+
+def match_features(model: SavedModel, table: Table, path: Path) -> None:
+    """Refuse data with another number of features than the model's."""
+    if table.X.shape[1] != model.n_features:
+        raise Refusal(
+            f"{path} has {table.X.shape[1]} features and the model was fitted on "
+            f"{model.n_features}; give data of the same kind"
+        )
+
+
+def check_skops() -> None:
+    """Refuse before any work where no model file could be written."""
+    check_library("skops", "a model file", "skops")

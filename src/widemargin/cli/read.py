@@ -1,4 +1,7 @@
-"""Read data by what it is: CSV, Parquet, npz, npy, idx, LIBSVM text, or images."""
+"""Read data by what it is: CSV, Parquet, npz, npy, idx, LIBSVM text, or images.
+
+Images lie in a folder, one sub-folder per class; they become grey levels in 0..1.
+"""
 
 import re
 import sys
@@ -28,20 +31,29 @@ LIBSVM_LINE = re.compile(r"^[+-]?[\d.]+(e[+-]?\d+)?(\s+\d+:\S+)+\s*(#.*)?$")
 DENSE_LIMIT = 2 * 1024**3  # bytes
 IMAGES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"BM", b"II*\0", b"MM\0*")
 IMAGE_NAMES = (
-    ".png",
-    ".jpg",
-    ".jpeg",
-    ".gif",
-    ".bmp",
-    ".tif",
-    ".tiff",
-    ".webp",
-    ".pgm",
+    *(".png", ".jpg", ".jpeg", ".gif", ".bmp"),
+    *(".tif", ".tiff", ".webp", ".pgm"),
 )
 IDX_NAME = re.compile(r"idx\d|\.idx")
 
 
-def read(
+def read(path: Path, **options: Any) -> Table:
+    """Read a file, a folder or standard input, ``-``, as `read_path` does."""
+    if str(path) != "-":
+        return read_path(path, **options)
+    data = sys.stdin.buffer.read()
+    if not data:
+        raise Refusal("standard input is empty; pipe a file into it")
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "standard input")
+        path.write_bytes(data)
+        try:
+            return read_path(path, **options)
+        except Refusal as refusal:
+            raise Refusal(str(refusal).replace(str(path), path.name)) from None
+
+
+def read_path(
     path: Path,
     *,
     target: str | None = None,
@@ -54,28 +66,19 @@ def read(
     how: Reading | None = None,
     size: tuple[int, ...] | None = None,
 ) -> Table:
-    """Read a file, a folder or standard input, ``-``; labels only if `labelled`.
+    """Read a file or a folder; labels only if `labelled`.
 
     `target` is what the user says, `usual_target` what holds where names do. Of named
     columns all but `drop` are features, or those in `keep` if given. `size` is what a
     single image is brought to.
     """
     how = how or Reading()
-    if str(path) == "-":
-        options = {
-            "target": target, "usual_target": usual_target, "labelled": labelled,
-            "image_shape": image_shape, "drop": drop, "keep": keep,
-            "n_features": n_features, "how": how, "size": size,
-        }  # fmt: skip
-        return _read_input(options)
     if not path.exists():
         beside = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
         hint = f"; {near(path.name, beside)}" if beside else ""
         raise Refusal(f"{path}: there is no such file{hint}")
     if path.is_dir():
         _no_target(target, "folders are named after the classes")
-        from widemargin.cli.images import read_folder
-
         return read_folder(path, labelled, image_shape)
     if path.stat().st_size == 0:
         raise Refusal(f"{path} is empty; give a file with data")
@@ -99,8 +102,6 @@ def read(
     elif kind == "image":
         if labelled:
             raise Refusal(f"{path} is one image without a label; give a folder of them")
-        from widemargin.cli.images import read_one
-
         return read_one(path, image_shape or size)
     elif kind == "idx":
         table = _read_idx(path, target, labelled)
@@ -168,18 +169,26 @@ def _column_name(target: str | None, names: Sequence[str]) -> str:
     return target
 
 
-def _read_input(options: dict[str, Any]) -> Table:
-    """Read what stands in standard input as if it were a file."""
-    data = sys.stdin.buffer.read()
-    if not data:
-        raise Refusal("standard input is empty; pipe a file into it")
-    with TemporaryDirectory() as folder:
-        path = Path(folder, "standard input")
-        path.write_bytes(data)
-        try:
-            return read(path, **options)
-        except Refusal as refusal:
-            raise Refusal(str(refusal).replace(str(path), path.name)) from None
+def _rows(
+    X: np.ndarray,
+    y: np.ndarray | None,
+    path: Path,
+    labels_at: Any,
+    missing: bool = False,
+    **extra: Any,
+) -> Table:
+    """Make a table of samples that have any number of axes."""
+    shape = X.shape[1:] if X.ndim > 2 else None
+    X = X.reshape(len(X), -1)
+    if X.dtype not in (np.float32, np.float64):
+        X = X.astype(np.float64)
+    if y is not None and len(y) != len(X):
+        raise Refusal(
+            f"{len(X)} rows in {path} and {len(y)} labels in {labels_at}; they must "
+            "be as many"
+        )
+    X = check_finite(X, str(path), missing)
+    return Table(X, y, image_shape=shape, **extra)
 
 
 def _read_npy(path: Path, target: str | None, labelled: bool, missing: bool) -> Table:
@@ -188,16 +197,12 @@ def _read_npy(path: Path, target: str | None, labelled: bool, missing: bool) -> 
         raise Refusal(
             f"{path} holds {X.ndim} axes of {X.dtype}; samples are numbers, in rows"
         )
-    shape = X.shape[1:] if X.ndim > 2 else None
-    X = check_finite(_as_float(X.reshape(len(X), -1)), str(path), missing)
     if not labelled:
-        return Table(X, image_shape=shape)
+        return _rows(X, None, path, None, missing)
     if target is None or not Path(target).is_file():
         raise Refusal(f"--target: give the npy file of the labels of {path.name}")
     y = labels(_npy(Path(target)).ravel().tolist(), target)
-    if len(y) != len(X):
-        raise Refusal(f"{len(X)} rows in {path} and {len(y)} labels in {target}")
-    return Table(X, y, image_shape=shape)
+    return _rows(X, y, path, target, missing)
 
 
 def _npy(path: Path) -> np.ndarray:
@@ -209,9 +214,7 @@ def _npy(path: Path) -> np.ndarray:
         ) from None
 
 
-def _read_npz(
-    path: Path, target: str | None, labelled: bool, missing: bool = False
-) -> Table:
+def _read_npz(path: Path, target: str | None, labelled: bool, missing: bool) -> Table:
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
@@ -233,18 +236,8 @@ def _read_npz(
     X = arrays[name]
     if X.dtype.kind not in "fiub":
         raise Refusal(f"{path}: X holds {X.dtype}, not numbers; save it as numbers")
-    shape = X.shape[1:] if X.ndim > 2 else None
-    X = check_finite(_as_float(X.reshape(len(X), -1)), str(path), missing)
     y = labels(arrays[target].ravel(), f"array {target!r}") if labelled else None
-    if y is not None and len(y) != len(X):
-        raise Refusal(
-            f"{path}: {len(X)} rows of X and {len(y)} labels; make them match"
-        )
-    return Table(X, y, image_shape=shape, target=target)
-
-
-def _as_float(X: np.ndarray) -> np.ndarray:
-    return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+    return _rows(X, y, path, f"array {target!r}", missing, target=target)
 
 
 def _read_idx(path: Path, target: str | None, labelled: bool) -> Table:
@@ -253,21 +246,17 @@ def _read_idx(path: Path, target: str | None, labelled: bool) -> Table:
     X = _idx_or_refuse(read_idx, path)
     if X.ndim < 2:
         raise Refusal(f"{path} holds labels; give the file of images or samples")
-    shape = X.shape[1:] if X.ndim > 2 else None
-    # Bytes are grey levels: 0..1 is what tangents and prototypes are made for.
-    flat = X.reshape(len(X), -1)
-    flat = flat.astype(np.float32) / 255 if X.dtype == np.uint8 else _as_float(flat)
-    flat = check_finite(flat, str(path))
+    if X.dtype == np.uint8:
+        # Bytes are grey levels: 0..1 is what tangents and prototypes are made for.
+        X = X.astype(np.float32) / 255
     if not labelled:
-        return Table(flat, image_shape=shape)
+        return _rows(X, None, path, None)
     guess = path.with_name(path.name.replace("images-idx3", "labels-idx1"))
     labels_at = Path(target) if target else guess
     if labels_at == path or not labels_at.is_file():
         raise Refusal(f"--target: give the idx file of the labels of {path.name}")
     y = _idx_or_refuse(read_idx, labels_at).ravel()
-    if len(y) != len(X):
-        raise Refusal(f"{len(X)} images in {path} and {len(y)} labels in {labels_at}")
-    return Table(flat, y.astype(np.int64), image_shape=shape)
+    return _rows(X, y.astype(np.int64), path, labels_at)
 
 
 def _idx_or_refuse(read_idx: Any, path: Path) -> np.ndarray:
@@ -305,3 +294,74 @@ def as_usable(X: Any, takes_sparse: bool, model: str) -> Any:
             "use maxmargin, perceptron or fixedmargin"
         )
     return X.toarray()
+
+
+def read_folder(
+    folder: Path, labelled: bool, image_shape: tuple[int, ...] | None
+) -> Table:
+    """Read all images; they are resized only where `image_shape` asks for it.
+
+    Without labels the images may lie in the folder itself.
+    """
+    if image_shape is not None and len(image_shape) != 2:
+        raise Refusal("--image-shape: images of a folder are read as grey; write 16x16")
+    classes = _entries(folder, lambda path: path.is_dir())
+    if labelled and not classes:
+        raise Refusal(
+            f"{folder} has no sub-folders; make one per class, named after it"
+        )
+    homes = classes or [folder]
+    files = [(home, path) for home in homes for path in _entries(home, Path.is_file)]
+    for home in homes:
+        if home not in {h for h, _ in files}:
+            raise Refusal(
+                f"{home} holds no images; put some there or remove the folder"
+            )
+    images = [_read_image(path, image_shape) for _, path in files]
+    shape = images[0].shape
+    for (_, path), image in zip(files, images, strict=True):
+        if image.shape != shape:
+            raise Refusal(
+                f"{path} is {_size(image.shape)} and {files[0][1].name} is "
+                f"{_size(shape)}; bring all to one size with "
+                f"--image-shape {_size(shape)}"
+            )
+    X = np.stack(images).reshape(len(images), -1)
+    y = np.array([home.name for home, _ in files]) if labelled else None
+    rows = [str(path.relative_to(folder)) for _, path in files]
+    return Table(X, y, image_shape=shape, rows=rows)
+
+
+def read_one(path: Path, image_shape: tuple[int, ...] | None) -> Table:
+    """Read a single image, brought to the shape of those a model was fitted on."""
+    if image_shape is not None and len(image_shape) != 2:
+        raise Refusal(f"{path} is read as grey, and the model was fitted on colours")
+    image = _read_image(path, image_shape)
+    return Table(image.reshape(1, -1), image_shape=image.shape, rows=[path.name])
+
+
+def _entries(folder: Path, wanted) -> list[Path]:
+    return sorted(
+        path
+        for path in folder.iterdir()
+        if wanted(path) and not path.name.startswith(".")
+    )
+
+
+def _size(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape))
+
+
+def _read_image(path: Path, shape: tuple[int, ...] | None) -> np.ndarray:
+    try:
+        from PIL import Image, UnidentifiedImageError
+    except ModuleNotFoundError:
+        raise Refusal("images need Pillow: pip install pillow") from None
+    try:
+        with Image.open(path) as image:
+            grey = image.convert("L")
+            if shape is not None and grey.size != (shape[1], shape[0]):
+                grey = grey.resize((shape[1], shape[0]), Image.Resampling.BILINEAR)
+            return np.asarray(grey, dtype=np.float32) / 255
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError):
+        raise Refusal(f"{path} is no readable image; mend or remove it") from None

@@ -8,17 +8,23 @@ and, for images, ``image_shape``. Sets with an official split take ``subset="tra
 ``"test"`` or ``"all"`` (train first, then test).
 """
 
-from widemargin.datasets.digits import load_mnist, load_nist3, load_usps, mnist_writers
+from widemargin.datasets.digits import (
+    load_mnist,
+    load_nist3,
+    load_usps,
+    mnist_writers,
+    read_idx,
+)
 from widemargin.datasets.home import get_data_home
-from widemargin.datasets.idx import read_idx
-from widemargin.datasets.libsvm import load_a9a, load_w8a
-from widemargin.datasets.uci import (
+from widemargin.datasets.tables import (
+    load_a9a,
     load_ionosphere,
     load_letter,
     load_optdigits,
     load_pendigits,
     load_satimage,
     load_sonar,
+    load_w8a,
     load_wbc,
 )
 

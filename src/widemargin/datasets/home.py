@@ -4,6 +4,8 @@ A set is a folder of files. If the files are there they are used. Otherwise they
 downloaded into a hidden folder beside it, checked, and only then moved into place. A
 file whose checksum is published is checked by it; the others by the digest of what
 they contain, which does not depend on line ends or on the order of the rows.
+
+What a loader returns is made here too.
 """
 
 import hashlib
@@ -14,12 +16,40 @@ import zipfile
 import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils import Bunch
+
+from widemargin._core.checks import check_option
 
 ENVIRONMENT = "WIDEMARGIN_DATA"
+PathLike = str | os.PathLike[str] | None
+SUBSETS = ("train", "test", "all")
+
+
+def split_bunch(
+    train: tuple, test: tuple, *, subset: str, return_X_y: bool, **extra: Any
+) -> Any:
+    """Return the chosen subset of a set that comes split."""
+    check_option("subset", subset, SUBSETS)
+    if subset == "all":
+        parts, y = [train[0], test[0]], np.concatenate([train[1], test[1]])
+        if sparse.issparse(train[0]):
+            X = sparse.vstack(parts, format="csr")
+        else:
+            X = np.concatenate(parts)
+    else:
+        X, y = train if subset == "train" else test
+    return bunch(X, y, return_X_y=return_X_y, n_train=len(train[1]), **extra)
+
+
+def bunch(X: Any, y: Any, *, return_X_y: bool, target_names, **extra: Any) -> Any:
+    """Return the arrays, alone or with what is known about them."""
+    if return_X_y:
+        return X, y
+    return Bunch(data=X, target=y, target_names=np.asarray(target_names), **extra)
 
 
 class Source(NamedTuple):

@@ -27,10 +27,11 @@ from widemargin._core.decisions import (
     from_decision,
 )
 from widemargin._core.probabilities import FITTED, SoftClassifier
-from widemargin._core.samples import Samples, check_samples
+from widemargin._core.samples import Samples, batch_classes, check_samples
 from widemargin.linear.patterns import (
     Patterns,
     comfortable_exponent,
+    height_of,
     longest_row,
     random_state_array,
     reflect,
@@ -300,26 +301,15 @@ class HyperplaneClassifier(SoftClassifier):
     @whole_or_not_at_all
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Any:
         first = getattr(self, "_online", None) is None
-        if first and classes is None:
-            raise ValueError("classes must be given in the first call to partial_fit.")
-        if not (first or classes is None) and not np.array_equal(
-            np.unique(np.asarray(classes)), self.classes_
-        ):
-            raise ValueError(
-                f"classes={list(classes)!r} differ from those of the first call, "
-                f"{self.classes_.tolist()}."
-            )
+        classes = batch_classes(classes, None if first else self.classes_)
         samples, dtype = self._check_samples(
-            X, y, sample_weight, classes=classes if first else self.classes_,
-            reset=first,
-        )  # fmt: skip
+            X, y, sample_weight, classes=classes, reset=first
+        )
         X = samples.X
         if first:
             n_problems = len(self._set_classes(samples.classes, X))
             exponent = comfortable_exponent(X)
-            rho = longest_row(scaled(X, exponent))
-            if self.rho is not None:
-                rho = float(np.ldexp(self.rho, -exponent))
+            rho = height_of(self.rho, scaled(X, exponent), exponent)
             self._go_online([None] * n_problems, rho, exponent, dtype)
             self._longest, self.n_iter_ = 0.0, 0
         # What a model knew of samples that it had not seen is what it knows of others.

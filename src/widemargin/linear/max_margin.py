@@ -68,6 +68,7 @@ from widemargin.linear.newton import solve_newton
 from widemargin.linear.patterns import (
     Patterns,
     comfortable_exponent,
+    height_of,
     longest_row,
     midpoint_of_means,
     near_origin,
@@ -625,7 +626,9 @@ class MaxMarginClassifier(HyperplaneClassifier):
         """Lengths of the private coordinates of a soft margin, in units of scaled X."""
         if not math.isfinite(self.C):
             return None
-        return np.ldexp(np.sqrt(0.5 / (float(self.C) * weights)), -exponent)
+        with np.errstate(over="ignore"):
+            private = np.ldexp(np.sqrt(0.5 / (float(self.C) * weights)), -exponent)
+        return np.minimum(private, 1e300)
 
     def _private_squares(self, weights: np.ndarray, exponent: int) -> Any:
         private = self._private(weights, exponent)
@@ -660,8 +663,8 @@ class MaxMarginClassifier(HyperplaneClassifier):
         self, X, moved, data, signs, private, diag, options, start, dtype
     ) -> _Certified:
         exponent, free = data.exponent, options.geometric
-        rho = None if self.rho is None else float(np.ldexp(self.rho, -exponent))
-        height = None if free else (rho or longest_row(X))
+        rho = None if self.rho is None else height_of(self.rho, X, exponent)
+        height = None if free else height_of(self.rho, X, exponent)
         verdict = ""
         if self.method in ("auto", "dual"):
             found = solve_dual(moved, signs, diag, height, options, start)
@@ -716,7 +719,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
         return hard._replace(coef=hard.coef * more, bias=hard.bias * more)
 
     def _solve_kernel(self, space, signs, private, diag, options, start) -> _Certified:
-        height = None if options.geometric else float(self.rho or 1.0)
+        height = None if options.geometric else height_of(self.rho or 1.0, space, 0)
         if diag is None:
             found = solve_active_set(space, signs, height, options, start)
         else:
@@ -862,9 +865,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
     def _continue_online(self, data: _Data, problems, found, dtype) -> None:
         """Let `partial_fit` go on from the combination of patterns found."""
         exponent = data.exponent
-        rho = longest_row(data.X)
-        if self.rho is not None:
-            rho = float(np.ldexp(self.rho, -exponent))
+        rho = height_of(self.rho, data.X, exponent)
         walks: list[Walk | None] = []
         for problem, result in zip(problems, found, strict=True):
             chosen, signs = signed_rows(data.codes, problem)

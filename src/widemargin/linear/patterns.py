@@ -22,6 +22,8 @@ from widemargin._compute.patterns import Rows
 
 # Largest entries outside of these powers of two are scaled to about one.
 _COMFORT = 64
+# Heights, over the size of the samples, whose squares are still numbers beside theirs.
+_TALLEST = 1e60
 # Distance from the origin, over the spread, from which digits cancel away.
 _FAR = 100.0
 # Entries of a sparse matrix that may be made dense to move it.
@@ -96,6 +98,24 @@ def longest_row(X: Any) -> float:
     5.0
     """
     return float(np.sqrt(squared_row_norms(X).max())) or 1.0
+
+
+def height_of(rho: float | None, X: Any, exponent: int) -> float:
+    """Height of patterns of scaled X: `rho` in their unit, or the longest row.
+
+    >>> height_of(None, np.array([[3.0, 4.0]]), 0), height_of(8.0, np.ones((1, 1)), 2)
+    (5.0, 2.0)
+    """
+    if rho is None:
+        return longest_row(X)
+    with np.errstate(over="ignore"):
+        height, size = np.ldexp([float(rho), 1.0], [-exponent, exponent]).tolist()
+    if not 1 / _TALLEST <= height <= _TALLEST:
+        raise ValueError(
+            f"rho must be of the size of the samples in X, {size:.2g}, within a factor "
+            f"of {_TALLEST:.0e}; got {rho!r}."
+        )
+    return height
 
 
 def comfortable_exponent(X: Any) -> int:

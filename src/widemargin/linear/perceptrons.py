@@ -46,6 +46,7 @@ from widemargin.linear.certificate import plane_margin, upper_bound
 from widemargin.linear.patterns import (
     Patterns,
     comfortable_exponent,
+    height_of,
     longest_row,
     random_state_array,
     reflect,
@@ -146,9 +147,7 @@ class PerceptronClassifier(HyperplaneClassifier):
         problems = self._set_classes(samples.classes, samples.X)
         exponent = comfortable_exponent(samples.X)
         X = scaled(samples.X, exponent)
-        rho = longest_row(X)
-        if self.rho is not None:
-            rho = float(np.ldexp(self.rho, -exponent))
+        rho = height_of(self.rho, X, exponent)
         self.rho_ = float(np.ldexp(rho, exponent))
         factors = self._factors(samples.weights)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))

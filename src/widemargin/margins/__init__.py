@@ -14,7 +14,6 @@ from widemargin.margins.bounds import (
     lvq_distance,
     lvq_margin_bound,
 )
-from widemargin.margins.hyperplane import directional_margin, geometric_margin
 from widemargin.margins.losses import (
     BrokenLinear,
     Exponential,
@@ -35,6 +34,8 @@ from widemargin.margins.reweight import margin_reweight
 from widemargin.margins.sample import sample_margin
 from widemargin.margins.scores import (
     NearestRightWrong,
+    directional_margin,
+    geometric_margin,
     hypothesis_margin,
     nearest_right_wrong,
     relative_margin,

@@ -26,9 +26,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import nnls
 from scipy.spatial.distance import cdist
-from sklearn import get_config
-from sklearn.utils import gen_batches
 
+from widemargin._compute.memory import rows_in_budget
+from widemargin._compute.threads import batched_slices
 from widemargin._core.checks import FloatArray, as_matrix, check_same_length
 from widemargin.margins.scores import encode_labels
 
@@ -100,24 +100,22 @@ def sample_margin(
     centre = P.mean(axis=0)
     span = np.linalg.qr((P - centre).T)[0] if len(P) < P.shape[1] else None
     P = _coordinates(P, centre, span)
-    margin = np.empty(len(samples), dtype=samples.dtype)
-    for batch in gen_batches(len(samples), _batch_size(len(P))):
+    margin = np.empty(len(samples))
+    # About four arrays of shape (samples, prototypes) live at once.
+    for batch in batched_slices(len(samples), rows_in_budget(4 * 8 * len(P))):
         rows = samples[batch].astype(np.float64) / unit
         Z = _coordinates(rows, centre, span)
-        margin[batch] = unit * _sample_margin(Z, P, labels, y_codes[batch])
-    return margin
+        margin[batch] = _sample_margin(Z, P, labels, y_codes[batch])
+    # Beyond the dtype of X, its largest number: distances of prototypes are wide.
+    most = float(np.finfo(samples.dtype).max)
+    with np.errstate(over="ignore"):
+        return np.clip(margin * unit, -most, most).astype(samples.dtype)
 
 
 def _coordinates(
     points: FloatArray, centre: FloatArray, span: FloatArray | None
 ) -> FloatArray:
     return points - centre if span is None else (points - centre) @ span
-
-
-def _batch_size(n_prototypes: int) -> int:
-    # About four arrays of shape (samples, prototypes) live at once.
-    rows = get_config()["working_memory"] * 2**20 / (4 * 8 * n_prototypes)
-    return max(1, int(rows))
 
 
 def _sample_margin(

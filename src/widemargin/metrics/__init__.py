@@ -5,11 +5,11 @@ from widemargin.metrics.distortion import (
     image_distortion_distances,
     pseudo_2d_distortion_distances,
 )
-from widemargin.metrics.kernels import tangent_kernel
-from widemargin.metrics.spectrum import (
+from widemargin.metrics.kernels import (
     RepairedSpectrum,
     repair_spectrum,
     smallest_eigenvalue,
+    tangent_kernel,
 )
 from widemargin.metrics.tangent import TangentMetric, tangent_distances
 

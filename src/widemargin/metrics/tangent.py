@@ -43,8 +43,7 @@ from widemargin._core.checks import (
 from widemargin._core.lazy import pairs
 from widemargin.metrics.midpoint import midpoint_distances
 from widemargin.tangents import Bundle, as_bundle
-from widemargin.tangents.bundle import same_numbers
-from widemargin.tangents.frames import broadcast, like
+from widemargin.tangents.bundle import broadcast, like, same_numbers
 from widemargin.tangents.generator import check_tangents, fit_tangents, is_generator
 
 # Which ends carry the tangents that a distance looks at. Those of a midpoint belong

@@ -335,6 +335,8 @@ class DensityClassifier(MarginClassifier):
         some = given.some()
         few = clone(self).set_params(class_weight=None)
         few.fit(some.X, some.labels, some.weights)
+        if hasattr(self, "feature_names_in_"):
+            few.feature_names_in_ = self.feature_names_in_
         few._check_squares(given.limits)
         names = self._get_param_names()
         kept = {k: v for k, v in vars(bare(few)).items() if k not in names}
@@ -550,7 +552,7 @@ class DensityClassifier(MarginClassifier):
             if isinstance(d2, Near):
                 sums = self._log_densities_near(d2, gammas)
             elif is_tensor(d2):
-                from widemargin._compute.device.density import log_densities
+                from widemargin._compute.device.nearest import log_densities
 
                 sums = log_densities(d2, self._starts, self._log_weights, gammas)
                 sums = to_numpy(sums)

@@ -43,6 +43,7 @@ from widemargin._compute.nearest import (
 from widemargin._core.arrays import (
     in_dtype,
     is_tensor,
+    largest_of,
     numpy_dtype,
     put,
     to_numpy,
@@ -169,6 +170,16 @@ class Centred:
     def whole(self) -> np.ndarray:
         """The samples with the mean of their class where a value is missing."""
         return filled(self.partial, self.codes, self.weights)
+
+    @property
+    def search(self) -> tuple:
+        """What a compiled epoch takes of them; in float32 in units of the largest."""
+        unit = 1 / (largest_of(self.X) or 1.0)
+        offsets = self.X[:0, 0] if self.offsets is None else self.offsets
+        return (
+            self.X, (self.X * unit).astype(np.float32), unit, self.norms, offsets,
+            self.codes, self.weights,
+        )  # fmt: skip
 
     def at(self, device: Any) -> "Centred":
         """Return the samples, whole if they are to be on a device; None leaves them."""
@@ -311,23 +322,48 @@ def adam(
 ) -> tuple[State, np.ndarray]:
     """Take in one gradient; return the new moments and the direction of ascent."""
     t = state[f"{name}_t"] + 1
-    if not is_tensor(gradient):
-        from widemargin._compute.lvq import adam_step
+    m, v = (state[f"{name}_{key}"] for key in "mv")
+    if is_tensor(gradient):
+        m, v, ascent = device_lvq().adam_step(m, v, gradient, *rates, t, LEAST)
+    else:
+        from widemargin._compute.lvq import adam_in_place
 
+        m, v = m.copy(), v.copy()
         # In the type of the moments, whatever a loss of one's own returned.
-        flat = np.ravel(gradient).astype(state[f"{name}_m"].dtype, copy=False)
-        before = (np.ravel(state[f"{name}_{key}"]) for key in "mv")
-        found = adam_step(*before, flat, *rates, t, LEAST)
-        m, v, ascent = (part.reshape(gradient.shape) for part in found)
-        return dict(zip(adam_names(name), (m, v, t), strict=True)), ascent
-    m = rates[0] * state[f"{name}_m"] + (1 - rates[0]) * gradient
-    v = rates[1] * state[f"{name}_v"] + (1 - rates[1]) * gradient * gradient
-    square = v + LEAST**2 * v.max()
-    # Where every gradient so far was zero there is nothing to divide.
-    square = xp_of(square).where(square == 0, 1, square)
-    root = (v / square) ** 0.5 * ((1 - rates[1] ** t) ** 0.5 / square**0.5)
-    moments = {f"{name}_m": m, f"{name}_v": v, f"{name}_t": t}
-    return moments, m / (1 - rates[0] ** t) * root
+        ascent = np.array(gradient, dtype=m.dtype, order="C")
+        adam_in_place(m.ravel(), v.ravel(), ascent.ravel(), *rates, t, LEAST)
+    return dict(zip(adam_names(name), (m, v, t), strict=True)), ascent
+
+
+def compiled() -> Any:
+    """Return the compiled epochs."""
+    from widemargin._compute import glvq
+
+    return glvq
+
+
+def by_class(labels: np.ndarray, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Prototypes in the order of their classes, and where each class begins."""
+    order = np.argsort(labels, kind="stable")
+    return order, np.searchsorted(labels[order], np.arange(n_classes + 1))
+
+
+def edges_and_rates(batches: list[tuple[slice, float]]) -> tuple[np.ndarray, ...]:
+    """First and last rows of batches, and their rates."""
+    rows = np.array([(b.start, b.stop) for b, _ in batches], dtype=np.intp).T
+    return rows[0].copy(), rows[1].copy(), np.array([rate for _, rate in batches])
+
+
+def adam_copy(state: State, name: str) -> State:
+    """Copy the moments of the parameter `name`, to be changed in place."""
+    m, v, t = adam_names(name)
+    return {m: state[m].copy(), v: state[v].copy(), t: state[t]}
+
+
+def flat(moments: State) -> tuple:
+    """Moments as compiled epochs take them: both in one row, and the steps so far."""
+    m, v, t = moments.values()
+    return (m.ravel(), v.ravel()), t
 
 
 def changed(
@@ -644,11 +680,11 @@ class GLVQClassifier(TrainedPrototypes):
         epoch: int,
         n_epochs: float,
         most: int = 512,
-    ) -> Iterator[tuple[slice, float]]:
+    ) -> list[tuple[slice, float]]:
         size: Any = self.batch_size
         if isinstance(size, str):
             size = min(max(n // 20, 16), most)
-        return shuffled_batches(size, self.learning_rate, n, rng, epoch, n_epochs)
+        return list(shuffled_batches(size, self.learning_rate, n, rng, epoch, n_epochs))
 
     def _mapped(self, X: np.ndarray) -> np.ndarray:
         """Map samples to the space that prototypes are trained in."""
@@ -677,12 +713,16 @@ class GLVQClassifier(TrainedPrototypes):
         rows, partial, whole = host.at(device), host.partial, host.whole
         parts = self._summed_over(data.samples, rows, 1, centre, not self._is_soft)
         most = 512 if isinstance(parts, Here) else n
+        named = None
+        if isinstance(parts, Here) and device is None and host.there is None:
+            named, search = compiled_loss(loss), host.search
 
         def descend(now: State, some: Any, rate: Any) -> State:
             """One step on a device."""
             sums = glvq_sums(now["P"], now["labels"], rows[some], loss)
             moments, ascent = adam(now, "prototypes", sums.gradient)
-            P = now["P"] - rate * now["spread"] * ascent
+            steps = rate * now["spread"]
+            P = now["P"].addcmul(ascent, steps, value=-1)
             return {**moments, "P": P, **counted(now, sums)}
 
         replayed = replayed_on(device, descend, loss)
@@ -692,8 +732,17 @@ class GLVQClassifier(TrainedPrototypes):
             P = self._placed_again(state["prototypes"]) - centre
             state = self._warm(state, partial[:WARMED], host.codes[:WARMED], P)
             batches = self._batches(n, rng, epoch, n_epochs, most)
-            if device is None:
-                wins, total = np.zeros(len(P), dtype=np.intp), 0.0
+            wins, total = np.zeros(len(P), dtype=np.intp), 0.0
+            if named is not None:
+                moments = adam_copy(state, "prototypes")
+                total = compiled().glvq_epoch(
+                    P, *search, *by_class(labels, len(self.classes_)),
+                    *edges_and_rates(batches), state["spread"], *flat(moments), *named,
+                    LEAST, wins,
+                )  # fmt: skip
+                moments["prototypes_t"] += len(batches)
+                state = {**state, **moments}
+            elif device is None:
                 for batch, rate in batches:
                     sums = parts.sum(batch_sums, batch, n, P, labels, at(loss, state))
                     state = self._heated(state, sums.slope, rate)

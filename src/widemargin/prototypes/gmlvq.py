@@ -21,24 +21,30 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from widemargin._compute.missing import means_there, second_moments
-from widemargin._compute.nearest import squared_distances
+from widemargin._compute.nearest import product_error, squared_distances
 from widemargin._core.arrays import is_tensor, put, to_numpy
 from widemargin._core.checks import check_count, check_number, check_option
 from widemargin._core.samples import Samples
 from widemargin._core.shards import Here
 from widemargin.prototypes.base import CERTAIN, no_bound, plain_distances
 from widemargin.prototypes.glvq import (
+    LEAST,
     WARMED,
     GLVQClassifier,
     Mapped,
     adam,
+    adam_copy,
     adam_grow,
     adam_names,
     adam_start,
     at,
+    by_class,
     changed,
+    compiled,
     counted,
     device_lvq,
+    edges_and_rates,
+    flat,
     own_share,
     replayed_on,
     uncounted,
@@ -58,7 +64,7 @@ from widemargin.prototypes.placing import (
     revivals,
     within_class_spread,
 )
-from widemargin.prototypes.training import Outcome, Run, State, Step
+from widemargin.prototypes.training import Outcome, Run, State, Step, compiled_loss
 
 # Rows of Omega at most, unless n_components says more: beyond, they tell little.
 MOST_COMPONENTS = 100
@@ -460,6 +466,9 @@ class GMLVQClassifier(
                 parts = self._summed_over(data.samples, rows, spread, centre, False)
                 prepared.extend([centre, host, parts, span, there, host.whole])
             centre, host, parts, span, replayed, whole = prepared
+            named = None
+            if plain and isinstance(parts, Here) and device is None:
+                named = compiled_loss(loss) if host.there is None else None
             P = (state["prototypes"] - centre) / spread
             omega = metric.inner(state["omega"], spread)
             few = slice(0, WARMED)
@@ -481,7 +490,21 @@ class GMLVQClassifier(
                     now[name] for name in ("P", "omega", "wins", "total")
                 )
                 state = {**state, **{name: now[name] for name in names}}
-                batches = iter(())
+                batches = []
+            elif named is not None:
+                by_P, by_omega = (adam_copy(state, k) for k in ("prototypes", "omega"))
+                P, omega = np.ascontiguousarray(P), np.array(omega, order="C")
+                total = compiled().gmlvq_epoch(
+                    P, omega, host.X, host.norms, host.codes, host.weights,
+                    *by_class(labels, len(self.classes_)), *edges_and_rates(batches),
+                    ratio, flat(by_P)[0], *flat(by_omega), *named, LEAST,
+                    product_error(P.dtype, P.shape[1]), wins,
+                )  # fmt: skip
+                for moments in (by_P, by_omega):
+                    state = {**state, **moments}
+                state["prototypes_t"] += len(batches)
+                state["omega_t"] += len(batches)
+                batches = []
             for batch, rate in batches:
                 found = parts.sum(
                     matrix_sums, batch, n, metric, P, omega, labels, groups,

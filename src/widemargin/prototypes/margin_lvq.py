@@ -384,7 +384,8 @@ def margin_pulls(
     from widemargin._compute import lvq
 
     theta, pulls = lvq.margin_coefficients(P, bounds, X, codes, *rule)
-    theta = theta / unit
+    with np.errstate(over="ignore"):
+        theta = theta / unit
     slopes = np.where(np.isfinite(theta), loss.derivative(theta.clip(-1e9, 1e9)), 0)
     return theta, slopes[:, None] * pulls
 

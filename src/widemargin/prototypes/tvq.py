@@ -26,11 +26,9 @@ from widemargin._core.checks import (
     check_option,
     is_auto,
 )
-from widemargin._core.holdout import clear_winner, hold_out_of_classes
 from widemargin._core.lazy import bare
-from widemargin._core.samples import Samples
+from widemargin._core.samples import Samples, clear_winner, hold_out_of_classes
 from widemargin._core.shards import Here, Shards
-from widemargin.prototypes.affine import random_frames
 from widemargin.prototypes.ascent import (
     Ascent,
     DevicePass,
@@ -44,6 +42,7 @@ from widemargin.prototypes.placing import prototype_counts
 from widemargin.prototypes.tangent_models import (
     TangentModels,
     check_metric,
+    random_frames,
     resolve_n_tangents,
 )
 from widemargin.prototypes.training import (
@@ -61,6 +60,8 @@ INITS = ("hss", "weights", "random", "mean")
 HSS_ROUNDS = 8
 # Centroids and tangents of a class, together, that the data may ask for.
 MOST_DIMENSIONS = 30
+# More of a mistake leave nothing of the other samples in a sum.
+MOST_COPIES = 1e12
 # What the data choose from, tangents as shares of the features, and how: short climbs
 # on some of the samples, with a third of them held out, three times.
 SHARES, MOST_TANGENTS, THETA, THETAS = (0, 1 / 8, 1 / 4, 3 / 8), 20, 0.4, (0.2, 0.6)
@@ -289,7 +290,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         self._check_temperature()
         if not (callable(self.k) or (isinstance(self.k, str) and self.k == "ratio")):
             check_number(
-                "k", self.k, at_least=0,
+                "k", self.k, at_least=0, at_most=MOST_COPIES,
                 otherwise="'ratio', a function of (weights, mistakes), or ",
             )  # fmt: skip
         if not (isinstance(self.learning_rate, str) and self.learning_rate == "auto"):
@@ -371,14 +372,16 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         self.theta_ = theta
         for fit, held in trials:
             state = self._first_state(fit, n_tangents, np.random.RandomState(0))
-            centre, ascent = self._ascent(fit, self.k)
-            climb = ascent.start(_stacked(state, centre))
-            for _ in range(min(TRIAL_PASSES, self.max_iter)):
-                climb = ascent.step(climb)
-            state = _unstacked(climb, centre, held.samples.X.dtype)
-            centre, ascent = self._ascent(held, 0)
-            found = ascent.start(_stacked(state, centre))["found"]
-            wrong.append(found.margins <= 0)
+            # As in training, and a model that leaves the numbers tells nothing apart.
+            with np.errstate(over="ignore", invalid="ignore"):
+                centre, ascent = self._ascent(fit, self.k)
+                climb = ascent.start(_stacked(state, centre))
+                for _ in range(min(TRIAL_PASSES, self.max_iter)):
+                    climb = ascent.step(climb)
+                state = _unstacked(climb, centre, held.samples.X.dtype)
+                centre, ascent = self._ascent(held, 0)
+                found = ascent.start(_stacked(state, centre))["found"]
+            wrong.append(~(found.margins > 0))
         return np.concatenate(wrong).astype(float)
 
     def _resume(self, state: State, data: Bent, rng: np.random.RandomState) -> State:

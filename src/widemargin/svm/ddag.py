@@ -22,7 +22,7 @@ from sklearn.utils.validation import has_fit_parameter
 from widemargin._compute.progress import announce
 from widemargin._compute.threads import process_map
 from widemargin._core.callbacks import FitTasks
-from widemargin._core.checks import warn_caller
+from widemargin._core.checks import check_squares, warn_caller
 from widemargin._core.classifier import MarginClassifier, fit_method
 from widemargin._core.confidence import margin_unit_of
 from widemargin._core.decisions import (
@@ -161,6 +161,8 @@ class DDAGClassifier(MetaEstimatorMixin, MarginClassifier):
             class_weight=self.class_weight,
             sparse=self._sparse,
         )
+        if self.estimator is None:
+            check_squares(samples.X)
         self.classes_ = samples.classes
         pairs = class_pairs(len(self.classes_))
         weights = samples.weights if weighted else None

@@ -6,18 +6,31 @@ one Gram matrix, and only the support vectors are kept, with their frames:
 
     f_ij(x) = sum_s coef_s,ij k(x, x_s) + b_ij.
 
-With `landmarks` the Gram matrix is never formed; see :mod:`widemargin.svm.nystroem`.
+`TangentKernel` is everything about it that must not change after fit. Kernels with
+tangents at one end are made symmetric, (k(x, x') + k(x', x))/2, in training as in
+prediction, so that both see the same machine.
 
-Reference: B. Haasdonk, D. Keysers, Tangent distance kernels for support vector
-machines, ICPR 2002.
+With `landmarks` the Gram matrix, which may not fit into memory, is never formed. With m
+landmarks Z, drawn from the samples, and K_ZZ = V diag(λ) Vᵀ, the features
+
+    φ(x) = k(x, Z) V_+ diag(λ_+)^{-1/2}
+
+have inner products k(x, Z) K_ZZ^+ k(Z, x'), which is k where landmarks are all samples
+and k is definite. Negative eigenvalues go, as in the repair "clip".
+
+References: B. Haasdonk, D. Keysers, Tangent distance kernels for support vector
+machines, ICPR 2002; C. Williams, M. Seeger, Using the Nyström method to speed up kernel
+machines, NIPS 2000. Shapes: features (n, rank), root (m, rank).
 """
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, Literal, Self
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
+from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import eigh
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -36,13 +49,23 @@ from widemargin._core.checks import (
     is_auto,
 )
 from widemargin._core.classifier import fit_method
-from widemargin._core.holdout import clear_winner, hold_out_of_classes
 from widemargin._core.probabilities import SoftClassifier
-from widemargin._core.samples import check_samples, check_X
+from widemargin._core.samples import (
+    check_samples,
+    check_X,
+    clear_winner,
+    hold_out_of_classes,
+)
 from widemargin.metrics import TangentMetric
-from widemargin.metrics.kernels import check_kernel
-from widemargin.metrics.spectrum import METHODS, repair_in_place, rounding_of
-from widemargin.svm.nystroem import choose_landmarks, landmark_features
+from widemargin.metrics.kernels import (
+    METHODS,
+    check_kernel,
+    kernel_of_distances,
+    repair_in_place,
+    resolve_gamma,
+    rounding_of,
+    symmetrize,
+)
 from widemargin.svm.pairwise import (
     DuelClassifier,
     PairwiseMachine,
@@ -54,12 +77,125 @@ from widemargin.svm.pairwise import (
     say_how_it_ended,
     unit_for,
 )
-from widemargin.svm.tangent_kernel import TangentKernel
+from widemargin.tangents import Bundle
 from widemargin.tangents.generator import tangents_meant
 
 # What the data choose from, and how: some of the samples, a third of them held out.
 PENALTIES, SPRINGS = (10.0, 1.0), (1e-5, 0.3)
 LEAST, TRIED_ON, TRIALS = 60, 800, 3
+# Eigenvalues of the landmarks' Gram matrix below this share of the largest are noise.
+_EIGENVALUE_RTOL = 1e-7
+# Samples whose mutual distances tell the scale of the kernel.
+_SCALE_SAMPLES = 500
+
+
+@dataclass(frozen=True)
+class TangentKernel:
+    """A function of a distance; `gamma`, in the metric's unit, may still be "scale"."""
+
+    function: str | Callable
+    gamma: Any
+    metric: TangentMetric
+
+    def bundle(
+        self, X: NDArray, y: NDArray | None = None, n_jobs: int | None = None
+    ) -> Bundle:
+        """Give samples, of known labels or not, the frames the distance looks at."""
+        return self.metric.bundle(X, y, n_jobs=n_jobs)
+
+    def fitted_to(self, bundle: Bundle) -> Self:
+        """Take the cheapest of equal distances, knowing what frames look like."""
+        if self.metric.sides in ("x", "y") and bundle.is_shared:
+            # With one frame for all, or none, either end gives the same.
+            return replace(self, metric=replace(self.metric, sides="mean"))
+        return self
+
+    def scaled_to(self, d2: NDArray, n_samples: int | None = None) -> Self:
+        """Turn the gamma "scale" into a number; see `resolve_gamma`."""
+        return replace(
+            self, gamma=resolve_gamma(d2, self.function, self.gamma, n_samples)
+        )
+
+    @property
+    def needs_scale(self) -> bool:
+        """Whether distances are needed to tell gamma."""
+        return isinstance(self.gamma, str) and self.function == "rbf"
+
+    def squared_distances(self, x: Bundle, n_jobs: int | None = None) -> NDArray:
+        """Squared distances of all pairs of a set."""
+        return self.metric.squared_distances(x, n_jobs=n_jobs)
+
+    def gram(self, d2: NDArray) -> NDArray:
+        """Kernel values of a set with itself, from its squared distances, in place."""
+        K = kernel_of_distances(d2, self.function, self.gamma)
+        if self.metric.sides in ("x", "y") or callable(self.function):
+            symmetrize(K)
+        return K
+
+    def between(
+        self, x: Bundle, y: Bundle, n_jobs: int | None = None, prepared: Any = None
+    ) -> NDArray:
+        """Kernel values of two sets, the second prepared by the metric or not."""
+        K = self._values(x, y, self.metric.sides, prepared, n_jobs)
+        if self.metric.sides in ("x", "y"):
+            other = "y" if self.metric.sides == "x" else "x"
+            K += self._values(x, y, other, prepared, n_jobs)
+            K /= 2
+        return K
+
+    def _values(self, x, y, sides, prepared, n_jobs) -> NDArray:
+        d2 = self.metric.squared_distances(
+            x, y, sides=sides, prepared=prepared, n_jobs=n_jobs
+        )
+        return kernel_of_distances(d2, self.function, self.gamma)
+
+
+class Landmarks(NamedTuple):
+    """Positions of the landmarks, the scaled kernel, and root: k(·, Z) to features."""
+
+    positions: NDArray
+    kernel: TangentKernel
+    root: NDArray
+
+
+def choose_landmarks(
+    kernel: TangentKernel,
+    bundle: Bundle,
+    m: int,
+    random: RandomState,
+    n_jobs: int | None,
+) -> Landmarks:
+    """Draw m landmarks, find the scale of the kernel and its root on them."""
+    n = len(bundle)
+    positions = np.sort(random.choice(n, min(m, n), replace=False))
+    if kernel.needs_scale:
+        # As many whatever m is, so that the kernel does not depend on it.
+        some = np.sort(random.choice(n, min(_SCALE_SAMPLES, n), replace=False))
+        d2 = kernel.squared_distances(bundle[some], n_jobs)
+        kernel = kernel.scaled_to(d2, n)
+    d2 = kernel.squared_distances(bundle[positions], n_jobs)
+    kernel = kernel.scaled_to(d2)
+    values, vectors = eigh(kernel.gram(d2).astype(float, copy=False))
+    real = values > _EIGENVALUE_RTOL * values[-1]
+    if not real.any():
+        raise ValueError(
+            "the kernel of the landmarks has no positive eigenvalue; use another "
+            "kernel or gamma."
+        )
+    return Landmarks(positions, kernel, vectors[:, real] / np.sqrt(values[real]))
+
+
+def landmark_features(
+    landmarks: Landmarks, bundle: Bundle, n_jobs: int | None
+) -> NDArray:
+    """Features of samples, a few rows of kernel values at a time."""
+    references = bundle[landmarks.positions]
+    features = np.empty((len(bundle), landmarks.root.shape[1]))
+    size = min(1024, rows_in_budget(32 * len(references)))
+    for rows in announced(batched_slices(len(bundle), size), "features"):
+        K = landmarks.kernel.between(bundle[rows], references, n_jobs)
+        features[rows] = K @ landmarks.root
+    return features
 
 
 def _has_probabilities(machine):

@@ -1,9 +1,8 @@
 """What may vary: tangents of images, signals, any transformation, or learned ones."""
 
-from widemargin.tangents.bundle import Bundle
+from widemargin.tangents.bundle import Bundle, orthonormalize
 from widemargin.tangents.deskew import Deskew
 from widemargin.tangents.direction_features import DirectionFeatures
-from widemargin.tangents.frames import orthonormalize
 from widemargin.tangents.generator import TangentGenerator, as_bundle
 from widemargin.tangents.image import ImageTangents
 from widemargin.tangents.learned import LearnedTangents

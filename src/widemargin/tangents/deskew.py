@@ -1,4 +1,4 @@
-r"""Upright characters: the slant of an image, measured and taken out.
+r"""Upright characters: the slant of an image, measured and taken out, and its size.
 
 With the mean row and column of the ink as origin, the slant is the regression of
 columns on rows, and the rows are shifted by it,
@@ -6,12 +6,23 @@ columns on rows, and the rows are shifted by it,
 .. math:: \alpha = \frac{\sum x\,(r - \bar r)(c - \bar c)}{\sum x\,(r - \bar r)^2},
           \qquad x'(r, c) = x(r, c + \alpha (r - \bar r)),
 
-linearly between pixels. X is (n, h·w) or (n, h·w·c), channels last; all channels move
-together.
+linearly between pixels. Where sizes are to be alike too, the upright ink goes to the
+middle :math:`(m_r, m_c)` of the image and is stretched there, by how its spreads
+:math:`\sigma` compare with a fifth of the sides s,
+
+.. math:: x'(r, c) = x(\rho,\; \bar c + f_c (c - m_c) + \alpha (\rho - \bar r)),
+          \quad \rho = \bar r + f_r (r - m_r),
+          \quad f = (5 \sigma / s)^q .
+
+X is (n, h·w) or (n, h·w·c), channels last; all channels move together.
+
+Reference: C.-L. Liu, K. Nakashima, H. Sako, H. Fujisawa, Handwritten digit recognition:
+investigation of normalization and feature extraction techniques, Pattern Recognition 37
+(2004).
 """
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,6 +40,9 @@ from widemargin._core.checks import (
 
 # Beyond 45 degrees it is no slant: ink would leave the image.
 STEEPEST = 1.0
+# Spread of ink that is resized, as a share of the side; thinner ink than a third of it
+# counts as so thin: a bar stays a bar.
+SPREAD, THINNEST = 1 / 5, 1 / 3
 
 
 class Deskew(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -38,6 +52,11 @@ class Deskew(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     ----------
     shape : tuple (height, width) or (height, width, channels)
         Shape of one image; a row of `X` is the image flattened in C order.
+    resize : float, default=0.0
+        How far the spreads of the ink, its standard deviations along rows and columns,
+        are brought to a fifth of the sides, in [0, 1]: not at all, or with 1 all the
+        way. Above 0 its mean goes to the middle of the image too. From few labels,
+        handwritten digits are told apart far better with 0.5.
     background : float, default=0.0
         Value of the image outside its borders; ink is what differs from it.
 
@@ -53,7 +72,13 @@ class Deskew(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     Notes
     -----
     Slants of more than 45 degrees are taken for 45. An image without ink, or with ink
-    in one row only, stays as it is.
+    in one row only, stays upright as it is. What leaves the image is lost.
+
+    References
+    ----------
+    C.-L. Liu, K. Nakashima, H. Sako, H. Fujisawa, Handwritten digit recognition:
+    investigation of normalization and feature extraction techniques, Pattern
+    Recognition 37 (2004).
 
     Examples
     --------
@@ -64,8 +89,15 @@ class Deskew(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     array([1., 1., 1., 1., 1.])
     """
 
-    def __init__(self, shape: Sequence[int] | None = None, *, background: float = 0.0):
+    def __init__(
+        self,
+        shape: Sequence[int] | None = None,
+        *,
+        resize: float = 0.0,
+        background: float = 0.0,
+    ):
         self.shape = shape
+        self.resize = resize
         self.background = background
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
@@ -107,11 +139,13 @@ class Deskew(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         out = np.empty_like(samples)
         for rows in batched_slices(len(samples), 1024):
             images = samples[rows].reshape(-1, *shape)
-            out[rows] = upright(images, background).reshape(len(images), -1)
+            moved = _upright(images, background, self.resize)
+            out[rows] = moved.reshape(len(images), -1)
         return out
 
     def _check(self, n_features: int) -> tuple[int, int, int]:
         check_number("background", self.background)
+        check_number("resize", self.resize, at_least=0, at_most=1)
         sides = check_image_shape(self.shape, "Deskew", n_features)
         height, width, channels = (*sides, 1)[:3]
         return height, width, channels
@@ -122,31 +156,65 @@ class Deskew(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return tags
 
 
-def upright(images: NDArray, background: float) -> NDArray:
-    """Shear images (n, height, width, channels) by the slant of their ink."""
+class _Ink(NamedTuple):
+    """Mean row and column (n, 2), slant (n,) and spreads (n, 2) of the upright ink."""
+
+    mean: NDArray
+    slant: NDArray
+    spread: NDArray
+
+
+def _ink(images: NDArray, background: float) -> _Ink:
+    """Measure the ink of images (n, height, width, channels)."""
     _, height, width, _ = images.shape
     ink = np.abs(images.astype(np.float64) - background).sum(axis=3)
     # Whatever the unit of the image, sums neither overflow nor vanish.
     ink /= np.maximum(ink.max(axis=(1, 2), keepdims=True), np.finfo(float).tiny)
-    r, c = np.arange(height)[:, np.newaxis], np.arange(width)
     total = np.maximum(ink.sum(axis=(1, 2)), np.finfo(float).tiny)
-    mean_r = (ink * r).sum(axis=(1, 2)) / total
-    mean_c = (ink * c).sum(axis=(1, 2)) / total
-    from_r = r.ravel() - mean_r[:, np.newaxis]
-    spread = (ink.sum(axis=2) * from_r**2).sum(axis=1)
-    from_c = c - mean_c[:, np.newaxis]
-    joint = np.einsum("nrc,nr,nc->n", ink, from_r, from_c)
-    slanted = spread > 1e-9 * total
-    slant = np.where(slanted, joint / np.where(slanted, spread, 1), 0)
-    shift = np.clip(slant, -STEEPEST, STEEPEST)[:, np.newaxis] * from_r
-    position = c + shift[:, :, np.newaxis]
-    left = np.floor(position).astype(np.intp)
-    share = (position - left)[..., np.newaxis].astype(images.dtype)
+    of_rows, of_columns = (ink.sum(axis=a) / total[:, np.newaxis] for a in (2, 1))
+    r, c = np.arange(height), np.arange(width)
+    mean = np.stack([of_rows @ r, of_columns @ c], axis=1)
+    from_r, from_c = r - mean[:, :1], c - mean[:, 1:]
+    down, along = (
+        (of_rows * from_r**2).sum(axis=1),
+        (of_columns * from_c**2).sum(axis=1),
+    )
+    joint = np.einsum("nrc,nr,nc->n", ink, from_r, from_c) / total
+    slanted = down > 1e-9
+    slant = np.where(slanted, joint / np.where(slanted, down, 1), 0)
+    slant = np.clip(slant, -STEEPEST, STEEPEST)
+    along = along - 2 * slant * joint + slant**2 * down
+    spread = np.sqrt(np.maximum(np.stack([down, along], axis=1), 0))
+    return _Ink(mean, slant, spread)
+
+
+def _upright(images: NDArray, background: float, resize: float) -> NDArray:
+    """Shear images (n, height, width, channels) by the slant of their ink; stretch."""
+    mean, slant, spread = _ink(images, background)
+    sides = np.array(images.shape[1:3])
+    factors = np.maximum(spread / (SPREAD * sides), THINNEST) ** resize
+    middle = (sides - 1) / 2 if resize else mean
+    from_r, from_c = (
+        factors[:, [k]] * (np.arange(sides[k]) - middle[..., [k]]) for k in (0, 1)
+    )
+    if resize:
+        rows = mean[:, :1] + from_r
+        images = _between(images.transpose(0, 2, 1, 3), rows[:, np.newaxis], background)
+        images = images.transpose(0, 2, 1, 3)
+    shift = mean[:, 1:] + slant[:, np.newaxis] * from_r
+    return _between(images, shift[:, :, np.newaxis] + from_c[:, np.newaxis], background)
+
+
+def _between(images: NDArray, at: NDArray, background: float) -> NDArray:
+    """Values at positions (n, height or 1, width) along the rows, linearly between."""
+    width = images.shape[2]
+    left = np.floor(at).astype(np.intp)
+    share = (at - left)[..., np.newaxis].astype(images.dtype)
     # Two columns of background at either side catch everything that leaves.
     padded = np.pad(
         images, ((0, 0), (0, 0), (2, 2), (0, 0)), constant_values=background
     )
-    at = np.clip(left + 2, 0, width + 2)[..., np.newaxis]
-    here = np.take_along_axis(padded, at, axis=2)
-    there = np.take_along_axis(padded, at + 1, axis=2)
+    place = np.clip(left + 2, 0, width + 2)[..., np.newaxis]
+    here = np.take_along_axis(padded, place, axis=2)
+    there = np.take_along_axis(padded, place + 1, axis=2)
     return (1 - share) * here + share * there

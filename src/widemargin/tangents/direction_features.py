@@ -49,7 +49,7 @@ from widemargin._core.checks import (
     check_squares,
     validate_data,
 )
-from widemargin.tangents.frames import check_tangent_array
+from widemargin.tangents.bundle import check_tangent_array
 from widemargin.tangents.smoothing import filter_matrix
 
 # Pixels of background around the image, so that strokes at the border have edges.

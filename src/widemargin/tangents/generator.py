@@ -36,14 +36,15 @@ from widemargin._core.checks import (
     warn_caller,
 )
 from widemargin._core.samples import check_on_device
-from widemargin.tangents.bundle import Bundle, same_numbers
-from widemargin.tangents.frames import (
+from widemargin.tangents.bundle import (
+    Bundle,
     broadcast,
     check_samples,
     check_tangent_array,
     fill_blocks,
     fill_frames,
     like,
+    same_numbers,
 )
 
 # What generators that work on tensors do there.

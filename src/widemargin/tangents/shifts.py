@@ -23,7 +23,7 @@ from widemargin._core.checks import (
     check_image_shape,
     check_number,
 )
-from widemargin.tangents.frames import check_samples
+from widemargin.tangents.bundle import check_samples
 
 
 class ImageShift(BaseEstimator):

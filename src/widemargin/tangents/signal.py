@@ -33,7 +33,7 @@ from scipy.ndimage import correlate1d
 
 from widemargin._core.arrays import is_tensor, numpy_dtype, put
 from widemargin._core.checks import check_count
-from widemargin.tangents.frames import like
+from widemargin.tangents.bundle import like
 from widemargin.tangents.generator import (
     DEVICE_METHODS,
     DirectionalTangents,

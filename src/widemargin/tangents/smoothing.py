@@ -52,7 +52,7 @@ from widemargin._core.checks import (
     validate_data,
 )
 from widemargin._core.samples import check_on_device
-from widemargin.tangents.frames import like
+from widemargin.tangents.bundle import like
 
 # Below this sigma the filters equal their limits to all digits, and squares of g_1
 # do not underflow.

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from widemargin._core.arrays import in_dtype, is_tensor, numpy_dtype, xp_of
 from widemargin._core.checks import in_unit, unit_of_squares
-from widemargin.tangents.frames import like
+from widemargin.tangents.bundle import like
 from widemargin.tangents.generator import DEVICE_METHODS, TangentGenerator
 
 # Samples looked at, and steps tried, when a step is chosen.

@@ -1,0 +1,267 @@
+"""One epoch of GLVQ, with or without a matrix: batches, pairs, gradients and Adam.
+
+Which prototype of a class is nearest is told by products in float32, in units of the
+largest number there is. A score ``|p|^2 - 2 x.p`` is known up to
+
+    e = err (|x|^2 + max |p|^2) + tiny,    err = eps (16 + sqrt(d)),
+
+and where several lie within 2 e of the best they are compared by their differences in
+float64. So are, always, the two distances that the loss is made of. With c the
+derivatives of the loss by them and Omega the matrix, the gradients of a batch are
+
+    dP_j = -2 sum_i c_ij Omega^T Omega (x_i - p_j),
+    dOmega = 2 sum_ij c_ij Omega (x_i - p_j) (x_i - p_j)^T.
+
+Shapes: X (n, d), P (K, d), Omega (r, d). Columns of scores are prototypes by class:
+those of class c are ``order[bounds[c]:bounds[c + 1]]``. Arrays of parameters, their
+moments and `wins` change in place.
+"""
+
+import numpy as np
+
+from widemargin._compute.compiled import REORDER, njit
+from widemargin._compute.lvq import adam_in_place, loss_and_slope
+
+# Below this a square may vanish in float32.
+TINY = 1e-30
+
+
+@njit(fastmath=REORDER)
+def gap(x, p):
+    """Squared distance of two vectors, in float64."""
+    total = 0.0
+    for f in range(x.shape[0]):
+        delta = np.float64(x[f]) - np.float64(p[f])
+        total += delta * delta
+    return total
+
+
+@njit(fastmath=REORDER)
+def _prepared(P, order, unit, packed, norms):
+    """Pack ``-2 p`` and ``|p|^2`` for the search; return the largest square."""
+    largest = 0.0
+    for j in range(P.shape[0]):
+        p = P[order[j]]
+        square = 0.0
+        for f in range(P.shape[1]):
+            value = np.float64(p[f]) * unit
+            packed[j, f] = -2.0 * value
+            square += value * value
+        norms[j] = square
+        largest = max(largest, square)
+    return largest
+
+
+@njit()
+def _scan(row, norms, start, stop, best, second, at):
+    """Smallest and second smallest score of some columns and those before."""
+    for j in range(start, stop):
+        score = row[j] + norms[j]
+        if score < second:
+            if score < best:
+                best, second, at = score, best, j
+            else:
+                second = score
+    return best, second, at
+
+
+@njit()
+def _settle(row, norms, start, stop, limit, x, P, order, best, at):
+    """Nearest by difference among the columns with scores up to `limit`."""
+    for j in range(start, stop):
+        if row[j] + norms[j] <= limit:
+            distance = gap(x, P[order[j]])
+            if distance < best or (distance == best and order[j] < at):
+                best, at = distance, order[j]
+    return best, at
+
+
+@njit()
+def _nearest(row, norms, start, stop, more, end, error, x, P, order):
+    """Prototype and squared distance of the nearest in two ranges; -1 for none."""
+    inf = row.dtype.type(np.inf)
+    best, second, at = _scan(row, norms, start, stop, inf, inf, -1)
+    best, second, at = _scan(row, norms, more, end, best, second, at)
+    if at < 0:
+        return -1, np.inf
+    limit = np.float64(best) + 2.0 * error
+    if second > limit:
+        return order[at], gap(x, P[order[at]])
+    distance, at = _settle(
+        row, norms, start, stop, limit, x, P, order, np.inf, P.shape[0]
+    )
+    distance, at = _settle(row, norms, more, end, limit, x, P, order, distance, at)
+    return at, distance
+
+
+@njit()
+def nearest_pair(row, norms, bounds, code, error, x, P, order):
+    """Nearest of the own class, nearest of the others, and their squared distances."""
+    start, stop = bounds[code], bounds[code + 1]
+    plus, d_plus = _nearest(row, norms, start, stop, stop, stop, error, x, P, order)
+    end = order.shape[0]
+    minus, d_minus = _nearest(row, norms, 0, start, stop, end, error, x, P, order)
+    return plus, minus, d_plus, d_minus
+
+
+@njit()
+def _slopes(plus, minus, d_plus, d_minus, rounding, weight, kind, beta):
+    """Weighted loss of a relative margin, and its derivatives by both distances."""
+    if plus < 0 or minus < 0:
+        margin = 0.0
+        if plus != minus:
+            margin = 1.0 if plus >= 0 else -1.0
+        return weight * loss_and_slope(kind, beta, margin)[0], 0.0, 0.0
+    total = d_plus + d_minus
+    if not total > rounding:
+        return weight * loss_and_slope(kind, beta, 0.0)[0], 0.0, 0.0
+    value, slope = loss_and_slope(kind, beta, (d_minus - d_plus) / total)
+    scale = 2.0 * weight * slope / total
+    return weight * value, -scale * (d_minus / total), scale * (d_plus / total)
+
+
+@njit()
+def glvq_epoch(
+    P,
+    X,
+    x_search,
+    unit,
+    norms,
+    offsets,
+    codes,
+    weights,
+    order,
+    bounds,
+    starts,
+    stops,
+    rates,
+    spread,
+    moments,
+    t,
+    kind,
+    beta,
+    least,
+    wins,
+):
+    """Pass over all batches; return the summed loss. `x_search` is X * unit."""
+    K, d = P.shape
+    packed = np.empty((K, d), np.float32)
+    p_norms = np.empty(K, np.float32)
+    gradient = np.empty_like(P)
+    err = np.float64(np.finfo(np.float32).eps) * (16.0 + np.sqrt(d))
+    total = 0.0
+    for b in range(starts.shape[0]):
+        largest = _prepared(P, order, unit, packed, p_norms)
+        G = np.dot(x_search[starts[b] : stops[b]], packed.T)
+        gradient[:] = 0
+        for row in range(G.shape[0]):
+            i = starts[b] + row
+            x = X[i]
+            error = err * (norms[i] * unit * unit + largest) + TINY
+            plus, minus, d_plus, d_minus = nearest_pair(
+                G[row], p_norms, bounds, codes[i], error, x, P, order
+            )
+            offset = offsets[i] if offsets.shape[0] else 0.0
+            loss, c_plus, c_minus = _slopes(
+                plus, minus, d_plus + offset, d_minus + offset, 0.0, weights[i], kind,
+                beta,
+            )  # fmt: skip
+            total += loss
+            wins[plus if plus >= 0 else max(minus, 0)] += 1
+            for side in range(2):
+                j = minus if side else plus
+                c = P.dtype.type(-2.0 * (c_minus if side else c_plus))
+                if c != 0:
+                    for f in range(d):
+                        gradient[j, f] += c * (x[f] - P[j, f])
+        flat = gradient.ravel()
+        adam_in_place(moments[0], moments[1], flat, 0.9, 0.999, t + b + 1, least)
+        rate = P.dtype.type(rates[b])
+        for j in range(K):
+            for f in range(d):
+                P[j, f] -= rate * spread[f] * gradient[j, f]
+    return total
+
+
+@njit()
+def gmlvq_epoch(
+    P,
+    omega,
+    X,
+    norms,
+    codes,
+    weights,
+    order,
+    bounds,
+    starts,
+    stops,
+    rates,
+    ratio,
+    P_moments,
+    omega_moments,
+    t,
+    kind,
+    beta,
+    least,
+    rounding,
+    wins,
+):
+    """Pass over all batches; return the summed loss.
+
+    Distances are known up to `rounding` times |Omega|^2 (|x|^2 + |p|^2).
+    """
+    K, rank = P.shape[0], omega.shape[0]
+    packed = np.empty((K, rank), np.float32)
+    q_norms = np.empty(K, np.float32)
+    pulled = np.empty((K, rank), P.dtype)
+    err = np.float64(np.finfo(np.float32).eps) * (16.0 + np.sqrt(rank))
+    total = 0.0
+    for b in range(starts.shape[0]):
+        x = X[starts[b] : stops[b]]
+        Z, Q = np.dot(x, omega.T), np.dot(P, omega.T)
+        unit = 1.0 / max(np.abs(Z).max(), np.float64(TINY))
+        largest = _prepared(Q, order, unit, packed, q_norms)
+        G = np.dot((Z * unit).astype(np.float32), packed.T)
+        p_norms = (P * P).sum(axis=1)
+        slip = rounding * np.float64((omega * omega).sum())
+        pulling = np.zeros_like(Z)
+        pulled[:] = 0
+        for row in range(G.shape[0]):
+            i = starts[b] + row
+            z = Z[row]
+            square = 0.0
+            for f in range(rank):
+                square += np.float64(z[f]) * np.float64(z[f])
+            error = err * (square * unit * unit + largest) + TINY
+            plus, minus, d_plus, d_minus = nearest_pair(
+                G[row], q_norms, bounds, codes[i], error, z, Q, order
+            )
+            noise = 2.0 * norms[i]
+            if plus >= 0 and minus >= 0:
+                noise += p_norms[plus] + p_norms[minus]
+            loss, c_plus, c_minus = _slopes(
+                plus, minus, d_plus, d_minus, slip * noise, weights[i], kind, beta
+            )
+            total += loss
+            wins[plus if plus >= 0 else max(minus, 0)] += 1
+            for side in range(2):
+                j = minus if side else plus
+                c = P.dtype.type(c_minus if side else c_plus)
+                if c != 0:
+                    for f in range(rank):
+                        pull = c * (z[f] - Q[j, f])
+                        pulling[row, f] += pull
+                        pulled[j, f] += pull
+        by_omega = np.dot(pulling.T, x)
+        by_omega -= np.dot(pulled.T, P)
+        by_P = np.dot(pulled, omega)
+        by_omega *= 2
+        by_P *= -2
+        step = t + b + 1
+        flat = by_P.ravel()
+        adam_in_place(P_moments[0], P_moments[1], flat, 0.9, 0.999, step, least)
+        flat = by_omega.ravel()
+        adam_in_place(omega_moments[0], omega_moments[1], flat, 0.9, 0.999, step, least)
+        P -= P.dtype.type(rates[b]) * by_P
+        omega -= P.dtype.type(rates[b] * ratio) * by_omega
+    return total
