@@ -104,7 +104,11 @@ def test_one_class(refuses, tmp_path):
 
 @pytest.mark.parametrize(
     ("shape", "message"),
-    [("16x16", "64 could be 8x8"), ("16", "write 16x16"), ("8x0", "write 16x16")],
+    [
+        ("16x16", "64 features could be (8, 8)"),
+        ("16", "write 16x16"),
+        ("8x0", "write 16x16"),
+    ],
 )
 def test_image_shape(refuses, digits_npz, shape, message):
     assert message in refuses(

@@ -315,6 +315,23 @@ def merge_duplicates(samples: Samples) -> Samples:
     return replace(merged, weights=totals, inverse=inverse)
 
 
+def batch_classes(classes: Any, known: NDArray | None) -> Any:
+    """Return all labels there will be: said with the first batch, the same ever after.
+
+    `known` are those of the batches before, None in the first call.
+    """
+    if known is None:
+        if classes is None:
+            raise ValueError("classes must be given in the first call of partial_fit.")
+        return classes
+    if classes is not None and not np.array_equal(np.unique(classes), known):
+        raise ValueError(
+            f"classes={classes!r} is not what the first call of partial_fit said: "
+            f"{known.tolist()}."
+        )
+    return known
+
+
 def hold_out_of_classes(
     codes: NDArray,
     fraction: float,

@@ -25,7 +25,7 @@ from widemargin._core.decisions import (
     duel_margins,
     from_decision,
 )
-from widemargin._core.samples import Samples, check_samples
+from widemargin._core.samples import Samples, batch_classes, check_samples
 from widemargin.linear.patterns import (
     Patterns,
     comfortable_exponent,
@@ -269,19 +269,10 @@ class HyperplaneClassifier(MarginClassifier):
     @whole_or_not_at_all
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Any:
         first = getattr(self, "_online", None) is None
-        if first and classes is None:
-            raise ValueError("classes must be given in the first call to partial_fit.")
-        if not (first or classes is None) and not np.array_equal(
-            np.unique(np.asarray(classes)), self.classes_
-        ):
-            raise ValueError(
-                f"classes={list(classes)!r} differ from those of the first call, "
-                f"{self.classes_.tolist()}."
-            )
+        classes = batch_classes(classes, None if first else self.classes_)
         samples, dtype = self._check_samples(
-            X, y, sample_weight, classes=classes if first else self.classes_,
-            reset=first,
-        )  # fmt: skip
+            X, y, sample_weight, classes=classes, reset=first
+        )
         X = samples.X
         if first:
             n_problems = len(self._set_classes(samples.classes, X))

@@ -334,6 +334,8 @@ class DensityClassifier(MarginClassifier):
         some = given.some()
         few = clone(self).set_params(class_weight=None)
         few.fit(some.X, some.labels, some.weights)
+        if hasattr(self, "feature_names_in_"):
+            few.feature_names_in_ = self.feature_names_in_
         few._check_squares(given.limits)
         names = self._get_param_names()
         kept = {k: v for k, v in vars(bare(few)).items() if k not in names}

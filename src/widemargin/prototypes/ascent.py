@@ -266,22 +266,6 @@ def climbing(samples: Passed) -> Climbers:
     return Climbers(samples.given, samples.given)
 
 
-def climbed(
-    now: Climbers, stack: np.ndarray, theta: float, k: Any, samples: Passed
-) -> Climbers:
-    """Pass once over a part, with weights that have grown where margins are small.
-
-    Weights are not divided by their sum: all that is found is linear in them.
-    """
-    weights = now.weights
-    if now.found is not None and (callable(k) or k != 0):
-        weights = margin_reweight(
-            weights, now.found.margins, theta, k, sample_weight=samples.given
-        )
-    found = samples.one_pass(stack, weights)
-    return Climbers(weights, now.weights, found)
-
-
 class Sums(NamedTuple):
     """What parts add up to: a pass, and what weighs how much."""
 
@@ -331,6 +315,23 @@ def climb_sums(now: Climbers, theta: float, samples: Passed) -> Sums:
     )  # fmt: skip
 
 
+def climbed(
+    now: Climbers, stack: np.ndarray, theta: float, k: Any, samples: Passed
+) -> tuple[Climbers, Sums]:
+    """Pass once over a part, with weights that have grown where margins are small.
+
+    Weights are not divided by their sum: all that is found is linear in them.
+    """
+    weights = now.weights
+    if now.found is not None and (callable(k) or k != 0):
+        weights = margin_reweight(
+            weights, now.found.margins, theta, k, sample_weight=samples.given
+        )
+    found = samples.one_pass(stack, weights)
+    after = Climbers(weights, now.weights, found)
+    return after, climb_sums(after, theta, samples)
+
+
 def quantiles_of_counts(counts: np.ndarray) -> np.ndarray:
     """Quantiles of margins from how many lie in each of equal intervals of [-1, 1]."""
     edges = np.linspace(-1, 1, len(counts) + 1)
@@ -361,17 +362,16 @@ class Ascent(NamedTuple):
         `stack`, `climbers` and `sums`, its pass, are always of the last step that was
         not taken back.
         """
-        climbers = self.samples.map(climbing).map(
+        reached = self.samples.map(climbing).step(
             climbed, stack, self.theta, 0, beside=self.samples
         )
         return {
-            **self._reached(stack, climbers),
+            **self._reached(stack, *reached),
             "rate": START if self.adapts else float(self.learning_rate),
             "warned": False,
         }
 
-    def _reached(self, stack: np.ndarray, climbers: Here | Shards) -> State:
-        sums = climbers.sum(climb_sums, self.theta, beside=self.samples)
+    def _reached(self, stack: np.ndarray, climbers: Here | Shards, sums: Sums) -> State:
         found = None
         if isinstance(climbers, Here):
             found = climbers.part.found
@@ -403,10 +403,10 @@ class Ascent(NamedTuple):
         ):
             return self._taken_back(state)
         proposal[:, 1:] = retract(proposal[:, 1:])
-        climbers = state["climbers"].map(
+        reached = state["climbers"].step(
             climbed, proposal, self.theta, self._copies(sums), beside=self.samples
         )
-        after = self._reached(proposal, climbers)
+        after = self._reached(proposal, *reached)
         # The same weights before and after: H of the step, not of the re-weighting.
         found = after["sums"]
         if self._fails(state["H"], found.value_before / found.total_before):

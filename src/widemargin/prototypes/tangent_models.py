@@ -34,7 +34,7 @@ from widemargin._core.arrays import (
     to_numpy,
     xp_of,
 )
-from widemargin._core.checks import check_count, check_number
+from widemargin._core.checks import check_count, check_spring
 from widemargin._core.samples import Samples
 from widemargin.metrics import TangentMetric
 from widemargin.prototypes.base import PrototypeClassifier, no_bound
@@ -185,7 +185,7 @@ def resolve_n_tangents(
 
 def check_metric(tangents: Any, sides: Any, spring: Any) -> TangentMetric:
     """Metric of models with tangents: one-sided, or with inputs that bend."""
-    check_number("spring", spring, above=0)
+    check_spring(spring, free=False)
     metric = TangentMetric(tangents, sides, spring).check(SIDES)
     if sides == "y":
         if metric.tangents is not None:

@@ -40,6 +40,7 @@ from widemargin._core.classifier import fit_method, whole_or_not_at_all
 from widemargin._core.lazy import bare, is_lazy
 from widemargin._core.samples import (
     Samples,
+    batch_classes,
     check_samples,
     hold_out_of_classes,
     merge_duplicates,
@@ -457,20 +458,8 @@ class TrainedPrototypes(PrototypeClassifier):
         """
         self._check_parameters()
         first = not hasattr(self, "prototypes_")
-        if first and classes is None:
-            raise ValueError("classes must be given in the first call of partial_fit.")
-        if not (first or classes is None or self._are_classes(classes)):
-            raise ValueError(
-                f"classes={classes!r} is not what the first call of partial_fit "
-                f"said: {self.classes_!r}."
-            )
-        samples = self._check_samples(
-            X,
-            y,
-            sample_weight,
-            classes=classes if first else self.classes_,
-            reset=first,
-        )
+        classes = batch_classes(classes, None if first else self.classes_)
+        samples = self._check_samples(X, y, sample_weight, classes=classes, reset=first)
         if not first and samples.X.dtype != self.prototypes_.dtype:
             samples = replace(samples, X=samples.X.astype(self.prototypes_.dtype))
         if self._exact_weights:
@@ -503,9 +492,6 @@ class TrainedPrototypes(PrototypeClassifier):
             self.history_.setdefault(key, []).append(value)
         self.n_iter_ += 1
         return self
-
-    def _are_classes(self, classes: ArrayLike) -> bool:
-        return np.array_equal(np.unique(np.asarray(classes)), self.classes_)
 
     def _place(
         self, X: np.ndarray, samples: Samples, rng: np.random.RandomState
