@@ -31,12 +31,14 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from widemargin._compute.missing import means_there, present, shares
 from widemargin._compute.nearest import (
     expanded_distances,
+    means_there,
     paired_distances,
+    present,
     product_error,
     settled,
+    shares,
     squared_distances,
     squared_norms,
 )

@@ -20,8 +20,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from widemargin._compute.missing import means_there, second_moments
-from widemargin._compute.nearest import product_error, squared_distances
+from widemargin._compute.nearest import (
+    means_there,
+    product_error,
+    second_moments,
+    squared_distances,
+)
 from widemargin._core.arrays import is_tensor, put, to_numpy
 from widemargin._core.checks import check_count, check_number, check_option
 from widemargin._core.samples import Samples

@@ -21,8 +21,7 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from widemargin._compute.missing import present, shares
-from widemargin._compute.nearest import squared_norms
+from widemargin._compute.nearest import present, shares, squared_norms
 from widemargin._core.checks import (
     check_count,
     check_flag,

@@ -525,10 +525,12 @@ class TDNeuronClassifier(TangentModels):
 
     def _fitted(self, state: State) -> dict[str, Any]:
         units, dtype = state["units"], state["dtype"]
+        with np.errstate(over="ignore"):
+            slopes = np.exp(units.log_slope) / units.scale
         return {
             "prototypes_": units.stack[:, 0].astype(dtype),
             "tangents_": units.stack[:, 1:].astype(dtype),
-            "slopes_": (np.exp(units.log_slope) / units.scale).astype(dtype),
+            "slopes_": np.minimum(slopes, np.finfo(dtype).max).astype(dtype),
             "thresholds_": (units.threshold * units.scale).astype(dtype),
         }
 
