@@ -4,10 +4,13 @@ import json
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator
 from sklearn.datasets import load_digits
+from sklearn.utils import Bunch
 
 from widemargin.reproduce import Split, records
 from widemargin.reproduce.protocol import Measured
+from widemargin.tangents import image_affines
 
 
 def padded(side):
@@ -68,10 +71,13 @@ def test_few_labels_are_balanced_draws(small, monkeypatch):
     seen = []
 
     class Model:
-        cv_score_ = 1.0
+        named_estimators_ = Bunch(distortion=Bunch(cv_scores_=np.ones(1)))
 
-        def fit(self, X, y, groups):
-            seen.append((X, y, groups))
+        def __getitem__(self, last):
+            return self
+
+        def fit(self, X, y):
+            seen.append((X, y))
 
     monkeypatch.setattr(records, "of_few", lambda *args: Model())
     monkeypatch.setattr(records.Digits, "error", lambda *args: Measured(4.0, 1.0))
@@ -79,13 +85,24 @@ def test_few_labels_are_balanced_draws(small, monkeypatch):
     row = records.few_labels(20, (2.0, 1.0), digits, None)
     assert (row.error, row.standard_error) == (4.0, 0.0)
     assert len(seen) == 2
-    for X, y, groups in seen:
-        assert np.bincount(y).tolist() == [14] * 10
-        assert np.bincount(groups).tolist() == [7] * 20
-        # Copies have the label of what they are copies of, and are others.
-        assert all(len(np.unique(y[groups == g])) == 1 for g in range(20))
-        assert len(np.unique(X, axis=0)) == 140
+    assert all(np.bincount(y).tolist() == [2] * 10 for _, y in seen)
     assert not np.array_equal(seen[0][0], seen[1][0])
+
+
+def test_copies_keep_their_labels():
+    X, y = padded(16)
+
+    class Model(BaseEstimator):
+        def fit(self, X, y):
+            self.classes_, self.seen_ = np.unique(y), (X, y)
+            return self
+
+    moves = image_affines((16, 16))
+    model = records.WithCopies(Model(), moves).fit(X[:5], y[:5])
+    seen, labels = model.estimator_.seen_
+    np.testing.assert_array_equal(seen[:5], X[:5])
+    np.testing.assert_array_equal(seen[30:], moves[-1](X[:5]))
+    assert labels.tolist() == 7 * y[:5].tolist()
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -94,6 +111,9 @@ def test_a_product_from_few_labels(small, monkeypatch):
     monkeypatch.setattr(records, "N_DRAWS", 1)
     row = records.few_labels(50, (2.0, 1.0), records.mnist(quick=True), None)
     assert row.error < 20
+    (upright, product) = records.of_few((28, 28), None)
+    assert upright.resize == records.RESIZE
+    assert len(product.estimators[0][1].transformations) == 6
 
 
 def test_groups_are_stretches_parts_and_writers(small):
