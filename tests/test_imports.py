@@ -50,7 +50,7 @@ FLOORS: dict[str, list[set[str]]] = {
         {"classifier"},
         {"confidence"},
     ],
-    "tangents": [{"bundle"}, {"smoothing", "shifts"}, {"generator"}],
+    "tangents": [{"bundle"}, {"preparing", "shifts"}, {"generator"}],
     "metrics": [{"midpoint"}, {"tangent"}],
 }
 # What only the machine's package may know.

@@ -27,6 +27,7 @@ from widemargin.prototypes import (
     KernelLVQClassifier,
     MarginLVQClassifier,
     RelationalLVQClassifier,
+    TDNeuronClassifier,
     TVQClassifier,
 )
 from widemargin.svm import (
@@ -516,3 +517,16 @@ def test_a_unit_beside_which_every_margin_is_infinite():
     model = MarginLVQClassifier(2, unit=5e-324, max_iter=5, random_state=0)
     found = model.fit(line, codes).support_weights(line, codes)
     assert np.isfinite(found).all()
+
+
+@pytest.mark.parametrize(("scale", "dtype"), [(7.5e-152, float), (1e-17, np.float32)])
+def test_slopes_of_units_beyond_their_dtype_are_the_largest_there_are(scale, dtype):
+    bits = [[0, 1, 1, 0], [1, 0, 0, 0], [1, 1, 1, 1], [1, 1, 1, 1], [0, 1, 0, 0]]
+    few, codes = (scale * np.array(bits)).astype(dtype), np.array([0, 0, 1, 1, 0])
+    model = TDNeuronClassifier(
+        max_iter=3, max_tangents=1, tol=1e-9, validation_fraction=1e-20, random_state=0
+    )
+    weights = [750880031.4632357, 0.316, 0.539, 0.326, 0.0085]
+    model.fit(few, codes, sample_weight=weights)
+    assert np.isfinite(model.slopes_).all()
+    np.testing.assert_array_equal(model.predict(few), codes)

@@ -91,7 +91,7 @@ def one_sided(Z, norms, offsets, right, gamma, tiny, nearest, z, pulls, moments,
             _add_outer(moments[j], sizes[j], c, alpha)
 
 
-def pull_sums(X, nearest, pulls, n_models):
+def pull_sums(X, nearest, pulls, n_models, room):
     """(K, 1+m, d) sums of pull x^T over the samples that pull at each model."""
     width, d = pulls.shape[2], X.shape[1]
     sums = np.zeros((n_models, width, d), X.dtype)
@@ -99,7 +99,9 @@ def pull_sums(X, nearest, pulls, n_models):
     order = np.argsort(pulled, kind="stable")
     ends = np.searchsorted(pulled[order], np.arange(n_models + 1))
     # Gathered once, the samples of a model lie side by side: one product for each.
-    gathered = X[order >> 1]
+    gathered = room.take("gathered", (len(order), d), X.dtype)
+    # The default mode would make a copy first.
+    np.take(X, order >> 1, axis=0, out=gathered, mode="clip")
     pulls = pulls.reshape(-1, width)[order]
     for j in range(n_models):
         own = slice(ends[j], ends[j + 1])

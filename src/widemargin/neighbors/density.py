@@ -55,6 +55,7 @@ from widemargin._core.checks import (
 from widemargin._core.classifier import MarginClassifier, fit_method
 from widemargin._core.decisions import as_labels
 from widemargin._core.lazy import bare, is_lazy, parted_cannot_move
+from widemargin._core.probabilities import with_answers
 from widemargin._core.samples import Samples, check_samples, check_X
 from widemargin._core.shards import Shards, check_shards
 from widemargin.metrics import TangentMetric
@@ -610,7 +611,8 @@ class DensityClassifier(MarginClassifier):
         -------
         ndarray of shape (n_queries, n_classes)
         """
-        return np.exp(self._class_scores(self._check_predict(X)))
+        scores = self._class_scores(self._check_predict(X))
+        return with_answers(np.exp(scores), scores.argmax(axis=1))
 
 
 def _densities_of_part(samples: Samples, model: Any, heaviest: float) -> Any:

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from widemargin._compute.memory import PAIR_ROWS, rows_in_budget
-from widemargin._compute.missing import distances_there
+from widemargin._compute.nearest import distances_there
 from widemargin._compute.pairs import References, pair_distances, product_error
 from widemargin._compute.threads import batched_slices, one_blas_thread, thread_map
 from widemargin._core.arrays import is_tensor, put, to_numpy, xp_of

@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from widemargin._compute.memory import SAMPLE_ROWS, rows_in_budget
+from widemargin._compute.memory import SAMPLE_ROWS, Room, rows_in_budget
 from widemargin._compute.threads import batched_slices
 from widemargin._core.arrays import put, to_numpy
 from widemargin._core.checks import warn_caller
@@ -96,18 +96,20 @@ class OneSidedPass:
         n, dtype = len(self.X), self.X.dtype
         flat = np.ascontiguousarray(stack.reshape(-1, d), dtype=dtype)
         offsets = np.einsum("kwd,kd->kw", stack, stack[:, 0]).astype(dtype)
-        nearest, z = np.empty((n, 2), np.intp), np.empty((n, 2))
+        nearest, z, room = np.empty((n, 2), np.intp), np.empty((n, 2)), Room()
 
         def block(rows: slice) -> tuple[np.ndarray, ...]:
             moments = np.zeros((n_models, width, width))
             sizes = np.zeros((n_models, width))
-            Z = self.X[rows] @ flat.T
-            pulls = np.empty((len(Z), 2, width), dtype)
+            n_rows = rows.stop - rows.start
+            Z = room.take("Z", (n_rows, len(flat)), dtype)
+            np.matmul(self.X[rows], flat.T, out=Z)
+            pulls = room.take("pulls", (n_rows, 2, width), dtype)
             one_sided(
                 Z, self.norms[rows], offsets, self.right[rows], gamma[rows],
                 self.tiny, nearest[rows], z[rows], pulls, moments, sizes,
             )  # fmt: skip
-            sums = pull_sums(self.X[rows], nearest[rows], pulls, n_models)
+            sums = pull_sums(self.X[rows], nearest[rows], pulls, n_models, room)
             return sums, moments, sizes
 
         size = min(SAMPLE_ROWS, rows_in_budget(8 * n_models * width))

@@ -30,14 +30,15 @@ from itertools import pairwise
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from widemargin._compute.missing import means_there, present, shares
 from widemargin._compute.nearest import (
     expanded_distances,
+    means_there,
     paired_distances,
+    present,
     product_error,
     settled,
+    shares,
     squared_distances,
     squared_norms,
 )
@@ -499,7 +500,9 @@ class GLVQClassifier(TrainedPrototypes):
     temperature : float or "auto", default="auto"
         Of the soft assignment, in units of the mean squared distance of a training
         sample to the nearest prototype of its class. "auto" learns it: together with
-        the prototypes where the loss is soft, and for ``predict_proba`` at the end.
+        the prototypes where the loss is soft, and for ``predict_proba`` at the end, on
+        the samples that early stopping holds out or on every sample as if its
+        prototypes had not seen it.
     init : {"kmeans", "means", "samples"} or array of shape (n_prototypes, n_features)
         Where they start: k-means within each class, class means (with a little noise
         to tell several apart), random samples, or the given array, which then also
@@ -646,24 +649,6 @@ class GLVQClassifier(TrainedPrototypes):
         if self._is_soft:
             return SoftLoss(self.loss, 1.0)
         return check_loss(Sigmoid(beta=10.0) if self.loss is None else self.loss)
-
-    def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """Return the probability of each class, by soft assignment.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            Softmax over the classes of ``-D / (S temperature_)``, with D the squared
-            distance to the nearest prototype of the class and S the sum of the two
-            smallest of them: the largest is the class predicted, and for two classes
-            probabilities rise with margins.
-        """
-        return self._probabilities(X)
 
     def _prepare(
         self, samples: Samples, rng: np.random.RandomState, run: Run, first: bool

@@ -290,6 +290,10 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
         How inputs are compared with models.
     input_tangents_ : object or None
         What bends the inputs, fitted.
+    temperature_ : float
+        Of ``predict_proba``: fitted to the training samples, each as if its model had
+        not seen it; of batches to the latest 2000 samples, each as it was before
+        it was learned.
     history_ : dict
         ``"objective"``: value after every round.
     n_iter_ : int

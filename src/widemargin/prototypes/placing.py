@@ -22,9 +22,11 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from widemargin._compute.memory import rows_in_budget
-from widemargin._compute.missing import distances_there, means_there, present
 from widemargin._compute.nearest import (
+    distances_there,
     expanded_distances,
+    means_there,
+    present,
     squared_distances,
     squared_norms,
 )

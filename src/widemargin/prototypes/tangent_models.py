@@ -228,6 +228,10 @@ class TangentModels(PrototypeClassifier):
         """What bends the inputs, fitted; None where they stay as they are."""
         return self.metric_.tangents
 
+    @property
+    def _freedom(self) -> int:
+        return 1 + self.tangents_.shape[1]
+
     def _fit_metric(self, samples: Samples) -> None:
         metric = check_metric(self.tangents, self.sides, self.spring)
         self.metric_ = metric.fit(put(samples.X, samples.device), samples.labels)

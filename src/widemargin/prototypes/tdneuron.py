@@ -291,6 +291,9 @@ class TDNeuronClassifier(TangentModels):
         Orthonormal frames.
     slopes_, thresholds_ : ndarray of shape (n_classes,)
         a and c of every unit.
+    temperature_ : float
+        Of ``predict_proba``, fitted to the training samples; of batches to the latest
+        2000, each as it was before it was learned.
     n_tangents_ : int
         Number of tangents found.
     history_ : dict of lists
@@ -420,6 +423,8 @@ class TDNeuronClassifier(TangentModels):
                 last=finish,
             )
         self._take(state)
+        # A unit has the samples of a whole class: one more or less hardly moves it.
+        self._calibrate(samples, samples)
         self.history_.setdefault("validation_score", [])
         self.n_iter_ = state["n_steps"]
         self._scale = state["units"].scale
@@ -466,6 +471,7 @@ class TDNeuronClassifier(TangentModels):
         if not first:
             samples = replace(samples, X=samples.X.astype(self.prototypes_.dtype))
         samples = merge_duplicates(samples)
+        before = None if first else self._relative_distances(samples.X)
         known = np.empty(0, int)
         if not first:
             known = np.searchsorted(self.classes_, self.prototype_labels_)
@@ -480,6 +486,10 @@ class TDNeuronClassifier(TangentModels):
         state = {"units": batch.shifted(units, 1), "dtype": samples.X.dtype}
         self._take(state)
         self._scale, self.n_tangents_ = units.scale, self.tangents_.shape[1]
+        if before is None:
+            self._calibrate(samples, samples)
+        else:
+            self._calibrate_further(before, samples)
         if first:
             self.history_, self.n_iter_ = {}, 0
         for name, value in (("n_tangents", self.n_tangents_), ("error", error)):
@@ -515,10 +525,12 @@ class TDNeuronClassifier(TangentModels):
 
     def _fitted(self, state: State) -> dict[str, Any]:
         units, dtype = state["units"], state["dtype"]
+        with np.errstate(over="ignore"):
+            slopes = np.exp(units.log_slope) / units.scale
         return {
             "prototypes_": units.stack[:, 0].astype(dtype),
             "tangents_": units.stack[:, 1:].astype(dtype),
-            "slopes_": (np.exp(units.log_slope) / units.scale).astype(dtype),
+            "slopes_": np.minimum(slopes, np.finfo(dtype).max).astype(dtype),
             "thresholds_": (units.threshold * units.scale).astype(dtype),
         }
 

@@ -56,12 +56,6 @@ from widemargin.prototypes.placing import (
     prototype_counts,
     recruits,
 )
-from widemargin.prototypes.soft import (
-    FITTED,
-    fitted_temperature,
-    probabilities,
-    relative_distances,
-)
 
 State = dict[str, Any]
 # What the learners do on a device that know how to.
@@ -358,7 +352,7 @@ class TrainedPrototypes(PrototypeClassifier):
                 patience=self.n_iter_no_change,
             )
         self._keep(state)
-        self._calibrate(held if isinstance(held, Samples) else samples)
+        self._calibrate(samples, held if isinstance(held, Samples) else None)
         self.__dict__.pop("_rng", None)
         self.n_iter_ = max(map(len, self.history_.values()))
         if not is_lazy(X):
@@ -396,32 +390,6 @@ class TrainedPrototypes(PrototypeClassifier):
             check_number(
                 "temperature", self.temperature, above=0, otherwise="'auto' or "
             )
-
-    def _calibrate(self, samples: Samples) -> None:
-        """Find the temperature of the probabilities, for a learner that has one."""
-        temperature = getattr(self, "temperature", None)
-        if temperature is None or not len(samples):
-            return
-        rows = np.random.RandomState(0).permutation(len(samples))[:FITTED]
-        X, codes = samples.X[rows], samples.codes[rows]
-        D = relative_distances(self._in_chunks(X, self._class_distances))
-        if isinstance(temperature, str):
-            T = fitted_temperature(D, codes, samples.weights[rows])
-        else:
-            own = D[np.arange(len(D)), codes]
-            own = own[np.isfinite(own)]
-            T = float(temperature) * (float(own.mean()) if len(own) else 1.0)
-        tiny = float(np.finfo(np.float64).tiny)
-        self.temperature_ = max(T, tiny)
-
-    def _probabilities(self, X: ArrayLike) -> np.ndarray:
-        samples = self._check_predict(X)
-        T = self.temperature_
-
-        def shares(x: np.ndarray) -> np.ndarray:
-            return probabilities(relative_distances(self._class_distances(x)), T)
-
-        return self._in_chunks(samples, shares)
 
     def _finish(
         self, n_rows: int, checked: Samples, merged: Samples, trained: Samples
@@ -465,6 +433,8 @@ class TrainedPrototypes(PrototypeClassifier):
         if self._exact_weights:
             samples = merge_duplicates(samples)
         rng = self.__dict__.get("_rng") or check_random_state(self.random_state)
+        # What a model knew of samples that it had not seen is what it knows of others.
+        before = None if first else self._relative_distances(samples.X)
         with (
             held_threads(getattr(self, "n_jobs", 1)) as run,
             np.errstate(over="ignore", invalid="ignore", divide="ignore"),
@@ -486,7 +456,10 @@ class TrainedPrototypes(PrototypeClassifier):
                 "kept as it was. A smaller learning_rate, or scaled data, may help."
             )
         self._keep(state)
-        self._calibrate(samples)
+        if before is None:
+            self._calibrate(samples)
+        else:
+            self._calibrate_further(before, samples)
         self._rng = rng
         for key, value in row.items():
             self.history_.setdefault(key, []).append(value)

@@ -18,7 +18,6 @@ from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from widemargin._core.arrays import is_tensor, numpy_dtype, to_numpy
 from widemargin._core.checks import (
@@ -146,7 +145,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
     temperature : float or "auto", default="auto"
         Of the soft assignment behind ``predict_proba``, in units of the mean of what
         it divides for the right class of a training sample; "auto" learns it at the
-        end.
+        end, on every sample as if its model had not seen it.
     class_weight : dict or "balanced", default=None
         Factors of the sample weights.
     random_state : int, RandomState or None, default=None
@@ -302,24 +301,6 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
     @property
     def _reweights(self) -> bool:
         return callable(self.k) or self.k != 0
-
-    def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """Return the probability of each class, by soft assignment.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            Softmax over the classes of ``-D / (S temperature_)``, with D the squared
-            distance to the nearest model of the class and S the sum of the two
-            smallest of them: the largest is the class predicted, and for two classes
-            probabilities rise with margins.
-        """
-        return self._probabilities(X)
 
     def _check_lazy(self) -> None:
         if callable(self.k):
