@@ -159,7 +159,7 @@ def vectors_row(job):
         features = DirectionFeatures(SHAPE).fit(X)
         Z, Z_test = (job.put(features.transform(part)) for part in (X, X_test))
         for m in (20, 24):
-            model = TVQClassifier(1, m, theta=THETA, random_state=0)
+            model = TVQClassifier(1, m, theta=THETA, max_iter=150, random_state=0)
             model.fit(Z[rest], job.put(job.y[rest]).long())
             P = np.asarray(model.predict_proba(Z[job.asked]).cpu())
             score = brier_scores(P, job.y[job.asked]).mean()
@@ -169,7 +169,7 @@ def vectors_row(job):
             found[told] = score, m, P, (Z, Z_test)
     told = min(found, key=lambda one: found[one][0])
     _, m, job.held_tvq, (Z, Z_test) = found[told]
-    model = TVQClassifier(1, m, theta=THETA, random_state=0)
+    model = TVQClassifier(1, m, theta=THETA, max_iter=150, random_state=0)
     model.fit(Z, job.put(job.y).long())
     job.test_tvq = np.asarray(model.predict_proba(Z_test).cpu())
     wrong = job.test_tvq.argmax(axis=1) != job.y_test

@@ -139,7 +139,9 @@ def tvq(
     **features: Any,
 ) -> Any:
     """One-sided TVQ on direction features, one model per class."""
-    model = TVQClassifier(1, n_tangents, theta=THETA, random_state=0, n_jobs=n_jobs)
+    model = TVQClassifier(
+        1, n_tangents, theta=THETA, max_iter=150, random_state=0, n_jobs=n_jobs
+    )
     first = [Deskew(shape)] if deskew else []
     return make_pipeline(*first, DirectionFeatures(shape, **features), model)
 
