@@ -3,8 +3,14 @@
 import os
 from importlib.util import find_spec
 
+from hypothesis import settings
+
 # scikit-learn's checks of other arrays skip without it, and it is read but once.
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
+
+# The same examples in every run: what fails fails again.
+settings.register_profile("tests", derandomize=True)
+settings.load_profile("tests")
 
 # Doctests import the modules they are in.
 collect_ignore_glob = ["tests/typed_user.py"]  # read by mypy, never run

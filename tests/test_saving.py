@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import widemargin
-from widemargin.cli import modelfile
+from widemargin.cli import models
 from widemargin.tangents import ImageTangents, LearnedTangents
 
 X, y = load_digits(return_X_y=True)
@@ -82,10 +82,10 @@ def test_parameters_set_after_the_fit_change_no_file(tmp_path):
 def test_the_command_reads_what_python_saved_and_the_other_way_round(tmp_path):
     model = widemargin.TangentKNeighborsClassifier(tangents=IMAGE).fit(X, y)
     widemargin.save(model, tmp_path / "m.skops")
-    saved = modelfile.load(tmp_path / "m.skops")
+    saved = models.load(tmp_path / "m.skops")
     assert saved.image_shape == (8, 8)
     assert saved.n_features == 64
-    modelfile.save(saved, tmp_path / "n.skops")
+    models.save(saved, tmp_path / "n.skops")
     assert widemargin.load(tmp_path / "n.skops").score(X, y) == 1.0
 
 
@@ -93,7 +93,7 @@ def test_names_of_features_are_kept(tmp_path):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(X[:, :3], columns=["a", "b", "c"])
     widemargin.save(widemargin.GLVQClassifier().fit(frame, y), tmp_path / "m")
-    assert modelfile.load(tmp_path / "m").names == ["a", "b", "c"]
+    assert models.load(tmp_path / "m").names == ["a", "b", "c"]
 
 
 def test_refusals_say_what_would_work(tmp_path):

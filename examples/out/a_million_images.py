@@ -56,50 +56,60 @@ def lazy_digits(seeds):
     return da.concatenate(X), da.concatenate(y)
 
 
-if asked.scheduler:
-    client = Client(asked.scheduler)
-else:
+def connected():
+    """Return a client of the cluster asked for, or of two processes here."""
+    if asked.scheduler:
+        return Client(asked.scheduler)
     # A handful of images is not worth processes of its own.
     few = asked.images < 20_000
-    client = Client(LocalCluster(2, processes=not few, dashboard_address=":0"))
+    return Client(LocalCluster(2, processes=not few, dashboard_address=":0"))
 
-n_blocks = asked.images // SIZE
-train, test = range(n_blocks // 2), range(n_blocks // 2, n_blocks)
 
-start = time.perf_counter()
-X, y = dask.persist(*lazy_digits(train))
-model = TVQClassifier(2, 8, max_iter=30, random_state=0).fit(X, y)
-print(f"fitted to {len(train) * SIZE} images in {time.perf_counter() - start:.0f} s")
+def main():
+    """Fit, choose a threshold, answer or refuse, and draw what that costs."""
+    client, n_blocks = connected(), asked.images // SIZE
+    train, test = range(n_blocks // 2), range(n_blocks // 2, n_blocks)
 
-# A threshold for at most 2 % of errors, from one block that was not learned from.
-X_held, y_held = dask.compute(*lazy_digits([10**6]))
-careful = RejectingClassifier(model, cv="prefit", max_error=0.02, delta=None)
-careful.fit(X_held, y_held)
+    start = time.perf_counter()
+    X, y = dask.persist(*lazy_digits(train))
+    model = TVQClassifier(2, 8, max_iter=30, random_state=0).fit(X, y)
+    seconds = time.perf_counter() - start
+    print(f"fitted to {len(train) * SIZE} images in {seconds:.0f} s")
 
-start = time.perf_counter()
-X_new, y_new = lazy_digits(test)
-right, sure = model.predict(X_new) == y_new, model.confidence(X_new)
-answered = careful.accepts(X_new)
-edges = np.linspace(0, 1, 201)
-n_right, n_wrong, share, errors = dask.compute(
-    da.histogram(sure, edges, weights=right.astype(int))[0],
-    da.histogram(sure, edges, weights=(~right).astype(int))[0],
-    answered.mean(),
-    (~right & answered).sum() / answered.sum(),
-)
-seconds = time.perf_counter() - start
-print(f"answered {len(test) * SIZE} more in {seconds:.0f} s, {share:.1%} of them")
-print(f"errors: {n_wrong.sum() / (n_right + n_wrong).sum():.2%} of all, "
-      f"{errors:.2%} of the answers given")  # fmt: skip
-client.shutdown() if not asked.scheduler else client.close()
+    # A threshold for at most 2 % of errors, from one block that was not learned from.
+    X_held, y_held = dask.compute(*lazy_digits([10**6]))
+    careful = RejectingClassifier(model, cv="prefit", max_error=0.02, delta=None)
+    careful.fit(X_held, y_held)
 
-# Those at least as sure as each edge, and the errors among them.
-left, wrong = (np.cumsum(n[::-1])[::-1] for n in (n_right + n_wrong, n_wrong))
-figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
-kept = left > 0
-axes.plot(100 * (1 - left / left[0])[kept], 100 * (wrong[kept] / left[kept]))
-axes.axhline(2, ls=":", color="#9aa5b1")
-axes.plot(100 * (1 - share), 100 * errors, "o", color="#d64545")
-axes.set(xlabel="refused, %", ylabel="errors among the answers, %", xlim=(0, 50))
-axes.set_title(f"{len(test) * SIZE} images, answered where they are")
-plt.show()
+    start = time.perf_counter()
+    X_new, y_new = lazy_digits(test)
+    right, sure = model.predict(X_new) == y_new, model.confidence(X_new)
+    answered = careful.accepts(X_new)
+    edges = np.linspace(0, 1, 201)
+    n_right, n_wrong, share, errors = dask.compute(
+        da.histogram(sure, edges, weights=right.astype(int))[0],
+        da.histogram(sure, edges, weights=(~right).astype(int))[0],
+        answered.mean(),
+        (~right & answered).sum() / answered.sum(),
+    )
+    seconds = time.perf_counter() - start
+    print(f"answered {len(test) * SIZE} more in {seconds:.0f} s, {share:.1%} of them")
+    print(f"errors: {n_wrong.sum() / (n_right + n_wrong).sum():.2%} of all, "
+          f"{errors:.2%} of the answers given")  # fmt: skip
+    client.shutdown() if not asked.scheduler else client.close()
+
+    # Those at least as sure as each edge, and the errors among them.
+    left, wrong = (np.cumsum(n[::-1])[::-1] for n in (n_right + n_wrong, n_wrong))
+    _, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+    kept = left > 0
+    axes.plot(100 * (1 - left / left[0])[kept], 100 * (wrong[kept] / left[kept]))
+    axes.axhline(2, ls=":", color="#9aa5b1")
+    axes.plot(100 * (1 - share), 100 * errors, "o", color="#d64545")
+    axes.set(xlabel="refused, %", ylabel="errors among the answers, %", xlim=(0, 50))
+    axes.set_title(f"{len(test) * SIZE} images, answered where they are")
+    plt.show()
+
+
+# Processes that are started here read this file again.
+if __name__ == "__main__":
+    main()

@@ -238,9 +238,63 @@ def test_one_kernel_of_lvq_is_what_torch_does(monkeypatch):
     codes = torch.from_numpy(rng.integers(5, size=300)).cuda()
     weights = torch.from_numpy(rng.uniform(size=300).astype(np.float32)).cuda()
     batch = SimpleNamespace(codes=codes, weights=weights)
-    errors = 1e-7 * D[:, 0] + 1e-9, 1e-7 * D[0]
-    found = lvq.coefficients(D, labels, batch, Sigmoid(beta=3.0), *errors)
+    norms = 1 + D[:, 0] ** 2, 2 + D[0] ** 2
+    G = ((norms[0][:, None] + norms[1]) - D) / 2
+    products = lvq.Products(G, *norms, *norms, 1e-7)
+    found = lvq.coefficients(products, labels, batch, Sigmoid(beta=3.0))
     monkeypatch.setattr(lvq, "triton_for", lambda _: None)
-    expected = lvq.coefficients(D, labels, batch, Sigmoid(beta=3.0), *errors)
+    expected = lvq.coefficients(products, labels, batch, Sigmoid(beta=3.0))
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+
+
+def adam_gradients(rng, shape):
+    """Gradients over many scales, some of them zero from the first step to the last."""
+    scales = 10.0 ** rng.uniform(-8, 2, shape)
+    scales[..., 0] = 0
+    # Of one sign each: what cancels is rounding, which two machines do differently.
+    signs = rng.choice([-1, 1], shape)
+    return [signs * rng.uniform(0.5, 1, shape) * scales for _ in range(5)]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_adam_on_a_device_is_that_of_the_cpu(dtype):
+    from widemargin._compute.device import lvq as there
+    from widemargin._compute.lvq import adam_in_place
+
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    gradients = adam_gradients(np.random.default_rng(0), (300, 7))
+    m, v = np.zeros((2, 2100), dtype)
+    tensors = [torch.zeros((300, 7), dtype=torch.from_numpy(m).dtype, device=device)]
+    tensors.append(tensors[0].clone())
+    for t, g in enumerate(gradients, 1):
+        g = g.astype(dtype)
+        ascent = g.ravel().copy()
+        adam_in_place(m, v, ascent, 0.9, 0.999, t, 1e-5)
+        *tensors, found = there.adam_step(
+            *tensors, torch.from_numpy(g).to(device), 0.9, 0.999, t, 1e-5
+        )
+        tolerance = 50 * np.finfo(dtype).eps
+        for one, other in zip((*tensors, found), (m, v, ascent), strict=True):
+            np.testing.assert_allclose(
+                one.cpu().numpy().ravel(), other, rtol=tolerance, atol=1e-30
+            )
+    assert np.abs(ascent).max() > 0.1
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("n", [1, 7])
+@pytest.mark.parametrize("sides", [(0, 2), (2, 2), (7, 5)])
+def test_one_kernel_of_tails_is_what_torch_does(n, sides, monkeypatch):
+    from widemargin._compute.device import tails
+
+    l_x, l_y = sides
+    rng = torch.Generator().manual_seed(0)
+    G = 0.1 * torch.randn(3, 1 + l_x, 1 + l_y, n, generator=rng).cuda()
+    nx, ny = 9 + torch.rand(3, device="cuda"), 9 + torch.rand(n, device="cuda")
+    a0 = torch.randn(3, l_x, device="cuda")
+    b0 = torch.randn(l_y, n, device="cuda")
+    found = tails.tail(G, nx, a0, ny, b0, 0.1, 1e-6)
+    monkeypatch.setattr(tails, "triton_for", lambda _: None)
+    for one, other in zip(found, tails.tail(G, nx, a0, ny, b0, 0.1, 1e-6), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from widemargin._core.holdout import hold_out_at_random, hold_out_of_classes
+from widemargin._core.samples import hold_out_at_random, hold_out_of_classes
 
 
 @settings(deadline=None, max_examples=60)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import dump_svmlight_file, load_digits
 
-from widemargin.cli import modelfile
+from widemargin.cli import models
 from widemargin.cli.judge import Judgement
 from widemargin.cli.models import MODELS
 
@@ -32,7 +32,7 @@ def test_every_model_is_fitted_saved_and_answers_again(name, command, digits_npz
     with np.load(digits_npz) as data:
         truth, X = data["y"], data["X"].reshape(-1, 64)
     assert (labels != truth).mean() < 0.1
-    model = modelfile.load(digits_npz.with_name("m"))
+    model = models.load(digits_npz.with_name("m"))
     np.testing.assert_array_equal(model.pipeline.predict(X), labels)
     # A margin of the answer given: positive, up to ties.
     assert min(float(row[2]) for row in rows[1:]) >= 0
@@ -50,7 +50,7 @@ def test_the_grids_are_made_of_parameters(name):
 def test_tables_are_standardised_and_columns_found_by_name(command, iris, iris_rows):
     code, _, err = command("fit", iris, "--target", "species", "--model", "glvq")
     assert code == 0, err
-    model = modelfile.load(iris.with_name("model.skops"))
+    model = models.load(iris.with_name("model.skops"))
     assert [step for step, _ in model.pipeline.steps] == ["scale", "model"]
     _, first, _ = command("predict", "model.skops", iris)
     names, rows = iris_rows
@@ -66,7 +66,7 @@ def test_tables_are_standardised_and_columns_found_by_name(command, iris, iris_r
 def test_no_scale(command, iris):
     options = ("--target", "species", "--model", "lvq", "--no-scale")
     assert command("fit", iris, *options)[0] == 0
-    assert len(modelfile.load(iris.with_name("model.skops")).pipeline) == 1
+    assert len(models.load(iris.with_name("model.skops")).pipeline) == 1
 
 
 def test_search_takes_the_best_and_says_so(command, iris):
@@ -78,7 +78,7 @@ def test_search_takes_the_best_and_says_so(command, iris):
     assert "n_tangents=auto" in out
     assert "n_tangents=4" not in out
     best = out.split("Best: ")[1].splitlines()[0].split(", ")[:-1]
-    fitted = modelfile.load(iris.with_name("model.skops")).estimator.get_params()
+    fitted = models.load(iris.with_name("model.skops")).estimator.get_params()
     assert len(best) == 3
     assert [f"{s.split('=')[0]}={fitted[s.split('=')[0]]}" for s in best] == best
 
@@ -165,7 +165,7 @@ def test_a_terminal_shows_progress_and_the_file_does_not_keep_it(iris, tmp_path)
     os.close(ours)
     assert process.wait() == 0, shown
     assert b"100%" in shown
-    assert modelfile.load(tmp_path / "m").name == "glvq"
+    assert models.load(tmp_path / "m").name == "glvq"
 
 
 def test_models_are_listed(command):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from widemargin import saving
-from widemargin.cli import modelfile
+from widemargin.cli import models
 from widemargin.cli.refusal import Refusal
 
 FIT = ("--target", "species", "--model", "glvq")
@@ -104,7 +104,11 @@ def test_one_class(refuses, tmp_path):
 
 @pytest.mark.parametrize(
     ("shape", "message"),
-    [("16x16", "64 could be 8x8"), ("16", "write 16x16"), ("8x0", "write 16x16")],
+    [
+        ("16x16", "64 features could be (8, 8)"),
+        ("16", "write 16x16"),
+        ("8x0", "write 16x16"),
+    ],
 )
 def test_image_shape(refuses, digits_npz, shape, message):
     assert message in refuses(
@@ -281,9 +285,9 @@ def test_what_could_not_be_loaded_is_not_saved(tmp_path):
 
     pytest.importorskip("skops.io")
     pipeline = Pipeline([("model", FunctionTransformer(os.getcwd))])
-    model = modelfile.SavedModel(pipeline, "odd", [], None, None, 1)
+    model = models.SavedModel(pipeline, "odd", [], None, None, 1)
     with pytest.raises(Refusal, match="getcwd inside cannot be saved"):
-        modelfile.save(model, tmp_path / "m")
+        models.save(model, tmp_path / "m")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -291,7 +295,7 @@ def test_unknown_types_are_refused_and_never_made(refuses, iris, tmp_path):
     skops = pytest.importorskip("skops.io")
     from sklearn.preprocessing import FunctionTransformer
 
-    for function in (os.system, modelfile.load):
+    for function in (os.system, models.load):
         (tmp_path / "evil").write_bytes(skops.dumps(FunctionTransformer(function)))
         message = refuses("predict", "evil", iris)
         assert "it was not loaded" in message

@@ -10,7 +10,7 @@ import pytest
 from sklearn.datasets import load_digits
 from typer.testing import CliRunner
 
-from widemargin.cli import modelfile
+from widemargin.cli import models
 from widemargin.cli.app import app
 
 FIT = ("--target", "species", "--model", "glvq")
@@ -110,7 +110,7 @@ def test_missing_values_are_filled_in(command, refuses, iris_rows, tmp_path):
     assert "--impute must be" in refuses("fit", data, *FIT, "--impute", "magic")
     code, _, err = command("fit", data, *FIT, "--impute", "median")
     assert code == 0, err
-    assert modelfile.load(tmp_path / "model.skops").imputes
+    assert models.load(tmp_path / "model.skops").imputes
     assert command("predict", "model.skops", data)[0] == 0
 
 

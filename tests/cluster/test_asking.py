@@ -135,7 +135,13 @@ def test_answers_about_a_frame_are_columns_with_its_index():
     expected = pd.DataFrame(model.predict_proba(frame), frame.index, model.classes_)
     pd.testing.assert_frame_equal(shares.compute(), expected, check_column_type=False)
     margins = model.margins(lazy, labels).compute()
-    np.testing.assert_array_equal(margins.to_numpy(), model.margins(frame, y))
+    np.testing.assert_allclose(margins.to_numpy(), model.margins(frame, y), rtol=1e-12)
+    assert model.score(lazy, labels) == pytest.approx(model.score(frame, y))
+    knn = TangentKNeighborsClassifier(tangents="none").fit(frame, y)
+    for one, other in zip(
+        knn.kneighbors(lazy, 2), knn.kneighbors(frame, 2), strict=True
+    ):
+        np.testing.assert_array_equal(one.compute(), other)
     empty = lazy[lazy.u > 1e9]
     assert len(model.predict(empty).compute()) == 0
     with pytest.raises(ValueError, match="feature names"):
@@ -218,6 +224,8 @@ def test_what_cannot_be_is_refused_at_once(model):
     with pytest.raises(ValueError, match=r"X of .*margins must be a Dask collection"):
         model.margins(X, da.from_array(y))
     unknown = lazy[lazy[:, 0] > 0]
+    with pytest.raises(TypeError, match=r"y of .*margins must be given"):
+        model.margins(lazy)
     with pytest.raises(ValueError, match="y is in one place"):
         model.margins(unknown, y)
     with pytest.raises(ValueError, match="cut into 2 blocks and X into 3"):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_digits
+from tests.contract.registry import NAMES, make
 
 from widemargin import (
     GLVQClassifier,
@@ -35,6 +36,11 @@ order = np.concatenate([order, np.flatnonzero(y == "j")])
 X, y = X[order], y[order]
 CHUNKS = (20, 0, 130, 210, 40)
 WHOLE = {"batch_size": 400, "max_iter": 8, "random_state": 0}
+
+
+def fits_lazily(name):
+    return "fit" in getattr(make(name), "lazy_methods", ())
+
 
 MODELS = {
     "TVQ": TVQClassifier(2, 3, max_iter=12, random_state=0),
@@ -148,6 +154,53 @@ def test_early_stopping_holds_out_of_every_partition():
     assert max(scores) > 0.8
     again = clone(model).fit(lazy(), y)
     np.testing.assert_array_equal(again.prototypes_, model.prototypes_)
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if fits_lazily(n)])
+def test_every_fit_takes_frames_and_blocks_of_unknown_size(name):
+    options = {"MarginLVQClassifier": {"update": "batch"}}.get(name, {})
+    model = make(name, **options)
+    table = pd.DataFrame(X, columns=[f"p{i}" for i in range(64)])
+    framed = clone(model).fit(
+        dd.from_pandas(table, npartitions=3),
+        dd.from_pandas(pd.Series(y), npartitions=3),
+    )
+    assert list(framed.feature_names_in_) == list(table.columns)
+    # The rows of the frame's partitions, in blocks that do not know how many they are.
+    cuts = (134, 133, 133)
+    there_X = da.from_array(X, chunks=(cuts, 64))
+    kept, there_y = (da.from_array(a, chunks=(cuts,)) for a in (np.full(400, True), y))
+    there = clone(model).fit(there_X[kept], there_y[kept])
+    answers = framed.decision_function(table), there.decision_function(X)
+    np.testing.assert_allclose(*answers, rtol=1e-9, atol=1e-9)
+    labels = there.predict(X)
+    np.testing.assert_array_equal(framed.predict(table), labels)
+    assert labels.dtype == y.dtype
+    assert np.mean(labels == y) > 0.8
+
+
+def test_callbacks_hear_every_epoch():
+    heard = []
+
+    class Recorder:
+        def setup(self, estimator, context):
+            pass
+
+        def teardown(self, estimator, context):
+            pass
+
+        def on_fit_task_begin(self, estimator, context):
+            heard.append((context.task_name, context.task_id))
+
+        def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
+            heard.append(fitted_estimator.score(X, y))
+
+    model = clone(MODELS["TVQ"]).set_params(max_iter=3, tol=0)
+    model.set_callbacks(Recorder()).fit(lazy(), y)
+    there, heard[:] = list(heard), []
+    model.fit(X, y)
+    assert there == heard
+    assert there.count(("epoch", 2)) == 1
 
 
 def test_frames_bring_their_names():

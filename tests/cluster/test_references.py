@@ -8,7 +8,12 @@ import pytest
 from sklearn.datasets import load_digits
 
 from widemargin import TangentDensityClassifier, TangentKNeighborsClassifier
-from widemargin.metrics import tangent_alignment, tangent_distances, tangent_kernel
+from widemargin.metrics import (
+    TangentMetric,
+    tangent_alignment,
+    tangent_distances,
+    tangent_kernel,
+)
 from widemargin.tangents import ImageTangents, image_shifts
 
 dask = pytest.importorskip("dask")
@@ -124,6 +129,23 @@ def test_the_parts_stay_parts():
         knn.kneighbors(Q, 251)
     knn.fit(R, r)
     assert len(pickle.loads(pickle.dumps(knn)).bundle_) == 250
+
+
+def test_a_part_moves_as_it_is(monkeypatch):
+    lazy = da.from_array(R, chunks=(125, 64))
+    for model in (
+        TangentKNeighborsClassifier(tangents=IMAGES),
+        TangentDensityClassifier(gamma=0.01, tangents=IMAGES),
+    ):
+        (part, _) = dask.compute(*model.fit(lazy, r)._parts.parts)
+        expected = part.value._found(Q, model._question("predict"))
+        with monkeypatch.context() as patch:
+            # What has moved needs no tangents to be made again.
+            patch.setattr(TangentMetric, "bundle", None)
+            moved = pickle.loads(pickle.dumps(part))
+        assert sys.getsizeof(moved) >= sys.getsizeof(part) > 125 * 8 * 64 * 8
+        found = moved.value._found(Q, model._question("predict"))
+        np.testing.assert_array_equal(np.asarray(found), np.asarray(expected))
 
 
 def test_what_is_wrong_with_a_partition():

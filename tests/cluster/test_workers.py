@@ -13,6 +13,7 @@ from widemargin import (
     GLVQClassifier,
     HSSClassifier,
     MarginLVQClassifier,
+    MaxMarginClassifier,
     TangentKNeighborsClassifier,
     TVQClassifier,
 )
@@ -95,27 +96,29 @@ def slowly(block):
 
 
 @pytest.mark.parametrize(
-    "model",
+    ("model", "fitted", "at"),
     [
-        TVQClassifier(1, 2, max_iter=8, random_state=0),
-        GLVQClassifier(1, batch_size=600, max_iter=6, random_state=0),
+        (TVQClassifier(1, 2, max_iter=8, random_state=0), "prototypes_", 12),
+        (GLVQClassifier(1, batch_size=600, max_iter=6), "prototypes_", 8),
+        (MaxMarginClassifier(), "coef_", 5),
     ],
-    ids=["TVQ", "GLVQ"],
+    ids=["TVQ", "GLVQ", "MaxMargin"],
 )
-def test_a_worker_lost_in_a_fit_costs_time_only(client, model, monkeypatch):
-    here = model.fit(X, y).prototypes_
-    took, take = [], type(model)._take
+def test_a_worker_lost_in_a_fit_costs_time_only(client, model, fitted, at, monkeypatch):
+    model.set_params(random_state=0)
+    expected = getattr(model.fit(lazy_X, lazy_y), fitted)
+    asked, ask = [], shards.Shards._ask
 
-    def kill(self, state):
-        took.append(1)
-        if len(took) == 3:
+    def kill(self, *args, **options):
+        asked.append(1)
+        if len(asked) == at:
             kill_one(client)
-        return take(self, state)
+        return ask(self, *args, **options)
 
-    monkeypatch.setattr(type(model), "_take", kill)
-    there = model.fit(lazy_X, lazy_y).prototypes_
-    assert len(took) > 3
-    np.testing.assert_allclose(there, here, atol=1e-9)
+    monkeypatch.setattr(shards.Shards, "_ask", kill)
+    there = getattr(model.fit(lazy_X, lazy_y), fitted)
+    assert len(asked) > at
+    np.testing.assert_allclose(there, expected, atol=1e-9)
 
 
 def test_references_that_were_lost_are_made_again(client):
@@ -145,6 +148,38 @@ def test_samples_that_are_nowhere_else(client, monkeypatch):
     assert model.score(many, labels) > 0.7
     hss = HSSClassifier(1, 3).fit(many, labels)
     assert hss.predict(many).shape == (40_000,)
+
+
+def bytes_given(dask_worker):
+    """Bytes that a worker has sent to anyone since it was last asked."""
+    log = dask_worker.transfer_outgoing_log
+    total = sum(one["total"] for one in log)
+    log.clear()
+    return total
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        TVQClassifier(1, 2, theta=0.4, max_iter=5, tol=0),
+        GLVQClassifier(1, batch_size=10**6, max_iter=5, random_state=0),
+        MarginLVQClassifier(1, update="batch", max_iter=5, random_state=0),
+    ],
+    ids=["TVQ", "GLVQ", "margin LVQ"],
+)
+def test_only_sums_travel(client, model, monkeypatch):
+    monkeypatch.setattr(shards, "MANY", 100)
+    given, take = [], type(model)._take
+
+    def count(self, state):
+        given.append(sum(client.run(bytes_given).values()))
+        return take(self, state)
+
+    monkeypatch.setattr(type(model), "_take", count)
+    many = client.persist(da.concatenate([lazy_X] * 80).rechunk((12_000, 64)))
+    model.fit(many, np.tile(y, 80))
+    # Ten models, their sums and what counts margins; never one number per sample.
+    assert 0 < np.median(given[1:5]) < 50 * 10 * 64 * 8 < 8 * len(many)
 
 
 def test_progress_is_heard(client):

@@ -46,6 +46,13 @@ def class_scores(model: BaseEstimator, X: Any) -> np.ndarray:
     return np.column_stack([np.zeros(len(decision)), decision])
 
 
+def chances(model: BaseEstimator, X: Any) -> np.ndarray:
+    """Probabilities of the classes, of a model that has them."""
+    if hasattr(model, "predict_proba"):
+        return model.predict_proba(X)
+    return np.empty((len(X), 0))
+
+
 def answered(model: BaseEstimator, X: Any) -> tuple[np.ndarray, np.ndarray]:
     """Answers, and which of them were given: a rejecting classifier may refuse."""
     answers = model.predict(X)
@@ -80,6 +87,14 @@ def test_answers_margins_and_confidences_tell_one_story(name, of, dtype, scale):
     assert (confidence >= 0).all()
     assert np.array_equal(confidence, model.margins(queries, best))
 
+    if hasattr(model, "predict_proba"):
+        P = model.predict_proba(queries)
+        assert P.shape == (len(queries), len(model.classes_))
+        assert np.isfinite(P).all()
+        assert (P >= 0).all()
+        np.testing.assert_allclose(P.sum(axis=1), 1, rtol=1e-6)
+        assert np.array_equal(model.classes_[P.argmax(axis=1)], best)
+
     tied = (scores == scores.max(axis=1, keepdims=True)).sum(axis=1) > 1
     assert (confidence[tied] == 0).all()
     unit = model.margin_unit
@@ -105,7 +120,7 @@ def test_one_row_alone_is_the_row_in_the_batch(name, of):
     model = fit(name, X, y)
     together = class_scores(model, queries)
     margins = model.confidence(queries)
-    answers = given(model, queries)
+    answers, P = given(model, queries), chances(model, queries)
     size = np.abs(together).max()
     for i in range(0, len(queries), 3):
         row = queries[i : i + 1]
@@ -118,6 +133,7 @@ def test_one_row_alone_is_the_row_in_the_batch(name, of):
         np.testing.assert_allclose(
             model.confidence(row)[0], margins[i], rtol=1e-6, atol=1e-9 * margins.max()
         )
+        np.testing.assert_allclose(chances(model, row)[0], P[i], rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("of", ["two", "three"])
@@ -275,6 +291,8 @@ def test_parameters_set_after_fit_change_nothing(name, of):
     model = fit(name, X, y)
     answers, scores = model.predict(queries), model.decision_function(queries)
     confidence, unit = model.confidence(queries), model.margin_unit
+    asked = hasattr(model, "predict_proba")
+    P = chances(model, queries)
     for parameter, value in model.get_params(deep=False).items():
         if parameter == "n_jobs":
             other: Any = 1
@@ -288,6 +306,8 @@ def test_parameters_set_after_fit_change_nothing(name, of):
         assert np.array_equal(model.decision_function(queries), scores), parameter
         assert np.array_equal(model.confidence(queries), confidence), parameter
         assert model.margin_unit == unit, parameter
+        if asked:
+            assert np.array_equal(model.predict_proba(queries), P), parameter
         model.set_params(**{parameter: value})
 
 
@@ -331,7 +351,7 @@ def test_a_model_survives_being_stored(name):
     X, y, queries = data("three")
     model = fit(name, X, y)
     scores, sure = model.decision_function(queries), model.confidence(queries)
-    stored = skops.dumps(model)
+    P, stored = chances(model, queries), skops.dumps(model)
     kinds = skops.get_untrusted_types(data=stored)
     copies = {
         "pickle": pickle.loads(pickle.dumps(model)),
@@ -342,6 +362,7 @@ def test_a_model_survives_being_stored(name):
     for how, copy in copies.items():
         assert np.array_equal(copy.decision_function(queries), scores), how
         assert np.array_equal(copy.confidence(queries), sure), how
+        assert np.array_equal(chances(copy, queries), P), how
 
 
 @every()
@@ -364,3 +385,37 @@ def test_warnings_point_at_the_caller(name):
     for warning in caught:
         assert warning.filename == __file__, str(warning.message)
         assert issubclass(warning.category, ConvergenceWarning | UserWarning)
+
+
+# Why there is no predict_proba.
+NO_PROBABILITIES = {
+    "DDAGClassifier": "nodes answer in units of their own",
+    "InvariantHyperplaneSVC": "decisions of samples that trained it say nothing",
+    "JitteredSVC": "decisions of samples that trained it say nothing",
+    "TangentSVC": "decisions of samples that trained it say nothing; probability=True",
+    "VirtualSVC": "decisions of samples that trained it say nothing",
+}
+
+
+@every()
+def test_there_are_probabilities_unless_a_table_says_why(name):
+    assert hasattr(make(name), "predict_proba") == (name not in NO_PROBABILITIES)
+
+
+@pytest.mark.parametrize("of", ["two", "three", "line"])
+@every(NO_PROBABILITIES)
+def test_batches_have_probabilities_too(name, of):
+    X, y, queries = data(of)
+    order = np.random.default_rng(0).permutation(len(X))
+    model = make(name)
+    if not hasattr(model, "partial_fit"):
+        pytest.skip("not online")
+    for rows in np.array_split(order, 4):
+        model.partial_fit(X[rows], y[rows], classes=np.unique(y))
+        P = model.predict_proba(queries)
+        np.testing.assert_allclose(P.sum(axis=1), 1)
+        assert np.array_equal(model.classes_[P.argmax(axis=1)], given(model, queries))
+    # One sample more, an outlier with a wrong label, is one of many.
+    before = model.temperature_
+    model.partial_fit(X[:1] * 3, y[-1:])
+    assert before / 3 < model.temperature_ < before * 3

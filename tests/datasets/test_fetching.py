@@ -11,8 +11,8 @@ import threading
 import numpy as np
 import pytest
 
-from widemargin.datasets import digits, get_data_home, home, uci
-from widemargin.datasets.uci import TextTable
+from widemargin.datasets import digits, get_data_home, home, tables
+from widemargin.datasets.tables import TextTable
 
 pytest.importorskip("pooch")
 # After a refused download requests leaves its socket to the garbage collector.
@@ -41,7 +41,7 @@ def server(tmp_path, monkeypatch):
         thread = threading.Thread(target=httpd.serve_forever, args=(0.01,))
         thread.start()
         address = f"http://127.0.0.1:{httpd.server_address[1]}/"
-        monkeypatch.setattr(uci, "UCI", address)
+        monkeypatch.setattr(tables, "UCI", address)
         yield served
         httpd.shutdown()
         thread.join()
@@ -54,14 +54,13 @@ def table():
         "tiny",
         ["tiny.data"],
         [home.content_digest(X, Y)],
+        ["R", "M"],
         label_codes={"R": 0, "M": 1},
     )
 
 
 def load(table, home):
-    return table.load(
-        data_home=home, download=True, return_X_y=False, target_names=["R", "M"]
-    )
+    return table.load(load, home, True, False)
 
 
 def test_downloaded_once_and_read(server, table, tmp_path):
@@ -113,7 +112,7 @@ def test_without_pooch_a_message(table, tmp_path, monkeypatch):
 
 def test_a_published_checksum_is_checked(server, tmp_path):
     (server / "a.bin").write_bytes(b"content")
-    url = uci.UCI + "a.bin"
+    url = tables.UCI + "a.bin"
     right = "md5:" + hashlib.md5(b"content").hexdigest()
     folder = tmp_path / "home" / "set"
     with pytest.raises(OSError, match="not what they should be"):

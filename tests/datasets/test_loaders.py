@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.neighbors import KNeighborsClassifier
 
 from widemargin import datasets
-from widemargin.datasets import uci
+from widemargin.datasets import tables
 
 ROOT = Path(__file__).resolve().parents[2]
 HOME = Path(os.environ.get("WIDEMARGIN_DATA") or ROOT.parent / "shared" / "data")
@@ -101,7 +101,7 @@ def test_missing_values_can_be_kept():
     assert np.isnan(kept.data).any(axis=1).sum() == 16
 
 
-@pytest.mark.parametrize("table", uci.TABLES, ids=lambda table: table.name)
+@pytest.mark.parametrize("table", tables.TABLES, ids=lambda table: table.name)
 def test_the_digests_are_those_of_the_sets(table):
     need(table.name)
     from widemargin.datasets.home import check_content

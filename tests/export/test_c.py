@@ -16,7 +16,7 @@ from widemargin.export.agreement import (
     name_of,
     python_answers,
 )
-from widemargin.export.quantise import frame_bounds, quantise_rows
+from widemargin.export.c_header import frame_bounds, quantise_rows
 
 pytestmark = pytest.mark.usefixtures("gcc")
 
@@ -103,7 +103,7 @@ int main(void)
 
 def test_labels_survive_whatever_they_are(digits, tmp_path):
     X, y, _, _ = digits
-    names = np.array(['"quoted" \\n', "ünïcode ☃", "??/*trigraph*/", "%s"])
+    names = np.array(['"quoted" \\n', "ünïcode ☃", "??/*trigraph*/", "NAME_%s @N@"])
     model = wm.RejectingClassifier(glvq(), max_error=0.3, random_state=0)
     model.fit(X, names[y])
     header = to_c(model, name="odd_Name9")

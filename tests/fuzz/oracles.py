@@ -65,7 +65,9 @@ def model(
             out.append(wrong(name, "certified_radius below 0", radius=radius))
         away = rng.normal(size=Q.shape)
         away /= np.linalg.norm(away, axis=1, keepdims=True)
-        moved = Q + 0.999 * np.asarray(radius, Q.dtype)[:, None] * away
+        # Not out of the numbers whose squares are answered: any step within will do.
+        step = np.minimum(radius, 1e3 * (1 + np.abs(Q).max()))
+        moved = Q + 0.999 * np.asarray(step, Q.dtype)[:, None] * away
         if np.isfinite(moved).all():
             moved = moved.astype(Q.dtype)
             changed = fitted.predict(moved) != predicted

@@ -14,13 +14,20 @@ from widemargin import inspection, margins, tangents
 from widemargin.datasets import read_idx
 from widemargin.linear import MarginPerceptron, MaxMarginClassifier
 from widemargin.meta import MarginReweightingClassifier, RejectingClassifier
-from widemargin.metrics import TangentMetric, repair_spectrum, tangent_distances
+from widemargin.metrics import (
+    TangentMetric,
+    repair_spectrum,
+    tangent_distances,
+    tangent_kernel,
+)
 from widemargin.neighbors import TangentDensityClassifier, TangentKNeighborsClassifier
 from widemargin.prototypes import (
     GLVQClassifier,
     GMLVQClassifier,
     KernelLVQClassifier,
+    MarginLVQClassifier,
     RelationalLVQClassifier,
+    TDNeuronClassifier,
     TVQClassifier,
 )
 from widemargin.svm import (
@@ -71,6 +78,24 @@ REFUSED = {
     "a unit that makes samples infinite": (
         lambda: TangentMetric(unit=5e-324).fit(X),
         "X contains",
+    ),
+    "copies without number": (
+        lambda: TVQClassifier(k=1e40).fit(X.astype(np.float32), y),
+        "k must be",
+    ),
+    "a power without end": (
+        lambda: TangentSVC(tangents="none", kernel="nd", gamma=1e40).fit(X, y),
+        "gamma",
+    ),
+    "a polynomial without end": (
+        lambda: JitteredSVC("poly", gamma=1e160, transformations=[]).fit(X, y),
+        "X gives values of kernel='poly'",
+    ),
+    "bounds that are no numbers": (
+        lambda: margins.perceptron_bounds(
+            "standard", R=2.0, r=1.0, gamma_d=0.1, b=1e308
+        ),
+        "gamma_d",
     ),
     "a path that is none": (lambda: read_idx(3), "path"),  # type: ignore[arg-type]
     "a folder": (lambda: read_idx("."), "path"),
@@ -449,3 +474,59 @@ def test_a_distance_beyond_its_dtype_is_the_largest_there_is():
 def test_an_svm_whose_squares_are_no_numbers_is_refused(form):
     with pytest.raises(ValueError, match="squared distances overflow"):
         DDAGClassifier().fit(form(1e200 * X), y)
+
+
+def test_a_kernel_narrower_than_its_dtype_tells_equal_from_different():
+    points = (1e30 * X[:6]).astype(np.float32)
+    model = TangentSVC(tangents="none", gamma=1e300, C=1e9).fit(points, y[:6])
+    np.testing.assert_array_equal(model.predict(points), y[:6])
+    along = np.eye(4)[:1]
+    found = tangent_kernel(points, tangents=along, gamma=1e300)
+    np.testing.assert_array_equal(found, np.eye(6))
+
+
+@pytest.mark.parametrize(
+    ("rate", "scale", "dtype"),
+    [(1e160, 1, float), (1e160, 1e150, float), (1e40, 1, np.float32)],
+)
+@pytest.mark.filterwarnings("ignore:learning_rate=.* diverges", "ignore:training met")
+def test_a_step_beyond_the_floats_is_taken_back(rate, scale, dtype):
+    model = TVQClassifier(
+        learning_rate=rate, max_iter=5, class_weight="balanced", random_state=0
+    )
+    model.fit((scale * X[:10, :3]).astype(dtype), y[:10])
+    assert np.isfinite(model.prototypes_).all()
+
+
+def test_a_margin_beyond_the_floats_is_infinite():
+    coef = np.array([3e-314])
+    found = margins.geometric_margin([[1e291]], coef, 1.0, [-1])
+    np.testing.assert_array_equal(found, [-np.inf])
+
+
+def test_a_machine_without_supports_answers_samples_of_another_size():
+    huge = np.full((8, 1), -5.7e218)
+    model = TangentSVC(tangents="none", tol=1e300, random_state=0).fit(huge, y[:8])
+    assert len(model.support_) == 0
+    assert np.isfinite(model.decision_function([[26.0]])).all()
+
+
+def test_a_unit_beside_which_every_margin_is_infinite():
+    line = np.array([[10001.6], [9999.9], [9999.0], [10000.0], [10000.0]])
+    codes = np.array([1, 1, 0, 0, 0])
+    model = MarginLVQClassifier(2, unit=5e-324, max_iter=5, random_state=0)
+    found = model.fit(line, codes).support_weights(line, codes)
+    assert np.isfinite(found).all()
+
+
+@pytest.mark.parametrize(("scale", "dtype"), [(7.5e-152, float), (1e-17, np.float32)])
+def test_slopes_of_units_beyond_their_dtype_are_the_largest_there_are(scale, dtype):
+    bits = [[0, 1, 1, 0], [1, 0, 0, 0], [1, 1, 1, 1], [1, 1, 1, 1], [0, 1, 0, 0]]
+    few, codes = (scale * np.array(bits)).astype(dtype), np.array([0, 0, 1, 1, 0])
+    model = TDNeuronClassifier(
+        max_iter=3, max_tangents=1, tol=1e-9, validation_fraction=1e-20, random_state=0
+    )
+    weights = [750880031.4632357, 0.316, 0.539, 0.326, 0.0085]
+    model.fit(few, codes, sample_weight=weights)
+    assert np.isfinite(model.slopes_).all()
+    np.testing.assert_array_equal(model.predict(few), codes)

@@ -534,9 +534,24 @@ def test_candidates_of_samples_of_any_size(data, scale):
             },
             "candidate_transform must return one row per sample; it made 39 of 40",
         ),
+        (
+            {
+                "candidate_transform": FunctionTransformer(lambda X: X[:, 0]),
+                "n_candidates": 5,
+            },
+            r"candidate_transform must return a table.* of shape \(40,\)",
+        ),
+        (
+            {
+                "candidate_transform": FunctionTransformer(lambda X: X[:, : len(X)]),
+                "n_candidates": 5,
+                "gamma": 1.0,
+            },
+            "candidate_transform must make as many features of every sample; it made 3",
+        ),
     ],
 )
 def test_bad_metrics_and_candidates(data, settings, message):
     X, y, *_ = data
     with pytest.raises(ValueError, match=message):
-        DensityClassifier(**settings).fit(X, y)
+        DensityClassifier(**settings).fit(X, y).predict(X[:3])

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from widemargin.metrics import tangent_alignment
-from widemargin.prototypes.affine import (
+from widemargin.prototypes.tangent_models import (
     principal_model,
     random_frames,
     retract,

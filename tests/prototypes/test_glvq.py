@@ -369,6 +369,26 @@ def test_compiled_adam_is_the_published_one():
     assert state["P_t"] == 4
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_adam_of_tensors_is_the_compiled_one(dtype):
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    here = adam_start("P", np.zeros((3, 4), dtype))
+    there = {name: torch.tensor(value) for name, value in here.items()} | {"P_t": 0}
+    for factor in (1.0, 1e-6, 1e6, 0.0):
+        gradient = (factor * rng.normal(size=(3, 4))).astype(dtype)
+        gradient[0] = 0
+        moments, ascent = adam(here, "P", gradient)
+        here = {**here, **moments}
+        moments, again = adam(there, "P", torch.tensor(gradient))
+        there = {**there, **moments}
+        assert again.dtype == torch.tensor(gradient).dtype
+        rtol = 50 * np.finfo(dtype).eps
+        np.testing.assert_allclose(again.numpy(), ascent, rtol=rtol)
+        for name in ("P_m", "P_v"):
+            np.testing.assert_allclose(there[name].numpy(), here[name], rtol=rtol)
+
+
 def test_adam_takes_no_step_along_rounding():
     gradient = np.array([[1.0, 1e-3, 1e-12, 0.0]])
     _, ascent = adam(adam_start("P", gradient), "P", gradient)

@@ -7,8 +7,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from widemargin._compute.threads import held_threads
 from widemargin.margins import relative_margin
 from widemargin.metrics import TangentMetric, tangent_distances
-from widemargin.prototypes.affine import random_frames
 from widemargin.prototypes.ascent import OneSidedPass, TwoSidedPass
+from widemargin.prototypes.tangent_models import random_frames
 from widemargin.tangents import Bundle
 
 SPRING = 0.05

@@ -18,8 +18,11 @@ from widemargin import (
     LVQClassifier,
     TangentKNeighborsClassifier,
 )
-from widemargin._compute.missing import distances_there, second_moments
-from widemargin._compute.nearest import squared_distances
+from widemargin._compute.nearest import (
+    distances_there,
+    second_moments,
+    squared_distances,
+)
 from widemargin._core.samples import Samples
 from widemargin.margins import Sigmoid, nearest_right_wrong, relative_margin
 from widemargin.prototypes.glvq import Mapped, glvq_sums

@@ -2,21 +2,19 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.datasets import load_digits, load_iris
 from sklearn.model_selection import train_test_split
 
+from widemargin._core.probabilities import heat_of, temperature_of
 from widemargin.prototypes import (
     GLVQClassifier,
     GMLVQClassifier,
     KernelLVQClassifier,
     TVQClassifier,
 )
-from widemargin.prototypes.soft import (
-    SoftLoss,
-    fitted_temperature,
-    probabilities,
-    soft_pairs,
-)
+from widemargin.prototypes.soft import SoftLoss, leave_one_out, soft_pairs
 
 rng = np.random.RandomState(0)
 D = rng.uniform(0.5, 3, (20, 6))
@@ -51,14 +49,66 @@ def test_losses_and_slopes(kind):
     assert pairs.slope == pytest.approx((up - down) / (2 * step), rel=1e-5)
 
 
-def test_the_temperature_is_the_likeliest():
-    gaps = rng.exponential(size=(4000, 3))
-    T = 0.4
-    P = probabilities(gaps, T)
-    drawn = (P.cumsum(axis=1) > rng.uniform(size=(4000, 1))).argmax(axis=1)
-    assert fitted_temperature(gaps, drawn, np.ones(4000)) == pytest.approx(T, rel=0.1)
-    scaled = fitted_temperature(100 * gaps, drawn, np.ones(4000))
-    assert scaled == pytest.approx(100 * fitted_temperature(gaps, drawn, np.ones(4000)))
+def slow_left_out(D, labels, codes, weights):
+    """Prototypes as means: of each, the weight it has and that of a sample less."""
+    out = D.copy()
+    mass = np.zeros(len(labels))
+    winners = []
+    for d, c, w in zip(D, codes, weights, strict=True):
+        own, other = np.flatnonzero(labels == c), np.flatnonzero(labels != c)
+        winners.append((own[d[own].argmin()], other[d[other].argmin()]))
+        mass[winners[-1][0]] += w
+    for i, (near, wrong) in enumerate(winners):
+        w, others = weights[i], mass[near] - weights[i]
+        out[i, near] *= ((others + w) / others) ** 2
+        push = w * min(1, D[i, near] / D[i, wrong])
+        out[i, wrong] *= (mass[wrong] / (mass[wrong] + push)) ** 2
+    return out
+
+
+def test_samples_are_left_out_of_their_prototypes():
+    labels, many = np.array([0, 1, 2]), rng.uniform(0.5, 3, (40, 3))
+    codes, weights = np.arange(40) % 3, rng.uniform(0.5, 2, 40)
+    found = leave_one_out(many.copy(), labels, codes, weights)
+    np.testing.assert_allclose(found, slow_left_out(many, labels, codes, weights))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10**6), st.integers(2, 12))
+def test_a_mean_without_a_sample_is_as_far_as_said(seed, n):
+    X = np.random.default_rng(seed).normal(size=(n, 4))
+    far = np.full((n, 1), 1e9)
+    D = np.column_stack([((X - X.mean(axis=0)) ** 2).sum(axis=1), far])
+    found = leave_one_out(D, np.array([0, 1]), np.zeros(n, int), np.ones(n))
+    for i in range(n):
+        others = np.delete(X, i, axis=0).mean(axis=0)
+        assert found[i, 0] == pytest.approx(((X[i] - others) ** 2).sum())
+
+
+def test_some_of_the_samples_tell_what_a_prototype_stands_for():
+    """Every fourth one; and a model that bends in two directions is held by less."""
+    D = np.column_stack([np.ones(10), np.full(10, 1e9)])
+    given = (np.array([0, 1]), np.zeros(10, int), np.ones(10))
+    found = leave_one_out(D.copy(), *given, share=0.25)
+    # Nine others of the ten seen, and half a one, stand for four times as many.
+    np.testing.assert_allclose(found[:, 0], (39 / 38) ** 2)
+    found = leave_one_out(D.copy(), *given, freedom=3)
+    np.testing.assert_allclose(found[:, 0], (10 / 7) ** 2)
+
+
+@pytest.mark.parametrize("loss", ["rslvq", "cross_entropy"])
+def test_temperatures_are_those_of_samples_not_seen(loss):
+    """Of classes that overlap: prototypes for every tenth sample fit them too well."""
+    draw = np.random.RandomState(0)
+    y = draw.randint(0, 3, 3000)
+    X = draw.normal(size=(3000, 8)) + 1.2 * np.eye(8)[y]
+    model = GLVQClassifier(30, loss=loss, random_state=0).fit(X[:900], y[:900])
+    error = calibration_error(model.predict_proba(X[900:]), y[900:])
+    # That of the samples as the prototypes have learned them.
+    heat = heat_of(model._costs(X[:900])[0], y[:900], np.ones(900))
+    model.temperature_ = temperature_of(heat)
+    assert error < 0.1
+    assert calibration_error(model.predict_proba(X[900:]), y[900:]) > 3 * error
 
 
 def calibration_error(P, y, n_bins=15):

@@ -119,3 +119,48 @@ def test_no_certified_radius(digits):
     model = TDNeuronClassifier(1, max_iter=2, random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="outputs and not distances"):
         model.certified_radius(X)
+
+
+def test_batches_are_steps_of_the_descent(digits):
+    X, y = digits
+    model = TDNeuronClassifier(3)
+    for _ in range(4):
+        model.partial_fit(X, y, classes=np.arange(10))
+    whole = Training.of(Samples(X, y, np.ones(len(X)), np.arange(10), np.arange(600)))
+    units, errors = whole.first(3), []
+    for _ in range(4):
+        units, error = whole.step(units)
+        errors.append(error)
+    assert_allclose(model.history_["error"], errors, rtol=1e-6)
+    assert_allclose(model.prototypes_, whole.shifted(units, 1).stack[:, 0], atol=1e-6)
+    assert errors == sorted(errors, reverse=True)
+    assert model.n_iter_ == 4
+
+
+def test_batches_bring_classes_as_they_come(digits):
+    X, y = digits
+    model = TDNeuronClassifier(4)
+    for c in (5, 3, 9, 1, 0, 2, 4, 8, 7, 6):
+        own = np.flatnonzero(y == c)
+        model.partial_fit(X[own], y[own], classes=np.arange(10))
+        assert c in model.prototype_labels_
+    assert_array_equal(model.prototype_labels_, np.arange(10))
+    for rows in np.array_split(np.random.RandomState(0).permutation(600), 6):
+        model.partial_fit(X[rows], y[rows])
+    assert model.tangents_.shape == (10, 4, 64)
+    assert model.score(X, y) > 0.9
+
+
+def test_batches_go_on_after_a_fit_and_units_have_no_unit(digits):
+    X, y = digits
+    model = TDNeuronClassifier(2, random_state=0).fit(X, y)
+    before, error = model.prototypes_, model.history_["error"][-1]
+    model.partial_fit(X, y)
+    assert model.history_["error"][-1] <= error * (1 + 1e-6)
+    assert not np.array_equal(model.prototypes_, before)
+    scaled = TDNeuronClassifier(2, random_state=0).fit(64 * X, y).partial_fit(64 * X, y)
+    assert_allclose(scaled.prototypes_, 64 * model.prototypes_, rtol=1e-6, atol=1e-4)
+    kept = model.prototypes_
+    with pytest.raises(ValueError, match="is not what the first call"):
+        model.partial_fit(X, y, classes=[0, 1])
+    assert model.prototypes_ is kept

@@ -21,8 +21,8 @@ from widemargin.prototypes import (
     TDNeuronClassifier,
     TVQClassifier,
 )
-from widemargin.prototypes.affine import weighted_moments
 from widemargin.prototypes.hss import random_models
+from widemargin.prototypes.tangent_models import weighted_moments
 from widemargin.tangents import TangentGenerator
 
 iris, y = load_iris(return_X_y=True)

@@ -4,10 +4,13 @@ import json
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator
 from sklearn.datasets import load_digits
+from sklearn.utils import Bunch
 
 from widemargin.reproduce import Split, records
 from widemargin.reproduce.protocol import Measured
+from widemargin.tangents import image_affines
 
 
 def padded(side):
@@ -68,7 +71,7 @@ def test_few_labels_are_balanced_draws(small, monkeypatch):
     seen = []
 
     class Model:
-        cv_scores_ = np.ones(1)
+        named_estimators_ = Bunch(distortion=Bunch(cv_scores_=np.ones(1)))
 
         def __getitem__(self, last):
             return self
@@ -76,7 +79,7 @@ def test_few_labels_are_balanced_draws(small, monkeypatch):
         def fit(self, X, y):
             seen.append((X, y))
 
-    monkeypatch.setattr(records, "density", lambda *args: Model())
+    monkeypatch.setattr(records, "of_few", lambda *args: Model())
     monkeypatch.setattr(records.Digits, "error", lambda *args: Measured(4.0, 1.0))
     digits = records.mnist(quick=True)
     row = records.few_labels(20, (2.0, 1.0), digits, None)
@@ -84,6 +87,33 @@ def test_few_labels_are_balanced_draws(small, monkeypatch):
     assert len(seen) == 2
     assert all(np.bincount(y).tolist() == [2] * 10 for _, y in seen)
     assert not np.array_equal(seen[0][0], seen[1][0])
+
+
+def test_copies_keep_their_labels():
+    X, y = padded(16)
+
+    class Model(BaseEstimator):
+        def fit(self, X, y):
+            self.classes_, self.seen_ = np.unique(y), (X, y)
+            return self
+
+    moves = image_affines((16, 16))
+    model = records.WithCopies(Model(), moves).fit(X[:5], y[:5])
+    seen, labels = model.estimator_.seen_
+    np.testing.assert_array_equal(seen[:5], X[:5])
+    np.testing.assert_array_equal(seen[30:], moves[-1](X[:5]))
+    assert labels.tolist() == 7 * y[:5].tolist()
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_product_from_few_labels(small, monkeypatch):
+    monkeypatch.setattr(records, "FEW_TANGENTS", 5)
+    monkeypatch.setattr(records, "N_DRAWS", 1)
+    row = records.few_labels(50, (2.0, 1.0), records.mnist(quick=True), None)
+    assert row.error < 20
+    (upright, product) = records.of_few((28, 28), None)
+    assert upright.resize == records.RESIZE
+    assert len(product.estimators[0][1].transformations) == 6
 
 
 def test_groups_are_stretches_parts_and_writers(small):
@@ -110,10 +140,13 @@ def test_models_keep_to_their_number_of_vectors(small):
             assert 10 * (1 + tvq.n_tangents) <= most
 
 
-def test_few_labels_take_one_of_the_metrics():
+def test_names_say_what_is_done_to_images_first():
     assert records.FEW in records.metrics((28, 28))
     model = records.density(records.FEW, (28, 28), None, 7)
     assert [type(step).__name__ for step in model] == ["Deskew", "DensityClassifier"]
+    assert model[0].resize == records.RESIZE
     assert model[-1].n_candidates == 7
+    deskewed = "distortion, window 2, patch 1, deskewed"
+    assert records.density(deskewed, (28, 28), None, 7)[0].resize == 0
     plain = records.density("P2DHMDM, window 2, patch 1", (16, 16), None, 7)
     assert len(plain) == 1

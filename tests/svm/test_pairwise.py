@@ -5,9 +5,9 @@ import pytest
 from scipy.linalg import eigh
 from sklearn.datasets import load_digits
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.model_selection import StratifiedKFold, cross_val_predict
+from sklearn.model_selection import StratifiedKFold
 
-from widemargin.svm.pairwise import PairwiseMachine, as_columns, calibrate
+from widemargin.svm.pairwise import PairwiseMachine, left_out_duels
 
 WEIGHTS = 1 + np.arange(90) % 3
 
@@ -62,46 +62,14 @@ def test_the_tolerance_reaches_the_solver(problem, matrix):
     assert np.abs(rough - exact).max() > 1e-2
 
 
-def test_the_calibrator_counts_weights(problem):
+@pytest.mark.parametrize("matrix", ["gram", "features"])
+def test_left_out_duels_come_from_weighted_machines_without_the_sample(problem, matrix):
     matrices, y = problem
-    K, two = matrices["gram"], (y == 0).astype(int)
-    weights = np.where(two == 1, 6.0, 0.5)
-    calibrator = calibrate(PairwiseMachine("gram", 0.5), K, two, weights)
-    scores = cross_val_predict(
-        PairwiseMachine("gram", 0.5), K, two, cv=5, method="decision_function",
-        params={"sample_weight": weights},
-    )  # fmt: skip
-    p = calibrator.predict_proba(as_columns(scores))[:, 1]
-    # What a sigmoid with an offset must satisfy, for the weights it was fitted with.
-    assert np.average(p, weights=weights) == pytest.approx(
-        np.average(two, weights=weights), abs=0.02
-    )
-    assert abs(p.mean() - two.mean()) > 0.1
-
-
-def test_scores_to_calibrate_with_come_from_weighted_machines(problem):
-    matrices, y = problem
-    seen = []
-
-    class Recording(PairwiseMachine):
-        def fit(self, K, y, sample_weight=None):
-            seen.append(sample_weight)
-            return super().fit(K, y, sample_weight)
-
-    weights = np.linspace(0.5, 2, 90)
-    calibrate(Recording("gram"), matrices["gram"], y, weights)
-    folds = StratifiedKFold(5).split(y, y)
-    for found, (train, _) in zip(seen, folds, strict=True):
-        np.testing.assert_array_equal(found, weights[train])
-
-
-def test_calibration_is_by_votes_whatever_the_scheme(problem):
-    matrices, y = problem
-    by_votes, by_graph = (
-        calibrate(PairwiseMachine("gram", 0.5, scheme), matrices["gram"], y, None)
-        for scheme in ("ovo", "ddag")
-    )
-    scores = np.random.default_rng(0).normal(size=(20, 3))
-    np.testing.assert_array_equal(
-        by_votes.predict_proba(scores), by_graph.predict_proba(scores)
-    )
+    K, weights = matrices[matrix], np.linspace(0.5, 2, 90)
+    machine = PairwiseMachine(matrix, random_state=0)
+    found = left_out_duels(machine, K, y, weights)
+    for train, test in StratifiedKFold(5).split(y, y):
+        columns = train if matrix == "gram" else np.arange(K.shape[1])
+        machine.fit(K[np.ix_(train, columns)], y[train], weights[train])
+        duels = K[np.ix_(test, columns)] @ machine.coef_ + machine.intercept_
+        np.testing.assert_allclose(found[test], duels)

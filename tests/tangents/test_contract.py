@@ -15,7 +15,9 @@ from widemargin.tangents import (
     SignalTangents,
     TangentUnion,
     TransformTangents,
-    frames,
+)
+from widemargin.tangents import (
+    bundle as bundles,
 )
 
 N, D = 23, 36
@@ -100,7 +102,7 @@ def test_blocks_and_threads_do_not_change_a_bit(generator, data, monkeypatch):
     expected = generator.bundle(X, y).frames
     tangents = generator.tangents(X, y)
     for block in (1, 7 * D, 50 * D):
-        monkeypatch.setattr(frames, "BLOCK_NUMBERS", block)
+        monkeypatch.setattr(bundles, "BLOCK_NUMBERS", block)
         for n_jobs in (1, 2):
             found = generator.bundle(X, y, n_jobs=n_jobs).frames
             np.testing.assert_array_equal(found, expected)

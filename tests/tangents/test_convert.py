@@ -6,8 +6,10 @@ from widemargin.tangents import (
     ImageTangents,
     LearnedTangents,
     as_bundle,
-    frames,
     orthonormalize,
+)
+from widemargin.tangents import (
+    bundle as bundles,
 )
 
 X = np.random.default_rng(0).normal(size=(5, 9))
@@ -39,7 +41,7 @@ def test_generator_gets_the_labels():
 def test_any_object_with_tangents(monkeypatch):
     expected = orthonormalize(Mine().tangents(X))
     np.testing.assert_array_equal(as_bundle(X, Mine()).frames, expected)
-    monkeypatch.setattr(frames, "BLOCK_NUMBERS", 2 * 2 * 9)
+    monkeypatch.setattr(bundles, "BLOCK_NUMBERS", 2 * 2 * 9)
     np.testing.assert_array_equal(as_bundle(X, Mine(), n_jobs=2).frames, expected)
 
 

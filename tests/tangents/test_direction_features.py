@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.interpolate import RegularGridInterpolator
 from sklearn.datasets import load_digits
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -198,7 +199,64 @@ def test_deskew_keeps_the_upright_and_the_blank():
     np.testing.assert_allclose(with_ground, X[:1] - 1, atol=1e-12)
 
 
+def slow_resize(image, q):
+    """Upright ink in the middle, its spreads nearer to a fifth of the sides."""
+    (h, w), total = image.shape, image.sum()
+    r, c = np.arange(h)[:, None], np.arange(w)
+    mean_r, mean_c = (image * r).sum() / total, (image * c).sum() / total
+    slant = (image * (r - mean_r) * (c - mean_c)).sum()
+    slant = np.clip(slant / (image * (r - mean_r) ** 2).sum(), -1, 1)
+    down = np.sqrt((image * (r - mean_r) ** 2).sum() / total)
+    beside = c - mean_c - slant * (r - mean_r)
+    along = np.sqrt((image * beside**2).sum() / total)
+    down, along = (max(s, 1 / 3) ** q for s in (5 * down / h, 5 * along / w))
+    padded, out = np.pad(image, 1), np.zeros_like(image)
+    between = RegularGridInterpolator(
+        (np.arange(-1, h + 1), np.arange(-1, w + 1)), padded, "linear", False, 0.0
+    )
+    for i, j in np.ndindex(h, w):
+        at_r = mean_r + down * (i - (h - 1) / 2)
+        at_c = mean_c + along * (j - (w - 1) / 2) + slant * (at_r - mean_r)
+        out[i, j] = between((at_r, at_c)).item()
+    return out
+
+
+@pytest.mark.parametrize("resize", [0.3, 1.0])
+def test_resizing_against_the_formula(resize):
+    images = np.random.default_rng(1).random((8, 7, 10)) ** 4
+    images[0, :, :3] = images[1, 4:] = 0
+    # A bar, which stays one.
+    images[2], images[2, :, 4] = 0, 1
+    found = Deskew((7, 10), resize=resize).fit_transform(images.reshape(8, -1))
+    slow = [slow_resize(image, resize) for image in images]
+    np.testing.assert_allclose(found.reshape(8, 7, 10), slow, atol=1e-12)
+
+
+def test_resizing_makes_sizes_and_places_alike():
+    r, c = np.indices((28, 28))
+    blots = [
+        np.exp(-((r - a) ** 2) / 2 / s**2 - (c - b) ** 2 / 2 / t**2)
+        for a, b, s, t in [(10, 17, 2, 3), (15, 12, 3, 4), (13.5, 13.5, 5.6, 5.6)]
+    ]
+    X = np.stack(blots).reshape(3, -1)
+    far = [np.abs(one - one[2]).max() for one in (X, Deskew((28, 28), resize=1.0)
+                                                  .fit_transform(X))]  # fmt: skip
+    assert far[1] < 0.1 * far[0]
+
+
+def test_resizing_keeps_the_blank_and_channels_together():
+    X = np.random.default_rng(2).random((3, 5, 6))
+    X[1] = 0
+    twice = np.repeat(X[..., None], 2, axis=3).reshape(3, -1)
+    one = Deskew((5, 6), resize=0.5, background=1.0).fit_transform(X.reshape(3, -1) + 1)
+    np.testing.assert_array_equal(one[1], np.ones(30))
+    both = Deskew((5, 6, 2), resize=0.5, background=1.0).fit_transform(twice + 1.0)
+    np.testing.assert_allclose(both.reshape(3, 30, 2)[..., 1], one, rtol=1e-12)
+
+
 def test_deskew_names_what_is_wrong():
+    with pytest.raises(ValueError, match="resize must be"):
+        Deskew((8, 8), resize=1.5).fit(np.ones((1, 64)))
     with pytest.raises(ValueError, match="64 features could be"):
         Deskew().fit(np.ones((1, 64)))
     with pytest.raises(ValueError, match="background must be"):

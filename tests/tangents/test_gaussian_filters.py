@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from widemargin.tangents.smoothing import filter_matrix, gaussian_filter
+from widemargin.tangents.preparing import filter_matrix, gaussian_filter
 
 SIGMAS = [0, 1e-3, 0.1, 0.3, 0.57, 1.0, 2.5]
 

@@ -181,7 +181,7 @@ def test_bad_labels_and_samples(digits):
     with pytest.raises(ValueError, match="minimum of 2 is required"):
         LearnedTangents(2).fit(X[:1], y[:1])
     generator = LearnedTangents(2, per_class=True).fit(X, y)
-    with pytest.raises(ValueError, match=r"fit has not seen: \[77\]; known are \[0, 1"):
+    with pytest.raises(ValueError, match="y contains 77, which fit has not seen"):
         generator.tangents(X[:2], [0, 77])
     for params in ({}, {"per_class": True}, {"local": True}):
         with pytest.raises(NotFittedError):

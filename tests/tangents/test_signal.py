@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from widemargin.tangents import SignalTangents
-from widemargin.tangents.smoothing import gaussian_filter
+from widemargin.tangents.preparing import gaussian_filter
 
 LENGTH = 60
 

@@ -5,10 +5,14 @@ killed where it could have said what is too large. Every group from our own up t
 root may limit us; what it holds of files not in use can be had as well.
 """
 
+import math
 import os
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
+from threading import local
+from typing import Any
 
+import numpy as np
 from sklearn import get_config
 
 from widemargin._compute.threads import worker_count
@@ -24,6 +28,21 @@ def rows_in_budget(bytes_per_row: float, n_jobs: int | None = 1) -> int:
     """How many rows of `bytes_per_row` each worker may hold at once, at least one."""
     budget = get_config()["working_memory"] * 2**20
     return max(1, int(budget / (worker_count(n_jobs) * max(1.0, bytes_per_row))))
+
+
+class Room(local):
+    """Arrays that each thread of one call writes over, block after block.
+
+    Fresh pages may cost as much as what is computed on them: an allocator that is told
+    to hand memory back at once, as in a worker of Dask, gets them for every block.
+    """
+
+    def take(self, name: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        """Return an array that holds anything, until the same name is taken again."""
+        held, size = self.__dict__.get(name), math.prod(shape)
+        if held is None or held.size < size or held.dtype != dtype:
+            held = self.__dict__[name] = np.empty(size, dtype)
+        return held[:size].reshape(shape)
 
 
 _FOLDER = "sys/fs/cgroup"

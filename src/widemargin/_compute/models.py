@@ -63,17 +63,31 @@ def _margin(z_plus, z_minus):
 
 
 @njit(cache=True, nogil=True)
-def one_sided(X, rows, norms, offsets, right, gamma, tiny, nearest, margins):
+def one_sided(
+    X,
+    rows,
+    norms,
+    offsets,
+    right,
+    gamma,
+    tiny,
+    nearest,
+    margins,
+    Z,
+    pulls,
+    gathered,
+    weighted,
+):
     """Fill nearest (n, 2) and margins (n,); return the sums of pulls, moments, sizes.
 
     `rows` is (K (1+m), d), the stacked models, and `offsets` (K, 1+m) their products
     with the own centroid; `right` is (n, K), true where the model has the sample's
-    class. Sums are (K, 1+m, d).
+    class. Sums are (K, 1+m, d). Z (n, K (1+m)), pulls (n, 2, 1+m), gathered (2n, d) and
+    weighted (2n, 1+m) are written over.
     """
     n_models, width = offsets.shape
     n = X.shape[0]
-    Z = np.dot(X, rows.T)
-    pulls = np.zeros((n, 2, width), X.dtype)
+    np.dot(X, rows.T, Z)
     moments, sizes = np.zeros((n_models, width, width)), np.zeros((n_models, width))
     starts = np.zeros(n_models + 1, np.intp)
     alpha = np.empty(width)
@@ -105,17 +119,16 @@ def one_sided(X, rows, norms, offsets, right, gamma, tiny, nearest, margins):
             for k in range(width):
                 pulls[i, side, k] = c * alpha[k]
             _add_outer(moments[j], sizes[j], c, alpha)
-    return _pull_sums(X, nearest, pulls, np.cumsum(starts)), moments, sizes
+    sums = _pull_sums(X, nearest, pulls, np.cumsum(starts), gathered, weighted)
+    return sums, moments, sizes
 
 
 @njit(cache=True, nogil=True)
-def _pull_sums(X, nearest, pulls, starts):
+def _pull_sums(X, nearest, pulls, starts, gathered, weighted):
     """(K, 1+m, d) sums of pull x^T over the samples that pull at each model."""
     n, width, n_models = X.shape[0], pulls.shape[2], starts.shape[0] - 1
     sums = np.zeros((n_models, width, X.shape[1]), X.dtype)
     # Gathered once, the samples of a model lie side by side: one product for each.
-    gathered = np.empty((starts[-1], X.shape[1]), X.dtype)
-    weighted = np.empty((starts[-1], width), X.dtype)
     at = starts[:-1].copy()
     for i in range(n):
         for side in range(2):

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from sklearn import get_config
 
+from widemargin._compute.memory import Room
 from widemargin._compute.threads import batched_slices, thread_map, worker_count
 
 # Rows and columns of one block of inner products: 2 MiB in float32.
@@ -87,10 +88,10 @@ class References:
         n_bytes = frames.itemsize * len(frames) * (1 + frames.shape[1])
         return 8 * n_bytes * frames.shape[2] <= get_config()["working_memory"] * 2**20
 
-    def pack(self, columns, *, few):
+    def pack(self, columns, room, *, few):
         """Give what a block needs of some references; for few queries made once."""
         if not (few and self._fits_memory):
-            return _Packed.of(self.end, columns)
+            return _Packed.of(self.end, columns, room)
         key = columns.start, columns.stop
         kept = self._packed.get(key)
         if kept is None:
@@ -112,15 +113,18 @@ class _Packed(NamedTuple):
     coefficients: np.ndarray
 
     @classmethod
-    def of(cls, end, columns, *, feature_major=False):
-        """Pack; a product with few rows is much faster if features come first."""
+    def of(cls, end, columns, room=None, *, feature_major=False):
+        """Pack, in `room` if it is not to be kept.
+
+        A product with few rows is much faster if features come first.
+        """
         n, (n_tangents, d) = columns.stop - columns.start, end.frames.shape[1:]
         rows = n * (1 + n_tangents)
         if feature_major:
             stack = np.empty((d, rows), end.points.dtype).T
             out = stack.T.reshape(d, 1 + n_tangents, n).transpose(1, 2, 0)
         else:
-            stack = np.empty((rows, d), end.points.dtype)
+            stack = room.take("stack", (rows, d), end.points.dtype)
             out = stack.reshape(1 + n_tangents, n, d)
         end.write(columns, out)
         coefficients = np.ascontiguousarray(end.coefficients[columns].T)
@@ -196,13 +200,14 @@ def pair_distances(
             n_jobs=n_jobs,
         )  # fmt: skip
     few, n_x, n_y, workers = _plan(x_end, y_end, sides, symmetric, n_jobs)
+    room = Room()
 
     def fill(columns):
         if references is None:
-            packed = _Packed.of(y_end, columns)
+            packed = _Packed.of(y_end, columns, room)
         else:
-            packed = references.pack(columns, few=few)
-        block = _Block(x_end, y_end, columns, packed, n_x, sides, spring, lower)
+            packed = references.pack(columns, room, few=few)
+        block = _Block(x_end, y_end, columns, packed, n_x, sides, spring, lower, room)
         last = columns.stop if symmetric else len(x)
         for rows in batched_slices(last, n_x):
             tile = block.squared_distances(rows)
@@ -234,7 +239,7 @@ def _in_another_unit(
 
     Squared distances are float64 then, whatever the points: float32 cannot hold them.
     """
-    largest = max(float(np.abs(points).max()) for points in (x, y))
+    largest = max(float(np.abs(points).max(initial=0)) for points in (x, y))
     exponent = -int(np.frexp(largest)[1])
     d2 = pair_distances(
         np.ldexp(x.astype(float), exponent), x_frames.astype(float, order="C"),
@@ -290,23 +295,24 @@ def _plan(x_end, y_end, sides, symmetric, n_jobs):
 class _Block:
     """Some references, packed once, and the buffers to meet all queries with.
 
-    The buffers are kept from tile to tile: fresh pages for each product would cost as
-    much as the tail.
+    The buffers are kept from tile to tile, and from block to block in the `room` of a
+    thread: fresh pages for each product would cost as much as the tail.
     """
 
-    def __init__(self, x_end, y_end, columns, packed, n_x, sides, spring, lower):
+    def __init__(self, x_end, y_end, columns, packed, n_x, sides, spring, lower, room):
         self.x_end, self.y_end, self.columns = x_end, y_end, columns
         self.sides, self.spring, self.lower = sides, min(spring, STIFF), lower
         n_y = columns.stop - columns.start
         l_x, d = x_end.frames.shape[1:]
         stack_rows = n_y * (1 + y_end.frames.shape[1])
-        empty = partial(np.empty, dtype=x_end.points.dtype)
+        take = partial(room.take, dtype=x_end.points.dtype)
         self.y_stack, self.y_norms, self.y_coefficients = packed
         rows_per_x = 1 + l_x if sides == "two" else 1
-        self.x_stack = empty((n_x * rows_per_x, d))
-        self.products = empty((n_x * rows_per_x, stack_rows))
-        self.x_products = empty((n_x * l_x if sides == "mean" else 0, n_y))
-        self.tile = empty((n_x, n_y))
+        self.x_stack = take("x_stack", (n_x * rows_per_x, d))
+        self.products = take("products", (n_x * rows_per_x, stack_rows))
+        x_products = n_x * l_x if sides == "mean" else 0
+        self.x_products = take("x_products", (x_products, n_y))
+        self.tile = take("tile", (n_x, n_y))
 
     def squared_distances(self, rows):
         """Fill the tile for some queries; suspects are computed again."""

@@ -15,6 +15,9 @@ QUIET, OUT_OF_SWEEPS, INFEASIBLE, OUT_OF_UPDATES, IDLE = 0, 1, 2, 3, 4
 # squared length along the private coordinates of patterns that are no longer at hand.
 TOTAL, SHIFT, SQUARE, MASS, UPDATES, PRIVATE = 0, 1, 2, 3, 4, 5
 
+# Patterns of each class that begin a working set, and that join it in one round.
+FIRST_BATCH, BATCH = 32, 64
+
 
 class Rows(NamedTuple):
     """Reflected patterns ``l [x - c, rho]`` as plain arrays; `lift` is c.c + rho^2.

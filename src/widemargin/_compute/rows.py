@@ -12,6 +12,11 @@ Rows are shifted by a centre c and raised to the height rho without being copied
 
 so that one number per row (``c.x``) and two running ones (``s``, ``v.c``) are enough.
 Reference: Tsampouka and Shawe-Taylor, Perceptron-like large margin classifiers, 2005.
+
+The weighted Gram matrix of CSR rows, ``sum_k h_k [x_k, 1] [x_k, 1]^T``, is the
+curvature of the squared hinge over the patterns inside the margin. Rows have few
+entries, so that scattering their outer products beats both a dense product and a
+general sparse one. Shapes: CSR (n, d); weight (n,); result (d + 1, d + 1), symmetric.
 """
 
 import numpy as np
@@ -69,3 +74,22 @@ def shuffle(order, n, state):
     for i in range(n - 1, 0, -1):
         j = np.int64((next_random(state) >> np.uint64(11)) % np.uint64(i + 1))
         order[i], order[j] = order[j], order[i]
+
+
+@njit(cache=True, nogil=True)
+def weighted_gram(data, indices, indptr, weight, n_features):
+    """Sum of `weight`-ed outer products of the rows, each extended by a one."""
+    gram = np.zeros((n_features + 1, n_features + 1))
+    for k in range(weight.shape[0]):
+        h = weight[k]
+        if h == 0.0:
+            continue
+        gram[n_features, n_features] += h
+        for i in range(indptr[k], indptr[k + 1]):
+            value = h * data[i]
+            row = gram[indices[i]]
+            row[n_features] += value
+            for j in range(indptr[k], indptr[k + 1]):
+                row[indices[j]] += value * data[j]
+    gram[n_features, :n_features] = gram[:n_features, n_features]
+    return gram

@@ -116,9 +116,11 @@ def check_text(name: str, value: Any, otherwise: str = "") -> str:
     return value
 
 
-def check_spring(spring: Any) -> float:
-    """Return a cost of moving: finite and not negative."""
-    return check_number("spring", spring, at_least=0)
+def check_spring(spring: Any, *, free: bool = True) -> float:
+    """Return a cost of moving: finite and not negative, nor zero unless `free` is."""
+    if free:
+        return check_number("spring", spring, at_least=0)
+    return check_number("spring", spring, above=0)
 
 
 def check_background(background: Any, X: NDArray) -> Any:

@@ -102,11 +102,16 @@ class MarginClassifier(
         """(n, n_classes): the margin that each label would have, from the scores."""
         return decisions.label_margins(scores)
 
+    def _scored(self, X: Any) -> tuple[NDArray, NDArray]:
+        """Scores, and the margin that each label would have, both (n, n_classes)."""
+        scores = self._class_scores(X)
+        return scores, self._label_margins(scores)
+
     def _margins(self, X: Any, codes: NDArray | None) -> NDArray:
         """Margins of labels given by their codes, None for those predicted."""
-        scores = self._class_scores(X)
+        scores, margins = self._scored(X)
         wanted = scores.argmax(axis=1) if codes is None else codes
-        return self._label_margins(scores)[np.arange(len(scores)), wanted]
+        return margins[np.arange(len(scores)), wanted]
 
     def _check_predict(self, X: Any) -> Any:
         check_is_fitted(self)

@@ -212,8 +212,8 @@ def answers_of(estimator: Any, X: Any, y: ArrayLike | None = None) -> Answers:
     inner, seen = look_through(estimator, X)
     if _is_by_scores(inner):
         inner = inside(inner)
-        scores = inner._class_scores(inner._check_predict(seen))
-        by_label, best = inner._label_margins(scores), scores.argmax(axis=1)
+        scores, by_label = inner._scored(inner._check_predict(seen))
+        best = scores.argmax(axis=1)
         labels, sure = inner.classes_[best], by_label[np.arange(len(best)), best]
     elif not hasattr(inner, "margins"):
         by_label = _finite(label_margins(class_scores_of(inner, seen)))

@@ -220,50 +220,59 @@ def combine(duels: NDArray, n_classes: int, multiclass: str) -> NDArray:
     return graph_scores(_lookup(duels, n_classes), len(duels), n_classes)
 
 
-def graph_margins(duels: NDArray, codes: NDArray, n_classes: int) -> NDArray:
-    """Decision that kept the right class in, or minus the one that threw it out."""
-    rounds, decided = walk_graph(_lookup(duels, n_classes), len(duels), n_classes)
-    rows = np.arange(len(codes))
-    right = rounds[rows, codes] == n_classes - 1
-    return np.where(right, 1, -1) * decided[rows, codes]
+def graph_margins(rounds: NDArray, decided: NDArray) -> NDArray:
+    """Margins of all labels, from what `walk_graph` found.
+
+    That of the answer is the smallest decision that kept it in, that of another minus
+    the one that threw it out.
+    """
+    return np.where(rounds == rounds.shape[1] - 1, 1, -1) * decided
 
 
-def vote_margins(duels: NDArray, codes: NDArray, n_classes: int) -> NDArray:
+def vote_margins(duels: NDArray, n_classes: int) -> NDArray:
     """Return the closest of the winner's duels; of another label minus the one it lost.
 
     The duel it lost to the winner, or where it beat the winner, the closest of those it
     lost to others.
     """
-    rows = np.arange(len(duels))
-    against = np.full((len(duels), n_classes, n_classes), np.inf)
-    for column, (i, j) in enumerate(class_pairs(n_classes)):
-        against[:, i, j], against[:, j, i] = duels[:, column], -duels[:, column]
     scores = vote_scores(duels, n_classes)
     winners = scores.argmax(axis=1)
-    own = against[rows, codes]
-    closest = np.abs(own).min(axis=1)
-    to_winner = -own[rows, winners]
-    lost = np.where(own <= 0, -own, np.inf).min(axis=1)
-    wrong = -np.where(to_winner >= 0, to_winner, lost)
-    margins = np.where(codes == winners, closest, wrong)
-    return np.where(score_margins(scores, codes) == 0, 0, margins)
+    closest, lost, to_winner = np.full((3, len(duels), n_classes), np.inf)
+    for column, pair in enumerate(class_pairs(n_classes)):
+        for (i, j), duel in ((pair, duels[:, column]), (pair[::-1], -duels[:, column])):
+            np.minimum(closest[:, i], np.abs(duel), out=closest[:, i])
+            np.minimum(lost[:, i], -duel, out=lost[:, i], where=duel <= 0)
+            np.copyto(to_winner[:, i], -duel, where=winners == j)
+    margins = -np.where(to_winner >= 0, to_winner, lost)
+    margins = np.where(winners[:, None] == np.arange(n_classes), closest, margins)
+    return np.where(label_margins(scores) == 0, 0, margins)
 
 
-def duel_margins(
-    duels: NDArray, codes: NDArray, n_classes: int, multiclass: str
-) -> NDArray:
-    """Margins in the unit of the duels: "ddag" or "ovo"; of two classes the duel.
+def duel_margins(duels: NDArray, n_classes: int, multiclass: str) -> NDArray:
+    """Margins of all labels in the unit of the duels: "ddag" or "ovo"; of two the duel.
 
     >>> duels = np.array([[-1.0, 1.0, 2.0]])
-    >>> duel_margins(duels, np.array([1]), 3, "ovo")
-    array([1.])
-    >>> duel_margins(duels, np.array([2]), 3, "ovo")
-    array([-2.])
+    >>> duel_margins(duels, 3, "ovo")
+    array([[-1.,  1., -2.]])
     """
     if n_classes == 2:
-        return np.where(codes == 0, 1, -1) * duels[:, 0]
-    measure = vote_margins if multiclass == "ovo" else graph_margins
-    return measure(duels, codes, n_classes)
+        return np.column_stack([duels[:, 0], -duels[:, 0]])
+    if multiclass == "ovo":
+        return vote_margins(duels, n_classes)
+    return graph_margins(*walk_graph(_lookup(duels, n_classes), len(duels), n_classes))
+
+
+def duel_costs(duels: NDArray, answers: NDArray, n_classes: int) -> NDArray:
+    """How clearly the answer beat each class, (n, n_classes); 0 where it did not.
+
+    >>> duel_costs(np.array([[-1.0, 1.0, 2.0]]), np.array([1]), 3)
+    array([[1., 0., 2.]])
+    """
+    costs = np.zeros((len(duels), n_classes))
+    for column, (i, j) in enumerate(class_pairs(n_classes)):
+        np.copyto(costs[:, j], duels[:, column], where=answers == i)
+        np.copyto(costs[:, i], -duels[:, column], where=answers == j)
+    return np.maximum(costs, 0)
 
 
 def _lookup(duels: NDArray, n_classes: int) -> Duel:

@@ -20,6 +20,7 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import config_context, get_config
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 # Methods whose answers have one row per sample, and need no other sample to be made.
@@ -70,14 +71,29 @@ def parted_cannot_move(estimator: Any) -> str:
 
 
 class Part:
-    """What a worker holds, which knows its size: Dask moves what it thinks is small."""
+    """What a worker holds, which knows its size: Dask moves what it thinks is small.
 
-    def __init__(self, value: Any) -> None:
-        self.value = value
-        self.size = size_of(value, set())
+    `term` is what it adds to a sum, where that was made with it.
+    """
+
+    def __init__(self, value: Any, term: Any = None) -> None:
+        self.value, self.term = value, term
+        self.size = size_of((value, term), set())
 
     def __sizeof__(self) -> int:
         return self.size
+
+    def __reduce__(self) -> Any:
+        # A file of a model leaves out what can be made again; to move it is faster.
+        if isinstance(self.value, BaseEstimator):
+            return _moved, (type(self.value), vars(self.value))
+        return Part, (self.value, self.term)
+
+
+def _moved(kind: type, state: dict[str, Any]) -> Part:
+    value: Any = object.__new__(kind)
+    vars(value).update(state)
+    return Part(value)
 
 
 def size_of(value: Any, seen: set[int]) -> int:
@@ -178,8 +194,13 @@ def first_rows(X: Any) -> Any:
     return np.zeros((1, X.shape[1]), dtype)
 
 
-def rowwise(owner: Any, name: str, args: tuple, options: dict[str, Any]) -> Any:
-    """Return the lazy answers of the method `name` of an estimator."""
+def rowwise(
+    owner: Any, name: str, args: tuple, options: dict[str, Any], labelled: bool = True
+) -> Any:
+    """Return the lazy answers of the method `name` of an estimator.
+
+    Those about a data frame are frames too, unless they are not to be `labelled`.
+    """
     options = dict(options)
     X = args[0] if args else options.pop("X", None)
     what = f"{type(owner).__name__}.{name}"
@@ -198,6 +219,8 @@ def rowwise(owner: Any, name: str, args: tuple, options: dict[str, Any]) -> Any:
         )
     X, rows, rest = check_blocks(X), [], args[1:]
     if name == "margins":
+        if not rest and "y" not in options:
+            raise TypeError(f"y of {what} must be given: the labels asked about.")
         y = rest[0] if rest else options.pop("y")
         rows, rest = [cut_alike(y, X, "y")], rest[1:]
     ask, alone = Asking(name, rest, options, get_config()), owner
@@ -215,7 +238,7 @@ def rowwise(owner: Any, name: str, args: tuple, options: dict[str, Any]) -> Any:
         out = over_blocks(Joined(ask), X, rows, _join(example), model)
         parts = zip(example, pairwise(widths.tolist()), strict=True)
         return tuple(out[:, slice(*at)].astype(part.dtype) for part, at in parts)
-    if not is_frame(X) or example.ndim > 2:
+    if not (labelled and is_frame(X)) or example.ndim > 2:
         return over_blocks(ask, X, rows, example, model)
     return over_partitions(ask, X, rows, example, model, _titles(owner, name))
 
@@ -226,7 +249,16 @@ def _about_arrays(owner: Any, name: str, X: Any, args: tuple, options: dict) -> 
     import dask.array as da
 
     X = validate_data(owner, X, reset=False, dtype=(np.float64, np.float32))
-    answer = rowwise(owner, name, (da.from_array(X, chunks=-1), *args), options)
+    if hasattr(owner, "feature_names_in_"):
+        # The parts know them too.
+        import dask.dataframe as dd
+        import pandas as pd
+
+        X = pd.DataFrame(X, columns=owner.feature_names_in_)
+        whole = dd.from_pandas(X, npartitions=1)
+    else:
+        whole = da.from_array(X, chunks=-1)
+    answer = rowwise(owner, name, (whole, *args), options, labelled=False)
     computed = dask.compute(*(answer if isinstance(answer, tuple) else (answer,)))
     return computed if isinstance(answer, tuple) else computed[0]
 
@@ -345,13 +377,16 @@ def over_blocks(ask: Callable, X: Any, rows: list, example: NDArray, model: Any)
     import dask.array as da
     from dask import delayed
 
-    if isinstance(model, list):
+    if isinstance(model, list) or is_frame(X):
+        # A frame goes as it is: as an array it would lose its names.
+        n = n_blocks(X)
+        models = model if isinstance(model, list) else [model] * n
         block = delayed(OneBlock(ask, example[:0]))
         others = [array.to_delayed().ravel() for array in rows]
-        sizes = [np.nan] * len(model) if is_frame(X) else X.chunks[0]
+        sizes = [np.nan] * n if is_frame(X) else X.chunks[0]
         shape, options = example.shape[1:], {"dtype": example.dtype}
         made = [
-            block(part, [i], *(other[i] for other in others), model=model[i])
+            block(part, [i], *(other[i] for other in others), model=models[i])
             for i, part in enumerate(blocks_of(X))
         ]
         pairs = zip(made, sizes, strict=True)
@@ -359,7 +394,6 @@ def over_blocks(ask: Callable, X: Any, rows: list, example: NDArray, model: Any)
             [da.from_delayed(one, (n, *shape), **options) for one, n in pairs],
             allow_unknown_chunksizes=True,
         )
-    X = X.to_dask_array() if is_frame(X) else X
     axes = "abcd"[: example.ndim]
     arrays = [X, "aj", da.arange(X.numblocks[0], chunks=1), "a"]
     for array in rows:

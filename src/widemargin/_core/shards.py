@@ -59,6 +59,13 @@ class Here:
         others = () if beside is None else (beside.part,)
         return function(self.part, *parameters, *others)
 
+    def step(
+        self, function: Callable, *parameters: Any, beside: Any = None
+    ) -> tuple["Here", Any]:
+        """Return both another part and a sum, of a function that makes both."""
+        part, term = self.sum(function, *parameters, beside=beside)
+        return Here(part), term
+
 
 class Shards:
     """Parts of a Dask collection, held by the workers.
@@ -76,11 +83,11 @@ class Shards:
         parameters: tuple,
         own: Sequence | None,
         beside: "Shards | None" = None,
-        keeps: bool = False,
+        kept: Callable | None = None,
     ) -> list:
         from dask import delayed
 
-        shared = node((keeps, function, parameters), "parameters")
+        shared = node((kept, function, parameters), "parameters")
         owns: Any = [()] * len(self.parts) if own is None else own
         if beside is not None:
             owns = [(part,) for part in beside.parts]
@@ -100,7 +107,7 @@ class Shards:
         """Return other parts, each made of one: they stay where they are."""
         import dask
 
-        asked = self._ask(function, parameters, own, beside, keeps=True)
+        asked = self._ask(function, parameters, own, beside, Part)
         return Shards(dask.persist(*asked))
 
     def each(
@@ -114,16 +121,38 @@ class Shards:
     def sum(self, function: Callable, *parameters: Any, beside: Any = None) -> Any:
         """Return the sum of what the function makes of the parts, in their order."""
         import dask
+
+        return dask.compute(_total(self._ask(function, parameters, None, beside)))[0]
+
+    def step(
+        self, function: Callable, *parameters: Any, beside: Any = None
+    ) -> tuple["Shards", Any]:
+        """Return both other parts and a sum, of a function that makes both."""
+        import dask
         from dask import delayed
 
-        add = delayed(added, traverse=False)
-        found = self._ask(function, parameters, None, beside)
-        while len(found) > 1:
-            found = [
-                add(found[i : i + GROUP], dask_key_name=_key(added))
-                for i in range(0, len(found), GROUP)
-            ]
-        return dask.compute(found[0])[0]
+        term = delayed(_term, traverse=False)
+        asked = self._ask(function, parameters, None, beside, _both)
+        terms = [term(part, dask_key_name=_key(_term)) for part in asked]
+        *parts, total = dask.persist(*asked, _total(terms))
+        return Shards(parts), dask.compute(total)[0]
+
+
+def _total(terms: list) -> Any:
+    """Return the sum of terms, some of them after the other."""
+    from dask import delayed
+
+    add = delayed(added, traverse=False)
+    while len(terms) > 1:
+        terms = [
+            add(terms[i : i + GROUP], dask_key_name=_key(added))
+            for i in range(0, len(terms), GROUP)
+        ]
+    return terms[0]
+
+
+def _term(part: Part) -> Any:
+    return part.term
 
 
 def _key(function: Callable) -> str:
@@ -132,11 +161,15 @@ def _key(function: Callable) -> str:
     return f"{getattr(function, '__name__', 'part')}-{uuid4().hex}"
 
 
-def _asked(shared: tuple[bool, Callable, tuple], *parts: Any) -> Any:
-    keeps, function, parameters = shared
+def _asked(shared: tuple[Callable | None, Callable, tuple], *parts: Any) -> Any:
+    kept, function, parameters = shared
     part, *own = (one.value if isinstance(one, Part) else one for one in parts)
     found = function(part, *parameters, *own)
-    return Part(found) if keeps else found
+    return found if kept is None else kept(found)
+
+
+def _both(found: tuple) -> Part:
+    return Part(*found)
 
 
 def added(terms: Sequence[Any]) -> Any:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from widemargin._core.checks import check_image_shape
 from widemargin.cli.refusal import Refusal, near
 
 MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
@@ -390,12 +391,8 @@ def parse_shape(text: str | None) -> tuple[int, ...] | None:
 
 def check_shape(n_features: int, shape: tuple[int, ...] | None) -> None:
     """Refuse a shape that the rows do not have."""
-    if shape is None or int(np.prod(shape)) == n_features:
-        return
-    side = round(n_features**0.5)
-    could = f"; {n_features} could be {side}x{side}" if side**2 == n_features else ""
-    wanted = "x".join(map(str, shape))
-    raise Refusal(
-        f"--image-shape: {wanted} are {int(np.prod(shape))} values, but the data have "
-        f"{n_features} features{could}"
-    )
+    try:
+        if shape is not None:
+            check_image_shape(shape, "--image-shape", n_features)
+    except ValueError as error:
+        raise Refusal(f"--image-shape: {error}") from None

@@ -26,8 +26,8 @@ from sklearn.svm import SVC
 from widemargin._core.files import write_atomically
 from widemargin.cli import html
 from widemargin.cli.judge import Judgement, judge
-from widemargin.cli.modelfile import SavedModel
-from widemargin.cli.refusal import Refusal, check_out, console
+from widemargin.cli.models import SavedModel
+from widemargin.cli.refusal import Refusal, check_out, console, text_table
 from widemargin.cli.report import build, use_agg, vectors_kept, write_page
 from widemargin.linear import MaxMarginClassifier
 from widemargin.metrics import Alignment, tangent_alignment, tangent_distances
@@ -109,19 +109,7 @@ def tell_story() -> Story:
     euclid = euclidean_distances(images)
     tangent = tangent_distances(images, tangents=generator, squared=False, n_jobs=-1)
     errors = {
-        name: [
-            float(
-                np.mean(
-                    [
-                        nearest_neighbour_error(
-                            distances, labels, draw_labelled(labels, per_class, seed)
-                        )
-                        for seed in range(DRAWS)
-                    ]
-                )
-            )
-            for per_class in LABELS_PER_CLASS
-        ]
+        name: [mean_error(distances, labels, n) for n in LABELS_PER_CLASS]
         for name, distances in (("Euclidean", euclid), ("tangent", tangent))
     }
     query, lookalike, relative = _telling_case(euclid, tangent, labels)
@@ -150,13 +138,15 @@ def draw_labelled(labels: np.ndarray, per_class: int, seed: int) -> np.ndarray:
     return np.concatenate(picks)
 
 
-def nearest_neighbour_error(
-    distances: np.ndarray, labels: np.ndarray, labelled: np.ndarray
-) -> float:
-    """1-NN error on everything that is not labelled."""
-    rest = np.setdiff1d(np.arange(len(labels)), labelled)
-    nearest = labelled[distances[np.ix_(rest, labelled)].argmin(axis=1)]
-    return float(np.mean(labels[nearest] != labels[rest]))
+def mean_error(distances: np.ndarray, labels: np.ndarray, per_class: int) -> float:
+    """1-NN error on everything that is not labelled, over repeated draws."""
+    errors = []
+    for seed in range(DRAWS):
+        labelled = draw_labelled(labels, per_class, seed)
+        rest = np.setdiff1d(np.arange(len(labels)), labelled)
+        nearest = labelled[distances[np.ix_(rest, labelled)].argmin(axis=1)]
+        errors.append(np.mean(labels[nearest] != labels[rest]))
+    return float(np.mean(errors))
 
 
 def _telling_case(euclid, tangent, labels) -> tuple[int, int, int]:
@@ -192,16 +182,12 @@ def print_story(story: Story, screen: Any) -> None:
         "scaled or thickened. The tangent distance lets both images move along "
         "their tangents before it measures.\n"
     )
-    errors = Table(
-        title=f"1-NN error, mean of {DRAWS} draws of labelled images",
-        title_justify="left",
-    )
-    errors.add_column("labels per class")
-    for per_class in LABELS_PER_CLASS:
-        errors.add_column(str(per_class), justify="right")
-    for name, values in story.errors.items():
-        errors.add_row(name, *(f"{100 * value:.1f} %" for value in values))
-    screen.print(errors)
+    errors = [
+        (name, *(f"{100 * value:.1f} %" for value in values))
+        for name, values in story.errors.items()
+    ]
+    title = f"1-NN error, mean of {DRAWS} draws of labelled images"
+    screen.print(text_table(title, ["labels per class", *LABELS_PER_CLASS], errors))
 
 
 def image_text(image: np.ndarray) -> Text:
@@ -327,15 +313,8 @@ def compare(data: tuple, models: dict[str, Any]) -> list[Row]:
 
 def print_rows(rows: list[Row], screen: Any) -> None:
     """Print the models side by side."""
-    table = Table(
-        title=f"{N_TRAIN} labelled digits, asked about the others",
-        title_justify="left",
-    )
-    for i, head in enumerate(HEADER):
-        table.add_column(head, justify="right" if i else "left")
-    for row in rows:
-        table.add_row(*row.cells())
-    screen.print(table)
+    title = f"{N_TRAIN} labelled digits, asked about the others"
+    screen.print(text_table(title, HEADER, [row.cells() for row in rows]))
     screen.print(
         "vectors: how many the model keeps; µs: of one prediction; refused: how many "
         "of the least sure answers, for one wrong answer in a hundred among the rest.\n"

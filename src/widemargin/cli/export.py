@@ -28,7 +28,7 @@ def run(
         check_library("onnx", "export to onnx", "'widemargin[onnx]'")
         if data is not None:
             check_library("onnxruntime", "the check", "'widemargin[onnx]'")
-    from widemargin.cli.modelfile import load
+    from widemargin.cli.models import load
 
     saved = load(model)
     content, said = written(saved.pipeline, to, dtype, name)

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from rich.progress import Progress
-from rich.table import Table as RichTable
 from scipy import sparse
 from sklearn.impute import SimpleImputer
 from sklearn.metrics import recall_score
@@ -22,9 +21,9 @@ from widemargin._core.callbacks import HAS_CALLBACKS
 from widemargin.cli import models
 from widemargin.cli.columns import Reading, Table, check_classes, parse_shape
 from widemargin.cli.judge import answer
-from widemargin.cli.modelfile import SavedModel, check_skops, save
+from widemargin.cli.models import SavedModel, check_skops, save
 from widemargin.cli.read import as_usable, read
-from widemargin.cli.refusal import Refusal, check_out, console, tell
+from widemargin.cli.refusal import Refusal, check_out, console, tell, text_table
 from widemargin.meta import RejectingClassifier
 from widemargin.progress import show_progress
 
@@ -213,13 +212,13 @@ def search_grid(
                 f"the model refuses every setting of the search: {last}"
             ) from error
     shares = 1 - search.cv_results_["mean_test_score"]
-    shown = RichTable(title=f"{folds}-fold cross-validation", title_justify="left")
-    shown.add_column("settings")
-    shown.add_column("error", justify="right")
     words = [_words(params) for params in search.cv_results_["params"]]
-    for text, share in zip(words, shares, strict=True):
-        if np.isfinite(share):
-            shown.add_row(text, f"{100 * share:.2f} %")
+    rows = [
+        (text, f"{100 * share:.2f} %")
+        for text, share in zip(words, shares, strict=True)
+        if np.isfinite(share)
+    ]
+    shown = text_table(f"{folds}-fold cross-validation", ["settings", "error"], rows)
     best = search.best_index_
     told = f"Best: {words[best]}, {100 * shares[best]:.2f} %"
     return pipeline.set_params(**search.best_params_), [shown, told]

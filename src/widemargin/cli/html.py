@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
+from string import Template
 from typing import Any
 
 ASSETS = files("widemargin.cli") / "assets"
@@ -44,26 +45,24 @@ class Page:
             f'<div class="tile"><b>{escape(value)}</b><span>{escape(what)}</span></div>'
             for what, value in self.tiles
         )
-        style = (ASSETS / "report.css").read_text("utf-8")
-        script = (ASSETS / "report.js").read_text("utf-8") if self.data else ""
-        policy = (
-            "default-src 'none'; img-src data:; "
-            f"style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
-            "base-uri 'none'; form-action 'none'"
+        style, script = asset("report.css"), asset("report.js") if self.data else ""
+        return Template(asset("page.html")).substitute(
+            title=escape(self.title),
+            lead=escape(self.lead),
+            footer=escape(self.footer),
+            tiles=tiles,
+            bar=self.bar,
+            sections="".join(self.sections),
+            data=self.data + (f"<script>{script}</script>" if script else ""),
+            style=style,
+            style_hash=_hash(style),
+            script_hash=_hash(script),
         )
-        return (
-            '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
-            f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-            f"<title>{escape(self.title)}</title><style>{style}</style></head>\n"
-            f"<body><main><h1>{escape(self.title)}</h1>"
-            f'<p class="soft">{escape(self.lead)}</p>\n'
-            f'<div class="tiles">{tiles}</div>\n{self.bar}'
-            f'<div class="cards">{"".join(self.sections)}</div>\n'
-            f"<footer>{escape(self.footer)}</footer></main>{self.data}"
-            + (f"<script>{script}</script>" if script else "")
-            + "</body></html>\n"
-        )
+
+
+def asset(name: str) -> str:
+    """Return a piece of the page that is the same in every report."""
+    return (ASSETS / name).read_text("utf-8")
 
 
 def _hash(text: str) -> str:

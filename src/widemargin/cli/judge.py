@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.table import Table as RichTable
 from rich.text import Text
 from sklearn.metrics import confusion_matrix
 from sklearn.pipeline import Pipeline
@@ -25,10 +24,16 @@ from sklearn.pipeline import Pipeline
 from widemargin._core.confidence import Answers, answers_of
 from widemargin._core.files import write_atomically
 from widemargin.cli.columns import Reading, Table
-from widemargin.cli.modelfile import SavedModel, load, match_features
-from widemargin.cli.models import MODELS
+from widemargin.cli.models import MODELS, SavedModel, load, match_features
 from widemargin.cli.read import as_usable, read
-from widemargin.cli.refusal import Refusal, check_library, check_out, console, tell
+from widemargin.cli.refusal import (
+    Refusal,
+    check_library,
+    check_out,
+    console,
+    tell,
+    text_table,
+)
 from widemargin.margins import ErrorRejectCurve, error_reject_curve
 from widemargin.meta import RejectingClassifier
 from widemargin.progress import show_progress
@@ -300,49 +305,44 @@ def as_data(model: SavedModel, judged: Judgement) -> dict[str, Any]:
     }
 
 
-def margin_table(judged: Judgement) -> RichTable:
+def margin_table(judged: Judgement) -> Any:
     """Quantiles of the margins."""
-    table = RichTable(title="Margins (negative: wrong)", title_justify="left")
-    table.add_column("quantile")
-    for quantile in QUANTILES:
-        table.add_column(f"{100 * quantile:.0f} %", justify="right")
     values = np.quantile(judged.margins, QUANTILES)
-    table.add_row("margin", *(f"{value:.3g}" for value in values))
-    return table
+    return text_table(
+        "Margins (negative: wrong)",
+        ["quantile", *(f"{100 * quantile:.0f} %" for quantile in QUANTILES)],
+        [["margin", *(f"{value:.3g}" for value in values)]],
+    )
 
 
-def reject_table(judged: Judgement) -> RichTable:
+def reject_table(judged: Judgement) -> Any:
     """Error among the answered when the least sure are rejected."""
-    table = RichTable(title="Rejecting the least sure", title_justify="left")
-    table.add_column("rejected")
-    for share in REJECTED:
-        table.add_column(f"{100 * share:.0f} %", justify="right")
     errors = (judged.error_when_rejecting(share) for share in REJECTED)
-    table.add_row("error", *(f"{100 * error:.2f} %" for error in errors))
-    table.caption = (
-        f"For an error of 1 % reject {100 * judged.rejected_at(0.01):.1f} %. "
-        "Measured on these data; it is no promise for others."
+    return text_table(
+        "Rejecting the least sure",
+        ["rejected", *(f"{100 * share:.0f} %" for share in REJECTED)],
+        [["error", *(f"{100 * error:.2f} %" for error in errors)]],
+        caption=f"For an error of 1 % reject {100 * judged.rejected_at(0.01):.1f} %. "
+        "Measured on these data; it is no promise for others.",
     )
-    return table
 
 
-def confusion_table(judged: Judgement) -> RichTable:
+def confusion_table(judged: Judgement) -> Any:
     """Show counts: rows are true classes, columns are answers."""
-    table = RichTable(
-        title="Confusion (rows: truth, columns: answer)", title_justify="left"
-    )
-    table.add_column("")
-    for label in judged.classes:
-        table.add_column(str(label), justify="right")
-    for i, (label, row) in enumerate(
-        zip(judged.classes, judged.confusion, strict=True)
-    ):
-        cells = [
-            Text(str(count), "bold") if i == j else str(count) if count else "·"
-            for j, count in enumerate(row)
+    rows = (
+        [
+            str(label),
+            *(
+                Text(str(count), "bold") if i == j else str(count) if count else "·"
+                for j, count in enumerate(counts)
+            ),
         ]
-        table.add_row(str(label), *cells)
-    return table
+        for i, (label, counts) in enumerate(
+            zip(judged.classes, judged.confusion, strict=True)
+        )
+    )
+    title = "Confusion (rows: truth, columns: answer)"
+    return text_table(title, ["", *judged.classes], rows)
 
 
 def worst_pairs(judged: Judgement, most: int = 3) -> str:

@@ -31,20 +31,29 @@ LIBSVM_LINE = re.compile(r"^[+-]?[\d.]+(e[+-]?\d+)?(\s+\d+:\S+)+\s*(#.*)?$")
 DENSE_LIMIT = 2 * 1024**3  # bytes
 IMAGES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"BM", b"II*\0", b"MM\0*")
 IMAGE_NAMES = (
-    ".png",
-    ".jpg",
-    ".jpeg",
-    ".gif",
-    ".bmp",
-    ".tif",
-    ".tiff",
-    ".webp",
-    ".pgm",
+    *(".png", ".jpg", ".jpeg", ".gif", ".bmp"),
+    *(".tif", ".tiff", ".webp", ".pgm"),
 )
 IDX_NAME = re.compile(r"idx\d|\.idx")
 
 
-def read(
+def read(path: Path, **options: Any) -> Table:
+    """Read a file, a folder or standard input, ``-``, as `read_path` does."""
+    if str(path) != "-":
+        return read_path(path, **options)
+    data = sys.stdin.buffer.read()
+    if not data:
+        raise Refusal("standard input is empty; pipe a file into it")
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "standard input")
+        path.write_bytes(data)
+        try:
+            return read_path(path, **options)
+        except Refusal as refusal:
+            raise Refusal(str(refusal).replace(str(path), path.name)) from None
+
+
+def read_path(
     path: Path,
     *,
     target: str | None = None,
@@ -57,20 +66,13 @@ def read(
     how: Reading | None = None,
     size: tuple[int, ...] | None = None,
 ) -> Table:
-    """Read a file, a folder or standard input, ``-``; labels only if `labelled`.
+    """Read a file or a folder; labels only if `labelled`.
 
     `target` is what the user says, `usual_target` what holds where names do. Of named
     columns all but `drop` are features, or those in `keep` if given. `size` is what a
     single image is brought to.
     """
     how = how or Reading()
-    if str(path) == "-":
-        options = {
-            "target": target, "usual_target": usual_target, "labelled": labelled,
-            "image_shape": image_shape, "drop": drop, "keep": keep,
-            "n_features": n_features, "how": how, "size": size,
-        }  # fmt: skip
-        return _read_input(options)
     if not path.exists():
         beside = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
         hint = f"; {near(path.name, beside)}" if beside else ""
@@ -167,18 +169,26 @@ def _column_name(target: str | None, names: Sequence[str]) -> str:
     return target
 
 
-def _read_input(options: dict[str, Any]) -> Table:
-    """Read what stands in standard input as if it were a file."""
-    data = sys.stdin.buffer.read()
-    if not data:
-        raise Refusal("standard input is empty; pipe a file into it")
-    with TemporaryDirectory() as folder:
-        path = Path(folder, "standard input")
-        path.write_bytes(data)
-        try:
-            return read(path, **options)
-        except Refusal as refusal:
-            raise Refusal(str(refusal).replace(str(path), path.name)) from None
+def _rows(
+    X: np.ndarray,
+    y: np.ndarray | None,
+    path: Path,
+    labels_at: Any,
+    missing: bool = False,
+    **extra: Any,
+) -> Table:
+    """Make a table of samples that have any number of axes."""
+    shape = X.shape[1:] if X.ndim > 2 else None
+    X = X.reshape(len(X), -1)
+    if X.dtype not in (np.float32, np.float64):
+        X = X.astype(np.float64)
+    if y is not None and len(y) != len(X):
+        raise Refusal(
+            f"{len(X)} rows in {path} and {len(y)} labels in {labels_at}; they must "
+            "be as many"
+        )
+    X = check_finite(X, str(path), missing)
+    return Table(X, y, image_shape=shape, **extra)
 
 
 def _read_npy(path: Path, target: str | None, labelled: bool, missing: bool) -> Table:
@@ -187,16 +197,12 @@ def _read_npy(path: Path, target: str | None, labelled: bool, missing: bool) -> 
         raise Refusal(
             f"{path} holds {X.ndim} axes of {X.dtype}; samples are numbers, in rows"
         )
-    shape = X.shape[1:] if X.ndim > 2 else None
-    X = check_finite(_as_float(X.reshape(len(X), -1)), str(path), missing)
     if not labelled:
-        return Table(X, image_shape=shape)
+        return _rows(X, None, path, None, missing)
     if target is None or not Path(target).is_file():
         raise Refusal(f"--target: give the npy file of the labels of {path.name}")
     y = labels(_npy(Path(target)).ravel().tolist(), target)
-    if len(y) != len(X):
-        raise Refusal(f"{len(X)} rows in {path} and {len(y)} labels in {target}")
-    return Table(X, y, image_shape=shape)
+    return _rows(X, y, path, target, missing)
 
 
 def _npy(path: Path) -> np.ndarray:
@@ -208,9 +214,7 @@ def _npy(path: Path) -> np.ndarray:
         ) from None
 
 
-def _read_npz(
-    path: Path, target: str | None, labelled: bool, missing: bool = False
-) -> Table:
+def _read_npz(path: Path, target: str | None, labelled: bool, missing: bool) -> Table:
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
@@ -232,18 +236,8 @@ def _read_npz(
     X = arrays[name]
     if X.dtype.kind not in "fiub":
         raise Refusal(f"{path}: X holds {X.dtype}, not numbers; save it as numbers")
-    shape = X.shape[1:] if X.ndim > 2 else None
-    X = check_finite(_as_float(X.reshape(len(X), -1)), str(path), missing)
     y = labels(arrays[target].ravel(), f"array {target!r}") if labelled else None
-    if y is not None and len(y) != len(X):
-        raise Refusal(
-            f"{path}: {len(X)} rows of X and {len(y)} labels; make them match"
-        )
-    return Table(X, y, image_shape=shape, target=target)
-
-
-def _as_float(X: np.ndarray) -> np.ndarray:
-    return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+    return _rows(X, y, path, f"array {target!r}", missing, target=target)
 
 
 def _read_idx(path: Path, target: str | None, labelled: bool) -> Table:
@@ -252,21 +246,17 @@ def _read_idx(path: Path, target: str | None, labelled: bool) -> Table:
     X = _idx_or_refuse(read_idx, path)
     if X.ndim < 2:
         raise Refusal(f"{path} holds labels; give the file of images or samples")
-    shape = X.shape[1:] if X.ndim > 2 else None
-    # Bytes are grey levels: 0..1 is what tangents and prototypes are made for.
-    flat = X.reshape(len(X), -1)
-    flat = flat.astype(np.float32) / 255 if X.dtype == np.uint8 else _as_float(flat)
-    flat = check_finite(flat, str(path))
+    if X.dtype == np.uint8:
+        # Bytes are grey levels: 0..1 is what tangents and prototypes are made for.
+        X = X.astype(np.float32) / 255
     if not labelled:
-        return Table(flat, image_shape=shape)
+        return _rows(X, None, path, None)
     guess = path.with_name(path.name.replace("images-idx3", "labels-idx1"))
     labels_at = Path(target) if target else guess
     if labels_at == path or not labels_at.is_file():
         raise Refusal(f"--target: give the idx file of the labels of {path.name}")
     y = _idx_or_refuse(read_idx, labels_at).ravel()
-    if len(y) != len(X):
-        raise Refusal(f"{len(X)} images in {path} and {len(y)} labels in {labels_at}")
-    return Table(flat, y.astype(np.int64), image_shape=shape)
+    return _rows(X, y.astype(np.int64), path, labels_at)
 
 
 def _idx_or_refuse(read_idx: Any, path: Path) -> np.ndarray:

@@ -64,6 +64,20 @@ def console(stderr: bool = False) -> Any:
     return Console(stderr=stderr, markup=False, highlight=False)
 
 
+def text_table(
+    title: str, header: Iterable[Any], rows: Iterable[Iterable[Any]], **options: Any
+) -> Any:
+    """Return a table for the terminal, all but its first column to the right."""
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", **options)
+    for i, head in enumerate(header):
+        table.add_column(str(head), justify="right" if i else "left")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
 def tell(notes: Iterable[str]) -> None:
     """Print what a person should know though all went on."""
     for note in dict.fromkeys(notes):

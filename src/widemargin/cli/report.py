@@ -15,6 +15,7 @@ from widemargin._core.files import write_atomically
 from widemargin.cli.html import (
     Page,
     Plot,
+    asset,
     code,
     confusion,
     picture,
@@ -22,9 +23,9 @@ from widemargin.cli.html import (
     table,
 )
 from widemargin.cli.judge import Judgement, load_and_judge
-from widemargin.cli.modelfile import SavedModel
+from widemargin.cli.models import SavedModel
 from widemargin.cli.refusal import check_library, check_out
-from widemargin.cli.touch import controls, list_section, sweep_part, touch
+from widemargin.cli.touch import touch
 from widemargin.inspection.models import common_theta
 
 REJECTED = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)
@@ -104,7 +105,7 @@ def build(
         add_samples(page, judged, rows)
         plots = {"margin": asdict(sure), "reject": asdict(buys)}
         touched = touch(model, X, judged, plots, rows)
-        page.bar, page.data = controls(), touched.html()
+        page.bar, page.data = asset("threshold.html"), touched.html()
         add_prototypes(page, model)
         add_tangents(page, model, X, touched.data["sweeps"] is not None)
         add_alignment(page, model, X, judged)
@@ -218,7 +219,7 @@ def add_samples(page: Page, judged: Judgement, rows: Sequence[str]) -> None:
         + table(["sample", "true class", "answer", "margin"], listed)
         + "</section>"
     )
-    page.sections.append(list_section())
+    page.sections.append(asset("samples.html"))
 
 
 def add_gallery(page: Page, model: SavedModel, X: Any, judged: Judgement) -> None:
@@ -310,7 +311,7 @@ def add_tangents(page: Page, model: SavedModel, X: Any, sweeps: bool) -> None:
         return
     drawn = picture(shown.figure_, "swept along tangents")
     if sweeps:
-        drawn = f'<div class="still">{drawn}</div>{sweep_part()}'
+        drawn = f'<div class="still">{drawn}</div>{asset("sweeps.html")}'
     page.add("What may vary", words, drawn, wide=sweeps)
 
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from widemargin.cli.html import embed, escape
+from widemargin.cli.html import embed
 from widemargin.cli.judge import Judgement
-from widemargin.cli.modelfile import SavedModel
+from widemargin.cli.models import SavedModel
 from widemargin.inspection.models import generator_of, nearest_references
 from widemargin.inspection.style import most_values
 from widemargin.inspection.sweep import tangent_names
@@ -333,73 +333,3 @@ def _packed_sweeps(
         "channels": channels,
         "curve": shape is None,
     }
-
-
-def controls() -> str:
-    """Return the bar with the slider, hidden until the script can move it."""
-    return (
-        '<div class="bar touch" role="group" aria-label="Threshold" hidden>'
-        '<label for="threshold">Refuse answers less sure than this</label><span></span>'
-        '<input type="range" id="threshold" min="0" max="1" value="0" step="1">'
-        '<output for="threshold" aria-live="polite">from confidence '
-        '<b id="said-threshold">0</b>: error <b id="said-error"></b>, refused '
-        '<b id="said-refused"></b> <span class="soft">(<span id="said-counts"></span>)'
-        "</span></output></div>"
-    )
-
-
-def list_section() -> str:
-    """Return the list of samples with its filters, hidden until it can be filled."""
-    options = {
-        "which": ("Show", ("all", "wrong", "right", "refused", "answered")),
-        "order": ("Order", ("least", "most", "row")),
-    }
-    words = {
-        "all": "all samples",
-        "wrong": "wrong answers",
-        "right": "right answers",
-        "refused": "refused at the threshold",
-        "answered": "answered at the threshold",
-        "least": "smallest margin first",
-        "most": "largest margin first",
-        "row": "as in the data",
-    }
-    parts = []
-    for name, (title, values) in options.items():
-        inner = "".join(
-            f'<option value="{value}">{escape(words[value])}</option>'
-            for value in values
-        )
-        parts.append(f'<label>{title}<select id="{name}">{inner}</select></label>')
-    for name, title in (("truth", "True class"), ("answer", "Answer")):
-        parts.insert(
-            len(parts) - 1,
-            f'<label>{title}<select id="{name}"><option value="">any</option></select>'
-            "</label>",
-        )
-    parts.append(
-        '<label>Find<input id="search" type="search" placeholder="row or file" '
-        'autocomplete="off"></label>'
-    )
-    return (
-        '<section class="wide touch" id="list" hidden><h2>The samples</h2>'
-        '<p class="soft">Every sample with its margin; choose one to see what it was '
-        "compared with. A dashed frame is refused at the threshold.</p>"
-        f'<div class="filters">{"".join(parts)}</div>'
-        '<div class="detail" id="detail" aria-live="polite" hidden></div>'
-        '<p class="soft" id="found" role="status"></p>'
-        '<ul class="samples" id="samples"></ul>'
-        '<p><button type="button" class="plain" id="more" hidden>Show more</button></p>'
-        "</section>"
-    )
-
-
-def sweep_part() -> str:
-    """Return sliders along the tangents, hidden until they can be moved."""
-    return (
-        '<div class="touch" hidden><div class="sweeps"><div>'
-        '<canvas id="swept" role="img" aria-label="moved along its tangents"></canvas>'
-        '<p><label>Which <select id="swept-what"></select></label></p>'
-        '<p><button type="button" class="plain" id="still">Back to the middle</button>'
-        '</p></div><div class="moves" id="moves"></div></div></div>'
-    )

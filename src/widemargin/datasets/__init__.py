@@ -16,14 +16,15 @@ from widemargin.datasets.digits import (
     read_idx,
 )
 from widemargin.datasets.home import get_data_home
-from widemargin.datasets.libsvm import load_a9a, load_w8a
-from widemargin.datasets.uci import (
+from widemargin.datasets.tables import (
+    load_a9a,
     load_ionosphere,
     load_letter,
     load_optdigits,
     load_pendigits,
     load_satimage,
     load_sonar,
+    load_w8a,
     load_wbc,
 )
 

@@ -18,6 +18,7 @@ import math
 import os
 import struct
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -123,14 +124,21 @@ def load_usps(
         download=download_if_missing,
     )
     train, test = _read_usps(folder)
+    return _images(load_usps, train, test, subset, return_X_y)
+
+
+def _images(
+    loader: Callable, train: tuple, test: tuple, subset: str, return_X_y: bool
+) -> Any:
+    side = math.isqrt(train[0].shape[1])
     return split_bunch(
         train,
         test,
         subset=subset,
         return_X_y=return_X_y,
         target_names=DIGITS,
-        image_shape=(16, 16),
-        DESCR=load_usps.__doc__,
+        image_shape=(side, side),
+        DESCR=loader.__doc__,
     )
 
 
@@ -190,15 +198,7 @@ def load_mnist(
         (_unit_rows(folder / images.name), _labels(folder / labels.name))
         for images, labels in (MNIST[:2], MNIST[2:])
     )
-    return split_bunch(
-        train,
-        test,
-        subset=subset,
-        return_X_y=return_X_y,
-        target_names=DIGITS,
-        image_shape=(28, 28),
-        DESCR=load_mnist.__doc__,
-    )
+    return _images(load_mnist, train, test, subset, return_X_y)
 
 
 def _mnist_folder(data_home: PathLike, download: bool) -> Path:
@@ -283,14 +283,7 @@ def load_nist3(
         read_idx(mnist / MNIST[1].name),
         _qmnist(data_home, download_if_missing)[:, 1],
     )
-    return split_bunch(
-        *drawn,
-        subset=subset,
-        return_X_y=return_X_y,
-        target_names=DIGITS,
-        image_shape=(16, 16),
-        DESCR=load_nist3.__doc__,
-    )
+    return _images(load_nist3, *drawn, subset, return_X_y)
 
 
 def read_idx(path: str | Path) -> np.ndarray:

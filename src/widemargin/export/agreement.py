@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from widemargin._core.checks import as_matrix
 from widemargin._core.confidence import look_through, margin_unit_of, margins_of
+from widemargin.export.c_header import PARTS, named
 
 CLOSE = 1e-5
 FLAGS = ("-Wall", "-Wextra", "-Werror", "-std=c99")
@@ -146,29 +147,6 @@ def onnx_answers(exported: Any, X: NDArray) -> Answers:
     )
 
 
-MAIN = """
-#include <stdio.h>
-#include "model.h"
-
-int main(void)
-{
-  float x[UPPER_FEATURES], margins[UPPER_CLASSES], margin, least;
-  while (fread(x, sizeof(float), UPPER_FEATURES, stdin) == UPPER_FEATURES) {
-    const int answer = NAME_predict(x, &margin);
-    const int best = NAME_margins(x, margins, &least);
-    if (margins[best] != margin)
-      return 1;
-    if (fwrite(&answer, sizeof answer, 1, stdout) != 1
-        || fwrite(&best, sizeof best, 1, stdout) != 1
-        || fwrite(&least, sizeof least, 1, stdout) != 1
-        || fwrite(margins, sizeof margins, 1, stdout) != 1)
-      return 2;
-  }
-  return 0;
-}
-"""
-
-
 def compiler() -> str:
     """Return the path of a C compiler."""
     found = shutil.which("gcc") or shutil.which("cc")
@@ -183,8 +161,7 @@ def compile_header(
     """Compile a program that includes the header as "model.h"."""
     (folder / "model.h").write_text(header)
     source = folder / "main.c"
-    upper = re.sub(r"\bUPPER_", f"{name.upper()}_", main)
-    source.write_text(re.sub(r"\bNAME_", f"{name}_", upper))
+    source.write_text(named(main, name))
     out = folder / "program"
     result = subprocess.run(
         [compiler(), *FLAGS, *flags, str(source), "-o", str(out), "-lm"],
@@ -196,13 +173,6 @@ def compile_header(
     return out
 
 
-OBJECT = """
-#include "model.h"
-int answer(const float *x, float *margin);
-int answer(const float *x, float *margin) { return NAME_predict(x, margin); }
-"""
-
-
 def code_bytes(header: str) -> int | None:
     """Bytes of machine code without the tables, optimised for size; None if unknown."""
     measure = shutil.which("size")
@@ -210,7 +180,7 @@ def code_bytes(header: str) -> int | None:
         return None
     with tempfile.TemporaryDirectory() as folder:
         compiled = compile_header(
-            header, OBJECT, name_of(header), Path(folder), "-Os", "-c"
+            header, PARTS["object"], name_of(header), Path(folder), "-Os", "-c"
         )
         result = subprocess.run(
             [measure, "-A", str(compiled)], capture_output=True, text=True
@@ -221,10 +191,11 @@ def code_bytes(header: str) -> int | None:
 
 def c_answers(header: str, X: NDArray, classes: NDArray, reject_label: Any) -> Answers:
     """Compile a header with sanitisers and run it on samples."""
-    name = name_of(header)
     rows = np.ascontiguousarray(X, np.float32)
     with tempfile.TemporaryDirectory() as folder:
-        program = compile_header(header, MAIN, name, Path(folder), "-O0", *SANITISERS)
+        program = compile_header(
+            header, PARTS["check"], name_of(header), Path(folder), "-O0", *SANITISERS
+        )
         result = subprocess.run(
             [str(program)], input=rows.tobytes(), capture_output=True
         )

@@ -1,14 +1,32 @@
 r"""Programs as one C99 header: tables and a few loops, no heap.
 
 Distances come from residuals, as in :mod:`~widemargin.export.onnx_graph`, in float32.
-With eight-bit tables every distance and score carries its bound
-(:mod:`~widemargin.export.quantise`), and so the header knows the margin that the model
-had at least before it was quantised: answers are refused by that one, which makes
-every sample that is answered one that Python answers alike.
+With eight-bit tables every distance and score carries its bound, and so the header
+knows the margin that the model had at least before it was quantised: answers are
+refused by that one, which makes every sample that is answered one that Python answers
+alike.
+
+There every row of a table is stored as integers in [-127, 127] times one scale, which
+leaves an error e per row. What follows holds for every sample, not on average:
+
+* a score w.x is wrong by at most |e| |x|;
+* the distance to a point is wrong by at most |e|;
+* the distance to C + span(T), T orthonormal, stored as :math:`\hat C` and
+  :math:`\hat T = T + E`, computed as :math:`\hat r = \delta - \hat T^\top a` with
+  :math:`\delta = x - \hat C, a = \hat T \delta`, lies within
+
+  .. math:: \sqrt{|\hat r|^2 - \rho^2 |a|^2} - \|E\| (|a| + \|E\| |\delta|) - |e|
+     \;\le\; d \;\le\; |\hat r| + \|E\| |a| + |e|,
+
+  where :math:`\rho^2` is the largest :math:`(1 - \lambda)^2 / \lambda` of the
+  eigenvalues of :math:`\hat T \hat T^\top`, the price of rows that are no longer
+  orthonormal. (Above: |r| is the least :math:`|\delta - T^\top b|`, take b = a. Below:
+  the same with T and :math:`\hat T` exchanged, and Pythagoras.)
 """
 
 import re
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -28,10 +46,58 @@ from widemargin.export.program import (
     exact_labels,
     require_squares,
 )
-from widemargin.export.quantise import frame_bounds, quantise_rows
 
 PER_LINE = 8
+TEMPLATES = (files("widemargin.export") / "templates.c").read_text("utf-8")
+PARTS = dict(re.findall(r"^/// (\w+)\n(.*?)\n*(?=\n///|\Z)", TEMPLATES, re.S | re.M))
 IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,40}")
+LARGEST = 127
+
+
+@dataclass(frozen=True, eq=False)
+class Quantised:
+    """Integers (n, d), scales (n,), and the length of each row's error (n,)."""
+
+    integers: NDArray
+    scales: NDArray
+    errors: NDArray
+
+    @property
+    def values(self) -> NDArray:
+        """What the integers stand for, in float64."""
+        return self.integers * self.scales.astype(float)[:, None]
+
+
+def quantise_rows(table: NDArray) -> Quantised:
+    """Quantise every row by a scale of its own.
+
+    >>> found = quantise_rows(np.array([[1.0, -0.5, 0.0]]))
+    >>> found.integers
+    array([[127, -64,   0]], dtype=int8)
+    """
+    table = np.asarray(table, float)
+    largest = np.abs(table).max(axis=1)
+    scales = np.where(largest > 0, largest / LARGEST, 1.0).astype(np.float32)
+    steps = np.rint(table / scales.astype(float)[:, None])
+    integers = np.clip(steps, -LARGEST, LARGEST).astype(np.int8)
+    left = table - integers * scales.astype(float)[:, None]
+    return Quantised(integers, scales, np.linalg.norm(left, axis=1))
+
+
+def frame_bounds(frames: NDArray, stored: NDArray) -> tuple[NDArray, NDArray]:
+    """Return ``||E||`` and rho of every frame (K, m, d), in float64."""
+    errors = np.linalg.norm(stored - frames, ord=2, axis=(1, 2))
+    rho = np.zeros(len(frames))
+    for j, rows in enumerate(stored):
+        real = rows[np.any(rows != 0, axis=1)]
+        if len(real):
+            eigenvalues = np.linalg.eigvalsh(real @ real.T)
+            if eigenvalues[0] < 0.25:
+                raise NotExportable(
+                    "eight bits lose a tangent of this model; export it in float32."
+                )
+            rho[j] = np.sqrt(np.max((1 - eigenvalues) ** 2 / eigenvalues))
+    return errors, rho
 
 
 @dataclass(frozen=True)
@@ -105,22 +171,20 @@ def c_header(program: Program, name: str, dtype: str) -> Header:
             "samples, which are too many for a header; use to_onnx."
         )
     decide, quantisation = write(writer, program, width)
-    guard = f"{name.upper()}_H"
-    parts = [
+    upper, guard = name.upper(), f"{name.upper()}_H"
+    head = [
         _comment(program, writer, quantisation),
         f"#ifndef {guard}\n#define {guard}\n\n#include <math.h>\n#include <stdint.h>\n",
-        f"#define {name.upper()}_FEATURES {program.n_features}",
-        f"#define {name.upper()}_CLASSES {len(program.classes)}",
-        f"#define {name.upper()}_REFUSED (-1)\n",
-        labels,
+        f"#define {upper}_FEATURES {program.n_features}",
+        f"#define {upper}_CLASSES {len(program.classes)}",
+        f"#define {upper}_REFUSED (-1)\n",
+        f"{labels}\n",
         *writer.tables,
-        _filled(_DOT if bits == 32 else _DOTS, {}, name),
-        prepare,
-        decide,
-        _predict(program, name, bits),
-        f"#endif /* {guard} */\n",
     ]
-    return Header("\n".join(parts), writer.table_bytes, quantisation)
+    end = f"#endif /* {guard} */\n"
+    functions = [*_dots(name, bits), prepare, decide, _predict(program, name, bits)]
+    text = "\n\n".join(["\n".join(head), *functions, end])
+    return Header(text, writer.table_bytes, quantisation)
 
 
 def _comment(program: Program, writer: Writer, quantisation: str) -> str:
@@ -146,28 +210,21 @@ def _labels(program: Program, name: str) -> str:
     labels = exact_labels(program.classes, program.reject_label)
     first = labels[0]
     if isinstance(first, str):
-        kind, cells = "const char *", [_quoted(label) for label in labels]
-        held = "const char *const"
+        kind, held = "const char *", "const char *const"
+        cells = [_quoted(label) for label in labels]
     elif isinstance(first, float):
-        kind = held = "double"
         if not np.isfinite(labels).all():
             raise NotExportable("a label is not finite; use other labels.")
-        held, cells = "const double", [repr(label) for label in labels]
+        kind, held = "double ", "const double"
+        cells = [repr(label) for label in labels]
     else:
-        kind, held = "int64_t", "const int64_t"
+        kind, held = "int64_t ", "const int64_t"
         # The smallest 64-bit number has no literal of its own in C.
         cells = [f"INT64_C({int(v)})" if v > -(2**63) else "INT64_MIN" for v in labels]
-    body = ", ".join(cells)
     last = len(labels) - 1 if program.reject_label is not None else 0
-    space = "" if kind.endswith("*") else " "
-    return f"""static {held} {name}_labels[{len(labels)}] = {{ {body} }};
-
-/* Label of an answer. */
-static inline {kind}{space}{name}_label(int answer)
-{{
-  return {name}_labels[answer < 0 ? {last} : answer];
-}}
-"""
+    text = written("labels", name, HELD=held, KIND=kind, LAST=last, N=len(labels))
+    # Last, since nothing in a label is to be replaced.
+    return text.replace("@CELLS@", ", ".join(cells))
 
 
 def _quoted(text: str) -> str:
@@ -181,26 +238,29 @@ def _quoted(text: str) -> str:
     return f'"{"".join(out)}"'
 
 
-_DOT = """
-static inline float NAME_dot(const float *a, const float *b, int n)
-{
-  float s0 = 0, s1 = 0, s2 = 0, s3 = 0;
-  int i = 0;
-  for (; i + 3 < n; i += 4) {
-    s0 += a[i] * b[i];
-    s1 += a[i + 1] * b[i + 1];
-    s2 += a[i + 2] * b[i + 2];
-    s3 += a[i + 3] * b[i + 3];
-  }
-  for (; i < n; i++)
-    s0 += a[i] * b[i];
-  return (s0 + s1) + (s2 + s3);
-}
-"""
+def written(part: str, name: str, **values: Any) -> str:
+    """Return a part of a header, with values where it has their names in @ signs."""
+    text = PARTS[part]
+    # Values may be parts themselves, and have names in them.
+    for _ in range(2):
+        for key, value in values.items():
+            text = text.replace(f"@{key}@", str(value))
+    return named(text, name)
 
-_DOTS = _DOT + _DOT.replace(
-    "NAME_dot(const float *a", "NAME_dot8(const int8_t *a"
-).replace("+= a[i", "+= (float)a[i")
+
+def named(text: str, name: str) -> str:
+    """Return C with the name of a header in it."""
+    text = re.sub(r"\bUPPER_", f"{name.upper()}_", text)
+    return re.sub(r"\bNAME_", f"{name}_", text)
+
+
+def _dots(name: str, bits: int) -> list[str]:
+    """Inner products of floats and, of eight-bit tables, of integers with floats."""
+    plain = written("dot", name)
+    if bits == 32:
+        return [plain]
+    eight = plain.replace("_dot(const float *a", "_dot8(const int8_t *a")
+    return [plain, eight.replace("+= a[i", "+= (float)a[i")]
 
 
 def _prepare(writer: Writer, program: Program) -> tuple[str, int]:
@@ -224,18 +284,10 @@ def _prepare(writer: Writer, program: Program) -> tuple[str, int]:
         elif isinstance(step, Project):
             body.append(_project(writer, step, tag, width))
             width = len(step.matrix)
-    widest = max(width, program.n_features)
-    text = f"""
-#define {name.upper()}_WIDEST {widest}
-
-static inline void {name}_prepare(const float *x, float *z)
-{{
-  int i;
-  for (i = 0; i < {program.n_features}; i++)
-    z[i] = x[i];
-{chr(10).join(body)}
-}}
-"""
+    text = written(
+        "prepare", name, WIDEST=max(width, program.n_features),
+        FEATURES=program.n_features, BODY="\n".join(body),
+    )  # fmt: skip
     return re.sub(r"\n\n+", "\n\n", text), width
 
 
@@ -259,58 +311,27 @@ def _unit(step: Unit, width: int) -> str:
         "max": "length = fabsf(z[i]) > length ? fabsf(z[i]) : length",
     }[step.norm]
     root = "length = sqrtf(length);\n    " if step.norm == "l2" else ""
-    return f"""  {{
-    float length = 0;
-    for (i = 0; i < {width}; i++)
-      {grow};
-    {root}if (length == 0)
-      length = 1;
-    for (i = 0; i < {width}; i++)
-      z[i] /= length;
-  }}"""
+    return written("unit", "", WIDTH=width, GROW=grow, ROOT=root)
 
 
 def _smooth(writer: Writer, step: Smooth, tag: str) -> str:
     h, w, c = len(step.down), len(step.across), step.channels
     across = writer.table(f"{tag}_across", step.across)
     down = writer.table(f"{tag}_down", step.down)
-    back = _float(step.background)
-    return f"""  {{
-    float rows[{h * w * c}];
-    int j, k, m;
-    for (j = 0; j < {h}; j++)
-      for (k = 0; k < {w}; k++)
-        for (m = 0; m < {c}; m++) {{
-          float sum = 0;
-          for (i = 0; i < {w}; i++)
-            sum += {across}[k * {w} + i] * (z[(j * {w} + i) * {c} + m] - {back});
-          rows[(j * {w} + k) * {c} + m] = sum;
-        }}
-    for (j = 0; j < {h}; j++)
-      for (k = 0; k < {w * c}; k++) {{
-        float sum = 0;
-        for (i = 0; i < {h}; i++)
-          sum += {down}[j * {h} + i] * rows[i * {w * c} + k];
-        z[j * {w * c} + k] = sum + {back};
-      }}
-  }}"""
+    return written(
+        "smooth", writer.name, H=h, W=w, C=c, ROW=w * c, SIZE=h * w * c,
+        ACROSS=across, DOWN=down, BACK=_float(step.background),
+    )  # fmt: skip
 
 
 def _project(writer: Writer, step: Project, tag: str, width: int) -> str:
     # In float32 whatever the references are: rounded, it would spoil their bounds.
     centre = writer.table(f"{tag}_centre", step.centre)
     matrix = writer.table(f"{tag}_matrix", step.matrix)
-    n, name = len(step.matrix), writer.name
-    return f"""  {{
-    float mapped[{n}];
-    int j;
-    for (i = 0; i < {width}; i++)
-      z[i] -= {centre}[i];
-    for (j = 0; j < {n}; j++)
-      mapped[j] = {name}_dot(z, {matrix} + j * {width}, {width});
-    for (j = 0; j < {n}; j++)
-      z[j] = mapped[j];
-  }}"""
+    return written(
+        "project", writer.name, N=len(step.matrix), WIDTH=width, CENTRE=centre,
+        MATRIX=matrix,
+    )  # fmt: skip
 
 
 def _up(bound: float) -> str:
@@ -342,7 +363,7 @@ def _nearest(writer: Writer, program: Program, width: int) -> tuple[str, str]:
             f"{program.name} cannot be exported to C: only decision='nearest' can; "
             "use to_onnx."
         )
-    name, n_classes = writer.name, len(program.classes)
+    values: dict[str, Any]
     points = np.asarray(references.points, float)
     require_squares(points, np.float32)
     frames = references.frames
@@ -360,12 +381,12 @@ def _nearest(writer: Writer, program: Program, width: int) -> tuple[str, str]:
     if subtract:
         subtract = f"\n  for (i = 0; i < {width}; i++){subtract}"
     if writer.bits == 32:
-        text = _FLOAT_NEAREST
+        part = "nearest"
         tangents = writer.table("tangents", frames) if m else ""
-        parts = {"PROJECT": _FLOAT_PROJECT if m else ""}
+        values = {}
         quantisation = ""
     else:
-        text = _EIGHT_NEAREST
+        part = "nearest8"
         tangents = tangent_scales = ""
         errors = np.linalg.norm(stored - (points - centre), axis=1)
         E, rho = np.zeros(K), np.zeros(K)
@@ -375,9 +396,8 @@ def _nearest(writer: Writer, program: Program, width: int) -> tuple[str, str]:
             tangent_scales = str(held)
             E, rho = frame_bounds(np.asarray(frames, float), kept.reshape(K, m, width))
         bounds = np.column_stack([errors, E, rho]) * (1 + 1e-6)
-        parts = {
-            "PROJECT": _EIGHT_PROJECT if m else "",
-            "POINT_SCALES": str(scales),
+        values = {
+            "POINT_SCALES": scales,
             "TANGENT_SCALES": tangent_scales,
             "BOUNDS": writer.table("bounds", bounds),
             "ROUNDING": _rounding(width),
@@ -386,131 +406,26 @@ def _nearest(writer: Writer, program: Program, width: int) -> tuple[str, str]:
             f"Eight-bit tables: points are off by at most {errors.max():.3g}, frames "
             f"by {E.max():.3g} of what they explain."
         )
-    parts |= {
+    values |= {
+        "MARGINS": "\n" + PARTS["nearest_margins"],
+        "PROJECT": "\n" + PARTS[f"{part}_project"] if m else "",
         "SUBTRACT": subtract,
         "POINTS": table,
         "TANGENTS": tangents,
         "CODES": codes,
-        "REFERENCES": str(K),
-        "WIDTH": str(width),
-        "FRAME": str(m),
-        "N_CLASSES": str(n_classes),
-        "WIDEST": f"{name.upper()}_WIDEST",
+        "REFERENCES": K,
+        "WIDTH": width,
+        "FRAME": m,
+        "N_CLASSES": len(program.classes),
+        "WIDEST": "UPPER_WIDEST",
     }
-    return _filled(text, parts, name), quantisation
-
-
-def _filled(text: str, parts: dict[str, str], name: str) -> str:
-    text = re.sub(r"\bNAME_", f"{name}_", text)
-    for _ in range(2):
-        for key, value in parts.items():
-            text = text.replace(f"@{key}@", re.sub(r"\bNAME_", f"{name}_", value))
-    return text
-
-
-_MARGINS_OF_DISTANCES = """
-  for (c = 1; c < @N_CLASSES@; c++)
-    if (near[c] < near[best])
-      best = c;
-  for (c = 0; c < @N_CLASSES@; c++)
-    if (c != best && near[c] < second)
-      second = near[c];
-  for (c = 0; c < @N_CLASSES@; c++) {
-    const float other = c == best ? second : near[best], total = other + near[c];
-    margins[c] = total == 0 ? 0 : (other - near[c]) / total;
-  }"""
-
-_FLOAT_PROJECT = """
-    for (k = 0; k < @FRAME@; k++) {
-      const float *t = @TANGENTS@ + (j * @FRAME@ + k) * @WIDTH@;
-      const float along = NAME_dot(t, r, @WIDTH@);
-      for (i = 0; i < @WIDTH@; i++)
-        r[i] -= along * t[i];
-    }"""
-
-_FLOAT_NEAREST = f"""
-/* Margins of all classes; returns the class of the largest. */
-static inline int NAME_margins(const float *x, float *margins, float *least)
-{{
-  float z[@WIDEST@], r[@WIDTH@], near[@N_CLASSES@], second = HUGE_VALF;
-  int c, i, j, k, best = 0;
-  (void)k;
-  NAME_prepare(x, z);@SUBTRACT@
-  for (c = 0; c < @N_CLASSES@; c++)
-    near[c] = HUGE_VALF;
-  for (j = 0; j < @REFERENCES@; j++) {{
-    float squared;
-    for (i = 0; i < @WIDTH@; i++)
-      r[i] = z[i] - @POINTS@[j * @WIDTH@ + i];@PROJECT@
-    squared = NAME_dot(r, r, @WIDTH@);
-    if (squared < near[@CODES@[j]])
-      near[@CODES@[j]] = squared;
-  }}{_MARGINS_OF_DISTANCES}
-  *least = margins[best];
-  return best;
-}}
-"""
-
-_EIGHT_PROJECT = """
-    for (k = 0; k < @FRAME@; k++) {
-      const int8_t *t = @TANGENTS@ + (j * @FRAME@ + k) * @WIDTH@;
-      const float scale = @TANGENT_SCALES@[j * @FRAME@ + k];
-      const float along = scale * NAME_dot8(t, delta, @WIDTH@);
-      const float step = scale * along;
-      moved += along * along;
-      for (i = 0; i < @WIDTH@; i++)
-        r[i] -= step * (float)t[i];
-    }"""
-
-_EIGHT_NEAREST = f"""
-/* Margins of all classes, and the least that the winner's can have been before the
-   tables were rounded; returns the class of the largest. */
-static inline int NAME_margins(const float *x, float *margins, float *least)
-{{
-  float z[@WIDEST@], delta[@WIDTH@], r[@WIDTH@], second = HUGE_VALF;
-  float near[@N_CLASSES@], lows[@N_CLASSES@], highs[@N_CLASSES@];
-  float low = HUGE_VALF, high, whole;
-  int c, i, j, k, best = 0;
-  (void)k;
-  NAME_prepare(x, z);@SUBTRACT@
-  for (c = 0; c < @N_CLASSES@; c++)
-    near[c] = lows[c] = highs[c] = HUGE_VALF;
-  for (j = 0; j < @REFERENCES@; j++) {{
-    const float *bound = @BOUNDS@ + 3 * j;
-    const float scale = @POINT_SCALES@[j];
-    float squared, moved = 0, error, under;
-    for (i = 0; i < @WIDTH@; i++)
-      r[i] = delta[i] = z[i] - scale * (float)@POINTS@[j * @WIDTH@ + i];@PROJECT@
-    squared = NAME_dot(r, r, @WIDTH@);
-    c = @CODES@[j];
-    if (squared < near[c])
-      near[c] = squared;
-    whole = sqrtf(NAME_dot(delta, delta, @WIDTH@));
-    under = squared - bound[2] * bound[2] * moved;
-    under = under > 0 ? sqrtf(under) : 0;
-    moved = sqrtf(moved);
-    error = bound[0] + @ROUNDING@ * whole + bound[1] * moved;
-    if (sqrtf(squared) + error < highs[c])
-      highs[c] = sqrtf(squared) + error;
-    under -= error + bound[1] * bound[1] * whole;
-    if (under < lows[c])
-      lows[c] = under > 0 ? under : 0;
-  }}{_MARGINS_OF_DISTANCES}
-  for (c = 0; c < @N_CLASSES@; c++)
-    if (c != best && lows[c] < low)
-      low = lows[c];
-  high = highs[best];
-  whole = low * low + high * high;
-  *least = whole == 0 ? 0 : (low * low - high * high) / whole;
-  return best;
-}}
-"""
+    return written(part, writer.name, **values), quantisation
 
 
 def _planes(writer: Writer, program: Program, width: int) -> tuple[str, str]:
     decision = program.decision
     assert isinstance(decision, Planes)
-    name, n_classes, coef = writer.name, len(program.classes), decision.coef
+    n_classes, coef = len(program.classes), decision.coef
     centre = decision.centre
     subtract = ""
     if centre is not None and np.any(centre):
@@ -518,7 +433,6 @@ def _planes(writer: Writer, program: Program, width: int) -> tuple[str, str]:
         subtract = f"\n  for (i = 0; i < {width}; i++)\n    z[i] -= {middle}[i];"
     table, scales, stored = writer.rows("weights", coef)
     offsets = writer.table("offsets", decision.intercept)
-    n_planes = len(coef)
     norms = np.linalg.norm(np.asarray(coef, float), axis=1)
     product = f"NAME_dot({table} + j * {width}, z, {width})"
     fill, quantisation = "", ""
@@ -532,147 +446,18 @@ def _planes(writer: Writer, program: Program, width: int) -> tuple[str, str]:
             f"Eight-bit tables: scores are off by at most {errors.max():.3g} of the "
             "length of a sample."
         )
-    if decision.borders is None:
-        rule = _plane_rule(decision.scheme, n_classes, decision.unit)
-    else:
-        table_of = writer.table(
-            "borders", decision.borders[np.triu_indices(n_classes, 1)]
-        )
-        rule = _SCORES.replace("@K@", str(n_classes)).replace("@BORDERS@", table_of)
-    text = f"""
-/* Margins of all classes, and the least that the winner's can have been before the
-   tables were rounded; returns the class of the largest. */
-static inline int NAME_margins(const float *x, float *margins, float *least)
-{{
-  float z[@WIDEST@], value[{n_planes}], wrong[{n_planes}];
-  int c, i, j, best = 0;
-  float length;
-  NAME_prepare(x, z);{subtract}
-  length = sqrtf(NAME_dot(z, z, {width}));
-  (void)length;
-  (void)i;
-  for (j = 0; j < {n_planes}; j++) {{
-    value[j] = {product} + {offsets}[j];
-    wrong[j] = 0;{fill}
-  }}
-{rule}
-}}
-"""
-    return _filled(text, {"WIDEST": f"{name.upper()}_WIDEST"}, name), quantisation
-
-
-def _plane_rule(scheme: str, n_classes: int, unit: float) -> str:
-    if n_classes == 2:
-        return """  margins[0] = value[0];
-  margins[1] = -value[0];
-  best = margins[1] > margins[0];
-  c = best;
-  *least = margins[c] - wrong[0];
-  return best;"""
-    K = str(n_classes)
-    if scheme == "ovo":
-        return _VOTES.replace("@K@", K).replace("@UNIT@", _float(unit))
-    # Where the duel of classes i < j stands among all duels.
-    place = f"first * (2 * {K} - first - 1) / 2 + last - first - 1"
-    return f"""  {{
-    float closest[{K}], kept[{K}], sure = HUGE_VALF;
-    int first = 0, last = {n_classes - 1};
-    (void)j;
-    for (c = 0; c < {K}; c++)
-      closest[c] = kept[c] = HUGE_VALF;
-    while (first < last) {{
-      const int at = {place};
-      const float size = fabsf(value[at]), left = size - wrong[at];
-      const int wins = value[at] > 0, winner = wins ? first : last;
-      if (size < closest[winner])
-        closest[winner] = size;
-      if (left < kept[winner])
-        kept[winner] = left;
-      if (left < sure)
-        sure = left;
-      margins[wins ? last : first] = -size;
-      last -= wins;
-      first += !wins;
-    }}
-    best = first;
-    margins[best] = closest[best];
-    /* A duel in doubt on the way may have ended otherwise. */
-    *least = sure < 0 ? sure : kept[best];
-    return best;
-  }}"""
-
-
-# The answer keeps its votes as long as the closest of its duels. With rounded tables it
-# must stay ahead whichever way the duels in doubt ended.
-_VOTES = """  {
-    float votes[@K@], clear[@K@], sure = HUGE_VALF;
-    int most[@K@], fewest[@K@], doubtful = 0;
-    for (c = 0; c < @K@; c++) {
-      votes[c] = clear[c] = 0;
-      most[c] = fewest[c] = 0;
-    }
-    for (i = 0, j = 0; i < @K@; i++)
-      for (c = i + 1; c < @K@; c++, j++) {
-        const int winner = value[j] > 0 ? i : c, loser = value[j] > 0 ? c : i;
-        const int doubt = wrong[j] > 0 && !(fabsf(value[j]) > wrong[j]);
-        votes[winner] += 1;
-        most[winner] += 1;
-        most[loser] += doubt;
-        fewest[winner] += !doubt;
-        clear[i] += value[j] / @UNIT@;
-        clear[c] -= value[j] / @UNIT@;
-      }
-    for (c = 0; c < @K@; c++) {
-      votes[c] += clear[c] / (3 * (fabsf(clear[c]) + 1));
-      if (votes[c] > votes[best])
-        best = c;
-    }
-    for (c = 0; c < @K@; c++) {
-      float won = HUGE_VALF, lost = HUGE_VALF, direct = 0;
-      for (i = 0; i < @K@; i++) {
-        const int low = c < i ? c : i, high = c < i ? i : c;
-        float own;
-        if (i == c)
-          continue;
-        j = low * (2 * @K@ - low - 1) / 2 + high - low - 1;
-        own = c < i ? value[j] : -value[j];
-        if (fabsf(own) < won)
-          won = fabsf(own);
-        if (own < 0 && -own < lost)
-          lost = -own;
-        if (i == best)
-          direct = own;
-        if (c == best && fabsf(own) - wrong[j] < sure)
-          sure = fabsf(own) - wrong[j];
-      }
-      margins[c] = c == best ? won : -(direct < 0 ? -direct : lost);
-      doubtful |= wrong[0] > 0 && c != best && most[c] >= fewest[best];
-    }
-    *least = doubtful ? -1 : sure;
-    return best;
-  }"""
-
-_SCORES = """  {
-    for (c = 1; c < @K@; c++)
-      if (value[c] > value[best])
-        best = c;
-    margins[best] = *least = HUGE_VALF;
-    for (c = 0; c < @K@; c++) {
-      const int low = c < best ? c : best, high = c < best ? best : c;
-      float border, gap, sure;
-      if (c == best)
-        continue;
-      border = @BORDERS@[low * (2 * @K@ - low - 1) / 2 + high - low - 1];
-      gap = (value[best] - value[c]) / border;
-      sure = gap - (wrong[best] + wrong[c]) / border;
-      margins[c] = -gap;
-      if (gap < margins[best])
-        margins[best] = gap;
-      if (sure < *least)
-        *least = sure;
-    }
-    return best;
-  }"""
+    rule = "two" if n_classes == 2 else "votes" if decision.scheme == "ovo" else "ddag"
+    borders = ""
+    if decision.borders is not None:
+        rule, upper = "scores", np.triu_indices(n_classes, 1)
+        borders = writer.table("borders", decision.borders[upper])
+    text = written(
+        "planes", writer.name, RULE=PARTS[f"planes_{rule}"], SUBTRACT=subtract,
+        PRODUCT=product, OFFSETS=offsets, FILL=fill, PLANES=len(coef), WIDTH=width,
+        WIDEST="UPPER_WIDEST", K=n_classes, UNIT=_float(decision.unit),
+        BORDERS=borders,
+    )  # fmt: skip
+    return text, quantisation
 
 
 def _predict(program: Program, name: str, bits: int) -> str:
@@ -685,14 +470,4 @@ def _predict(program: Program, name: str, bits: int) -> str:
             # The next number up: rounding never lets in what Python refuses.
             threshold = np.nextafter(threshold, np.float32(np.inf))
         refuse = f"  if (!(least >= {_float(float(threshold))}))\n    return -1;\n"
-    return f"""
-/* The answer, -1 if refused, and how sure it is. */
-static inline int {name}_predict(const float *x, float *margin)
-{{
-  float margins[{name.upper()}_CLASSES], least;
-  const int best = {name}_margins(x, margins, &least);
-  (void)least;
-  *margin = margins[best];
-{refuse}  return best;
-}}
-"""
+    return written("predict", name, REFUSE=refuse)

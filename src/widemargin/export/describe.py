@@ -55,7 +55,7 @@ from widemargin.tangents import (
     TangentGenerator,
     TangentUnion,
 )
-from widemargin.tangents.smoothing import filter_matrix
+from widemargin.tangents.preparing import filter_matrix
 
 CLASSIFIERS: dict[type, Callable[[Any], Program]] = {}
 TRANSFORMERS: dict[type, Callable[[Any], list[Step]]] = {}

@@ -7,14 +7,15 @@ matplotlib is imported by ``plot`` only.
 """
 
 from widemargin.inspection.alignment import AlignmentDisplay
-from widemargin.inspection.bound import BoundDisplay
-from widemargin.inspection.error_reject import ErrorRejectDisplay
-from widemargin.inspection.margin_distribution import MarginDistributionDisplay
+from widemargin.inspection.margins import (
+    BoundDisplay,
+    ErrorRejectDisplay,
+    MarginDistributionDisplay,
+)
 from widemargin.inspection.prototypes import PrototypeDisplay
 from widemargin.inspection.relevances import RelevanceDisplay
-from widemargin.inspection.sample_weights import SampleWeightDisplay
 from widemargin.inspection.sweep import TangentDisplay
-from widemargin.inspection.training_curve import TrainingCurveDisplay
+from widemargin.inspection.training import SampleWeightDisplay, TrainingCurveDisplay
 
 __all__ = [
     "AlignmentDisplay",

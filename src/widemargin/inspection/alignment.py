@@ -9,6 +9,7 @@ transformation distance, 1993.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,10 @@ from numpy.typing import ArrayLike
 from widemargin._core.checks import check_count
 from widemargin.inspection.models import (
     as_seen,
-    feature_names_of,
     fitted,
     generator_of,
-    image_shape_of,
     inside,
+    look_of,
 )
 from widemargin.inspection.style import (
     INK,
@@ -42,6 +42,7 @@ from widemargin.metrics import Alignment, tangent_alignment, tangent_distances
 __all__ = ["AlignmentDisplay"]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class AlignmentDisplay:
     """Two samples before and after moving, the residual and the two distances.
 
@@ -85,28 +86,15 @@ class AlignmentDisplay:
     (10.809, 0.024)
     """
 
-    def __init__(
-        self,
-        *,
-        x: ArrayLike,
-        y: ArrayLike,
-        x_aligned: ArrayLike,
-        y_aligned: ArrayLike,
-        tangent_distance: float,
-        names: tuple[str, str] = ("x", "y"),
-        shape: Sequence[int] | None = None,
-        positions: ArrayLike | None = None,
-        feature_names: Sequence[str] | None = None,
-    ):
-        self.x = x
-        self.y = y
-        self.x_aligned = x_aligned
-        self.y_aligned = y_aligned
-        self.tangent_distance = tangent_distance
-        self.names = names
-        self.shape = shape
-        self.positions = positions
-        self.feature_names = feature_names
+    x: ArrayLike
+    y: ArrayLike
+    x_aligned: ArrayLike
+    y_aligned: ArrayLike
+    tangent_distance: float
+    names: tuple[str, str] = ("x", "y")
+    shape: Sequence[int] | None = None
+    positions: ArrayLike | None = None
+    feature_names: Sequence[str] | None = None
 
     @property
     def euclidean_distance(self) -> float:
@@ -166,10 +154,7 @@ class AlignmentDisplay:
         display : AlignmentDisplay
             The drawn display.
         """
-        if shape is None and positions is None:
-            shape = image_shape_of(estimator)
-            if shape is None and feature_names is None:
-                feature_names = feature_names_of(estimator)
+        shape, feature_names = look_of(estimator, shape, positions, feature_names)
         row = as_seen(estimator, one_row(x, "x")[None])[0]
         other = None
         if y is not None:

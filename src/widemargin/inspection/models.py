@@ -160,10 +160,16 @@ def feature_names_of(estimator: Any) -> list[str] | None:
     return None
 
 
-def image_shape_of(estimator: Any) -> tuple[int, ...] | None:
-    """Return the image shape that an estimator's tangent generator was given."""
+def look_of(
+    estimator: Any, shape: Any, positions: Any, feature_names: Any
+) -> tuple[Any, Any]:
+    """Return image shape and feature names: what was given, else the estimator's."""
+    if shape is not None or positions is not None:
+        return shape, feature_names
     shape = getattr(generator_of(estimator), "shape", None)
-    return None if shape is None else tuple(shape)
+    if shape is None and feature_names is None:
+        feature_names = feature_names_of(estimator)
+    return None if shape is None else tuple(shape), feature_names
 
 
 class NearestReferences(NamedTuple):

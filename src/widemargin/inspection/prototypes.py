@@ -6,6 +6,7 @@ looks like to the classifier is there to be seen. Prototypes have shape
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import ceil, sqrt
 from typing import Any
 
@@ -14,10 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from widemargin.inspection.models import (
     as_given,
-    feature_names_of,
     fitted,
-    image_shape_of,
     inside,
+    look_of,
 )
 from widemargin.inspection.style import (
     Look,
@@ -36,6 +36,7 @@ from widemargin.inspection.style import (
 __all__ = ["PrototypeDisplay"]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrototypeDisplay:
     """Prototypes as images, or as curves, by class.
 
@@ -73,20 +74,11 @@ class PrototypeDisplay:
     6
     """
 
-    def __init__(
-        self,
-        *,
-        prototypes: ArrayLike,
-        labels: ArrayLike | None = None,
-        shape: Sequence[int] | None = None,
-        positions: ArrayLike | None = None,
-        feature_names: Sequence[str] | None = None,
-    ):
-        self.prototypes = prototypes
-        self.labels = labels
-        self.shape = shape
-        self.positions = positions
-        self.feature_names = feature_names
+    prototypes: ArrayLike
+    labels: ArrayLike | None = None
+    shape: Sequence[int] | None = None
+    positions: ArrayLike | None = None
+    feature_names: Sequence[str] | None = None
 
     @classmethod
     def from_estimator(
@@ -126,10 +118,7 @@ class PrototypeDisplay:
             The drawn display.
         """
         prototypes = np.asarray(fitted(estimator, "prototypes_"))
-        if shape is None and positions is None:
-            shape = image_shape_of(estimator)
-            if shape is None and feature_names is None:
-                feature_names = feature_names_of(estimator)
+        shape, feature_names = look_of(estimator, shape, positions, feature_names)
         # Columns of a table have units of their own: as the classifier sees them they
         # fit on one axis.
         if feature_names is None:

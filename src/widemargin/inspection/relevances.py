@@ -12,6 +12,7 @@ vector quantization, Neural Computation 21 (2009). Matrices have shape
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,7 @@ __all__ = ["RelevanceDisplay"]
 MOST_CURVES = 7
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class RelevanceDisplay:
     """Shares of the features in a learned distance: bars, a curve, or an image.
 
@@ -96,20 +98,11 @@ class RelevanceDisplay:
     (1, 13)
     """
 
-    def __init__(
-        self,
-        *,
-        matrix: ArrayLike,
-        labels: ArrayLike | None = None,
-        shape: Sequence[int] | None = None,
-        positions: ArrayLike | None = None,
-        feature_names: Sequence[str] | None = None,
-    ):
-        self.matrix = matrix
-        self.labels = labels
-        self.shape = shape
-        self.positions = positions
-        self.feature_names = feature_names
+    matrix: ArrayLike
+    labels: ArrayLike | None = None
+    shape: Sequence[int] | None = None
+    positions: ArrayLike | None = None
+    feature_names: Sequence[str] | None = None
 
     @classmethod
     def from_estimator(

@@ -10,6 +10,7 @@ distance and tangent propagation, 1998.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
@@ -19,10 +20,9 @@ from numpy.typing import ArrayLike, NDArray
 from widemargin._core.checks import check_count
 from widemargin.inspection.models import (
     as_seen,
-    feature_names_of,
     fitted,
     generator_of,
-    image_shape_of,
+    look_of,
 )
 from widemargin.inspection.style import (
     INK,
@@ -52,6 +52,7 @@ SIMARD7 = (
 )
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TangentDisplay:
     """A sample moved along each of its tangents, as images or as curves.
 
@@ -91,22 +92,12 @@ class TangentDisplay:
     (35, 'rotation')
     """
 
-    def __init__(
-        self,
-        *,
-        sample: ArrayLike,
-        tangents: ArrayLike,
-        names: Sequence[str] | None = None,
-        shape: Sequence[int] | None = None,
-        positions: ArrayLike | None = None,
-        feature_names: Sequence[str] | None = None,
-    ):
-        self.sample = sample
-        self.tangents = tangents
-        self.names = names
-        self.shape = shape
-        self.positions = positions
-        self.feature_names = feature_names
+    sample: ArrayLike
+    tangents: ArrayLike
+    names: Sequence[str] | None = None
+    shape: Sequence[int] | None = None
+    positions: ArrayLike | None = None
+    feature_names: Sequence[str] | None = None
 
     @classmethod
     def from_estimator(
@@ -152,10 +143,7 @@ class TangentDisplay:
         display : TangentDisplay
             The drawn display.
         """
-        if shape is None and positions is None:
-            shape = image_shape_of(estimator)
-            if shape is None and feature_names is None:
-                feature_names = feature_names_of(estimator)
+        shape, feature_names = look_of(estimator, shape, positions, feature_names)
         if sample is None:
             centres = np.asarray(fitted(estimator, "prototypes_"))
             frames = np.asarray(fitted(estimator, "tangents_"))

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from widemargin._compute.patterns import BATCH, FIRST_BATCH
 from widemargin._compute.progress import announce
 from widemargin.linear.certificate import (
     Options,
@@ -32,8 +33,6 @@ from widemargin.linear.spaces import KernelSpace, LinearSpace
 
 # Violation, in units of the functional margin, that a working set may be left with.
 _EXACT = 1e-9
-_BATCH = 64
-_FIRST_BATCH = 32
 # Square of the height over the mean squared length, for a bias that is not penalised.
 _HEIGHT = 10.0
 # Rounds without a better plane or a better bound after which only rounding is left.
@@ -64,7 +63,7 @@ def _solve_dense(X, signs, rho, options: Options, start) -> Solution:
     dual = np.zeros(len(signs))
     _, rounds, steps, w, bias, rows, alpha = dense_active_set(
         X, signs, dual if start is None else start, -1.0 if rho is None else rho,
-        _HEIGHT, _EXACT, _FIRST_BATCH, _BATCH, options.tol, options.max_iter,
+        _HEIGHT, _EXACT, FIRST_BATCH, BATCH, options.tol, options.max_iter,
     )  # fmt: skip
     dual[rows] = alpha
     return Solution(w, bias, dual, rounds, steps)
@@ -72,8 +71,8 @@ def _solve_dense(X, signs, rho, options: Options, start) -> Solution:
 
 def _worst(violation: np.ndarray, candidates: np.ndarray, least: float) -> np.ndarray:
     candidates = candidates[violation[candidates] > least]
-    if len(candidates) > _BATCH:
-        chosen = np.argpartition(-violation[candidates], _BATCH)[:_BATCH]
+    if len(candidates) > BATCH:
+        chosen = np.argpartition(-violation[candidates], BATCH)[:BATCH]
         candidates = candidates[chosen]
     return candidates
 
@@ -99,10 +98,10 @@ def _first_rows(space, signs, start) -> np.ndarray:
     kernel = isinstance(space, KernelSpace)
     reach = signs * space.scores(beta if kernel else beta @ space.X)
     first = [
-        side[np.argpartition(reach[side], min(_FIRST_BATCH, len(side)) - 1)]
+        side[np.argpartition(reach[side], min(FIRST_BATCH, len(side)) - 1)]
         for side in (positive, negative)
     ]
-    return np.concatenate([side[:_FIRST_BATCH] for side in first])
+    return np.concatenate([side[:FIRST_BATCH] for side in first])
 
 
 def _solve_general(space, signs, rho, options: Options, start, tell) -> Solution:

@@ -19,13 +19,15 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from widemargin._core.checks import check_random_state, warn_caller
-from widemargin._core.classifier import MarginClassifier, whole_or_not_at_all
+from widemargin._core.classifier import whole_or_not_at_all
 from widemargin._core.decisions import (
     combine,
+    duel_costs,
     duel_margins,
     from_decision,
 )
-from widemargin._core.samples import Samples, check_samples
+from widemargin._core.probabilities import FITTED, SoftClassifier
+from widemargin._core.samples import Samples, batch_classes, check_samples
 from widemargin.linear.patterns import (
     Patterns,
     comfortable_exponent,
@@ -100,7 +102,7 @@ def check_size(X: Any, *, small: bool = False) -> None:
         )
 
 
-class HyperplaneClassifier(MarginClassifier):
+class HyperplaneClassifier(SoftClassifier):
     """Base of the classifiers in :mod:`widemargin.linear`; not for direct use.
 
     Those that learn from batches say how to sweep over patterns: ``_sweep`` updates the
@@ -222,22 +224,52 @@ class HyperplaneClassifier(MarginClassifier):
     def _class_scores(self, X: Any) -> NDArray:
         return self._scores_of(self._distances(X))
 
-    def _margins(self, X: Any, codes: NDArray | None) -> NDArray:
+    def _scored(self, X: Any) -> tuple[NDArray, NDArray]:
         distances = self._distances(X)
         scores = self._scores_of(distances)
-        wanted = scores.argmax(axis=1) if codes is None else codes
-        rows = np.arange(len(scores))
         if self._scheme == "two":
-            return self._label_margins(scores)[rows, wanted]
+            return scores, self._label_margins(scores)
         if self._scheme == "ovr":
-            gaps = (scores[rows, wanted][:, None] - scores) / self._borders[wanted]
-            gaps[rows, wanted] = np.inf
+            rows, answer = np.arange(len(scores)), scores.argmax(axis=1)
             # Another label lies beyond its border with the answer.
-            answer = scores.argmax(axis=1)
-            return np.where(wanted == answer, gaps.min(axis=1), gaps[rows, answer])
+            gaps = (scores - scores[rows, answer][:, None]) / self._borders[answer]
+            gaps[rows, answer] = -np.inf
+            gaps[rows, answer] = -gaps.max(axis=1)
+            return scores, gaps
         duels = self._duels_of(distances)
-        margins = duel_margins(duels, wanted, len(self.classes_), self._scheme)
-        return margins * self._unit
+        margins = duel_margins(duels, len(self.classes_), self._scheme)
+        return scores, margins * self._unit
+
+    def _costs(self, X: Any) -> tuple[NDArray, NDArray]:
+        if self._scheme in ("two", "ovr"):
+            return super()._costs(X)
+        duels, n_classes = self._duels_of(self._distances(X)), len(self.classes_)
+        answers = combine(duels, n_classes, self._scheme).argmax(axis=1)
+        return duel_costs(duels, answers, n_classes) * self._unit, answers
+
+    def _calibrate(self, samples: Samples) -> None:
+        """Fit the temperature to the samples: all of them make a plane together."""
+        rows = np.random.RandomState(0).permutation(len(samples))[:FITTED]
+        costs, _ = self._costs(samples.X[rows])
+        self._heat_up(costs, samples.codes[rows], samples.weights[rows])
+
+    def predict_proba(self, X: Any) -> NDArray:
+        """Return the probability of each class.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Softmax over the classes of ``-distance / temperature_``, with the distance
+            by which the answer is on its side of its border with the class: the
+            largest is the class predicted, and of two classes probabilities are a
+            sigmoid of the margin.
+        """
+        return super().predict_proba(X)
 
     def _first_walk(self, patterns: Patterns) -> Walk:
         return start_walk(patterns)
@@ -269,19 +301,10 @@ class HyperplaneClassifier(MarginClassifier):
     @whole_or_not_at_all
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Any:
         first = getattr(self, "_online", None) is None
-        if first and classes is None:
-            raise ValueError("classes must be given in the first call to partial_fit.")
-        if not (first or classes is None) and not np.array_equal(
-            np.unique(np.asarray(classes)), self.classes_
-        ):
-            raise ValueError(
-                f"classes={list(classes)!r} differ from those of the first call, "
-                f"{self.classes_.tolist()}."
-            )
+        classes = batch_classes(classes, None if first else self.classes_)
         samples, dtype = self._check_samples(
-            X, y, sample_weight, classes=classes if first else self.classes_,
-            reset=first,
-        )  # fmt: skip
+            X, y, sample_weight, classes=classes, reset=first
+        )
         X = samples.X
         if first:
             n_problems = len(self._set_classes(samples.classes, X))
@@ -289,6 +312,8 @@ class HyperplaneClassifier(MarginClassifier):
             rho = height_of(self.rho, scaled(X, exponent), exponent)
             self._go_online([None] * n_problems, rho, exponent, dtype)
             self._longest, self.n_iter_ = 0.0, 0
+        # What a model knew of samples that it had not seen is what it knows of others.
+        before = None if first else self._costs(X)[0]
         X = scaled(X, self._online_exponent)
         self._longest = max(
             self._longest, float(np.hypot(longest_row(X), self._online_rho))
@@ -304,6 +329,10 @@ class HyperplaneClassifier(MarginClassifier):
         ]
         self.n_iter_ += 1
         self._publish_walks()
+        if before is None:
+            self._calibrate(samples)
+        else:
+            self._heat_further(before, samples.codes, samples.weights)
         return self
 
     def _sweep_batch(self, X, samples, before, problem, seed) -> Walk | None:

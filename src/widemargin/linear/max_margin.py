@@ -37,6 +37,7 @@ from widemargin._core.checks import (
 )
 from widemargin._core.classifier import fit_method
 from widemargin._core.lazy import bare, is_lazy
+from widemargin._core.probabilities import FITTED
 from widemargin._core.samples import Samples
 from widemargin._core.shards import SampleShards, check_shards, joined
 from widemargin.linear.active_set import solve_active_set
@@ -289,6 +290,9 @@ class MaxMarginClassifier(HyperplaneClassifier):
         Height that the directional margin refers to.
     center_ : ndarray of shape (n_problems, n_features)
         Centre that it refers to, linear kernel only.
+    temperature_ : float
+        Of ``predict_proba``, in the units of margins: fitted to the training samples;
+        of batches to the latest 2000, each as it was before it was learned.
     n_iter_ : int
         Most sweeps any problem took.
     n_updates_ : int or ndarray of shape (n_problems,)
@@ -470,6 +474,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
         pairs = zip(problems, found, strict=True)
         unfinished = [self._judge(result, problem) for problem, result in pairs]
         self._store(samples, problems, found, data, dtype)
+        self._calibrate(samples)
         self._online = None
         if self.method == "dynamic":
             self._continue_online(data, problems, found, dtype)
@@ -502,6 +507,8 @@ class MaxMarginClassifier(HyperplaneClassifier):
         unfinished = [self._judge(result, problem) for problem, result in pairs]
         data = self._prepare(samples, len(samples), seed)
         self._store(samples, problems, found, data, dtype)
+        # The samples gathered are the hard ones; all count here.
+        self._calibrate(doubled(given.some(FITTED)))
         self._online = None
         warn_unfinished(unfinished)
         return self

@@ -194,6 +194,7 @@ class PerceptronClassifier(HyperplaneClassifier):
         self._exponent = exponent
         self.n_iter_ = max(1, max(sweeps))
         self._publish(samples, parts, walks, spaces, rho, exponent)
+        self._calibrate(samples)
         warn_unfinished(unfinished)
         return self
 
@@ -378,6 +379,9 @@ class MarginPerceptron(PerceptronClassifier):
         Samples that were ever added.
     dual_coef_ : ndarray of shape (n_problems, n_support)
         How much of each, with its sign: ``coef_ * weight_norm_`` is their sum.
+    temperature_ : float
+        Of ``predict_proba``, in the units of margins: fitted to the training samples;
+        of batches to the latest 2000, each as it was before it was learned.
     n_iter_ : int
         Sweeps.
     n_updates_ : int or ndarray of shape (n_problems,)
@@ -580,6 +584,9 @@ class FixedMarginPerceptron(PerceptronClassifier):
         How much of each, with its sign: ``coef_ * weight_norm_`` is their sum.
     learning_rate_ : float
         Learning rate in the end (fixed length).
+    temperature_ : float
+        Of ``predict_proba``, in the units of margins: fitted to the training samples;
+        of batches to the latest 2000, each as it was before it was learned.
     n_iter_ : int
         Sweeps.
     n_updates_ : int or ndarray of shape (n_problems,)

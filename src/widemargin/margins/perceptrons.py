@@ -153,7 +153,10 @@ def perceptron_bounds(
     }  # fmt: skip
     p = _check_parameters(variant, given)
     try:
-        return _VARIANTS[variant].collect(R, r, gamma_d, p)
+        found = _VARIANTS[variant].collect(R, r, gamma_d, p)
+        if "b" in p and not math.isfinite(found.updates + (found.norm or 0)):
+            raise OverflowError  # of a product: those do not raise it themselves
+        return found
     except (ZeroDivisionError, OverflowError) as error:
         raise ValueError(
             f"gamma_d={gamma_d:g} is so far from R={R:g} that the bounds are no "

@@ -26,9 +26,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import nnls
 from scipy.spatial.distance import cdist
-from sklearn import get_config
-from sklearn.utils import gen_batches
 
+from widemargin._compute.memory import rows_in_budget
+from widemargin._compute.threads import batched_slices
 from widemargin._core.checks import FloatArray, as_matrix, check_same_length
 from widemargin.margins.scores import encode_labels
 
@@ -101,7 +101,8 @@ def sample_margin(
     span = np.linalg.qr((P - centre).T)[0] if len(P) < P.shape[1] else None
     P = _coordinates(P, centre, span)
     margin = np.empty(len(samples))
-    for batch in gen_batches(len(samples), _batch_size(len(P))):
+    # About four arrays of shape (samples, prototypes) live at once.
+    for batch in batched_slices(len(samples), rows_in_budget(4 * 8 * len(P))):
         rows = samples[batch].astype(np.float64) / unit
         Z = _coordinates(rows, centre, span)
         margin[batch] = _sample_margin(Z, P, labels, y_codes[batch])
@@ -115,12 +116,6 @@ def _coordinates(
     points: FloatArray, centre: FloatArray, span: FloatArray | None
 ) -> FloatArray:
     return points - centre if span is None else (points - centre) @ span
-
-
-def _batch_size(n_prototypes: int) -> int:
-    # About four arrays of shape (samples, prototypes) live at once.
-    rows = get_config()["working_memory"] * 2**20 / (4 * 8 * n_prototypes)
-    return max(1, int(rows))
 
 
 def _sample_margin(

@@ -263,7 +263,8 @@ def directional_margin(
     # Multiplied by a small rho rather than divided by it, nothing overflows.
     unit = min(rho, 1.0)
     length = math.hypot(norm * unit, b * (unit / rho))
-    return _in_dtype(f * (unit / length if length else 1.0), dtype)
+    with np.errstate(over="ignore"):
+        return (f * (unit / length if length else 1.0)).astype(dtype)
 
 
 def geometric_margin(
@@ -297,12 +298,8 @@ def geometric_margin(
     f, norm, _, dtype = _functional_margin(X, coef, intercept, y)
     if norm == 0:
         return np.where(f == 0, f, np.copysign(np.inf, f)).astype(dtype)
-    return _in_dtype(f / norm, dtype)
-
-
-def _in_dtype(margin: FloatArray, dtype: np.dtype) -> FloatArray:
     with np.errstate(over="ignore"):
-        return margin.astype(dtype)
+        return (f / norm).astype(dtype)
 
 
 def _functional_margin(

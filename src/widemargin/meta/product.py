@@ -44,6 +44,7 @@ from widemargin._core.checks import as_float_vector, check_count, check_number
 from widemargin._core.classifier import fit_method
 from widemargin._core.confidence import answering
 from widemargin._core.decisions import as_labels, brier_scores, class_codes
+from widemargin._core.probabilities import with_answers
 from widemargin.meta.wrapping import (
     HandingClassifier,
     check_classifier,
@@ -364,7 +365,8 @@ class ProductClassifier(HandingClassifier, _BaseComposition):
         ndarray of shape (n_samples, n_classes)
             Columns in the order of ``classes_``.
         """
-        return np.exp(self._class_scores(self._check_predict(X)))
+        scores = self._class_scores(self._check_predict(X))
+        return with_answers(np.exp(scores), scores.argmax(axis=1))
 
     def get_params(self, deep: bool = True) -> dict:
         """Return the parameters, those of the members by their names.

@@ -63,9 +63,8 @@ from widemargin._core.checks import (
 from widemargin._core.classifier import fit_method
 from widemargin._core.confidence import answers_of, confidence_of, distance_of
 from widemargin._core.decisions import as_labels
-from widemargin._core.holdout import hold_out_at_random
 from widemargin._core.lazy import accuracy, is_lazy
-from widemargin._core.samples import check_weights
+from widemargin._core.samples import check_weights, hold_out_at_random
 from widemargin.margins.rejection import (
     reject_threshold,
     samples_for_rejecting,

@@ -38,13 +38,19 @@ from scipy.linalg import eigh
 
 from widemargin._compute.memory import PAIR_ROWS
 from widemargin._compute.threads import batched_slices
-from widemargin._core.arrays import in_kind, is_tensor, largest_of, xp_of
+from widemargin._core.arrays import (
+    in_kind,
+    is_tensor,
+    largest_of,
+    numpy_dtype,
+    xp_of,
+)
 from widemargin._core.checks import as_matrix, check_option
 from widemargin.metrics.tangent import DEFAULT_SPRING, tangent_distances
 
 KERNELS = ("rbf", "nd", "log")
 # Distances that a user's kernel sees at once: its temporary arrays stay small.
-_ENTRIES = 2**20
+_ENTRIES = 2**19
 METHODS = ("none", "clip", "flip", "shift")
 
 
@@ -179,12 +185,19 @@ def kernel_of_distances(d2: NDArray, kernel: Any, gamma: float) -> NDArray:
     xp = xp_of(d2)
     if kernel == "rbf":
         with np.errstate(over="ignore"):
-            d2 *= float(-gamma)
+            # Never infinite in the dtype: a distance of zero has the value one.
+            d2 *= -min(float(gamma), float(np.finfo(numpy_dtype(d2)).max))
         return xp.exp(d2, out=d2)
-    if gamma != 2:
-        d2 **= float(gamma / 2)
-    if kernel == "log":
-        xp.log1p(d2, out=d2)
+    with np.errstate(over="ignore"):
+        if gamma != 2:
+            d2 **= float(gamma / 2)
+        if kernel == "log":
+            xp.log1p(d2, out=d2)
+    if not xp.isfinite(d2).all():
+        raise ValueError(
+            f"gamma={gamma:g} gives values of kernel={kernel!r} that are no numbers; "
+            "it is a power, at most 2 for a kernel that is conditionally definite."
+        )
     return xp.negative(d2, out=d2)
 
 

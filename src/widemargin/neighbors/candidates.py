@@ -110,11 +110,22 @@ class FeatureCandidates:
         if self.transform is None:
             return samples
         made = self.transform.transform(samples)
+        if len(np.shape(made)) != 2:
+            raise ValueError(
+                f"{NAME} must return a table, one row per sample; it made an array of "
+                f"shape {np.shape(made)}."
+            )
         features = as_matrix(f"what {NAME} returns", made)
         if len(features) != len(samples):
             raise ValueError(
                 f"{NAME} must return one row per sample; it made {len(features)} of "
                 f"{len(samples)}."
+            )
+        n_features = len(self.centre) if hasattr(self, "centre") else features.shape[1]
+        if features.shape[1] != n_features:
+            raise ValueError(
+                f"{NAME} must make as many features of every sample; it made "
+                f"{features.shape[1]}, of the training samples {n_features}."
             )
         return features
 

@@ -55,6 +55,7 @@ from widemargin._core.checks import (
 from widemargin._core.classifier import MarginClassifier, fit_method
 from widemargin._core.decisions import as_labels
 from widemargin._core.lazy import bare, is_lazy, parted_cannot_move
+from widemargin._core.probabilities import with_answers
 from widemargin._core.samples import Samples, check_samples, check_X
 from widemargin._core.shards import Shards, check_shards
 from widemargin.metrics import TangentMetric
@@ -334,6 +335,8 @@ class DensityClassifier(MarginClassifier):
         some = given.some()
         few = clone(self).set_params(class_weight=None)
         few.fit(some.X, some.labels, some.weights)
+        if hasattr(self, "feature_names_in_"):
+            few.feature_names_in_ = self.feature_names_in_
         few._check_squares(given.limits)
         names = self._get_param_names()
         kept = {k: v for k, v in vars(bare(few)).items() if k not in names}
@@ -549,7 +552,7 @@ class DensityClassifier(MarginClassifier):
             if isinstance(d2, Near):
                 sums = self._log_densities_near(d2, gammas)
             elif is_tensor(d2):
-                from widemargin._compute.device.density import log_densities
+                from widemargin._compute.device.nearest import log_densities
 
                 sums = log_densities(d2, self._starts, self._log_weights, gammas)
                 sums = to_numpy(sums)
@@ -608,7 +611,8 @@ class DensityClassifier(MarginClassifier):
         -------
         ndarray of shape (n_queries, n_classes)
         """
-        return np.exp(self._class_scores(self._check_predict(X)))
+        scores = self._class_scores(self._check_predict(X))
+        return with_answers(np.exp(scores), scores.argmax(axis=1))
 
 
 def _densities_of_part(samples: Samples, model: Any, heaviest: float) -> Any:

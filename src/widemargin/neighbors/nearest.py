@@ -44,6 +44,7 @@ from widemargin._core.checks import (
 from widemargin._core.classifier import MarginClassifier, fit_method
 from widemargin._core.decisions import label_margins
 from widemargin._core.lazy import bare, is_lazy, parted_cannot_move
+from widemargin._core.probabilities import with_answers
 from widemargin._core.samples import Samples, check_samples, check_X
 from widemargin._core.shards import Shards, check_shards
 from widemargin.margins import relative_margin
@@ -606,9 +607,10 @@ class TangentKNeighborsClassifier(MarginClassifier):
         Returns
         -------
         ndarray of shape (n_queries, n_classes)
-            Where shares are equal, `predict` takes the class of the nearest neighbour.
+            Where shares are equal, that of the class predicted is larger by rounding.
         """
-        return self._shares(self._check_predict(X))[0]
+        shares, nearness = self._shares(self._check_predict(X))
+        return with_answers(shares, (shares + NEARNESS * nearness).argmax(axis=1))
 
     def predict(self, X: ArrayLike) -> NDArray:
         """Class of the most votes; among equals the class of the nearest neighbour.

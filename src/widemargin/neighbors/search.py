@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from widemargin._compute.memory import PAIR_ROWS, rows_in_budget
-from widemargin._compute.missing import distances_there
+from widemargin._compute.nearest import distances_there
 from widemargin._compute.pairs import References, pair_distances, product_error
 from widemargin._compute.threads import batched_slices, one_blas_thread, thread_map
 from widemargin._core.arrays import is_tensor, put, to_numpy, xp_of
@@ -369,7 +369,28 @@ class TangentSearch:
         return Bundle(points, bundle.frames.astype(dtype, copy=False))
 
 
-class DeviceTangentSearch:
+class ByClasses:
+    """A search that knows rivals from the nearest of every class, `of_classes`."""
+
+    of_classes: Any
+
+    def rivals(
+        self,
+        queries: Bundle,
+        codes: NDArray,
+        wanted: NDArray | None,
+        n_jobs: int | None = None,
+    ) -> tuple[NDArray, NDArray]:
+        """As :meth:`TangentSearch.rivals`; not squared where distances are not."""
+        nearest = self.of_classes(queries, codes, int(codes.max()) + 1, n_jobs)
+        rows = np.arange(len(nearest))
+        wanted = nearest.argmin(axis=1) if wanted is None else wanted
+        d_plus = nearest[rows, wanted]
+        nearest[rows, wanted] = np.inf
+        return d_plus, nearest.min(axis=1)
+
+
+class DeviceTangentSearch(ByClasses):
     """What :class:`TangentSearch` is, for references and queries on a device.
 
     Answers are NumPy arrays: distances in float64 from the points and frames as they
@@ -465,16 +486,6 @@ class DeviceTangentSearch:
                 nearest[:, c] = to_numpy(d2)[:, 0]
         return nearest
 
-    def rivals(
-        self,
-        queries: Bundle,
-        codes: NDArray,
-        wanted: NDArray | None,
-        n_jobs: int | None = None,
-    ) -> tuple[NDArray, NDArray]:
-        """As :meth:`TangentSearch.rivals`."""
-        return rivals_of_classes(self, queries, codes, wanted, n_jobs)
-
 
 def components_on_device(n_features: int) -> int:
     """Return how many dimensions a bound should have there, a multiple of 32.
@@ -485,17 +496,7 @@ def components_on_device(n_features: int) -> int:
     return max(32, 32 * round(14 * float(np.cbrt(n_features)) / 32))
 
 
-def rivals_of_classes(search, queries, codes, wanted, n_jobs):
-    """Nearest of the wanted class and of all others, from those of every class."""
-    nearest = search.of_classes(queries, codes, int(codes.max()) + 1, n_jobs)
-    rows = np.arange(len(nearest))
-    wanted = nearest.argmin(axis=1) if wanted is None else wanted
-    d_plus = nearest[rows, wanted]
-    nearest[rows, wanted] = np.inf
-    return d_plus, nearest.min(axis=1)
-
-
-class MergedSearch:
+class MergedSearch(ByClasses):
     """What other searches found for some queries, to be looked up in their order.
 
     Parameters
@@ -528,18 +529,8 @@ class MergedSearch:
         """As those that were merged."""
         return self.found.copy()
 
-    def rivals(
-        self,
-        queries: Bundle,
-        codes: NDArray,
-        wanted: NDArray | None,
-        n_jobs: int | None = None,
-    ) -> tuple[NDArray, NDArray]:
-        """As :meth:`TangentSearch.rivals`."""
-        return rivals_of_classes(self, queries, codes, wanted, n_jobs)
 
-
-class MetricSearch:
+class MetricSearch(ByClasses):
     """References to be asked for the nearest of any queries, in any distance.
 
     There is no bound to prune with: all distances are computed, or those to candidates
@@ -601,16 +592,6 @@ class MetricSearch:
 
         self._meet(queries, 1, fill, n_jobs)
         return nearest
-
-    def rivals(
-        self,
-        queries: Bundle,
-        codes: NDArray,
-        wanted: NDArray | None,
-        n_jobs: int | None = None,
-    ) -> tuple[NDArray, NDArray]:
-        """As :meth:`TangentSearch.rivals`, not squared."""
-        return rivals_of_classes(self, queries, codes, wanted, n_jobs)
 
     def _meet(self, queries, n_neighbors, use, n_jobs):
         """Call ``use(rows, distances, indices)`` for some queries after the other."""

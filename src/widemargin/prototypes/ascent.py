@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from widemargin._compute.memory import SAMPLE_ROWS, rows_in_budget
+from widemargin._compute.memory import SAMPLE_ROWS, Room, rows_in_budget
 from widemargin._compute.threads import batched_slices
 from widemargin._core.arrays import put, to_numpy
 from widemargin._core.checks import warn_caller
@@ -43,7 +43,7 @@ from widemargin._core.shards import Here, Shards
 from widemargin.margins import relative_margin
 from widemargin.margins.reweight import reweighted
 from widemargin.metrics import TangentMetric
-from widemargin.prototypes.affine import retract, slide
+from widemargin.prototypes.tangent_models import retract, slide
 from widemargin.prototypes.training import State
 from widemargin.tangents import Bundle
 
@@ -98,11 +98,17 @@ class OneSidedPass:
         flat = np.ascontiguousarray(stack.reshape(-1, d), dtype=dtype)
         offsets = np.einsum("kwd,kd->kw", stack, stack[:, 0]).astype(dtype)
         nearest, margins = np.empty((n, 2), np.intp), np.empty(n)
+        room = Room()
 
         def block(rows: slice) -> tuple[np.ndarray, ...]:
+            m = rows.stop - rows.start
             return one_sided(
                 self.X[rows], flat, self.norms[rows], offsets, self.right[rows],
                 gamma[rows], self.tiny, nearest[rows], margins[rows],
+                room.take("Z", (m, len(flat)), dtype),
+                room.take("pulls", (m, 2, width), dtype),
+                room.take("gathered", (2 * m, d), dtype),
+                room.take("weighted", (2 * m, width), dtype),
             )  # fmt: skip
 
         size = min(SAMPLE_ROWS, rows_in_budget(8 * n_models * width))
@@ -261,20 +267,6 @@ def climbing(samples: Passed) -> Climbers:
     return Climbers(samples.given, samples.given)
 
 
-def climbed(
-    now: Climbers, stack: np.ndarray, theta: float, k: Any, samples: Passed
-) -> Climbers:
-    """Pass once over a part, with weights that have grown where margins are small.
-
-    Weights are not divided by their sum: all that is found is linear in them.
-    """
-    weights = now.weights
-    if now.found is not None and (callable(k) or k != 0):
-        weights = reweighted(weights, now.found.margins, theta, k, samples.given)
-    found = samples.one_pass(stack, weights)
-    return Climbers(weights, now.weights, found)
-
-
 class Sums(NamedTuple):
     """What parts add up to: a pass, and what weighs how much."""
 
@@ -324,6 +316,21 @@ def climb_sums(now: Climbers, theta: float, bins: int, samples: Passed) -> Sums:
     )  # fmt: skip
 
 
+def climbed(
+    now: Climbers, stack: np.ndarray, theta: float, k: Any, bins: int, samples: Passed
+) -> tuple[Climbers, Sums]:
+    """Pass once over a part, with weights that have grown where margins are small.
+
+    Weights are not divided by their sum: all that is found is linear in them.
+    """
+    weights = now.weights
+    if now.found is not None and (callable(k) or k != 0):
+        weights = reweighted(weights, now.found.margins, theta, k, samples.given)
+    found = samples.one_pass(stack, weights)
+    after = Climbers(weights, now.weights, found)
+    return after, climb_sums(after, theta, bins, samples)
+
+
 def quantiles_of(margins: np.ndarray) -> np.ndarray:
     """Quantiles as NumPy has them, which takes ten times as long for few margins."""
     places = np.multiply(QUANTILES, len(margins) - 1)
@@ -358,25 +365,30 @@ class Ascent(NamedTuple):
         """Whether the step finds its own size."""
         return isinstance(self.learning_rate, str)
 
+    @property
+    def _bins(self) -> int:
+        """Intervals that margins are counted in, where they stay with their samples."""
+        return 0 if isinstance(self.samples, Here) else BINS
+
     def start(self, stack: np.ndarray) -> State:
         """State of a climb that begins at `stack`.
 
         `stack`, `climbers` and `sums`, its pass, are always of the last step that was
         not taken back.
         """
-        climbers = self.samples.map(climbing).map(
-            climbed, stack, self.theta, 0, beside=self.samples
+        reached = self.samples.map(climbing).step(
+            climbed, stack, self.theta, 0, self._bins, beside=self.samples
         )
         return {
-            **self._reached(stack, climbers),
+            **self._reached(stack, *reached),
             "rate": START if self.adapts else float(self.learning_rate),
             "warned": False,
         }
 
-    def _reached(self, stack: np.ndarray, climbers: Here | Shards) -> State:
-        found = climbers.part.found if isinstance(climbers, Here) else None
-        bins = BINS if found is None else 0
-        sums = climbers.sum(climb_sums, self.theta, bins, beside=self.samples)
+    def _reached(self, stack: np.ndarray, climbers: Here | Shards, sums: Sums) -> State:
+        found = None
+        if isinstance(climbers, Here):
+            found = climbers.part.found
         return {
             "stack": stack,
             "climbers": climbers,
@@ -405,10 +417,15 @@ class Ascent(NamedTuple):
         ):
             return self._taken_back(state)
         proposal[:, 1:] = retract(proposal[:, 1:])
-        climbers = state["climbers"].map(
-            climbed, proposal, self.theta, self._copies(sums), beside=self.samples
+        reached = state["climbers"].step(
+            climbed,
+            proposal,
+            self.theta,
+            self._copies(sums),
+            self._bins,
+            beside=self.samples,
         )
-        after = self._reached(proposal, climbers)
+        after = self._reached(proposal, *reached)
         # The same weights before and after: H of the step, not of the re-weighting.
         found = after["sums"]
         if self._fails(state["H"], found.value_before / found.total_before):

@@ -25,14 +25,16 @@ from widemargin._compute.progress import announced
 from widemargin._compute.threads import batched_slices
 from widemargin._core.arrays import is_tensor, numpy_dtype, put, to_numpy
 from widemargin._core.checks import check_squares
-from widemargin._core.classifier import MarginClassifier
 from widemargin._core.decisions import class_codes
+from widemargin._core.probabilities import FITTED, SoftClassifier
+from widemargin._core.samples import Samples
 from widemargin.margins import (
     MarginBound,
     hypothesis_margin,
     lvq_margin_bound,
     relative_margin,
 )
+from widemargin.prototypes.soft import leave_one_out, relative_distances
 
 # Relative error of squared distances that a certificate accounts for.
 CERTAIN = 1e-9
@@ -60,7 +62,7 @@ def plain_distances(X: Any, P: Any, omega: np.ndarray | None = None) -> np.ndarr
     return to_numpy(on_device(X, *moved)).astype(dtype)
 
 
-class PrototypeClassifier(MarginClassifier):
+class PrototypeClassifier(SoftClassifier):
     """Base of the classifiers by nearest reference.
 
     A fitted subclass has ``classes_``, ``prototypes_`` and ``prototype_labels_`` (in
@@ -72,6 +74,8 @@ class PrototypeClassifier(MarginClassifier):
     margin_unit = "relative"
     # What features are divided by before they are compared; None for nothing.
     scale_: np.ndarray | None = None
+    # As how many a sample counts in the reference that it is nearest to.
+    _freedom: Any = 1
 
     def _scaled(self, X: np.ndarray) -> np.ndarray:
         if self.scale_ is None:
@@ -142,6 +146,63 @@ class PrototypeClassifier(MarginClassifier):
         """
         samples = self._check_predict(X)
         return self.classes_[self._nearest_codes(samples)]
+
+    def _costs(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        D = self._class_distances(X)
+        return relative_distances(D), D.argmin(axis=1)
+
+    def _probabilities(self, X: np.ndarray) -> np.ndarray:
+        return self._in_chunks(X, super()._probabilities)
+
+    def _calibrate(self, samples: Samples, held: Samples | None = None) -> None:
+        """Find the temperature of the probabilities, on samples held or left out."""
+        given = samples if held is None else held
+        rows = np.random.RandomState(0).permutation(len(given))[:FITTED]
+        codes, weights = given.codes[rows], given.weights[rows]
+        D = self._in_chunks(given.X[rows], self._squared_distances)
+        if held is None:
+            share, labels = len(rows) / given.n_rows, self._prototype_codes
+            D = leave_one_out(D, labels, codes, weights, share, self._freedom)
+        costs = relative_distances(self._reduced(D))
+        self._heat_up(costs, codes, weights / weights.mean())
+        self._set_temperature(given.take(rows))
+
+    def _calibrate_further(self, costs: np.ndarray, samples: Samples) -> None:
+        """Go on with a batch, whose costs are those before it was learned."""
+        weights = samples.weights / samples.weights.mean()
+        self._heat_further(costs, samples.codes, weights)
+        self._set_temperature(samples)
+
+    def _set_temperature(self, samples: Samples) -> None:
+        """Take the temperature that was given, in units of the own cost, if one was."""
+        temperature = getattr(self, "temperature", "auto")
+        if not isinstance(temperature, str):
+            D = self._relative_distances(samples.X)
+            own = D[np.arange(len(D)), samples.codes]
+            own = own[np.isfinite(own)]
+            T = float(temperature) * (float(own.mean()) if len(own) else 1.0)
+            self.temperature_ = max(T, float(np.finfo(np.float64).tiny))
+
+    def _relative_distances(self, X: np.ndarray) -> np.ndarray:
+        return self._in_chunks(X, lambda x: self._costs(x)[0])
+
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
+        """Return the probability of each class, by soft assignment.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Softmax over the classes of ``-D / (S temperature_)``, with D the squared
+            distance to the class and S the sum of the two smallest of them: the
+            largest is the class predicted, and for two classes probabilities rise with
+            margins.
+        """
+        return super().predict_proba(X)
 
     def _nearest_codes(self, X: np.ndarray) -> np.ndarray:
         return self._in_chunks(X, lambda x: self._class_distances(x).argmin(axis=1))

@@ -30,14 +30,15 @@ from itertools import pairwise
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from widemargin._compute.missing import means_there, present, shares
 from widemargin._compute.nearest import (
     expanded_distances,
+    means_there,
     paired_distances,
+    present,
     product_error,
     settled,
+    shares,
     squared_distances,
     squared_norms,
 )
@@ -323,22 +324,17 @@ def adam(
 ) -> tuple[State, np.ndarray]:
     """Take in one gradient; return the new moments and the direction of ascent."""
     t = state[f"{name}_t"] + 1
-    if not is_tensor(gradient):
+    m, v = (state[f"{name}_{key}"] for key in "mv")
+    if is_tensor(gradient):
+        m, v, ascent = device_lvq().adam_step(m, v, gradient, *rates, t, LEAST)
+    else:
         from widemargin._compute.lvq import adam_in_place
 
-        m, v = (state[f"{name}_{key}"].copy() for key in "mv")
+        m, v = m.copy(), v.copy()
         # In the type of the moments, whatever a loss of one's own returned.
         ascent = np.array(gradient, dtype=m.dtype, order="C")
         adam_in_place(m.ravel(), v.ravel(), ascent.ravel(), *rates, t, LEAST)
-        return dict(zip(adam_names(name), (m, v, t), strict=True)), ascent
-    m = rates[0] * state[f"{name}_m"] + (1 - rates[0]) * gradient
-    v = rates[1] * state[f"{name}_v"] + (1 - rates[1]) * gradient * gradient
-    square = v + LEAST**2 * v.max()
-    # Where every gradient so far was zero there is nothing to divide.
-    square = xp_of(square).where(square == 0, 1, square)
-    root = (v / square) ** 0.5 * ((1 - rates[1] ** t) ** 0.5 / square**0.5)
-    moments = {f"{name}_m": m, f"{name}_v": v, f"{name}_t": t}
-    return moments, m / (1 - rates[0] ** t) * root
+    return dict(zip(adam_names(name), (m, v, t), strict=True)), ascent
 
 
 def compiled() -> Any:
@@ -504,7 +500,9 @@ class GLVQClassifier(TrainedPrototypes):
     temperature : float or "auto", default="auto"
         Of the soft assignment, in units of the mean squared distance of a training
         sample to the nearest prototype of its class. "auto" learns it: together with
-        the prototypes where the loss is soft, and for ``predict_proba`` at the end.
+        the prototypes where the loss is soft, and for ``predict_proba`` at the end, on
+        the samples that early stopping holds out or on every sample as if its
+        prototypes had not seen it.
     init : {"kmeans", "means", "samples"} or array of shape (n_prototypes, n_features)
         Where they start: k-means within each class, class means (with a little noise
         to tell several apart), random samples, or the given array, which then also
@@ -652,24 +650,6 @@ class GLVQClassifier(TrainedPrototypes):
             return SoftLoss(self.loss, 1.0)
         return check_loss(Sigmoid(beta=10.0) if self.loss is None else self.loss)
 
-    def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """Return the probability of each class, by soft assignment.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            Softmax over the classes of ``-D / (S temperature_)``, with D the squared
-            distance to the nearest prototype of the class and S the sum of the two
-            smallest of them: the largest is the class predicted, and for two classes
-            probabilities rise with margins.
-        """
-        return self._probabilities(X)
-
     def _prepare(
         self, samples: Samples, rng: np.random.RandomState, run: Run, first: bool
     ) -> Mapped:
@@ -743,7 +723,8 @@ class GLVQClassifier(TrainedPrototypes):
             """One step on a device."""
             sums = glvq_sums(now["P"], now["labels"], rows[some], loss)
             moments, ascent = adam(now, "prototypes", sums.gradient)
-            P = now["P"] - rate * now["spread"] * ascent
+            steps = rate * now["spread"]
+            P = now["P"].addcmul(ascent, steps, value=-1)
             return {**moments, "P": P, **counted(now, sums)}
 
         replayed = replayed_on(device, descend, loss)

@@ -20,8 +20,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from widemargin._compute.missing import means_there, second_moments
-from widemargin._compute.nearest import product_error, squared_distances
+from widemargin._compute.nearest import (
+    means_there,
+    product_error,
+    second_moments,
+    squared_distances,
+)
 from widemargin._core.arrays import is_tensor, put, to_numpy
 from widemargin._core.checks import check_count, check_number, check_option
 from widemargin._core.samples import Samples
@@ -104,7 +108,9 @@ class GMLVQClassifier(
     temperature : float or "auto", default="auto"
         Of the soft assignment, in units of the mean squared distance of a training
         sample to the nearest prototype of its class. "auto" learns it: together with
-        the prototypes where the loss is soft, and for ``predict_proba`` at the end.
+        the prototypes where the loss is soft, and for ``predict_proba`` at the end, on
+        the samples that early stopping holds out or on every sample as if its
+        prototypes had not seen it.
     init : {"kmeans", "means", "samples"} or array of shape (n_prototypes, n_features)
         Where the prototypes start: k-means within each class (in the mapped
         space), class means (with a little noise to tell several apart), random

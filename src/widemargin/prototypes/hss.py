@@ -26,18 +26,16 @@ from widemargin._core.lazy import bare
 from widemargin._core.samples import Samples
 from widemargin._core.shards import Shards
 from widemargin.metrics import TangentMetric
-from widemargin.prototypes.affine import (
-    principal_model,
-    principal_of_moments,
-    slide,
-    weighted_moments,
-)
 from widemargin.prototypes.placing import k_means, prototype_counts
 from widemargin.prototypes.tangent_models import (
     TangentModels,
     check_metric,
     model_distances,
+    principal_model,
+    principal_of_moments,
     resolve_n_tangents,
+    slide,
+    weighted_moments,
 )
 from widemargin.prototypes.training import (
     DEVICE_METHODS,
@@ -315,6 +313,10 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
         How inputs are compared with models.
     input_tangents_ : object or None
         What bends the inputs, fitted.
+    temperature_ : float
+        Of ``predict_proba``: fitted to the training samples, each as if its model had
+        not seen it; of batches to the latest 2000 samples, each as it was before
+        it was learned.
     history_ : dict
         ``"objective"``: value after every round.
     n_iter_ : int

@@ -81,7 +81,9 @@ class KernelLVQClassifier(GLVQClassifier):
     temperature : float or "auto", default="auto"
         Of the soft assignment, in units of the mean squared distance of a training
         sample to the nearest prototype of its class. "auto" learns it: together with
-        the prototypes where the loss is soft, and for ``predict_proba`` at the end.
+        the prototypes where the loss is soft, and for ``predict_proba`` at the end, on
+        the samples that early stopping holds out or on every sample as if its
+        prototypes had not seen it.
     init : {"kmeans", "means", "samples"} or array of shape (n_prototypes, n_features)
         Where the prototypes start: k-means within each class in the space of the
         kernel, class means (with a little noise to tell several apart), random

@@ -33,11 +33,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from widemargin._compute.memory import rows_in_budget
-from widemargin._compute.missing import mapped_distances_there, second_moments, shares
 from widemargin._compute.nearest import (
     expanded_distances,
+    mapped_distances_there,
     product_error,
+    second_moments,
     settled,
+    shares,
     squared_distances,
     squared_norms,
     with_partial,

@@ -21,8 +21,7 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from widemargin._compute.missing import present, shares
-from widemargin._compute.nearest import squared_norms
+from widemargin._compute.nearest import present, shares, squared_norms
 from widemargin._core.checks import (
     check_count,
     check_flag,
@@ -147,6 +146,10 @@ class LVQClassifier(TrainedPrototypes):
         Their labels.
     scale_ : ndarray of shape (n_features,) or None
         What features are divided by in distances; None where they are not.
+    temperature_ : float
+        Of ``predict_proba``: fitted to the training samples, each as if its prototype
+        had not seen it, or to those held out; of batches to the latest 2000 samples,
+        each as it was before it was learned.
     classes_ : ndarray of shape (n_classes,)
         The labels there are.
     history_ : dict of list of float

@@ -122,6 +122,10 @@ class MarginLVQClassifier(TrainedPrototypes):
         The unit and the bandwidth in use.
     decision_ : str
         How the fitted prototypes decide.
+    temperature_ : float
+        Of ``predict_proba``: fitted to the training samples, each as if its prototype
+        had not seen it, or to those held out; of batches to the latest 2000 samples,
+        each as it was before it was learned.
     classes_ : ndarray of shape (n_classes,)
         The labels there are.
     history_ : dict of list of float
@@ -380,7 +384,8 @@ def margin_pulls(
     from widemargin._compute import lvq
 
     theta, pulls = lvq.margin_coefficients(P, bounds, X, codes, *rule)
-    theta = theta / unit
+    with np.errstate(over="ignore"):
+        theta = theta / unit
     slopes = np.where(np.isfinite(theta), loss.derivative(theta.clip(-1e9, 1e9)), 0)
     return theta, slopes[:, None] * pulls
 

@@ -21,9 +21,11 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from widemargin._compute.missing import distances_there, means_there, present
 from widemargin._compute.nearest import (
+    distances_there,
     expanded_distances,
+    means_there,
+    present,
     squared_distances,
 )
 from widemargin._core.arrays import (

@@ -201,7 +201,8 @@ class RelationalLVQClassifier(TrainedPrototypes):
         ``Sigmoid(beta=10)``.
     temperature : float or "auto", default="auto"
         Of ``predict_proba``, in units of the mean dissimilarity of a training sample
-        to the nearest prototype of its class, relative as in margins. "auto" fits it.
+        to the nearest prototype of its class, relative as in margins. "auto" fits it,
+        on every sample as if its prototype had not seen it.
     max_iter : int, default=30
         Epochs; "median" ends when no exchange of one prototype lowers the cost.
     learning_rate : float, default=0.1
@@ -561,7 +562,7 @@ class RelationalLVQClassifier(TrainedPrototypes):
         ndarray of shape (n_samples, n_classes)
             As those of :meth:`widemargin.GLVQClassifier.predict_proba`.
         """
-        return self._probabilities(X)
+        return super().predict_proba(X)
 
     def _lipschitz(self) -> float:
         raise ValueError(

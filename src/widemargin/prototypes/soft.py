@@ -18,18 +18,22 @@ right class, ``dL/dD_j = (R_j - P_j) / T``. L depends on D / T only, so that
 What a model answers to ``predict_proba`` is a softmax over the classes, whatever it was
 trained with, of the relative distances ``D_c / (D_first + D_second)``, the denominator
 being the sum of the two smallest: between two classes their difference is the margin,
-and probabilities rise with margins. Its inverse temperature s minimises the
-cross-entropy on the samples that `fit` saw, or held out,
+and probabilities rise with margins. Its temperature (`widemargin._core.probabilities`)
+is fitted to samples that were held out, or that are left out one at a time: of the
+weight M that a prototype p stands for, one part is that of a sample x which it is
+nearest to and of whose class it is. Without x, the mean of the others is
+``p + (p - x) / (M - 1)``, and
 
-    sum_i w_i (log sum_c exp(-s D_ic) + s sum_c t_ic D_ic),
+    D_plus becomes (M / (M - 1))^2 D_plus.
 
-which is convex in s. The targets t are those of Platt: ``(n + 1) / (n + 2)`` for the
-right class of n samples and the rest for the others, so that s stays finite.
+The nearest prototype of another class was pushed by x, and as in GLVQ by r = D_plus /
+D_minus of what the right one was pulled:
+
+    D_minus becomes (M / (M + r))^2 D_minus.
 
 Seo and Obermayer, "Soft learning vector quantization", Neural Computation 2003;
 Villmann et al., "Probabilistic learning vector quantization with cross-entropy for
-probabilistic class assignments", ICAISC 2018; Platt, "Probabilistic outputs for SVMs",
-1999.
+probabilistic class assignments", ICAISC 2018.
 """
 
 from typing import NamedTuple
@@ -38,8 +42,9 @@ import numpy as np
 from scipy.special import logsumexp
 
 SOFT = ("rslvq", "cross_entropy")
-# Samples, at most, that a temperature is fitted to.
-FITTED = 2000
+# The least that the others of a prototype count, beside a sample that is left out.
+LEAST = 0.1
+UNSEEN = 0.5
 
 
 class SoftLoss(NamedTuple):
@@ -101,35 +106,6 @@ def soft_pairs(
     return SoftPairs(value, values, winners, values.sum(axis=0), slope)
 
 
-def fitted_temperature(D: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> float:
-    """Return the temperature under which class distances predict labels best."""
-    n_classes = D.shape[1]
-    weights = weights / weights.sum()
-    n = 1 / float(weights @ weights)
-    finite = np.where(np.isfinite(D), D, np.nan)
-    D = np.where(np.isfinite(D), D, 4 * np.nanmax(finite))
-    right = (n + 1) / (n + 2)
-    targets = np.full(D.shape, (1 - right) / max(1, n_classes - 1))
-    targets[np.arange(len(D)), codes] = right
-    # Only gaps to the nearest matter, and small ones most.
-    D = D - D.min(axis=1, keepdims=True)
-    unit = float(weights @ np.partition(D, 1, axis=1)[:, 1]) or 1.0
-    D = D / unit
-    wanted = float(weights @ np.einsum("ic,ic->i", targets, D))
-
-    def surplus(s: float) -> float:
-        """How far the expected distance lies above the one wanted."""
-        shares = np.exp(-s * D)
-        shares /= shares.sum(axis=1, keepdims=True)
-        return float(weights @ np.einsum("ic,ic->i", shares, D)) - wanted
-
-    low, high = np.log(1e-3), np.log(1e6)
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (middle, high) if surplus(np.exp(middle)) > 0 else (low, middle)
-    return float(unit / np.exp(low))
-
-
 def relative_distances(D: np.ndarray) -> np.ndarray:
     """Divide class distances by the sum of the two smallest of their row."""
     D = D.astype(np.float64)
@@ -141,9 +117,37 @@ def relative_distances(D: np.ndarray) -> np.ndarray:
     return np.where(np.isinf(D) | (tied & (D > 0)), np.inf, shares)
 
 
-def probabilities(D: np.ndarray, temperature: float) -> np.ndarray:
-    """Return the softmax over the classes of ``-D / temperature``."""
-    with np.errstate(over="ignore"):
-        Z = (D.min(axis=1, keepdims=True) - D) / temperature
-    shares = np.exp(Z)
-    return shares / shares.sum(axis=1, keepdims=True)
+def leave_one_out(
+    D: np.ndarray,
+    labels: np.ndarray,
+    codes: np.ndarray,
+    weights: np.ndarray,
+    share: float = 1.0,
+    freedom: int = 1,
+) -> np.ndarray:
+    """Change (n, K) squared distances to those of prototypes that never saw the sample.
+
+    The samples are a `share` of those that trained. A model that bends in m directions
+    has a `freedom` of ``1 + m``: a sample counts as so many in it.
+    """
+    rows = np.arange(len(D))
+    right = labels[None, :] == codes[:, None]
+    nearest = np.where(right, D, np.inf).argmin(axis=1)
+    wrong = np.where(right, np.inf, D).argmin(axis=1)
+    mass = np.bincount(nearest, weights, len(labels))
+    D_plus, D_minus = D[rows, nearest], D[rows, wrong]
+    # Classes without prototypes, before their first batch, have nothing to leave out.
+    there = right[rows, nearest] & ~right[rows, wrong]
+    pulled = freedom * weights
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        # Of those that were not looked at, half a one more than of those that were.
+        more = 0.0 if share == 1 else UNSEEN * float(weights.mean())
+        others = weights + (mass[nearest] - weights + more) / share - pulled
+        others = np.maximum(others, LEAST * weights)
+        pushed = pulled * np.where(D_plus < D_minus, D_plus / D_minus, 1)
+        D_plus = D_plus * (1 + pulled / others) ** 2
+        rivals = np.maximum((mass[wrong] + more) / share, LEAST * weights)
+        D_minus = D_minus / (1 + pushed / rivals) ** 2
+    D[rows[there], nearest[there]] = D_plus[there]
+    D[rows[there], wrong[there]] = D_minus[there]
+    return D

@@ -25,7 +25,7 @@ transformation-invariant neurons, Neural Computation 12 (2000). Shapes: stack
 (K, 1 + m, d), one model per class; slopes and thresholds (K,).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -35,11 +35,20 @@ from scipy.special import expit
 from widemargin._compute.memory import SAMPLE_ROWS
 from widemargin._compute.threads import batched_slices, held_threads
 from widemargin._core.checks import check_count, check_number, check_random_state
-from widemargin._core.classifier import fit_method
-from widemargin._core.samples import Samples, check_samples, merge_duplicates
-from widemargin.prototypes.affine import principal_model, retract
+from widemargin._core.classifier import fit_method, whole_or_not_at_all
+from widemargin._core.samples import (
+    Samples,
+    batch_classes,
+    check_samples,
+    merge_duplicates,
+)
 from widemargin.prototypes.base import no_bound
-from widemargin.prototypes.tangent_models import TangentModels, resolve_n_tangents
+from widemargin.prototypes.tangent_models import (
+    TangentModels,
+    principal_model,
+    resolve_n_tangents,
+    retract,
+)
 from widemargin.prototypes.training import (
     Outcome,
     Run,
@@ -59,6 +68,13 @@ class Units(NamedTuple):
     log_slope: np.ndarray
     threshold: np.ndarray
     scale: float
+
+    def measured_in(self, scale: float) -> "Units":
+        """Return the same units, distances measured in another scale."""
+        ratio = scale / self.scale
+        return Units(
+            self.stack, self.log_slope + np.log(ratio), self.threshold / ratio, scale
+        )
 
 
 class _Slope(NamedTuple):
@@ -96,13 +112,19 @@ class Training:
     run: Run = map
 
     @classmethod
-    def of(cls, samples: Samples, run: Run = map) -> "Training":
-        """Prepare samples: about the mean expanded squares keep their digits."""
+    def of(
+        cls, samples: Samples, run: Run = map, codes: np.ndarray | None = None
+    ) -> "Training":
+        """Prepare samples: about the mean expanded squares keep their digits.
+
+        `codes` are those of the classes that have a unit, by default all.
+        """
         centre = samples.X.mean(axis=0, dtype=float)
+        codes = np.arange(len(samples.classes)) if codes is None else codes
         return cls(
             samples.X - centre.astype(samples.X.dtype),
             centre,
-            samples.codes[:, None] == np.arange(len(samples.classes)),
+            samples.codes[:, None] == codes,
             samples.weights / samples.weights.sum(),
             run,
         )
@@ -113,13 +135,13 @@ class Training:
         stack[:, 0] += sign * self.centre
         return units._replace(stack=stack)
 
-    def first(self) -> Units:
-        """Class means without tangents, and one slope for all."""
-        means = [
-            principal_model(self.X[own], self.weights[own], 0)[0]
+    def first(self, n_tangents: int = 0) -> Units:
+        """Models of the classes, by default their means, and one slope for all."""
+        models = [
+            principal_model(self.X[own], self.weights[own], n_tangents)
             for own in self.targets.T
         ]
-        stack = np.array(means)[:, None]
+        stack = np.array([[C, *T] for C, T in models])
         z, _ = project(self.X, stack)
         own = np.where(self.targets, z, 0).sum(axis=1)
         scale = float(self.weights @ own)
@@ -170,6 +192,17 @@ class Training:
             if stalls >= 2:
                 break
         return units, slope.error, n_steps
+
+    def step(self, units: Units) -> tuple[Units, float]:
+        """One step, so short that the error falls; return units and error."""
+        rate, slope = START, self.slope(units)
+        while rate >= SMALLEST:
+            proposal = self._step(units, slope, rate)
+            error = self.slope(proposal).error
+            if error <= slope.error:
+                return proposal, error
+            rate /= 2
+        return units, slope.error
 
     def slope(self, units: Units) -> _Slope:
         """One pass: the error and all derivatives, by blocks of samples."""
@@ -258,6 +291,9 @@ class TDNeuronClassifier(TangentModels):
         Orthonormal frames.
     slopes_, thresholds_ : ndarray of shape (n_classes,)
         a and c of every unit.
+    temperature_ : float
+        Of ``predict_proba``, fitted to the training samples; of batches to the latest
+        2000, each as it was before it was learned.
     n_tangents_ : int
         Number of tangents found.
     history_ : dict of lists
@@ -387,17 +423,114 @@ class TDNeuronClassifier(TangentModels):
                 last=finish,
             )
         self._take(state)
+        # A unit has the samples of a whole class: one more or less hardly moves it.
+        self._calibrate(samples, samples)
         self.history_.setdefault("validation_score", [])
         self.n_iter_ = state["n_steps"]
+        self._scale = state["units"].scale
         self.n_tangents_ = self.tangents_.shape[1]
         return self
 
+    @whole_or_not_at_all
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Take one step of the descent on one batch.
+
+        A class gets its unit with the first batch that holds it, and with as many
+        tangents as the units have that are there: `max_tangents` of them where there
+        are none, since nothing is held out.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Batch of samples.
+        y : array-like of shape (n_samples,)
+            Their labels.
+        classes : array-like of shape (n_classes,), optional
+            All labels there will be; needed in the first call.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights, not negative, relative to each other.
+
+        Returns
+        -------
+        self
+            The estimator, one batch further.
+        """
+        first = not hasattr(self, "prototypes_")
+        classes = batch_classes(classes, None if first else self.classes_)
+        samples = check_samples(
+            self, X, y, sample_weight, class_weight=self.class_weight,
+            classes=classes, reset=first,
+        )  # fmt: skip
+        check_scale(samples.X)
+        if not first:
+            samples = replace(samples, X=samples.X.astype(self.prototypes_.dtype))
+        samples = merge_duplicates(samples)
+        before = None if first else self._relative_distances(samples.X)
+        known = np.empty(0, int)
+        if not first:
+            known = np.searchsorted(self.classes_, self.prototype_labels_)
+        new = np.setdiff1d(samples.codes, known)
+        codes = np.union1d(known, new)
+        self.classes_ = samples.classes
+        with held_threads(self.n_jobs) as run:
+            batch = Training.of(samples, run, codes)
+            units = batch.shifted(self._with_new(samples, known, new), -1)
+            units, error = batch.step(units)
+        self.prototype_labels_ = self.classes_[codes]
+        state = {"units": batch.shifted(units, 1), "dtype": samples.X.dtype}
+        self._take(state)
+        self._scale, self.n_tangents_ = units.scale, self.tangents_.shape[1]
+        if before is None:
+            self._calibrate(samples, samples)
+        else:
+            self._calibrate_further(before, samples)
+        if first:
+            self.history_, self.n_iter_ = {}, 0
+        for name, value in (("n_tangents", self.n_tangents_), ("error", error)):
+            self.history_.setdefault(name, []).append(value)
+        self.n_iter_ += 1
+        return self
+
+    def _with_new(self, samples: Samples, known: np.ndarray, new: np.ndarray) -> Units:
+        """Units of the classes known, and of those that a batch brings."""
+        d = samples.X.shape[1]
+        if len(known):
+            stack = np.concatenate([self.prototypes_[:, None], self.tangents_], axis=1)
+            a, c = self.slopes_.astype(float), self.thresholds_.astype(float)
+            old = Units(stack.astype(float), np.log(a), c, 1.0).measured_in(self._scale)
+            n_tangents = stack.shape[1] - 1
+        else:
+            n_tangents = resolve_n_tangents(self.max_tangents, d, "max_tangents")
+        if not len(new):
+            return old
+        own = samples.take(np.flatnonzero(np.isin(samples.codes, new)))
+        beside = Training.of(own, codes=new)
+        added = beside.shifted(beside.first(n_tangents), 1)
+        if not len(known):
+            return added
+        added = added.measured_in(old.scale)
+        order = np.argsort(np.concatenate([known, new]))
+        return Units(
+            np.concatenate([old.stack, added.stack])[order],
+            np.concatenate([old.log_slope, added.log_slope])[order],
+            np.concatenate([old.threshold, added.threshold])[order],
+            old.scale,
+        )
+
     def _fitted(self, state: State) -> dict[str, Any]:
         units, dtype = state["units"], state["dtype"]
+        with np.errstate(over="ignore"):
+            slopes = np.exp(units.log_slope) / units.scale
         return {
             "prototypes_": units.stack[:, 0].astype(dtype),
             "tangents_": units.stack[:, 1:].astype(dtype),
-            "slopes_": (np.exp(units.log_slope) / units.scale).astype(dtype),
+            "slopes_": np.minimum(slopes, np.finfo(dtype).max).astype(dtype),
             "thresholds_": (units.threshold * units.scale).astype(dtype),
         }
 

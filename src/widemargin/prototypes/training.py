@@ -37,9 +37,14 @@ from widemargin._core.checks import (
     warn_caller,
 )
 from widemargin._core.classifier import fit_method, whole_or_not_at_all
-from widemargin._core.holdout import hold_out_of_classes
 from widemargin._core.lazy import bare, is_lazy
-from widemargin._core.samples import Samples, check_samples, merge_duplicates
+from widemargin._core.samples import (
+    Samples,
+    batch_classes,
+    check_samples,
+    hold_out_of_classes,
+    merge_duplicates,
+)
 from widemargin._core.shards import Here, Shards, check_shards
 from widemargin.margins import BrokenLinear, Exponential, Hinge, Identity, Sigmoid
 from widemargin.prototypes.base import PrototypeClassifier
@@ -50,12 +55,6 @@ from widemargin.prototypes.placing import (
     most_prototypes,
     prototype_counts,
     recruits,
-)
-from widemargin.prototypes.soft import (
-    FITTED,
-    fitted_temperature,
-    probabilities,
-    relative_distances,
 )
 
 State = dict[str, Any]
@@ -353,7 +352,7 @@ class TrainedPrototypes(PrototypeClassifier):
                 patience=self.n_iter_no_change,
             )
         self._keep(state)
-        self._calibrate(held if isinstance(held, Samples) else samples)
+        self._calibrate(samples, held if isinstance(held, Samples) else None)
         self.__dict__.pop("_rng", None)
         self.n_iter_ = max(map(len, self.history_.values()))
         if not is_lazy(X):
@@ -392,32 +391,6 @@ class TrainedPrototypes(PrototypeClassifier):
                 "temperature", self.temperature, above=0, otherwise="'auto' or "
             )
 
-    def _calibrate(self, samples: Samples) -> None:
-        """Find the temperature of the probabilities, for a learner that has one."""
-        temperature = getattr(self, "temperature", None)
-        if temperature is None or not len(samples):
-            return
-        rows = np.random.RandomState(0).permutation(len(samples))[:FITTED]
-        X, codes = samples.X[rows], samples.codes[rows]
-        D = relative_distances(self._in_chunks(X, self._class_distances))
-        if isinstance(temperature, str):
-            T = fitted_temperature(D, codes, samples.weights[rows])
-        else:
-            own = D[np.arange(len(D)), codes]
-            own = own[np.isfinite(own)]
-            T = float(temperature) * (float(own.mean()) if len(own) else 1.0)
-        tiny = float(np.finfo(np.float64).tiny)
-        self.temperature_ = max(T, tiny)
-
-    def _probabilities(self, X: ArrayLike) -> np.ndarray:
-        samples = self._check_predict(X)
-        T = self.temperature_
-
-        def shares(x: np.ndarray) -> np.ndarray:
-            return probabilities(relative_distances(self._class_distances(x)), T)
-
-        return self._in_chunks(samples, shares)
-
     def _finish(
         self, n_rows: int, checked: Samples, merged: Samples, trained: Samples
     ) -> None:
@@ -453,25 +426,15 @@ class TrainedPrototypes(PrototypeClassifier):
         """
         self._check_parameters()
         first = not hasattr(self, "prototypes_")
-        if first and classes is None:
-            raise ValueError("classes must be given in the first call of partial_fit.")
-        if not (first or classes is None or self._are_classes(classes)):
-            raise ValueError(
-                f"classes={classes!r} is not what the first call of partial_fit "
-                f"said: {self.classes_!r}."
-            )
-        samples = self._check_samples(
-            X,
-            y,
-            sample_weight,
-            classes=classes if first else self.classes_,
-            reset=first,
-        )
+        classes = batch_classes(classes, None if first else self.classes_)
+        samples = self._check_samples(X, y, sample_weight, classes=classes, reset=first)
         if not first and samples.X.dtype != self.prototypes_.dtype:
             samples = replace(samples, X=samples.X.astype(self.prototypes_.dtype))
         if self._exact_weights:
             samples = merge_duplicates(samples)
         rng = self.__dict__.get("_rng") or check_random_state(self.random_state)
+        # What a model knew of samples that it had not seen is what it knows of others.
+        before = None if first else self._relative_distances(samples.X)
         with (
             held_threads(getattr(self, "n_jobs", 1)) as run,
             np.errstate(over="ignore", invalid="ignore", divide="ignore"),
@@ -493,15 +456,15 @@ class TrainedPrototypes(PrototypeClassifier):
                 "kept as it was. A smaller learning_rate, or scaled data, may help."
             )
         self._keep(state)
-        self._calibrate(samples)
+        if before is None:
+            self._calibrate(samples)
+        else:
+            self._calibrate_further(before, samples)
         self._rng = rng
         for key, value in row.items():
             self.history_.setdefault(key, []).append(value)
         self.n_iter_ += 1
         return self
-
-    def _are_classes(self, classes: ArrayLike) -> bool:
-        return np.array_equal(np.unique(np.asarray(classes)), self.classes_)
 
     def _place(
         self, X: np.ndarray, samples: Samples, rng: np.random.RandomState

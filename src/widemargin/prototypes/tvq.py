@@ -18,7 +18,6 @@ from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from widemargin._core.arrays import is_tensor, numpy_dtype, to_numpy
 from widemargin._core.checks import (
@@ -27,11 +26,9 @@ from widemargin._core.checks import (
     check_option,
     is_auto,
 )
-from widemargin._core.holdout import clear_winner, hold_out_of_classes
 from widemargin._core.lazy import bare
-from widemargin._core.samples import Samples
+from widemargin._core.samples import Samples, clear_winner, hold_out_of_classes
 from widemargin._core.shards import Here, Shards
-from widemargin.prototypes.affine import random_frames
 from widemargin.prototypes.ascent import (
     Ascent,
     DevicePass,
@@ -45,6 +42,7 @@ from widemargin.prototypes.placing import prototype_counts
 from widemargin.prototypes.tangent_models import (
     TangentModels,
     check_metric,
+    random_frames,
     resolve_n_tangents,
 )
 from widemargin.prototypes.training import (
@@ -62,6 +60,8 @@ INITS = ("hss", "weights", "random", "mean")
 HSS_ROUNDS = 3
 # Centroids and tangents of a class, together, that the data may ask for.
 MOST_DIMENSIONS = 30
+# More of a mistake leave nothing of the other samples in a sum.
+MOST_COPIES = 1e12
 # What the data choose from, tangents as shares of the features, and how: short climbs
 # on some of the samples, with a third of them held out.
 SHARES, MOST_TANGENTS = (0, 1 / 8, 1 / 4, 3 / 8), 20
@@ -144,7 +144,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
     temperature : float or "auto", default="auto"
         Of the soft assignment behind ``predict_proba``, in units of the mean of what
         it divides for the right class of a training sample; "auto" learns it at the
-        end.
+        end, on every sample as if its model had not seen it.
     class_weight : dict or "balanced", default=None
         Factors of the sample weights.
     random_state : int, RandomState or None, default=None
@@ -286,7 +286,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         self._check_temperature()
         if not (callable(self.k) or (isinstance(self.k, str) and self.k == "ratio")):
             check_number(
-                "k", self.k, at_least=0,
+                "k", self.k, at_least=0, at_most=MOST_COPIES,
                 otherwise="'ratio', a function of (weights, mistakes), or ",
             )  # fmt: skip
         if not (isinstance(self.learning_rate, str) and self.learning_rate == "auto"):
@@ -297,24 +297,6 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
     @property
     def _reweights(self) -> bool:
         return callable(self.k) or self.k != 0
-
-    def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """Return the probability of each class, by soft assignment.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            Softmax over the classes of ``-D / (S temperature_)``, with D the squared
-            distance to the nearest model of the class and S the sum of the two
-            smallest of them: the largest is the class predicted, and for two classes
-            probabilities rise with margins.
-        """
-        return self._probabilities(X)
 
     def _check_lazy(self) -> None:
         if callable(self.k):
@@ -368,14 +350,16 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
     def _mistakes(self, fit: Bent, held: Bent, n_tangents: int) -> np.ndarray:
         """1 where a sample that was held out is not told apart, else 0."""
         state = self._first_state(fit, n_tangents, np.random.RandomState(0))
-        centre, ascent = self._ascent(fit, self.k)
-        climb = ascent.start(_stacked(state, centre))
-        for _ in range(min(TRIAL_PASSES, self.max_iter)):
-            climb = ascent.step(climb)
-        state = _unstacked(climb, centre, held.samples.X.dtype)
-        centre, ascent = self._ascent(held, 0)
-        found = ascent.start(_stacked(state, centre))["found"]
-        return (found.margins <= 0).astype(float)
+        # As in training, and a model that leaves the numbers tells nothing apart.
+        with np.errstate(over="ignore", invalid="ignore"):
+            centre, ascent = self._ascent(fit, self.k)
+            climb = ascent.start(_stacked(state, centre))
+            for _ in range(min(TRIAL_PASSES, self.max_iter)):
+                climb = ascent.step(climb)
+            state = _unstacked(climb, centre, held.samples.X.dtype)
+            centre, ascent = self._ascent(held, 0)
+            found = ascent.start(_stacked(state, centre))["found"]
+        return (~(found.margins > 0)).astype(float)
 
     def _resume(self, state: State, data: Bent, rng: np.random.RandomState) -> State:
         new = np.flatnonzero(~np.isin(data.samples.codes, self._prototype_codes))

@@ -28,6 +28,7 @@ from widemargin._core.confidence import margin_unit_of
 from widemargin._core.decisions import (
     class_pairs,
     from_decision,
+    graph_margins,
     scores_of_walk,
     walk_graph,
 )
@@ -66,7 +67,9 @@ class DDAGClassifier(MetaEstimatorMixin, MarginClassifier):
     -----
     Margins are in the unit of the nodes' decisions, a "distance", or a "share" where
     they only give probabilities: of a predicted label the closest decision on its way,
-    of another minus the decision that dropped it. On scikit-learn 1.9 and later
+    of another minus the decision that dropped it. There is no ``predict_proba``, as a
+    sample meets few of the nodes, whose units need not be the same; put the graph into
+    :class:`~sklearn.calibration.CalibratedClassifierCV`. On scikit-learn 1.9 and later
     ``set_callbacks(sklearn.callback.ProgressBar())`` shows how far `fit` is.
 
     References
@@ -199,16 +202,11 @@ class DDAGClassifier(MetaEstimatorMixin, MarginClassifier):
             return from_decision(_decide(self.estimators_[0], X))
         return scores_of_walk(*self._walk(X))
 
-    def _margins(self, X, codes):
+    def _scored(self, X):
         if len(self.classes_) == 2:
-            return super()._margins(X, codes)
-        rounds, decided = self._walk(X)
-        rows, last = np.arange(len(rounds)), rounds.shape[1] - 1
-        codes = (
-            scores_of_walk(rounds, decided).argmax(axis=1) if codes is None else codes
-        )
-        signs = np.where(rounds[rows, codes] == last, 1, -1)
-        return signs * decided[rows, codes]
+            return super()._scored(X)
+        walk = self._walk(X)
+        return scores_of_walk(*walk), graph_margins(*walk)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

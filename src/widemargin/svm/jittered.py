@@ -78,10 +78,6 @@ class JitteredKernel:
         with np.errstate(over="ignore"):
             return (self.gamma * inner + self.coef0) ** self.degree
 
-    def _values(self, X, Y):
-        with np.errstate(over="ignore", invalid="ignore"):
-            return self._products(X, Y)
-
     def _products(self, X, Y):
         if self.name == "rbf":
             return rbf_values(X, Y, self.gamma)
@@ -94,14 +90,15 @@ class JitteredKernel:
     def values(self, X: NDArray, versions: list[tuple[NDArray, NDArray]]) -> NDArray:
         """k_J(x, y) for all pairs, y any of its versions; X is in the unit."""
         n = len(versions[0][0])
-        out = np.empty((len(X), n))
+        out = np.full((len(X), n), np.nan)
         chunks = list(batched_slices(len(X), rows_in_budget(40 * n)))
         with announce("kernel", len(chunks) * len(versions)) as advance:
             for rows in chunks:
                 nearest = np.full((rows.stop - rows.start, n), np.inf)
                 for version, self_value in versions:
-                    values = self._values(X[rows], version)
-                    squared = self_value - 2 * values
+                    with np.errstate(over="ignore", invalid="ignore"):
+                        values = self._products(X[rows], version)
+                        squared = self_value - 2 * values
                     closer = squared < nearest
                     np.copyto(nearest, squared, where=closer)
                     np.copyto(out[rows], values, where=closer)
@@ -158,6 +155,9 @@ class JitteredSVC(DuelClassifier):
     -----
     Margins are a "distance" in units of the machines' own margin: of a predicted label
     the closest of the duels that it met, of another minus the duel that it lost.
+    There is no ``predict_proba``: samples that trained a machine lie at its margin by
+    construction, so that a temperature needs others, as
+    :class:`~sklearn.calibration.CalibratedClassifierCV` leaves out.
     On scikit-learn 1.9 and later ``set_callbacks(sklearn.callback.ProgressBar())``
     shows how far `fit` is.
 

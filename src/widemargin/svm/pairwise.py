@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.calibration import CalibratedClassifierCV
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import cross_val_predict
 from sklearn.svm import SVC, LinearSVC
@@ -38,6 +37,7 @@ from widemargin._core.decisions import (
     as_decision,
     class_pairs,
     combine,
+    duel_costs,
     duel_margins,
     from_decision,
 )
@@ -69,11 +69,18 @@ class DuelClassifier(MarginClassifier):
     def _class_scores(self, X):
         return duel_scores(self._duels(X), len(self.classes_), self._multiclass)
 
-    def _margins(self, X, codes):
-        duels, n_classes = self._duels(X), len(self.classes_)
-        if codes is None:
-            codes = duel_scores(duels, n_classes, self._multiclass).argmax(axis=1)
-        return duel_margins(duels, codes, n_classes, self._multiclass)
+    def _scored(self, X):
+        how = self._duels(X), len(self.classes_), self._multiclass
+        return duel_scores(*how), duel_margins(*how)
+
+    def _costs(self, X):
+        return self._costs_of(self._duels(X))
+
+    def _costs_of(self, duels):
+        """Costs of the classes, and answers, of samples with these duels."""
+        n_classes = len(self.classes_)
+        answers = duel_scores(duels, n_classes, self._multiclass).argmax(axis=1)
+        return duel_costs(duels, answers, n_classes), answers
 
     def _check_solver(self, **more: Any) -> None:
         """Check what all machines are given, and those numbers that must be above 0."""
@@ -263,27 +270,17 @@ def duels_of(svc: SVC, X: NDArray) -> NDArray:
     return -duels[:, None] if duels.ndim == 1 else duels
 
 
-class _Scores(ClassifierMixin, BaseEstimator):
-    """A classifier whose input is its own decision."""
+class _Duels(PairwiseMachine):
+    """A machine whose answers are the duels themselves."""
 
-    def fit(self, X, y, sample_weight=None):
-        self.classes_ = np.unique(y)
-        return self
-
-    def decision_function(self, X):
-        return X[:, 0] if X.shape[1] == 1 else X
-
-    def predict(self, X):
-        return self.classes_[X.argmax(axis=1)]
+    def predict(self, K):
+        return K @ self.coef_ + self.intercept_
 
 
-def calibrate(
+def left_out_duels(
     machine: PairwiseMachine, K: NDArray, y: NDArray, sample_weight: Any
-) -> CalibratedClassifierCV:
-    """Probabilities of votes, learned on the votes for left-out samples.
-
-    Whatever the scheme: a graph only looks at the duels on a sample's way.
-    """
+) -> NDArray:
+    """Duels of every sample, by machines that were trained without it."""
     smallest = np.unique(y, return_counts=True)[1].min()
     if smallest < 2:
         raise ValueError(
@@ -291,24 +288,8 @@ def calibrate(
             "class; some class of y has 1."
         )
     params = {} if sample_weight is None else {"sample_weight": sample_weight}
-    votes = cross_val_predict(
-        clone(machine).set_params(multiclass="ovo"), K, y, cv=min(5, smallest),
-        method="decision_function", params=params,
-    )  # fmt: skip
-    # Nothing is learned from the votes themselves, so that all of them calibrate.
-    calibrator = CalibratedClassifierCV(_Scores(), cv=2, ensemble=False)
-    return calibrator.fit(as_columns(votes), y, sample_weight=sample_weight)
-
-
-def as_columns(scores: NDArray) -> NDArray:
-    """Scores as the matrix a calibrator takes."""
-    return scores[:, None] if scores.ndim == 1 else scores
-
-
-def calibrated(calibrator: Any, duels: NDArray, n_classes: int) -> NDArray:
-    """Probabilities of the classes from all duels."""
-    votes = as_decision(duel_scores(duels, n_classes, "ovo"))
-    return calibrator.predict_proba(as_columns(votes))
+    left_out = _Duels(**machine.get_params())
+    return cross_val_predict(left_out, K, y, cv=min(5, smallest), params=params)
 
 
 def check_gamma(gamma: Any) -> None:

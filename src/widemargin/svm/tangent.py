@@ -49,8 +49,13 @@ from widemargin._core.checks import (
     is_auto,
 )
 from widemargin._core.classifier import fit_method
-from widemargin._core.holdout import clear_winner, hold_out_of_classes
-from widemargin._core.samples import check_samples, check_X
+from widemargin._core.probabilities import SoftClassifier
+from widemargin._core.samples import (
+    check_samples,
+    check_X,
+    clear_winner,
+    hold_out_of_classes,
+)
 from widemargin.metrics import TangentMetric
 from widemargin.metrics.kernels import (
     METHODS,
@@ -64,11 +69,10 @@ from widemargin.metrics.kernels import (
 from widemargin.svm.pairwise import (
     DuelClassifier,
     PairwiseMachine,
-    calibrate,
-    calibrated,
     decide,
     gamma_in_unit,
     gamma_of_data,
+    left_out_duels,
     require_gram_fits,
     say_how_it_ended,
     unit_for,
@@ -200,7 +204,7 @@ def _has_probabilities(machine):
     return True
 
 
-class TangentSVC(DuelClassifier):
+class TangentSVC(DuelClassifier, SoftClassifier):
     """Support vector machine with a tangent distance kernel.
 
     Without `tangents` the distance is the plain one.
@@ -246,8 +250,8 @@ class TangentSVC(DuelClassifier):
         For sets whose Gram matrix does not fit into memory. If it is all of them the
         machine is that of "clip", but for a small penalty on the offsets.
     probability : bool, default=False
-        Learn probabilities of the votes by five-fold cross-validation on the Gram
-        matrix, for `predict_proba`.
+        Learn the temperature of `predict_proba` by five-fold cross-validation on the
+        Gram matrix.
     class_weight : dict, "balanced" or None, default=None
         Factor on C of each class.
     tol : float, default=1e-3
@@ -279,6 +283,8 @@ class TangentSVC(DuelClassifier):
         The gamma used.
     C_, spring_ : float
         The penalty and the spring used.
+    temperature_ : float
+        Of `predict_proba`, in the units of margins; only with ``probability=True``.
     n_iter_ : int
         Steps of the solver, of the duel that took most.
     smallest_eigenvalue_ : float
@@ -514,10 +520,11 @@ class TangentSVC(DuelClassifier):
         self._keep(machine, landmarks.kernel, bundle, landmarks.root @ machine.coef_)
 
     def _calibrate(self, machine, matrix, codes, weights, tasks):
-        self._calibrator: Any = None
+        self.__dict__.pop("temperature_", None)
         if self.probability:
             with tasks.whole("calibrate"):
-                self._calibrator = calibrate(machine, matrix, codes, weights)
+                duels = left_out_duels(machine, matrix, codes, weights)
+                self._heat_up(self._costs_of(duels)[0], codes, weights)
 
     def _keep(self, machine, kernel, bundle, coef):
         """Keep what prediction needs; `coef` are those of the supports."""
@@ -566,7 +573,7 @@ class TangentSVC(DuelClassifier):
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: ArrayLike) -> NDArray:
-        """Probabilities of the classes, from calibrated votes.
+        """Probabilities of the classes, with what left-out samples taught.
 
         Parameters
         ----------
@@ -576,12 +583,13 @@ class TangentSVC(DuelClassifier):
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            They need not be largest for the class predicted.
+            Softmax over the classes of ``-duel / temperature_``, with the duel that
+            the class lost to the answer: the largest is the class predicted.
         """
         samples = self._check_predict(X)
-        if self._calibrator is None:
+        if not hasattr(self, "temperature_"):
             raise NotFittedError(
                 "this TangentSVC was fitted with probability=False: call fit again to "
                 "learn probabilities."
             )
-        return calibrated(self._calibrator, self._duels(samples), len(self.classes_))
+        return self._probabilities(samples)

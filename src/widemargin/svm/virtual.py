@@ -101,6 +101,9 @@ class VirtualSVC(DuelClassifier):
     -----
     Margins are a "distance" in units of the machines' own margin: of a predicted label
     the closest of the duels that it met, of another minus the duel that it lost.
+    There is no ``predict_proba``: samples that trained a machine lie at its margin by
+    construction, so that a temperature needs others, as
+    :class:`~sklearn.calibration.CalibratedClassifierCV` leaves out.
     On scikit-learn 1.9 and later ``set_callbacks(sklearn.callback.ProgressBar())``
     shows how far `fit` is.
 

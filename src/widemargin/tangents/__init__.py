@@ -1,11 +1,11 @@
 """What may vary: tangents of images, signals, any transformation, or learned ones."""
 
 from widemargin.tangents.bundle import Bundle, orthonormalize
-from widemargin.tangents.deskew import Deskew
 from widemargin.tangents.direction_features import DirectionFeatures
 from widemargin.tangents.generator import TangentGenerator, as_bundle
 from widemargin.tangents.image import ImageTangents
 from widemargin.tangents.learned import LearnedTangents
+from widemargin.tangents.preparing import Deskew, GaussianSmoother
 from widemargin.tangents.shifts import (
     ImageAffine,
     ImageShift,
@@ -13,7 +13,6 @@ from widemargin.tangents.shifts import (
     image_shifts,
 )
 from widemargin.tangents.signal import SignalTangents
-from widemargin.tangents.smoothing import GaussianSmoother
 from widemargin.tangents.transform import TransformTangents
 from widemargin.tangents.union import TangentUnion
 

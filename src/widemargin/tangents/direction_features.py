@@ -50,7 +50,7 @@ from widemargin._core.checks import (
     validate_data,
 )
 from widemargin.tangents.bundle import check_tangent_array
-from widemargin.tangents.smoothing import filter_matrix
+from widemargin.tangents.preparing import filter_matrix
 
 # Pixels of background around the image, so that strokes at the border have edges.
 PAD = 2

@@ -41,7 +41,7 @@ from widemargin.tangents.generator import (
     DirectionalTangents,
     check_sigma,
 )
-from widemargin.tangents.smoothing import filter_matrix
+from widemargin.tangents.preparing import filter_matrix
 
 FIELDS: dict[str, Callable] = {
     "x_shift": lambda x, y: (x * 0 + 1, x * 0),

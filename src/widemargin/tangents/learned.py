@@ -45,6 +45,7 @@ from widemargin._core.checks import (
     in_unit,
     unit_of_squares,
 )
+from widemargin._core.decisions import class_codes
 from widemargin._core.samples import check_orderable
 from widemargin.tangents.bundle import Bundle, broadcast, like
 from widemargin.tangents.generator import DEVICE_METHODS, TangentGenerator
@@ -275,14 +276,8 @@ class LearnedTangents(TangentGenerator):
         """Index in `classes_` of every label, None where there are no labels."""
         if y is None or not hasattr(self, "classes_") or self.is_affine:
             return None
-        labels = _check_labels(X, y)
-        unknown = np.setdiff1d(labels, self.classes_)
-        if len(unknown):
-            raise ValueError(
-                f"y has labels that fit has not seen: {unknown.tolist()}; "
-                f"known are {self.classes_.tolist()}."
-            )
-        return np.searchsorted(self.classes_, labels)
+        owner = "fit has not seen; the labels it knows"
+        return class_codes(_check_labels(X, y), self.classes_, owner=owner)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

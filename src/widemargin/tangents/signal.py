@@ -39,7 +39,7 @@ from widemargin.tangents.generator import (
     DirectionalTangents,
     check_sigma,
 )
-from widemargin.tangents.smoothing import gaussian_weights
+from widemargin.tangents.preparing import gaussian_weights
 
 # Displacement of time as a function of centred time tau and of s in [0, 1].
 FIELDS: dict[str, Callable] = {

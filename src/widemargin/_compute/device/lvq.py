@@ -5,13 +5,14 @@ the margins is whatever the user gave: the margins of a batch, a few hundred num
 visit the CPU for it.
 """
 
+import math
 from functools import cache
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from widemargin._compute.device.kernels import jitted, triton_for
+from widemargin._compute.device.replay import jitted, triton_for
 
 
 class Pairs(NamedTuple):
@@ -27,28 +28,37 @@ def _squared_norms(X: Tensor) -> Tensor:
     return (X * X).sum(1)
 
 
-def _expanded(X: Tensor, P: Tensor, norms: Tensor, P_norms: Tensor) -> Tensor:
-    scale = norms[:, None] + P_norms
-    return torch.addmm(scale, X, P.T, alpha=-2).clamp_(min=0)
-
-
 def product_error(P: Tensor) -> float:
     """Error of an expanded square, per unit of the two squared norms."""
     return float(torch.finfo(P.dtype).eps) * (16.0 + P.shape[1] ** 0.5)
 
 
-def coefficients(
-    D: Tensor, labels: Tensor, batch: Any, loss: Any, x_errors: Tensor, p_errors: Tensor
-) -> Pairs:
+class Products(NamedTuple):
+    """Squared distances ``x_norms + p_norms - 2 G``, and the rounding of either side.
+
+    The rounding is `error` times `x_errors` and `p_errors`.
+    """
+
+    G: Tensor
+    x_norms: Tensor
+    p_norms: Tensor
+    x_errors: Tensor
+    p_errors: Tensor
+    error: float
+
+
+def coefficients(products: Products, labels: Tensor, batch: Any, loss: Any) -> Pairs:
     """Return the summed loss and C for (n, K) squared distances."""
-    triton = triton_for(D) if stays_there(loss) else None
+    G, x_norms, p_norms, x_errors, p_errors, error = products
+    triton = triton_for(G) if stays_there(loss) else None
     if triton is not None:
-        return _in_one_kernel(triton, D, labels, batch, loss, x_errors, p_errors)
+        return _in_one_kernel(triton, products, labels, batch, loss)
+    D = (x_norms[:, None] + p_norms).sub_(G, alpha=2).clamp_(min=0)
     right = labels[None] == batch.codes[:, None]
     plus, at_plus = torch.where(right, D, torch.inf).min(1)
     minus, at_minus = torch.where(right, torch.inf, D).min(1)
     total = plus + minus
-    rounding = 2 * x_errors + p_errors[at_plus] + p_errors[at_minus]
+    rounding = error * (2 * x_errors + p_errors[at_plus] + p_errors[at_minus])
     clear = torch.isfinite(total) & (total > rounding)
     safe = torch.where(clear, total, 1)
     margins = torch.where(clear, (minus - plus) / safe, 0)
@@ -68,14 +78,14 @@ def coefficients(
 
 
 def _in_one_kernel(
-    triton: Any, D: Tensor, labels: Tensor, batch: Any, loss: Any,
-    x_errors: Tensor, p_errors: Tensor,
-) -> Pairs:  # fmt: skip
-    n, K = D.shape
-    C, losses = torch.empty_like(D), torch.empty_like(D[:, 0])
+    triton: Any, products: Products, labels: Tensor, batch: Any, loss: Any
+) -> Pairs:
+    G = products.G
+    n, K = G.shape
+    C, losses = torch.empty_like(G), torch.empty_like(G[:, 0])
     wins = torch.zeros_like(labels)
     _kernel()[(n,)](
-        D, labels, batch.codes, batch.weights, x_errors, p_errors, C, losses, wins,
+        *products, labels, batch.codes, batch.weights, C, losses, wins,
         float(loss.beta), K, triton.next_power_of_2(K),
     )  # fmt: skip
     # A product: sums down the columns take a device longer.
@@ -89,12 +99,14 @@ def _kernel() -> Any:
 
 # What `coefficients` does in torch, line by line, for the sample of one program.
 _SOURCE = """
-def coefficients_kernel(D, labels, codes, weights, x_errors, p_errors, C, losses, wins,
-                        beta, n_columns, WIDTH: tl.constexpr):
+def coefficients_kernel(G, x_norms, p_norms, x_errors, p_errors, error, labels, codes,
+                        weights, C, losses, wins, beta, n_columns, WIDTH: tl.constexpr):
     i = tl.program_id(0).to(tl.int64)
     k = tl.arange(0, WIDTH)
     there = k < n_columns
-    d = tl.load(D + i * n_columns + k, mask=there, other=float('inf'))
+    d = tl.load(x_norms + i) + tl.load(p_norms + k, mask=there, other=0.0)
+    d -= 2.0 * tl.load(G + i * n_columns + k, mask=there, other=0.0)
+    d = tl.where(there, tl.maximum(d, 0.0), float('inf'))
     own = there & (tl.load(labels + k, mask=there, other=-1) == tl.load(codes + i))
     d_plus = tl.where(own, d, float('inf'))
     d_minus = tl.where(own, float('inf'), d)
@@ -103,6 +115,7 @@ def coefficients_kernel(D, labels, codes, weights, x_errors, p_errors, C, losses
     total = plus + minus
     rounding = 2.0 * tl.load(x_errors + i)
     rounding += tl.load(p_errors + at_plus) + tl.load(p_errors + at_minus)
+    rounding *= error
     clear = (total < float('inf')) & (total > rounding)
     safe = tl.where(clear, total, 1.0)
     margin = tl.where(clear, (minus - plus) / safe, 0.0)
@@ -119,6 +132,78 @@ def coefficients_kernel(D, labels, codes, weights, x_errors, p_errors, C, losses
     tl.store(C + i * n_columns + k, row, mask=there)
     tl.store(losses + i, weight * value)
     tl.atomic_add(wins + at_plus, 1)
+"""
+
+
+def adam_step(
+    m: Tensor, v: Tensor, gradient: Tensor,
+    forget: float, forget_squares: float, t: Any, least: float,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """Moments of Adam after one more gradient, and the direction of ascent.
+
+    The twin of :func:`widemargin._compute.lvq.adam_in_place`; it writes the moments
+    in place too.
+    """
+    triton, t = triton_for(m), torch.as_tensor(t, device=m.device)
+    if triton is not None:
+        top, ascent = m.new_zeros(1), torch.empty_like(m)
+        grid = (triton.cdiv(m.numel(), 1024),)
+        moments, direction = _adam_kernels()
+        # Both shares: one less 0.999 has lost its digits in float32.
+        moments[grid](
+            m, v, gradient, top, forget, 1 - forget, forget_squares,
+            1 - forget_squares, m.numel(), 1024,
+        )  # fmt: skip
+        direction[grid](
+            m, v, top, t, ascent, math.log(forget), math.log(forget_squares),
+            least * least, m.numel(), 1024,
+        )  # fmt: skip
+        return m, v, ascent
+    m.mul_(forget).add_(gradient, alpha=1 - forget)
+    v.mul_(forget_squares).addcmul_(gradient, gradient, value=1 - forget_squares)
+    steps = t.double()
+    short, shorter = 1 - forget**steps, 1 - forget_squares**steps
+    square = v + least * least * v.max()
+    safe = torch.where(square > 0, square, 1)
+    # Divided last: one over a square may be no number.
+    root = (v / safe).sqrt() * (shorter.sqrt().to(v.dtype) / safe.sqrt())
+    return m, v, m / short.to(m.dtype) * root
+
+
+@cache
+def _adam_kernels() -> tuple[Any, Any]:
+    return jitted("moments_kernel", _MOMENTS), jitted("direction_kernel", _DIRECTION)
+
+
+# The largest square has to be known before the first direction: two kernels.
+_MOMENTS = """
+def moments_kernel(m, v, gradient, top, old, new, old_squares, new_squares, n,
+                   BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    there = i < n
+    g = tl.load(gradient + i, mask=there, other=0.0)
+    first = tl.load(m + i, mask=there, other=0.0)
+    second = tl.load(v + i, mask=there, other=0.0)
+    first = old * first + new * g
+    second = old_squares * second + new_squares * g * g
+    tl.store(m + i, first, mask=there)
+    tl.store(v + i, second, mask=there)
+    tl.atomic_max(top, tl.max(second, axis=0))
+"""
+_DIRECTION = """
+def direction_kernel(m, v, top, t, ascent, log_forget, log_forget_squares, least, n,
+                     BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    there = i < n
+    steps = tl.load(t).to(tl.float64)
+    short = (1.0 - tl.exp(steps * log_forget)).to(tl.float32)
+    shorter = (1.0 - tl.exp(steps * log_forget_squares)).to(tl.float32)
+    second = tl.load(v + i, mask=there, other=0.0)
+    square = second + least * tl.load(top)
+    safe = tl.where(square > 0.0, square, 1.0)
+    root = tl.sqrt(second / safe) * (tl.sqrt(shorter) / tl.sqrt(safe))
+    first = tl.load(m + i, mask=there, other=0.0) / short
+    tl.store(ascent + i, first * root, mask=there)
 """
 
 
@@ -140,20 +225,21 @@ def _loss_of(loss: Any, margins: Tensor) -> tuple[Tensor, Tensor]:
 
 def glvq_sums(P: Tensor, labels: Tensor, batch: Any, loss: Any) -> tuple:
     """Loss, gradient in the prototypes, and how often each was its class's nearest."""
-    error, P_norms = product_error(P), _squared_norms(P)
-    x_errors, p_errors = error * batch.norms, error * P_norms
+    P_norms = _squared_norms(P)
+    x_norms = batch.norms if batch.offsets is None else batch.norms + batch.offsets
+    errors = batch.norms, P_norms, product_error(P)
+    products = Products(batch.X @ P.T, x_norms, P_norms, *errors)
     if batch.is_risky:
         # An outlier would blur what is near among the others: more digits then.
         X, Q = batch.X.double(), P.double()
-        D = _expanded(X, Q, _squared_norms(X), _squared_norms(Q)).to(P.dtype)
-        x_errors, p_errors = 0 * x_errors, 0 * p_errors
-    else:
-        D = _expanded(batch.X, P, batch.norms, P_norms)
-    if batch.offsets is not None:
-        D = D + batch.offsets[:, None]
-    pairs = coefficients(D, labels, batch, loss, x_errors, p_errors)
-    towards = pairs.C.T @ batch.X - pairs.column_sums[:, None] * P
-    return pairs.loss, -2 * towards, pairs.wins
+        D = _squared_norms(X)[:, None] + _squared_norms(Q) - 2 * X @ Q.T
+        D = D if batch.offsets is None else D + batch.offsets[:, None]
+        none = torch.zeros_like(x_norms), torch.zeros_like(P_norms)
+        products = Products((-0.5 * D).to(P.dtype), *none, *none, 0.0)
+    pairs = coefficients(products, labels, batch, loss)
+    pulls = pairs.column_sums[:, None] * P
+    gradient = torch.addmm(pulls, pairs.C.T, batch.X, beta=2, alpha=-2)
+    return pairs.loss, gradient, pairs.wins
 
 
 def gmlvq_sums(
@@ -162,10 +248,9 @@ def gmlvq_sums(
     """Loss, gradients in prototypes and Omega, and wins among the own class."""
     Z, Q = batch.X @ omega.T, P @ omega.T
     size = product_error(P) * (omega * omega).sum()
-    pairs = coefficients(
-        _expanded(Z, Q, _squared_norms(Z), _squared_norms(Q)), labels, batch, loss,
-        size * batch.norms, size * _squared_norms(P),
-    )  # fmt: skip
+    norms = _squared_norms(Z), _squared_norms(Q)
+    errors = size * batch.norms, size * _squared_norms(P)
+    pairs = coefficients(Products(Z @ Q.T, *norms, *errors, 1.0), labels, batch, loss)
     towards = pairs.C.T @ batch.X - pairs.column_sums[:, None] * P
     mapped, row_sums = pairs.C.T @ Z, pairs.C.sum(1)
     by_omega = (Z * row_sums[:, None]).T @ batch.X - mapped.T @ P - Q.T @ towards

@@ -1,19 +1,24 @@
-"""The small UCI sets of the literature on margins and prototypes.
+"""Tables: the small UCI sets of the literature on margins, and two large sparse ones.
 
-Features are float64 as published; scale them as your model likes. They are one label
-among numbers, in text files of a dozen conventions. A table is read from
+Features of the UCI sets are float64 as published; scale them as your model likes. They
+are one label among numbers, in text files of a dozen conventions. A table is read from
 ``NAME/NAME.npz`` where that exists, else from the original text. Nobody publishes
 checksums of the texts, so a download is checked by the digest of its rows
 (`content_digest`).
+
+Of the LIBSVM collection there are a9a (Adult) and w8a (web pages): features are zeros
+and ones in a CSR matrix; labels are −1 and 1.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import ascii_uppercase
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.datasets import load_svmlight_file
 
 from widemargin.datasets.home import (
     PathLike,
@@ -26,6 +31,9 @@ from widemargin.datasets.home import (
     split_bunch,
 )
 
+LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary/"
+
+
 UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases/"
 
 
@@ -36,11 +44,13 @@ class TextTable:
     name: str
     files: Sequence[str]  # paths below UCI
     digests: Sequence[str]  # one per part: train and test, or the whole
+    target_names: ArrayLike
     separator: str | None = ","
     label_first: bool = False
     skip: int = 0  # leading columns that are neither label nor feature
     label_codes: dict[str, int] | None = None
     n_train: int | None = None  # split of a set that comes in one file
+    image_shape: tuple[int, int] | None = None
 
     @property
     def sources(self) -> list[Source]:
@@ -91,15 +101,15 @@ class TextTable:
 
     def load(
         self,
-        *,
+        loader: Callable,
         data_home: PathLike,
         download: bool,
         return_X_y: bool,
         subset: str | None = None,
+        *,
         drop_missing: bool = False,
-        **extra: Any,
     ) -> Any:
-        """Return the Bunch of a public loader."""
+        """Return the Bunch of a public loader, which describes it."""
         folder = find_or_fetch(
             get_data_home(data_home) / self.name,
             self.sources,
@@ -111,23 +121,26 @@ class TextTable:
             (np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.int64))
             for X, y in self.read(folder)
         ]
+        extra: dict[str, Any] = {
+            "return_X_y": return_X_y,
+            "target_names": self.target_names,
+            "DESCR": loader.__doc__,
+        }
+        if self.image_shape is not None:
+            extra["image_shape"] = self.image_shape
         if subset is not None:
-            return split_bunch(*parts, subset=subset, return_X_y=return_X_y, **extra)
+            return split_bunch(*parts, subset=subset, **extra)
         X, y = parts[0]
         if drop_missing:
             whole = ~np.isnan(X).any(axis=1)
             X, y = X[whole], y[whole]
-        return bunch(X, y, return_X_y=return_X_y, **extra)
+        return bunch(X, y, **extra)
 
 
-SOILS = [
-    "red soil",
-    "cotton crop",
-    "grey soil",
-    "damp grey soil",
-    "soil with vegetation stubble",
-    "very damp grey soil",
-]
+SOILS = (
+    *("red soil", "cotton crop", "grey soil", "damp grey soil"),
+    *("soil with vegetation stubble", "very damp grey soil"),
+)
 OPTDIGITS = TextTable(
     "optdigits",
     ["optdigits/optdigits.tra", "optdigits/optdigits.tes"],
@@ -135,6 +148,8 @@ OPTDIGITS = TextTable(
         "e961b8f7cce79f03b4b25f17ca7fc011d29fea7ed1cc9a0bed450288a0841a65",
         "cf98bd35663efcee3e2ee050a2d37f740080bf65b73fd6fd1ee17c8ee7e69ffd",
     ],
+    np.arange(10),
+    image_shape=(8, 8),
 )
 PENDIGITS = TextTable(
     "pendigits",
@@ -143,6 +158,7 @@ PENDIGITS = TextTable(
         "042d6e8aca2070853f090d93aaa977f695d163662bfe771f143515468dce75e8",
         "a127948262cb416cb82aadd530494d93dca3a45f6d2421eea6e81181d66e0fd0",
     ],
+    np.arange(10),
 )
 SATIMAGE = TextTable(
     "satimage",
@@ -151,6 +167,7 @@ SATIMAGE = TextTable(
         "eeff3103667849667ca40713cf56ef495a91dcff8488d39875c334de20ae47a9",
         "57dca05f0ba23ac02e19fed444639c2764ba6b5ef2a6fe0cfcff892c226c34ed",
     ],
+    SOILS,
     separator=None,
 )
 LETTER = TextTable(
@@ -160,6 +177,7 @@ LETTER = TextTable(
         "8315850970423e380cb13d77e1499991864affc2b867cfab4fdb766756ecde63",
         "d471edebbab27513619d6c9ba81e03851fc65a380384c39d91e669700228321f",
     ],
+    list(ascii_uppercase),
     label_first=True,
     label_codes={letter: code for code, letter in enumerate(ascii_uppercase)},
     n_train=16_000,
@@ -168,18 +186,21 @@ SONAR = TextTable(
     "sonar",
     ["undocumented/connectionist-bench/sonar/sonar.all-data"],
     ["eab7ae1f54b47332ccf245abf8982c2ae18c7251ed5c22ae003efa1585a06cae"],
+    ["rock", "mine"],
     label_codes={"R": 0, "M": 1},
 )
 IONOSPHERE = TextTable(
     "ionosphere",
     ["ionosphere/ionosphere.data"],
     ["da68983d9ae66ddec435a780578e3a19ce138db8ef95a1bd8b6a22f8d6709ca0"],
+    ["bad", "good"],
     label_codes={"b": 0, "g": 1},
 )
 WBC = TextTable(
     "wbc",
     ["breast-cancer-wisconsin/breast-cancer-wisconsin.data"],
     ["8107694956682d7c9337f85e32f456db26f0a446a82eccfb687e6c5d40caec42"],
+    ["benign", "malignant"],
     skip=1,
     label_codes={"2": 0, "4": 1},
 )
@@ -219,13 +240,7 @@ def load_optdigits(
     (1797, 64)
     """
     return OPTDIGITS.load(
-        subset=subset,
-        data_home=data_home,
-        download=download_if_missing,
-        return_X_y=return_X_y,
-        target_names=np.arange(10),
-        image_shape=(8, 8),
-        DESCR=load_optdigits.__doc__,
+        load_optdigits, data_home, download_if_missing, return_X_y, subset
     )
 
 
@@ -262,12 +277,7 @@ def load_pendigits(
     (3498, 16)
     """
     return PENDIGITS.load(
-        subset=subset,
-        data_home=data_home,
-        download=download_if_missing,
-        return_X_y=return_X_y,
-        target_names=np.arange(10),
-        DESCR=load_pendigits.__doc__,
+        load_pendigits, data_home, download_if_missing, return_X_y, subset
     )
 
 
@@ -304,12 +314,7 @@ def load_satimage(
     (2000, 36)
     """
     return SATIMAGE.load(
-        subset=subset,
-        data_home=data_home,
-        download=download_if_missing,
-        return_X_y=return_X_y,
-        target_names=SOILS,
-        DESCR=load_satimage.__doc__,
+        load_satimage, data_home, download_if_missing, return_X_y, subset
     )
 
 
@@ -345,14 +350,7 @@ def load_letter(
     >>> load_letter(subset="test").data.shape  # doctest: +SKIP
     (4000, 16)
     """
-    return LETTER.load(
-        subset=subset,
-        data_home=data_home,
-        download=download_if_missing,
-        return_X_y=return_X_y,
-        target_names=list(ascii_uppercase),
-        DESCR=load_letter.__doc__,
-    )
+    return LETTER.load(load_letter, data_home, download_if_missing, return_X_y, subset)
 
 
 def load_sonar(
@@ -383,13 +381,7 @@ def load_sonar(
     >>> load_sonar().data.shape  # doctest: +SKIP
     (208, 60)
     """
-    return SONAR.load(
-        data_home=data_home,
-        download=download_if_missing,
-        return_X_y=return_X_y,
-        target_names=["rock", "mine"],
-        DESCR=load_sonar.__doc__,
-    )
+    return SONAR.load(load_sonar, data_home, download_if_missing, return_X_y)
 
 
 def load_ionosphere(
@@ -421,13 +413,7 @@ def load_ionosphere(
     >>> load_ionosphere().data.shape  # doctest: +SKIP
     (351, 34)
     """
-    return IONOSPHERE.load(
-        data_home=data_home,
-        download=download_if_missing,
-        return_X_y=return_X_y,
-        target_names=["bad", "good"],
-        DESCR=load_ionosphere.__doc__,
-    )
+    return IONOSPHERE.load(load_ionosphere, data_home, download_if_missing, return_X_y)
 
 
 def load_wbc(
@@ -463,10 +449,149 @@ def load_wbc(
     (683, 9)
     """
     return WBC.load(
-        drop_missing=drop_missing,
-        data_home=data_home,
-        download=download_if_missing,
-        return_X_y=return_X_y,
-        target_names=["benign", "malignant"],
-        DESCR=load_wbc.__doc__,
+        load_wbc, data_home, download_if_missing, return_X_y, drop_missing=drop_missing
     )
+
+
+@dataclass(frozen=True)
+class SparseSet:
+    """Two files, NAME and NAME.t, plain as published or compressed with bz2."""
+
+    name: str
+    n_features: int
+    digests: tuple[str, str]
+
+    @property
+    def names(self) -> list[str]:
+        """The original files: train, test."""
+        return [self.name, f"{self.name}.t"]
+
+    def read(self, folder: Path) -> list[tuple]:
+        """Return the parts (X, y)."""
+        parts = []
+        for name in self.names:
+            packed = folder / f"{name}.bz2"
+            path = packed if packed.is_file() else folder / name
+            X, y = load_svmlight_file(str(path), n_features=self.n_features)
+            # LIBSVM and liblinear behind scikit-learn want 32-bit indices.
+            X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+            parts.append((X, y.astype(np.int64)))
+        return parts
+
+    def verify(self, folder: Path) -> None:
+        """Raise ValueError unless the files in `folder` hold this set."""
+        check_content(self.digests, *self.read(folder))
+
+    def load(
+        self,
+        loader: Callable,
+        data_home: PathLike,
+        download: bool,
+        return_X_y: bool,
+        subset: str,
+    ) -> Any:
+        """Return the Bunch of a public loader, which describes it."""
+        folder = find_or_fetch(
+            get_data_home(data_home) / self.name,
+            [Source(name, LIBSVM + name) for name in self.names],
+            ready=[f"{name}.bz2" for name in self.names],
+            download=download,
+            verify=self.verify,
+        )
+        train, test = self.read(folder)
+        return split_bunch(
+            train,
+            test,
+            subset=subset,
+            return_X_y=return_X_y,
+            target_names=[-1, 1],
+            DESCR=loader.__doc__,
+        )
+
+
+A9A = SparseSet(
+    "a9a",
+    123,
+    (
+        "5e4e8a6b5143fc0205aeacd6522110faf9d4ffb6fe7e9019074126add26c43f2",
+        "b58661169743b89afc337fe658545f21c592a81f5d0f8edbfaedfbf7b42e31a9",
+    ),
+)
+W8A = SparseSet(
+    "w8a",
+    300,
+    (
+        "0530606066d96bca71cba5160fc96f90ad2a3d33b08921de05bd74031f8694f3",
+        "b64b09c326ec23678e56792779776f9506670046c6e4b05b6b16c493d8606ed3",
+    ),
+)
+
+
+def load_a9a(
+    *,
+    subset: str = "all",
+    data_home: PathLike = None,
+    download_if_missing: bool = True,
+    return_X_y: bool = False,
+) -> Any:
+    """a9a: 32 561 + 16 281 people of a census, who earns more than 50 000 dollars.
+
+    Parameters
+    ----------
+    subset : {"train", "test", "all"}, default="all"
+        Which rows; "all" is train first, then test.
+    data_home : path, optional
+        Folder with ``a9a/``: see :func:`get_data_home`.
+    download_if_missing : bool, default=True
+        If False, raise FileNotFoundError where the files are absent.
+    return_X_y : bool, default=False
+        Return only ``(data, target)``.
+
+    Returns
+    -------
+    Bunch
+        ``data`` sparse (n, 123) of zeros and ones; ``target`` −1 or 1,
+        ``target_names``, ``n_train``, ``DESCR``.
+
+    Examples
+    --------
+    >>> from widemargin.datasets import load_a9a
+    >>> load_a9a(subset="test").data.shape  # doctest: +SKIP
+    (16281, 123)
+    """
+    return A9A.load(load_a9a, data_home, download_if_missing, return_X_y, subset)
+
+
+def load_w8a(
+    *,
+    subset: str = "all",
+    data_home: PathLike = None,
+    download_if_missing: bool = True,
+    return_X_y: bool = False,
+) -> Any:
+    """w8a: 49 749 + 14 951 web pages by 300 key words, one category or not.
+
+    Parameters
+    ----------
+    subset : {"train", "test", "all"}, default="all"
+        Which rows; "all" is train first, then test.
+    data_home : path, optional
+        Folder with ``w8a/``: see :func:`get_data_home`.
+    download_if_missing : bool, default=True
+        If False, raise FileNotFoundError where the files are absent.
+    return_X_y : bool, default=False
+        Return only ``(data, target)``.
+
+    Returns
+    -------
+    Bunch
+        ``data`` sparse (n, 300) of zeros and ones; ``target`` −1 or 1,
+        ``target_names``, ``n_train``, ``DESCR``.
+
+    Examples
+    --------
+    >>> from widemargin.datasets import load_w8a
+    >>> load_w8a(subset="test").data.shape  # doctest: +SKIP
+    (14951, 300)
+    """
+    return W8A.load(load_w8a, data_home, download_if_missing, return_X_y, subset)

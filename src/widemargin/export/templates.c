@@ -1,0 +1,342 @@
+/* What headers are written from, part by part: c_header.py puts names, numbers and other
+   parts where @...@ stands, and the name of the header where NAME_ and UPPER_ stand. */
+
+/// labels
+static @HELD@ NAME_labels[@N@] = { @CELLS@ };
+
+/* Label of an answer. */
+static inline @KIND@NAME_label(int answer)
+{
+  return NAME_labels[answer < 0 ? @LAST@ : answer];
+}
+
+/// dot
+static inline float NAME_dot(const float *a, const float *b, int n)
+{
+  float s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+  int i = 0;
+  for (; i + 3 < n; i += 4) {
+    s0 += a[i] * b[i];
+    s1 += a[i + 1] * b[i + 1];
+    s2 += a[i + 2] * b[i + 2];
+    s3 += a[i + 3] * b[i + 3];
+  }
+  for (; i < n; i++)
+    s0 += a[i] * b[i];
+  return (s0 + s1) + (s2 + s3);
+}
+
+/// prepare
+#define UPPER_WIDEST @WIDEST@
+
+static inline void NAME_prepare(const float *x, float *z)
+{
+  int i;
+  for (i = 0; i < @FEATURES@; i++)
+    z[i] = x[i];
+@BODY@
+}
+
+/// unit
+  {
+    float length = 0;
+    for (i = 0; i < @WIDTH@; i++)
+      @GROW@;
+    @ROOT@if (length == 0)
+      length = 1;
+    for (i = 0; i < @WIDTH@; i++)
+      z[i] /= length;
+  }
+
+/// smooth
+  {
+    float rows[@SIZE@];
+    int j, k, m;
+    for (j = 0; j < @H@; j++)
+      for (k = 0; k < @W@; k++)
+        for (m = 0; m < @C@; m++) {
+          float sum = 0;
+          for (i = 0; i < @W@; i++)
+            sum += @ACROSS@[k * @W@ + i] * (z[(j * @W@ + i) * @C@ + m] - @BACK@);
+          rows[(j * @W@ + k) * @C@ + m] = sum;
+        }
+    for (j = 0; j < @H@; j++)
+      for (k = 0; k < @ROW@; k++) {
+        float sum = 0;
+        for (i = 0; i < @H@; i++)
+          sum += @DOWN@[j * @H@ + i] * rows[i * @ROW@ + k];
+        z[j * @ROW@ + k] = sum + @BACK@;
+      }
+  }
+
+/// project
+  {
+    float mapped[@N@];
+    int j;
+    for (i = 0; i < @WIDTH@; i++)
+      z[i] -= @CENTRE@[i];
+    for (j = 0; j < @N@; j++)
+      mapped[j] = NAME_dot(z, @MATRIX@ + j * @WIDTH@, @WIDTH@);
+    for (j = 0; j < @N@; j++)
+      z[j] = mapped[j];
+  }
+
+/// nearest
+/* Margins of all classes; returns the class of the largest. */
+static inline int NAME_margins(const float *x, float *margins, float *least)
+{
+  float z[@WIDEST@], r[@WIDTH@], near[@N_CLASSES@], second = HUGE_VALF;
+  int c, i, j, k, best = 0;
+  (void)k;
+  NAME_prepare(x, z);@SUBTRACT@
+  for (c = 0; c < @N_CLASSES@; c++)
+    near[c] = HUGE_VALF;
+  for (j = 0; j < @REFERENCES@; j++) {
+    float squared;
+    for (i = 0; i < @WIDTH@; i++)
+      r[i] = z[i] - @POINTS@[j * @WIDTH@ + i];@PROJECT@
+    squared = NAME_dot(r, r, @WIDTH@);
+    if (squared < near[@CODES@[j]])
+      near[@CODES@[j]] = squared;
+  }@MARGINS@
+  *least = margins[best];
+  return best;
+}
+
+/// nearest_project
+    for (k = 0; k < @FRAME@; k++) {
+      const float *t = @TANGENTS@ + (j * @FRAME@ + k) * @WIDTH@;
+      const float along = NAME_dot(t, r, @WIDTH@);
+      for (i = 0; i < @WIDTH@; i++)
+        r[i] -= along * t[i];
+    }
+
+/// nearest8
+/* Margins of all classes, and the least that the winner's can have been before the
+   tables were rounded; returns the class of the largest. */
+static inline int NAME_margins(const float *x, float *margins, float *least)
+{
+  float z[@WIDEST@], delta[@WIDTH@], r[@WIDTH@], second = HUGE_VALF;
+  float near[@N_CLASSES@], lows[@N_CLASSES@], highs[@N_CLASSES@];
+  float low = HUGE_VALF, high, whole;
+  int c, i, j, k, best = 0;
+  (void)k;
+  NAME_prepare(x, z);@SUBTRACT@
+  for (c = 0; c < @N_CLASSES@; c++)
+    near[c] = lows[c] = highs[c] = HUGE_VALF;
+  for (j = 0; j < @REFERENCES@; j++) {
+    const float *bound = @BOUNDS@ + 3 * j;
+    const float scale = @POINT_SCALES@[j];
+    float squared, moved = 0, error, under;
+    for (i = 0; i < @WIDTH@; i++)
+      r[i] = delta[i] = z[i] - scale * (float)@POINTS@[j * @WIDTH@ + i];@PROJECT@
+    squared = NAME_dot(r, r, @WIDTH@);
+    c = @CODES@[j];
+    if (squared < near[c])
+      near[c] = squared;
+    whole = sqrtf(NAME_dot(delta, delta, @WIDTH@));
+    under = squared - bound[2] * bound[2] * moved;
+    under = under > 0 ? sqrtf(under) : 0;
+    moved = sqrtf(moved);
+    error = bound[0] + @ROUNDING@ * whole + bound[1] * moved;
+    if (sqrtf(squared) + error < highs[c])
+      highs[c] = sqrtf(squared) + error;
+    under -= error + bound[1] * bound[1] * whole;
+    if (under < lows[c])
+      lows[c] = under > 0 ? under : 0;
+  }@MARGINS@
+  for (c = 0; c < @N_CLASSES@; c++)
+    if (c != best && lows[c] < low)
+      low = lows[c];
+  high = highs[best];
+  whole = low * low + high * high;
+  *least = whole == 0 ? 0 : (low * low - high * high) / whole;
+  return best;
+}
+
+/// nearest8_project
+    for (k = 0; k < @FRAME@; k++) {
+      const int8_t *t = @TANGENTS@ + (j * @FRAME@ + k) * @WIDTH@;
+      const float scale = @TANGENT_SCALES@[j * @FRAME@ + k];
+      const float along = scale * NAME_dot8(t, delta, @WIDTH@);
+      const float step = scale * along;
+      moved += along * along;
+      for (i = 0; i < @WIDTH@; i++)
+        r[i] -= step * (float)t[i];
+    }
+
+/// nearest_margins
+  for (c = 1; c < @N_CLASSES@; c++)
+    if (near[c] < near[best])
+      best = c;
+  for (c = 0; c < @N_CLASSES@; c++)
+    if (c != best && near[c] < second)
+      second = near[c];
+  for (c = 0; c < @N_CLASSES@; c++) {
+    const float other = c == best ? second : near[best], total = other + near[c];
+    margins[c] = total == 0 ? 0 : (other - near[c]) / total;
+  }
+
+/// planes
+/* Margins of all classes, and the least that the winner's can have been before the
+   tables were rounded; returns the class of the largest. */
+static inline int NAME_margins(const float *x, float *margins, float *least)
+{
+  float z[@WIDEST@], value[@PLANES@], wrong[@PLANES@];
+  int c, i, j, best = 0;
+  float length;
+  NAME_prepare(x, z);@SUBTRACT@
+  length = sqrtf(NAME_dot(z, z, @WIDTH@));
+  (void)length;
+  (void)i;
+  for (j = 0; j < @PLANES@; j++) {
+    value[j] = @PRODUCT@ + @OFFSETS@[j];
+    wrong[j] = 0;@FILL@
+  }
+@RULE@
+}
+
+/// planes_two
+  margins[0] = value[0];
+  margins[1] = -value[0];
+  best = margins[1] > margins[0];
+  c = best;
+  *least = margins[c] - wrong[0];
+  return best;
+
+/// planes_votes
+  {
+    float votes[@K@], clear[@K@], sure = HUGE_VALF;
+    int most[@K@], fewest[@K@], doubtful = 0;
+    for (c = 0; c < @K@; c++) {
+      votes[c] = clear[c] = 0;
+      most[c] = fewest[c] = 0;
+    }
+    for (i = 0, j = 0; i < @K@; i++)
+      for (c = i + 1; c < @K@; c++, j++) {
+        const int winner = value[j] > 0 ? i : c, loser = value[j] > 0 ? c : i;
+        const int doubt = wrong[j] > 0 && !(fabsf(value[j]) > wrong[j]);
+        votes[winner] += 1;
+        most[winner] += 1;
+        most[loser] += doubt;
+        fewest[winner] += !doubt;
+        clear[i] += value[j] / @UNIT@;
+        clear[c] -= value[j] / @UNIT@;
+      }
+    for (c = 0; c < @K@; c++) {
+      votes[c] += clear[c] / (3 * (fabsf(clear[c]) + 1));
+      if (votes[c] > votes[best])
+        best = c;
+    }
+    for (c = 0; c < @K@; c++) {
+      float won = HUGE_VALF, lost = HUGE_VALF, direct = 0;
+      for (i = 0; i < @K@; i++) {
+        const int low = c < i ? c : i, high = c < i ? i : c;
+        float own;
+        if (i == c)
+          continue;
+        j = low * (2 * @K@ - low - 1) / 2 + high - low - 1;
+        own = c < i ? value[j] : -value[j];
+        if (fabsf(own) < won)
+          won = fabsf(own);
+        if (own < 0 && -own < lost)
+          lost = -own;
+        if (i == best)
+          direct = own;
+        if (c == best && fabsf(own) - wrong[j] < sure)
+          sure = fabsf(own) - wrong[j];
+      }
+      margins[c] = c == best ? won : -(direct < 0 ? -direct : lost);
+      doubtful |= wrong[0] > 0 && c != best && most[c] >= fewest[best];
+    }
+    *least = doubtful ? -1 : sure;
+    return best;
+  }
+
+/// planes_ddag
+  {
+    float closest[@K@], kept[@K@], sure = HUGE_VALF;
+    int first = 0, last = @K@ - 1;
+    (void)j;
+    for (c = 0; c < @K@; c++)
+      closest[c] = kept[c] = HUGE_VALF;
+    while (first < last) {
+      const int at = first * (2 * @K@ - first - 1) / 2 + last - first - 1;
+      const float size = fabsf(value[at]), left = size - wrong[at];
+      const int wins = value[at] > 0, winner = wins ? first : last;
+      if (size < closest[winner])
+        closest[winner] = size;
+      if (left < kept[winner])
+        kept[winner] = left;
+      if (left < sure)
+        sure = left;
+      margins[wins ? last : first] = -size;
+      last -= wins;
+      first += !wins;
+    }
+    best = first;
+    margins[best] = closest[best];
+    /* A duel in doubt on the way may have ended otherwise. */
+    *least = sure < 0 ? sure : kept[best];
+    return best;
+  }
+
+/// planes_scores
+  {
+    for (c = 1; c < @K@; c++)
+      if (value[c] > value[best])
+        best = c;
+    margins[best] = *least = HUGE_VALF;
+    for (c = 0; c < @K@; c++) {
+      const int low = c < best ? c : best, high = c < best ? best : c;
+      float border, gap, sure;
+      if (c == best)
+        continue;
+      border = @BORDERS@[low * (2 * @K@ - low - 1) / 2 + high - low - 1];
+      gap = (value[best] - value[c]) / border;
+      sure = gap - (wrong[best] + wrong[c]) / border;
+      margins[c] = -gap;
+      if (gap < margins[best])
+        margins[best] = gap;
+      if (sure < *least)
+        *least = sure;
+    }
+    return best;
+  }
+
+/// predict
+/* The answer, -1 if refused, and how sure it is. */
+static inline int NAME_predict(const float *x, float *margin)
+{
+  float margins[UPPER_CLASSES], least;
+  const int best = NAME_margins(x, margins, &least);
+  (void)least;
+  *margin = margins[best];
+@REFUSE@  return best;
+}
+
+/// check
+#include <stdio.h>
+#include "model.h"
+
+int main(void)
+{
+  float x[UPPER_FEATURES], margins[UPPER_CLASSES], margin, least;
+  while (fread(x, sizeof(float), UPPER_FEATURES, stdin) == UPPER_FEATURES) {
+    const int answer = NAME_predict(x, &margin);
+    const int best = NAME_margins(x, margins, &least);
+    if (margins[best] != margin)
+      return 1;
+    if (fwrite(&answer, sizeof answer, 1, stdout) != 1
+        || fwrite(&best, sizeof best, 1, stdout) != 1
+        || fwrite(&least, sizeof least, 1, stdout) != 1
+        || fwrite(margins, sizeof margins, 1, stdout) != 1)
+      return 2;
+  }
+  return 0;
+}
+
+/// object
+#include "model.h"
+int answer(const float *x, float *margin);
+int answer(const float *x, float *margin) { return NAME_predict(x, margin); }

@@ -1,0 +1,29 @@
+"""Arrays that are written over: each thread has its own."""
+
+import numpy as np
+
+from widemargin._compute.memory import Room
+from widemargin._compute.threads import thread_map
+
+
+def test_the_same_memory_while_it_is_large_enough():
+    room = Room()
+    first = room.take("a", (4, 3), np.float64)
+    smaller = room.take("a", (2, 5), np.float64)
+    assert smaller.shape == (2, 5)
+    assert np.shares_memory(first, smaller)
+    assert not np.shares_memory(first, room.take("b", (4, 3), np.float64))
+    assert not np.shares_memory(first, room.take("a", (4, 4), np.float64))
+    assert room.take("a", (2, 2), np.float32).dtype == np.float32
+    assert room.take("none", (0, 7), np.float32).shape == (0, 7)
+
+
+def test_threads_do_not_share_it():
+    room = Room()
+
+    def fill(value):
+        own = room.take("a", (20_000,), np.float64)
+        own[:] = value
+        return float(own.sum()) / 20_000
+
+    assert thread_map(fill, range(200), 4) == list(range(200))
