@@ -13,7 +13,11 @@ from sklearn.neighbors import KNeighborsClassifier
 from widemargin import inspection, margins, tangents
 from widemargin.datasets import read_idx
 from widemargin.linear import MarginPerceptron, MaxMarginClassifier
-from widemargin.meta import MarginReweightingClassifier, RejectingClassifier
+from widemargin.meta import (
+    MarginReweightingClassifier,
+    ProductClassifier,
+    RejectingClassifier,
+)
 from widemargin.metrics import (
     TangentMetric,
     repair_spectrum,
@@ -530,3 +534,26 @@ def test_slopes_of_units_beyond_their_dtype_are_the_largest_there_are(scale, dty
     model.fit(few, codes, sample_weight=weights)
     assert np.isfinite(model.slopes_).all()
     np.testing.assert_array_equal(model.predict(few), codes)
+
+
+@pytest.mark.parametrize("what", ["a", {}, [1]])
+@pytest.mark.parametrize("node", [LogisticRegression(), KNeighborsClassifier(1)])
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        lambda node: MarginReweightingClassifier(node, random_state=0),
+        lambda node: MarginReweightingClassifier(node, random_state=2),
+        lambda node: RejectingClassifier(node, coverage=0.5, delta=None),
+        lambda node: ProductClassifier([("one", node), ("two", node)]),
+        DDAGClassifier,
+    ],
+)
+@pytest.mark.parametrize("weights", [None, np.ones(12)])
+def test_what_is_no_number_is_named_whoever_meets_it(wrapped, node, what, weights):
+    given = X.astype(object)
+    given[1, 1] = what
+    told = {}
+    if weights is not None and isinstance(node, LogisticRegression):
+        told["sample_weight"] = weights
+    with pytest.raises((TypeError, ValueError), match=r"X (must hold|holds what)"):
+        wrapped(node).fit(given, y, **told)
