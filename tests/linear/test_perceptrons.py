@@ -131,7 +131,7 @@ def test_batches(blobs, model):
     assert model.score(X, y) == 1.0
     assert model.margin_upper_bound_ >= best_margin(X, y, 3.0) * (1 - 1e-9)
     before = model.n_updates_
-    with pytest.raises(ValueError, match="differ"):
+    with pytest.raises(ValueError, match="is not what the first call"):
         model.partial_fit(X, y, classes=[0, 1, 2])
     with pytest.raises(ValueError, match="does not name"):
         model.partial_fit(X[:2], [0, 5])

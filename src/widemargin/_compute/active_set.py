@@ -45,16 +45,20 @@ def _append_to_factor(Z, Q, factor, k, j):
     length = np.sqrt(np.dot(rest, rest))
     if k > 0:
         # Twice is enough: the second pass removes what the first left by rounding.
-        inside = np.dot(Q[:k], rest)
-        rest -= np.dot(inside, Q[:k])
-        again = np.dot(Q[:k], rest)
-        rest -= np.dot(again, Q[:k])
-        factor[k, :k] = inside + again
+        factor[k, :k] = 0.0
+        for _ in range(2):
+            inside = np.dot(Q[:k], rest)
+            shadow = np.dot(inside, Q[:k])
+            for p in range(rest.shape[0]):
+                rest[p] -= shadow[p]
+            for i in range(k):
+                factor[k, i] += inside[i]
     size = np.sqrt(np.dot(rest, rest))
     factor[k, k] = size
     if size <= _DEPENDENT * length:
         return False
-    Q[k] = rest / size
+    for p in range(rest.shape[0]):
+        Q[k, p] = rest[p] / size
     return True
 
 
@@ -154,15 +158,22 @@ def _price(Z, h, a, active, k, skip, tol, longest):
     """Most violated pattern outside the active ones, or -1."""
     w = np.zeros(Z.shape[1])
     for i in range(k):
-        w += a[active[i]] * Z[active[i]]
-    slope = h - np.dot(Z, w)
+        for j in range(Z.shape[1]):
+            w[j] += a[active[i]] * Z[active[i], j]
+    along = np.dot(Z, w)
     # Below this a violation is rounding.
     best = max(tol, 8.0 * _ROUNDING * longest * np.sqrt(np.dot(w, w)))
     entering = -1
     for p in range(h.shape[0]):
-        if a[p] == 0.0 and not skip[p] and slope[p] > best:
-            best, entering = slope[p], p
+        if a[p] == 0.0 and not skip[p] and h[p] - along[p] > best:
+            best, entering = h[p] - along[p], p
     return entering
+
+
+@njit(cache=True, nogil=True)
+def _set_demands(h, bias, signs):
+    for p in range(h.shape[0]):
+        h[p] = 1.0 - bias * signs[p]
 
 
 @njit(cache=True, nogil=True)
@@ -184,7 +195,8 @@ def nonnegative_qp(Z, signs, a, bias, pull, tol, balance_tol, max_steps):
     longest = 0.0
     for j in range(m):
         longest = max(longest, np.sqrt(np.dot(Z[j], Z[j])))
-    k = 0
+    # No literal: functions would be compiled for it, and again for a number.
+    k = np.int64(0)
     for j in range(m):
         if a[j] > 0.0:
             if k < most and _append_to_factor(Z, Q, factor, k, j):
@@ -192,7 +204,8 @@ def nonnegative_qp(Z, signs, a, bias, pull, tol, balance_tol, max_steps):
                 k += 1
             else:
                 a[j] = 0.0
-    h = 1.0 - bias * signs
+    h = np.empty(m)
+    _set_demands(h, bias, signs)
     steps = 0
     previous = np.inf
     while steps < max_steps:
@@ -209,7 +222,7 @@ def nonnegative_qp(Z, signs, a, bias, pull, tol, balance_tol, max_steps):
                 return SOLVED, bias, steps
             previous = abs(tilt)
             bias += pull * tilt
-            h = 1.0 - bias * signs
+            _set_demands(h, bias, signs)
             skip[:] = False
             steps += 1
             continue
@@ -261,17 +274,29 @@ def solve_working_set(Z, signs, alpha, bias, rho, height, exact):
     scale = np.sqrt(scale) if scale > 0.0 else 1.0
     free = rho < 0.0
     pull = height if free else (rho / scale) ** 2
-    raised = np.empty((m, d + 1))
-    raised[:, :d] = Z / scale
-    raised[:, d] = signs * np.sqrt(pull)
-    alpha = alpha * scale * scale
+    raised, scaled = np.empty((m, d + 1)), np.empty(m)
+    for i in range(m):
+        for j in range(d):
+            raised[i, j] = Z[i, j] / scale
+        raised[i, d] = signs[i] * np.sqrt(pull)
+        scaled[i] = alpha[i] * scale * scale
     status, bias, steps = nonnegative_qp(
-        raised, signs, alpha, bias if free else 0.0, pull if free else 0.0,
+        raised, signs, scaled, bias if free else 0.0, pull if free else 0.0,
         exact, 1e-11, 1000 + 50 * m,
     )  # fmt: skip
     if not free:
-        bias = pull * np.dot(alpha, signs)
-    return status, alpha / scale / scale, bias, steps
+        bias = pull * np.dot(scaled, signs)
+    for i in range(m):
+        scaled[i] = scaled[i] / scale / scale
+    return status, scaled, bias, steps
+
+
+@njit(cache=True, nogil=True)
+def _taken(values, places):
+    out = np.empty(places.shape[0], values.dtype)
+    for i in range(places.shape[0]):
+        out[i] = values[places[i]]
+    return out
 
 
 @njit(cache=True, nogil=True)
@@ -296,47 +321,77 @@ def _scores(X, w, offset):
 
 
 @njit(cache=True, nogil=True)
-def _hull_distance(Z, alpha, positive):
+def _hull_distance(Z, alpha, signs):
     """Half the distance of the class averages under `alpha`; inf if one is empty."""
     plus, minus = 0.0, 0.0
     for i in range(alpha.shape[0]):
-        if positive[i]:
+        if signs[i] > 0:
             plus += alpha[i]
         else:
             minus += alpha[i]
     if plus == 0.0 or minus == 0.0:
         return np.inf
-    share = np.where(positive, 0.5 * alpha / plus, 0.5 * alpha / minus)
+    share = np.empty(alpha.shape[0])
+    for i in range(alpha.shape[0]):
+        share[i] = 0.5 * alpha[i] / (plus if signs[i] > 0 else minus)
     difference = np.dot(share, Z)
     return np.sqrt(np.dot(difference, difference))
 
 
 @njit(cache=True, nogil=True)
-def _worst(violation, signs, side, batch, least):
-    """Rows of one class with the largest violations above `least`, `batch` at most."""
-    count = 0
-    for k in range(violation.shape[0]):
-        if signs[k] == side and violation[k] > least:
-            count += 1
-    chosen = np.empty(count, dtype=np.int64)
-    values = np.empty(count)
-    i = 0
-    for k in range(violation.shape[0]):
-        if signs[k] == side and violation[k] > least:
-            chosen[i], values[i] = k, -violation[k]
-            i += 1
-    if count <= batch:
-        return chosen
-    limit = np.partition(values, batch - 1)[batch - 1]
-    return chosen[values <= limit][:batch]
+def _kth_largest(values, k):
+    """Give entry k of `values` in falling order, by quickselect; reorders them."""
+    first, last = 0, values.shape[0] - 1
+    while first < last:
+        pivot, i, j = values[(first + last) // 2], first, last
+        while i <= j:
+            while values[i] > pivot:
+                i += 1
+            while values[j] < pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i, j = i + 1, j - 1
+        if k <= j:
+            last = j
+        elif k >= i:
+            first = i
+        else:
+            break
+    return values[k]
+
+
+@njit(cache=True, nogil=True)
+def _worst(violation, signs, batch, least):
+    """Rows of either class with the largest violations above `least`.
+
+    Those of the first class come first; `batch` of each at most.
+    """
+    chosen, count = np.empty(2 * batch, dtype=np.int64), 0
+    values = np.empty(violation.shape[0])
+    for side in (1.0, -1.0):
+        n = 0
+        for k in range(violation.shape[0]):
+            if signs[k] == side and violation[k] > least:
+                values[n] = violation[k]
+                n += 1
+        limit = _kth_largest(values[:n], batch - 1) if n > batch else -np.inf
+        end = count + min(n, batch)
+        for k in range(violation.shape[0]):
+            wanted = violation[k] > least and violation[k] >= limit
+            if signs[k] == side and wanted and count < end:
+                chosen[count] = k
+                count += 1
+    return chosen[:count].copy()
 
 
 @njit(cache=True, nogil=True)
 def _facing_rows(X, signs, w, batch):
     """Rows of each class least far along `w`, `batch` of each at most."""
-    reach = -signs * _scores(X, w, 0.0)
-    first = _worst(reach, signs, 1.0, batch, -np.inf)
-    return np.concatenate((first, _worst(reach, signs, -1.0, batch, -np.inf)))
+    reach = _scores(X, w, 0.0)
+    for k in range(reach.shape[0]):
+        reach[k] *= -signs[k]
+    return _worst(reach, signs, batch, -np.inf)
 
 
 @njit(cache=True, nogil=True)
@@ -349,7 +404,7 @@ def _round(X, centre, signs, rows, alpha, bias, height, rho, exact, batch):
     """
     free = rho < 0.0
     Z = _reflected_rows(X, centre, signs, rows)
-    l = signs[rows]  # noqa: E741
+    l = _taken(signs, rows)  # noqa: E741
     status, alpha, bias, steps = solve_working_set(
         Z, l, alpha, bias, rho, height, exact
     )
@@ -366,28 +421,25 @@ def _round(X, centre, signs, rows, alpha, bias, height, rho, exact, batch):
             high = max(high, scores[k])
     square = np.dot(w, w)
     if free:
-        upper = _hull_distance(Z, alpha, l > 0)
+        upper = _hull_distance(Z, alpha, l)
         found, lowest = -(low + high) / 2, (low - high) / 2
     else:
         square += (rho * np.dot(alpha, l)) ** 2
         upper = np.sqrt(square) / np.sum(alpha)
         found, lowest = bias, min(low + bias, -(high + bias))
     lower = lowest / np.sqrt(square) if square > 0.0 else -np.inf
-    support = alpha > 0.0
-    rows, alpha = rows[support], alpha[support]
-    violation = 1.0 - signs * (scores + bias)
+    support = np.flatnonzero(alpha)
+    rows, alpha = _taken(rows, support), _taken(alpha, support)
+    violation = scores
+    for k in range(scores.shape[0]):
+        violation[k] = 1.0 - signs[k] * (scores[k] + bias)
     noise = 0.0
     for i in range(Z.shape[0]):
         noise = max(noise, np.dot(Z[i], Z[i]))
     least = max(10 * exact, 32.0 * _ROUNDING * np.sqrt(noise * np.dot(w, w)))
     for i in range(rows.shape[0]):
         violation[rows[i]] = 0.0
-    added = np.concatenate(
-        (
-            _worst(violation, signs, 1.0, batch, least),
-            _worst(violation, signs, -1.0, batch, least),
-        )
-    )
+    added = _worst(violation, signs, batch, least)
     return status, steps, rows, alpha, bias, lower, upper, found, w, added
 
 
@@ -404,7 +456,10 @@ def _class_means(X, signs):
         else:
             for j in range(d):
                 minus[j] += X[k, j]
-    return plus / n_plus, minus / (X.shape[0] - n_plus)
+    for j in range(d):
+        plus[j] /= n_plus
+        minus[j] /= X.shape[0] - n_plus
+    return plus, minus
 
 
 @njit(cache=True, nogil=True)
@@ -419,11 +474,15 @@ def dense_active_set(
     the smallest bound, or with UNBOUNDED the one that sums to nearly zero.
     """
     plus, minus = _class_means(X, signs)
-    centre = (plus + minus) / 2 if rho < 0.0 else np.zeros(X.shape[1])
+    centre, between = np.zeros(X.shape[1]), np.empty(X.shape[1])
+    for j in range(X.shape[1]):
+        between[j] = plus[j] - minus[j]
+        if rho < 0.0:
+            centre[j] = (plus[j] + minus[j]) / 2
     rows = np.flatnonzero(start)
     if rows.shape[0] == 0:
-        rows = _facing_rows(X, signs, plus - minus, first_batch)
-    alpha = start[rows]
+        rows = _facing_rows(X, signs, between, first_batch)
+    alpha = _taken(start, rows)
     bias, lower, upper, steps, rounds, idle = 0.0, -np.inf, np.inf, 0, 0, 0
     best_w, best_bias, best_rows, best_alpha = centre, 0.0, rows, alpha
     status = SOLVED
@@ -443,7 +502,7 @@ def dense_active_set(
             lower, best_w, best_bias, idle = low, w, found, 0
         if lower >= (1.0 - tol) * upper or added.shape[0] == 0:
             break
-        rows = np.concatenate((rows, added))
-        alpha = np.concatenate((alpha, np.zeros(added.shape[0])))
+        rows = np.append(rows, added)
+        alpha = np.append(alpha, np.zeros(added.shape[0]))
     best_bias -= np.dot(best_w, centre)
     return status, rounds, steps, best_w, best_bias, best_rows, best_alpha

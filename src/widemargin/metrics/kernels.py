@@ -50,7 +50,7 @@ from widemargin.metrics.tangent import DEFAULT_SPRING, tangent_distances
 
 KERNELS = ("rbf", "nd", "log")
 # Distances that a user's kernel sees at once: its temporary arrays stay small.
-_ENTRIES = 2**20
+_ENTRIES = 2**19
 METHODS = ("none", "clip", "flip", "shift")
 
 

@@ -38,8 +38,6 @@ from widemargin.prototypes.soft import leave_one_out, relative_distances
 
 # Relative error of squared distances that a certificate accounts for.
 CERTAIN = 1e-9
-# Samples per prototype, about, that tell how much it stands for.
-SOME = 8
 
 
 def margins_of_all_labels(
@@ -159,16 +157,15 @@ class PrototypeClassifier(SoftClassifier):
     def _calibrate(self, samples: Samples, held: Samples | None = None) -> None:
         """Find the temperature of the probabilities, on samples held or left out."""
         given = samples if held is None else held
-        most = FITTED if held is not None else SOME * len(self.prototype_labels_)
-        rows = np.random.RandomState(0).permutation(len(given))[: max(FITTED, most)]
+        rows = np.random.RandomState(0).permutation(len(given))[:FITTED]
         codes, weights = given.codes[rows], given.weights[rows]
         D = self._in_chunks(given.X[rows], self._squared_distances)
         if held is None:
             share, labels = len(rows) / given.n_rows, self._prototype_codes
             D = leave_one_out(D, labels, codes, weights, share, self._freedom)
-        costs, weights = relative_distances(self._reduced(D[:FITTED])), weights[:FITTED]
-        self._heat_up(costs, codes[:FITTED], weights / weights.mean())
-        self._set_temperature(given.take(rows[:FITTED]))
+        costs = relative_distances(self._reduced(D))
+        self._heat_up(costs, codes, weights / weights.mean())
+        self._set_temperature(given.take(rows))
 
     def _calibrate_further(self, costs: np.ndarray, samples: Samples) -> None:
         """Go on with a batch, whose costs are those before it was learned."""
