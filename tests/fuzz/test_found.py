@@ -107,6 +107,10 @@ REFUSED = {
     "keys that are none": (lambda: Curves(FITTED, keys=3), "keys"),
     "a curve's name": (lambda: Curves(FITTED, name={}), "name"),
     "no model": (lambda: Curves(None), "estimator"),
+    "no model of weights": (
+        lambda: inspection.SampleWeightDisplay.from_estimator(None),
+        "estimator",
+    ),
     "labels of another kind": (lambda: ErrorReject(FITTED, X, ["a"] * 12), "y must"),
     "labels of another number": (lambda: ErrorReject(FITTED, X, y[:3]), "y must"),
     "scores of another number": (lambda: Predicted([0, 1], [0.1, 0.2, 3]), "y_true"),
@@ -557,3 +561,12 @@ def test_what_is_no_number_is_named_whoever_meets_it(wrapped, node, what, weight
         told["sample_weight"] = weights
     with pytest.raises((TypeError, ValueError), match=r"X (must hold|holds what)"):
         wrapped(node).fit(given, y, **told)
+
+
+def test_a_kernel_machine_without_supports_answers():
+    model = MaxMarginClassifier(kernel=lambda a, b: a @ b.T, max_iter=1, tol=0.01)
+    far = np.array([[1.1e14, 1.1e14], [1.08e14, 1.12e14], [1.08e14, 1.08e14]])
+    with pytest.warns(ConvergenceWarning):
+        model.fit(far, [0, 1, 2])
+    assert len(model.support_) == 0
+    assert np.isfinite(model.decision_function(far)).all()
