@@ -336,7 +336,7 @@ def _nearest_model(
         ends["X_tangents"] = generator_of(estimator)
         if ends["X_tangents"] is None:
             raise ValueError(
-                f"estimator: {type(estimator).__name__} has no tangents for its inputs, "
+                f"estimator: {type(estimator).__name__} has no tangents for inputs, "
                 f"so that sides={sides!r} has none for x; use sides='y'."
             )
     distances = tangent_distances(x[None], centres, sides=sides, spring=spring, **ends)
