@@ -7,14 +7,14 @@ copies included. Of more than `ALL` references with their copies, only the copie
 is chosen on images of held-out writers, or with few labels by leaving one out.
 
 Run: python benchmarks/records_gpu.py [--rows few vectors metric product] [--data DIR]
-     [--out DIR] [--device cuda] [--images N] [--draws 5]
+     [--out DIR] [--device cuda] [--images N] [--labels 300 1000 5000]
+     [--seeds 0 1 2 3 4]
 """
 
 import argparse
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from traceback import print_exc
 
@@ -24,17 +24,21 @@ import torch
 from common import data_folder
 from scipy.special import log_softmax
 
+from widemargin._compute.device.distortion import (
+    distortion_distances,
+    gradient_images,
+)
 from widemargin._core.decisions import brier_scores
 from widemargin.datasets import load_mnist, mnist_writers
 from widemargin.meta.product import product_weights
-from widemargin.metrics import image_distortion_distances
 from widemargin.prototypes import TVQClassifier
 from widemargin.reproduce import Split, load_split, records
 from widemargin.reproduce.protocol import measured, over_draws, some_groups
 from widemargin.tangents import Deskew, DirectionFeatures, image_affines
 
-SHAPE, NEAREST, ASKED, ALL = (28, 28), 64, 2500, 50_000
-METRIC = {"shape": SHAPE, "window": 3, "patch": 2, "gradients": "normalised"}
+SHAPE, NEAREST, ASKED, ALL = (28, 28), 64, 5000, 50_000
+WINDOW, PATCH = 3, 2
+SIZES = {"deskewed": 0.0, "a little": 0.2, "resized": records.RESIZE}
 SHARPNESS = np.geomspace(0.5, 256, 19)
 COPIES = image_affines(SHAPE)
 BARS = {
@@ -51,7 +55,7 @@ class Job:
     """The data, the device, and the rows so far."""
 
     def __init__(self, options):
-        self.device, self.draws, self.rows = options.device, options.draws, []
+        self.device, self.seeds, self.rows = options.device, options.seeds, []
         self.file = options.out / records.FILE
         split = load_split(load_mnist)
         if options.images is not None:
@@ -65,10 +69,14 @@ class Job:
         asked = np.random.default_rng(0).permutation(np.flatnonzero(held))
         self.rest, self.asked = np.flatnonzero(~held), asked[:ASKED]
         self.kinds = {}
-        for told, resize in (("deskewed", 0.0), ("resized", records.RESIZE)):
-            step = Deskew(SHAPE, resize=resize).fit(self.X)
-            parts = (in_threads(step.transform, part) for part in split[::2])
-            self.kinds[told] = tuple(parts)
+
+    def upright(self, kind):
+        """Training and test images, set upright and resized as the kind says."""
+        if kind not in self.kinds:
+            step = Deskew(SHAPE, resize=SIZES[kind]).fit(self.X)
+            parts = (in_threads(step.transform, X) for X in (self.X, self.X_test))
+            self.kinds[kind] = tuple(parts)
+        return self.kinds[kind]
 
     def put(self, X):
         """Return an array as a tensor on the device, floats as float32."""
@@ -87,18 +95,22 @@ class Job:
     def nearest(self, queries, references, groups=None, penalty=records.PENALTY):
         """Distances (n, 64) and positions of the nearest images, copies included.
 
-        `groups`, of queries and references, leaves out those of a query's own.
+        `groups`, of queries and references, leaves out those of a query's own. Where
+        only copies of near images are met, also what all versions of a query meet.
         """
-        Y = self.put(np.concatenate([references, *(f(references) for f in COPIES)]))
-        n, times = len(references), 1 + len(COPIES)
-        options = {**METRIC, "penalty": penalty}
+        Y = [gradients(v, WINDOW + PATCH) for v in versions(self.put(references))]
+        n, times = len(references), len(Y)
         some = n * times <= ALL
-        first = Y if some else Y[:n]
+        first = torch.cat(Y) if some else Y[0]
+        Y = torch.stack(Y)
+        options = {"patch": PATCH, "window": WINDOW, "penalty": penalty}
         size = max(1, min(512, 2**27 // len(first)))
-        found = []
+        found, found_all = [], []
         for start in range(0, len(queries), size):
             q = self.put(queries[start : start + size])
-            d = image_distortion_distances(q, first, **options)
+            q = [q] if some else versions(q)
+            q = torch.stack([gradients(v, PATCH) for v in q], 1)
+            d = distortion_distances(q[:, 0].contiguous(), first, **options)
             if groups is not None:
                 mine, other = self.put(groups[0][start : start + size]), groups[1]
                 same = mine[:, None] == self.put(other)
@@ -109,16 +121,20 @@ class Job:
                 continue
             places = d.topk(min(100, n), largest=False).indices
             for i, at in enumerate(places):
-                moved = at.repeat(times - 1) + n * torch.arange(
-                    1, times, device=at.device
-                ).repeat_interleave(len(at))
-                more = image_distortion_distances(q[i : i + 1], Y[moved], **options)
-                every = torch.cat([d[i, at], more[0]])
-                every[d[i, at].isinf().repeat(times)] = torch.inf
-                near = every.topk(min(NEAREST, len(every)), largest=False)
-                found.append((near.values[None], at.repeat(times)[near.indices][None]))
-        values, positions = (torch.cat(part).cpu() for part in zip(*found, strict=True))
-        return values.numpy().astype(float), positions.numpy()
+                # A version of the query in each row.
+                met = distortion_distances(q[i], Y[:, at].flatten(0, 1), **options)
+                met[:, d[i, at].isinf().repeat(times)] = torch.inf
+                for every, kept in ((met[0], found), (met.flatten(), found_all)):
+                    near = every.topk(min(NEAREST, len(every)), largest=False)
+                    kept.append((near.values[None], at[near.indices % len(at)][None]))
+        return [
+            tuple(
+                torch.cat(part).cpu().double().numpy()
+                for part in zip(*kept, strict=True)
+            )
+            for kept in (found, found_all)
+            if kept
+        ]
 
     def tvq(self, Z, y):
         """Fit TVQ of 250 vectors to features of a tensor."""
@@ -129,6 +145,16 @@ class Job:
         """Direction features of some images, and of others by what these are like."""
         model = DirectionFeatures(SHAPE).fit(X)
         return [self.put(in_threads(model.transform, part)) for part in (X, *others)]
+
+
+def gradients(X, pad):
+    """Normalised gradient images (n, 2, 28 + 2 pad, 28 + 2 pad) of a tensor."""
+    return gradient_images(X, pad, SHAPE, 0.0, 0.1**2)
+
+
+def versions(X):
+    """Images and their copies."""
+    return [X, *(f(X) for f in COPIES)]
 
 
 def in_threads(function, X):
@@ -146,7 +172,7 @@ def answers(model, Z):
 
 def posterior(near, y, gamma):
     """Shares of ten classes; one without a neighbour has a bump at the farthest."""
-    distances, positions = near
+    distances, positions = near[0], near[1].astype(int)
     finite = np.isfinite(distances)
     bumps = np.exp(-gamma * (distances - distances[:, :1]), where=finite,
                    out=np.zeros_like(distances))  # fmt: skip
@@ -178,15 +204,15 @@ def say(told, score, P, truth):
 
 
 def few_row(job, n_labels):
-    X, X_test = job.kinds["resized"]
+    X, X_test = job.upright("resized")
     start, errors = time.perf_counter(), {"density": [], "TVQ": [], "product": []}
-    for seed in range(job.draws):
+    for seed in job.seeds:
         rows = records.balanced(job.y, n_labels, seed)
         x, y, single = X[rows], job.y[rows], np.arange(len(rows))
         asked = np.random.default_rng(seed).permutation(len(rows))[:2000]
-        near = job.nearest(x[asked], x, (single[asked], single))
+        near, *_ = job.nearest(x[asked], x, (single[asked], single))
         score, gamma, _ = sharpness(near, y, y[asked])
-        near = posterior(job.nearest(X_test, x), y, gamma)
+        near = posterior(job.nearest(X_test, x)[0], y, gamma)
         everyone = np.concatenate([x, *(f(x) for f in COPIES)])
         Z, Z_test = job.features(everyone, X_test)
         tvq = answers(job.tvq(Z, np.tile(y, 1 + len(COPIES))), Z_test)
@@ -194,10 +220,10 @@ def few_row(job, n_labels):
         product = np.maximum(near, 1e-4) * np.maximum(tvq, 1e-4)
         for kind, P in zip(errors.values(), (near, tvq, product), strict=True):
             kind.append(100 * np.mean(P.argmax(axis=1) != job.y_test))
-        print(
-            f"  {n_labels} labels, draw {seed}: density's Brier {score:.5f}, ", end=""
-        )
-        print(f"{time.perf_counter() - start:.0f} s", flush=True)
+        took = time.perf_counter() - start
+        each = ", ".join(f"{name} {kind[-1]:.2f}" for name, kind in errors.items())
+        told = f"  {n_labels} labels, draw {seed}: {each}, Brier where one is left out"
+        print(f"{told} {score:.5f}; {took:.0f} s", flush=True)
     alone = "; ".join(
         f"{name} {np.round(kind, 2).tolist()}" for name, kind in errors.items()
     )
@@ -207,7 +233,8 @@ def few_row(job, n_labels):
 
 def vectors_row(job):
     start, found, truth = time.perf_counter(), {}, job.y[job.asked]
-    for kind, (X, X_test) in job.kinds.items():
+    for kind in ("deskewed", "resized"):
+        X, X_test = job.upright(kind)
         Z, Z_test = job.features(X, X_test)
         model = job.tvq(Z[job.put(job.rest)], job.y[job.rest])
         P = answers(model, Z[job.put(job.asked)])
@@ -226,17 +253,20 @@ def vectors_row(job):
 def metric_row(job):
     start, found, truth = time.perf_counter(), {}, job.y[job.asked]
     groups = job.writers[job.asked], job.writers
-    for kind, penalty in (("deskewed", 0.033), ("resized", 0.033), ("resized", 0.06)):
-        X = job.kinds[kind][0]
+    for kind, penalty in (("deskewed", 0.033), ("deskewed", 0.06), ("a little", 0.033)):
+        X = job.upright(kind)[0]
         near = job.nearest(X[job.asked], X, groups, penalty)
-        score, gamma, P = sharpness(near, job.y, truth)
-        told = f"distortion, window 3, patch 2, λ = {penalty}, {kind}"
-        say(told, score, P, truth)
-        found[told] = score, gamma, P, kind, penalty
+        for which, one in enumerate(near):
+            what = ", copies asked" * which
+            score, gamma, P = sharpness(one, job.y, truth)
+            told = f"distortion, window 3, patch 2, λ = {penalty}, {kind}{what}"
+            say(told, score, P, truth)
+            found[told] = score, gamma, P, kind, penalty, which
     told = min(found, key=lambda told: found[told][0])
-    _, gamma, held, kind, penalty = found[told]
-    X, X_test = job.kinds[kind]
-    test = posterior(job.nearest(X_test, X, penalty=penalty), job.y, gamma)
+    _, gamma, held, kind, penalty, which = found[told]
+    X, X_test = job.upright(kind)
+    near = job.nearest(X_test, X, penalty=penalty)[which]
+    test = posterior(near, job.y, gamma)
     job.metric_answers = held, test
     wrong = test.argmax(axis=1) != job.y_test
     job.keep("MNIST, one metric", measured(wrong), told, start)
@@ -251,10 +281,10 @@ def product_row(job):
 
 
 SECTIONS = {
-    "few": [partial(few_row, n_labels=n) for n in (300, 1000, 5000)],
-    "vectors": [vectors_row],
-    "metric": [metric_row],
-    "product": [product_row],
+    "few": few_row,
+    "vectors": vectors_row,
+    "metric": metric_row,
+    "product": product_row,
 }
 
 
@@ -265,17 +295,19 @@ def main():
     parser.add_argument("--out", type=Path, default=Path())
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--images", type=int, help="trial on training images")
-    parser.add_argument("--draws", type=int, default=5, help="of the few labels")
+    parser.add_argument("--labels", nargs="+", type=int, default=[300, 1000, 5000])
+    parser.add_argument("--seeds", nargs="+", type=int, default=list(range(5)))
     options = parser.parse_args()
     os.environ["WIDEMARGIN_DATA"] = options.data or str(data_folder())
     start = time.perf_counter()
     job = Job(options)
-    print(f"images, deskewed: {time.perf_counter() - start:.0f} s", flush=True)
+    print(f"images: {time.perf_counter() - start:.0f} s", flush=True)
     with sklearn.config_context(array_api_dispatch=True):
         for row in options.rows:
-            for step in SECTIONS[row]:
+            each = [(n,) for n in options.labels] if row == "few" else [()]
+            for settings in each:
                 try:
-                    step(job)
+                    SECTIONS[row](job, *settings)
                 except Exception:  # the other rows are worth having
                     print(f"{row} failed:", flush=True)
                     print_exc()
