@@ -54,7 +54,9 @@ CANDIDATES = {
     "GLVQ beta=20": GLVQClassifier(loss=Sigmoid(20), random_state=0),
     "GMLVQ beta=10": GMLVQClassifier(random_state=0),
     "GMLVQ beta=20": GMLVQClassifier(loss=Sigmoid(20), random_state=0),
-    "kernel LVQ beta=20": KernelLVQClassifier(loss=Sigmoid(20), random_state=0),
+    "kernel LVQ beta=20": KernelLVQClassifier(
+        loss=Sigmoid(20), max_iter=30, random_state=0
+    ),
 }
 
 

@@ -138,7 +138,7 @@ class Job:
 
     def tvq(self, Z, y):
         """Fit TVQ of 250 vectors to features of a tensor."""
-        model = TVQClassifier(1, 24, theta=records.THETA, random_state=0)
+        model = TVQClassifier(1, 24, theta=records.THETA, max_iter=150, random_state=0)
         return model.fit(Z, self.put(y))
 
     def features(self, X, *others):

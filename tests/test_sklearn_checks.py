@@ -188,7 +188,7 @@ def waived(estimator) -> dict[str, str]:
             others["check_decision_proba_consistency"] = NO_MATRIX
         case wm.RelationalLVQClassifier():
             others["check_class_weight_classifiers"] = CAGED
-        case wm.TVQClassifier() | wm.TDNeuronClassifier():
+        case wm.TVQClassifier(init="mean") | wm.TDNeuronClassifier():
             others["check_class_weight_classifiers"] = SADDLE
         case wm.TangentKNeighborsClassifier():
             weights = PLACES if estimator.n_neighbors > 1 else None

@@ -1,5 +1,7 @@
 """Fits over the partitions of a Dask collection: the models of one machine."""
 
+import pickle
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -121,6 +123,36 @@ def test_sums_are_over_all_samples_where_choices_are_on_some(monkeypatch):
     hinge = np.maximum(0, 0.3 - margins).mean()
     assert tvq.history_["loss"][-1] == pytest.approx(hinge, rel=1e-9)
     assert tvq.history_["n_theta_mistakes"][-1] == np.count_nonzero(margins < 0.3)
+
+
+@pytest.mark.parametrize(
+    "name", ["TVQ", "TVQ, two-sided", "HSS, several", "GLVQ", "GMLVQ", "margin LVQ"]
+)
+def test_only_sums_travel(name, monkeypatch):
+    monkeypatch.setattr(shards, "MANY", 100)
+    ask, sizes = shards._asked, []
+
+    def asked(shared, *parts):
+        """Note how large it is what leaves a worker: all that is no part."""
+        answer = ask(shared, *parts)
+        given = answer.term if isinstance(answer, shards.Part) else answer
+        function = getattr(shared[1], "__name__", "part")
+        size = max(len(pickle.dumps(given)), sizes[-1].get(function, 0))
+        sizes[-1][function] = size
+        return answer
+
+    monkeypatch.setattr(shards, "_asked", asked)
+    for times in (1, 8):
+        sizes.append({})
+        many = da.from_array(np.tile(X, (times, 1)), chunks=(200 * times, 64))
+        clone(MODELS[name]).set_params(max_iter=3).fit(many, np.tile(y, times))
+    few, many = sizes
+    assert few.keys() == many.keys()
+    # The samples that choices are made on are some hundred, of however many.
+    assert many.pop("_drawn") < 2 * few.pop("_drawn")
+    for function, size in many.items():
+        # A prototype that no sample of a part is near has no moments.
+        assert size <= 1.2 * few[function] + 100, function
 
 
 def test_some_samples_stand_for_all(monkeypatch):

@@ -245,32 +245,24 @@ def test_what_is_given_is_not_chosen(monkeypatch):
 
     monkeypatch.setattr(TVQClassifier, "_mistakes", never)
     X, y = lines_of_classes()
-    assert TVQClassifier(1, 2, max_iter=3).fit(X, y).theta_ == 0.4
-    assert TVQClassifier(1, 2, theta=0.3, max_iter=3).fit(X, y).theta_ == 0.3
+    assert TVQClassifier(1, 2, max_iter=3).fit(X, y).tangents_.shape[1] == 2
     wide = np.hstack([X] * 14)
     model = TVQClassifier(1, max_iter=3).fit(wide, y)
     assert model.tangents_.shape[1] == 20
-    assert model.theta_ == 0.4
 
 
 def test_only_clear_differences_choose(monkeypatch):
     X, y = lines_of_classes()
-    n_held = 60 * 3
 
-    def mistakes(self, trials, n_tangents, theta):
-        wrong = np.zeros(n_held)
+    def mistakes(self, fit, held, n_tangents):
+        wrong = np.zeros(len(held.samples))
         wrong[:10] = 1
         if n_tangents == 3:
             wrong[7:10] = 0  # three fewer, where chance makes a difference of root 3
         if n_tangents == 4:
             wrong[9] = 0  # one fewer of one
-        if theta == 0.6:
-            wrong[:7] = 0
         return wrong
 
     monkeypatch.setattr(TVQClassifier, "_mistakes", mistakes)
     model = TVQClassifier(1, max_iter=3).fit(X, y)
     assert model.tangents_.shape[1] == 3
-    assert model.theta_ == 0.6
-    model = TVQClassifier(1, theta=0.1, max_iter=3).fit(X, y)
-    assert model.theta_ == 0.1

@@ -265,3 +265,29 @@ def gmlvq_epoch(
         P -= P.dtype.type(rates[b]) * by_P
         omega -= P.dtype.type(rates[b] * ratio) * by_omega
     return total
+
+
+@njit()
+def nearest_rows(X, P, unit):
+    """Nearest of the references P of every row; -1 where no number tells."""
+    n, K, d = X.shape[0], P.shape[0], X.shape[1]
+    packed, norms = np.empty((K, d), np.float32), np.empty(K, np.float32)
+    order, found = np.arange(K), np.empty(n, np.intp)
+    largest = _prepared(P, order, unit, packed, norms)
+    err = np.float64(np.finfo(np.float32).eps) * (16.0 + np.sqrt(d))
+    for start in range(0, n, 512):
+        stop = min(start + 512, n)
+        search = np.empty((stop - start, d), np.float32)
+        squares = np.zeros(stop - start)
+        for i in range(start, stop):
+            for f in range(d):
+                value = np.float64(X[i, f]) * unit
+                search[i - start, f] = value
+                squares[i - start] += value * value
+        G = np.dot(search, packed.T)
+        for i in range(start, stop):
+            error = err * (squares[i - start] + largest) + TINY
+            found[i], _ = _nearest(
+                G[i - start], norms, 0, K, K, K, error, X[i], P, order
+            )
+    return found

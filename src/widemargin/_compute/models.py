@@ -3,14 +3,14 @@
 A tangent model j is the affine space C_j + span(T_j); its rows in the stacked matrix
 are [C_j; T_j1; ..; T_jm]. A block of samples times that matrix gives Z. `one_sided`
 turns every row of Z into the squared distances z to all models, picks the nearest
-right and the nearest wrong one, and gives what the way back needs of these two: the
+right and the nearest wrong one, and makes what the way back needs of these two: the
 pulls c [1, alpha], where
 
     c = 4 gamma z_minus / (z_plus + z_minus)^2       (right model),
     c = -4 gamma z_plus / (z_plus + z_minus)^2       (wrong model).
 
 Then the sums of pull x^T over the samples of each model are the whole gradient but for
-the small corrections in `moments`; `pull_sums` forms them, by products.
+the small corrections in `moments`; `_pull_sums` forms them, by products.
 Shapes: Z (n, K (1+m)), pulls (n, 2, 1+m), moments (K, 1+m, 1+m).
 """
 
@@ -53,15 +53,46 @@ def _slopes(z_plus, z_minus, gamma, tiny):
 
 
 @njit(cache=True, nogil=True)
-def one_sided(Z, norms, offsets, right, gamma, tiny, nearest, z, pulls, moments, sizes):
-    """Fill nearest (n, 2), z (n, 2) and pulls; add to moments and sizes.
+def _margin(z_plus, z_minus):
+    """Relative margin; an infinite distance means that there is no such model."""
+    if z_plus == z_minus:
+        return 0.0
+    if np.isinf(z_plus) or np.isinf(z_minus):
+        return 1.0 if z_plus < z_minus else -1.0
+    return (z_minus - z_plus) / (z_minus + z_plus)
 
-    `offsets` is (K, 1+m): the products of each model's rows with its own centroid.
-    `right` is (n, K), true where the model has the sample's class.
+
+@njit(cache=True, nogil=True)
+def one_sided(
+    X,
+    rows,
+    norms,
+    offsets,
+    right,
+    gamma,
+    tiny,
+    nearest,
+    margins,
+    Z,
+    pulls,
+    gathered,
+    weighted,
+):
+    """Fill nearest (n, 2) and margins (n,); return the sums of pulls, moments, sizes.
+
+    `rows` is (K (1+m), d), the stacked models, and `offsets` (K, 1+m) their products
+    with the own centroid; `right` is (n, K), true where the model has the sample's
+    class. Sums are (K, 1+m, d). Z (n, K (1+m)), pulls (n, 2, 1+m), gathered (2n, d) and
+    weighted (2n, 1+m) are written over.
     """
     n_models, width = offsets.shape
+    n = X.shape[0]
+    np.dot(X, rows.T, Z)
+    moments, sizes = np.zeros((n_models, width, width)), np.zeros((n_models, width))
+    starts = np.zeros(n_models + 1, np.intp)
     alpha = np.empty(width)
-    for i in range(Z.shape[0]):
+    alpha[0] = 1.0
+    for i in range(n):
         row = Z[i]
         z_plus = z_minus = np.inf
         plus = minus = -1
@@ -76,35 +107,38 @@ def one_sided(Z, norms, offsets, right, gamma, tiny, nearest, z, pulls, moments,
             elif squared < z_minus:
                 z_minus, minus = squared, j
         nearest[i, 0], nearest[i, 1] = plus, minus
-        z[i, 0], z[i, 1] = z_plus, z_minus
+        margins[i] = _margin(z_plus, z_minus)
         slopes = _slopes(z_plus, z_minus, gamma[i], tiny)
         for side in range(2):
             j, c = nearest[i, side], slopes[side]
             if j < 0:
-                pulls[i, side] = 0
                 continue
-            alpha[0] = 1.0
+            starts[j + 1] += 1
             for k in range(1, width):
                 alpha[k] = row[j * width + k] - offsets[j, k]
             for k in range(width):
                 pulls[i, side, k] = c * alpha[k]
             _add_outer(moments[j], sizes[j], c, alpha)
+    sums = _pull_sums(X, nearest, pulls, np.cumsum(starts), gathered, weighted)
+    return sums, moments, sizes
 
 
-def pull_sums(X, nearest, pulls, n_models, room):
+@njit(cache=True, nogil=True)
+def _pull_sums(X, nearest, pulls, starts, gathered, weighted):
     """(K, 1+m, d) sums of pull x^T over the samples that pull at each model."""
-    width, d = pulls.shape[2], X.shape[1]
-    sums = np.zeros((n_models, width, d), X.dtype)
-    pulled = nearest.ravel()
-    order = np.argsort(pulled, kind="stable")
-    ends = np.searchsorted(pulled[order], np.arange(n_models + 1))
+    n, width, n_models = X.shape[0], pulls.shape[2], starts.shape[0] - 1
+    sums = np.zeros((n_models, width, X.shape[1]), X.dtype)
     # Gathered once, the samples of a model lie side by side: one product for each.
-    gathered = room.take("gathered", (len(order), d), X.dtype)
-    # The default mode would make a copy first.
-    np.take(X, order >> 1, axis=0, out=gathered, mode="clip")
-    pulls = pulls.reshape(-1, width)[order]
+    at = starts[:-1].copy()
+    for i in range(n):
+        for side in range(2):
+            j = nearest[i, side]
+            if j >= 0:
+                gathered[at[j]] = X[i]
+                weighted[at[j]] = pulls[i, side]
+                at[j] += 1
     for j in range(n_models):
-        own = slice(ends[j], ends[j + 1])
+        own = slice(starts[j], starts[j + 1])
         if own.start < own.stop:
-            np.matmul(pulls[own].T, gathered[own], out=sums[j])
+            np.dot(weighted[own].T, gathered[own], sums[j])
     return sums

@@ -90,6 +90,13 @@ def margin_reweight(
     if sample_weight is not None:
         copies = _check_weights("sample_weight", sample_weight)
     check_same_length(weights=w, margins=mu, sample_weight=copies)
+    return reweighted(w, mu, theta, k, copies)
+
+
+def reweighted(
+    w: FloatArray, mu: FloatArray, theta: float, k: StepRule, copies: FloatArray
+) -> FloatArray:
+    """Return the weights of the next round, of arrays that were checked."""
     mistakes = mu < np.float64(theta)
     with np.errstate(over="ignore", invalid="ignore"):
         # Of the share that each sample is of the largest, nothing overflows.

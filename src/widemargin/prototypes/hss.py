@@ -19,8 +19,8 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from widemargin._compute.nearest import squared_distances
-from widemargin._core.arrays import numpy_dtype, to_numpy, xp_of
+from widemargin._compute.nearest import squared_distances, squared_norms
+from widemargin._core.arrays import is_tensor, numpy_dtype, to_numpy, xp_of
 from widemargin._core.checks import check_number, check_option
 from widemargin._core.lazy import bare
 from widemargin._core.samples import Samples
@@ -95,10 +95,15 @@ class ClassSamples:
     def settled(
         self, count: int, init: str, rng: np.random.RandomState, max_iter: int
     ) -> Models:
-        """Models after `max_iter` rounds, or one where one is all."""
+        """Models after `max_iter` rounds, or fewer where these change nothing."""
         models = self.start(count, init, rng)
-        for _ in range(1 if self.is_exact(models) else max_iter):
+        if self.is_exact(models):
+            return self._fitted(models)
+        for _ in range(max_iter):
+            before = models.owner
             models, _ = self.round(models)
+            if self.bundle.n_tangents == 0 and np.array_equal(models.owner, before):
+                break
         return models
 
     def owned(self, C: np.ndarray, T: np.ndarray) -> tuple[Models, float]:
@@ -109,6 +114,12 @@ class ClassSamples:
 
     def round(self, models: Models) -> tuple[Models, float]:
         """Refit, hand out, move; return the models and the objective E."""
+        C, T, _, _ = self._fitted(models)
+        owner, nearest = self._hand_out(C, T)
+        return self._moved(C, T, owner), float(self.weights @ nearest)
+
+    def _fitted(self, models: Models) -> Models:
+        """Fit every model to what it owns."""
         C, T = models.C.copy(), models.T.copy()
         for q in range(len(C)):
             own = np.flatnonzero(models.owner == q)
@@ -116,12 +127,24 @@ class ClassSamples:
                 C[q], T[q] = principal_model(
                     models.moved[own], self.weights[own], self.n_tangents
                 )
-        owner, nearest = self._hand_out(C, T)
-        return self._moved(C, T, owner), float(self.weights @ nearest)
+        return models._replace(C=C, T=T)
+
+    def _distances(self, C: np.ndarray, T: np.ndarray) -> np.ndarray:
+        """(n, Q) squared distances to the models."""
+        X = self.bundle.points
+        if self.bundle.n_tangents or is_tensor(X):
+            return model_distances(self.metric, self.bundle, C, T, self.n_jobs)
+        D = np.empty((len(X), len(C)))
+        for q in range(len(C)):
+            # From differences: few models need no search, and lose no digits.
+            delta = X - C[q]
+            delta -= (delta @ T[q].T) @ T[q]
+            D[:, q] = squared_norms(delta)
+        return D
 
     def _hand_out(self, C: np.ndarray, T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Owner of every sample, and its distance; none is left without a sample."""
-        D = model_distances(self.metric, self.bundle, C, T, self.n_jobs)
+        D = self._distances(C, T)
         owner, nearest = D.argmin(axis=1), D.min(axis=1).astype(float)
         worst_first = iter(np.argsort(-self.weights * nearest, kind="stable"))
         for q in range(len(C)):

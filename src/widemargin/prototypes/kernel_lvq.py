@@ -91,7 +91,7 @@ class KernelLVQClassifier(GLVQClassifier):
         there are.
     init_labels : array-like of shape (n_prototypes,), optional
         Labels of the array `init`.
-    max_iter : int, default=30
+    max_iter : int, default=20
         Epochs.
     learning_rate : float, default=0.1
         First step, in units of the within-class spread of each coordinate.
@@ -198,7 +198,7 @@ class KernelLVQClassifier(GLVQClassifier):
         temperature: float | Literal["auto"] = "auto",
         init: Any = "kmeans",
         init_labels: Any = None,
-        max_iter: int = 30,
+        max_iter: int = 20,
         learning_rate: float = 0.1,
         batch_size: int | Literal["auto"] = "auto",
         repair: Literal["dead", "none"] = "dead",
@@ -327,8 +327,15 @@ class KernelLVQClassifier(GLVQClassifier):
             )
         is_auto = isinstance(self.n_components, str)
         most = min(MOST_COMPONENTS if is_auto else int(self.n_components), len(K))
-        values, U = eigh((K + K.T) / 2, subset_by_index=(len(K) - most, len(K) - 1))
-        kept = values > 1e-10 * max(np.abs(values).max(), np.abs(np.diag(K)).max())
+        K = (K + K.T) / 2
+        # Which directions lead, float32 can tell; what they are is made exact below.
+        dtype = np.float32 if is_auto and most < len(K) else np.float64
+        size = np.abs(K).max() or 1.0
+        leading = (len(K) - most, len(K) - 1)
+        values, U = eigh((K / size).astype(dtype), subset_by_index=leading)
+        values, U = size * values.astype(float), U.astype(float)
+        least = 1e-5 if dtype == np.float32 else 1e-10
+        kept = values > least * max(np.abs(values).max(), np.abs(np.diag(K)).max())
         if is_auto:
             beyond = np.trace(K) - np.cumsum(values[::-1])[::-1]
             kept &= beyond + values > (1 - HELD) * np.trace(K)
@@ -338,6 +345,9 @@ class KernelLVQClassifier(GLVQClassifier):
                 "kernel, such as 'rbf'."
             )
         coordinates = U[:, kept] / np.sqrt(values[kept])
+        if dtype == np.float32:
+            inner = coordinates.T @ (K @ coordinates)
+            coordinates = np.linalg.solve(np.linalg.cholesky(inner), coordinates.T).T
         self._coordinates = coordinates.astype(samples.X.dtype)
 
     def _kernel_values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:

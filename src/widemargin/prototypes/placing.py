@@ -21,19 +21,17 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from widemargin._compute.memory import rows_in_budget
 from widemargin._compute.nearest import (
     distances_there,
     expanded_distances,
     means_there,
     present,
     squared_distances,
-    squared_norms,
 )
-from widemargin._compute.threads import batched_slices
 from widemargin._core.arrays import (
     in_dtype,
     is_tensor,
+    largest_of,
     numpy_dtype,
     put,
     to_numpy,
@@ -338,14 +336,16 @@ def revivals(
 
 
 def nearest_of(X: np.ndarray, P: np.ndarray) -> np.ndarray:
-    """Return the nearest prototype of every sample, up to rounding."""
+    """Return the nearest prototype of every sample."""
     if is_tensor(X):
         return _distances(X, P).argmin(axis=1)
     if present(X) is not None:
         return distances_there(X, P).argmin(axis=1)
-    norms = squared_norms(P)
-    chunks = batched_slices(len(X), rows_in_budget(X.itemsize * len(P)))
-    return np.concatenate([(X[s] @ (-2 * P).T + norms).argmin(axis=1) for s in chunks])
+    from widemargin._compute.glvq import nearest_rows
+
+    centre = P.mean(axis=0)
+    x, p = X - centre, P - centre
+    return np.maximum(nearest_rows(x, p, 1 / (largest_of(x) or 1.0)), 0)
 
 
 def recruits(

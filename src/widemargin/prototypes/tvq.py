@@ -57,15 +57,15 @@ from widemargin.tangents import Bundle
 
 INITS = ("hss", "weights", "random", "mean")
 # The alternation of HSS need not end: the ascent goes on from wherever it is.
-HSS_ROUNDS = 8
+HSS_ROUNDS = 3
 # Centroids and tangents of a class, together, that the data may ask for.
 MOST_DIMENSIONS = 30
 # More of a mistake leave nothing of the other samples in a sum.
 MOST_COPIES = 1e12
 # What the data choose from, tangents as shares of the features, and how: short climbs
-# on some of the samples, with a third of them held out, three times.
-SHARES, MOST_TANGENTS, THETA, THETAS = (0, 1 / 8, 1 / 4, 3 / 8), 20, 0.4, (0.2, 0.6)
-TRIED_ON, TRIALS, TRIAL_PASSES = 1500, 3, 30
+# on some of the samples, with a third of them held out.
+SHARES, MOST_TANGENTS = (0, 1 / 8, 1 / 4, 3 / 8), 20
+TRIED_ON, TRIAL_PASSES = 600, 5
 
 
 class Bent(NamedTuple):
@@ -99,10 +99,9 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         is LVQ with re-weighting. Where a class varies in fewer directions the rest are
         rows of zeros. "auto" is 20 from 160 features on. With fewer the data choose: an
         eighth of the features, unless 0, a quarter or three eighths (20 at most) answer
-        clearly better on held-out samples, in short fits on 1500 samples at most.
-    theta : float or "auto", default="auto"
-        Margin that every sample should have, in (-1, 1). "auto" is 0.4; where the data
-        choose `n_tangents`, they may choose 0.2 or 0.6 with it.
+        clearly better on held-out samples, in short fits on 600 samples at most.
+    theta : float, default=0.4
+        Margin that every sample should have, in (-1, 1).
     sides : {"y", "two"}, default="y"
         Which end bends: only the models, or the inputs along their own tangents too.
     tangents : generator or array-like of shape (n_tangents, n_features), default=None
@@ -125,7 +124,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         taken back and halved when it does not. A number is the fixed rate of the
         paper, in the units of the data: with ``k=1`` the fit is Figure 2 of the paper
         to the letter. A fixed rate that diverges is halved with a warning.
-    max_iter : int, default=150
+    max_iter : int, default=60
         Passes over the data at most.
     tol : float, default=1e-3
         Stop when the loss (without re-weighting: minus the mean margin) has not
@@ -163,8 +162,6 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         Their labels.
     tangents_ : ndarray of shape (n_models, n_tangents, n_features)
         Orthonormal frames.
-    theta_ : float
-        The margin asked for.
     temperature_ : float
         Of ``predict_proba``.
     metric_ : TangentMetric
@@ -238,14 +235,14 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         prototypes_per_class: Any = "auto",
         n_tangents: int | Literal["auto"] = "auto",
         *,
-        theta: float | Literal["auto"] = "auto",
+        theta: float = 0.4,
         sides: Literal["y", "two"] = "y",
         tangents: Any = None,
         spring: float = 1e-5,
         init: Literal["hss", "weights", "random", "mean"] = "hss",
         k: Any = 1.0,
         learning_rate: float | Literal["auto"] = "auto",
-        max_iter: int = 150,
+        max_iter: int = 60,
         tol: float = 1e-3,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
@@ -281,8 +278,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
     def _check_prototypes(self) -> None:
         super()._check_prototypes()
         check_metric(self.tangents, self.sides, self.spring)
-        if not is_auto(self.theta):
-            check_number("theta", self.theta, above=-1, below=1, otherwise="'auto' or ")
+        check_number("theta", self.theta, above=-1, below=1)
         check_option("init", self.init, INITS)
         check_number("tol", self.tol, at_least=0)
         check_flag("record_weights", self.record_weights)
@@ -322,8 +318,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         return Bent(samples, self._bundle_references(samples), run)
 
     def _start(self, data: Bent, rng: np.random.RandomState) -> State:
-        n_tangents, self.theta_ = self._chosen(data, rng)
-        return self._first_state(data, n_tangents, rng)
+        return self._first_state(data, self._chosen(data, rng), rng)
 
     def _first_state(
         self, data: Bent, n_tangents: int, rng: np.random.RandomState
@@ -332,57 +327,39 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         self.prototype_labels_ = self.classes_[codes]
         return {"prototypes": C, "tangents": T}
 
-    def _chosen(self, data: Bent, rng: np.random.RandomState) -> tuple[int, float]:
-        """Tangents and theta: those given, or what is clearly best where held out.
-
-        First the tangents, at 0.4, then theta.
-        """
+    def _chosen(self, data: Bent, rng: np.random.RandomState) -> int:
+        """How many tangents: as given, or what is clearly best where held out."""
         d = data.samples.X.shape[1]
         n_tangents = resolve_n_tangents(self.n_tangents, d)
-        theta = THETA if is_auto(self.theta) else float(self.theta)
         if not is_auto(self.n_tangents) or n_tangents == MOST_TANGENTS:
-            return n_tangents, theta
+            return n_tangents
         codes = data.samples.codes
-        trials = []
-        for _ in range(TRIALS):
-            rows = np.sort(rng.permutation(len(codes))[:TRIED_ON])
-            held = hold_out_of_classes(codes[rows], 1 / 3, rng, needed=False)
-            if held.any() and len(np.unique(codes[rows])) > 1:
-                trials.append((data.take(rows[~held]), data.take(rows[held])))
-        if not trials:
-            return n_tangents, theta
-        weights = np.concatenate([held.samples.weights for _, held in trials])
+        rows = np.sort(rng.permutation(len(codes))[:TRIED_ON])
+        held = hold_out_of_classes(codes[rows], 1 / 3, rng, needed=False)
+        if not held.any() or len(np.unique(codes[rows])) < 2:
+            return n_tangents
+        fit, held_out = data.take(rows[~held]), data.take(rows[held])
 
-        def mistakes(candidate: tuple[int, float]) -> np.ndarray:
-            return self._mistakes(trials, *candidate)
+        def mistakes(candidate: int) -> np.ndarray:
+            return self._mistakes(fit, held_out, candidate)
 
         counts = {min(MOST_TANGENTS, int(share * d)) for share in SHARES}
-        others = [(m, theta) for m in sorted(counts - {n_tangents})]
-        chosen = clear_winner([(n_tangents, theta), *others], mistakes, weights)
-        if is_auto(self.theta):
-            others = [(chosen[0], other) for other in THETAS]
-            chosen = clear_winner([chosen, *others], mistakes, weights)
-        return chosen
+        candidates = [n_tangents, *sorted(counts - {n_tangents})]
+        return clear_winner(candidates, mistakes, held_out.samples.weights)
 
-    def _mistakes(
-        self, trials: list[tuple[Bent, Bent]], n_tangents: int, theta: float
-    ) -> np.ndarray:
+    def _mistakes(self, fit: Bent, held: Bent, n_tangents: int) -> np.ndarray:
         """1 where a sample that was held out is not told apart, else 0."""
-        wrong = []
-        self.theta_ = theta
-        for fit, held in trials:
-            state = self._first_state(fit, n_tangents, np.random.RandomState(0))
-            # As in training, and a model that leaves the numbers tells nothing apart.
-            with np.errstate(over="ignore", invalid="ignore"):
-                centre, ascent = self._ascent(fit, self.k)
-                climb = ascent.start(_stacked(state, centre))
-                for _ in range(min(TRIAL_PASSES, self.max_iter)):
-                    climb = ascent.step(climb)
-                state = _unstacked(climb, centre, held.samples.X.dtype)
-                centre, ascent = self._ascent(held, 0)
-                found = ascent.start(_stacked(state, centre))["found"]
-            wrong.append(~(found.margins > 0))
-        return np.concatenate(wrong).astype(float)
+        state = self._first_state(fit, n_tangents, np.random.RandomState(0))
+        # As in training, and a model that leaves the numbers tells nothing apart.
+        with np.errstate(over="ignore", invalid="ignore"):
+            centre, ascent = self._ascent(fit, self.k)
+            climb = ascent.start(_stacked(state, centre))
+            for _ in range(min(TRIAL_PASSES, self.max_iter)):
+                climb = ascent.step(climb)
+            state = _unstacked(climb, centre, held.samples.X.dtype)
+            centre, ascent = self._ascent(held, 0)
+            found = ascent.start(_stacked(state, centre))["found"]
+        return (~(found.margins > 0)).astype(float)
 
     def _resume(self, state: State, data: Bent, rng: np.random.RandomState) -> State:
         new = np.flatnonzero(~np.isin(data.samples.codes, self._prototype_codes))
@@ -447,7 +424,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
             parts = Here(self._passed(samples, data.bundle, centre, mean, data.run))
         else:
             parts = shards.shards.map(_part, bare(self), centre, shards.mean_weight)
-        return centre, Ascent(parts, self.theta_, k, self.learning_rate)
+        return centre, Ascent(parts, self.theta, k, self.learning_rate)
 
     def _passed(
         self,
@@ -501,7 +478,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         centre, ascent = self._ascent(data, 0)
         climb = ascent.start(_stacked(state, centre))
         margins = climb["found"].margins
-        mistakes = np.flatnonzero(margins < self.theta_)
+        mistakes = np.flatnonzero(margins < self.theta)
         loss = ascent.summary(climb)["loss"]
         if self._reweights and len(mistakes) < len(margins):
             if not len(mistakes):

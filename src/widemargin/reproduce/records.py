@@ -145,7 +145,9 @@ def tvq(
     **features: Any,
 ) -> Any:
     """One-sided TVQ on direction features, one model per class."""
-    model = TVQClassifier(1, n_tangents, theta=THETA, random_state=0, n_jobs=n_jobs)
+    model = TVQClassifier(
+        1, n_tangents, theta=THETA, max_iter=150, random_state=0, n_jobs=n_jobs
+    )
     steps = upright(shape, told), DirectionFeatures(shape, **features), model
     return make_pipeline(*(step for step in steps if step is not None))
 

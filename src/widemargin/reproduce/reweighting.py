@@ -108,7 +108,7 @@ def table_1_methods(X: np.ndarray, seed: int) -> dict[tuple[str, str], Any]:
 
 def tvq(n_tangents: int, n_models: int, **options: Any) -> TVQClassifier:
     """Build a TVQ of a size; the tables write m×Q."""
-    patience = {"tol": 1e-4, "n_iter_no_change": 20}
+    patience = {"max_iter": 150, "tol": 1e-4, "n_iter_no_change": 20}
     return TVQClassifier(n_models, n_tangents, **{**patience, **options})
 
 
