@@ -105,6 +105,9 @@ def main():
             points = getattr(model, "prototypes_", P)
             labels = np.asarray(getattr(model, "prototype_labels_", codes))
             matrix = getattr(model, "omega_", None)
+            # Features of unequal units are divided by their spread.
+            if (unit := getattr(model, "scale_", None)) is not None:
+                matrix = np.diag(1 / unit.astype(np.longdouble))
             bad, ties = wrong(Q, points, labels, model.predict(Q), matrix)
             if bad and worst == "-":
                 worst = f"{np.dtype(dtype)}, offset {offset:g}, outlier {outlier:g}"

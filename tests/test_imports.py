@@ -43,7 +43,8 @@ FLOORS: dict[str, list[set[str]]] = {
     "_core": [
         {"lazy"},
         {"arrays"},
-        {"checks", "callbacks"},
+        {"checks"},
+        {"callbacks"},
         {"decisions"},
         {"samples"},
         {"shards"},

@@ -73,6 +73,8 @@ def main():
     start = time.perf_counter()
     X, y = dask.persist(*lazy_digits(train))
     model = TVQClassifier(2, 8, max_iter=30, random_state=0).fit(X, y)
+    # The workers need not keep them any longer.
+    del X, y
     seconds = time.perf_counter() - start
     print(f"fitted to {len(train) * SIZE} images in {seconds:.0f} s")
 

@@ -52,6 +52,12 @@ def test_no_target_lists_columns(refuses, iris):
     message = refuses("fit", iris, "--model", "glvq")
     assert "--target NAME" in message
     assert "petal_width" in message
+    # A column without a name, as data frames write their index, is no suggestion.
+    lines = iris.read_text().splitlines()
+    iris.write_text("\n".join(f"{i or ''},{line}" for i, line in enumerate(lines)))
+    message = refuses("fit", iris, "--model", "glvq")
+    assert "did you mean" not in message
+    assert "petal_width" in message
 
 
 def test_text_column(refuses, iris):

@@ -13,7 +13,11 @@ from sklearn.neighbors import KNeighborsClassifier
 from widemargin import inspection, margins, tangents
 from widemargin.datasets import read_idx
 from widemargin.linear import MarginPerceptron, MaxMarginClassifier
-from widemargin.meta import MarginReweightingClassifier, RejectingClassifier
+from widemargin.meta import (
+    MarginReweightingClassifier,
+    ProductClassifier,
+    RejectingClassifier,
+)
 from widemargin.metrics import (
     TangentMetric,
     repair_spectrum,
@@ -103,6 +107,10 @@ REFUSED = {
     "keys that are none": (lambda: Curves(FITTED, keys=3), "keys"),
     "a curve's name": (lambda: Curves(FITTED, name={}), "name"),
     "no model": (lambda: Curves(None), "estimator"),
+    "no model of weights": (
+        lambda: inspection.SampleWeightDisplay.from_estimator(None),
+        "estimator",
+    ),
     "labels of another kind": (lambda: ErrorReject(FITTED, X, ["a"] * 12), "y must"),
     "labels of another number": (lambda: ErrorReject(FITTED, X, y[:3]), "y must"),
     "scores of another number": (lambda: Predicted([0, 1], [0.1, 0.2, 3]), "y_true"),
@@ -530,3 +538,35 @@ def test_slopes_of_units_beyond_their_dtype_are_the_largest_there_are(scale, dty
     model.fit(few, codes, sample_weight=weights)
     assert np.isfinite(model.slopes_).all()
     np.testing.assert_array_equal(model.predict(few), codes)
+
+
+@pytest.mark.parametrize("what", ["a", {}, [1]])
+@pytest.mark.parametrize("node", [LogisticRegression(), KNeighborsClassifier(1)])
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        lambda node: MarginReweightingClassifier(node, random_state=0),
+        lambda node: MarginReweightingClassifier(node, random_state=2),
+        lambda node: RejectingClassifier(node, coverage=0.5, delta=None),
+        lambda node: ProductClassifier([("one", node), ("two", node)]),
+        DDAGClassifier,
+    ],
+)
+@pytest.mark.parametrize("weights", [None, np.ones(12)])
+def test_what_is_no_number_is_named_whoever_meets_it(wrapped, node, what, weights):
+    given = X.astype(object)
+    given[1, 1] = what
+    told = {}
+    if weights is not None and isinstance(node, LogisticRegression):
+        told["sample_weight"] = weights
+    with pytest.raises((TypeError, ValueError), match=r"X (must hold|holds what)"):
+        wrapped(node).fit(given, y, **told)
+
+
+def test_a_kernel_machine_without_supports_answers():
+    model = MaxMarginClassifier(kernel=lambda a, b: a @ b.T, max_iter=1, tol=0.01)
+    far = np.array([[1.1e14, 1.1e14], [1.08e14, 1.12e14], [1.08e14, 1.08e14]])
+    with pytest.warns(ConvergenceWarning):
+        model.fit(far, [0, 1, 2])
+    assert len(model.support_) == 0
+    assert np.isfinite(model.decision_function(far)).all()

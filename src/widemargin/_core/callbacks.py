@@ -23,6 +23,7 @@ from widemargin._compute.progress import (
     observed_by,
     observer,
 )
+from widemargin._core.checks import OF_SAMPLES, naming
 
 try:
     from sklearn.callback import CallbackSupportMixin as CallbackSupportMixin
@@ -213,6 +214,12 @@ class Delegate(NamedTuple):
 
     def fit(self, estimator: Any, X: Any, y: Any, **params: Any) -> Any:
         """Fit the sub-estimator, which announces its own tasks if it can."""
+        if type(estimator).__module__.startswith("widemargin."):
+            return self._fit(estimator, X, y, **params)
+        with naming("X", OF_SAMPLES):
+            return self._fit(estimator, X, y, **params)
+
+    def _fit(self, estimator: Any, X: Any, y: Any, **params: Any) -> Any:
         if self.task is None:
             return estimator.fit(X, y, **params)
         data = {"X": X, "y": y, "metadata": params or None}

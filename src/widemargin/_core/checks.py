@@ -212,8 +212,14 @@ _CONVERSION = re.compile(
 )
 
 
+# Those of them that a classifier which is not ours can only mean X by.
+OF_SAMPLES = re.compile(
+    "could not convert|argument must be a string|setting an array element|inhomogeneous"
+)
+
+
 @contextmanager
-def naming(name: str) -> Iterator[None]:
+def naming(name: str, errors: re.Pattern = _CONVERSION) -> Iterator[None]:
     """Let the errors of a conversion say what was to be converted.
 
     What NumPy says stays: scikit-learn's own checks look for it.
@@ -228,7 +234,7 @@ def naming(name: str) -> Iterator[None]:
                 f"{name} must have one row per sample; images become rows by "
                 f"{name}.reshape(len({name}), -1). {error}"
             ) from error
-        if not _CONVERSION.search(str(error)) or name in str(error):
+        if not errors.search(str(error)) or name in str(error):
             raise
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"{name} must hold numbers only: {error}") from error

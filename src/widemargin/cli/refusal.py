@@ -21,7 +21,7 @@ class Terminated(KeyboardInterrupt):
 
 def near(word: str, options: Iterable[str]) -> str:
     """Return a hint at what may have been meant: near names, else all of them."""
-    names = [str(option) for option in options]
+    names = [str(option) for option in options if str(option)]
     matches = difflib.get_close_matches(word, names, n=3, cutoff=0.6)
     folded = [name for name in names if name.lower() == word.lower()]
     if folded or matches:

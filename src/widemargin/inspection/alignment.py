@@ -336,8 +336,8 @@ def _nearest_model(
         ends["X_tangents"] = generator_of(estimator)
         if ends["X_tangents"] is None:
             raise ValueError(
-                f"{type(estimator).__name__} has no tangents for its inputs, so that "
-                f"sides={sides!r} has none for x; use sides='y'."
+                f"estimator: {type(estimator).__name__} has no tangents for inputs, "
+                f"so that sides={sides!r} has none for x; use sides='y'."
             )
     distances = tangent_distances(x[None], centres, sides=sides, spring=spring, **ends)
     k = int(distances[0].argmin())

@@ -81,7 +81,7 @@ def as_seen(estimator: Any, rows: NDArray) -> NDArray:
         return np.asarray(look_through(estimator, rows)[1], dtype=float)
     except NotFittedError:
         raise ValueError(
-            f"This {type(estimator).__name__} is not fitted; fit it first."
+            f"estimator: this {type(estimator).__name__} is not fitted; fit it first."
         ) from None
 
 

@@ -296,7 +296,7 @@ class SampleWeightDisplay:
             weights = {"last round": np.asarray(estimator.sample_weight_)}
         else:
             raise ValueError(
-                f"{type(estimator).__name__} kept no weights; fit it with "
+                f"estimator: {type(estimator).__name__} kept no weights; fit it with "
                 "record_weights=True where it has that parameter, or give weights to "
                 "the constructor."
             )

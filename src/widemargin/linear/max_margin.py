@@ -855,7 +855,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
             return super()._distances(X)
         X = X.astype(np.float64, copy=False)
         evaluate = self._kernel()
-        if evaluate is None:
+        if evaluate is None or not len(self.support_):
             block = X[:, self.support_]
         else:
             block = evaluate(X, self.support_vectors_.astype(np.float64))

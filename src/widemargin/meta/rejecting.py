@@ -417,7 +417,7 @@ class RejectingClassifier(WrappingClassifier):
         """Answers of the estimator, and what is compared with the threshold."""
         if self._criterion is None:
             return answers_of(self.estimator_, X)[:2]
-        return np.asarray(self.estimator_.predict(X)), self._criterion_of(X)
+        return self._inner_labels(X), self._criterion_of(X)
 
     def _criterion_of(self, X: Any) -> NDArray:
         return self._number_of("criterion", self._criterion, X)

@@ -328,7 +328,8 @@ class MarginReweightingClassifier(WrappingClassifier):
     def _score(self, learner: Any, data: Bunch) -> float:
         if not len(data.y_valid):
             return 0.0
-        right = learner.predict(data.X_valid) == data.y_valid
+        with answering(learner):
+            right = learner.predict(data.X_valid) == data.y_valid
         self.history_["validation_score"].append(
             float(np.average(right, weights=data.w_valid))
         )
@@ -382,11 +383,7 @@ class MarginReweightingClassifier(WrappingClassifier):
         )
 
     def _margins(self, X: Any, codes: NDArray | None) -> NDArray:
-        if codes is None:
-            with answering(self.estimator_):
-                labels = np.asarray(self.estimator_.predict(X))
-        else:
-            labels = self.classes_[codes]
+        labels = self._inner_labels(X) if codes is None else self.classes_[codes]
         return self._relative_margins(self.estimator_, X, labels)
 
 

@@ -101,9 +101,12 @@ class WrappingClassifier(HandingClassifier):
         ndarray of shape (n_samples,)
             Predicted labels.
         """
-        inner = self._inner(X)
-        with answering(inner):
-            return np.asarray(inner.predict(X))
+        self._check_predict(X)
+        return self._inner_labels(X)
+
+    def _inner_labels(self, X: Any) -> NDArray:
+        with answering(self.estimator_):
+            return np.asarray(self.estimator_.predict(X))
 
     def _inner(self, X: Any) -> Any:
         """Return the classifier inside, once `X` is seen to fit it."""
@@ -169,7 +172,7 @@ class WrappingClassifier(HandingClassifier):
         return self._margins(X, class_codes(y, self.classes_, n_samples))
 
     def _margins(self, X: Any, codes: NDArray | None) -> NDArray:
-        labels = self.estimator_.predict(X) if codes is None else self.classes_[codes]
+        labels = self._inner_labels(X) if codes is None else self.classes_[codes]
         return margins_of(self.estimator_, X, labels)
 
     def __sklearn_tags__(self) -> Any:
