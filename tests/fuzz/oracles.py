@@ -8,17 +8,21 @@ from tests.fuzz.judge import Outcome, wrong
 WIDE = np.longdouble
 
 
-def squares(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
-    """Squared distances by direct differences."""
+def squares(X: np.ndarray, Y: np.ndarray, unit: Any = 1) -> np.ndarray:
+    """Squared distances by direct differences, each feature in its unit."""
     X, Y = np.asarray(X, WIDE), np.asarray(Y, WIDE)
-    return ((X[:, None] - Y[None]) ** 2).sum(axis=-1)
+    return (((X[:, None] - Y[None]) / np.asarray(unit, WIDE)) ** 2).sum(axis=-1)
 
 
 def not_nearest(
-    Q: np.ndarray, points: np.ndarray, labels: np.ndarray, answers: np.ndarray
+    Q: np.ndarray,
+    points: np.ndarray,
+    labels: np.ndarray,
+    answers: np.ndarray,
+    unit: Any = 1,
 ) -> np.ndarray:
     """Where the answer is no label of a nearest point, ties in rounding aside."""
-    d = squares(Q, points)
+    d = squares(Q, points, unit)
     kind = np.result_type(np.asarray(Q), np.asarray(points))
     eps = np.finfo(kind if kind.kind == "f" else np.float64).eps
     best = d.min(axis=1, keepdims=True)
@@ -38,10 +42,9 @@ def model(
     predicted = answers["predict"]
     if name in EUCLIDEAN and getattr(fitted, "decision", "nearest") == "nearest":
         points, unit = np.asarray(fitted.prototypes_), getattr(fitted, "scale_", None)
-        # Features of unequal units are divided by their spread.
-        unit = np.ones_like(points[0]) if unit is None else unit.astype(points.dtype)
         labels = np.asarray(fitted.prototype_labels_)
-        bad = not_nearest(Q / unit, points / unit, labels, predicted)
+        # Features of unequal units are divided by their spread.
+        bad = not_nearest(Q, points, labels, predicted, 1 if unit is None else unit)
         if bad.any():
             out.append(wrong(name, "not the nearest prototype", Q=Q[bad], points=points,
                              answers=predicted[bad]))  # fmt: skip

@@ -29,6 +29,7 @@ from widemargin.prototypes import (
     GLVQClassifier,
     GMLVQClassifier,
     KernelLVQClassifier,
+    LVQClassifier,
     MarginLVQClassifier,
     RelationalLVQClassifier,
     TDNeuronClassifier,
@@ -570,3 +571,21 @@ def test_a_kernel_machine_without_supports_answers():
         model.fit(far, [0, 1, 2])
     assert len(model.support_) == 0
     assert np.isfinite(model.decision_function(far)).all()
+
+
+def test_features_in_units_far_from_the_origin_have_the_nearest_prototype():
+    rng = np.random.default_rng(0)
+    P = rng.normal(size=(12, 3)) * [1, 7, 50] + 1e4
+    P[0] += 1e7
+    P, codes = P.astype(np.float32), np.arange(12) % 2
+    model = LVQClassifier(
+        algorithm="lvq1", init=P, init_labels=codes, max_iter=1, learning_rate=1e-30,
+        scale="spread",
+    ).fit(P, codes)  # fmt: skip
+    points, unit = model.prototypes_.astype(float), model.scale_.astype(float)
+    first, second = points[rng.integers(1, 12, size=(2, 4000))]
+    share = 0.5 + 1e-3 * rng.normal(size=(4000, 1))
+    asked = (share * first + (1 - share) * second).astype(np.float32)
+    d = (((asked[:, None].astype(float) - points) / unit) ** 2).sum(axis=2)
+    expected = model.prototype_labels_[d.argmin(axis=1)]
+    np.testing.assert_array_equal(model.predict(asked), expected)

@@ -84,29 +84,43 @@ def paired_distances(X: np.ndarray, P: np.ndarray) -> np.ndarray:
 
 
 def squared_distances(
-    X: np.ndarray, P: np.ndarray, coarse: float | None = None
+    X: np.ndarray,
+    P: np.ndarray,
+    coarse: float | None = None,
+    unit: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return the (n_samples, n_references) squared distances, close calls settled."""
+    """Return the (n_samples, n_references) squared distances, close calls settled.
+
+    Differences are divided by `unit`, one number per feature: those of the samples
+    themselves, since a quotient of numbers far from the origin is rounded.
+    """
     dtype = np.result_type(X, P)
     if not len(P):
         return np.empty((len(X), 0), dtype)
     # Rounded once: both sides must lose the same offset.
     centre = P.mean(axis=0, dtype=np.float64).astype(dtype)
+    one = 1 if unit is None else unit
     if np.isnan(centre).any():
-        return distances_there(X, P).astype(dtype)
+        return distances_there(X / one, P / one).astype(dtype)
     x, p = X - centre, P - centre
+    if unit is not None:
+        x /= unit
+        p /= unit
     x_norms, p_norms = squared_norms(x), squared_norms(p)
     D = expanded_distances(x, p, x_norms)
-    error = product_error(D.dtype, X.shape[1])
+    # Of quotients, the rounding of one more number at either end.
+    error = product_error(D.dtype, X.shape[1]) * (1 if unit is None else 1.5)
     D = settled(
         D,
         error * x_norms,
         error * p_norms,
-        lambda i, j: paired_distances(X[i], P[j]),
+        lambda i, j: squared_norms((X[i].astype(np.float64) - P[j]) / one),
         coarse=coarse,
         n_features=X.shape[1],
     )
-    return with_partial(D, x_norms, lambda rows: distances_there(X[rows], P))
+    return with_partial(
+        D, x_norms, lambda rows: distances_there(X[rows] / one, P / one)
+    )
 
 
 def nearest_points(X: np.ndarray, queries: np.ndarray | None, k: int) -> np.ndarray:

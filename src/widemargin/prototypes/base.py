@@ -84,13 +84,14 @@ class PrototypeClassifier(SoftClassifier):
 
     def _squared_distances(self, X: np.ndarray) -> np.ndarray:
         """(n_samples, n_references) squared distances; called on bounded chunks."""
-        x, P = self._scaled(X), self._scaled(self.prototypes_)
-        return plain_distances(x, P) if is_tensor(X) else squared_distances(x, P)
+        if is_tensor(X):
+            return plain_distances(self._scaled(X), self._scaled(self.prototypes_))
+        return squared_distances(X, self.prototypes_, unit=self.scale_)
 
     def _distance_bounds(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Bounds below and above of the true distances to the stored references."""
-        P = self._scaled(self.prototypes_.astype(float))
-        D = squared_distances(self._scaled(X), P, coarse=CERTAIN / 4)
+        P = self.prototypes_.astype(float)
+        D = squared_distances(X, P, CERTAIN / 4, self.scale_)
         return D * (1 - CERTAIN), D * (1 + CERTAIN)
 
     @property
