@@ -203,3 +203,37 @@ def test_lvq3_takes_over_where_lvq21_drives_prototypes_out():
     assert same[:20].all()
     assert not same.all()
     assert auto.score(X, y) >= chain.score(X, y)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e9])
+@pytest.mark.parametrize("rule", ["lvq1", "olvq1", "lvq2.1", "lvq3"])
+def test_a_search_in_float32_changes_no_bit(rule, offset):
+    """Half of the samples are 1e-9 apart, and two prototypes are one and the same."""
+    rng = np.random.RandomState(0)
+    X = rng.standard_normal((300, 20)) + offset
+    X[150:] = X[rng.randint(5, size=150)] + 1e-9 * rng.standard_normal((150, 20))
+    y = rng.randint(3, size=300)
+    P = X[rng.permutation(300)[:12]]
+    P[7] = P[3]
+    labels, order = np.arange(12) % 3, rng.permutation(300)
+    model = LVQClassifier(algorithm=rule)
+    model.classes_ = np.arange(3)
+    balls = np.zeros((3, 20)) + offset, np.full(3, 100.0)
+    box = offset + np.array([[-1e3], [1e3]]) + np.zeros((1, 20))
+    centre = X.mean(axis=0)
+    unit = 1 / np.abs(X - centre).max()
+    found = []
+    for quick in (False, True):
+        Q, wins, rates = P.copy(), np.zeros(12, np.intp), np.full(12, 0.3)
+        near = [((a - centre) * unit).astype(np.float32) for a in (X, Q)]
+        search = (*near, centre, unit) if quick else None
+        shared = (Q, labels, X, y, order, wins, box)
+        told = model._present(
+            rule, shared, 0.05, (0, 300.0), rates, balls, None, search
+        )
+        found.append((Q, wins, rates, told))
+        if quick:
+            expected = ((Q - centre) * unit).astype(np.float32)
+            np.testing.assert_array_equal(near[1], expected)
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -10,6 +10,15 @@ samples that a prototype wins have another label, its rule is a flight at expone
 speed; once all have fled, the nearest of the far goes on winning. The box, far outside
 the data, is where that ends. float32 data are computed in float32.
 
+Prototypes in float64 are looked for in float32: `search` is (X', P', centre, unit),
+``(x - centre) unit`` with no entry of X' above 1, and P' follows P. A squared distance
+D of these is known up to
+
+    e(D) = eps ((d + 10) D + 4 sqrt(d D)) + tiny,
+
+from the rounding of a sum and of its terms, |p| being at most |x| + sqrt(D). Where that
+leaves open who is nearest, float64 decides; None looks there at once.
+
 With `holes` (anything but None) X may hold NaN, a value that is missing: it counts in
 no distance and moves nothing. Without, the compiler leaves all of that out.
 
@@ -99,6 +108,67 @@ def two_nearest(x, P, holes=None):
 
 
 @njit(cache=True, nogil=True)
+def rounding32(distance, d):
+    """Bound the error of a squared distance in float32, see above."""
+    size = np.float64(distance)
+    return 1.2e-7 * ((d + 10.0) * size + 4.0 * np.sqrt(d * size)) + 1e-13 * d
+
+
+@njit(cache=True, nogil=True)
+def quick_nearest(i, X, P, holes, search):
+    """Index of the nearest prototype of sample i, by float32 where that can tell."""
+    if search is None:
+        return nearest(X[i], P, holes)
+    x, near = search[0][i], search[1]
+    best, second, at = np.float32(np.inf), np.float32(np.inf), -1
+    for j in range(near.shape[0]):
+        distance = squared_distance(x, near[j])
+        if distance < second:
+            if distance < best:
+                best, second, at = distance, best, j
+            else:
+                second = distance
+    d = x.shape[0]
+    if best + rounding32(best, d) < second - rounding32(second, d):
+        return at
+    return nearest(X[i], P, holes)
+
+
+@njit(cache=True, nogil=True)
+def quick_two_nearest(i, X, P, holes, search):
+    """Return what `two_nearest` does, by float32 where that can tell."""
+    if search is None:
+        return two_nearest(X[i], P, holes)
+    x, near = search[0][i], search[1]
+    inf = np.float32(np.inf)
+    a, b, c, first, second = inf, inf, inf, -1, -1
+    for j in range(near.shape[0]):
+        distance = squared_distance(x, near[j])
+        if distance < c:
+            if distance < a:
+                a, b, c, first, second = distance, a, b, j, first
+            elif distance < b:
+                b, c, second = distance, b, j
+            else:
+                c = distance
+    d = x.shape[0]
+    told = a + rounding32(a, d) < b - rounding32(b, d)
+    if not told or not b + rounding32(b, d) < c - rounding32(c, d):
+        return two_nearest(X[i], P, holes)
+    x = X[i]
+    return first, squared_distance(x, P[first]), second, squared_distance(x, P[second])
+
+
+@njit(cache=True, nogil=True)
+def follow(j, P, search):
+    """Bring the copy of prototype j to where it has moved."""
+    if search is not None:
+        near, centre, unit = search[1], search[2], search[3]
+        for f in range(P.shape[1]):
+            near[j, f] = (P[j, f] - centre[f]) * unit
+
+
+@njit(cache=True, nogil=True)
 def move(p, x, rate, holes=None):
     """Move `p` by the fraction `rate` of the way to `x` (away where negative)."""
     step = x.dtype.type(rate)
@@ -136,12 +206,25 @@ def leaves_ball(p, x, rate, centre, radius_squared, holes=None):
 
 
 @njit(cache=True, nogil=True)
-def lvq1_epoch(P, labels, X, y, order, wins, box, alpha_0, start, total, holes=None):
+def lvq1_epoch(
+    P,
+    labels,
+    X,
+    y,
+    order,
+    wins,
+    box,
+    alpha_0,
+    start,
+    total,
+    holes=None,
+    search=None,
+):
     """LVQ1: the nearest prototype comes nearer if its label is right, else leaves."""
     errors, stopped = 0, 0
     for t in range(order.shape[0]):
         i = order[t]
-        j = nearest(X[i], P, holes)
+        j = quick_nearest(i, X, P, holes, search)
         rate = alpha_0 * (1.0 - (start + t) / total)
         wins[j] += 1
         if labels[j] == y[i]:
@@ -149,16 +232,19 @@ def lvq1_epoch(P, labels, X, y, order, wins, box, alpha_0, start, total, holes=N
         else:
             errors += 1
             stopped += not push(P[j], X[i], rate, box, holes)
+        follow(j, P, search)
     return errors, stopped
 
 
 @njit(cache=True, nogil=True)
-def olvq1_epoch(P, labels, X, y, order, wins, box, alpha_0, rates, holes=None):
+def olvq1_epoch(
+    P, labels, X, y, order, wins, box, alpha_0, rates, holes=None, search=None
+):
     """OLVQ1: as LVQ1, with a rate per prototype that adapts after every move."""
     errors, stopped = 0, 0
     for t in range(order.shape[0]):
         i = order[t]
-        j = nearest(X[i], P, holes)
+        j = quick_nearest(i, X, P, holes, search)
         rate = rates[j]
         wins[j] += 1
         if labels[j] == y[i]:
@@ -168,6 +254,7 @@ def olvq1_epoch(P, labels, X, y, order, wins, box, alpha_0, rates, holes=None):
             errors += 1
             stopped += not push(P[j], X[i], rate, box, holes)
             rates[j] = min(alpha_0, rate / (1.0 - rate))
+        follow(j, P, search)
     return errors, stopped
 
 
@@ -189,6 +276,7 @@ def window_epoch(
     centres,
     radii_squared,
     holes=None,
+    search=None,
 ):
     """LVQ2.1 (`epsilon` 0) and LVQ3: the two nearest move where they disagree.
 
@@ -198,7 +286,7 @@ def window_epoch(
     ratio = ((1.0 - window) / (1.0 + window)) ** 2
     for t in range(order.shape[0]):
         i = order[t]
-        first, d_first, second, d_second = two_nearest(X[i], P, holes)
+        first, d_first, second, d_second = quick_two_nearest(i, X, P, holes, search)
         rate = alpha_0 * (1.0 - (start + t) / total)
         wins[first] += 1
         first_right = labels[first] == y[i]
@@ -210,15 +298,19 @@ def window_epoch(
             if epsilon > 0.0:
                 move(P[first], X[i], epsilon * rate, holes)
                 move(P[second], X[i], epsilon * rate, holes)
+                follow(first, P, search)
+                follow(second, P, search)
         elif first_right != second_right and d_first > ratio * d_second:
             right, wrong = (first, second) if first_right else (second, first)
             move(P[right], X[i], rate, holes)
+            follow(right, P, search)
             c = labels[wrong]
             if guard and leaves_ball(
                 P[wrong], X[i], rate, centres[c], radii_squared[c], holes
             ):
                 continue
             stopped += not push(P[wrong], X[i], rate, box, holes)
+            follow(wrong, P, search)
     return errors, stopped
 
 

@@ -22,6 +22,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from widemargin._compute.nearest import present, shares, squared_norms
+from widemargin._core.arrays import largest_of
 from widemargin._core.checks import (
     check_count,
     check_flag,
@@ -331,6 +332,10 @@ class LVQClassifier(TrainedPrototypes):
         # What a prototype starts from where it is put on a sample.
         whole = filled(data.X, data.codes, data.weights)
         holes = None if whole is data.X else True
+        centre = data.X.mean(axis=0)
+        copy = data.X - centre if holes is None and data.X.dtype == float else None
+        unit = 0.0 if copy is None else 1.0 / (largest_of(copy) or 1.0)
+        near = None if copy is None else (copy * unit).astype(np.float32)
 
         def train(state: State, at: int) -> Outcome:
             stage, epoch = plan[at]
@@ -353,8 +358,11 @@ class LVQClassifier(TrainedPrototypes):
             before = self._scaled(state["prototypes"])
             P, wins = before.copy(), np.zeros(len(labels), dtype=np.intp)
             shared = (P, labels, data.X, data.codes, order, wins, pen(state["hull"]))
+            search = None
+            if near is not None:
+                search = (near, ((P - centre) * unit).astype(np.float32), centre, unit)
             errors, stopped = self._present(
-                name, shared, rate, span, rates, balls, holes
+                name, shared, rate, span, rates, balls, holes, search
             )
             error = errors / len(order)
             fewest = state["fewest"]
@@ -401,18 +409,19 @@ class LVQClassifier(TrainedPrototypes):
         rates: np.ndarray,
         balls: tuple[np.ndarray, np.ndarray],
         holes: bool | None,
+        search: tuple | None,
     ) -> tuple[int, int]:
         from widemargin._compute import lvq
 
         kernels: Any = lvq
         if name == "olvq1":
-            return kernels.olvq1_epoch(*shared, alpha_0, rates, holes)
+            return kernels.olvq1_epoch(*shared, alpha_0, rates, holes, search)
         if name == "lvq1":
-            return kernels.lvq1_epoch(*shared, alpha_0, *span, holes)
+            return kernels.lvq1_epoch(*shared, alpha_0, *span, holes, search)
         epsilon = float(self.epsilon) if name == "lvq3" else 0.0
         return kernels.window_epoch(
             *shared, alpha_0, *span, float(self.window), epsilon, self.guard, *balls,
-            holes,
+            holes, search,
         )  # fmt: skip
 
 
