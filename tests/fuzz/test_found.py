@@ -40,6 +40,7 @@ from widemargin.svm import (
     InvariantHyperplaneSVC,
     JitteredSVC,
     TangentSVC,
+    VirtualSVC,
 )
 
 matplotlib.use("Agg")
@@ -589,3 +590,21 @@ def test_features_in_units_far_from_the_origin_have_the_nearest_prototype():
     d = (((asked[:, None].astype(float) - points) / unit) ** 2).sum(axis=2)
     expected = model.prototype_labels_[d.argmin(axis=1)]
     np.testing.assert_array_equal(model.predict(asked), expected)
+
+
+def test_a_step_that_no_kernel_takes_may_have_any_size():
+    shift = tangents.SignalTangents(("shift",))
+    model = InvariantHyperplaneSVC(tangents=shift, step=1e300, random_state=0)
+    assert np.isfinite(model.fit(X.astype(np.float32), y).decision_function(X)).all()
+
+
+def test_a_spring_of_any_size_is_stiff():
+    shift = tangents.SignalTangents(("shift",))
+    model = TangentKNeighborsClassifier(1, tangents=shift, spring=1.7e308).fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), y)
+
+
+def test_copies_moved_beyond_the_floats_are_refused():
+    shift = tangents.SignalTangents(("shift",))
+    with pytest.raises(ValueError, match="X contains"):
+        VirtualSVC(tangents=shift, step=1e300).fit(X.astype(np.float32), y)

@@ -398,7 +398,8 @@ class TangentMetric:
         for background in (0.0, getattr(self.tangents, "background", 0.0)):
             x = some.points.astype(float) - background
             x /= np.abs(some.points.astype(float)).max(initial=1e-300)
-            faded = 2 * np.median(left(x) + self.spring * (x**2).sum(axis=1))
+            with np.errstate(over="ignore"):
+                faded = 2 * np.median(left(x) + self.spring * (x**2).sum(axis=1))
             if faded < FADED * apart:
                 return True
         return False

@@ -263,7 +263,8 @@ class InvariantHyperplaneSVC(DuelClassifier):
         """Mean of t tᵀ over all tangents of all samples, in the mapped space."""
         total = np.zeros((n_dimensions, n_dimensions))
         count = 0
-        h = X.dtype.type(self.step)
+        with np.errstate(over="ignore"):
+            h = X.dtype.type(self.step)
         for rows in announced(batched_slices(len(X), 256), "whitening"):
             tangents = raw_tangents(generator, X[rows], labels[rows])
             check_squares(tangents.reshape(-1, X.shape[1]))

@@ -235,12 +235,13 @@ class VirtualSVC(DuelClassifier):
     def _moved(self, X, labels, generator):
         if generator is None:
             return
-        directions = raw_tangents(generator, X, labels)
+        directions = raw_tangents(generator, X, labels).astype(X.dtype, copy=False)
+        h = X.dtype.type(min(float(self.step), float(np.finfo(X.dtype).max)))
         for t in range(directions.shape[1]):
-            move = X.dtype.type(self.step) * directions[:, t].astype(
-                X.dtype, copy=False
-            )
-            for moved in (X + move, X - move):
+            # Where this overflows, the check says so.
+            with np.errstate(over="ignore"):
+                ends = (X + h * directions[:, t], X - h * directions[:, t])
+            for moved in ends:
                 yield check_squares(moved, self._unit)
 
     def _check_predict(self, X):
