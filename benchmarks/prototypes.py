@@ -196,10 +196,10 @@ def defaults(names):
         data = load_any(name)
         nearest = timed(KNeighborsClassifier(), *data)
         svc = timed(SVC(), *data)
-        row = [name, f"{nearest[0]:.2f}", f"{svc[0]:.2f}, {svc[1]:.2f} s"]
+        row = [name, f"{nearest[0]:.2f}", f"{svc[0]:.2f}, {svc[1]:.4f} s"]
         for label, model in DEFAULTS.items():
             wrong, fit, predict = timed(clone(model), *data)
-            row.append(f"{wrong:.2f}, {fit:.2f} s, {1e3 * predict:.0f} ms")
+            row.append(f"{wrong:.2f}, {fit:.3f} s, {1e3 * predict:.0f} ms")
             # One mistake less than one cannot be told from none.
             ratio = max(wrong, 100 / len(data[3])) / max(nearest[0], 100 / len(data[3]))
             ratios.setdefault(label, []).append(ratio)

@@ -4,8 +4,8 @@ From margins to probabilities, and what to do with them
 
 A margin orders answers, a probability counts them: of all answers given with 90 %, nine
 in ten should be right. scikit-learn's CalibratedClassifierCV makes probabilities of any
-margin; densities have their own. The order is enough to refuse by, and a
-RejectingClassifier needs no calibration at all.
+margin; densities, prototypes and hyperplanes have their own. The order is enough to
+refuse by, and a RejectingClassifier needs no calibration at all.
 """
 
 import numpy as np

@@ -91,7 +91,7 @@ class KernelLVQClassifier(GLVQClassifier):
         there are.
     init_labels : array-like of shape (n_prototypes,), optional
         Labels of the array `init`.
-    max_iter : int, default=20
+    max_iter : int, default=15
         Epochs.
     learning_rate : float, default=0.1
         First step, in units of the within-class spread of each coordinate.
@@ -198,7 +198,7 @@ class KernelLVQClassifier(GLVQClassifier):
         temperature: float | Literal["auto"] = "auto",
         init: Any = "kmeans",
         init_labels: Any = None,
-        max_iter: int = 20,
+        max_iter: int = 15,
         learning_rate: float = 0.1,
         batch_size: int | Literal["auto"] = "auto",
         repair: Literal["dead", "none"] = "dead",

@@ -51,6 +51,8 @@ from widemargin.prototypes.training import (
 
 Rule = Literal["lvq1", "olvq1", "lvq2.1", "lvq3"]
 DEFAULT_RATES = {"lvq1": 0.05, "olvq1": 0.3, "lvq2.1": 0.05, "lvq3": 0.05}
+# Features from which a search in float32 is worth the copy that follows.
+WIDE = 128
 
 
 def class_balls(samples: Samples, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
@@ -333,7 +335,8 @@ class LVQClassifier(TrainedPrototypes):
         whole = filled(data.X, data.codes, data.weights)
         holes = None if whole is data.X else True
         centre = data.X.mean(axis=0)
-        copy = data.X - centre if holes is None and data.X.dtype == float else None
+        wide = data.X.dtype == float and len(centre) >= WIDE
+        copy = data.X - centre if holes is None and wide else None
         unit = 0.0 if copy is None else 1.0 / (largest_of(copy) or 1.0)
         near = None if copy is None else (copy * unit).astype(np.float32)
 

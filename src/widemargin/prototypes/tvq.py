@@ -124,7 +124,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         taken back and halved when it does not. A number is the fixed rate of the
         paper, in the units of the data: with ``k=1`` the fit is Figure 2 of the paper
         to the letter. A fixed rate that diverges is halved with a warning.
-    max_iter : int, default=60
+    max_iter : int, default=40
         Passes over the data at most.
     tol : float, default=1e-3
         Stop when the loss (without re-weighting: minus the mean margin) has not
@@ -242,7 +242,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         init: Literal["hss", "weights", "random", "mean"] = "hss",
         k: Any = 1.0,
         learning_rate: float | Literal["auto"] = "auto",
-        max_iter: int = 60,
+        max_iter: int = 40,
         tol: float = 1e-3,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
