@@ -25,7 +25,7 @@ _REORDER = {"reassoc", "contract", "nsz"}
 @njit(cache=True, nogil=True, fastmath=_REORDER)
 def _explained(row, start, offset):
     """Squared length of the part of x - C within the model's tangents."""
-    total = row[start] * 0
+    total = row.dtype.type(0)
     for k in range(offset.shape[0]):
         alpha = row[start + k] - offset[k]
         total += alpha * alpha
