@@ -255,7 +255,7 @@ def _tangent_oracle(given: dict, result: Any) -> str:
     U, V = (np.broadcast_to(T, (len(Z), *T.shape[-2:])) for T, Z in ((U, X), (V, Y)))
     # In their own dtype, which decides what counts as dependent.
     F, G = (tangents.orthonormalize(T).astype(float) for T in (U, V))
-    expected = all_pairs(X, F, Y, G, sides, given.get("spring", 1e-5))
+    expected = all_pairs(X, F, Y, G, sides, float(given.get("spring", 1e-5)))
     size = max(np.abs(X).max(initial=0), np.abs(Y).max(initial=0)) ** 2 * X.shape[1]
     single = np.float32 in (X.dtype, Y.dtype)
     # Nearly parallel frames are cut at another place; a sharp test has its own tests.
