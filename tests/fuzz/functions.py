@@ -242,7 +242,7 @@ def _tangent_oracle(given: dict, result: Any) -> str:
     Y = X if Y is None else Y
     X, Y = (np.asarray(Z) if isinstance(Z, np.ndarray) else Z for Z in (X, Y))
     U, V = given.get("X_tangents"), given.get("Y_tangents")
-    V = U if given.get("Y") is None else V
+    V = U if given.get("Y") is None and V is None else V
     sides = given.get("sides", "two")
     if "tangents" in given or sides == "midpoint" or U is None or V is None:
         return ""
