@@ -608,3 +608,9 @@ def test_copies_moved_beyond_the_floats_are_refused():
     shift = tangents.SignalTangents(("shift",))
     with pytest.raises(ValueError, match="X contains"):
         VirtualSVC(tangents=shift, step=1e300).fit(X.astype(np.float32), y)
+
+
+def test_weights_that_vanish_before_a_foreign_classifier_are_named():
+    model = DDAGClassifier(LogisticRegression())
+    with pytest.raises(ValueError, match="^sample_weight must have a weight"):
+        model.fit(X.astype(np.float32), y, sample_weight=np.full(12, 1e-82))

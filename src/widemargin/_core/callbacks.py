@@ -216,8 +216,16 @@ class Delegate(NamedTuple):
         """Fit the sub-estimator, which announces its own tasks if it can."""
         if type(estimator).__module__.startswith("widemargin."):
             return self._fit(estimator, X, y, **params)
-        with naming("X", OF_SAMPLES):
-            return self._fit(estimator, X, y, **params)
+        try:
+            with naming("X", OF_SAMPLES):
+                return self._fit(estimator, X, y, **params)
+        except ValueError as error:
+            if not str(error).startswith("Sample weights must contain"):
+                raise
+            raise ValueError(
+                "sample_weight must have a weight that is not zero in the dtype of X, "
+                f"also among the samples of two classes: {error}"
+            ) from error
 
     def _fit(self, estimator: Any, X: Any, y: Any, **params: Any) -> Any:
         if self.task is None:
