@@ -612,5 +612,5 @@ def test_copies_moved_beyond_the_floats_are_refused():
 
 def test_weights_that_vanish_before_a_foreign_classifier_are_named():
     model = DDAGClassifier(LogisticRegression())
-    with pytest.raises(ValueError, match="^sample_weight must have a weight"):
+    with pytest.raises(ValueError, match=r"^sample_weight must have a weight"):
         model.fit(X.astype(np.float32), y, sample_weight=np.full(12, 1e-82))
