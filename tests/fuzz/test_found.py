@@ -614,3 +614,12 @@ def test_weights_that_vanish_before_a_foreign_classifier_are_named():
     model = DDAGClassifier(LogisticRegression())
     with pytest.raises(ValueError, match=r"^sample_weight must have a weight"):
         model.fit(X.astype(np.float32), y, sample_weight=np.full(12, 1e-82))
+
+
+def test_a_smallest_gradient_that_vanishes_in_the_dtype():
+    images = np.array([[0, 0, 0, 0], [1, 0, 1, 0]], np.float32)
+    features = tangents.DirectionFeatures((2, 2, 1), eps=5e-324).fit(images)
+    found = features.transform(images)
+    assert not found[0].any()
+    assert np.isfinite(found).all()
+    assert found[1].any()

@@ -274,7 +274,8 @@ class DirectionFeatures(
         length = np.hypot(g_x, g_y)
         with np.errstate(over="ignore"):
             eps = X.dtype.type(self.eps * self.amplitude_)
-        q = length / np.hypot(length, eps)
+        # What vanishes in this dtype still stands under a gradient of zero.
+        q = length / np.hypot(length, max(eps, np.finfo(X.dtype).tiny))
         angle = np.arctan2(g_y, g_x) * (self.directions / (2 * np.pi))
         planes = [
             q * np.maximum(0, 1 - np.abs(self._turn(angle, k)))
