@@ -26,6 +26,12 @@ from widemargin._compute.lvq import adam_in_place, loss_and_slope
 TINY = 1e-30
 
 
+@njit()
+def _error(d):
+    """Error of a score in float32, per unit of the squares it is made of."""
+    return np.float64(np.finfo(np.float32).eps) * (16.0 + np.sqrt(d))
+
+
 @njit(fastmath=REORDER)
 def gap(x, p):
     """Squared distance of two vectors, in float64."""
@@ -148,7 +154,7 @@ def glvq_epoch(
     packed = np.empty((K, d), np.float32)
     p_norms = np.empty(K, np.float32)
     gradient = np.empty_like(P)
-    err = np.float64(np.finfo(np.float32).eps) * (16.0 + np.sqrt(d))
+    err = _error(d)
     total = 0.0
     for b in range(starts.shape[0]):
         largest = _prepared(P, order, unit, packed, p_norms)
@@ -214,7 +220,7 @@ def gmlvq_epoch(
     packed = np.empty((K, rank), np.float32)
     q_norms = np.empty(K, np.float32)
     pulled = np.empty((K, rank), P.dtype)
-    err = np.float64(np.finfo(np.float32).eps) * (16.0 + np.sqrt(rank))
+    err = _error(rank)
     total = 0.0
     for b in range(starts.shape[0]):
         x = X[starts[b] : stops[b]]
@@ -274,7 +280,7 @@ def nearest_rows(X, P, unit):
     packed, norms = np.empty((K, d), np.float32), np.empty(K, np.float32)
     order, found = np.arange(K), np.empty(n, np.intp)
     largest = _prepared(P, order, unit, packed, norms)
-    err = np.float64(np.finfo(np.float32).eps) * (16.0 + np.sqrt(d))
+    err = _error(d)
     for start in range(0, n, 512):
         stop = min(start + 512, n)
         search = np.empty((stop - start, d), np.float32)

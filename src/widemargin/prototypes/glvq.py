@@ -717,7 +717,8 @@ class GLVQClassifier(TrainedPrototypes):
         most = 512 if isinstance(parts, Here) else n
         named = None
         if isinstance(parts, Here) and device is None and host.there is None:
-            named, search = compiled_loss(loss), host.search
+            named = compiled_loss(loss)
+        search = () if named is None else host.search
 
         def descend(now: State, some: Any, rate: Any) -> State:
             """One step on a device."""
