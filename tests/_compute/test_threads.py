@@ -5,7 +5,7 @@ import pytest
 import scipy.linalg.blas
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from widemargin._compute.threads import (
+from widemargin._compute.machine import (
     batched_slices,
     held_threads,
     one_blas_thread,

@@ -26,8 +26,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from widemargin._compute.memory import BLOCK_NUMBERS, rows_in_budget
-from widemargin._compute.threads import batched_slices
+from widemargin._compute.machine import BLOCK_NUMBERS, batched_slices, rows_in_budget
 
 # Relative error above which a squared distance is computed again.
 COARSE = {np.dtype(np.float32): 1e-3, np.dtype(np.float64): 1e-6}

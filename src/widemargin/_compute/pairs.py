@@ -13,8 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from sklearn import get_config
 
-from widemargin._compute.memory import Room
-from widemargin._compute.threads import batched_slices, thread_map, worker_count
+from widemargin._compute.machine import Room, batched_slices, thread_map, worker_count
 
 # Rows and columns of one block of inner products: 2 MiB in float32.
 PRODUCT_ROWS, PRODUCT_COLUMNS = 512, 1024

@@ -25,8 +25,8 @@ from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples
 
+from widemargin._compute.machine import check_n_jobs, thread_map
 from widemargin._compute.patterns import DYNAMIC, Rule
-from widemargin._compute.threads import check_n_jobs, thread_map
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
     check_count,

@@ -26,9 +26,8 @@ import scipy.linalg
 import scipy.sparse as sp
 from scipy.linalg.lapack import dposv
 
-from widemargin._compute.memory import rows_in_budget
+from widemargin._compute.machine import batched_slices, rows_in_budget
 from widemargin._compute.progress import announce
-from widemargin._compute.threads import batched_slices
 from widemargin.linear.certificate import (
     Options,
     Solution,

@@ -27,8 +27,7 @@ import numpy.typing as npt
 from scipy.optimize import nnls
 from scipy.spatial.distance import cdist
 
-from widemargin._compute.memory import rows_in_budget
-from widemargin._compute.threads import batched_slices
+from widemargin._compute.machine import batched_slices, rows_in_budget
 from widemargin._core.checks import FloatArray, as_matrix, check_same_length
 from widemargin.margins.scores import encode_labels
 

@@ -36,8 +36,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh
 
-from widemargin._compute.memory import PAIR_ROWS
-from widemargin._compute.threads import batched_slices
+from widemargin._compute.machine import PAIR_ROWS, batched_slices
 from widemargin._core.arrays import (
     in_kind,
     is_tensor,

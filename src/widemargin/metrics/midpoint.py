@@ -20,8 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from widemargin._compute.memory import rows_in_budget
-from widemargin._compute.threads import batched_slices, thread_map
+from widemargin._compute.machine import batched_slices, rows_in_budget, thread_map
 from widemargin._core.arrays import is_tensor
 from widemargin.tangents import orthonormalize
 

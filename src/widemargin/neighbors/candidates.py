@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from widemargin._compute.memory import rows_in_budget
-from widemargin._compute.threads import batched_slices, thread_map
+from widemargin._compute.machine import batched_slices, rows_in_budget, thread_map
 from widemargin._core.arrays import to_numpy
 from widemargin._core.checks import as_matrix, check_squares, in_unit, unit_of_squares
 from widemargin.tangents import Bundle

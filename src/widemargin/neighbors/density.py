@@ -32,9 +32,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin._compute.memory import rows_in_budget
+from widemargin._compute.machine import batched_slices, rows_in_budget, thread_map
 from widemargin._compute.progress import announced
-from widemargin._compute.threads import batched_slices, thread_map
 from widemargin._core.arrays import (
     in_dtype,
     is_tensor,

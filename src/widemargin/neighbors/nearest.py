@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin._compute.machine import batched_slices
 from widemargin._compute.progress import announced
-from widemargin._compute.threads import batched_slices
 from widemargin._core.arrays import (
     in_dtype,
     is_tensor,

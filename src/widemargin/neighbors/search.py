@@ -25,10 +25,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from widemargin._compute.memory import PAIR_ROWS, rows_in_budget
+from widemargin._compute.machine import (
+    PAIR_ROWS,
+    batched_slices,
+    one_blas_thread,
+    rows_in_budget,
+    thread_map,
+)
 from widemargin._compute.nearest import distances_there
 from widemargin._compute.pairs import References, pair_distances, product_error
-from widemargin._compute.threads import batched_slices, one_blas_thread, thread_map
 from widemargin._core.arrays import is_tensor, put, to_numpy, xp_of
 from widemargin.metrics.tangent import on_a_shared_frame
 from widemargin.neighbors.candidates import FeatureCandidates

@@ -19,10 +19,9 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike
 
-from widemargin._compute.memory import rows_in_budget
+from widemargin._compute.machine import batched_slices, rows_in_budget
 from widemargin._compute.nearest import class_minima, squared_distances
 from widemargin._compute.progress import announced
-from widemargin._compute.threads import batched_slices
 from widemargin._core.arrays import is_tensor, numpy_dtype, put, to_numpy
 from widemargin._core.checks import check_squares
 from widemargin._core.decisions import class_codes

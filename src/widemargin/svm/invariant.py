@@ -21,8 +21,8 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.svm import SVC
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin._compute.machine import batched_slices
 from widemargin._compute.progress import announce, announced
-from widemargin._compute.threads import batched_slices
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
     check_count,

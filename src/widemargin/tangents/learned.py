@@ -28,8 +28,7 @@ from sklearn.utils.validation import (
 )
 
 from widemargin._compute import nearest
-from widemargin._compute.memory import BLOCK_NUMBERS
-from widemargin._compute.threads import batched_slices
+from widemargin._compute.machine import BLOCK_NUMBERS, batched_slices
 from widemargin._core.arrays import (
     in_dtype,
     is_tensor,
