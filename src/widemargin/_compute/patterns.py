@@ -2,7 +2,7 @@
 
 Named tuples that compiled code reads by name. Nothing here needs the compiler, so that
 what prepares the arrays can be imported without it. Shapes: as in
-:mod:`widemargin._compute.rows` and :mod:`widemargin._compute.perceptron`.
+:mod:`widemargin._compute.sequential`.
 """
 
 from typing import NamedTuple

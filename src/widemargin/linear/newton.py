@@ -84,7 +84,7 @@ def _weighted_gram(X, h):
     """``sum_k h_k [x_k, 1] [x_k, 1]^T`` over the rows with h > 0."""
     d = X.shape[1]
     if sp.issparse(X):
-        from widemargin._compute.rows import weighted_gram
+        from widemargin._compute.sequential import weighted_gram
 
         _, data, indices, indptr = matrix_arrays(X)
         return weighted_gram(data, indices, indptr, h, d)
