@@ -125,7 +125,7 @@ def fill_frames(
 ) -> NDArray:
     """Write into `frames` (n, l, d) the frames of ``tangents_of(rows)``, by blocks."""
     if is_tensor(frames):
-        from widemargin._compute.device.frames import gram_schmidt
+        from widemargin._compute.device.pairs import gram_schmidt
     else:
         from widemargin._compute.frames import orthonormal as gram_schmidt
 

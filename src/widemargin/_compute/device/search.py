@@ -6,7 +6,7 @@ beforehand, so that the error of a product per unit of norm is known,
 
     e = 2 max |x - x^| / |x| + p 2^-23,
 
-and goes into the bound (:mod:`.tails`). The k + SEEDS references of the smallest bounds
+and goes into the bound (:mod:`.pairs`). The k + SEEDS references of the smallest bounds
 have upper bounds from float32 products; the k-th is a radius. References whose bound
 lies within it get bounds from float32 products, projected and then whole, and those
 that can still be among the k nearest their distance in float64 from the residual. The
@@ -21,20 +21,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from widemargin._compute.device.frames import gram_schmidt
 from widemargin._compute.device.pairs import (
     GATHERED,
     Ends,
     chunk_size,
     floor_of,
+    gram_schmidt,
     halving,
     listed,
     pair_distances,
+    paired_distances,
     products_in,
     stacked_products,
+    tail,
 )
-from widemargin._compute.device.residuals import paired_distances
-from widemargin._compute.device.tails import tail
 
 SEEDS = 8
 # Share of a density that may be left out.
