@@ -52,7 +52,7 @@ FLOORS: dict[str, list[set[str]]] = {
         {"confidence"},
     ],
     "tangents": [{"bundle"}, {"preparing", "shifts"}, {"generator"}],
-    "metrics": [{"midpoint"}, {"tangent"}],
+    "metrics": [{"tangent"}],
 }
 # What only the machine's package may know.
 MACHINE = {"numba", "threadpoolctl"}

@@ -35,9 +35,8 @@ from widemargin._core.checks import (
     check_option,
     check_random_state,
 )
-from widemargin._core.classifier import fit_method
+from widemargin._core.classifier import FITTED, fit_method
 from widemargin._core.lazy import bare, is_lazy
-from widemargin._core.probabilities import FITTED
 from widemargin._core.samples import Samples
 from widemargin._core.shards import SampleShards, check_shards, joined
 from widemargin.linear.active_set import solve_active_set

@@ -51,19 +51,20 @@ from widemargin._core.checks import (
     check_random_state,
     check_squares,
 )
-from widemargin._core.classifier import MarginClassifier, fit_method
+from widemargin._core.classifier import MarginClassifier, fit_method, with_answers
 from widemargin._core.decisions import as_labels
 from widemargin._core.lazy import bare, is_lazy, parted_cannot_move
-from widemargin._core.probabilities import with_answers
 from widemargin._core.samples import Samples, check_samples, check_X
 from widemargin._core.shards import Shards, check_shards
 from widemargin.metrics import TangentMetric
-from widemargin.neighbors.candidates import (
+from widemargin.neighbors.search import (
+    MAX_AXES,
     FeatureCandidates,
     check_transform,
+    components_on_device,
+    distances_of,
     fit_transform,
 )
-from widemargin.neighbors.search import MAX_AXES, components_on_device, distances_of
 from widemargin.tangents import Bundle
 from widemargin.tangents.generator import tangents_meant
 from widemargin.tangents.shifts import check_transformations, copies
@@ -551,7 +552,7 @@ class DensityClassifier(MarginClassifier):
             if isinstance(d2, Near):
                 sums = self._log_densities_near(d2, gammas)
             elif is_tensor(d2):
-                from widemargin._compute.device.nearest import log_densities
+                from widemargin._compute.device.search import log_densities
 
                 sums = log_densities(d2, self._starts, self._log_weights, gammas)
                 sums = to_numpy(sums)

@@ -24,8 +24,8 @@ from widemargin._compute.nearest import class_minima, squared_distances
 from widemargin._compute.progress import announced
 from widemargin._core.arrays import is_tensor, numpy_dtype, put, to_numpy
 from widemargin._core.checks import check_squares
+from widemargin._core.classifier import FITTED, SoftClassifier
 from widemargin._core.decisions import class_codes
-from widemargin._core.probabilities import FITTED, SoftClassifier
 from widemargin._core.samples import Samples
 from widemargin.margins import (
     MarginBound,
@@ -54,7 +54,7 @@ def margins_of_all_labels(
 
 def plain_distances(X: Any, P: Any, omega: np.ndarray | None = None) -> np.ndarray:
     """(n, K) squared distances of samples on a device, as NumPy has them."""
-    from widemargin._compute.device.nearest import squared_distances as on_device
+    from widemargin._compute.device.search import squared_distances as on_device
 
     moved = (a if a is None else put(a, X.device) for a in (P, omega))
     dtype = np.result_type(numpy_dtype(X), numpy_dtype(P))

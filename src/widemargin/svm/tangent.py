@@ -47,8 +47,7 @@ from widemargin._core.checks import (
     check_squares,
     is_auto,
 )
-from widemargin._core.classifier import fit_method
-from widemargin._core.probabilities import SoftClassifier
+from widemargin._core.classifier import SoftClassifier, fit_method
 from widemargin._core.samples import (
     check_samples,
     check_X,
