@@ -42,6 +42,7 @@ from widemargin.svm import TangentSVC
 from widemargin.tangents import (
     Bundle,
     GaussianSmoother,
+    ImageAffine,
     ImageTangents,
     LearnedTangents,
     SignalTangents,
@@ -454,3 +455,9 @@ def test_a_failed_fit_keeps_the_model(on_device):
     with pytest.raises(ValueError, match="NaN"):
         model.fit(tensor(X[:50]) / 0, tensor(y[:50]))
     assert model.prototypes_ is before
+
+
+def test_functions_of_samples_read_tensors_of_the_cpu():
+    turn = ImageAffine((8, 8), rotation=0.1)
+    found = turn(torch.from_numpy(X[:5]))
+    np.testing.assert_array_equal(np.asarray(found), turn(X[:5]))

@@ -66,6 +66,7 @@ from widemargin.neighbors.search import (
     fit_transform,
 )
 from widemargin.tangents import Bundle
+from widemargin.tangents.bundle import default_rtol
 from widemargin.tangents.generator import tangents_meant
 from widemargin.tangents.shifts import check_transformations, copies
 
@@ -597,7 +598,42 @@ class DensityClassifier(MarginClassifier):
         for rows in announced(list(self._chunks(X, len(X))), "densities"):
             versions = self._distances(X[rows])
             out[rows] = self._log_densities(versions, [self._inner_gamma])[0]
+        if not is_tensor(X) and self._n_candidates is None and out.shape[1] > 1:
+            self._settle(X, out)
         return out
+
+    def _settle(self, X: NDArray, scores: NDArray) -> None:
+        """Compute close calls again, each row alone and in float64.
+
+        Far from all samples the rounding of a squared distance outweighs any density,
+        and depends on the other rows of a product.
+        """
+        second, first = np.partition(scores, -2, axis=1)[:, -2:].T
+        with np.errstate(over="ignore"):
+            close = first - second <= default_rtol(X.dtype) * np.abs(first)
+        for i in np.flatnonzero(close):
+            row = X[i : i + 1]
+            moved = copies(row, self._test_transformations, "transformations")
+            versions = (
+                self._fine_distances(version) for version in chain([row], moved)
+            )
+            scores[i] = self._log_densities(versions, [self._inner_gamma])[0]
+
+    def _fine_distances(self, row: NDArray) -> NDArray:
+        """Squared distances (1, n) of a row, in float64 where they decide."""
+        references, metric = self._references_at(row), self._metric
+        rough = metric.squared_distances(metric.bundle(row, end="x"), references)
+        d2 = rough.astype(float)
+        with np.errstate(over="ignore"):
+            fall = self._inner_gamma * d2[0]
+        bumps, error = self._log_weights - fall, default_rtol(row.dtype) * fall
+        sizes = np.diff(np.append(self._starts, len(references)))
+        least = np.repeat(np.maximum.reduceat(bumps - error, self._starts), sizes)
+        # A bump that is exp(-40) of the highest adds nothing.
+        near = np.flatnonzero(bumps + error >= least - 40)
+        fine = metric.bundle(row.astype(float), end="x")
+        d2[0, near] = metric.squared_distances(fine, references[near])[0]
+        return d2
 
     def predict_proba(self, X: ArrayLike) -> NDArray:
         """Posterior of each class.

@@ -263,8 +263,12 @@ class InvariantHyperplaneSVC(DuelClassifier):
         """Mean of t tᵀ over all tangents of all samples, in the mapped space."""
         total = np.zeros((n_dimensions, n_dimensions))
         count = 0
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", under="ignore"):
             h = X.dtype.type(self.step)
+        if h == 0 and self._features is not None:
+            raise ValueError(
+                f"step must be above 0 in {X.dtype}, the dtype of X; got {self.step!r}."
+            )
         for rows in announced(batched_slices(len(X), 256), "whitening"):
             tangents = raw_tangents(generator, X[rows], labels[rows])
             check_squares(tangents.reshape(-1, X.shape[1]))

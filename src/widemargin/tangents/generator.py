@@ -339,7 +339,8 @@ def as_bundle(
     if isinstance(tangents, TangentGenerator):
         return tangents.bundle(X, y, n_jobs=n_jobs)
     points = check_samples(X)
-    check_text("name", name)
+    if not check_text("name", name):
+        raise ValueError("name must be what errors call the tangents; got ''.")
     if tangents is None:
         return Bundle(points, like((len(points), 0, points.shape[1]), points))
     if isinstance(tangents, Bundle):
