@@ -251,10 +251,13 @@ def test_a_terminated_command_leaves_nothing(digits, tmp_path):
     out = ["--out", tmp_path / "m"]
     long = ["--model", "lvq", "--set", "max_iter=100000"]
     process = run_process(["fit", tmp_path / "a.npz", *long, *out])
-    time.sleep(4)
-    assert process.poll() is None
-    process.terminate()
-    _, err = process.communicate(timeout=60)
+    try:
+        time.sleep(4)
+        assert process.poll() is None
+        process.terminate()
+        _, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert process.returncode == 143, err
     assert "interrupted" in err.splitlines()[-1]
     assert [path.name for path in tmp_path.iterdir()] == ["a.npz"]
