@@ -5,6 +5,11 @@ from importlib.util import find_spec
 
 from hypothesis import settings
 
+# Workers of pytest share the cores: threads of BLAS beside them wait for each other in
+# loops that take more time than the work. The tests of threads ask for their own.
+for library in ("OMP", "OPENBLAS", "MKL"):
+    os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+
 # scikit-learn's checks of other arrays skip without it, and it is read but once.
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
 

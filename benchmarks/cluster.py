@@ -23,7 +23,7 @@ from widemargin import (
     TangentKNeighborsClassifier,
     TVQClassifier,
 )
-from widemargin._compute.threads import held_threads
+from widemargin._compute.machine import held_threads
 from widemargin.tangents import ImageTangents
 
 DIGITS, LABELS = load_digits(return_X_y=True)

@@ -27,6 +27,7 @@ from scipy.special import log_softmax
 from widemargin._compute.device.distortion import (
     distortion_distances,
     gradient_images,
+    pseudo_2d_distances,
 )
 from widemargin._core.decisions import brier_scores
 from widemargin.datasets import load_mnist, mnist_writers
@@ -92,49 +93,54 @@ class Job:
         print(f"{name}: {result} %, {chosen}; {took:.0f} s", flush=True)
         records.save(self.rows, self.file)
 
-    def nearest(self, queries, references, groups=None, penalty=records.PENALTY):
+    def nearest(self, queries, references, groups=None, metrics=("λ = 0.033",)):
         """Distances (n, 64) and positions of the nearest images, copies included.
 
-        `groups`, of queries and references, leaves out those of a query's own. Where
-        only copies of near images are met, also what all versions of a query meet.
+        `groups`, of queries and references, leaves out those of a query's own. Of many
+        references, the copies of those that are nearest by the distortion model are
+        met in every one of some metrics, and also by all versions of a query: a dict
+        of (metric, whether these were asked).
         """
         Y = [gradients(v, WINDOW + PATCH) for v in versions(self.put(references))]
         n, times = len(references), len(Y)
         some = n * times <= ALL
         first = torch.cat(Y) if some else Y[0]
         Y = torch.stack(Y)
-        options = {"patch": PATCH, "window": WINDOW, "penalty": penalty}
         size = max(1, min(512, 2**27 // len(first)))
-        found, found_all = [], []
+        found = {}
         for start in range(0, len(queries), size):
             q = self.put(queries[start : start + size])
             q = [q] if some else versions(q)
             q = torch.stack([gradients(v, PATCH) for v in q], 1)
-            d = distortion_distances(q[:, 0].contiguous(), first, **options)
+            d = METRICS["λ = 0.033"](q[:, 0].contiguous(), first)
             if groups is not None:
                 mine, other = self.put(groups[0][start : start + size]), groups[1]
                 same = mine[:, None] == self.put(other)
                 d[same.repeat(1, len(first) // n)] = torch.inf
             if some:
                 near = d.topk(min(NEAREST, len(first)), largest=False)
-                found.append((near.values, near.indices % n))
+                found.setdefault("all", []).append((near.values, near.indices % n))
                 continue
             places = d.topk(min(100, n), largest=False).indices
             for i, at in enumerate(places):
-                # A version of the query in each row.
-                met = distortion_distances(q[i], Y[:, at].flatten(0, 1), **options)
-                met[:, d[i, at].isinf().repeat(times)] = torch.inf
-                for every, kept in ((met[0], found), (met.flatten(), found_all)):
-                    near = every.topk(min(NEAREST, len(every)), largest=False)
-                    kept.append((near.values[None], at[near.indices % len(at)][None]))
-        return [
-            tuple(
+                copies = Y[:, at].flatten(0, 1)
+                never = d[i, at].isinf().repeat(times)
+                for metric in metrics:
+                    # A version of the query in each row.
+                    met = METRICS[metric](q[i], copies)
+                    met[:, never] = torch.inf
+                    for asked, every in ((False, met[0]), (True, met.flatten())):
+                        near = every.topk(min(NEAREST, len(every)), largest=False)
+                        found.setdefault((metric, asked), []).append(
+                            (near.values[None], at[near.indices % len(at)][None])
+                        )
+        return {
+            key: [
                 torch.cat(part).cpu().double().numpy()
                 for part in zip(*kept, strict=True)
-            )
-            for kept in (found, found_all)
-            if kept
-        ]
+            ]
+            for key, kept in found.items()
+        }
 
     def tvq(self, Z, y):
         """Fit TVQ of 250 vectors to features of a tensor."""
@@ -145,6 +151,37 @@ class Job:
         """Direction features of some images, and of others by what these are like."""
         model = DirectionFeatures(SHAPE).fit(X)
         return [self.put(in_threads(model.transform, part)) for part in (X, *others)]
+
+
+def distortion(penalty):
+    """Return the distortion model with one cost of a move."""
+
+    def distances(x, y):
+        return distortion_distances(x, y, patch=PATCH, window=WINDOW, penalty=penalty)
+
+    return distances
+
+
+def pseudo_2d(patch):
+    """Return P2DHMDM of window 2, for images that are padded for the others."""
+
+    def distances(x, y):
+        more = PATCH - patch
+        inner = slice(more, -more or None)
+        return pseudo_2d_distances(
+            x[..., inner, inner], y[..., inner, inner], patch=patch, window=WINDOW - 1
+        )
+
+    return distances
+
+
+METRICS = {
+    "λ = 0.02": distortion(0.02),
+    "λ = 0.033": distortion(records.PENALTY),
+    "λ = 0.06": distortion(0.06),
+    "P2DHMDM, patch 1": pseudo_2d(1),
+    "P2DHMDM, patch 2": pseudo_2d(2),
+}
 
 
 def gradients(X, pad):
@@ -210,9 +247,9 @@ def few_row(job, n_labels):
         rows = records.balanced(job.y, n_labels, seed)
         x, y, single = X[rows], job.y[rows], np.arange(len(rows))
         asked = np.random.default_rng(seed).permutation(len(rows))[:2000]
-        near, *_ = job.nearest(x[asked], x, (single[asked], single))
+        near = job.nearest(x[asked], x, (single[asked], single))["all"]
         score, gamma, _ = sharpness(near, y, y[asked])
-        near = posterior(job.nearest(X_test, x)[0], y, gamma)
+        near = posterior(job.nearest(X_test, x)["all"], y, gamma)
         everyone = np.concatenate([x, *(f(x) for f in COPIES)])
         Z, Z_test = job.features(everyone, X_test)
         tvq = answers(job.tvq(Z, np.tile(y, 1 + len(COPIES))), Z_test)
@@ -253,19 +290,18 @@ def vectors_row(job):
 def metric_row(job):
     start, found, truth = time.perf_counter(), {}, job.y[job.asked]
     groups = job.writers[job.asked], job.writers
-    for kind, penalty in (("deskewed", 0.033), ("deskewed", 0.06), ("a little", 0.033)):
+    for kind in ("deskewed", "a little"):
         X = job.upright(kind)[0]
-        near = job.nearest(X[job.asked], X, groups, penalty)
-        for which, one in enumerate(near):
-            what = ", copies asked" * which
+        near = job.nearest(X[job.asked], X, groups, METRICS)
+        for (metric, asked), one in near.items():
             score, gamma, P = sharpness(one, job.y, truth)
-            told = f"distortion, window 3, patch 2, λ = {penalty}, {kind}{what}"
+            told = f"{metric}, {kind}{', copies asked' * asked}"
             say(told, score, P, truth)
-            found[told] = score, gamma, P, kind, penalty, which
+            found[told] = score, gamma, P, kind, metric, asked
     told = min(found, key=lambda told: found[told][0])
-    _, gamma, held, kind, penalty, which = found[told]
+    _, gamma, held, kind, metric, asked = found[told]
     X, X_test = job.upright(kind)
-    near = job.nearest(X_test, X, penalty=penalty)[which]
+    near = job.nearest(X_test, X, metrics=(metric,))[metric, asked]
     test = posterior(near, job.y, gamma)
     job.metric_answers = held, test
     wrong = test.argmax(axis=1) != job.y_test

@@ -24,8 +24,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
-from widemargin._compute.memory import SAMPLE_ROWS
-from widemargin._compute.threads import batched_slices, held_threads
+from widemargin._compute.machine import SAMPLE_ROWS, batched_slices, held_threads
 from widemargin.datasets import (
     load_letter,
     load_nist3,

@@ -39,7 +39,7 @@ ALLOWED: dict[str, set[str]] = {
 # floors only. Those on no floor stand above all of them, side by side; only kernels
 # may call kernels.
 FLOORS: dict[str, list[set[str]]] = {
-    "_compute": [{"progress", "compiled"}, {"threads"}, {"memory"}],
+    "_compute": [{"progress", "compiled"}, {"machine"}],
     "_core": [
         {"lazy"},
         {"arrays"},
@@ -52,7 +52,7 @@ FLOORS: dict[str, list[set[str]]] = {
         {"confidence"},
     ],
     "tangents": [{"bundle"}, {"preparing", "shifts"}, {"generator"}],
-    "metrics": [{"midpoint"}, {"tangent"}],
+    "metrics": [{"tangent"}],
 }
 # What only the machine's package may know.
 MACHINE = {"numba", "threadpoolctl"}

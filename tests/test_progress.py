@@ -12,6 +12,7 @@ from sklearn.datasets import load_digits
 
 import widemargin
 from widemargin import DDAGClassifier, GLVQClassifier, TangentSVC, progress
+from widemargin._compute.machine import process_map, thread_map
 from widemargin._compute.progress import (
     announce,
     announced,
@@ -20,7 +21,6 @@ from widemargin._compute.progress import (
     observer,
     silent,
 )
-from widemargin._compute.threads import process_map, thread_map
 from widemargin._core.callbacks import HAS_CALLBACKS
 from widemargin.metrics import (
     image_distortion_distances,

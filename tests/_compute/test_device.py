@@ -18,10 +18,8 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from widemargin._compute.device import (  # noqa: E402
     distortion,
-    frames,
     pairs,
     search,
-    tails,
 )
 
 # Blanks are meant.
@@ -44,7 +42,7 @@ def test_frames_span_what_the_cpu_says(seed, n_tangents, n_features):
     T[0] = 0
     T[1] = T[1, :1]
     T[2, -1] = T[2, 0]
-    found = frames.gram_schmidt(torch.tensor(T), 1e-11).numpy()
+    found = pairs.gram_schmidt(torch.tensor(T), 1e-11).numpy()
     expected = orthonormalize(T, rtol=1e-11)
     np.testing.assert_allclose(projections(found), projections(expected), atol=1e-9)
     filled = (found != 0).any(axis=2)
@@ -111,8 +109,8 @@ def test_bounds_bound(seed, spring, error, parallel):
     wrong = torch.tensor(rng.uniform(-1, 1, size=tuple(G.shape)))
     given = (x.norms, x.coefficients, y.norms, y.coefficients.T, spring)
     floor = pairs.floor_of(spring, torch.float64)
-    below, _ = tails.tail(G + error * norms * wrong, *given, floor, error)
-    above, _ = tails.tail(G + error * norms * wrong, *given, floor, -error)
+    below, _ = pairs.tail(G + error * norms * wrong, *given, floor, error)
+    above, _ = pairs.tail(G + error * norms * wrong, *given, floor, -error)
     assert np.all(below.numpy() <= true + 1e-9)
     assert np.all(above.numpy() >= true - 1e-9)
 
@@ -286,7 +284,6 @@ def test_adam_on_a_device_is_that_of_the_cpu(dtype):
 @pytest.mark.parametrize("n", [1, 7])
 @pytest.mark.parametrize("sides", [(0, 2), (2, 2), (7, 5)])
 def test_one_kernel_of_tails_is_what_torch_does(n, sides, monkeypatch):
-    from widemargin._compute.device import tails
 
     l_x, l_y = sides
     rng = torch.Generator().manual_seed(0)
@@ -294,7 +291,7 @@ def test_one_kernel_of_tails_is_what_torch_does(n, sides, monkeypatch):
     nx, ny = 9 + torch.rand(3, device="cuda"), 9 + torch.rand(n, device="cuda")
     a0 = torch.randn(3, l_x, device="cuda")
     b0 = torch.randn(l_y, n, device="cuda")
-    found = tails.tail(G, nx, a0, ny, b0, 0.1, 1e-6)
-    monkeypatch.setattr(tails, "triton_for", lambda _: None)
-    for one, other in zip(found, tails.tail(G, nx, a0, ny, b0, 0.1, 1e-6), strict=True):
+    found = pairs.tail(G, nx, a0, ny, b0, 0.1, 1e-6)
+    monkeypatch.setattr(pairs, "triton_for", lambda _: None)
+    for one, other in zip(found, pairs.tail(G, nx, a0, ny, b0, 0.1, 1e-6), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from widemargin._compute.memory import Room
-from widemargin._compute.threads import thread_map
+from widemargin._compute.machine import Room, thread_map
 
 
 def test_the_same_memory_while_it_is_large_enough():

@@ -5,7 +5,7 @@ import pytest
 import scipy.linalg.blas
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from widemargin._compute.threads import (
+from widemargin._compute.machine import (
     batched_slices,
     held_threads,
     one_blas_thread,
@@ -47,15 +47,19 @@ def test_slices_cover_everything_once(n, size):
 @pytest.mark.parametrize("first_out", [0, 1])
 def test_concurrent_callers_give_blas_its_threads_back(first_out):
     """Whoever leaves last restores what the first one found."""
-    before = blas_threads()
-    holders = [one_blas_thread(), one_blas_thread()]
-    for holder in holders:
-        holder.__enter__()
-    holders[first_out].__exit__(None, None, None)
-    assert set(blas_threads()) == {1}
-    holders[1 - first_out].__exit__(None, None, None)
-    assert blas_threads() == before
-    with ThreadPoolExecutor(4) as pool:
-        seen = list(pool.map(lambda _: thread_map(blas_threads, range(3), 2), range(9)))
-    assert all(set(one) == {1} for many in seen for one in many)
-    assert blas_threads() == before
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        assert set(before) == {2}
+        holders = [one_blas_thread(), one_blas_thread()]
+        for holder in holders:
+            holder.__enter__()
+        holders[first_out].__exit__(None, None, None)
+        assert set(blas_threads()) == {1}
+        holders[1 - first_out].__exit__(None, None, None)
+        assert blas_threads() == before
+        with ThreadPoolExecutor(4) as pool:
+            seen = list(
+                pool.map(lambda _: thread_map(blas_threads, range(3), 2), range(9))
+            )
+        assert all(set(one) == {1} for many in seen for one in many)
+        assert blas_threads() == before

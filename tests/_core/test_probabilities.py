@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
-from widemargin._core.probabilities import (
+from widemargin._core.classifier import (
     FITTED,
     heat_of,
     softmax_of_costs,

@@ -251,13 +251,43 @@ def test_a_terminated_command_leaves_nothing(digits, tmp_path):
     out = ["--out", tmp_path / "m"]
     long = ["--model", "lvq", "--set", "max_iter=100000"]
     process = run_process(["fit", tmp_path / "a.npz", *long, *out])
-    time.sleep(4)
-    assert process.poll() is None
-    process.terminate()
-    _, err = process.communicate(timeout=60)
+    try:
+        time.sleep(4)
+        assert process.poll() is None
+        process.terminate()
+        _, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert process.returncode == 143, err
     assert "interrupted" in err.splitlines()[-1]
     assert [path.name for path in tmp_path.iterdir()] == ["a.npz"]
+
+
+def test_a_termination_that_a_callback_swallows_comes_again():
+    program = """
+import ctypes, os, signal, time
+from widemargin import cli
+from widemargin.cli.refusal import one_line
+
+@ctypes.CFUNCTYPE(None)
+def compiler():
+    os.kill(os.getpid(), signal.SIGTERM)
+    for _ in range(1000):
+        pass
+
+@one_line
+def command():
+    compiler()
+    time.sleep(60)
+
+signal.signal(signal.SIGTERM, cli._terminate)
+command()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=50
+    )
+    assert done.returncode == 143, done.stderr
+    assert "interrupted" in done.stderr.splitlines()[-1]
 
 
 def test_model_files(command, refuses, iris, tmp_path):

@@ -1,8 +1,11 @@
 """What the fuzzer found, one call for each kind: refused by name, or answered."""
 
+from fractions import Fraction
+
 import matplotlib
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -24,7 +27,11 @@ from widemargin.metrics import (
     tangent_distances,
     tangent_kernel,
 )
-from widemargin.neighbors import TangentDensityClassifier, TangentKNeighborsClassifier
+from widemargin.neighbors import (
+    DensityClassifier,
+    TangentDensityClassifier,
+    TangentKNeighborsClassifier,
+)
 from widemargin.prototypes import (
     GLVQClassifier,
     GMLVQClassifier,
@@ -623,3 +630,53 @@ def test_a_smallest_gradient_that_vanishes_in_the_dtype():
     assert not found[0].any()
     assert np.isfinite(found).all()
     assert found[1].any()
+
+
+def test_a_step_that_vanishes_in_the_dtype_is_named():
+    X = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
+    along = tangents.SignalTangents(directions=("shift",))
+    model = InvariantHyperplaneSVC(tangents=along, kernel="poly", step=1e-300)
+    with pytest.raises(ValueError, match=r"^step must be above 0 in float32"):
+        model.fit(X, [0, 0, 0, 1, 1, 1])
+
+
+def test_tangents_have_a_name():
+    with pytest.raises(ValueError, match=r"^name must be"):
+        tangents.as_bundle(np.eye(2), np.array([[np.nan, 0.0]]), name="")
+
+
+def test_densities_far_away_are_those_of_the_differences():
+    random = np.random.default_rng(0)
+    X = random.normal(scale=100, size=(12, 2)).astype(np.float32)
+    y = np.arange(12) % 2
+    model = DensityClassifier(1.0).fit(X, y)
+    Q = random.normal(scale=4e9, size=(200, 2)).astype(np.float32)
+    found = model.decision_function(Q)
+    assert_array_equal(
+        found, np.concatenate([model.decision_function(q[None]) for q in Q])
+    )
+    # A log-odds of 1e11: the nearest of each class decide, in integers.
+    x, q = (np.vectorize(Fraction, otypes=[object])(a.astype(float)) for a in (X, Q))
+    d2 = ((x[None] - q[:, None]) ** 2).sum(axis=2)
+    truth = (d2[:, y == 0].min(axis=1) - d2[:, y == 1].min(axis=1)).astype(float)
+    # What float64 knows of a squared distance of 1e20.
+    assert_allclose(found, truth, rtol=0, atol=1e6)
+    assert np.median(np.abs(truth)) > 1e10
+
+
+def test_densities_sharper_than_any_number():
+    model = DensityClassifier(1e300).fit([[0.0], [1.0], [1.0], [0.0]], [0, 1, 0, 1])
+    assert_array_equal(model.decision_function([[1e6], [1e6 + 0.1]]), [0, 0])
+
+
+def test_invariant_machines_far_from_the_origin_do_not_depend_on_the_batch():
+    random = np.random.default_rng(0)
+    X = 1e8 + random.integers(-2, 3, size=(40, 6)).astype(float)
+    model = InvariantHyperplaneSVC(kernel="rbf", gamma=0.1, random_state=0)
+    labels = random.integers(3, size=40)
+    found = model.fit(X, labels).decision_function(X)
+    alone = np.concatenate([model.decision_function(x[None]) for x in X])
+    assert_allclose(found, alone, atol=1e-9)
+    near = clone(model).fit(X - 1e8, labels)
+    # As far as the solver's tolerance goes.
+    assert_allclose(found, near.decision_function(X - 1e8), atol=3e-3)

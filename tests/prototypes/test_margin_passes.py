@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from widemargin._compute.threads import held_threads
+from widemargin._compute.machine import held_threads
 from widemargin.margins import relative_margin
 from widemargin.metrics import TangentMetric, tangent_distances
 from widemargin.prototypes.ascent import OneSidedPass, TwoSidedPass

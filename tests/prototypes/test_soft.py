@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits, load_iris
 from sklearn.model_selection import train_test_split
 
-from widemargin._core.probabilities import heat_of, temperature_of
+from widemargin._core.classifier import heat_of, temperature_of
 from widemargin.prototypes import (
     GLVQClassifier,
     GMLVQClassifier,

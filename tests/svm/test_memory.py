@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from widemargin._compute.memory import available_bytes
+from widemargin._compute.machine import available_bytes
 from widemargin.svm import JitteredSVC, TangentSVC, pairwise, tangent
 from widemargin.tangents import ImageTangents
 

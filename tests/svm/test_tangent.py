@@ -9,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
-from widemargin._core.probabilities import heat_of, temperature_of
+from widemargin._core.classifier import heat_of, temperature_of
 from widemargin.metrics import (
     TangentMetric,
     repair_spectrum,

@@ -23,11 +23,11 @@ Shapes: X (n, d), P (K, d), D (n, K); Y (m, d), Omega (rank, d).
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from widemargin._compute.memory import BLOCK_NUMBERS, rows_in_budget
-from widemargin._compute.threads import batched_slices
+from widemargin._compute.machine import BLOCK_NUMBERS, batched_slices, rows_in_budget
 
 # Relative error above which a squared distance is computed again.
 COARSE = {np.dtype(np.float32): 1e-3, np.dtype(np.float64): 1e-6}
@@ -49,8 +49,12 @@ def expanded_distances(
     return np.maximum(D, 0, out=D)
 
 
-def product_error(dtype: np.dtype, n_features: int) -> float:
-    """Error of an expanded square, per unit of the two squared norms."""
+def product_error(dtype: Any, n_features: int) -> float:
+    """Return the rounding of an inner product and its uses, per unit of the norms.
+
+    In units of the dtype's epsilon, 16 and the root of the number of features, as
+    errors of either sign add up.
+    """
     return float(np.finfo(dtype).eps) * (16.0 + np.sqrt(n_features))
 
 

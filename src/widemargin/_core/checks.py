@@ -22,6 +22,7 @@ from widemargin._core.arrays import (
     largest_of,
     numpy_dtype,
     on_device,
+    to_numpy,
 )
 
 FLOATS = (np.float64, np.float32)
@@ -307,8 +308,9 @@ def as_matrix(name: str, values: Any, **options: Any) -> Any:
     """Return `values` as a two-dimensional finite array; float32 stays float32."""
     if on_device(values):
         return check_tensor(name, values)
+    options = {"dtype": FLOATS, "input_name": name} | options
     with naming(name):
-        return check_array(values, **({"dtype": FLOATS, "input_name": name} | options))
+        return check_array(to_numpy(values), **options)
 
 
 def check_same_length(**arrays: NDArray) -> None:

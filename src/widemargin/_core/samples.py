@@ -22,7 +22,7 @@ from scipy.sparse import issparse
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
-from widemargin._compute.threads import batched_slices
+from widemargin._compute.machine import batched_slices
 from widemargin._core.arrays import (
     check_tensor,
     is_tensor,

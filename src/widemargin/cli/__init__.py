@@ -25,6 +25,11 @@ def main() -> None:
 def _terminate(*_: Any) -> NoReturn:
     from widemargin.cli.refusal import Terminated
 
+    # Raised inside a callback of C, as compilers have them, it is lost: raise it again
+    # until the command ends.
+    if hasattr(signal, "setitimer"):
+        signal.signal(signal.SIGALRM, _terminate)
+        signal.setitimer(signal.ITIMER_REAL, 1)
     raise Terminated
 
 

@@ -88,7 +88,7 @@ def command(
         @wraps(options)
         def call(**given: Any) -> None:
             if reads_text:
-                from widemargin.cli.columns import Reading
+                from widemargin.cli.read import Reading
 
                 given["how"] = Reading(*(given.pop(name) for name in TEXT_OPTIONS))
             getattr(import_module(f"widemargin.cli.{module}"), function)(**given)

@@ -19,10 +19,16 @@ from sklearn.preprocessing import StandardScaler
 
 from widemargin._core.callbacks import HAS_CALLBACKS
 from widemargin.cli import models
-from widemargin.cli.columns import Reading, Table, check_classes, parse_shape
 from widemargin.cli.judge import answer
 from widemargin.cli.models import SavedModel, check_skops, save
-from widemargin.cli.read import as_usable, read
+from widemargin.cli.read import (
+    Reading,
+    Table,
+    as_usable,
+    check_classes,
+    parse_shape,
+    read,
+)
 from widemargin.cli.refusal import Refusal, check_out, console, tell, text_table
 from widemargin.meta import RejectingClassifier
 from widemargin.progress import show_progress

@@ -23,9 +23,8 @@ from sklearn.pipeline import Pipeline
 
 from widemargin._core.confidence import Answers, answers_of
 from widemargin._core.files import write_atomically
-from widemargin.cli.columns import Reading, Table
 from widemargin.cli.models import MODELS, SavedModel, load, match_features
-from widemargin.cli.read import as_usable, read
+from widemargin.cli.read import Reading, Table, as_usable, read
 from widemargin.cli.refusal import (
     Refusal,
     check_library,

@@ -20,7 +20,7 @@ from sklearn.pipeline import Pipeline
 
 import widemargin
 from widemargin import saving
-from widemargin.cli.columns import Table
+from widemargin.cli.read import Table
 from widemargin.cli.refusal import Refusal, check_library, near
 
 

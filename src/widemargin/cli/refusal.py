@@ -3,6 +3,7 @@
 import difflib
 import functools
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -101,6 +102,8 @@ def one_line(command: Callable[..., Any]) -> Callable[..., Any]:
             _abandon_output()
             leave(_text_of(error))
         except KeyboardInterrupt as stop:
+            if hasattr(signal, "setitimer"):
+                signal.setitimer(signal.ITIMER_REAL, 0)
             code = TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
             leave("interrupted; no file was written", code)
 

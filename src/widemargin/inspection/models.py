@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 
-from widemargin._compute.memory import PAIR_ROWS
+from widemargin._compute.machine import PAIR_ROWS
 from widemargin._compute.nearest import squared_distances
 from widemargin._core.checks import check_text
 from widemargin._core.confidence import look_through

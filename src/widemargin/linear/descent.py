@@ -1,9 +1,9 @@
 """Margin by dual coordinate descent, for many features or many supports.
 
-The weights of :mod:`widemargin._compute.descent` are looked at whenever the slopes of
-the active patterns have come close enough to zero: one product gives the margin of the
-hyperplane, one more the bound from the dual vector. The tolerance of the slopes then
-shrinks in proportion to what the enclosure still lacks.
+The weights of :mod:`widemargin._compute.sequential` are looked at whenever the slopes
+of the active patterns have come close enough to zero: one product gives the margin of
+the hyperplane, one more the bound from the dual vector. The tolerance of the slopes
+then shrinks in proportion to what the enclosure still lacks.
 """
 
 import numpy as np
@@ -65,7 +65,7 @@ def solve_descent(
     `patterns.rho` is the height: part of the problem if ``options.geometric`` is false,
     else only the strength with which the bias is pulled.
     """
-    from widemargin._compute.descent import descend
+    from widemargin._compute.sequential import descend
 
     X, signs, rows = patterns.X, patterns.signs, patterns.rows
     n, d = X.shape

@@ -26,9 +26,8 @@ import scipy.linalg
 import scipy.sparse as sp
 from scipy.linalg.lapack import dposv
 
-from widemargin._compute.memory import rows_in_budget
+from widemargin._compute.machine import batched_slices, rows_in_budget
 from widemargin._compute.progress import announce
-from widemargin._compute.threads import batched_slices
 from widemargin.linear.certificate import (
     Options,
     Solution,
@@ -85,7 +84,7 @@ def _weighted_gram(X, h):
     """``sum_k h_k [x_k, 1] [x_k, 1]^T`` over the rows with h > 0."""
     d = X.shape[1]
     if sp.issparse(X):
-        from widemargin._compute.rows import weighted_gram
+        from widemargin._compute.sequential import weighted_gram
 
         _, data, indices, indptr = matrix_arrays(X)
         return weighted_gram(data, indices, indptr, h, d)

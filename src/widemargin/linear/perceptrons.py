@@ -4,7 +4,7 @@ Two conditions that a pattern has to meet, y.a > b (standard margin) and y.a > b
 ||a|| (fixed directional margin), each with two ways to move. What they share: sweeping
 to the end or until nothing improves, batches, the certificate of what is stored, and
 the bounds of the paper for it. The loops are in
-:mod:`widemargin._compute.perceptron`.
+:mod:`widemargin._compute.sequential`.
 """
 
 from abc import abstractmethod

@@ -21,8 +21,7 @@ import scipy.sparse as sp
 from scipy.linalg.lapack import dpstrf
 from sklearn.metrics.pairwise import pairwise_kernels
 
-from widemargin._compute.memory import rows_in_budget
-from widemargin._compute.threads import batched_slices
+from widemargin._compute.machine import batched_slices, rows_in_budget
 from widemargin.linear.patterns import longest_row
 
 SHARP = np.longdouble

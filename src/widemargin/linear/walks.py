@@ -163,7 +163,7 @@ def learn(
     is IDLE after so many sweeps, and as many as it made until then, in which the number
     of patterns added did not fall, unless they are one in a hundred.
     """
-    from widemargin._compute import perceptron
+    from widemargin._compute.sequential import learn
 
     n = patterns.signs.shape[0]
     repeat = quick and rule.kind in (FREE_LENGTH, DYNAMIC) and not rule.shaped
@@ -180,7 +180,7 @@ def learn(
             return IDLE
         start = perf_counter()
         sweeps = min(piece, end - budget.spent, limit - idle if limited else end)
-        status, used, now, since = perceptron.learn(
+        status, used, now, since = learn(
             patterns.rows, factors, walk.m, walk.v, walk.sums, rule, show, sweeps,
             max_updates, fewest, trace,
         )  # fmt: skip

@@ -31,7 +31,6 @@ from widemargin.margins.rejection import (
     smallest_max_error,
 )
 from widemargin.margins.reweight import margin_reweight
-from widemargin.margins.sample import sample_margin
 from widemargin.margins.scores import (
     NearestRightWrong,
     directional_margin,
@@ -39,6 +38,7 @@ from widemargin.margins.scores import (
     hypothesis_margin,
     nearest_right_wrong,
     relative_margin,
+    sample_margin,
 )
 
 __all__ = [

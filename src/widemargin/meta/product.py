@@ -41,10 +41,9 @@ from sklearn.utils.validation import _check_method_params, _num_samples
 from widemargin._core.arrays import to_numpy
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import as_float_vector, check_count, check_number
-from widemargin._core.classifier import fit_method
+from widemargin._core.classifier import fit_method, with_answers
 from widemargin._core.confidence import answering
 from widemargin._core.decisions import as_labels, brier_scores, class_codes
-from widemargin._core.probabilities import with_answers
 from widemargin.meta.wrapping import (
     HandingClassifier,
     check_classifier,

@@ -32,8 +32,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from widemargin._compute.memory import rows_in_budget
-from widemargin._compute.threads import batched_slices, thread_map
+from widemargin._compute.machine import batched_slices, rows_in_budget, thread_map
 from widemargin._core.arrays import in_kind, is_tensor, numpy_dtype
 from widemargin._core.checks import (
     check_count,

@@ -32,9 +32,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin._compute.memory import rows_in_budget
+from widemargin._compute.machine import batched_slices, rows_in_budget, thread_map
 from widemargin._compute.progress import announced
-from widemargin._compute.threads import batched_slices, thread_map
 from widemargin._core.arrays import (
     in_dtype,
     is_tensor,
@@ -52,20 +51,22 @@ from widemargin._core.checks import (
     check_random_state,
     check_squares,
 )
-from widemargin._core.classifier import MarginClassifier, fit_method
+from widemargin._core.classifier import MarginClassifier, fit_method, with_answers
 from widemargin._core.decisions import as_labels
 from widemargin._core.lazy import bare, is_lazy, parted_cannot_move
-from widemargin._core.probabilities import with_answers
 from widemargin._core.samples import Samples, check_samples, check_X
 from widemargin._core.shards import Shards, check_shards
 from widemargin.metrics import TangentMetric
-from widemargin.neighbors.candidates import (
+from widemargin.neighbors.search import (
+    MAX_AXES,
     FeatureCandidates,
     check_transform,
+    components_on_device,
+    distances_of,
     fit_transform,
 )
-from widemargin.neighbors.search import MAX_AXES, components_on_device, distances_of
 from widemargin.tangents import Bundle
+from widemargin.tangents.bundle import default_rtol
 from widemargin.tangents.generator import tangents_meant
 from widemargin.tangents.shifts import check_transformations, copies
 
@@ -552,7 +553,7 @@ class DensityClassifier(MarginClassifier):
             if isinstance(d2, Near):
                 sums = self._log_densities_near(d2, gammas)
             elif is_tensor(d2):
-                from widemargin._compute.device.nearest import log_densities
+                from widemargin._compute.device.search import log_densities
 
                 sums = log_densities(d2, self._starts, self._log_weights, gammas)
                 sums = to_numpy(sums)
@@ -597,7 +598,42 @@ class DensityClassifier(MarginClassifier):
         for rows in announced(list(self._chunks(X, len(X))), "densities"):
             versions = self._distances(X[rows])
             out[rows] = self._log_densities(versions, [self._inner_gamma])[0]
+        if not is_tensor(X) and self._n_candidates is None and out.shape[1] > 1:
+            self._settle(X, out)
         return out
+
+    def _settle(self, X: NDArray, scores: NDArray) -> None:
+        """Compute close calls again, each row alone and in float64.
+
+        Far from all samples the rounding of a squared distance outweighs any density,
+        and depends on the other rows of a product.
+        """
+        second, first = np.partition(scores, -2, axis=1)[:, -2:].T
+        with np.errstate(over="ignore"):
+            close = first - second <= default_rtol(X.dtype) * np.abs(first)
+        for i in np.flatnonzero(close):
+            row = X[i : i + 1]
+            moved = copies(row, self._test_transformations, "transformations")
+            versions = (
+                self._fine_distances(version) for version in chain([row], moved)
+            )
+            scores[i] = self._log_densities(versions, [self._inner_gamma])[0]
+
+    def _fine_distances(self, row: NDArray) -> NDArray:
+        """Squared distances (1, n) of a row, in float64 where they decide."""
+        references, metric = self._references_at(row), self._metric
+        rough = metric.squared_distances(metric.bundle(row, end="x"), references)
+        d2 = rough.astype(float)
+        with np.errstate(over="ignore"):
+            fall = np.minimum(self._inner_gamma * d2[0], -LEAST)
+        bumps, error = self._log_weights - fall, default_rtol(row.dtype) * fall
+        sizes = np.diff(np.append(self._starts, len(references)))
+        least = np.repeat(np.maximum.reduceat(bumps - error, self._starts), sizes)
+        # A bump that is exp(-40) of the highest adds nothing.
+        near = np.flatnonzero(bumps + error >= least - 40)
+        fine = metric.bundle(row.astype(float), end="x")
+        d2[0, near] = metric.squared_distances(fine, references[near])[0]
+        return d2
 
     def predict_proba(self, X: ArrayLike) -> NDArray:
         """Posterior of each class.

@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin._compute.machine import batched_slices
 from widemargin._compute.progress import announced
-from widemargin._compute.threads import batched_slices
 from widemargin._core.arrays import (
     in_dtype,
     is_tensor,
@@ -41,26 +41,23 @@ from widemargin._core.checks import (
     check_squares,
     in_unit,
 )
-from widemargin._core.classifier import MarginClassifier, fit_method
+from widemargin._core.classifier import MarginClassifier, fit_method, with_answers
 from widemargin._core.decisions import label_margins
 from widemargin._core.lazy import bare, is_lazy, parted_cannot_move
-from widemargin._core.probabilities import with_answers
 from widemargin._core.samples import Samples, check_samples, check_X
 from widemargin._core.shards import Shards, check_shards
 from widemargin.margins import relative_margin
 from widemargin.metrics import TangentMetric
-from widemargin.neighbors.candidates import (
-    FeatureCandidates,
-    check_transform,
-    fit_transform,
-)
 from widemargin.neighbors.search import (
     DeviceTangentSearch,
+    FeatureCandidates,
     MergedSearch,
     MetricSearch,
     PartialSearch,
     TangentSearch,
+    check_transform,
     components_on_device,
+    fit_transform,
 )
 from widemargin.tangents import Bundle
 from widemargin.tangents.generator import tangents_meant

@@ -15,6 +15,13 @@ Fewer tangents, or the tangents of one end only, give *upper* bounds: ranking by
 is the approximate ``"rerank"``.
 
 Shapes: queries (n, d), references (m, d), answers (n, k).
+
+Where to look: references that are near in features, for distances that are slow.
+
+A transform turns samples into features whose plain distance is nearly that of the slow
+metric: direction features, say, for distortion models of images. The references nearest
+there are the candidates that a slow distance is computed to. Shapes: queries (n, d),
+candidates (n, n_candidates).
 """
 
 from collections.abc import Callable
@@ -24,15 +31,137 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
+from sklearn.base import clone
 
-from widemargin._compute.memory import PAIR_ROWS, rows_in_budget
-from widemargin._compute.nearest import distances_there
-from widemargin._compute.pairs import References, pair_distances, product_error
-from widemargin._compute.threads import batched_slices, one_blas_thread, thread_map
+from widemargin._compute.machine import (
+    PAIR_ROWS,
+    batched_slices,
+    one_blas_thread,
+    rows_in_budget,
+    thread_map,
+)
+from widemargin._compute.nearest import distances_there, product_error
+from widemargin._compute.pairs import References, pair_distances
 from widemargin._core.arrays import is_tensor, put, to_numpy, xp_of
+from widemargin._core.checks import as_matrix, check_squares, in_unit, unit_of_squares
 from widemargin.metrics.tangent import on_a_shared_frame
-from widemargin.neighbors.candidates import FeatureCandidates
 from widemargin.tangents import Bundle, orthonormalize
+
+NAME = "candidate_transform"
+
+
+def check_transform(transform: Any) -> Any:
+    """Return a transformer, or say what is wrong with it; None is none."""
+    if transform is None:
+        return None
+    able = all(hasattr(transform, method) for method in ("fit", "transform"))
+    if isinstance(transform, type) or not able:
+        raise ValueError(
+            f"{NAME} must be None or a transformer with fit and transform, such as "
+            f"DirectionFeatures(shape=(28, 28)); got {transform!r}."
+        )
+    return transform
+
+
+def fit_transform(transform: Any, X: Any, y: Any) -> Any:
+    """Return a clone of the transformer fitted to the references; None is none."""
+    return None if transform is None else clone(transform).fit(to_numpy(X), y)
+
+
+class FeatureCandidates:
+    """References by their features, to be asked for the nearest of any queries.
+
+    Parameters
+    ----------
+    transform : transformer or None
+        Fitted; None leaves samples as they are.
+    references : ndarray or tensor of shape (n_references, n_features)
+        Where to look.
+    n_candidates : int
+        How many to find.
+    scale : float
+        What references and queries were divided by.
+    """
+
+    def __init__(
+        self, transform: Any, references: Any, n_candidates: int, scale: float = 1.0
+    ):
+        self.transform, self.scale = transform, scale
+        self.n_candidates = min(n_candidates, len(references))
+        features = self._features(references)
+        self.unit = unit_of_squares(features)
+        self.centre = features.mean(axis=0)
+        self.features = self._moved(features)
+        self.squares = np.einsum("ij,ij->i", self.features, self.features)
+
+    def max_queries(self) -> int:
+        """How many queries to ask about at once, within the memory budget."""
+        return 2048
+
+    def candidates(
+        self,
+        queries: Bundle,
+        at_least: int = 1,
+        n_jobs: int | None = None,
+        groups: tuple[NDArray, NDArray] | None = None,
+    ) -> NDArray:
+        """Find the nearest references, as indices (n, n_candidates), ascending.
+
+        `at_least` so many. `groups`, of samples and of references, leaves out those of
+        a sample's own; where too few others are left, the first indices are -1.
+        """
+        count = min(len(self.features), max(self.n_candidates, at_least))
+        features = check_squares(self._features(queries.points), self.unit)
+        asked = self._moved(features)
+        found = np.empty((len(asked), count), np.int64)
+
+        def fill(rows: slice) -> None:
+            d2 = self.squares - 2 * (asked[rows] @ self.features.T)
+            if groups is not None:
+                d2[groups[0][rows, None] == groups[1]] = np.inf
+            if count < d2.shape[1]:
+                near = np.argpartition(d2, count - 1, axis=1)[:, :count]
+            else:
+                near = np.tile(np.arange(count), (len(d2), 1))
+            if groups is not None:
+                near[np.isinf(np.take_along_axis(d2, near, axis=1))] = -1
+            found[rows] = np.sort(near, axis=1)
+
+        # Distances, their order and, with groups, a mask.
+        size = rows_in_budget(24 * len(self.features), n_jobs)
+        thread_map(fill, batched_slices(len(asked), min(64, size)), n_jobs, "nearest")
+        return found
+
+    def _features(self, X: Any) -> NDArray:
+        samples = to_numpy(X)
+        if self.scale != 1:
+            samples = samples.astype(float) * self.scale
+        if self.transform is None:
+            return samples
+        made = self.transform.transform(samples)
+        if len(np.shape(made)) != 2:
+            raise ValueError(
+                f"{NAME} must return a table, one row per sample; it made an array of "
+                f"shape {np.shape(made)}."
+            )
+        features = as_matrix(f"what {NAME} returns", made)
+        if len(features) != len(samples):
+            raise ValueError(
+                f"{NAME} must return one row per sample; it made {len(features)} of "
+                f"{len(samples)}."
+            )
+        n_features = len(self.centre) if hasattr(self, "centre") else features.shape[1]
+        if features.shape[1] != n_features:
+            raise ValueError(
+                f"{NAME} must make as many features of every sample; it made "
+                f"{features.shape[1]}, of the training samples {n_features}."
+            )
+        return features
+
+    def _moved(self, features: NDArray) -> NDArray:
+        """Take the mean off, so that products lose little by rounding."""
+        return in_unit(features - self.centre, self.unit)
+
 
 MAX_QUERIES = 512
 # Features from which a plain distance is worth a bound.

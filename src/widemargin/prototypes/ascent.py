@@ -35,8 +35,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from widemargin._compute.memory import SAMPLE_ROWS, Room, rows_in_budget
-from widemargin._compute.threads import batched_slices
+from widemargin._compute.machine import (
+    SAMPLE_ROWS,
+    Room,
+    batched_slices,
+    rows_in_budget,
+)
 from widemargin._core.arrays import put, to_numpy
 from widemargin._core.checks import warn_caller
 from widemargin._core.shards import Here, Shards

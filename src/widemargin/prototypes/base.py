@@ -19,14 +19,13 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike
 
-from widemargin._compute.memory import rows_in_budget
+from widemargin._compute.machine import batched_slices, rows_in_budget
 from widemargin._compute.nearest import class_minima, squared_distances
 from widemargin._compute.progress import announced
-from widemargin._compute.threads import batched_slices
 from widemargin._core.arrays import is_tensor, numpy_dtype, put, to_numpy
 from widemargin._core.checks import check_squares
+from widemargin._core.classifier import FITTED, SoftClassifier
 from widemargin._core.decisions import class_codes
-from widemargin._core.probabilities import FITTED, SoftClassifier
 from widemargin._core.samples import Samples
 from widemargin.margins import (
     MarginBound,
@@ -55,7 +54,7 @@ def margins_of_all_labels(
 
 def plain_distances(X: Any, P: Any, omega: np.ndarray | None = None) -> np.ndarray:
     """(n, K) squared distances of samples on a device, as NumPy has them."""
-    from widemargin._compute.device.nearest import squared_distances as on_device
+    from widemargin._compute.device.search import squared_distances as on_device
 
     moved = (a if a is None else put(a, X.device) for a in (P, omega))
     dtype = np.result_type(numpy_dtype(X), numpy_dtype(P))
@@ -84,9 +83,14 @@ class PrototypeClassifier(SoftClassifier):
 
     def _squared_distances(self, X: np.ndarray) -> np.ndarray:
         """(n_samples, n_references) squared distances; called on bounded chunks."""
-        if is_tensor(X):
-            return plain_distances(self._scaled(X), self._scaled(self.prototypes_))
-        return squared_distances(X, self.prototypes_, unit=self.scale_)
+        P = self.prototypes_
+        if not is_tensor(X):
+            return squared_distances(X, P, unit=self.scale_)
+        if self.scale_ is not None:
+            # From their middle on: a quotient is rounded by its size.
+            middle = P.mean(axis=0, dtype=float).astype(numpy_dtype(X))
+            X, P = X - put(middle, X.device), P - middle
+        return plain_distances(self._scaled(X), self._scaled(P))
 
     def _distance_bounds(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Bounds below and above of the true distances to the stored references."""

@@ -27,9 +27,8 @@ from scipy.linalg import eigh
 from sklearn import get_config
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
-from widemargin._compute.memory import rows_in_budget
+from widemargin._compute.machine import batched_slices, rows_in_budget
 from widemargin._compute.nearest import rbf_values, squared_distances, squared_norms
-from widemargin._compute.threads import batched_slices
 from widemargin._core.checks import check_count, check_number
 from widemargin._core.samples import Samples
 from widemargin.prototypes.base import CERTAIN

@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from widemargin._compute.memory import rows_in_budget
+from widemargin._compute.machine import batched_slices, rows_in_budget
 from widemargin._compute.nearest import (
     expanded_distances,
     mapped_distances_there,
@@ -44,7 +44,6 @@ from widemargin._compute.nearest import (
     squared_norms,
     with_partial,
 )
-from widemargin._compute.threads import batched_slices
 from widemargin.prototypes.glvq import Centred, coefficients, pulls_there
 
 METRICS = ("full", "diagonal", "class", "local")

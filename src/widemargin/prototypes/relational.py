@@ -36,8 +36,7 @@ from scipy.special import softmax
 from sklearn import get_config
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from widemargin._compute.memory import rows_in_budget
-from widemargin._compute.threads import batched_slices
+from widemargin._compute.machine import batched_slices, rows_in_budget
 from widemargin._core.checks import as_matrix, check_number, check_option, is_auto
 from widemargin._core.samples import Samples, check_samples, check_X
 from widemargin.margins import Sigmoid, check_loss

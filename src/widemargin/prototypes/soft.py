@@ -18,7 +18,7 @@ right class, ``dL/dD_j = (R_j - P_j) / T``. L depends on D / T only, so that
 What a model answers to ``predict_proba`` is a softmax over the classes, whatever it was
 trained with, of the relative distances ``D_c / (D_first + D_second)``, the denominator
 being the sum of the two smallest: between two classes their difference is the margin,
-and probabilities rise with margins. Its temperature (`widemargin._core.probabilities`)
+and probabilities rise with margins. Its temperature (`widemargin._core.classifier`)
 is fitted to samples that were held out, or that are left out one at a time: of the
 weight M that a prototype p stands for, one part is that of a sample x which it is
 nearest to and of whose class it is. Without x, the mean of the others is

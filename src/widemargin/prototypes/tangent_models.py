@@ -23,9 +23,8 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh
 
-from widemargin._compute.memory import rows_in_budget
+from widemargin._compute.machine import batched_slices, rows_in_budget
 from widemargin._compute.pairs import pair_distances
-from widemargin._compute.threads import batched_slices
 from widemargin._core.arrays import (
     in_dtype,
     is_tensor,

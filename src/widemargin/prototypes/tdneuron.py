@@ -32,8 +32,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from widemargin._compute.memory import SAMPLE_ROWS
-from widemargin._compute.threads import batched_slices, held_threads
+from widemargin._compute.machine import SAMPLE_ROWS, batched_slices, held_threads
 from widemargin._core.checks import check_count, check_number, check_random_state
 from widemargin._core.classifier import fit_method, whole_or_not_at_all
 from widemargin._core.samples import (

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _num_samples
 
-from widemargin._compute.threads import held_threads
+from widemargin._compute.machine import held_threads
 from widemargin._core.arrays import is_tensor, largest_of, numpy_dtype, xp_of
 from widemargin._core.callbacks import FitProgress
 from widemargin._core.checks import (

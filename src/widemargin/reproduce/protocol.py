@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold
 
-from widemargin._compute.threads import thread_map
+from widemargin._compute.machine import thread_map
 from widemargin._core.decisions import brier_scores, class_codes
 
 N_STRETCHES = 10

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
 
-from widemargin._compute.threads import thread_map
+from widemargin._compute.machine import thread_map
 from widemargin.datasets import load_usps
 from widemargin.inspection import PrototypeDisplay, TangentDisplay
 from widemargin.metrics import tangent_alignment, tangent_distances

@@ -19,8 +19,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 from sklearn.utils.validation import has_fit_parameter
 
+from widemargin._compute.machine import process_map
 from widemargin._compute.progress import announce
-from widemargin._compute.threads import process_map
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import check_squares, warn_caller
 from widemargin._core.classifier import MarginClassifier, fit_method

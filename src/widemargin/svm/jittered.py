@@ -21,10 +21,9 @@ from sklearn.metrics.pairwise import (
 )
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin._compute.memory import rows_in_budget
+from widemargin._compute.machine import batched_slices, rows_in_budget
 from widemargin._compute.nearest import rbf_values
 from widemargin._compute.progress import announce, announced
-from widemargin._compute.threads import batched_slices
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
     check_count,

@@ -22,7 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import cross_val_predict
 from sklearn.svm import SVC, LinearSVC
 
-from widemargin._compute.memory import available_bytes
+from widemargin._compute.machine import available_bytes
 from widemargin._compute.progress import announced
 from widemargin._core.checks import (
     check_count,

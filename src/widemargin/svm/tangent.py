@@ -35,9 +35,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin._compute.memory import rows_in_budget
+from widemargin._compute.machine import batched_slices, rows_in_budget
 from widemargin._compute.progress import announced
-from widemargin._compute.threads import batched_slices
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
     check_count,
@@ -48,8 +47,7 @@ from widemargin._core.checks import (
     check_squares,
     is_auto,
 )
-from widemargin._core.classifier import fit_method
-from widemargin._core.probabilities import SoftClassifier
+from widemargin._core.classifier import SoftClassifier, fit_method
 from widemargin._core.samples import (
     check_samples,
     check_X,

@@ -2,7 +2,7 @@
 
 from widemargin.tangents.bundle import Bundle, orthonormalize
 from widemargin.tangents.direction_features import DirectionFeatures
-from widemargin.tangents.generator import TangentGenerator, as_bundle
+from widemargin.tangents.generator import TangentGenerator, TangentUnion, as_bundle
 from widemargin.tangents.image import ImageTangents
 from widemargin.tangents.learned import LearnedTangents
 from widemargin.tangents.preparing import Deskew, GaussianSmoother
@@ -14,7 +14,6 @@ from widemargin.tangents.shifts import (
 )
 from widemargin.tangents.signal import SignalTangents
 from widemargin.tangents.transform import TransformTangents
-from widemargin.tangents.union import TangentUnion
 
 __all__ = [
     "Bundle",

@@ -24,8 +24,13 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.utils import check_array
 
-from widemargin._compute.memory import BLOCK_NUMBERS, DEVICE_NUMBERS, rows_in_budget
-from widemargin._compute.threads import batched_slices, thread_map
+from widemargin._compute.machine import (
+    BLOCK_NUMBERS,
+    DEVICE_NUMBERS,
+    batched_slices,
+    rows_in_budget,
+    thread_map,
+)
 from widemargin._core.arrays import (
     check_one_place,
     check_tensor,
@@ -120,7 +125,7 @@ def fill_frames(
 ) -> NDArray:
     """Write into `frames` (n, l, d) the frames of ``tangents_of(rows)``, by blocks."""
     if is_tensor(frames):
-        from widemargin._compute.device.frames import gram_schmidt
+        from widemargin._compute.device.pairs import gram_schmidt
     else:
         from widemargin._compute.frames import orthonormal as gram_schmidt
 

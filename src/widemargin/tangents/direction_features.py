@@ -37,8 +37,7 @@ from sklearn.base import (
 )
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin._compute.memory import rows_in_budget
-from widemargin._compute.threads import batched_slices
+from widemargin._compute.machine import batched_slices, rows_in_budget
 from widemargin._core.checks import (
     FLOATS,
     check_background,

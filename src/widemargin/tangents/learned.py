@@ -28,8 +28,7 @@ from sklearn.utils.validation import (
 )
 
 from widemargin._compute import nearest
-from widemargin._compute.memory import BLOCK_NUMBERS
-from widemargin._compute.threads import batched_slices
+from widemargin._compute.machine import BLOCK_NUMBERS, batched_slices
 from widemargin._core.arrays import (
     in_dtype,
     is_tensor,
@@ -295,7 +294,7 @@ def _check_labels(X: NDArray, y: ArrayLike) -> NDArray:
 def _nearest(X: NDArray, k: int, queries: NDArray | None = None) -> NDArray:
     """(n, k) indices of the nearest of X; without queries, of each of X but itself."""
     if is_tensor(X) or is_tensor(queries):
-        from widemargin._compute.device.nearest import nearest_points
+        from widemargin._compute.device.search import nearest_points
 
         if queries is not None and is_tensor(queries):
             X = put(X, queries.device)

@@ -56,7 +56,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin._compute.threads import batched_slices
+from widemargin._compute.machine import batched_slices
 from widemargin._core.arrays import (
     AnswersInKind,
     is_tensor,

@@ -2,5 +2,5 @@
 
 Nothing here is imported before a tensor on a device has been seen. Products are
 cuBLAS's; what is left of a pair once its products are there is one Triton kernel where
-Triton is present and plain torch where it is not (:mod:`.tails`).
+Triton is present and plain torch where it is not (:mod:`.pairs`).
 """

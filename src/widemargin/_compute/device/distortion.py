@@ -220,11 +220,14 @@ def _pseudo_2d(x: Tensor, y: Tensor, patch: int, moves: int) -> Tensor:
         torch.stack([_costs(x, y, patch, a + 1, b) for a in range(moves)], -1)
         for b in range(moves + 2)
     ]
-    columns = []
-    for b in range(moves):
-        near = torch.minimum(torch.minimum(costs[b], costs[b + 1]), costs[b + 2])
-        columns.append(_cheapest_path(near.permute(2, 0, 1, 3, 4)))
-    return _cheapest_path(torch.stack(columns, -1).permute(2, 0, 1, 3))
+    near = torch.stack(
+        [
+            torch.minimum(torch.minimum(costs[b], costs[b + 1]), costs[b + 2])
+            for b in range(moves)
+        ]
+    )
+    columns = _cheapest_path(near.permute(3, 0, 1, 2, 4, 5))
+    return _cheapest_path(columns.permute(3, 1, 2, 0))
 
 
 def _cheapest_path(costs: Tensor) -> Tensor:

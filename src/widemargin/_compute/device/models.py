@@ -14,14 +14,15 @@ from widemargin._compute.device.pairs import (
     GATHERED,
     SUSPECT,
     Ends,
+    factor,
     floor_of,
     halving,
     products_in,
     repaired,
+    solve,
     stacked_products,
+    tail,
 )
-from widemargin._compute.device.residuals import factor, solve
-from widemargin._compute.device.tails import tail
 
 # Products of a part of the samples with all models, in numbers.
 NUMBERS = 2**29

@@ -6,35 +6,45 @@ beforehand, so that the error of a product per unit of norm is known,
 
     e = 2 max |x - x^| / |x| + p 2^-23,
 
-and goes into the bound (:mod:`.tails`). The k + SEEDS references of the smallest bounds
+and goes into the bound (:mod:`.pairs`). The k + SEEDS references of the smallest bounds
 have upper bounds from float32 products; the k-th is a radius. References whose bound
 lies within it get bounds from float32 products, projected and then whole, and those
 that can still be among the k nearest their distance in float64 from the residual. The
 answer is ordered by (distance, index) and is that of computing every distance in
 float64.
+
+Plain squared distances on a device, in float64: to prototypes, to neighbours.
+
+An expanded square about the mean of the references is wrong by rounding of the norms;
+where that is not small beside the distance, the difference itself is squared. Products
+in float64 cost a device little for the few references these are used with.
+
+Of squared distances the kernel densities of classes are made, in log space.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from widemargin._compute.device.frames import gram_schmidt
 from widemargin._compute.device.pairs import (
     GATHERED,
     Ends,
     chunk_size,
     floor_of,
+    gram_schmidt,
     halving,
     listed,
     pair_distances,
+    paired_distances,
     products_in,
     stacked_products,
+    tail,
 )
-from widemargin._compute.device.residuals import paired_distances
-from widemargin._compute.device.tails import tail
 
 SEEDS = 8
 # Share of a density that may be left out.
@@ -471,3 +481,77 @@ def smallest(i: Tensor, j: Tensor, d2: Tensor, n: int, k: int) -> tuple[Tensor, 
     starts = torch.searchsorted(i, torch.arange(n, device=i.device))
     at = starts[:, None] + torch.arange(k, device=i.device)
     return d2[at], j[at]
+
+
+# Relative size below which a squared distance is computed from the difference.
+SUSPECT = 1e-9
+_NUMBERS = 2**27
+
+
+def squared_distances(X: Tensor, P: Tensor, omega: Tensor | None = None) -> Tensor:
+    """(n, K) squared distances in float64, under a linear map if there is one."""
+    out = torch.empty((len(X), len(P)), dtype=torch.float64, device=X.device)
+    centre = P.double().mean(0)
+    p = P.double() - centre
+    p = p if omega is None else p @ omega.double().T
+    p_norms = (p * p).sum(1)
+
+    def fill(rows: slice) -> None:
+        x = X[rows].double() - centre
+        x = x if omega is None else x @ omega.double().T
+        x_norms = (x * x).sum(1)
+        scale = x_norms[:, None] + p_norms
+        d2 = torch.addmm(scale, x, p.T, alpha=-2)
+        i, j = (d2 < SUSPECT * scale).nonzero(as_tuple=True)
+        if len(i):
+            delta = X[rows][i].double() - P[j].double()
+            delta = delta if omega is None else delta @ omega.double().T
+            d2[i, j] = (delta * delta).sum(1)
+        out[rows] = d2
+
+    halving(max(1, _NUMBERS // (2 * X.shape[1] + 3 * len(P))), len(X), fill)
+    return out
+
+
+def nearest_points(X: Tensor, queries: Tensor | None, k: int) -> Tensor:
+    """(n, k) indices of the nearest rows of X; without queries, of X but itself."""
+    asked = X if queries is None else queries
+    out = torch.empty((len(asked), k), dtype=torch.long, device=asked.device)
+
+    def fill(rows: slice) -> None:
+        d2 = squared_distances(asked[rows], X)
+        if queries is None:
+            at = torch.arange(len(d2), device=d2.device)
+            d2[at, at + rows.start] = torch.inf
+        out[rows] = d2.topk(k, dim=1, largest=False).indices
+
+    halving(max(1, _NUMBERS // (2 * len(X))), len(asked), fill)
+    return out
+
+
+def log_densities(
+    d2: Tensor, starts: np.ndarray, log_weights: np.ndarray, gammas: Sequence[float]
+) -> Tensor:
+    """(n_gammas, n, n_classes) logarithms of sum w exp(-gamma d2), in float64.
+
+    Class c has the columns from ``starts[c]`` on. The nearest of a class is taken out
+    first, so that what is left is small in any float type.
+    """
+    edges = [*starts.tolist(), d2.shape[1]]
+    shape = len(gammas), len(d2), len(starts)
+    out = torch.empty(shape, dtype=torch.float64, device=d2.device)
+    weighted = bool(log_weights.any())
+    finest = torch.finfo(d2.dtype)
+    for c in range(len(starts)):
+        own = d2[:, edges[c] : edges[c + 1]]
+        nearest = own.amin(1)
+        base = torch.where(torch.isfinite(nearest), nearest, 0.0)
+        depth = base[:, None] - own
+        for g, gamma in enumerate(gammas):
+            bumps = depth * min(max(float(gamma), finest.tiny), finest.max)
+            if weighted:
+                own_weights = log_weights[edges[c] : edges[c + 1]]
+                bumps += torch.as_tensor(own_weights, dtype=d2.dtype, device=d2.device)
+            sums = torch.logsumexp(bumps, 1).double()
+            out[g, :, c] = sums - float(gamma) * base.double()
+    return out
