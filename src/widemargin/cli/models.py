@@ -53,7 +53,7 @@ def _row(
 _FEW, _PROTOTYPES, _C = [1, 2, 4, 8], [1, 4, 16, "auto"], [1.0, 10.0, 100.0]
 MODELS = {
     "lvq": _row(
-        "LVQClassifier", "prototypes, one sample at a time", prototypes_per_class=_PROTOTYPES
+        "LVQClassifier", "Kohonen's prototypes", prototypes_per_class=_PROTOTYPES
     ),
     "marginlvq": _row(
         "MarginLVQClassifier",
