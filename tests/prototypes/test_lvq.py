@@ -219,7 +219,7 @@ def test_glvq_stays_where_lvq21_drives_prototypes_out():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         soft = LVQClassifier(2, **options).fit(X, y)
-    assert np.abs(soft.prototypes_).max() < np.abs(X).max()
+    assert np.abs(soft.prototypes_).max() < 1.5 * np.abs(X).max()
     assert soft.score(X, y) > hard.score(X, y)
 
 

@@ -81,6 +81,33 @@ def distances_there(X, Y):
     return out
 
 
+@njit(cache=True, nogil=True, fastmath=REORDER)
+def spreads(X, codes, shares, means, mean):
+    """Weighted mean squares of every feature about the class means and about `mean`.
+
+    Returned with the largest number of every feature, and whether any sample differs
+    from the mean of its class.
+    """
+    d = X.shape[1]
+    within, total, reach = np.zeros(d), np.zeros(d), np.zeros(d)
+    for i in range(X.shape[0]):
+        own, share = means[codes[i]], shares[i]
+        for f in range(d):
+            x = X[i, f]
+            inner, outer = np.float64(x - own[f]), np.float64(x - mean[f])
+            within[f] += share * inner * inner
+            total[f] += share * outer * outer
+            reach[f] = max(reach[f], np.abs(x))
+    varies = False
+    for i in range(X.shape[0]):
+        own = means[codes[i]]
+        for f in range(d):
+            varies |= X[i, f] != own[f]
+        if varies:
+            break
+    return within, total, reach, varies
+
+
 @njit(cache=True, nogil=True)
 def nearest(x, P, holes=None):
     """Index of the first of the nearest prototypes."""

@@ -23,10 +23,10 @@ from scipy.sparse import csr_array
 
 from widemargin._compute.nearest import (
     distances_there,
-    expanded_distances,
     means_there,
     present,
     squared_distances,
+    squared_norms,
 )
 from widemargin._core.arrays import (
     in_dtype,
@@ -112,9 +112,17 @@ def k_means(
     there = present(X)
     centre = _mean(X, weights)
     X = X - centre
-    X = X if there is None else np.nan_to_num(X, nan=0.0)
+    X, unit = _narrow(X) if there is None else (np.nan_to_num(X, nan=0.0), 1)
     starts = X[spread_rows(X, weights, count, rng)]
-    return lloyd(X, weights, starts, max_iter, there) + centre
+    return lloyd(X, weights, starts, max_iter, there) * unit + centre
+
+
+def _narrow(X: Any) -> tuple[Any, Any]:
+    """Return float64 as float32 in units of the largest; places need no more digits."""
+    if is_tensor(X) or X.dtype != np.float64:
+        return X, 1
+    unit = np.float64(largest_of(X) or 1.0)
+    return (X / unit).astype(np.float32), unit
 
 
 def like(X: Any, array: Any) -> Any:
@@ -303,7 +311,9 @@ def _distances(X: Any, P: Any) -> np.ndarray:
 
 def without_dead(X: np.ndarray, P: np.ndarray) -> np.ndarray:
     """Revive the dead among the prototypes `P` of the class of `X`, or drop them."""
-    wins = np.bincount(_distances(X, P).argmin(axis=1), minlength=len(P))
+    wins = np.bincount(nearest_of(X, P), minlength=len(P))
+    if wins.all():
+        return P
     alive = P[wins > 0]
     added = worst_covered(X, alive, int(np.sum(wins == 0)))
     if not added:
@@ -463,8 +473,9 @@ def _neighbours_wrong(X: np.ndarray, codes: np.ndarray) -> np.ndarray:
     if np.isnan(X.min()):
         D = distances_there(X, X)
     else:
-        X = X - X.mean(axis=0)
-        D = expanded_distances(X, X)
+        X, _ = _narrow(X - X.mean(axis=0))
+        D = X @ (-2 * X).T
+        D += squared_norms(X)
     np.fill_diagonal(D, np.inf)
     return codes[D.argmin(axis=1)] != codes
 
@@ -478,13 +489,23 @@ def within_class_spread(
     them; one that is constant everywhere has no unit, and takes one from the others.
     """
     shares = weights / weights.sum()
-    R = residuals(X, codes, weights)
-    if present(X) is not None:
-        mean, reach = means_there(X, shares), np.fmax.reduce(np.abs(X))
+    if is_tensor(X) or present(X) is not None:
+        R = residuals(X, codes, weights)
+        if is_tensor(X):
+            mean = like(X, shares) @ X
+            reach = to_numpy(xp_of(X).amax(abs(X), axis=0))
+        else:
+            mean, reach = means_there(X, shares), np.fmax.reduce(np.abs(X))
+        within, total = (_mean_squares(D, shares) for D in (R, X - mean))
     else:
-        mean = shares @ X if not is_tensor(X) else like(X, shares) @ X
-        reach = to_numpy(xp_of(X).amax(abs(X), axis=0))
-    within, total = (_mean_squares(D, shares) for D in (R, X - mean))
+        from widemargin._compute.lvq import spreads
+
+        means = like(X, class_means(X, codes, weights, int(codes.max()) + 1))
+        mean = (shares @ X).astype(np.float64)
+        within, total, reach, varies = spreads(X, codes, shares, means, mean)
+        if not varies:
+            mean = means.mean(axis=0, dtype=np.float64)
+            within = spreads(X, codes, shares, means, mean)[1]
     rounding = np.finfo(numpy_dtype(X)).eps * reach
     none = 1e-6 * within.mean() or 1.0
     variance = np.where(
@@ -498,8 +519,6 @@ def within_class_spread(
 def _mean_squares(D: Any, shares: np.ndarray) -> np.ndarray:
     if is_tensor(D):
         return to_numpy(put(shares, D.device) @ (D * D).double())
-    there = present(D)
-    if there is not None:
-        mass = shares @ there
-        return shares @ np.nan_to_num(D) ** 2 / np.where(mass > 0, mass, 1)
-    return np.einsum("i,ij,ij->j", shares, D, D)
+    there = ~np.isnan(D)
+    mass = shares @ there
+    return shares @ np.nan_to_num(D) ** 2 / np.where(mass > 0, mass, 1)
