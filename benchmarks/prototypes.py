@@ -417,7 +417,7 @@ def bare_distances(X, P):
     """Find the nearest prototype of every sample and do nothing else."""
     total = 0
     for i in range(X.shape[0]):
-        total += lvq.nearest(X[i], P)
+        total += lvq.nearest(X[i], P)[0]
     return total
 
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
+from widemargin._compute.heads import Heads, lower_bounds, take_along
 from widemargin._compute.lvq import pair_epoch
 from widemargin._core.samples import Samples
 from widemargin.prototypes import LVQClassifier
@@ -246,35 +247,54 @@ def test_glvq_descends_the_smooth_count_of_mistakes(seed):
     np.testing.assert_allclose(model.prototypes_ - P, moved, atol=1e-7)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("offset", [0.0, 1e9])
 @pytest.mark.parametrize("rule", ["glvq", "lvq1", "olvq1", "lvq2.1", "lvq3"])
-def test_a_search_in_float32_changes_no_bit(rule, offset):
+def test_bounds_change_no_bit(rule, offset, dtype):
     """Half of the samples are 1e-9 apart, and two prototypes are one and the same."""
     rng = np.random.RandomState(0)
-    X = rng.standard_normal((300, 20)) + offset
-    X[150:] = X[rng.randint(5, size=150)] + 1e-9 * rng.standard_normal((150, 20))
+    X = rng.standard_normal((300, 60)) * np.geomspace(1, 0.01, 60) + offset
+    X[150:] = X[rng.randint(5, size=150)] + 1e-9 * rng.standard_normal((150, 60))
+    X = X.astype(dtype)
     y = rng.randint(3, size=300)
-    P = X[rng.permutation(300)[:12]]
+    P = X[rng.permutation(300)[:24]]
     P[7] = P[3]
-    labels, order = np.arange(12) % 3, rng.permutation(300)
+    labels, order = np.arange(24) % 3, rng.permutation(300)
     model = LVQClassifier(algorithm=rule)
     model.classes_ = np.arange(3)
-    balls = np.zeros((3, 20)) + offset, np.full(3, 100.0)
-    box = offset + np.array([[-1e3], [1e3]]) + np.zeros((1, 20))
-    centre = X.mean(axis=0)
-    unit = 1 / np.abs(X - centre).max()
+    balls = np.zeros((3, 60), dtype) + dtype(offset), np.full(3, 100, dtype)
+    box = X.mean(axis=0) + np.array([[-3], [3]], dtype) * X.std(axis=0)
     found = []
-    for quick in (False, True):
-        Q, wins, rates = P.copy(), np.zeros(12, np.intp), np.full(12, 0.3)
-        near = [((a - centre) * unit).astype(np.float32) for a in (X, Q)]
-        search = (*near, centre, unit) if quick else None
+    for bounded in (False, True):
+        Q, wins, rates = P.copy(), np.zeros(24, np.intp), np.full(24, 0.3)
+        search = Heads(X).at(Q) if bounded else None
         shared = (Q, labels, X, y, order, wins, box)
-        told = model._present(
-            rule, shared, 0.05, (0, 300.0), rates, balls, None, search
-        )
+        told = model._present(rule, shared, 0.4, (0, 300.0), rates, balls, None, search)
         found.append((Q, wins, rates, told))
-        if quick:
-            expected = ((Q - centre) * unit).astype(np.float32)
-            np.testing.assert_array_equal(near[1], expected)
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 10_000), dtype=st.sampled_from([np.float32, np.float64]))
+def test_heads_bound_distances_wherever_prototypes_went(seed, dtype):
+    rng = np.random.RandomState(seed)
+    spread = np.geomspace(1, 1e-3, 150)
+    X = (rng.standard_normal((80, 150)) * spread * 10.0 ** rng.uniform(-9, 9)).astype(
+        dtype
+    )
+    P = X[:5] + X[5:10]
+    search = Heads(X).at(P)
+    for _ in range(200):
+        j, i, rate = rng.randint(5), rng.randint(80), rng.uniform(-0.05, 0.1)
+        distance = ((X[i].astype(float) - P[j]) ** 2).sum()
+        P[j] += dtype(rate) * (X[i] - P[j])
+        take_along(j, i, rate, distance, P, search)
+    low = np.empty((80, 5))
+    for i in range(80):
+        lower_bounds(i, search)
+        low[i] = search[9]
+    D = ((X[:, None].astype(float) - P) ** 2).sum(axis=2)
+    assert np.all(low <= D)
+    # They tell something: most of the distance.
+    assert np.median(low / D) > 0.9

@@ -10,14 +10,8 @@ samples that a prototype wins have another label, its rule is a flight at expone
 speed; once all have fled, the nearest of the far goes on winning. The box, far outside
 the data, is where that ends. float32 data are computed in float32.
 
-Prototypes in float64 are looked for in float32: `search` is (X', P', centre, unit),
-``(x - centre) unit`` with no entry of X' above 1, and P' follows P. A squared distance
-D of these is known up to
-
-    e(D) = eps ((d + 10) D + 4 sqrt(d D)) + tiny,
-
-from the rounding of a sum and of its terms, |p| being at most |x| + sqrt(D). Where that
-leaves open who is nearest, float64 decides; None looks there at once.
+`search` (see `heads`) tells which prototypes may be the nearest; None asks all of them.
+Distances decide, so that it changes no bit.
 
 With `holes` (anything but None) X may hold NaN, a value that is missing: it counts in
 no distance and moves nothing. Without, the compiler leaves all of that out.
@@ -39,6 +33,7 @@ T. Kohonen, "Self-Organizing Maps", 3rd edition, section 6.
 import numpy as np
 
 from widemargin._compute.compiled import njit
+from widemargin._compute.heads import lower_bounds, take_along
 
 # Sums may be reordered (that is what lets them use vector instructions), but NaN and
 # infinity keep their meaning.
@@ -110,13 +105,13 @@ def spreads(X, codes, shares, means, mean):
 
 @njit(cache=True, nogil=True)
 def nearest(x, P, holes=None):
-    """Index of the first of the nearest prototypes."""
+    """Index of the first of the nearest prototypes, and its squared distance."""
     best, best_distance = -1, x.dtype.type(np.inf)
     for j in range(P.shape[0]):
         distance = squared_distance(x, P[j], holes)
         if distance < best_distance:
             best, best_distance = j, distance
-    return best
+    return best, best_distance
 
 
 @njit(cache=True, nogil=True)
@@ -134,61 +129,55 @@ def two_nearest(x, P, holes=None):
     return first, first_distance, second, second_distance
 
 
-@njit(cache=True, nogil=True)
-def rounding32(distance, d):
-    """Bound the error of a squared distance in float32, see above."""
-    size = np.float64(distance)
-    return 1.2e-7 * ((d + 10.0) * size + 4.0 * np.sqrt(d * size)) + 1e-13 * d
-
-
-@njit(cache=True, nogil=True)
-def told(best, second, d):
-    """Whether float32 can tell two squared distances apart; infinity is of nothing."""
-    if second == np.inf:
-        return best < 1e30
-    return best + rounding32(best, d) < second - rounding32(second, d)
-
-
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 def quick_nearest(i, X, P, holes, search):
-    """Index of the nearest prototype of sample i, by float32 where that can tell."""
+    """Return what `nearest` does, from those that may be."""
     if search is None:
         return nearest(X[i], P, holes)
-    x, near = search[0][i], search[1]
-    best, second, at = np.float32(np.inf), np.float32(np.inf), -1
-    for j in range(near.shape[0]):
-        distance = squared_distance(x, near[j])
-        if distance < second:
-            if distance < best:
-                best, second, at = distance, best, j
-            else:
-                second = distance
-    if told(best, second, x.shape[0]):
-        return at
-    return nearest(X[i], P, holes)
+    x, at, low = X[i], lower_bounds(i, search), search[9]
+    best = squared_distance(x, P[at])
+    for j in range(P.shape[0]):
+        if j != at and not low[j] > best:
+            distance = squared_distance(x, P[j])
+            if distance < best or (distance == best and j < at):
+                best, at = distance, j
+    return at, best
 
 
 @njit(cache=True, nogil=True)
+def two_smallest(low, x, P):
+    """Largest distance that one of the two nearest can have."""
+    if low.shape[0] < 2:
+        return x.dtype.type(np.inf)
+    first, second = (0, 1) if low[0] <= low[1] else (1, 0)
+    for j in range(2, low.shape[0]):
+        if low[j] < low[first]:
+            first, second = j, first
+        elif low[j] < low[second]:
+            second = j
+    return max(squared_distance(x, P[first]), squared_distance(x, P[second]))
+
+
+@njit(inline="always")
 def quick_two_nearest(i, X, P, holes, search):
-    """Return what `two_nearest` does, by float32 where that can tell."""
+    """Return what `two_nearest` does, from those that may be."""
     if search is None:
         return two_nearest(X[i], P, holes)
-    x, near = search[0][i], search[1]
-    inf = np.float32(np.inf)
-    a, b, c, first, second = inf, inf, inf, -1, -1
-    for j in range(near.shape[0]):
-        distance = squared_distance(x, near[j])
-        if distance < c:
-            if distance < a:
-                a, b, c, first, second = distance, a, b, j, first
-            elif distance < b:
-                b, c, second = distance, b, j
-            else:
-                c = distance
-    if not told(a, b, x.shape[0]) or not told(b, c, x.shape[0]):
-        return two_nearest(X[i], P, holes)
-    x = X[i]
-    return first, squared_distance(x, P[first]), second, squared_distance(x, P[second])
+    lower_bounds(i, search)
+    x, low = X[i], search[9]
+    limit = two_smallest(low, x, P)
+    first, first_distance = -1, x.dtype.type(np.inf)
+    second, second_distance = -1, x.dtype.type(np.inf)
+    for j in range(P.shape[0]):
+        if low[j] > limit:
+            continue
+        distance = squared_distance(x, P[j])
+        if distance < first_distance:
+            second, second_distance = first, first_distance
+            first, first_distance = j, distance
+        elif distance < second_distance:
+            second, second_distance = j, distance
+    return first, first_distance, second, second_distance
 
 
 @njit(cache=True, nogil=True)
@@ -206,41 +195,43 @@ def nearest_pair(x, P, labels, code, holes=None):
     return plus, d_plus, minus, d_minus
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 def quick_nearest_pair(i, X, P, labels, code, holes, search):
-    """Return what `nearest_pair` does, by float32 where that can tell."""
+    """Return what `nearest_pair` does, from those that may be."""
     if search is None:
         return nearest_pair(X[i], P, labels, code, holes)
-    x, near = search[0][i], search[1]
-    inf = np.float32(np.inf)
-    a, b, plus = inf, inf, -1
-    u, v, minus = inf, inf, -1
-    for j in range(near.shape[0]):
-        distance = squared_distance(x, near[j])
+    lower_bounds(i, search)
+    x, low = X[i], search[9]
+    plus = minus = -1
+    for j in range(P.shape[0]):
         if labels[j] == code:
-            if distance < b:
-                if distance < a:
-                    a, b, plus = distance, a, j
-                else:
-                    b = distance
-        elif distance < v:
-            if distance < u:
-                u, v, minus = distance, u, j
-            else:
-                v = distance
-    if not told(a, b, x.shape[0]) or not told(u, v, x.shape[0]):
-        return nearest_pair(X[i], P, labels, code, holes)
-    x = X[i]
-    return plus, squared_distance(x, P[plus]), minus, squared_distance(x, P[minus])
+            if plus < 0 or low[j] < low[plus]:
+                plus = j
+        elif minus < 0 or low[j] < low[minus]:
+            minus = j
+    d_plus = d_minus = x.dtype.type(np.inf)
+    if plus >= 0:
+        d_plus = squared_distance(x, P[plus])
+    if minus >= 0:
+        d_minus = squared_distance(x, P[minus])
+    for j in range(P.shape[0]):
+        if labels[j] == code:
+            if j != plus and not low[j] > d_plus:
+                distance = squared_distance(x, P[j])
+                if distance < d_plus or (distance == d_plus and j < plus):
+                    plus, d_plus = j, distance
+        elif j != minus and not low[j] > d_minus:
+            distance = squared_distance(x, P[j])
+            if distance < d_minus or (distance == d_minus and j < minus):
+                minus, d_minus = j, distance
+    return plus, d_plus, minus, d_minus
 
 
-@njit(cache=True, nogil=True)
-def follow(j, P, search):
-    """Bring the copy of prototype j to where it has moved."""
+@njit(inline="always")
+def follow(j, i, rate, distance, P, search):
+    """Take the head of a prototype along, where there are heads."""
     if search is not None:
-        near, centre, unit = search[1], search[2], search[3]
-        for f in range(P.shape[1]):
-            near[j, f] = (P[j, f] - centre[f]) * unit
+        take_along(j, i, rate, np.float64(distance), P, search)
 
 
 @njit(cache=True, nogil=True)
@@ -269,12 +260,14 @@ def push(p, x, rate, box, holes=None):
 
 @njit(cache=True, nogil=True)
 def push_inside(p, x, rate, box, holes=None):
-    """Move `p` away from `x`, and back to the nearest point of the box."""
-    step = x.dtype.type(rate)
+    """Move `p` away from `x`, and back into the box; whether that was needed."""
+    step, back = x.dtype.type(rate), False
     for f in range(p.shape[0]):
         if holes is None or x[f] == x[f]:
             moved = p[f] - step * (x[f] - p[f])
             p[f] = min(max(moved, box[0, f]), box[1, f])
+            back |= p[f] != moved
+    return back
 
 
 @njit(cache=True, nogil=True, fastmath=REORDER)
@@ -309,15 +302,18 @@ def lvq1_epoch(
     errors, stopped = 0, 0
     for t in range(order.shape[0]):
         i = order[t]
-        j = quick_nearest(i, X, P, holes, search)
+        j, distance = quick_nearest(i, X, P, holes, search)
         rate = alpha_0 * (1.0 - (start + t) / total)
         wins[j] += 1
         if labels[j] == y[i]:
             move(P[j], X[i], rate, holes)
+            follow(j, i, rate, distance, P, search)
         else:
             errors += 1
-            stopped += not push(P[j], X[i], rate, box, holes)
-        follow(j, P, search)
+            if push(P[j], X[i], rate, box, holes):
+                follow(j, i, -rate, distance, P, search)
+            else:
+                stopped += 1
     return errors, stopped
 
 
@@ -329,17 +325,20 @@ def olvq1_epoch(
     errors, stopped = 0, 0
     for t in range(order.shape[0]):
         i = order[t]
-        j = quick_nearest(i, X, P, holes, search)
+        j, distance = quick_nearest(i, X, P, holes, search)
         rate = rates[j]
         wins[j] += 1
         if labels[j] == y[i]:
             move(P[j], X[i], rate, holes)
+            follow(j, i, rate, distance, P, search)
             rates[j] = min(alpha_0, rate / (1.0 + rate))
         else:
             errors += 1
-            stopped += not push(P[j], X[i], rate, box, holes)
+            if push(P[j], X[i], rate, box, holes):
+                follow(j, i, -rate, distance, P, search)
+            else:
+                stopped += 1
             rates[j] = min(alpha_0, rate / (1.0 - rate))
-        follow(j, P, search)
     return errors, stopped
 
 
@@ -383,19 +382,23 @@ def window_epoch(
             if epsilon > 0.0:
                 move(P[first], X[i], epsilon * rate, holes)
                 move(P[second], X[i], epsilon * rate, holes)
-                follow(first, P, search)
-                follow(second, P, search)
+                follow(first, i, epsilon * rate, d_first, P, search)
+                follow(second, i, epsilon * rate, d_second, P, search)
         elif first_right != second_right and d_first > ratio * d_second:
-            right, wrong = (first, second) if first_right else (second, first)
+            right, d_right, wrong, d_wrong = first, d_first, second, d_second
+            if second_right:
+                right, d_right, wrong, d_wrong = second, d_second, first, d_first
             move(P[right], X[i], rate, holes)
-            follow(right, P, search)
+            follow(right, i, rate, d_right, P, search)
             c = labels[wrong]
             if guard and leaves_ball(
                 P[wrong], X[i], rate, centres[c], radii_squared[c], holes
             ):
                 continue
-            stopped += not push(P[wrong], X[i], rate, box, holes)
-            follow(wrong, P, search)
+            if push(P[wrong], X[i], rate, box, holes):
+                follow(wrong, i, -rate, d_wrong, P, search)
+            else:
+                stopped += 1
     return errors, stopped
 
 
@@ -444,15 +447,16 @@ def pair_epoch(
         beta = slope * np.exp(growth * progress)
         s = 1.0 / (1.0 + np.exp(beta * (d_minus - d_plus) / both))
         rate = alpha_0 * (1.0 - progress) * 4.0 * s * (1.0 - s)
-        move(P[plus], X[i], rate * (d_minus / both), holes)
-        follow(plus, P, search)
+        nearer = rate * (d_minus / both)
+        move(P[plus], X[i], nearer, holes)
+        follow(plus, i, nearer, d_plus, P, search)
         away, c = rate * (d_plus / both), labels[minus]
         if guard and leaves_ball(
             P[minus], X[i], away, centres[c], radii_squared[c], holes
         ):
             continue
-        push_inside(P[minus], X[i], away, box, holes)
-        follow(minus, P, search)
+        back = push_inside(P[minus], X[i], away, box, holes)
+        follow(minus, i, np.nan if back else -away, d_minus, P, search)
     return errors, 0
 
 

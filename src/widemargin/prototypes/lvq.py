@@ -34,7 +34,6 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from widemargin._compute.nearest import present, shares, squared_norms
-from widemargin._core.arrays import largest_of
 from widemargin._core.checks import (
     check_count,
     check_flag,
@@ -65,8 +64,6 @@ Rule = Literal["glvq", "lvq1", "olvq1", "lvq2.1", "lvq3"]
 DEFAULT_RATES = {"glvq": 0.4, "lvq1": 0.05, "olvq1": 0.3, "lvq2.1": 0.05, "lvq3": 0.05}
 # GLVQ's beta in the first presentation and after the last.
 SLOPES = (10.0, 40.0)
-# Features from which a search in float32 is worth the copy that follows.
-WIDE = 128
 
 
 def class_balls(samples: Samples, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
@@ -347,11 +344,11 @@ class LVQClassifier(TrainedPrototypes):
         # What a prototype starts from where it is put on a sample.
         whole = filled(data.X, data.codes, data.weights)
         holes = None if whole is data.X else True
-        centre = data.X.mean(axis=0)
-        wide = data.X.dtype == float and len(centre) >= WIDE
-        copy = data.X - centre if holes is None and wide else None
-        unit = 0.0 if copy is None else 1.0 / (largest_of(copy) or 1.0)
-        near = None if copy is None else (copy * unit).astype(np.float32)
+        from widemargin._compute.heads import WIDE, Heads
+
+        # Not worth it for the one epoch of a batch.
+        bounded = holes is None and data.X.shape[1] >= WIDE and n_epochs < np.inf
+        heads = Heads(data.X) if bounded else None
 
         def train(state: State, at: int) -> Outcome:
             stage, epoch = plan[at]
@@ -372,9 +369,7 @@ class LVQClassifier(TrainedPrototypes):
             before = self._scaled(state["prototypes"])
             P, wins = before.copy(), np.zeros(len(labels), dtype=np.intp)
             shared = (P, labels, data.X, data.codes, order, wins, pen(state["hull"]))
-            search = None
-            if near is not None:
-                search = (near, ((P - centre) * unit).astype(np.float32), centre, unit)
+            search = None if heads is None else heads.at(P)
             errors, stopped = self._present(
                 name, shared, rate, span, rates, balls, holes, search
             )
