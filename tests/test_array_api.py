@@ -461,3 +461,17 @@ def test_functions_of_samples_read_tensors_of_the_cpu():
     turn = ImageAffine((8, 8), rotation=0.1)
     found = turn(torch.from_numpy(X[:5]))
     np.testing.assert_array_equal(np.asarray(found), turn(X[:5]))
+
+
+def test_divided_features_far_from_the_origin_on_a_device(on_device):
+    rng = np.random.default_rng(0)
+    far = (1e6 + rng.normal(size=(300, 3)) * [1, 3, 10]).astype(np.float32)
+    labels = (far[:, 0] > 1e6).astype(int)
+    model = GLVQClassifier(2, scale="spread", max_iter=5, random_state=0)
+    model.fit(far, labels)
+    found = model.decision_function(tensor(far))
+    # Differences of the stored numbers, in float64.
+    x, p = far[:, None].astype(float), model.prototypes_[None].astype(float)
+    D = (((x - p) / model.scale_.astype(float)) ** 2).sum(axis=2)
+    zero, one = (D[:, model.prototype_labels_ == c].min(axis=1) for c in (0, 1))
+    np.testing.assert_allclose(found, (zero - one) / (zero + one), atol=1e-5)

@@ -256,7 +256,8 @@ def _tangent_oracle(given: dict, result: Any) -> str:
     # In their own dtype, which decides what counts as dependent.
     F, G = (tangents.orthonormalize(T).astype(float) for T in (U, V))
     expected = all_pairs(X, F, Y, G, sides, float(given.get("spring", 1e-5)))
-    size = max(np.abs(X).max(initial=0), np.abs(Y).max(initial=0)) ** 2 * X.shape[1]
+    largest = max(float(np.abs(Z).max(initial=0)) for Z in (X, Y))
+    size = largest**2 * X.shape[1]
     single = np.float32 in (X.dtype, Y.dtype)
     # Nearly parallel frames are cut at another place; a sharp test has its own tests.
     off = (

@@ -662,3 +662,21 @@ def test_densities_far_away_are_those_of_the_differences():
     # What float64 knows of a squared distance of 1e20.
     assert_allclose(found, truth, rtol=0, atol=1e6)
     assert np.median(np.abs(truth)) > 1e10
+
+
+def test_densities_sharper_than_any_number():
+    model = DensityClassifier(1e300).fit([[0.0], [1.0], [1.0], [0.0]], [0, 1, 0, 1])
+    assert_array_equal(model.decision_function([[1e6], [1e6 + 0.1]]), [0, 0])
+
+
+def test_invariant_machines_far_from_the_origin_do_not_depend_on_the_batch():
+    random = np.random.default_rng(0)
+    X = 1e8 + random.integers(-2, 3, size=(40, 6)).astype(float)
+    model = InvariantHyperplaneSVC(kernel="rbf", gamma=0.1, random_state=0)
+    labels = random.integers(3, size=40)
+    found = model.fit(X, labels).decision_function(X)
+    alone = np.concatenate([model.decision_function(x[None]) for x in X])
+    assert_allclose(found, alone, atol=1e-9)
+    near = clone(model).fit(X - 1e8, labels)
+    # As far as the solver's tolerance goes.
+    assert_allclose(found, near.decision_function(X - 1e8), atol=3e-3)

@@ -625,7 +625,7 @@ class DensityClassifier(MarginClassifier):
         rough = metric.squared_distances(metric.bundle(row, end="x"), references)
         d2 = rough.astype(float)
         with np.errstate(over="ignore"):
-            fall = self._inner_gamma * d2[0]
+            fall = np.minimum(self._inner_gamma * d2[0], -LEAST)
         bumps, error = self._log_weights - fall, default_rtol(row.dtype) * fall
         sizes = np.diff(np.append(self._starts, len(references)))
         least = np.repeat(np.maximum.reduceat(bumps - error, self._starts), sizes)

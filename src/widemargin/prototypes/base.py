@@ -83,9 +83,14 @@ class PrototypeClassifier(SoftClassifier):
 
     def _squared_distances(self, X: np.ndarray) -> np.ndarray:
         """(n_samples, n_references) squared distances; called on bounded chunks."""
-        if is_tensor(X):
-            return plain_distances(self._scaled(X), self._scaled(self.prototypes_))
-        return squared_distances(X, self.prototypes_, unit=self.scale_)
+        P = self.prototypes_
+        if not is_tensor(X):
+            return squared_distances(X, P, unit=self.scale_)
+        if self.scale_ is not None:
+            # From their middle on: a quotient is rounded by its size.
+            middle = P.mean(axis=0, dtype=float).astype(numpy_dtype(X))
+            X, P = X - put(middle, X.device), P - middle
+        return plain_distances(self._scaled(X), self._scaled(P))
 
     def _distance_bounds(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Bounds below and above of the true distances to the stored references."""

@@ -16,8 +16,8 @@ nonlinear support vector machines, NIPS 2001.
 from typing import Any, Literal, Self
 
 import numpy as np
-from scipy.linalg import eigh
-from sklearn.kernel_approximation import Nystroem
+from scipy.linalg import eigh, svd
+from sklearn.metrics.pairwise import polynomial_kernel
 from sklearn.svm import SVC
 from sklearn.utils.validation import check_is_fitted
 
@@ -28,10 +28,12 @@ from widemargin._core.checks import (
     check_count,
     check_number,
     check_option,
+    check_random_state,
     check_squares,
 )
 from widemargin._core.classifier import fit_method
 from widemargin._core.samples import check_samples, check_X
+from widemargin.metrics import TangentMetric
 from widemargin.svm.pairwise import (
     DuelClassifier,
     duels_of,
@@ -190,7 +192,7 @@ class InvariantHyperplaneSVC(DuelClassifier):
             with tasks.whole("tangents"):
                 generator = fit_tangents(tangents, X, labels)
             with tasks.whole("features"):
-                self._features = self._feature_map(X)
+                self._choose_landmarks(X)
                 mapped = self._map(X)
             with tasks.parts("whitening"):
                 self.whitening_ = self._whiten(X, labels, generator, mapped.shape[1])
@@ -227,22 +229,30 @@ class InvariantHyperplaneSVC(DuelClassifier):
         check_count("n_components", self.n_components)
         return tangents
 
-    def _feature_map(self, X):
+    def _choose_landmarks(self, X):
+        """Fit Nyström's map φ(x) = K_mm^(-1/2) k(x), of some samples x_1, ..., x_m."""
+        self._landmarks: Any = None
+        self._gamma = gamma_in_unit(self.gamma, X, 1.0)
         if self.kernel == "linear":
-            return None
-        shape = {"degree": self.degree, "coef0": self.coef0}
-        features = Nystroem(
-            self.kernel,
-            gamma=gamma_in_unit(self.gamma, X, 1.0),
-            n_components=min(int(self.n_components), len(X)),
-            random_state=self.random_state,
-            **(shape if self.kernel == "poly" else {}),
-        )
+            return
+        order = check_random_state(self.random_state).permutation(len(X))
+        self._landmarks = X[order[: int(self.n_components)]]
         try:
             with np.errstate(over="ignore", invalid="ignore"):
-                return features.fit(X)
-        except np.linalg.LinAlgError as error:
+                left, values, right = svd(self._kernel_values(self._landmarks))
+        except (np.linalg.LinAlgError, ValueError) as error:
             raise self._overflow() from error
+        self._root = (left / np.sqrt(np.maximum(values, 1e-12))) @ right
+
+    def _kernel_values(self, X):
+        """Values of the kernel (n, m) at the landmarks."""
+        X, Y = X.astype(float), self._landmarks.astype(float)
+        if self.kernel == "poly":
+            return polynomial_kernel(X, Y, self.degree, self._gamma, self.coef0)
+        # Distances of their own: products lose those of samples far from the origin.
+        metric = TangentMetric()
+        d2 = metric.squared_distances(metric.bundle(X), metric.bundle(Y))
+        return np.exp(-self._gamma * d2)
 
     def _overflow(self) -> ValueError:
         return ValueError(
@@ -251,10 +261,10 @@ class InvariantHyperplaneSVC(DuelClassifier):
         )
 
     def _map(self, X):
-        if self._features is None:
+        if self._landmarks is None:
             return X
         with np.errstate(over="ignore", invalid="ignore"):
-            mapped = self._features.transform(X)
+            mapped = self._kernel_values(X) @ self._root.T
         if not np.isfinite(mapped).all():
             raise self._overflow()
         return mapped
@@ -265,7 +275,7 @@ class InvariantHyperplaneSVC(DuelClassifier):
         count = 0
         with np.errstate(over="ignore", under="ignore"):
             h = X.dtype.type(self.step)
-        if h == 0 and self._features is not None:
+        if h == 0 and self._landmarks is not None:
             raise ValueError(
                 f"step must be above 0 in {X.dtype}, the dtype of X; got {self.step!r}."
             )
@@ -274,7 +284,7 @@ class InvariantHyperplaneSVC(DuelClassifier):
             check_squares(tangents.reshape(-1, X.shape[1]))
             for t in range(tangents.shape[1]):
                 moves = tangents[:, t]
-                if self._features is not None:
+                if self._landmarks is not None:
                     forward = self._map(X[rows] + h * moves)
                     moves = (forward - self._map(X[rows] - h * moves)) / (2 * h)
                 total += moves.T.astype(float) @ moves
