@@ -143,7 +143,7 @@ def test_units_and_offsets_do_not_matter():
 
 
 def test_weights_are_repetitions():
-    X, codes = draws(4, n_classes=2)
+    X = draws(4)[0]
     H, w = with_holes(X, 0.3), 1.0 + (np.arange(len(X)) % 3 == 0)
     rows = np.repeat(np.arange(len(X)), w.astype(int))
     R, t = np.nan_to_num(H), (~np.isnan(H)).astype(float)

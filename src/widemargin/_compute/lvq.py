@@ -19,9 +19,6 @@ D of these is known up to
 from the rounding of a sum and of its terms, |p| being at most |x| + sqrt(D). Where that
 leaves open who is nearest, float64 decides; None looks there at once.
 
-With `holes` (anything but None) X may hold NaN, a value that is missing: it counts in
-no distance and moves nothing. Without, the compiler leaves all of that out.
-
 `margin_epoch` is the online descent of Crammer et al. on a loss of the hypothesis
 margin ``theta = (s_minus - s_plus) / 2``,
 
@@ -46,59 +43,33 @@ REORDER = {"reassoc", "contract"}
 
 
 @njit(cache=True, nogil=True, fastmath=REORDER)
-def squared_distance(x, p, holes=None):
-    """Squared Euclidean distance of two vectors, over what is there."""
+def squared_distance(x, p):
+    """Squared Euclidean distance of two vectors."""
     total = x.dtype.type(0)
-    if holes is not None:
-        for f in range(x.shape[0]):
-            delta = x[f] - p[f]
-            if delta == delta:
-                total += delta * delta
-        return total
     for f in range(x.shape[0]):
         delta = x[f] - p[f]
         total += delta * delta
     return total
 
 
-@njit(cache=True, nogil=True, fastmath=REORDER)
-def distances_there(X, Y):
-    """(n, m) squared distances over what both have, times d over the number of these.
-
-    Infinite where they have nothing in common.
-    """
-    n, m, d = X.shape[0], Y.shape[0], X.shape[1]
-    out = np.empty((n, m))
-    for i in range(n):
-        for j in range(m):
-            total, count = 0.0, 0
-            for f in range(d):
-                delta = np.float64(X[i, f]) - np.float64(Y[j, f])
-                if delta == delta:
-                    total += delta * delta
-                    count += 1
-            out[i, j] = total * (d / count) if count else np.inf
-    return out
-
-
 @njit(cache=True, nogil=True)
-def nearest(x, P, holes=None):
+def nearest(x, P):
     """Index of the first of the nearest prototypes."""
     best, best_distance = -1, x.dtype.type(np.inf)
     for j in range(P.shape[0]):
-        distance = squared_distance(x, P[j], holes)
+        distance = squared_distance(x, P[j])
         if distance < best_distance:
             best, best_distance = j, distance
     return best
 
 
 @njit(cache=True, nogil=True)
-def two_nearest(x, P, holes=None):
+def two_nearest(x, P):
     """Return index and squared distance of the nearest and the next prototype."""
     first, first_distance = -1, x.dtype.type(np.inf)
     second, second_distance = -1, x.dtype.type(np.inf)
     for j in range(P.shape[0]):
-        distance = squared_distance(x, P[j], holes)
+        distance = squared_distance(x, P[j])
         if distance < first_distance:
             second, second_distance = first, first_distance
             first, first_distance = j, distance
@@ -115,10 +86,10 @@ def rounding32(distance, d):
 
 
 @njit(cache=True, nogil=True)
-def quick_nearest(i, X, P, holes, search):
+def quick_nearest(i, X, P, search):
     """Index of the nearest prototype of sample i, by float32 where that can tell."""
     if search is None:
-        return nearest(X[i], P, holes)
+        return nearest(X[i], P)
     x, near = search[0][i], search[1]
     best, second, at = np.float32(np.inf), np.float32(np.inf), -1
     for j in range(near.shape[0]):
@@ -131,14 +102,14 @@ def quick_nearest(i, X, P, holes, search):
     d = x.shape[0]
     if best + rounding32(best, d) < second - rounding32(second, d):
         return at
-    return nearest(X[i], P, holes)
+    return nearest(X[i], P)
 
 
 @njit(cache=True, nogil=True)
-def quick_two_nearest(i, X, P, holes, search):
+def quick_two_nearest(i, X, P, search):
     """Return what `two_nearest` does, by float32 where that can tell."""
     if search is None:
-        return two_nearest(X[i], P, holes)
+        return two_nearest(X[i], P)
     x, near = search[0][i], search[1]
     inf = np.float32(np.inf)
     a, b, c, first, second = inf, inf, inf, -1, -1
@@ -154,7 +125,7 @@ def quick_two_nearest(i, X, P, holes, search):
     d = x.shape[0]
     told = a + rounding32(a, d) < b - rounding32(b, d)
     if not told or not b + rounding32(b, d) < c - rounding32(c, d):
-        return two_nearest(X[i], P, holes)
+        return two_nearest(X[i], P)
     x = X[i]
     return first, squared_distance(x, P[first]), second, squared_distance(x, P[second])
 
@@ -169,38 +140,33 @@ def follow(j, P, search):
 
 
 @njit(cache=True, nogil=True)
-def move(p, x, rate, holes=None):
+def move(p, x, rate):
     """Move `p` by the fraction `rate` of the way to `x` (away where negative)."""
     step = x.dtype.type(rate)
     for f in range(p.shape[0]):
-        if holes is None or x[f] == x[f]:
-            p[f] += step * (x[f] - p[f])
+        p[f] += step * (x[f] - p[f])
 
 
 @njit(cache=True, nogil=True)
-def push(p, x, rate, box, holes=None):
+def push(p, x, rate, box):
     """Move `p` away from `x`, unless that takes it out of the box; whether it did."""
     step = x.dtype.type(rate)
     for f in range(p.shape[0]):
-        if holes is not None and x[f] != x[f]:
-            continue
         moved = p[f] - step * (x[f] - p[f])
         # Written so that NaN counts as outside.
         if not (box[0, f] <= moved <= box[1, f]):
             return False
-    move(p, x, -step, holes)
+    move(p, x, -step)
     return True
 
 
 @njit(cache=True, nogil=True, fastmath=REORDER)
-def leaves_ball(p, x, rate, centre, radius_squared, holes=None):
+def leaves_ball(p, x, rate, centre, radius_squared):
     """Whether a push away from `x` takes `p` out of a ball."""
     step = x.dtype.type(rate)
     reach = x.dtype.type(0)
     for f in range(p.shape[0]):
-        offset = p[f] - centre[f]
-        if holes is None or x[f] == x[f]:
-            offset = p[f] - step * (x[f] - p[f]) - centre[f]
+        offset = p[f] - step * (x[f] - p[f]) - centre[f]
         reach += offset * offset
     return reach > radius_squared
 
@@ -217,42 +183,39 @@ def lvq1_epoch(
     alpha_0,
     start,
     total,
-    holes=None,
     search=None,
 ):
     """LVQ1: the nearest prototype comes nearer if its label is right, else leaves."""
     errors, stopped = 0, 0
     for t in range(order.shape[0]):
         i = order[t]
-        j = quick_nearest(i, X, P, holes, search)
+        j = quick_nearest(i, X, P, search)
         rate = alpha_0 * (1.0 - (start + t) / total)
         wins[j] += 1
         if labels[j] == y[i]:
-            move(P[j], X[i], rate, holes)
+            move(P[j], X[i], rate)
         else:
             errors += 1
-            stopped += not push(P[j], X[i], rate, box, holes)
+            stopped += not push(P[j], X[i], rate, box)
         follow(j, P, search)
     return errors, stopped
 
 
 @njit(cache=True, nogil=True)
-def olvq1_epoch(
-    P, labels, X, y, order, wins, box, alpha_0, rates, holes=None, search=None
-):
+def olvq1_epoch(P, labels, X, y, order, wins, box, alpha_0, rates, search=None):
     """OLVQ1: as LVQ1, with a rate per prototype that adapts after every move."""
     errors, stopped = 0, 0
     for t in range(order.shape[0]):
         i = order[t]
-        j = quick_nearest(i, X, P, holes, search)
+        j = quick_nearest(i, X, P, search)
         rate = rates[j]
         wins[j] += 1
         if labels[j] == y[i]:
-            move(P[j], X[i], rate, holes)
+            move(P[j], X[i], rate)
             rates[j] = min(alpha_0, rate / (1.0 + rate))
         else:
             errors += 1
-            stopped += not push(P[j], X[i], rate, box, holes)
+            stopped += not push(P[j], X[i], rate, box)
             rates[j] = min(alpha_0, rate / (1.0 - rate))
         follow(j, P, search)
     return errors, stopped
@@ -275,7 +238,6 @@ def window_epoch(
     guard,
     centres,
     radii_squared,
-    holes=None,
     search=None,
 ):
     """LVQ2.1 (`epsilon` 0) and LVQ3: the two nearest move where they disagree.
@@ -286,7 +248,7 @@ def window_epoch(
     ratio = ((1.0 - window) / (1.0 + window)) ** 2
     for t in range(order.shape[0]):
         i = order[t]
-        first, d_first, second, d_second = quick_two_nearest(i, X, P, holes, search)
+        first, d_first, second, d_second = quick_two_nearest(i, X, P, search)
         rate = alpha_0 * (1.0 - (start + t) / total)
         wins[first] += 1
         first_right = labels[first] == y[i]
@@ -296,20 +258,20 @@ def window_epoch(
         second_right = labels[second] == y[i]
         if first_right and second_right:
             if epsilon > 0.0:
-                move(P[first], X[i], epsilon * rate, holes)
-                move(P[second], X[i], epsilon * rate, holes)
+                move(P[first], X[i], epsilon * rate)
+                move(P[second], X[i], epsilon * rate)
                 follow(first, P, search)
                 follow(second, P, search)
         elif first_right != second_right and d_first > ratio * d_second:
             right, wrong = (first, second) if first_right else (second, first)
-            move(P[right], X[i], rate, holes)
+            move(P[right], X[i], rate)
             follow(right, P, search)
             c = labels[wrong]
             if guard and leaves_ball(
-                P[wrong], X[i], rate, centres[c], radii_squared[c], holes
+                P[wrong], X[i], rate, centres[c], radii_squared[c]
             ):
                 continue
-            stopped += not push(P[wrong], X[i], rate, box, holes)
+            stopped += not push(P[wrong], X[i], rate, box)
             follow(wrong, P, search)
     return errors, stopped
 

@@ -5,7 +5,7 @@ Samples of a class are taken for draws of a Gaussian with few factors,
     x = mu_c + F_c z + e,    z ~ N(0, I_q),    e_j ~ N(0, psi_cj),
 
 in units of the spread of every feature, so that units do not matter. Where only the
-features o of a sample are there, the others get their conditional mean over all classes,
+features o of a sample are there, the others get their mean over all classes,
 
     sum_c p(c | x_o) (mu_c + F_c E[z | x_o, c]),
 
@@ -17,8 +17,8 @@ of one sample. It climbs
     l = sum_i w_i ln N(x_i,o) - sum_j ((r |F_j|^2 + LEAST) / psi_j + ln psi_j) / 2.
 
 A class of n samples has the covariance of these, times 1 - s, and that within all
-classes, times ``s = PSEUDO / (PSEUDO + n)``: it has the factors of both. Where there are
-many classes, or few samples of each, all samples are taken for one class.
+classes, times ``s = PSEUDO / (PSEUDO + n)``: it has the factors of both. Where there
+are many classes, or few samples of each, all samples are taken for one class.
 
 All this is right where values are missing at random, given those that are there, and
 biased where they are missing because of what they are.
@@ -158,9 +158,7 @@ def learned_factors(X: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> Fa
     )
 
 
-def learned(
-    R: np.ndarray, t: np.ndarray, w: np.ndarray, q: int, passes: int
-) -> State:
+def learned(R: np.ndarray, t: np.ndarray, w: np.ndarray, q: int, passes: int) -> State:
     """Learn up to q factors of samples R, which are 0 where t is."""
     state = start(R, w, min(q, R.shape[1] - 1, len(R) // 2))
     for _ in range(passes):

@@ -411,13 +411,13 @@ class LVQClassifier(TrainedPrototypes):
 
         kernels: Any = lvq
         if name == "olvq1":
-            return kernels.olvq1_epoch(*shared, alpha_0, rates, None, search)
+            return kernels.olvq1_epoch(*shared, alpha_0, rates, search)
         if name == "lvq1":
-            return kernels.lvq1_epoch(*shared, alpha_0, *span, None, search)
+            return kernels.lvq1_epoch(*shared, alpha_0, *span, search)
         epsilon = float(self.epsilon) if name == "lvq3" else 0.0
         return kernels.window_epoch(
             *shared, alpha_0, *span, float(self.window), epsilon, self.guard, *balls,
-            None, search,
+            search,
         )  # fmt: skip
 
 
