@@ -99,10 +99,9 @@ def slowly(block):
     ("model", "fitted", "at"),
     [
         (TVQClassifier(1, 2, max_iter=8, random_state=0), "prototypes_", 12),
-        (GLVQClassifier(1, batch_size=600, max_iter=6), "prototypes_", 8),
         (MaxMarginClassifier(), "coef_", 5),
     ],
-    ids=["TVQ", "GLVQ", "MaxMargin"],
+    ids=["TVQ", "MaxMargin"],
 )
 def test_a_worker_lost_in_a_fit_costs_time_only(client, model, fitted, at, monkeypatch):
     model.set_params(random_state=0)

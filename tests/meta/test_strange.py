@@ -127,7 +127,7 @@ WORLDS = {
 @pytest.mark.parametrize("name", WORLDS)
 def test_one_promise_for_both(name):
     chance, rng, broken, n_draws = WORLDS[name], np.random.RandomState(1), 0, 400
-    grid = (np.arange(400) + 0.5) / 400
+    grid = (np.arange(100) + 0.5) / 100
     C, S = np.meshgrid(grid, grid, indexing="ij")
     truth = chance(C, S)
     model = RejectingClassifier(

@@ -41,7 +41,7 @@ def test_agrees_with_voting_where_it_is_unanimous(digits, node):
 
 def test_is_as_good_as_voting(digits):
     X, y, X_test, y_test = digits
-    ours = DDAGClassifier(SVC(C=5), n_jobs=2).fit(X, y)
+    ours = DDAGClassifier(SVC(C=5)).fit(X, y)
     theirs = OneVsOneClassifier(SVC(C=5)).fit(X, y)
     assert ours.score(X_test, y_test) >= theirs.score(X_test, y_test) - 0.01
     margins = ours.margins(X_test, y_test)

@@ -13,6 +13,7 @@ Shapes: X (n, d), P (K, d), D (n, K).
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -38,8 +39,12 @@ def expanded_distances(
     return np.maximum(D, 0, out=D)
 
 
-def product_error(dtype: np.dtype, n_features: int) -> float:
-    """Error of an expanded square, per unit of the two squared norms."""
+def product_error(dtype: Any, n_features: int) -> float:
+    """Return the rounding of an inner product and its uses, per unit of the norms.
+
+    In units of the dtype's epsilon, 16 and the root of the number of features, as
+    errors of either sign add up.
+    """
     return float(np.finfo(dtype).eps) * (16.0 + np.sqrt(n_features))
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from sklearn import get_config
 
 from widemargin._compute.machine import Room, batched_slices, thread_map, worker_count
+from widemargin._compute.nearest import product_error
 
 # Rows and columns of one block of inner products: 2 MiB in float32.
 PRODUCT_ROWS, PRODUCT_COLUMNS = 512, 1024
@@ -23,9 +24,6 @@ LANES = 64
 FEW, WIDER = 8, 32
 # How near to the ends of a dtype's range the largest squared norm may come.
 SMALLEST, LARGEST = 1e-12, 1e4
-# Rounding errors that a product over d features may collect, in units of the dtype's
-# epsilon: ROUNDINGS + sqrt(d), as errors of either sign add up.
-ROUNDINGS = 16.0
 # Size below which a squared distance is computed again from its residual, relative to
 # the squares it is made of. What is kept is right to 1e-3 in float32, with frames as
 # parallel as rounding allows, and to 1e-6 in float64.
@@ -135,11 +133,6 @@ def _center(points, dtype):
         return np.zeros(points.shape[1], dtype)
     with np.errstate(over="ignore", invalid="ignore"):
         return points.mean(axis=0, dtype=np.float64).astype(dtype)
-
-
-def product_error(dtype, n_features):
-    """Return the rounding of an inner product and its uses, per unit of norm."""
-    return float((ROUNDINGS + np.sqrt(n_features)) * np.finfo(dtype).eps)
 
 
 def pair_distances(

@@ -17,6 +17,8 @@ TOTAL, SHIFT, SQUARE, MASS, UPDATES, PRIVATE = 0, 1, 2, 3, 4, 5
 
 # Patterns of each class that begin a working set, and that join it in one round.
 FIRST_BATCH, BATCH = 32, 64
+# Samples of one shard of a cluster that join in one round, for one problem.
+JOINING = 5000
 
 
 class Rows(NamedTuple):

@@ -10,6 +10,7 @@ planes of the pairs. Shapes: distances (n, n_problems); scores (n, n_classes).
 """
 
 from abc import abstractmethod
+from dataclasses import replace
 from itertools import combinations
 from typing import Any, ClassVar
 
@@ -18,6 +19,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from widemargin._core.arrays import largest_of
 from widemargin._core.checks import check_random_state, warn_caller
 from widemargin._core.classifier import FITTED, SoftClassifier, whole_or_not_at_all
 from widemargin._core.decisions import (
@@ -91,8 +93,7 @@ def scalar(values: list) -> Any:
 
 def check_size(X: Any, *, small: bool = False) -> None:
     """Refuse samples so large, or in a fit so small, that lengths are no numbers."""
-    entries = X.data if sp.issparse(X) else X
-    largest = max(float(entries.max(initial=0.0)), -float(entries.min(initial=0.0)))
+    largest = largest_of(X)
     if largest > _LARGEST or (small and 0.0 < largest < _SMALLEST):
         raise ValueError(
             f"X contains nothing beyond {largest:.2g}, and that is too "
@@ -142,18 +143,13 @@ class HyperplaneClassifier(SoftClassifier):
         if sp.issparse(X) and not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()
-        whole = Samples(
-            X, samples.codes, samples.weights, samples.classes, samples.rows
-        )
-        return whole, dtype
+        return replace(samples, X=X), dtype
 
     def _set_classes(self, classes: np.ndarray, X: Any) -> list[tuple[int, int]]:
         """Remember what decides: classes, how they are told apart, the size of X."""
         self.classes_ = classes
         self._scheme = self.multiclass if len(classes) > 2 else "two"
-        entries = X.data if sp.issparse(X) else X
-        largest = max(entries.max(initial=0.0), -entries.min(initial=0.0))
-        self._unit = float(np.ldexp(1.0, int(np.frexp(largest)[1])))
+        self._unit = float(np.ldexp(1.0, int(np.frexp(largest_of(X))[1])))
         return two_class_problems(len(classes), self.multiclass)
 
     def _problem_name(self, classes: np.ndarray, problem: tuple[int, int]) -> str:

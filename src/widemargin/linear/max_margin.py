@@ -27,6 +27,7 @@ from sklearn.utils.validation import _num_samples
 
 from widemargin._compute.machine import check_n_jobs, thread_map
 from widemargin._compute.patterns import DYNAMIC, Rule
+from widemargin._core.arrays import largest_of
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
     check_count,
@@ -470,15 +471,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
             else:
                 with tasks.parts("problems"):
                     found = thread_map(solve, every, self.n_jobs, "problems")
-        pairs = zip(problems, found, strict=True)
-        unfinished = [self._judge(result, problem) for problem, result in pairs]
-        self._store(samples, problems, found, data, dtype)
-        self._calibrate(samples)
-        self._online = None
-        if self.method == "dynamic":
-            self._continue_online(data, problems, found, dtype)
-        warn_unfinished(unfinished)
-        return self
+        return self._finish(samples, problems, found, data, dtype, samples)
 
     def _fit_shards(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Find the hyperplanes of a Dask collection, see `widemargin.linear.shards`."""
@@ -502,15 +495,10 @@ class MaxMarginClassifier(HyperplaneClassifier):
         with FitTasks(self, 1, X=few.X, y=few.labels) as tasks, tasks.whole("rounds"):
             few, found = self._rounds(given, few, problems, seed)
         samples, dtype = doubled(few), given.limits.dtype
-        pairs = zip(problems, found, strict=True)
-        unfinished = [self._judge(result, problem) for problem, result in pairs]
         data = self._prepare(samples, len(samples), seed)
-        self._store(samples, problems, found, data, dtype)
-        # The samples gathered are the hard ones; all count here.
-        self._calibrate(doubled(given.some(FITTED)))
-        self._online = None
-        warn_unfinished(unfinished)
-        return self
+        # The samples gathered are the hard ones; all count for probabilities.
+        typical = doubled(given.some(FITTED))
+        return self._finish(samples, problems, found, data, dtype, typical)
 
     def _rounds(
         self, given: SampleShards, few: Samples, problems: list, seed: int
@@ -602,8 +590,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
     def _gamma_of(self, X: Any, weights: np.ndarray) -> float:
         if not isinstance(self.gamma, str):
             return float(self.gamma)
-        entries = X.data if sp.issparse(X) else X
-        size = float(np.abs(entries).max(initial=0.0)) or 1.0
+        size = largest_of(X) or 1.0
         small = X / size
         square = small.multiply(small) if sp.issparse(small) else small**2
         shares = weights / weights.sum() / X.shape[1]
@@ -770,6 +757,12 @@ class MaxMarginClassifier(HyperplaneClassifier):
         searched = self.method not in ("auto", "dual")
         return "" if searched or found.n_iter >= self.max_iter else "undecided"
 
+    def _enclosure(self, found: _Certified) -> tuple[float, float]:
+        """Margin and upper bound of the kind that is asked for."""
+        if self.recenter:
+            return found.margin, found.upper
+        return found.directional, found.directional_upper
+
     def _judge(self, found: _Certified, problem: tuple[int, int]) -> str:
         """Raise if there is no plane; what there is to say if the gap stayed open."""
         name = self._problem_name(self.classes_, problem)
@@ -779,7 +772,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
                 "of samples lies in both convex hulls, so that the upper bound of the "
                 "margin is 0). Allow slack with a finite C, for example C=1.0."
             )
-        upper = found.upper if self.recenter else found.directional_upper
+        reached, upper = self._enclosure(found)
         if found.verdict == "undecided":
             raise ValueError(
                 f"{name}: no hyperplane was found that separates the classes, and none "
@@ -787,7 +780,6 @@ class MaxMarginClassifier(HyperplaneClassifier):
                 "decided at this precision. Allow slack with a finite C, for example "
                 "C=1.0, or scale the features to similar sizes."
             )
-        reached = found.margin if self.recenter else found.directional
         gap = relative_gap(reached, upper)
         if gap <= self.tol:
             return ""
@@ -805,6 +797,18 @@ class MaxMarginClassifier(HyperplaneClassifier):
             f"tol={self.tol}.{hint}"
         )
 
+    def _finish(self, samples, problems, found, data, dtype, typical) -> Self:
+        """Refuse what has no plane, keep the others, and say whose gap is open."""
+        pairs = zip(problems, found, strict=True)
+        unfinished = [self._judge(result, problem) for problem, result in pairs]
+        self._store(samples, problems, found, data, dtype)
+        self._calibrate(typical)
+        self._online = None
+        if self.method == "dynamic":
+            self._continue_online(data, problems, found, dtype)
+        warn_unfinished(unfinished)
+        return self
+
     def _store(self, samples, problems, found: list[_Certified], data, dtype) -> None:
         self._duals = [f.start for f in found] if self.warm_start else None
         signed = np.zeros((len(found), len(samples)))
@@ -819,13 +823,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
         self.directional_margin_upper_bound_ = scalar(
             [f.directional_upper for f in found]
         )
-        pairs = [
-            (f.margin, f.upper)
-            if self.recenter
-            else (f.directional, f.directional_upper)
-            for f in found
-        ]
-        self.gap_ = scalar([relative_gap(*pair) for pair in pairs])
+        self.gap_ = scalar([relative_gap(*self._enclosure(f)) for f in found])
         self.n_iter_ = max(1, max(f.n_iter for f in found))
         self.n_updates_ = scalar([f.n_updates for f in found])
         self.rho_ = scalar([f.rho for f in found])

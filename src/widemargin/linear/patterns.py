@@ -19,6 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from widemargin._compute.patterns import Rows
+from widemargin._core.arrays import largest_of
 
 # Largest entries outside of these powers of two are scaled to about one.
 _COMFORT = 64
@@ -126,8 +127,7 @@ def comfortable_exponent(X: Any) -> int:
     >>> comfortable_exponent(np.array([[2.0**500]]))
     501
     """
-    entries = X.data if sp.issparse(X) else X
-    largest = max(entries.max(initial=0.0), -entries.min(initial=0.0))
+    largest = largest_of(X)
     exponent = int(np.frexp(largest)[1])
     return 0 if largest == 0.0 or abs(exponent) <= _COMFORT else exponent
 

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from widemargin._compute.patterns import JOINING
 from widemargin._core.samples import Samples
 from widemargin._core.shards import SampleShards, joined
 from widemargin.linear.base import signed_rows
@@ -27,8 +28,6 @@ from widemargin.linear.certificate import plane_margin, safe_norm, slack_paid
 from widemargin.linear.patterns import scaled
 from widemargin.linear.spaces import LinearSpace, rounding
 
-# Samples of one shard that join in one round, for one problem.
-JOINING = 5000
 # Rounds at most: every one but the last brings samples that were not there.
 ROUNDS = 100
 

@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh
 
-from widemargin._compute.machine import PAIR_ROWS, batched_slices
+from widemargin._compute.machine import BLOCK_NUMBERS, PAIR_ROWS, batched_slices
 from widemargin._core.arrays import (
     in_kind,
     is_tensor,
@@ -48,8 +48,6 @@ from widemargin._core.checks import as_matrix, check_option
 from widemargin.metrics.tangent import DEFAULT_SPRING, tangent_distances
 
 KERNELS = ("rbf", "nd", "log")
-# Distances that a user's kernel sees at once: its temporary arrays stay small.
-_ENTRIES = 2**19
 METHODS = ("none", "clip", "flip", "shift")
 
 
@@ -178,7 +176,8 @@ def resolve_gamma(
 def kernel_of_distances(d2: NDArray, kernel: Any, gamma: float) -> NDArray:
     """Kernel values of squared distances, in place."""
     if callable(kernel):
-        for rows in batched_slices(len(d2), _ENTRIES // max(1, d2.shape[1])):
+        # A user's kernel sees a block at once: its temporary arrays stay small.
+        for rows in batched_slices(len(d2), BLOCK_NUMBERS // max(1, d2.shape[1])):
             d2[rows] = _values(kernel, d2[rows])
         return d2
     xp = xp_of(d2)

@@ -40,7 +40,8 @@ from widemargin._compute.machine import (
     rows_in_budget,
     thread_map,
 )
-from widemargin._compute.pairs import References, pair_distances, product_error
+from widemargin._compute.nearest import product_error
+from widemargin._compute.pairs import References, pair_distances
 from widemargin._core.arrays import is_tensor, put, to_numpy, xp_of
 from widemargin._core.checks import as_matrix, check_squares, in_unit, unit_of_squares
 from widemargin.metrics.tangent import on_a_shared_frame
