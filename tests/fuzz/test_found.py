@@ -680,3 +680,12 @@ def test_invariant_machines_far_from_the_origin_do_not_depend_on_the_batch():
     near = clone(model).fit(X - 1e8, labels)
     # As far as the solver's tolerance goes.
     assert_allclose(found, near.decision_function(X - 1e8), atol=3e-3)
+
+
+def test_a_temperature_above_all_numbers():
+    X = 1e6 + np.random.default_rng(0).integers(0, 2, (12, 3)).astype(np.float32)
+    X[2, 1] = 1e12
+    model = TVQClassifier(max_iter=5, random_state=0, temperature=1.5e308)
+    model.fit(X, [1, 0, 0, 0, 2, 2, 0, 1, 1, 0, 2, 1])
+    assert np.isfinite(model.temperature_)
+    assert_allclose(model.predict_proba(X), 1 / 3)
