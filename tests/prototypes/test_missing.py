@@ -173,7 +173,7 @@ class TestGradients:
         np.testing.assert_allclose(D, expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("rule", ["lvq1", "olvq1", "lvq2.1", "lvq3"])
+@pytest.mark.parametrize("rule", ["glvq", "lvq1", "olvq1", "lvq2.1", "lvq3"])
 def test_kohonens_rules_skip_what_is_missing(rule):
     P, labels = X[[0, 20, 60, 80, 110, 130]] + 0.05, Y[[0, 20, 60, 80, 110, 130]]
     model = LVQClassifier(
