@@ -49,7 +49,9 @@ BARS = {"usps": (6.0, 5.6), "letter": (15.0, 7.2), "satimage": (10.0, 10.0)}
 # other: folds of consecutive samples ask the same question.
 OTHER_WRITERS = ("pendigits", "optdigits")
 CANDIDATES = {
-    "LVQ (OLVQ1, LVQ2.1)": LVQClassifier(random_state=0),
+    "LVQ (OLVQ1, LVQ2.1)": LVQClassifier(
+        algorithm=("olvq1", "lvq2.1"), max_iter=20, random_state=0
+    ),
     "GLVQ beta=10": GLVQClassifier(random_state=0),
     "GLVQ beta=20": GLVQClassifier(loss=Sigmoid(20), random_state=0),
     "GMLVQ beta=10": GMLVQClassifier(random_state=0),

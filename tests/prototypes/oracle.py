@@ -12,6 +12,16 @@ def kohonen(P, labels, X, y, order, rule, alpha_0, window=0.3, epsilon=0.1):
         x = X[i]
         alpha = alpha_0 * (1 - t / total)
         d = np.sqrt(np.sum((P - x) ** 2, axis=1))
+        if rule == "glvq":
+            own = labels == y[i]
+            plus, minus = np.where(own, d, np.inf).argmin(), (d + own * 1e99).argmin()
+            D_plus, D_minus = d[plus] ** 2, d[minus] ** 2
+            beta = 10 * 4 ** (t / total)
+            s = 1 / (1 + np.exp(beta * (D_minus - D_plus) / (D_minus + D_plus)))
+            step = alpha * 4 * s * (1 - s) / (D_minus + D_plus)
+            P[plus] += step * D_minus * (x - P[plus])
+            P[minus] -= step * D_plus * (x - P[minus])
+            continue
         first, second = np.argsort(d, kind="stable")[:2]
         if rule in ("lvq1", "olvq1"):
             s = 1 if labels[first] == y[i] else -1

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
+from widemargin._compute.lvq import pair_epoch
 from widemargin._core.samples import Samples
 from widemargin.prototypes import LVQClassifier
 from widemargin.prototypes.lvq import class_balls
@@ -20,6 +21,9 @@ spec = importlib.util.spec_from_file_location(
 )
 oracle = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(oracle)
+
+
+CHAIN = ("olvq1", "lvq2.1")
 
 
 def problem(seed, n=60, d=3, n_classes=3, k=2):
@@ -47,7 +51,7 @@ def plain(rule, P, labels, **options):
     )
 
 
-@pytest.mark.parametrize("rule", ["lvq1", "olvq1", "lvq2.1", "lvq3"])
+@pytest.mark.parametrize("rule", ["glvq", "lvq1", "olvq1", "lvq2.1", "lvq3"])
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10_000), epochs=st.integers(1, 3))
 def test_equal_to_a_plain_loop(rule, seed, epochs):
@@ -65,8 +69,7 @@ def test_chain_is_one_stage_after_the_other():
     order = np.tile(np.arange(len(X)), 2)
     middle = oracle.kohonen(P, labels, X, y, order, "olvq1", 0.3)
     expected = oracle.kohonen(middle, labels, X, y, order[: len(X)], "lvq2.1", 0.05)
-    chain = ("olvq1", "lvq2.1")
-    model = plain(chain, P, labels, max_iter=(2, 1), learning_rate=(0.3, 0.05))
+    model = plain(CHAIN, P, labels, max_iter=(2, 1), learning_rate=(0.3, 0.05))
     assert model.fit(X, y).n_iter_ == 3
     np.testing.assert_allclose(model.prototypes_, expected, rtol=1e-9, atol=1e-9)
 
@@ -173,8 +176,9 @@ def test_partial_fit_equals_presentations_at_a_constant_rate():
         ({"prototypes_per_class": "lvq1"}, "prototypes_per_class must be"),
         ({"repair": True}, "repair must be one of"),
         ({"learning_rate": 1.5}, "learning_rate"),
-        ({"learning_rate": (0.1,)}, "one for each of the 2 rules"),
-        ({"max_iter": (1, 2, 3)}, "one for each of the 2 rules"),
+        ({"learning_rate": (0.1, 0.2)}, "one for each of the 1 rules"),
+        ({"algorithm": CHAIN, "learning_rate": (0.1,)}, "one for each of the 2 rules"),
+        ({"algorithm": CHAIN, "max_iter": (1, 2, 3)}, "one for each of the 2 rules"),
         ({"max_iter": 0}, "max_iter"),
         ({"window": 1.0}, "window"),
         ({"algorithm": "lvq3", "epsilon": 0.0}, "epsilon"),
@@ -187,26 +191,63 @@ def test_bad_parameters_are_named(options, message):
         LVQClassifier(**options).fit(X, y)
 
 
-def test_lvq3_takes_over_where_lvq21_drives_prototypes_out():
+def test_glvq_pushes_no_farther_than_the_box():
+    X, y, P, labels = problem(6)
+    box = np.stack([np.r_[X, P].min(axis=0), np.r_[X, P].max(axis=0)])
+    everywhere = np.array([[-np.inf], [np.inf]]) + np.zeros((1, 3))
+    rest = (1.0, 0, np.inf, 0.1, 0.1, False, np.zeros((0, 3)), np.zeros(0))
+    beyond = 0
+    for i in range(len(X)):
+        inside, free = P.copy(), P.copy()
+        for Q, edges in ((inside, box), (free, everywhere)):
+            wins = np.zeros(6, np.intp)
+            pair_epoch(Q, labels, X, y, np.array([i]), wins, edges, *rest)
+        np.testing.assert_array_equal(inside, np.clip(free, *box))
+        beyond += not np.array_equal(inside, free)
+    assert beyond
+
+
+def test_glvq_stays_where_lvq21_drives_prototypes_out():
     rng = np.random.RandomState(0)
     X = rng.standard_normal((400, 2))
     y = (X[:, 0] + 0.8 * rng.standard_normal(400) > 0).astype(int)
-    options = {"guard": False, "window": 0.5, "learning_rate": 0.1, "random_state": 0}
+    options = {"guard": False, "random_state": 0}
     with pytest.warns(ConvergenceWarning, match=r"lvq2\.1 drives"):
-        chain = LVQClassifier(2, algorithm=("olvq1", "lvq2.1"), **options).fit(X, y)
+        hard = LVQClassifier(
+            2, algorithm="lvq2.1", window=0.5, learning_rate=0.1, **options
+        ).fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        auto = LVQClassifier(2, **options).fit(X, y)
-    assert auto.n_iter_ == chain.n_iter_ == 40
-    # The same until then, and then not.
-    same = np.equal(auto.history_["loss"], chain.history_["loss"])
-    assert same[:20].all()
-    assert not same.all()
-    assert auto.score(X, y) >= chain.score(X, y)
+        soft = LVQClassifier(2, **options).fit(X, y)
+    assert np.abs(soft.prototypes_).max() < np.abs(X).max()
+    assert soft.score(X, y) > hard.score(X, y)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_glvq_descends_the_smooth_count_of_mistakes(seed):
+    """One presentation to partial_fit, against finite differences of s."""
+    X, y, P, labels = problem(seed)
+    x, own, beta = X[-1], labels == y[-1], 10 * 4**0.75
+
+    def count(Q):
+        D = ((Q - x) ** 2).sum(axis=1)
+        plus, minus = D[own].min(), D[~own].min()
+        return 1 / (1 + np.exp(beta * (minus - plus) / (minus + plus))), plus + minus
+
+    model = plain("glvq", P, labels, learning_rate=0.4)
+    model.partial_fit(X[-1:], y[-1:], classes=[0, 1, 2])
+    gradient = np.zeros_like(P)
+    for at in np.ndindex(P.shape):
+        step = np.zeros_like(P)
+        step[at] = 1e-6
+        gradient[at] = (count(P + step)[0] - count(P - step)[0]) / 2e-6
+    moved = -0.1 * gradient * count(P)[1] / beta
+    np.testing.assert_allclose(model.prototypes_ - P, moved, atol=1e-7)
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e9])
-@pytest.mark.parametrize("rule", ["lvq1", "olvq1", "lvq2.1", "lvq3"])
+@pytest.mark.parametrize("rule", ["glvq", "lvq1", "olvq1", "lvq2.1", "lvq3"])
 def test_a_search_in_float32_changes_no_bit(rule, offset):
     """Half of the samples are 1e-9 apart, and two prototypes are one and the same."""
     rng = np.random.RandomState(0)

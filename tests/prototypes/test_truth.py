@@ -190,10 +190,11 @@ def test_prototypes_that_flee_are_brought_back(algorithm):
     assert model.score(X, labels) >= start.score(X, labels) - 0.02
 
 
-@pytest.mark.parametrize("algorithm", ["lvq1", "olvq1", "lvq2.1", "lvq3"])
+@pytest.mark.parametrize("algorithm", ["glvq", "lvq1", "olvq1", "lvq2.1", "lvq3"])
 def test_sane_data_never_meet_the_box(algorithm, recwarn):
     for X, labels in (load_iris(return_X_y=True), load_digits(return_X_y=True)):
-        LVQClassifier(5, algorithm=algorithm, random_state=0).fit(X, labels)
+        model = LVQClassifier(5, algorithm=algorithm, max_iter=20, random_state=0)
+        model.fit(X, labels)
     assert not recwarn
 
 

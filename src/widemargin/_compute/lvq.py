@@ -86,6 +86,14 @@ def rounding32(distance, d):
 
 
 @njit(cache=True, nogil=True)
+def told(best, second, d):
+    """Whether float32 can tell two squared distances apart; infinity is of nothing."""
+    if second == np.inf:
+        return best < 1e30
+    return best + rounding32(best, d) < second - rounding32(second, d)
+
+
+@njit(cache=True, nogil=True)
 def quick_nearest(i, X, P, search):
     """Index of the nearest prototype of sample i, by float32 where that can tell."""
     if search is None:
@@ -99,8 +107,7 @@ def quick_nearest(i, X, P, search):
                 best, second, at = distance, best, j
             else:
                 second = distance
-    d = x.shape[0]
-    if best + rounding32(best, d) < second - rounding32(second, d):
+    if told(best, second, x.shape[0]):
         return at
     return nearest(X[i], P)
 
@@ -122,12 +129,53 @@ def quick_two_nearest(i, X, P, search):
                 b, c, second = distance, b, j
             else:
                 c = distance
-    d = x.shape[0]
-    told = a + rounding32(a, d) < b - rounding32(b, d)
-    if not told or not b + rounding32(b, d) < c - rounding32(c, d):
+    if not told(a, b, x.shape[0]) or not told(b, c, x.shape[0]):
         return two_nearest(X[i], P)
     x = X[i]
     return first, squared_distance(x, P[first]), second, squared_distance(x, P[second])
+
+
+@njit(cache=True, nogil=True)
+def nearest_pair(x, P, labels, code):
+    """Return index and squared distance of the nearest of a class and of the others."""
+    plus, d_plus = -1, x.dtype.type(np.inf)
+    minus, d_minus = -1, x.dtype.type(np.inf)
+    for j in range(P.shape[0]):
+        distance = squared_distance(x, P[j])
+        if labels[j] == code:
+            if distance < d_plus:
+                plus, d_plus = j, distance
+        elif distance < d_minus:
+            minus, d_minus = j, distance
+    return plus, d_plus, minus, d_minus
+
+
+@njit(cache=True, nogil=True)
+def quick_nearest_pair(i, X, P, labels, code, search):
+    """Return what `nearest_pair` does, by float32 where that can tell."""
+    if search is None:
+        return nearest_pair(X[i], P, labels, code)
+    x, near = search[0][i], search[1]
+    inf = np.float32(np.inf)
+    a, b, plus = inf, inf, -1
+    u, v, minus = inf, inf, -1
+    for j in range(near.shape[0]):
+        distance = squared_distance(x, near[j])
+        if labels[j] == code:
+            if distance < b:
+                if distance < a:
+                    a, b, plus = distance, a, j
+                else:
+                    b = distance
+        elif distance < v:
+            if distance < u:
+                u, v, minus = distance, u, j
+            else:
+                v = distance
+    if not told(a, b, x.shape[0]) or not told(u, v, x.shape[0]):
+        return nearest_pair(X[i], P, labels, code)
+    x = X[i]
+    return plus, squared_distance(x, P[plus]), minus, squared_distance(x, P[minus])
 
 
 @njit(cache=True, nogil=True)
@@ -158,6 +206,15 @@ def push(p, x, rate, box):
             return False
     move(p, x, -step)
     return True
+
+
+@njit(cache=True, nogil=True)
+def push_inside(p, x, rate, box):
+    """Move `p` away from `x`, and back to the nearest point of the box."""
+    step = x.dtype.type(rate)
+    for f in range(p.shape[0]):
+        moved = p[f] - step * (x[f] - p[f])
+        p[f] = min(max(moved, box[0, f]), box[1, f])
 
 
 @njit(cache=True, nogil=True, fastmath=REORDER)
@@ -274,6 +331,58 @@ def window_epoch(
             stopped += not push(P[wrong], X[i], rate, box)
             follow(wrong, P, search)
     return errors, stopped
+
+
+@njit(cache=True, nogil=True)
+def pair_epoch(
+    P,
+    labels,
+    X,
+    y,
+    order,
+    wins,
+    box,
+    alpha_0,
+    start,
+    total,
+    slope,
+    last_slope,
+    guard,
+    centres,
+    radii_squared,
+    search=None,
+):
+    """GLVQ: the nearest of the class comes nearer, that of the others leaves.
+
+    With squared distances D and ``mu = (D_minus - D_plus) / (D_plus + D_minus)`` they
+    move by the fractions ``rate g D_minus / (D_plus + D_minus)`` and ``rate g D_plus /
+    (D_plus + D_minus)`` of the way, g = 4 s (1 - s) and s = 1/(1 + exp(beta mu)): a
+    soft window, the narrower the larger beta, which grows from `slope` to `last_slope`
+    by equal factors.
+    """
+    errors = 0
+    growth = np.log(last_slope / slope)
+    for t in range(order.shape[0]):
+        i = order[t]
+        plus, d_plus, minus, d_minus = quick_nearest_pair(i, X, P, labels, y[i], search)
+        right = d_plus < d_minus or (d_plus == d_minus and plus < minus)
+        wins[plus if right else minus] += 1
+        errors += not right
+        both = np.float64(d_plus) + np.float64(d_minus)
+        if plus < 0 or minus < 0 or not both > 0.0:
+            continue
+        progress = (start + t) / total
+        beta = slope * np.exp(growth * progress)
+        s = 1.0 / (1.0 + np.exp(beta * (d_minus - d_plus) / both))
+        rate = alpha_0 * (1.0 - progress) * 4.0 * s * (1.0 - s)
+        move(P[plus], X[i], rate * (d_minus / both))
+        follow(plus, P, search)
+        away, c = rate * (d_plus / both), labels[minus]
+        if guard and leaves_ball(P[minus], X[i], away, centres[c], radii_squared[c]):
+            continue
+        push_inside(P[minus], X[i], away, box)
+        follow(minus, P, search)
+    return errors, 0
 
 
 KTH, SOFT = 0, 1

@@ -391,7 +391,9 @@ class TangentSearch:
             nearest, given = search.nearest_of_candidates, self.candidates
         else:
             nearest, given = search.nearest_under_bounds, given or self._bounds
-        material = given(queries, most, n_jobs)
+        # Another order would compile the search again, as another dtype would.
+        material = np.ascontiguousarray(given(queries, most, n_jobs))
+        y_points = _writable(y.points, y.points.dtype)
         error = product_error(y.points.dtype, y.n_features)
         answers = [
             (np.empty((len(x), r.how_many)), np.empty((len(x), r.how_many), np.int64))
@@ -408,7 +410,7 @@ class TangentSearch:
                 else:
                     labels = np.zeros(rows.stop - rows.start, np.int64)
                 nearest(
-                    material[rows], x[rows], x_frames[rows], y.points, y_frames,
+                    material[rows], x[rows], x_frames[rows], y_points, y_frames,
                     sides, self.spring, error, labels, codes, request.kind,
                     d2[rows], index[rows],
                 )  # fmt: skip

@@ -186,7 +186,8 @@ class PrototypeClassifier(SoftClassifier):
             own = D[np.arange(len(D)), samples.codes]
             own = own[np.isfinite(own)]
             T = float(temperature) * (float(own.mean()) if len(own) else 1.0)
-            self.temperature_ = max(T, float(np.finfo(np.float64).tiny))
+            numbers = np.finfo(np.float64)
+            self.temperature_ = float(np.clip(T, numbers.tiny, numbers.max))
 
     def _relative_distances(self, X: np.ndarray) -> np.ndarray:
         return self._in_chunks(X, lambda x: self._costs(x)[0])

@@ -493,7 +493,7 @@ class GLVQClassifier(TrainedPrototypes):
     See Also
     --------
     widemargin.GMLVQClassifier : Learns the metric as well.
-    widemargin.LVQClassifier : Kohonen's rules.
+    widemargin.LVQClassifier : The same one sample at a time, and Kohonen's rules.
     widemargin.KernelLVQClassifier : Prototypes in the space of a kernel.
 
     Notes

@@ -197,7 +197,7 @@ def prototypes_against_neighbours(
     True
     """
     learners: dict[str, ClassifierMixin] = {
-        "OLVQ1": LVQClassifier(algorithm="olvq1", scale="none"),
+        "OLVQ1": LVQClassifier(algorithm="olvq1", max_iter=20, scale="none"),
         "margin LVQ": MarginLVQClassifier(),
         "GLVQ": GLVQClassifier(scale="none"),
     }

@@ -97,7 +97,9 @@ def table_1_methods(X: np.ndarray, seed: int) -> dict[tuple[str, str], Any]:
     images = ImageTangents((16, 16))
     methods = [
         HSSClassifier(n_tangents=15),
-        LVQClassifier(16, algorithm="lvq2.1", scale="none", random_state=seed),
+        LVQClassifier(
+            16, algorithm="lvq2.1", max_iter=20, scale="none", random_state=seed
+        ),
         TDNeuronClassifier(15, random_state=seed),
         HSSClassifier(n_tangents=9, sides="two", tangents=images),
         KNeighborsClassifier(1),
