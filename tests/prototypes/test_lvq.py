@@ -269,9 +269,7 @@ def test_a_search_in_float32_changes_no_bit(rule, offset):
         near = [((a - centre) * unit).astype(np.float32) for a in (X, Q)]
         search = (*near, centre, unit) if quick else None
         shared = (Q, labels, X, y, order, wins, box)
-        told = model._present(
-            rule, shared, 0.05, (0, 300.0), rates, balls, None, search
-        )
+        told = model._present(rule, shared, 0.05, (0, 300.0), rates, balls, search)
         found.append((Q, wins, rates, told))
         if quick:
             expected = ((Q - centre) * unit).astype(np.float32)

@@ -19,9 +19,6 @@ D of these is known up to
 from the rounding of a sum and of its terms, |p| being at most |x| + sqrt(D). Where that
 leaves open who is nearest, float64 decides; None looks there at once.
 
-With `holes` (anything but None) X may hold NaN, a value that is missing: it counts in
-no distance and moves nothing. Without, the compiler leaves all of that out.
-
 `margin_epoch` is the online descent of Crammer et al. on a loss of the hypothesis
 margin ``theta = (s_minus - s_plus) / 2``,
 
@@ -46,59 +43,33 @@ REORDER = {"reassoc", "contract"}
 
 
 @njit(cache=True, nogil=True, fastmath=REORDER)
-def squared_distance(x, p, holes=None):
-    """Squared Euclidean distance of two vectors, over what is there."""
+def squared_distance(x, p):
+    """Squared Euclidean distance of two vectors."""
     total = x.dtype.type(0)
-    if holes is not None:
-        for f in range(x.shape[0]):
-            delta = x[f] - p[f]
-            if delta == delta:
-                total += delta * delta
-        return total
     for f in range(x.shape[0]):
         delta = x[f] - p[f]
         total += delta * delta
     return total
 
 
-@njit(cache=True, nogil=True, fastmath=REORDER)
-def distances_there(X, Y):
-    """(n, m) squared distances over what both have, times d over the number of these.
-
-    Infinite where they have nothing in common.
-    """
-    n, m, d = X.shape[0], Y.shape[0], X.shape[1]
-    out = np.empty((n, m))
-    for i in range(n):
-        for j in range(m):
-            total, count = 0.0, 0
-            for f in range(d):
-                delta = np.float64(X[i, f]) - np.float64(Y[j, f])
-                if delta == delta:
-                    total += delta * delta
-                    count += 1
-            out[i, j] = total * (d / count) if count else np.inf
-    return out
-
-
 @njit(cache=True, nogil=True)
-def nearest(x, P, holes=None):
+def nearest(x, P):
     """Index of the first of the nearest prototypes."""
     best, best_distance = -1, x.dtype.type(np.inf)
     for j in range(P.shape[0]):
-        distance = squared_distance(x, P[j], holes)
+        distance = squared_distance(x, P[j])
         if distance < best_distance:
             best, best_distance = j, distance
     return best
 
 
 @njit(cache=True, nogil=True)
-def two_nearest(x, P, holes=None):
+def two_nearest(x, P):
     """Return index and squared distance of the nearest and the next prototype."""
     first, first_distance = -1, x.dtype.type(np.inf)
     second, second_distance = -1, x.dtype.type(np.inf)
     for j in range(P.shape[0]):
-        distance = squared_distance(x, P[j], holes)
+        distance = squared_distance(x, P[j])
         if distance < first_distance:
             second, second_distance = first, first_distance
             first, first_distance = j, distance
@@ -123,10 +94,10 @@ def told(best, second, d):
 
 
 @njit(cache=True, nogil=True)
-def quick_nearest(i, X, P, holes, search):
+def quick_nearest(i, X, P, search):
     """Index of the nearest prototype of sample i, by float32 where that can tell."""
     if search is None:
-        return nearest(X[i], P, holes)
+        return nearest(X[i], P)
     x, near = search[0][i], search[1]
     best, second, at = np.float32(np.inf), np.float32(np.inf), -1
     for j in range(near.shape[0]):
@@ -138,14 +109,14 @@ def quick_nearest(i, X, P, holes, search):
                 second = distance
     if told(best, second, x.shape[0]):
         return at
-    return nearest(X[i], P, holes)
+    return nearest(X[i], P)
 
 
 @njit(cache=True, nogil=True)
-def quick_two_nearest(i, X, P, holes, search):
+def quick_two_nearest(i, X, P, search):
     """Return what `two_nearest` does, by float32 where that can tell."""
     if search is None:
-        return two_nearest(X[i], P, holes)
+        return two_nearest(X[i], P)
     x, near = search[0][i], search[1]
     inf = np.float32(np.inf)
     a, b, c, first, second = inf, inf, inf, -1, -1
@@ -159,18 +130,18 @@ def quick_two_nearest(i, X, P, holes, search):
             else:
                 c = distance
     if not told(a, b, x.shape[0]) or not told(b, c, x.shape[0]):
-        return two_nearest(X[i], P, holes)
+        return two_nearest(X[i], P)
     x = X[i]
     return first, squared_distance(x, P[first]), second, squared_distance(x, P[second])
 
 
 @njit(cache=True, nogil=True)
-def nearest_pair(x, P, labels, code, holes=None):
+def nearest_pair(x, P, labels, code):
     """Return index and squared distance of the nearest of a class and of the others."""
     plus, d_plus = -1, x.dtype.type(np.inf)
     minus, d_minus = -1, x.dtype.type(np.inf)
     for j in range(P.shape[0]):
-        distance = squared_distance(x, P[j], holes)
+        distance = squared_distance(x, P[j])
         if labels[j] == code:
             if distance < d_plus:
                 plus, d_plus = j, distance
@@ -180,10 +151,10 @@ def nearest_pair(x, P, labels, code, holes=None):
 
 
 @njit(cache=True, nogil=True)
-def quick_nearest_pair(i, X, P, labels, code, holes, search):
+def quick_nearest_pair(i, X, P, labels, code, search):
     """Return what `nearest_pair` does, by float32 where that can tell."""
     if search is None:
-        return nearest_pair(X[i], P, labels, code, holes)
+        return nearest_pair(X[i], P, labels, code)
     x, near = search[0][i], search[1]
     inf = np.float32(np.inf)
     a, b, plus = inf, inf, -1
@@ -202,7 +173,7 @@ def quick_nearest_pair(i, X, P, labels, code, holes, search):
             else:
                 v = distance
     if not told(a, b, x.shape[0]) or not told(u, v, x.shape[0]):
-        return nearest_pair(X[i], P, labels, code, holes)
+        return nearest_pair(X[i], P, labels, code)
     x = X[i]
     return plus, squared_distance(x, P[plus]), minus, squared_distance(x, P[minus])
 
@@ -217,48 +188,42 @@ def follow(j, P, search):
 
 
 @njit(cache=True, nogil=True)
-def move(p, x, rate, holes=None):
+def move(p, x, rate):
     """Move `p` by the fraction `rate` of the way to `x` (away where negative)."""
     step = x.dtype.type(rate)
     for f in range(p.shape[0]):
-        if holes is None or x[f] == x[f]:
-            p[f] += step * (x[f] - p[f])
+        p[f] += step * (x[f] - p[f])
 
 
 @njit(cache=True, nogil=True)
-def push(p, x, rate, box, holes=None):
+def push(p, x, rate, box):
     """Move `p` away from `x`, unless that takes it out of the box; whether it did."""
     step = x.dtype.type(rate)
     for f in range(p.shape[0]):
-        if holes is not None and x[f] != x[f]:
-            continue
         moved = p[f] - step * (x[f] - p[f])
         # Written so that NaN counts as outside.
         if not (box[0, f] <= moved <= box[1, f]):
             return False
-    move(p, x, -step, holes)
+    move(p, x, -step)
     return True
 
 
 @njit(cache=True, nogil=True)
-def push_inside(p, x, rate, box, holes=None):
+def push_inside(p, x, rate, box):
     """Move `p` away from `x`, and back to the nearest point of the box."""
     step = x.dtype.type(rate)
     for f in range(p.shape[0]):
-        if holes is None or x[f] == x[f]:
-            moved = p[f] - step * (x[f] - p[f])
-            p[f] = min(max(moved, box[0, f]), box[1, f])
+        moved = p[f] - step * (x[f] - p[f])
+        p[f] = min(max(moved, box[0, f]), box[1, f])
 
 
 @njit(cache=True, nogil=True, fastmath=REORDER)
-def leaves_ball(p, x, rate, centre, radius_squared, holes=None):
+def leaves_ball(p, x, rate, centre, radius_squared):
     """Whether a push away from `x` takes `p` out of a ball."""
     step = x.dtype.type(rate)
     reach = x.dtype.type(0)
     for f in range(p.shape[0]):
-        offset = p[f] - centre[f]
-        if holes is None or x[f] == x[f]:
-            offset = p[f] - step * (x[f] - p[f]) - centre[f]
+        offset = p[f] - step * (x[f] - p[f]) - centre[f]
         reach += offset * offset
     return reach > radius_squared
 
@@ -275,42 +240,39 @@ def lvq1_epoch(
     alpha_0,
     start,
     total,
-    holes=None,
     search=None,
 ):
     """LVQ1: the nearest prototype comes nearer if its label is right, else leaves."""
     errors, stopped = 0, 0
     for t in range(order.shape[0]):
         i = order[t]
-        j = quick_nearest(i, X, P, holes, search)
+        j = quick_nearest(i, X, P, search)
         rate = alpha_0 * (1.0 - (start + t) / total)
         wins[j] += 1
         if labels[j] == y[i]:
-            move(P[j], X[i], rate, holes)
+            move(P[j], X[i], rate)
         else:
             errors += 1
-            stopped += not push(P[j], X[i], rate, box, holes)
+            stopped += not push(P[j], X[i], rate, box)
         follow(j, P, search)
     return errors, stopped
 
 
 @njit(cache=True, nogil=True)
-def olvq1_epoch(
-    P, labels, X, y, order, wins, box, alpha_0, rates, holes=None, search=None
-):
+def olvq1_epoch(P, labels, X, y, order, wins, box, alpha_0, rates, search=None):
     """OLVQ1: as LVQ1, with a rate per prototype that adapts after every move."""
     errors, stopped = 0, 0
     for t in range(order.shape[0]):
         i = order[t]
-        j = quick_nearest(i, X, P, holes, search)
+        j = quick_nearest(i, X, P, search)
         rate = rates[j]
         wins[j] += 1
         if labels[j] == y[i]:
-            move(P[j], X[i], rate, holes)
+            move(P[j], X[i], rate)
             rates[j] = min(alpha_0, rate / (1.0 + rate))
         else:
             errors += 1
-            stopped += not push(P[j], X[i], rate, box, holes)
+            stopped += not push(P[j], X[i], rate, box)
             rates[j] = min(alpha_0, rate / (1.0 - rate))
         follow(j, P, search)
     return errors, stopped
@@ -333,7 +295,6 @@ def window_epoch(
     guard,
     centres,
     radii_squared,
-    holes=None,
     search=None,
 ):
     """LVQ2.1 (`epsilon` 0) and LVQ3: the two nearest move where they disagree.
@@ -344,7 +305,7 @@ def window_epoch(
     ratio = ((1.0 - window) / (1.0 + window)) ** 2
     for t in range(order.shape[0]):
         i = order[t]
-        first, d_first, second, d_second = quick_two_nearest(i, X, P, holes, search)
+        first, d_first, second, d_second = quick_two_nearest(i, X, P, search)
         rate = alpha_0 * (1.0 - (start + t) / total)
         wins[first] += 1
         first_right = labels[first] == y[i]
@@ -354,20 +315,20 @@ def window_epoch(
         second_right = labels[second] == y[i]
         if first_right and second_right:
             if epsilon > 0.0:
-                move(P[first], X[i], epsilon * rate, holes)
-                move(P[second], X[i], epsilon * rate, holes)
+                move(P[first], X[i], epsilon * rate)
+                move(P[second], X[i], epsilon * rate)
                 follow(first, P, search)
                 follow(second, P, search)
         elif first_right != second_right and d_first > ratio * d_second:
             right, wrong = (first, second) if first_right else (second, first)
-            move(P[right], X[i], rate, holes)
+            move(P[right], X[i], rate)
             follow(right, P, search)
             c = labels[wrong]
             if guard and leaves_ball(
-                P[wrong], X[i], rate, centres[c], radii_squared[c], holes
+                P[wrong], X[i], rate, centres[c], radii_squared[c]
             ):
                 continue
-            stopped += not push(P[wrong], X[i], rate, box, holes)
+            stopped += not push(P[wrong], X[i], rate, box)
             follow(wrong, P, search)
     return errors, stopped
 
@@ -389,7 +350,6 @@ def pair_epoch(
     guard,
     centres,
     radii_squared,
-    holes=None,
     search=None,
 ):
     """GLVQ: the nearest of the class comes nearer, that of the others leaves.
@@ -404,9 +364,7 @@ def pair_epoch(
     growth = np.log(last_slope / slope)
     for t in range(order.shape[0]):
         i = order[t]
-        plus, d_plus, minus, d_minus = quick_nearest_pair(
-            i, X, P, labels, y[i], holes, search
-        )
+        plus, d_plus, minus, d_minus = quick_nearest_pair(i, X, P, labels, y[i], search)
         right = d_plus < d_minus or (d_plus == d_minus and plus < minus)
         wins[plus if right else minus] += 1
         errors += not right
@@ -417,14 +375,12 @@ def pair_epoch(
         beta = slope * np.exp(growth * progress)
         s = 1.0 / (1.0 + np.exp(beta * (d_minus - d_plus) / both))
         rate = alpha_0 * (1.0 - progress) * 4.0 * s * (1.0 - s)
-        move(P[plus], X[i], rate * (d_minus / both), holes)
+        move(P[plus], X[i], rate * (d_minus / both))
         follow(plus, P, search)
         away, c = rate * (d_plus / both), labels[minus]
-        if guard and leaves_ball(
-            P[minus], X[i], away, centres[c], radii_squared[c], holes
-        ):
+        if guard and leaves_ball(P[minus], X[i], away, centres[c], radii_squared[c]):
             continue
-        push_inside(P[minus], X[i], away, box, holes)
+        push_inside(P[minus], X[i], away, box)
         follow(minus, P, search)
     return errors, 0
 
