@@ -708,3 +708,9 @@ def test_parameters_set_after_a_fit_leave_landmarks_alone(kernel):
     before = model.decision_function(X)
     model.set_params(kernel="linear", degree=5, gamma=3.0, coef0=2.0)
     assert_array_equal(model.decision_function(X), before)
+
+
+def test_tangents_too_long_for_a_kernel_are_named():
+    model = InvariantHyperplaneSVC(kernel="poly", tangents=np.array([[1.0, 0.0]]))
+    with pytest.raises(ValueError, match=r"^kernel='poly' gives values that are not"):
+        model.fit(np.full((20, 2), 7e-43), np.arange(20) % 2)

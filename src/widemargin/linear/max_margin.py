@@ -32,6 +32,7 @@ from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
     check_count,
     check_flag,
+    check_gamma,
     check_number,
     check_option,
     check_random_state,
@@ -399,8 +400,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
             check_number("rho", self.rho, above=0, otherwise="None or ")
         if not callable(self.kernel):
             check_option("kernel", self.kernel, KERNELS)
-        if not isinstance(self.gamma, str) or self.gamma != "scale":
-            check_number("gamma", self.gamma, above=0, otherwise="'scale' or ")
+        check_gamma(self.gamma)
         check_number("degree", self.degree, at_least=0)
         check_number("coef0", self.coef0)
         check_n_jobs(self.n_jobs)

@@ -212,7 +212,10 @@ class InvariantHyperplaneSVC(DuelClassifier):
     def _whiten(self, X, labels, generator, n_dimensions):
         if generator is None or self.lam >= 1:
             return np.eye(n_dimensions)
-        covariance = self._tangent_covariance(X, labels, generator, n_dimensions)
+        with np.errstate(over="ignore", invalid="ignore"):
+            covariance = self._tangent_covariance(X, labels, generator, n_dimensions)
+        if not np.isfinite(covariance).all():
+            raise self._overflow()
         covariance *= 1 - self.lam
         covariance[np.diag_indices_from(covariance)] += self.lam
         values, vectors = eigh(covariance)
