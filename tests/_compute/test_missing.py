@@ -42,6 +42,7 @@ def dense(model):
     for log, mean, F, psi in zip(
         model.logs, model.means, model.factors, model.psi, strict=True
     ):
+        F = F.astype(np.float64)
         covariance = (F @ F.T + np.diag(psi)) * np.outer(model.unit, model.unit)
         yield log, model.centre + model.unit * mean, covariance
 

@@ -77,11 +77,11 @@ class Factors:
         holes = np.isnan(X)
         rows = np.flatnonzero(holes.any(axis=1))
         out = X.copy() if len(rows) else X
-        precisions = 1 / self.psi
+        factors, precisions = self.factors.astype(np.float64), 1 / self.psi
         for s in batched_slices(len(rows), rows_in_budget(32 * X.shape[1])):
             some = rows[s]
             Z = (X[some] - self.centre) / self.unit
-            complete(Z, self.logs, self.means, self.factors, precisions)
+            complete(Z, self.logs, self.means, factors, precisions)
             values = np.clip(Z * self.unit + self.centre, self.low, self.high)
             out[some] = np.where(holes[some], values, X[some])
         return out
@@ -153,6 +153,8 @@ def learned_factors(X: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> Fa
         means[c] += shift
         psi[c] = s * rest + (1 - s) * left
     logs = np.log([w[m].sum() / w.sum() for m in members])
+    # The most of a small model's file, and known to far fewer digits.
+    F = F.astype(np.float32)
     return Factors(
         middle + unit * centre, unit * spread, low, high, logs, means, F, psi
     )
