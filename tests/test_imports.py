@@ -4,6 +4,7 @@ import ast
 import importlib
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -63,10 +64,18 @@ def part_of(path: Path) -> str:
     return first.removesuffix(".py")
 
 
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Every statement inside, however deep; expressions hold no imports."""
+    for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for inner in getattr(node, part, ()):
+            yield inner
+            yield from statements(inner)
+
+
 def imported(path: Path) -> set[str]:
     """Every module that a file imports, at the top or inside a function."""
     modules = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in statements(TREES[path]):
         if isinstance(node, ast.Import):
             modules |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -83,6 +92,7 @@ def name_of(path: Path) -> str:
 
 
 FILES = sorted(SOURCE.rglob("*.py"))
+TREES = {path: ast.parse(path.read_text()) for path in FILES}
 MODULES = {name_of(path) for path in FILES}
 IMPORTED = {name_of(path): imported(path) for path in FILES}
 
@@ -150,7 +160,7 @@ def test_only_the_machine_knows_the_machine():
 
 def test_private_names_stay_where_they_are():
     for path in FILES:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in statements(TREES[path]):
             if isinstance(node, ast.ImportFrom) and "widemargin." in str(node.module):
                 private = [a.name for a in node.names if a.name.startswith("_")]
                 assert set(private) <= {"_compute", "_core"}, path

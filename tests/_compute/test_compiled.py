@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.testing import assert_array_equal
@@ -55,6 +56,16 @@ def _first_by_another(values):
     return _first(values) + 0.0
 
 
+class Named(NamedTuple):
+    values: np.ndarray
+    shift: float
+
+
+@njit()
+def _first_of_named(named):
+    return named.values[0] + named.shift
+
+
 def test_what_must_not_be_written_is_shown_without_a_copy():
     values = np.arange(6.0)
     assert _first(values) == _first_by_another(values) == 0
@@ -63,6 +74,9 @@ def test_what_must_not_be_written_is_shown_without_a_copy():
     assert _first_by_another(values[::2]) == 0
     assert _first(np.frombuffer(b"\0" * 9, np.float64, 1, 1)) == 0
     assert len(_first.signatures) == len(_first_by_another.signatures) == 1
+    assert _first_of_named(Named(values, 1.0)) == 1
+    assert _first_of_named(Named(np.ones(2), 1.0)) == 2
+    assert len(_first_of_named.signatures) == 1
 
 
 def test_without_a_place_to_write_there_is_no_cache(tmp_path):

@@ -7,6 +7,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from widemargin._compute.machine import (
     batched_slices,
+    even_slices,
     held_threads,
     one_blas_thread,
     thread_map,
@@ -42,6 +43,16 @@ def test_results_come_in_order(n_jobs):
 def test_slices_cover_everything_once(n, size):
     rows = [i for part in batched_slices(n, size) for i in range(n)[part]]
     assert rows == list(range(n))
+
+
+@pytest.mark.parametrize("n", [0, 1, 256, 257, 1000, 1024, 5000])
+def test_even_slices_end_together(n):
+    parts = even_slices(n, 1024)
+    assert [i for part in parts for i in range(n)[part]] == list(range(n))
+    lengths = [part.stop - part.start for part in parts]
+    assert not n or max(lengths) - min(lengths) <= 1
+    assert max(lengths, default=0) <= 1024
+    assert n <= 256 or len(parts) % 2 == 0
 
 
 @pytest.mark.parametrize("first_out", [0, 1])

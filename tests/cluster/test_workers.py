@@ -32,18 +32,25 @@ lazy_X, lazy_y = da.from_array(X, chunks=(100, 64)), da.from_array(y, chunks=100
 
 @pytest.fixture(scope="module")
 def cluster():
-    # Idle workers would take the samples of others, if these are slow to begin.
-    with (
-        dask.config.set({"distributed.scheduler.work-stealing": False}),
-        distributed.LocalCluster(
+    settings = {
+        # Idle workers would take the samples of others, if these are slow to begin.
+        "distributed.scheduler.work-stealing": False,
+        "distributed.worker.multiprocessing-method": "forkserver",
+    }
+    with dask.config.set(settings):
+        # Workers, and those that follow them, are copies of one that has imported all.
+        context = distributed.utils.get_mp_context()
+        context.set_forkserver_preload(
+            ["distributed", "widemargin.prototypes", "numba"]
+        )
+        with distributed.LocalCluster(
             n_workers=2,
             threads_per_worker=1,
             dashboard_address=":0",
             memory_limit=0,
             silence_logs=50,
-        ) as workers,
-    ):
-        yield workers
+        ) as workers:
+            yield workers
 
 
 @pytest.fixture
@@ -99,9 +106,10 @@ def slowly(block):
     ("model", "fitted", "at"),
     [
         (TVQClassifier(1, 2, max_iter=8, random_state=0), "prototypes_", 12),
+        (GLVQClassifier(1, batch_size=600, max_iter=6), "prototypes_", 8),
         (MaxMarginClassifier(), "coef_", 5),
     ],
-    ids=["TVQ", "MaxMargin"],
+    ids=["TVQ", "GLVQ", "MaxMargin"],
 )
 def test_a_worker_lost_in_a_fit_costs_time_only(client, model, fitted, at, monkeypatch):
     model.set_params(random_state=0)

@@ -689,3 +689,28 @@ def test_a_temperature_above_all_numbers():
     model.fit(X, [1, 0, 0, 0, 2, 2, 0, 1, 1, 0, 2, 1])
     assert np.isfinite(model.temperature_)
     assert_allclose(model.predict_proba(X), 1 / 3)
+
+
+def test_a_normal_of_rounding_has_no_direction():
+    X = np.full((12, 1), -0.7440737124996846)
+    model = MaxMarginClassifier(kernel=_product, max_iter=2, random_state=0)
+    model.fit(X, [0, 0, 1, 0, 1, 0, 0, 1, 1, 1, 0, 1])
+    assert_array_equal(model.decision_function(1e8 * X), np.zeros(12))
+
+
+def _product(X, Y):
+    return X @ Y.T
+
+
+@pytest.mark.parametrize("kernel", ["poly", "rbf"])
+def test_parameters_set_after_a_fit_leave_landmarks_alone(kernel):
+    model = InvariantHyperplaneSVC(kernel=kernel, random_state=0).fit(X, y)
+    before = model.decision_function(X)
+    model.set_params(kernel="linear", degree=5, gamma=3.0, coef0=2.0)
+    assert_array_equal(model.decision_function(X), before)
+
+
+def test_tangents_too_long_for_a_kernel_are_named():
+    model = InvariantHyperplaneSVC(kernel="poly", tangents=np.array([[1.0, 0.0]]))
+    with pytest.raises(ValueError, match=r"^kernel='poly' gives values that are not"):
+        model.fit(np.full((20, 2), 7e-43), np.arange(20) % 2)

@@ -96,8 +96,8 @@ def test_the_scale_of_a_part_estimates_that_of_the_whole():
     ("settings", "message"),
     [
         ({"kernel": "gauss"}, "kernel must be one of 'rbf', 'nd', 'log'"),
-        ({"gamma": 0}, "gamma must be a positive number"),
-        ({"gamma": "auto"}, "gamma must be a positive number or 'scale'"),
+        ({"gamma": 0}, "gamma must be .scale. or a finite number above 0"),
+        ({"gamma": "auto"}, "gamma must be 'scale' or a finite number above 0"),
         ({"kernel": lambda d2: d2[0]}, "kernel must return finite values"),
     ],
 )

@@ -11,7 +11,7 @@ def kohonen(P, labels, X, y, order, rule, alpha_0, window=0.3, epsilon=0.1):
     for t, i in enumerate(order):
         x = X[i]
         alpha = alpha_0 * (1 - t / total)
-        d = np.sqrt(np.nansum((P - x) ** 2, axis=1))
+        d = np.sqrt(np.sum((P - x) ** 2, axis=1))
         if rule == "glvq":
             own = labels == y[i]
             plus, minus = np.where(own, d, np.inf).argmin(), (d + own * 1e99).argmin()
@@ -19,14 +19,14 @@ def kohonen(P, labels, X, y, order, rule, alpha_0, window=0.3, epsilon=0.1):
             beta = 10 * 4 ** (t / total)
             s = 1 / (1 + np.exp(beta * (D_minus - D_plus) / (D_minus + D_plus)))
             step = alpha * 4 * s * (1 - s) / (D_minus + D_plus)
-            P[plus] += step * D_minus * np.nan_to_num(x - P[plus])
-            P[minus] -= step * D_plus * np.nan_to_num(x - P[minus])
+            P[plus] += step * D_minus * (x - P[plus])
+            P[minus] -= step * D_plus * (x - P[minus])
             continue
         first, second = np.argsort(d, kind="stable")[:2]
         if rule in ("lvq1", "olvq1"):
             s = 1 if labels[first] == y[i] else -1
             rate = rates[first] if rule == "olvq1" else alpha
-            P[first] += s * rate * np.nan_to_num(x - P[first])
+            P[first] += s * rate * (x - P[first])
             if rule == "olvq1":
                 rates[first] = min(alpha_0, rate / (1 + s * rate))
             continue
@@ -35,11 +35,11 @@ def kohonen(P, labels, X, y, order, rule, alpha_0, window=0.3, epsilon=0.1):
         near = min(d[first] / d[second], d[second] / d[first])
         if sum(right) == 1 and near > s:
             good, bad = (first, second) if right[0] else (second, first)
-            P[good] += alpha * np.nan_to_num(x - P[good])
-            P[bad] -= alpha * np.nan_to_num(x - P[bad])
+            P[good] += alpha * (x - P[good])
+            P[bad] -= alpha * (x - P[bad])
         elif sum(right) == 2 and rule == "lvq3":
-            P[first] += epsilon * alpha * np.nan_to_num(x - P[first])
-            P[second] += epsilon * alpha * np.nan_to_num(x - P[second])
+            P[first] += epsilon * alpha * (x - P[first])
+            P[second] += epsilon * alpha * (x - P[second])
     return P
 
 

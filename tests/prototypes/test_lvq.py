@@ -269,7 +269,7 @@ def test_bounds_change_no_bit(rule, offset, dtype):
         Q, wins, rates = P.copy(), np.zeros(24, np.intp), np.full(24, 0.3)
         search = Heads(X).at(Q) if bounded else None
         shared = (Q, labels, X, y, order, wins, box)
-        told = model._present(rule, shared, 0.4, (0, 300.0), rates, balls, None, search)
+        told = model._present(rule, shared, 0.4, (0, 300.0), rates, balls, search)
         found.append((Q, wins, rates, told))
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)

@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator
 from sklearn.datasets import load_digits
 from sklearn.utils import Bunch
 
+from widemargin import TVQClassifier
 from widemargin.reproduce import Split, records
 from widemargin.reproduce.protocol import Measured
 from widemargin.tangents import image_affines
@@ -40,10 +41,17 @@ def small(monkeypatch):
     monkeypatch.setattr(records, "QUICK", 120)
     monkeypatch.setattr(records, "N_CANDIDATES", 8)
     monkeypatch.setattr(records, "N_DRAWS", 2)
+    brief = {"max_iter": 10}
+    monkeypatch.setattr(
+        records, "TVQClassifier", lambda *a, **k: TVQClassifier(*a, **k | brief)
+    )
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_usps_rows_and_where_they_were_cut(small, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(
+        records, "image_affines", lambda shape: image_affines(shape)[:2]
+    )
     rows = records.measure(["usps"], True, tmp_path)
     names = ["USPS, at most 500 vectors", "USPS, one metric", "USPS, product"]
     assert [row.name for row in rows] == names

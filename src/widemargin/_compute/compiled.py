@@ -70,6 +70,8 @@ class _Memory:
 
 def _plain(value: Any) -> Any:
     """Return what must not be written in the type of what may, without a copy."""
+    if hasattr(value, "_fields"):
+        return value._make(map(_plain, value))
     if not isinstance(value, np.ndarray) or value.flags.writeable:
         return value
     if not value.flags.c_contiguous or not value.flags.aligned:

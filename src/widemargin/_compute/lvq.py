@@ -13,9 +13,6 @@ the data, is where that ends. float32 data are computed in float32.
 `search` (see `heads`) tells which prototypes may be the nearest; None asks all of them.
 Distances decide, so that it changes no bit.
 
-With `holes` (anything but None) X may hold NaN, a value that is missing: it counts in
-no distance and moves nothing. Without, the compiler leaves all of that out.
-
 `margin_epoch` is the online descent of Crammer et al. on a loss of the hypothesis
 margin ``theta = (s_minus - s_plus) / 2``,
 
@@ -41,39 +38,13 @@ REORDER = {"reassoc", "contract"}
 
 
 @njit(cache=True, nogil=True, fastmath=REORDER)
-def squared_distance(x, p, holes=None):
-    """Squared Euclidean distance of two vectors, over what is there."""
+def squared_distance(x, p):
+    """Squared Euclidean distance of two vectors."""
     total = x.dtype.type(0)
-    if holes is not None:
-        for f in range(x.shape[0]):
-            delta = x[f] - p[f]
-            if delta == delta:
-                total += delta * delta
-        return total
     for f in range(x.shape[0]):
         delta = x[f] - p[f]
         total += delta * delta
     return total
-
-
-@njit(cache=True, nogil=True, fastmath=REORDER)
-def distances_there(X, Y):
-    """(n, m) squared distances over what both have, times d over the number of these.
-
-    Infinite where they have nothing in common.
-    """
-    n, m, d = X.shape[0], Y.shape[0], X.shape[1]
-    out = np.empty((n, m))
-    for i in range(n):
-        for j in range(m):
-            total, count = 0.0, 0
-            for f in range(d):
-                delta = np.float64(X[i, f]) - np.float64(Y[j, f])
-                if delta == delta:
-                    total += delta * delta
-                    count += 1
-            out[i, j] = total * (d / count) if count else np.inf
-    return out
 
 
 @njit(cache=True, nogil=True, fastmath=REORDER)
@@ -104,23 +75,23 @@ def spreads(X, codes, shares, means, mean):
 
 
 @njit(cache=True, nogil=True)
-def nearest(x, P, holes=None):
+def nearest(x, P):
     """Index of the first of the nearest prototypes, and its squared distance."""
     best, best_distance = -1, x.dtype.type(np.inf)
     for j in range(P.shape[0]):
-        distance = squared_distance(x, P[j], holes)
+        distance = squared_distance(x, P[j])
         if distance < best_distance:
             best, best_distance = j, distance
     return best, best_distance
 
 
 @njit(cache=True, nogil=True)
-def two_nearest(x, P, holes=None):
+def two_nearest(x, P):
     """Return index and squared distance of the nearest and the next prototype."""
     first, first_distance = -1, x.dtype.type(np.inf)
     second, second_distance = -1, x.dtype.type(np.inf)
     for j in range(P.shape[0]):
-        distance = squared_distance(x, P[j], holes)
+        distance = squared_distance(x, P[j])
         if distance < first_distance:
             second, second_distance = first, first_distance
             first, first_distance = j, distance
@@ -130,10 +101,10 @@ def two_nearest(x, P, holes=None):
 
 
 @njit(inline="always")
-def quick_nearest(i, X, P, holes, search):
+def quick_nearest(i, X, P, search):
     """Return what `nearest` does, from those that may be."""
     if search is None:
-        return nearest(X[i], P, holes)
+        return nearest(X[i], P)
     x, at, low = X[i], lower_bounds(i, search), search[9]
     best = squared_distance(x, P[at])
     for j in range(P.shape[0]):
@@ -159,10 +130,10 @@ def two_smallest(low, x, P):
 
 
 @njit(inline="always")
-def quick_two_nearest(i, X, P, holes, search):
+def quick_two_nearest(i, X, P, search):
     """Return what `two_nearest` does, from those that may be."""
     if search is None:
-        return two_nearest(X[i], P, holes)
+        return two_nearest(X[i], P)
     lower_bounds(i, search)
     x, low = X[i], search[9]
     limit = two_smallest(low, x, P)
@@ -181,12 +152,12 @@ def quick_two_nearest(i, X, P, holes, search):
 
 
 @njit(cache=True, nogil=True)
-def nearest_pair(x, P, labels, code, holes=None):
+def nearest_pair(x, P, labels, code):
     """Return index and squared distance of the nearest of a class and of the others."""
     plus, d_plus = -1, x.dtype.type(np.inf)
     minus, d_minus = -1, x.dtype.type(np.inf)
     for j in range(P.shape[0]):
-        distance = squared_distance(x, P[j], holes)
+        distance = squared_distance(x, P[j])
         if labels[j] == code:
             if distance < d_plus:
                 plus, d_plus = j, distance
@@ -196,10 +167,10 @@ def nearest_pair(x, P, labels, code, holes=None):
 
 
 @njit(inline="always")
-def quick_nearest_pair(i, X, P, labels, code, holes, search):
+def quick_nearest_pair(i, X, P, labels, code, search):
     """Return what `nearest_pair` does, from those that may be."""
     if search is None:
-        return nearest_pair(X[i], P, labels, code, holes)
+        return nearest_pair(X[i], P, labels, code)
     lower_bounds(i, search)
     x, low = X[i], search[9]
     plus = minus = -1
@@ -235,50 +206,44 @@ def follow(j, i, rate, distance, P, search):
 
 
 @njit(cache=True, nogil=True)
-def move(p, x, rate, holes=None):
+def move(p, x, rate):
     """Move `p` by the fraction `rate` of the way to `x` (away where negative)."""
     step = x.dtype.type(rate)
     for f in range(p.shape[0]):
-        if holes is None or x[f] == x[f]:
-            p[f] += step * (x[f] - p[f])
+        p[f] += step * (x[f] - p[f])
 
 
 @njit(cache=True, nogil=True)
-def push(p, x, rate, box, holes=None):
+def push(p, x, rate, box):
     """Move `p` away from `x`, unless that takes it out of the box; whether it did."""
     step = x.dtype.type(rate)
     for f in range(p.shape[0]):
-        if holes is not None and x[f] != x[f]:
-            continue
         moved = p[f] - step * (x[f] - p[f])
         # Written so that NaN counts as outside.
         if not (box[0, f] <= moved <= box[1, f]):
             return False
-    move(p, x, -step, holes)
+    move(p, x, -step)
     return True
 
 
 @njit(cache=True, nogil=True)
-def push_inside(p, x, rate, box, holes=None):
+def push_inside(p, x, rate, box):
     """Move `p` away from `x`, and back into the box; whether that was needed."""
     step, back = x.dtype.type(rate), False
     for f in range(p.shape[0]):
-        if holes is None or x[f] == x[f]:
-            moved = p[f] - step * (x[f] - p[f])
-            p[f] = min(max(moved, box[0, f]), box[1, f])
-            back |= p[f] != moved
+        moved = p[f] - step * (x[f] - p[f])
+        p[f] = min(max(moved, box[0, f]), box[1, f])
+        back |= p[f] != moved
     return back
 
 
 @njit(cache=True, nogil=True, fastmath=REORDER)
-def leaves_ball(p, x, rate, centre, radius_squared, holes=None):
+def leaves_ball(p, x, rate, centre, radius_squared):
     """Whether a push away from `x` takes `p` out of a ball."""
     step = x.dtype.type(rate)
     reach = x.dtype.type(0)
     for f in range(p.shape[0]):
-        offset = p[f] - centre[f]
-        if holes is None or x[f] == x[f]:
-            offset = p[f] - step * (x[f] - p[f]) - centre[f]
+        offset = p[f] - step * (x[f] - p[f]) - centre[f]
         reach += offset * offset
     return reach > radius_squared
 
@@ -295,22 +260,21 @@ def lvq1_epoch(
     alpha_0,
     start,
     total,
-    holes=None,
     search=None,
 ):
     """LVQ1: the nearest prototype comes nearer if its label is right, else leaves."""
     errors, stopped = 0, 0
     for t in range(order.shape[0]):
         i = order[t]
-        j, distance = quick_nearest(i, X, P, holes, search)
+        j, distance = quick_nearest(i, X, P, search)
         rate = alpha_0 * (1.0 - (start + t) / total)
         wins[j] += 1
         if labels[j] == y[i]:
-            move(P[j], X[i], rate, holes)
+            move(P[j], X[i], rate)
             follow(j, i, rate, distance, P, search)
         else:
             errors += 1
-            if push(P[j], X[i], rate, box, holes):
+            if push(P[j], X[i], rate, box):
                 follow(j, i, -rate, distance, P, search)
             else:
                 stopped += 1
@@ -318,23 +282,21 @@ def lvq1_epoch(
 
 
 @njit(cache=True, nogil=True)
-def olvq1_epoch(
-    P, labels, X, y, order, wins, box, alpha_0, rates, holes=None, search=None
-):
+def olvq1_epoch(P, labels, X, y, order, wins, box, alpha_0, rates, search=None):
     """OLVQ1: as LVQ1, with a rate per prototype that adapts after every move."""
     errors, stopped = 0, 0
     for t in range(order.shape[0]):
         i = order[t]
-        j, distance = quick_nearest(i, X, P, holes, search)
+        j, distance = quick_nearest(i, X, P, search)
         rate = rates[j]
         wins[j] += 1
         if labels[j] == y[i]:
-            move(P[j], X[i], rate, holes)
+            move(P[j], X[i], rate)
             follow(j, i, rate, distance, P, search)
             rates[j] = min(alpha_0, rate / (1.0 + rate))
         else:
             errors += 1
-            if push(P[j], X[i], rate, box, holes):
+            if push(P[j], X[i], rate, box):
                 follow(j, i, -rate, distance, P, search)
             else:
                 stopped += 1
@@ -359,7 +321,6 @@ def window_epoch(
     guard,
     centres,
     radii_squared,
-    holes=None,
     search=None,
 ):
     """LVQ2.1 (`epsilon` 0) and LVQ3: the two nearest move where they disagree.
@@ -370,7 +331,7 @@ def window_epoch(
     ratio = ((1.0 - window) / (1.0 + window)) ** 2
     for t in range(order.shape[0]):
         i = order[t]
-        first, d_first, second, d_second = quick_two_nearest(i, X, P, holes, search)
+        first, d_first, second, d_second = quick_two_nearest(i, X, P, search)
         rate = alpha_0 * (1.0 - (start + t) / total)
         wins[first] += 1
         first_right = labels[first] == y[i]
@@ -380,22 +341,22 @@ def window_epoch(
         second_right = labels[second] == y[i]
         if first_right and second_right:
             if epsilon > 0.0:
-                move(P[first], X[i], epsilon * rate, holes)
-                move(P[second], X[i], epsilon * rate, holes)
+                move(P[first], X[i], epsilon * rate)
+                move(P[second], X[i], epsilon * rate)
                 follow(first, i, epsilon * rate, d_first, P, search)
                 follow(second, i, epsilon * rate, d_second, P, search)
         elif first_right != second_right and d_first > ratio * d_second:
             right, d_right, wrong, d_wrong = first, d_first, second, d_second
             if second_right:
                 right, d_right, wrong, d_wrong = second, d_second, first, d_first
-            move(P[right], X[i], rate, holes)
+            move(P[right], X[i], rate)
             follow(right, i, rate, d_right, P, search)
             c = labels[wrong]
             if guard and leaves_ball(
-                P[wrong], X[i], rate, centres[c], radii_squared[c], holes
+                P[wrong], X[i], rate, centres[c], radii_squared[c]
             ):
                 continue
-            if push(P[wrong], X[i], rate, box, holes):
+            if push(P[wrong], X[i], rate, box):
                 follow(wrong, i, -rate, d_wrong, P, search)
             else:
                 stopped += 1
@@ -419,7 +380,6 @@ def pair_epoch(
     guard,
     centres,
     radii_squared,
-    holes=None,
     search=None,
 ):
     """GLVQ: the nearest of the class comes nearer, that of the others leaves.
@@ -434,9 +394,7 @@ def pair_epoch(
     growth = np.log(last_slope / slope)
     for t in range(order.shape[0]):
         i = order[t]
-        plus, d_plus, minus, d_minus = quick_nearest_pair(
-            i, X, P, labels, y[i], holes, search
-        )
+        plus, d_plus, minus, d_minus = quick_nearest_pair(i, X, P, labels, y[i], search)
         right = d_plus < d_minus or (d_plus == d_minus and plus < minus)
         wins[plus if right else minus] += 1
         errors += not right
@@ -448,14 +406,12 @@ def pair_epoch(
         s = 1.0 / (1.0 + np.exp(beta * (d_minus - d_plus) / both))
         rate = alpha_0 * (1.0 - progress) * 4.0 * s * (1.0 - s)
         nearer = rate * (d_minus / both)
-        move(P[plus], X[i], nearer, holes)
+        move(P[plus], X[i], nearer)
         follow(plus, i, nearer, d_plus, P, search)
         away, c = rate * (d_plus / both), labels[minus]
-        if guard and leaves_ball(
-            P[minus], X[i], away, centres[c], radii_squared[c], holes
-        ):
+        if guard and leaves_ball(P[minus], X[i], away, centres[c], radii_squared[c]):
             continue
-        back = push_inside(P[minus], X[i], away, box, holes)
+        back = push_inside(P[minus], X[i], away, box)
         follow(minus, i, np.nan if back else -away, d_minus, P, search)
     return errors, 0
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
+from itertools import pairwise
 from numbers import Integral
 from pathlib import Path, PurePosixPath
 from threading import Lock, local
@@ -138,6 +139,19 @@ def batched_slices(n: int, size: int) -> Iterable[slice]:
     size = max(1, int(size))
     for start in range(0, n, size):
         yield slice(start, min(start + size, n))
+
+
+def even_slices(n: int, size: int) -> Iterable[slice]:
+    """Cut ``range(n)`` into slices of about equal length, at most `size`.
+
+    Their number is even where they are more than a few rows, so that two threads end
+    together; it does not depend on how many threads there are.
+    """
+    count = -(-n // max(1, int(size)))
+    if n > 256:
+        count += count % 2
+    edges = [n * i // max(1, count) for i in range(count + 1)]
+    return [slice(*pair) for pair in pairwise(edges)]
 
 
 @contextmanager

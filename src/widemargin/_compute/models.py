@@ -1,45 +1,46 @@
-"""From inner products to margins and back to weights, one sample at a time.
+"""From inner products to margins and back to weights, a block of samples at a time.
 
 A tangent model j is the affine space C_j + span(T_j); its rows in the stacked matrix
-are [C_j; T_j1; ..; T_jm]. A block of samples times that matrix gives Z. `one_sided`
-turns every row of Z into the squared distances z to all models, picks the nearest
+are [C_j; T_j1; ..; T_jm]. That matrix times a block of samples gives Z. `one_sided`
+turns every column of Z into the squared distances z to all models, picks the nearest
 right and the nearest wrong one, and makes what the way back needs of these two: the
-pulls c [1, alpha], where
+coefficients [1, alpha] and the pulls c [1, alpha], where
 
     c = 4 gamma z_minus / (z_plus + z_minus)^2       (right model),
     c = -4 gamma z_plus / (z_plus + z_minus)^2       (wrong model).
 
 Then the sums of pull x^T over the samples of each model are the whole gradient but for
-the small corrections in `moments`; `_pull_sums` forms them, by products.
-Shapes: Z (n, K (1+m)), pulls (n, 2, 1+m), moments (K, 1+m, 1+m).
+the small corrections in `moments`, the sums of pull [1, alpha]; `_pull_sums` forms
+both, by products.
+Shapes: Z (K (1+m), n), pulls (2, n, 1+m), moments (K, 1+m, 1+m).
 """
 
 import numpy as np
 
 from widemargin._compute.compiled import njit
 
-# Sums may be reordered, which is what lets the loops over tangents vectorise.
+# Sums may be reordered and joined.
 _REORDER = {"reassoc", "contract", "nsz"}
+# Neighbours that pull at the same model, from which on they are not worth gathering.
+_RUN = 64
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
-def _explained(row, start, offset):
-    """Squared length of the part of x - C within the model's tangents."""
-    total = row.dtype.type(0)
-    for k in range(offset.shape[0]):
-        alpha = row[start + k] - offset[k]
-        total += alpha * alpha
-    return total
-
-
-@njit(cache=True, nogil=True)
-def _add_outer(moments, sizes, weight, alpha):
-    """Add weight alpha alpha^T (lower triangle), and |weight| times its diagonal."""
-    for k in range(alpha.shape[0]):
-        part = weight * alpha[k]
-        for other in range(k + 1):
-            moments[k, other] += part * alpha[other]
-        sizes[k] += abs(part * alpha[k])
+def _squared_distances(Z, norms, offsets, squared):
+    """Write the (K, n) squared distances; along the samples, loops vectorise."""
+    n_models, width = offsets.shape
+    two, zero = Z.dtype.type(2), Z.dtype.type(0)
+    for j in range(n_models):
+        out, centroid = squared[j], Z[j * width]
+        for i in range(len(norms)):
+            out[i] = norms[i] - two * centroid[i] + offsets[j, 0]
+        for k in range(1, width):
+            row, offset = Z[j * width + k], offsets[j, k]
+            for i in range(len(norms)):
+                alpha = row[i] - offset
+                out[i] -= alpha * alpha
+        for i in range(len(norms)):
+            out[i] = max(out[i], zero)
 
 
 @njit(cache=True, nogil=True)
@@ -74,7 +75,9 @@ def one_sided(
     nearest,
     margins,
     Z,
+    squared,
     pulls,
+    alphas,
     gathered,
     weighted,
 ):
@@ -82,30 +85,24 @@ def one_sided(
 
     `rows` is (K (1+m), d), the stacked models, and `offsets` (K, 1+m) their products
     with the own centroid; `right` is (n, K), true where the model has the sample's
-    class. Sums are (K, 1+m, d). Z (n, K (1+m)), pulls (n, 2, 1+m), gathered (2n, d) and
-    weighted (2n, 1+m) are written over.
+    class. Sums are (K, 1+m, d). Z (K (1+m), n), squared (K, n), pulls and alphas
+    (2, n, 1+m), gathered (2n, d + 1 + m) and weighted (2n, 1+m) are written over.
     """
     n_models, width = offsets.shape
     n = X.shape[0]
-    np.dot(X, rows.T, Z)
-    moments, sizes = np.zeros((n_models, width, width)), np.zeros((n_models, width))
+    np.dot(rows, X.T, Z)
+    _squared_distances(Z, norms, offsets, squared)
+    sizes = np.zeros((n_models, width))
     starts = np.zeros(n_models + 1, np.intp)
-    alpha = np.empty(width)
-    alpha[0] = 1.0
     for i in range(n):
-        row = Z[i]
         z_plus = z_minus = np.inf
         plus = minus = -1
         for j in range(n_models):
-            base = j * width
-            squared = norms[i] - 2 * row[base] + offsets[j, 0]
-            squared -= _explained(row, base + 1, offsets[j, 1:])
-            squared = max(squared, 0.0)
             if right[i, j]:
-                if squared < z_plus:
-                    z_plus, plus = squared, j
-            elif squared < z_minus:
-                z_minus, minus = squared, j
+                if squared[j, i] < z_plus:
+                    z_plus, plus = squared[j, i], j
+            elif squared[j, i] < z_minus:
+                z_minus, minus = squared[j, i], j
         nearest[i, 0], nearest[i, 1] = plus, minus
         margins[i] = _margin(z_plus, z_minus)
         slopes = _slopes(z_plus, z_minus, gamma[i], tiny)
@@ -114,31 +111,54 @@ def one_sided(
             if j < 0:
                 continue
             starts[j + 1] += 1
+            alpha = alphas[side, i]
+            alpha[0] = 1
             for k in range(1, width):
-                alpha[k] = row[j * width + k] - offsets[j, k]
+                alpha[k] = Z[j * width + k, i] - offsets[j, k]
             for k in range(width):
-                pulls[i, side, k] = c * alpha[k]
-            _add_outer(moments[j], sizes[j], c, alpha)
-    sums = _pull_sums(X, nearest, pulls, np.cumsum(starts), gathered, weighted)
+                pulls[side, i, k] = c * alpha[k]
+                sizes[j, k] += abs(c) * alpha[k] * alpha[k]
+    sums, moments = _pull_sums(
+        X, nearest, pulls, alphas, np.cumsum(starts), gathered, weighted
+    )
     return sums, moments, sizes
 
 
 @njit(cache=True, nogil=True)
-def _pull_sums(X, nearest, pulls, starts, gathered, weighted):
-    """(K, 1+m, d) sums of pull x^T over the samples that pull at each model."""
-    n, width, n_models = X.shape[0], pulls.shape[2], starts.shape[0] - 1
-    sums = np.zeros((n_models, width, X.shape[1]), X.dtype)
+def _pull_sums(X, nearest, pulls, alphas, starts, gathered, weighted):
+    """Sum pull x^T (K, 1+m, d) and pull [1, alpha] (K, 1+m, 1+m) for each model."""
+    (n, d), width, n_models = X.shape, pulls.shape[2], starts.shape[0] - 1
+    sums = np.zeros((n_models, width, d), X.dtype)
+    moments = np.zeros((n_models, width, width))
+    own, inner = np.empty((width, d), X.dtype), np.empty((width, width), X.dtype)
+    both = np.empty((width, d + width), X.dtype)
     # Gathered once, the samples of a model lie side by side: one product for each.
+    # Those of a class that has one model do so as they are.
     at = starts[:-1].copy()
-    for i in range(n):
-        for side in range(2):
-            j = nearest[i, side]
-            if j >= 0:
-                gathered[at[j]] = X[i]
-                weighted[at[j]] = pulls[i, side]
-                at[j] += 1
+    for side in range(2):
+        first = 0
+        while first < n:
+            j = nearest[first, side]
+            last = first + 1
+            while last < n and nearest[last, side] == j:
+                last += 1
+            if j >= 0 and last - first >= _RUN:
+                pulled = pulls[side, first:last].T
+                np.dot(pulled, X[first:last], own)
+                np.dot(pulled, alphas[side, first:last], inner)
+                sums[j] += own
+                moments[j] += inner
+            elif j >= 0:
+                for i in range(first, last):
+                    gathered[at[j], :d] = X[i]
+                    gathered[at[j], d:] = alphas[side, i]
+                    weighted[at[j]] = pulls[side, i]
+                    at[j] += 1
+            first = last
     for j in range(n_models):
-        own = slice(starts[j], starts[j + 1])
-        if own.start < own.stop:
-            np.dot(weighted[own].T, gathered[own], sums[j])
-    return sums
+        if starts[j] < at[j]:
+            part = slice(starts[j], at[j])
+            np.dot(weighted[part].T, gathered[part], both)
+            sums[j] += both[:, :d]
+            moments[j] += both[:, d:]
+    return sums, moments

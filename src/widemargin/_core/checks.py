@@ -103,6 +103,12 @@ def check_number(
     raise ValueError(f"{name} must be {otherwise}{wanted}; got {value!r}.")
 
 
+def check_gamma(gamma: Any) -> None:
+    """Refuse, as the gamma of a kernel, all but a number above 0 and "scale"."""
+    if not isinstance(gamma, str) or gamma != "scale":
+        check_number("gamma", gamma, above=0, otherwise="'scale' or ")
+
+
 def check_flag(name: str, value: Any) -> bool:
     """Return a boolean; anything that merely looks true is refused."""
     if not isinstance(value, bool | np.bool_):

@@ -81,7 +81,7 @@ def run(out: Path, report: Path) -> None:
     print_prototypes(tvq.model, screen)
     if missing is None:
         write_atomically(out, lambda path: draw(story, path))
-        write_page(demo_page(story, rows, tvq, data[1], out), report)
+        write_page(demo_page(rows, tvq, data[1], out), report)
         screen.print(f"\nPicture: {out}\nReport: {report}")
     screen.print(f"\nThe Python that does the same:\n\n{SNIPPET}")
 
@@ -335,7 +335,7 @@ def print_prototypes(model: Any, screen: Any) -> None:
 
 
 def demo_page(
-    story: Story, rows: list[Row], tvq: Row, X_test: np.ndarray, picture: Path
+    rows: list[Row], tvq: Row, X_test: np.ndarray, picture: Path
 ) -> html.Page:
     """Return TVQ's report with the story and the table of models before it."""
     pipeline = Pipeline([("model", tvq.model)])

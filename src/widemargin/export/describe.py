@@ -242,8 +242,6 @@ def _neighbors(model: Any) -> Program:
         raise refuse(
             model, "algorithm='rerank' is approximate; fit with 'exact' or 'brute'"
         )
-    if np.isnan(model.bundle_.points).any():
-        raise refuse(model, "its training samples have missing values")
     references, steps = bend(
         model, model.bundle_, metric.tangents, metric.sides, metric.spring
     )

@@ -32,6 +32,7 @@ from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
     check_count,
     check_flag,
+    check_gamma,
     check_number,
     check_option,
     check_random_state,
@@ -399,8 +400,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
             check_number("rho", self.rho, above=0, otherwise="None or ")
         if not callable(self.kernel):
             check_option("kernel", self.kernel, KERNELS)
-        if not isinstance(self.gamma, str) or self.gamma != "scale":
-            check_number("gamma", self.gamma, above=0, otherwise="'scale' or ")
+        check_gamma(self.gamma)
         check_number("degree", self.degree, at_least=0)
         check_number("coef0", self.coef0)
         check_n_jobs(self.n_jobs)
@@ -710,7 +710,9 @@ class MaxMarginClassifier(HyperplaneClassifier):
             found = solve_active_set(space, signs, height, options, start)
         else:
             found = solve_newton(space, signs, diag, height, options, start)
-        norm = space.length(found.coef)[1]
+        shortest, norm = space.length(found.coef)
+        # A normal that may be nothing but rounding has no direction.
+        norm = norm if shortest > 0.0 else 0.0
         intercept = found.bias / norm if norm > 0.0 else float(np.sign(found.bias))
         bias = intercept * (norm or 1.0)
         pair = self._margins_of(space, signs, found.coef, bias, 1.0, private, height)
@@ -856,8 +858,9 @@ class MaxMarginClassifier(HyperplaneClassifier):
             block = X[:, self.support_]
         else:
             block = evaluate(X, self.support_vectors_.astype(np.float64))
-        norms = np.where(self.weight_norm_ > 0, self.weight_norm_, 1.0)
-        return np.asarray(block @ self.dual_coef_.T / norms + self.intercept_)
+        there = self.weight_norm_ > 0
+        units = np.where(there, 1.0, 0.0) / np.where(there, self.weight_norm_, 1.0)
+        return np.asarray(block @ self.dual_coef_.T * units + self.intercept_)
 
     def _continue_online(self, data: _Data, problems, found, dtype) -> None:
         """Let `partial_fit` go on from the combination of patterns found."""

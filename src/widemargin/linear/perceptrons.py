@@ -156,9 +156,8 @@ class PerceptronClassifier(HyperplaneClassifier):
             len(rows) for rows, _ in parts
         ]:
             previous = None
-        walks: list[Walk] = []
-        spaces, sweeps, geometry = [], [], None
-        unfinished: list[str] = []
+        runs: list[tuple[Patterns, Walk]] = []
+        sweeps, geometry, unfinished = [], None, []
         every = list(enumerate(problems))
         with FitTasks(self, len(problems), X=X, y=samples.labels) as tasks:
             for p, problem in tasks.each(every, "problem"):
@@ -174,26 +173,19 @@ class PerceptronClassifier(HyperplaneClassifier):
                 unfinished.append(self._judge(status, walk, problem, budget, exponent))
                 here = pattern_geometry(patterns, f)
                 geometry = here if geometry is None else geometry.united(here)
-                walks.append(walk)
-                spaces.append((LinearSpace(patterns.X), patterns))
+                runs.append((patterns, walk))
                 sweeps.append(budget.spent)
-        self._set_planes(
-            [weight_vector(patterns, walk.m)
-             for (_, patterns), walk in zip(spaces, walks, strict=True)],
-            exponent, dtype,
-        )  # fmt: skip
-        self._walks = [walk.m for walk in walks] if self.warm_start else None
-        online = [
-            walk.without_patterns(patterns)
-            for (_, patterns), walk in zip(spaces, walks, strict=True)
-        ]
+        planes = [weight_vector(patterns, walk.m) for patterns, walk in runs]
+        self._set_planes(planes, exponent, dtype)
+        self._walks = [walk.m for _, walk in runs] if self.warm_start else None
+        online = [walk.without_patterns(patterns) for patterns, walk in runs]
         self._longest = float(np.hypot(longest_row(X), rho))
         self._go_online(list(online), rho, exponent, dtype)
         assert geometry is not None
         self._bound_of = self._bound_arguments(geometry, exponent)
         self._exponent = exponent
         self.n_iter_ = max(1, max(sweeps))
-        self._publish(samples, parts, walks, spaces, rho, exponent)
+        self._publish(samples, parts, runs, rho, exponent)
         self._calibrate(samples)
         warn_unfinished(unfinished)
         return self
@@ -226,30 +218,26 @@ class PerceptronClassifier(HyperplaneClassifier):
         """Give the margin asked for, where one is."""
         return 0.0
 
-    def _publish(self, samples, parts, walks, spaces, rho, exponent) -> None:
+    def _publish(self, samples, parts, runs, rho, exponent) -> None:
         """Certify what is stored and set the attributes that describe the run."""
-        m = np.zeros((len(walks), len(samples)))
-        margins, directional, uppers = [], [], []
+        m, proven = np.zeros((len(runs), len(samples))), np.zeros((3, len(runs)))
         for p, (rows, signs) in enumerate(parts):
-            m[p, rows] = walks[p].m * signs
-            space = spaces[p][0]
+            patterns, walk = runs[p]
+            m[p, rows] = walk.m * signs
+            space = LinearSpace(patterns.X)
             coef = self.coef_[p].astype(np.float64)
             bias = float(np.ldexp(self.intercept_[p], -exponent))
-            margins.append(plane_margin(space, signs, coef, bias))
-            directional.append(plane_margin(space, signs, coef, bias, rho))
-            uppers.append(upper_bound(space, signs, walks[p].m, None, rho))
+            proven[0, p] = plane_margin(space, signs, coef, bias)
+            proven[1, p] = plane_margin(space, signs, coef, bias, rho)
+            proven[2, p] = upper_bound(space, signs, walk.m, None, rho)
+        margins, directional, uppers = np.ldexp(proven, exponent).tolist()
         used = np.flatnonzero((m != 0).any(axis=0))
         self.support_ = samples.rows[used]
         self.dual_coef_ = m[:, used]
-        self.margin_ = scalar([float(np.ldexp(v, exponent)) for v in margins])
-        self.directional_margin_ = scalar(
-            [float(np.ldexp(v, exponent)) for v in directional]
-        )
-        self.margin_upper_bound_ = scalar(
-            [float(np.ldexp(v, exponent)) for v in uppers]
-        )
-        self.n_updates_ = scalar([walk.n_updates for walk in walks])
-        found = [self._bounds_at(float(np.ldexp(v, exponent))) for v in directional]
+        self.margin_, self.margin_upper_bound_ = scalar(margins), scalar(uppers)
+        self.directional_margin_ = scalar(directional)
+        self.n_updates_ = scalar([walk.n_updates for _, walk in runs])
+        found = [self._bounds_at(margin) for margin in directional]
         self.bounds_ = found[0] if len(found) == 1 else found
 
     def _bounds_at(self, margin: float) -> PerceptronBounds | None:
@@ -729,15 +717,9 @@ class FixedMarginPerceptron(PerceptronClassifier):
     def _bound_arguments(self, geometry: Geometry, exponent: int) -> dict[str, Any]:
         asked = float(np.ldexp(self.margin, -exponent))
         f_min, f_max = self._factor_range(geometry, asked)
-        given = {
-            "R": geometry.R,
-            "r": geometry.r,
-            # The formulas are continuous at zero but divide by the margin.
-            "margin": max(asked, 1e-12 * geometry.r),
-            "f_min": f_min,
-            "f_max": f_max,
-        }
-        if self.length == "free":
-            return {"variant": "free_length"} | given
-        given["learning_rate"] = self.learning_rate_
-        return {"variant": "fixed_length"} | given
+        given: dict[str, Any] = geometry._replace(f_min=f_min, f_max=f_max)._asdict()
+        # The formulas are continuous at zero but divide by the margin.
+        given["margin"] = max(asked, 1e-12 * geometry.r)
+        if self.length == "fixed":
+            given["learning_rate"] = self.learning_rate_
+        return given | {"variant": f"{self.length}_length"}

@@ -182,7 +182,7 @@ def learn(
         sweeps = min(piece, end - budget.spent, limit - idle if limited else end)
         status, used, now, since = learn(
             patterns.rows, factors, walk.m, walk.v, walk.sums, rule, show, sweeps,
-            max_updates, fewest, trace,
+            float(max_updates), fewest, trace,
         )  # fmt: skip
         budget.spend(used)
         idle = since if now < fewest else idle + since

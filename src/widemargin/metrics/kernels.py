@@ -29,7 +29,6 @@ concepts and algorithms, JMLR 10 (2009), section 4.
 
 import inspect
 from collections.abc import Callable
-from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,7 +43,7 @@ from widemargin._core.arrays import (
     numpy_dtype,
     xp_of,
 )
-from widemargin._core.checks import as_matrix, check_option
+from widemargin._core.checks import as_matrix, check_gamma, check_option
 from widemargin.metrics.tangent import DEFAULT_SPRING, tangent_distances
 
 KERNELS = ("rbf", "nd", "log")
@@ -145,13 +144,7 @@ def check_kernel(kernel: Any, gamma: Any) -> None:
     """Validate the two parameters that make a kernel of a distance."""
     if not callable(kernel):
         check_option("kernel", kernel, KERNELS)
-    if isinstance(gamma, str):
-        if gamma != "scale":
-            raise ValueError(
-                f"gamma must be a positive number or 'scale'; got {gamma!r}."
-            )
-    elif not isinstance(gamma, Real) or not 0 < float(gamma) < np.inf:
-        raise ValueError(f"gamma must be a positive number or 'scale'; got {gamma!r}.")
+    check_gamma(gamma)
 
 
 def resolve_gamma(

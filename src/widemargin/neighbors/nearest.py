@@ -53,7 +53,6 @@ from widemargin.neighbors.search import (
     FeatureCandidates,
     MergedSearch,
     MetricSearch,
-    PartialSearch,
     TangentSearch,
     check_transform,
     components_on_device,
@@ -149,13 +148,12 @@ class TangentKNeighborsClassifier(MarginClassifier):
     the samples. Equally near neighbours are ordered by class, then by index. Inside
     ``with widemargin.show_progress():`` a bar shows how far the search is.
 
-    Without tangents NaN in X is a missing value: squared distances run over what both
-    samples have, times n_features over the number of these, as
-    :func:`sklearn.metrics.pairwise.nan_euclidean_distances` has them. Samples with
-    nothing in common are infinitely far and have no vote. All distances are then
-    computed, whatever the `algorithm`. They are right in the mean where values are
-    missing at random, and too uncertain where two samples share few: neighbours are
-    then found among samples of which little is known.
+    Without tangents NaN in X is a missing value: in its place, in training samples and
+    in those asked about, is what the values that are there let expect, by a mixture of
+    one Gaussian per class, of at most 36 factors, learned from up to 2000 training
+    samples, whole or not. That is right where values are missing at random given those
+    that are there, and biased where they are missing because of what they are. Samples
+    of which little is known come near the means, and near each other.
 
     References
     ----------
@@ -268,6 +266,8 @@ class TangentKNeighborsClassifier(MarginClassifier):
         self._positions, samples = order, samples.take(order)
         self._codes = samples.codes.astype(np.int64)
         self._n_training = len(samples)
+        self._learn_completion(samples)
+        samples = self._completed_samples(samples)
         # Only ratios count, and they may be of any size.
         self._votes = samples.weights / samples.weights.max()
         data = {"X": samples.X, "y": samples.labels, "sample_weight": samples.weights}
@@ -309,13 +309,9 @@ class TangentKNeighborsClassifier(MarginClassifier):
         """Fit the metric to samples, in a unit of all that lie within the limits."""
         # What belongs to no single sample needs no frames at all.
         self._measures_points = callable(self.metric) or metric.sides == "midpoint"
-        X, extremes = (
-            a if is_tensor(a) else np.nan_to_num(a, nan=0.0)
-            for a in (samples.X, limits)
-        )
         if not callable(self.metric):
-            metric = metric.in_unit_of(extremes)
-        metric = metric.fit(X, samples.labels)
+            metric = metric.in_unit_of(limits)
+        metric = metric.fit(samples.X, samples.labels)
         self._metric, self.input_tangents_ = metric, metric.tangents
         # A distance of one's own need not square anything.
         self._squares = not callable(self.metric) or self.algorithm == "rerank"
@@ -342,6 +338,7 @@ class TangentKNeighborsClassifier(MarginClassifier):
         self.classes_, self._weights = given.classes, self.weights
         self._n_training = given.n_rows
         some = given.some()
+        self._learn_completion(some)
         data = {"X": some.X, "y": some.labels, "sample_weight": some.weights}
         with FitTasks(self, 1, **data) as tasks, tasks.whole("indices"):
             self._fit_metric(metric, some, given.limits)
@@ -414,7 +411,7 @@ class TangentKNeighborsClassifier(MarginClassifier):
             metric = replace(metric, sides="y")
         elif self._measures_points:
             metric = replace(metric, tangents=None)
-        return _bundled(metric, X, labels, self.n_jobs)
+        return metric.bundle(X, labels, n_jobs=self.n_jobs)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the frames, many times as large as the points they come from."""
@@ -440,8 +437,6 @@ class TangentKNeighborsClassifier(MarginClassifier):
 
         What `fit` made for its own samples belongs to the model.
         """
-        if not is_tensor(X) and np.isnan(X.min()):
-            return PartialSearch(self.bundle_)
         if self._search is not None and (
             not is_tensor(X) or isinstance(self._search, MergedSearch)
         ):
@@ -456,8 +451,6 @@ class TangentKNeighborsClassifier(MarginClassifier):
         return made_once(self.bundle_, place, make)
 
     def _choose_search(self, bundle):
-        if not is_tensor(bundle.points) and np.isnan(bundle.points.min()):
-            return PartialSearch(bundle)
         algorithm, candidates = self._asked["algorithm"], None
         if self.candidate_transform_ is not None:
             candidates = FeatureCandidates(
@@ -554,7 +547,7 @@ class TangentKNeighborsClassifier(MarginClassifier):
 
     def _check_predict(self, X):
         check_is_fitted(self)
-        X = check_X(self, X, order="C")
+        X = self._completed(check_X(self, X, order="C"))
         if self._squares:
             check_squares(X, self._metric.unit)
         # Frames have the dtype of their points; the finer one serves both ends.
@@ -574,14 +567,13 @@ class TangentKNeighborsClassifier(MarginClassifier):
             if X is None:
                 yield rows, search.references[rows], search
             else:
-                yield rows, _bundled(metric, X[rows], None, self.n_jobs), search
+                yield rows, metric.bundle(X[rows], None, n_jobs=self.n_jobs), search
 
     def _shares(self, X):
         """Share of the votes of every class, and how near it comes, in (0, 1)."""
         distances, places = self._neighbors(X, self._n_neighbors)
         weights = _vote_weights(self._weights, distances * self._metric.unit)
-        # What has nothing in common with a sample knows nothing of it.
-        weights = np.where(np.isfinite(distances), weights * self._votes[places], 0)
+        weights = weights * self._votes[places]
         n, k = weights.shape
         shares, nearness = np.zeros((2, n, len(self.classes_)))
         # Equally near ones are equally good.
@@ -663,16 +655,6 @@ def _relative(search: Any, d_plus: NDArray, d_minus: NDArray) -> NDArray:
         unit = np.where((unit > 0) & np.isfinite(unit), unit, 1)
         d_plus, d_minus = (d_plus / unit) ** 2, (d_minus / unit) ** 2
     return relative_margin(d_plus.ravel(), d_minus.ravel()).reshape(d_plus.shape)
-
-
-def _bundled(
-    metric: TangentMetric, X: NDArray, labels: NDArray | None, n_jobs: int | None
-) -> Bundle:
-    """Make a bundle in which missing values, where nothing varies, stay NaN."""
-    if is_tensor(X) or not np.isnan(X.min()):
-        return metric.bundle(X, labels, n_jobs=n_jobs)
-    bundle = metric.bundle(np.nan_to_num(X, nan=0.0), labels, n_jobs=n_jobs)
-    return Bundle(np.where(np.isnan(X), np.nan, bundle.points), bundle.frames)
 
 
 class Nearest(NamedTuple):

@@ -40,7 +40,7 @@ from widemargin._compute.machine import (
     rows_in_budget,
     thread_map,
 )
-from widemargin._compute.nearest import distances_there, product_error
+from widemargin._compute.nearest import product_error
 from widemargin._compute.pairs import References, pair_distances
 from widemargin._core.arrays import is_tensor, put, to_numpy, xp_of
 from widemargin._core.checks import as_matrix, check_squares, in_unit, unit_of_squares
@@ -391,7 +391,9 @@ class TangentSearch:
             nearest, given = search.nearest_of_candidates, self.candidates
         else:
             nearest, given = search.nearest_under_bounds, given or self._bounds
-        material = given(queries, most, n_jobs)
+        # Another order would compile the search again, as another dtype would.
+        material = np.ascontiguousarray(given(queries, most, n_jobs))
+        y_points = _writable(y.points, y.points.dtype)
         error = product_error(y.points.dtype, y.n_features)
         answers = [
             (np.empty((len(x), r.how_many)), np.empty((len(x), r.how_many), np.int64))
@@ -408,7 +410,7 @@ class TangentSearch:
                 else:
                     labels = np.zeros(rows.stop - rows.start, np.int64)
                 nearest(
-                    material[rows], x[rows], x_frames[rows], y.points, y_frames,
+                    material[rows], x[rows], x_frames[rows], y_points, y_frames,
                     sides, self.spring, error, labels, codes, request.kind,
                     d2[rows], index[rows],
                 )  # fmt: skip
@@ -762,23 +764,6 @@ def distances_of(metric: Callable[[Any, Any], Any], X: Any, Y: Any) -> Any:
             f"{float(d[wrong][0])}."
         )
     return d
-
-
-class PartialSearch(MetricSearch):
-    """References to be asked in plain distance, where values are missing at any end.
-
-    Parameters
-    ----------
-    references : Bundle
-        What is searched.
-    """
-
-    def __init__(self, references: Bundle):
-        super().__init__(references, distances_there, None)
-
-    def _all_distances(self, X: Any, Y: Any) -> NDArray:
-        # Infinite where two have nothing in common.
-        return np.sqrt(distances_there(X, Y))
 
 
 def _writable(array: NDArray, dtype: Any) -> NDArray:

@@ -39,6 +39,7 @@ from widemargin._compute.machine import (
     SAMPLE_ROWS,
     Room,
     batched_slices,
+    even_slices,
     rows_in_budget,
 )
 from widemargin._core.arrays import put, to_numpy
@@ -109,20 +110,20 @@ class OneSidedPass:
             return one_sided(
                 self.X[rows], flat, self.norms[rows], offsets, self.right[rows],
                 gamma[rows], self.tiny, nearest[rows], margins[rows],
-                room.take("Z", (m, len(flat)), dtype),
-                room.take("pulls", (m, 2, width), dtype),
-                room.take("gathered", (2 * m, d), dtype),
+                room.take("Z", (len(flat), m), dtype),
+                room.take("squared", (n_models, m), dtype),
+                room.take("pulls", (2, m, width), dtype),
+                room.take("alphas", (2, m, width), dtype),
+                room.take("gathered", (2 * m, d + width), dtype),
                 room.take("weighted", (2 * m, width), dtype),
             )  # fmt: skip
 
         size = min(SAMPLE_ROWS, rows_in_budget(8 * n_models * width))
-        parts = list(run(block, batched_slices(n, size)))
-        sums, moments, sizes = parts[0]
-        if len(parts) > 1:
-            sums, moments, sizes = (
-                np.sum(part, axis=0, dtype=float) for part in zip(*parts, strict=True)
-            )
-        moments = moments + np.tril(moments, -1).transpose(0, 2, 1)
+        first, *rest = run(block, even_slices(n, size))
+        sums, moments, sizes = (total.astype(float) for total in first)
+        for part in rest:
+            for total, more in zip((sums, moments, sizes), part, strict=True):
+                total += more
         gradient = sums - np.matmul(moments, stack)
         return Pass(margins, nearest, gradient, moments, sizes)
 

@@ -110,9 +110,9 @@ class PrototypeClassifier(SoftClassifier):
         """(n_samples, n_classes) squared distances; the smallest decides."""
         return self._reduced(self._squared_distances(X))
 
-    def _check_predict(self, X: Any) -> np.ndarray:
+    def _checked(self, X: Any) -> np.ndarray:
         unit = 1.0 if self.scale_ is None else min(1.0, float(self.scale_.min()))
-        return check_squares(super()._check_predict(X), unit)
+        return check_squares(super()._checked(X), unit)
 
     def _in_chunks(
         self, X: np.ndarray, function: Callable[[np.ndarray], np.ndarray]
@@ -224,7 +224,7 @@ class PrototypeClassifier(SoftClassifier):
         which never exceeds the distance to the decision boundary, and at the same
         time how far every prototype may move without changing the answer. It is
         rounded down: what rounding may have added to it is taken off. Where values are
-        missing, it is one in the space of those that are there.
+        missing it is 0, as what is expected of them moves with the others.
 
         Parameters
         ----------
@@ -236,7 +236,8 @@ class PrototypeClassifier(SoftClassifier):
         ndarray of shape (n_samples,)
             Radii, in the units of the features.
         """
-        samples = self._check_predict(X)
+        partial = self._checked(X)
+        samples = self._completed(partial)
         speed = self._lipschitz()
         rounding = 4 * float(np.finfo(samples.dtype).eps)
 
@@ -249,15 +250,15 @@ class PrototypeClassifier(SoftClassifier):
             d_plus = np.sqrt(near[rows, answers])
             far[rows, answers] = np.inf
             d_minus = np.sqrt(far.min(axis=1))
-            # Distances over what is there are those of all values on average.
-            part = np.sqrt(np.count_nonzero(~np.isnan(x), axis=1) / x.shape[1])
             with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-                margin = hypothesis_margin(d_plus, d_minus) * part
+                margin = hypothesis_margin(d_plus, d_minus)
                 # Of a tie nothing is certain, even where no distance ever changes.
                 none = np.zeros_like(margin)
                 return np.divide(margin, speed, out=none, where=margin > 0)
 
         radii = self._in_chunks(samples, radius) * (1 - 1e-12)
+        if samples is not partial:
+            radii[np.isnan(partial).any(axis=1)] = 0
         radii = np.minimum(radii, float(np.finfo(samples.dtype).max))
         rounded = radii.astype(samples.dtype)
         return np.where(rounded > radii, np.nextafter(rounded, 0), rounded)
@@ -311,9 +312,9 @@ class PrototypeClassifier(SoftClassifier):
         points, compared by a distance fixed beforehand, where the nearest decides;
         other models refuse.
         """
-        samples = self._check_predict(X)
+        samples = self._checked(X)
         self._check_bound()
-        if np.isnan(samples.min()):
+        if samples is not self._completed(samples):
             no_bound("X has missing values")
         codes = class_codes(y, self.classes_, len(samples))
         radius = float(np.sqrt(self._squared_norms(samples).max())) or 1.0

@@ -9,8 +9,6 @@ squared Euclidean distances. It depends on them through two coefficients per sam
 written into a sparse (n_samples, n_prototypes) matrix C with column sums s, the
 gradient is ``-2 (C^T X - diag(s) P)``: a sum over samples (`glvq_sums`), which shards
 may share.
-Where values are missing, with m_i of d there, distances are ``d / m_i`` times those
-over what is there, C has that factor, and ``diag(s) P`` becomes ``(C^T there) * P``.
 Mini-batches, Adam steps measured in the within-class spread of the data, rate falling
 linearly to zero.
 
@@ -25,7 +23,7 @@ Sato and Yamada, "Generalized learning vector quantization", NIPS 1995; Kingma a
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -33,13 +31,9 @@ import numpy as np
 
 from widemargin._compute.nearest import (
     expanded_distances,
-    means_there,
     paired_distances,
-    present,
     product_error,
     settled,
-    shares,
-    squared_distances,
     squared_norms,
 )
 from widemargin._core.arrays import (
@@ -60,7 +54,6 @@ from widemargin.prototypes.placing import (
     REPAIRS,
     SCALES,
     chosen_scale,
-    filled,
     nearest_of,
     revivals,
     within_class_spread,
@@ -150,28 +143,13 @@ class Centred:
     offsets: np.ndarray | None
     # Whether expanded squares may lose a distance between classes.
     is_risky: bool
-    # 1 where a value is there and 0 where it is missing, and X is 0; None for all.
-    there: np.ndarray | None = None
 
     def __getitem__(self, rows: slice) -> "Centred":
         offsets = None if self.offsets is None else self.offsets[rows]
-        there = None if self.there is None else self.there[rows]
         return Centred(
             self.X[rows], self.codes[rows], self.weights[rows], self.norms[rows],
-            offsets, self.is_risky, there,
+            offsets, self.is_risky,
         )  # fmt: skip
-
-    @property
-    def partial(self) -> np.ndarray:
-        """The samples with NaN where a value is missing."""
-        return (
-            self.X if self.there is None else np.where(self.there > 0, self.X, np.nan)
-        )
-
-    @property
-    def whole(self) -> np.ndarray:
-        """The samples with the mean of their class where a value is missing."""
-        return filled(self.partial, self.codes, self.weights)
 
     @property
     def search(self) -> tuple:
@@ -189,7 +167,7 @@ class Centred:
         X, codes, weights, norms = (
             put(a, device) for a in (self.X, self.codes, self.weights, self.norms)
         )
-        return Centred(X, codes, weights, norms, offsets, self.is_risky, self.there)
+        return Centred(X, codes, weights, norms, offsets, self.is_risky)
 
 
 class Sums(NamedTuple):
@@ -206,10 +184,6 @@ def glvq_sums(P: np.ndarray, labels: np.ndarray, batch: Centred, loss: Any) -> S
     """Loss, gradient in the prototypes, and how often each was its class's nearest."""
     if is_tensor(P):
         return Sums(*device_lvq().glvq_sums(P, labels, batch, loss))
-    if batch.there is not None:
-        pairs, towards = pulls_there(P, labels, batch, loss)
-        wins = np.bincount(pairs.winners, minlength=len(P))
-        return Sums(pairs.loss, -2 * towards, wins, pairs.slope)
     error = product_error(P.dtype, P.shape[1])
     x_errors, p_errors = error * batch.norms, error * squared_norms(P)
     D = expanded_distances(batch.X, P, batch.norms)
@@ -227,40 +201,6 @@ def glvq_sums(P: np.ndarray, labels: np.ndarray, batch: Centred, loss: Any) -> S
     towards = pairs.transposed_product(batch.X) - pairs.column_sums[:, None] * P
     wins = np.bincount(pairs.winners, minlength=len(P))
     return Sums(pairs.loss, -2 * towards, wins, pairs.slope)
-
-
-def pulls_there(
-    P: np.ndarray,
-    labels: np.ndarray,
-    batch: Centred,
-    loss: Any,
-    relevances: np.ndarray | None = None,
-) -> tuple[Any, np.ndarray]:
-    """Return C and ``C^T X - (C^T there) * P`` for samples with missing values.
-
-    `relevances` are factors on the squares of the features.
-    """
-    X, there = batch.X, batch.there
-    assert there is not None
-    r = np.ones(P.shape[1], P.dtype) if relevances is None else relevances
-    factor, error = shares(there), product_error(P.dtype, P.shape[1])
-    norms, squares = (X * X) @ r, (P * P) * r
-    D = (X * r) @ (-2 * P.T) + there @ squares.T
-    D = np.maximum(D + norms[:, None], 0)
-    x_errors, p_errors = error * norms, error * squares.sum(axis=1)
-    if batch.is_risky:
-        settled(
-            D, x_errors, p_errors,
-            lambda i, j: ((X[i] - P[j]) ** 2 * there[i]) @ r, n_features=P.shape[1],
-        )  # fmt: skip
-        x_errors, p_errors = 0 * x_errors, 0 * p_errors
-    pairs = coefficients(
-        D * factor[:, None], labels, batch.codes, batch.weights, loss,
-        factor * x_errors, factor.max() * p_errors,
-    )  # fmt: skip
-    pairs = pairs._replace(values=pairs.values * factor[:, None])
-    mass = pairs.transposed_product(there)
-    return pairs, pairs.transposed_product(X) - mass * P
 
 
 def own_share(rows: Centred, batch: slice, n: int) -> Centred:
@@ -433,16 +373,11 @@ class Mapped:
         Mean and mean weight may be those of more samples than these.
         """
         X, dtype = self.X[order], numpy_dtype(self.X)
-        there = present(X)
-        if centre is None and there is not None:
-            centre = means_there(X).astype(dtype)
-        elif centre is None:
+        if centre is None:
             centre = to_numpy(in_dtype(X, np.float64).mean(axis=0)).astype(dtype)
         X = X - put(centre, X.device if is_tensor(X) else None)
         if np.ndim(scale):
             X = X / scale
-        if there is not None:
-            X = np.nan_to_num(X, nan=0.0)
         norms = xp_of(X).einsum("ij,ij->i", X, X)
         weights = self.samples.weights[order]
         weights = (weights / (mean_weight or weights.mean())).astype(dtype)
@@ -451,7 +386,7 @@ class Mapped:
         rounding = product_error(dtype, X.shape[1]) * float(norms.max())
         is_risky = rounding > 1e-3 * float(xp_of(X).median(norms))
         codes = self.samples.codes[order]
-        return centre, Centred(X, codes, weights, norms, offsets, is_risky, there)
+        return centre, Centred(X, codes, weights, norms, offsets, is_risky)
 
 
 def device_lvq() -> Any:
@@ -566,10 +501,12 @@ class GLVQClassifier(TrainedPrototypes):
     A sample of weight 2 and the same sample given twice lead to the same model, bit
     by bit. ``partial_fit`` makes one pass over each batch with a rate that stays.
 
-    NaN in X is a missing value. Distances run over what is there, times n_features
-    over their number; prototypes are whole, and a missing value moves none. That is
-    right in the mean where values are missing at random; what is missing because of
-    its value is better filled in by a model of the data, or told by a feature more.
+    NaN in X is a missing value: in its place, in training too, is what the values that
+    are there let expect, by a mixture of one Gaussian per class, of at most 36 factors,
+    learned from up to 2000 training samples, whole or not. That is right where values
+    are missing at random given those that are there; what is missing because of its
+    value is better told by a feature more. Margins take what is expected for known.
+    ``partial_fit`` learns the mixture from the first 2000 samples.
 
     References
     ----------
@@ -712,11 +649,11 @@ class GLVQClassifier(TrainedPrototypes):
         centre, host = data.centred(rng.permutation(len(data.samples)))
         # The sums are made where the samples came from; states are always NumPy's.
         device = None if self._is_soft else data.samples.device
-        rows, partial, whole = host.at(device), host.partial, host.whole
+        rows = host.at(device)
         parts = self._summed_over(data.samples, rows, 1, centre, not self._is_soft)
         most = 512 if isinstance(parts, Here) else n
         named = None
-        if isinstance(parts, Here) and device is None and host.there is None:
+        if isinstance(parts, Here) and device is None:
             named = compiled_loss(loss)
         search = () if named is None else host.search
 
@@ -733,7 +670,7 @@ class GLVQClassifier(TrainedPrototypes):
         def train(state: State, epoch: int) -> Outcome:
             labels = state["codes"]
             P = self._placed_again(state["prototypes"]) - centre
-            state = self._warm(state, partial[:WARMED], host.codes[:WARMED], P)
+            state = self._warm(state, host.X[:WARMED], host.codes[:WARMED], P)
             batches = self._batches(n, rng, epoch, n_epochs, most)
             wins, total = np.zeros(len(P), dtype=np.intp), 0.0
             if named is not None:
@@ -761,18 +698,13 @@ class GLVQClassifier(TrainedPrototypes):
                 P, wins, total = now["P"], now["wins"], now["total"]
                 state = {**state, **{name: now[name] for name in names}}
             if self._repairs(wins, epoch, n_epochs):
-                dead, samples = revivals(partial, host.codes, P, labels, wins)
-                P[dead] = to_numpy(whole[samples])
+                dead, samples = revivals(host.X, host.codes, P, labels, wins)
+                P[dead] = to_numpy(host.X[samples])
             added, stay = self._changes(
-                replace(host, X=whole),
-                labels,
-                lambda: nearest_of(partial, P),
-                rng,
-                epoch,
-                n_epochs,
+                host, labels, lambda: nearest_of(host.X, P), rng, epoch, n_epochs
             )
             state = {**state, "prototypes": P}
-            fresh = to_numpy(whole[added])
+            fresh = to_numpy(host.X[added])
             state = changed(state, added, stay, fresh, host.codes[added])
             P = self._shown(state["prototypes"] + centre)
             return Outcome({**state, "prototypes": P}, {"loss": float(total) / n})
@@ -785,7 +717,7 @@ class GLVQClassifier(TrainedPrototypes):
         """Begin with the temperature of a soft loss: that of the own distances."""
         if not self._is_soft or "heat" in state:
             return state
-        D = squared_distances(X, P) if np.isnan(X.min()) else expanded_distances(X, P)
+        D = expanded_distances(X, P)
         D[codes[:, None] != state["codes"][None, :]] = np.inf
         own = D.min(axis=1)
         unit = float(np.mean(own[np.isfinite(own)], dtype=np.float64)) or 1.0

@@ -12,7 +12,6 @@ quantization", Neural Computation 2009; Bunte et al., "Limited rank matrix learn
 Neural Networks 2012.
 """
 
-from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Literal
 
@@ -21,7 +20,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from widemargin._compute.nearest import (
-    means_there,
     product_error,
     second_moments,
     squared_distances,
@@ -62,7 +60,6 @@ from widemargin.prototypes.learned_metrics import (
 from widemargin.prototypes.placing import (
     chosen_scale,
     class_means,
-    filled,
     nearest_of,
     residuals,
     revivals,
@@ -184,13 +181,12 @@ class GMLVQClassifier(
     corrected for the null space of the training data: directions in which these do not
     vary count nothing.
 
-    NaN in X is a missing value. Distances are ``||Omega (x - p)||^2`` with ``x - p`` 0
-    where x has no value, times n_features over the number of values; prototypes are
-    whole, and a missing value moves none. For a diagonal that is right in the mean
-    where values are missing at random; a matrix loses what the missing values share
-    with the others. What is missing because of its value is better filled in by a model
-    of the data, or told by a feature more. With a matrix, a step with missing values
-    takes one product per prototype.
+    NaN in X is a missing value: in its place, in training too, is what the values that
+    are there let expect, by a mixture of one Gaussian per class, of at most 36 factors,
+    learned from up to 2000 training samples, whole or not. That is right where values
+    are missing at random given those that are there; what is missing because of its
+    value is better told by a feature more. Margins take what is expected for known.
+    ``partial_fit`` learns the mixture from the first 2000 samples.
 
     References
     ----------
@@ -300,7 +296,7 @@ class GMLVQClassifier(
         Returns
         -------
         ndarray of shape (n_samples, n_components)
-            ``X @ omega_.T``; NaN where a missing value enters.
+            ``X @ omega_.T``, a missing value being what is expected of it.
         """
         samples: Any = self._check_predict(X)
         if self.omega_.ndim == 3:
@@ -378,7 +374,6 @@ class GMLVQClassifier(
                 f"{n_features}."
             )
         X, codes, weights = samples.X, samples.codes, samples.weights
-        whole = filled(X, codes, weights)
         spread = chosen_scale(X, codes, weights, self.scale)
         if spread is None:
             # One unit for all: the spread of the typical feature.
@@ -390,7 +385,7 @@ class GMLVQClassifier(
         else:
             inner = discriminant_directions(X / spread, codes, weights, rank)
         if self._clusters:
-            Q = self._place((whole / spread) @ inner.T, samples, rng)
+            Q = self._place((X / spread) @ inner.T, samples, rng)
             P = _means(samples, inner / spread, Q, self._prototype_codes)
         else:
             P = self._place(X, samples, rng)
@@ -412,8 +407,7 @@ class GMLVQClassifier(
         new = np.flatnonzero(~np.isin(samples.codes, self._prototype_codes))
         omega = state["omega"] if state["omega"].ndim == 2 else np.diag(1 / spread)
         if self._clusters:
-            whole = filled(samples.X, samples.codes, samples.weights)
-            added = self._place_new(whole @ omega.T, samples, rng)
+            added = self._place_new(samples.X @ omega.T, samples, rng)
             if len(new):
                 codes = self._prototype_codes[n:]
                 added = _means(samples.take(new), omega, added, codes)
@@ -464,21 +458,21 @@ class GMLVQClassifier(
             if not prepared:
                 centre, host = data.centred(order, spread)
                 is_local = self._metric_name in ("class", "local")
-                span = span_of(host.partial) if is_local else None
+                span = span_of(host.X) if is_local else None
                 rows = host.at(device)
                 there = replayed_on(device, partial(descend, rows), loss)
                 parts = self._summed_over(data.samples, rows, spread, centre, False)
-                prepared.extend([centre, host, parts, span, there, host.whole])
-            centre, host, parts, span, replayed, whole = prepared
+                prepared.extend([centre, host, parts, span, there])
+            centre, host, parts, span, replayed = prepared
             named = None
             if plain and isinstance(parts, Here) and device is None:
-                named = compiled_loss(loss) if host.there is None else None
+                named = compiled_loss(loss)
             P = (state["prototypes"] - centre) / spread
             omega = metric.inner(state["omega"], spread)
             few = slice(0, WARMED)
             state = self._warm(
                 state,
-                metric.mapped(whole[few], omega),
+                metric.mapped(host.X[few], omega),
                 host.codes[few],
                 metric.mapped(P, omega),
             )
@@ -530,12 +524,12 @@ class GMLVQClassifier(
                 wins += sums.wins
             if span is not None:
                 omega = omega @ span
-            mapped, Q = metric.mapped(whole, omega), metric.mapped(P, omega)
+            mapped, Q = metric.mapped(host.X, omega), metric.mapped(P, omega)
             if self._repairs(wins, epoch, n_epochs):
                 dead, samples = revivals(mapped, host.codes, Q, labels, wins)
-                P[dead] = whole[samples]
+                P[dead] = host.X[samples]
             added, stay = self._changes(
-                replace(host, X=whole),
+                host,
                 labels,
                 lambda: self._nearest_rows(metric, host, mapped, P, Q, omega, labels),
                 rng,
@@ -546,7 +540,7 @@ class GMLVQClassifier(
             if "heat" in state:
                 state["heat"] = state["heat"] + metric.shrinkage(omega)
             state = self._with_maps(state, added, stay, Q, mapped, host)
-            state = changed(state, added, stay, whole[added], host.codes[added])
+            state = changed(state, added, stay, host.X[added], host.codes[added])
             P = state["prototypes"] * spread + centre
             moved = {"prototypes": P, "omega": metric.outer(state["omega"], spread)}
             return Outcome({**state, **moved}, {"loss": float(total) / n})
@@ -576,9 +570,9 @@ class GMLVQClassifier(
         omega: np.ndarray,
         labels: np.ndarray,
     ) -> np.ndarray:
-        if omega.ndim < 3 and rows.there is None:
+        if omega.ndim < 3:
             return nearest_of(mapped, Q)
-        D = metric.distances(rows.partial, P, omega, self._grouped(labels))
+        D = metric.distances(rows.X, P, omega, self._grouped(labels))
         return np.asarray(D.argmin(axis=1))
 
     def _with_maps(
@@ -625,8 +619,7 @@ def _means(
     samples: Samples, omega: np.ndarray, Q: np.ndarray, codes: np.ndarray
 ) -> np.ndarray:
     """Means of the samples that belong to centres `Q` found in the mapped space."""
-    whole = filled(samples.X, samples.codes, samples.weights)
-    D = squared_distances(whole @ omega.T, Q)
+    D = squared_distances(samples.X @ omega.T, Q)
     D[samples.codes[:, None] != codes[None, :]] = np.inf
     means = class_means(samples.X, D.argmin(axis=1), samples.weights, len(Q))
     return means.astype(samples.X.dtype)
@@ -650,6 +643,6 @@ def discriminant_directions(
     # Features come divided by their spread: below this there is none.
     ridge = shrinkage * max(values.mean(), 1e-12)
     W = (U / np.sqrt(np.maximum(values, 0) + ridge)) @ U.T
-    T = second_moments(X - means_there(X, weights), weights)
+    T = second_moments(X - weights @ X / weights.sum(), weights)
     widest = np.linalg.eigh(W @ T @ W)[1][:, ::-1][:, :rank]
     return (widest.T @ W).astype(X.dtype)

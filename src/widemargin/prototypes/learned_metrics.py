@@ -15,9 +15,6 @@ and those of the matrix of group g, over the pairs (i, j) whose prototype j is i
 
     dOmega_g = 2 Omega_g sum_ij C_ij (x_i - p_j) (x_i - p_j)^T.
 
-Where values are missing, ``x_i - p_j`` is 0 there in all of these, distances and C have
-the factor d over the number of values, and no gradient reaches p there.
-
 Shapes: Omega (rank, d), (d,) and (n_groups, rank, d); X and P as they are trained, each
 feature in its unit, about the mean.
 
@@ -35,16 +32,13 @@ import numpy as np
 from widemargin._compute.machine import batched_slices, rows_in_budget
 from widemargin._compute.nearest import (
     expanded_distances,
-    mapped_distances_there,
     product_error,
     second_moments,
     settled,
-    shares,
     squared_distances,
     squared_norms,
-    with_partial,
 )
-from widemargin.prototypes.glvq import Centred, coefficients, pulls_there
+from widemargin.prototypes.glvq import Centred, coefficients
 
 METRICS = ("full", "diagonal", "class", "local")
 
@@ -110,10 +104,7 @@ class FullMatrix:
         loss: Any,
     ) -> MatrixSums:
         """Loss, gradients in prototypes and Omega, and wins among the own class."""
-        if batch.there is None:
-            return gmlvq_sums(P, omega, labels, batch, loss)
-        sums = Local().sums(P, omega[None], labels, np.zeros_like(labels), batch, loss)
-        return sums._replace(omega=sums.omega[0])
+        return gmlvq_sums(P, omega, labels, batch, loss)
 
     def distances(
         self,
@@ -131,16 +122,13 @@ class FullMatrix:
         z, q = x @ omega.T, p @ omega.T
         z_norms, q_norms = squared_norms(z), squared_norms(q)
         length = float(squared_norms(omega).sum())
-        D = settled(
+        return settled(
             expanded_distances(z, q, z_norms),
             mapped_errors(x, z_norms, length),
             mapped_errors(p, q_norms, length),
             lambda i, j: squared_norms((X[i].astype(float) - P[j]) @ omega.T),
             coarse=coarse,
             n_features=2 * X.shape[1],
-        )
-        return with_partial(
-            D, z_norms, lambda rows: mapped_distances_there(X[rows], P, omega)
         )
 
     def steepness(self, omega: np.ndarray) -> float:
@@ -179,19 +167,15 @@ class Diagonal(FullMatrix):
 
     def sums(self, P, omega, labels, groups, batch, loss):
         """See FullMatrix."""
-        if batch.there is not None:
-            pairs, towards = pulls_there(P, labels, batch, loss, omega**2)
-            pulled = pairs.transposed_product(batch.X)
-        else:
-            Q, Z = P * omega, batch.X * omega
-            error = product_error(P.dtype, P.shape[1])
-            norms = squared_norms(Z)
-            pairs = coefficients(
-                expanded_distances(Z, Q, norms), labels, batch.codes, batch.weights,
-                loss, error * norms, error * squared_norms(Q),
-            )  # fmt: skip
-            pulled = pairs.transposed_product(batch.X)
-            towards = pulled - pairs.column_sums[:, None] * P
+        Q, Z = P * omega, batch.X * omega
+        error = product_error(P.dtype, P.shape[1])
+        norms = squared_norms(Z)
+        pairs = coefficients(
+            expanded_distances(Z, Q, norms), labels, batch.codes, batch.weights,
+            loss, error * norms, error * squared_norms(Q),
+        )  # fmt: skip
+        pulled = pairs.transposed_product(batch.X)
+        towards = pulled - pairs.column_sums[:, None] * P
         squares = pairs.values.sum(axis=1) @ batch.X**2
         slopes = squares - np.einsum("jf,jf->f", pulled + towards, P)
         return MatrixSums(
@@ -238,24 +222,19 @@ class Local(FullMatrix):
 
     def sums(self, P, omega, labels, groups, batch, loss):
         """See FullMatrix."""
-        X, there = batch.X, batch.there
+        X = batch.X
         D = np.empty((len(X), len(P)), X.dtype)
         x_errors, p_errors = np.zeros(len(X)), np.zeros(len(P))
         error = product_error(P.dtype, P.shape[1])
         for g, own in self._spaces(groups):
             Z, Q = X @ omega[g].T, P[own] @ omega[g].T
             norms = squared_norms(Z)
-            if there is None:
-                D[:, own] = expanded_distances(Z, Q, norms)
-            else:
-                D[:, own] = mapped_distances_there(batch.partial, P[own], omega[g])
+            D[:, own] = expanded_distances(Z, Q, norms)
             x_errors = np.maximum(x_errors, error * norms)
             p_errors[own] = error * squared_norms(Q)
         pairs = coefficients(
             D, labels, batch.codes, batch.weights, loss, x_errors, p_errors
         )
-        if there is not None:
-            pairs = pairs._replace(values=pairs.values * shares(there)[:, None])
         dP, d_omega = np.zeros_like(P), np.zeros_like(omega)
         at, values = pairs.at.T.ravel(), pairs.values.T.ravel()
         rows = np.tile(np.arange(len(X)), pairs.at.shape[1])
@@ -265,14 +244,9 @@ class Local(FullMatrix):
             for s in batched_slices(len(of_group), size):
                 own = of_group[s]
                 gaps, c = X[rows[own]] - P[at[own]], values[own, None]
-                if there is not None:
-                    gaps *= there[rows[own]]
                 mapped = gaps @ omega[g].T
                 d_omega[g] += 2 * (mapped * c).T @ gaps
-                pulls = -2 * c * (mapped @ omega[g])
-                if there is not None:
-                    pulls *= there[rows[own]]
-                np.add.at(dP, at[own], pulls)
+                np.add.at(dP, at[own], -2 * c * (mapped @ omega[g]))
         wins = np.bincount(pairs.winners, minlength=len(P))
         return MatrixSums(pairs.loss, dP, d_omega, wins, pairs.slope)
 

@@ -33,7 +33,7 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from widemargin._compute.nearest import present, shares, squared_norms
+from widemargin._compute.nearest import squared_norms
 from widemargin._core.checks import (
     check_count,
     check_flag,
@@ -47,7 +47,6 @@ from widemargin.prototypes.placing import (
     SCALES,
     chosen_scale,
     class_means,
-    filled,
     nearest_of,
     revivals,
 )
@@ -70,10 +69,7 @@ def class_balls(samples: Samples, n_classes: int) -> tuple[np.ndarray, np.ndarra
     """Mean of every class and the largest squared distance of its samples to it."""
     X, codes = samples.X, samples.codes
     centres = class_means(X, codes, np.ones(len(X)), n_classes).astype(X.dtype)
-    gaps, there = X - centres[codes], present(X)
-    lengths = squared_norms(np.nan_to_num(gaps, nan=0.0))
-    if there is not None:
-        lengths *= shares(there)
+    lengths = squared_norms(X - centres[codes])
     radii_squared = np.zeros(n_classes, dtype=X.dtype)
     np.maximum.at(radii_squared, codes, lengths)
     return centres, radii_squared
@@ -82,9 +78,8 @@ def class_balls(samples: Samples, n_classes: int) -> tuple[np.ndarray, np.ndarra
 def hull(X: np.ndarray, P: np.ndarray, known: np.ndarray | None = None) -> np.ndarray:
     """(2, d) smallest and largest value of every feature met so far."""
     met = [X, P] if known is None else [X, P, known]
-    # A missing value, NaN, is neither.
-    low = np.fmin.reduce([np.fmin.reduce(part) for part in met])
-    return np.stack([low, np.fmax.reduce([np.fmax.reduce(part) for part in met])])
+    low = np.min([part.min(axis=0) for part in met], axis=0)
+    return np.stack([low, np.max([part.max(axis=0) for part in met], axis=0)])
 
 
 def pen(hull: np.ndarray) -> np.ndarray:
@@ -194,10 +189,12 @@ class LVQClassifier(TrainedPrototypes):
     is given up, with a warning, for the prototypes that had made the fewest mistakes.
     GLVQ goes on at the border of the box: few features of some prototypes come there.
 
-    NaN in X is a missing value. Distances run over what is there, times n_features
-    over their number; prototypes are whole, and a missing value moves none. That is
-    right in the mean where values are missing at random; what is missing because of
-    its value is better filled in by a model of the data, or told by a feature more.
+    NaN in X is a missing value: in its place, in training too, is what the values that
+    are there let expect, by a mixture of one Gaussian per class, of at most 36 factors,
+    learned from up to 2000 training samples, whole or not. That is right where values
+    are missing at random given those that are there; what is missing because of its
+    value is better told by a feature more. Margins take what is expected for known.
+    ``partial_fit`` learns the mixture from the first 2000 samples.
 
     References
     ----------
@@ -341,13 +338,10 @@ class LVQClassifier(TrainedPrototypes):
         if n_epochs == np.inf:
             plan = [(len(stages) - 1, 0)]
         balls = self._balls(data, [name for name, _, _ in stages])
-        # What a prototype starts from where it is put on a sample.
-        whole = filled(data.X, data.codes, data.weights)
-        holes = None if whole is data.X else True
         from widemargin._compute.heads import WIDE, Heads
 
         # Not worth it for the one epoch of a batch.
-        bounded = holes is None and data.X.shape[1] >= WIDE and n_epochs < np.inf
+        bounded = data.X.shape[1] >= WIDE and n_epochs < np.inf
         heads = Heads(data.X) if bounded else None
 
         def train(state: State, at: int) -> Outcome:
@@ -371,7 +365,7 @@ class LVQClassifier(TrainedPrototypes):
             shared = (P, labels, data.X, data.codes, order, wins, pen(state["hull"]))
             search = None if heads is None else heads.at(P)
             errors, stopped = self._present(
-                name, shared, rate, span, rates, balls, holes, search
+                name, shared, rate, span, rates, balls, search
             )
             error = errors / len(order)
             fewest = state["fewest"]
@@ -386,11 +380,11 @@ class LVQClassifier(TrainedPrototypes):
             else:
                 if self._repairs(name, epoch, epochs) and not wins.all():
                     dead, rows = revivals(data.X, data.codes, P, labels, wins)
-                    P[dead], rates[dead] = whole[rows], rate
+                    P[dead], rates[dead] = data.X[rows], rate
                 added, stay = self._changes(
                     data, labels, lambda: nearest_of(data.X, P), rng, at, n_epochs
                 )
-                P = np.concatenate([P[stay], whole[added]])
+                P = np.concatenate([P[stay], data.X[added]])
                 labels = np.concatenate([labels[stay], data.codes[added]])
                 rates = np.concatenate([rates[stay], np.full(len(added), rate)])
             moved = {"prototypes": self._shown(P), "codes": labels, "rates": rates}
@@ -416,24 +410,23 @@ class LVQClassifier(TrainedPrototypes):
         span: tuple[int, float],
         rates: np.ndarray,
         balls: tuple[np.ndarray, np.ndarray],
-        holes: bool | None,
         search: tuple | None,
     ) -> tuple[int, int]:
         from widemargin._compute import lvq
 
         kernels: Any = lvq
         if name == "olvq1":
-            return kernels.olvq1_epoch(*shared, alpha_0, rates, holes, search)
+            return kernels.olvq1_epoch(*shared, alpha_0, rates, search)
         if name == "lvq1":
-            return kernels.lvq1_epoch(*shared, alpha_0, *span, holes, search)
+            return kernels.lvq1_epoch(*shared, alpha_0, *span, search)
         if name == "glvq":
             return kernels.pair_epoch(
-                *shared, alpha_0, *span, *SLOPES, self.guard, *balls, holes, search
+                *shared, alpha_0, *span, *SLOPES, self.guard, *balls, search
             )
         epsilon = float(self.epsilon) if name == "lvq3" else 0.0
         return kernels.window_epoch(
             *shared, alpha_0, *span, float(self.window), epsilon, self.guard, *balls,
-            holes, search,
+            search,
         )  # fmt: skip
 
 

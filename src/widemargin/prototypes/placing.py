@@ -10,9 +10,6 @@ A prototype is dead when it is nearest to no sample of its class: nothing moves 
 it answers for nothing. It is put on the sample of its class that is farthest from all
 living prototypes of the class; several dead ones go to several samples, each chosen
 with the earlier ones in place.
-
-NaN in X is a missing value: means and spreads are those of what is there, and a
-prototype that starts on a sample has the mean of its class where that has nothing.
 """
 
 from collections.abc import Mapping
@@ -22,9 +19,6 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from widemargin._compute.nearest import (
-    distances_there,
-    means_there,
-    present,
     squared_distances,
     squared_norms,
 )
@@ -109,12 +103,10 @@ def k_means(
     max_iter: int = 12,
 ) -> np.ndarray:
     """Weighted k-means from the seeds of k-means++; near enough, not converged."""
-    there = present(X)
     centre = _mean(X, weights)
-    X = X - centre
-    X, unit = _narrow(X) if there is None else (np.nan_to_num(X, nan=0.0), 1)
+    X, unit = _narrow(X - centre)
     starts = X[spread_rows(X, weights, count, rng)]
-    return lloyd(X, weights, starts, max_iter, there) * unit + centre
+    return lloyd(X, weights, starts, max_iter) * unit + centre
 
 
 def _narrow(X: Any) -> tuple[Any, Any]:
@@ -162,40 +154,28 @@ def lloyd(
     weights: np.ndarray,
     P: np.ndarray,
     max_iter: int = 12,
-    there: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Weighted k-means from the starting centres `P`; near enough, not converged.
-
-    Where `there` is 0, X counts nothing; such features of a centre stay.
-    """
+    """Weighted k-means from the starting centres `P`; near enough, not converged."""
     xp, W = xp_of(X), like(X, weights)
     centre = P.mean(axis=0)
     X, P = X - centre, P - centre
-    if there is not None:
-        X = X * there
     assigned = None
     rows = xp.arange(len(X), device=X.device)
     for _ in range(max_iter):
-        norms = xp.einsum("ij,ij->i", P, P) if there is None else there @ (P**2).T
+        norms = xp.einsum("ij,ij->i", P, P)
         nearest = (X @ (-2 * P).T + norms).argmin(axis=1)
         if assigned is not None and bool((nearest == assigned).all()):
             break
         assigned = nearest
         members = xp.zeros((len(P), len(X)), dtype=X.dtype, device=X.device)
         members[nearest, rows] = W
-        if there is None:
-            mass = members.sum(axis=1)
-            alive = mass > 0
-            P[alive] = (members[alive] @ X) / mass[alive, None]
-        else:
-            mass = members @ there
-            np.divide(members @ X, mass, out=P, where=mass > 0)
+        mass = members.sum(axis=1)
+        alive = mass > 0
+        P[alive] = (members[alive] @ X) / mass[alive, None]
     return P + centre
 
 
 def _mean(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    if present(X) is not None:
-        return means_there(X, weights).astype(X.dtype)
     W = like(X, weights)
     return (W @ X) / W.sum()
 
@@ -208,19 +188,18 @@ def _one_class(
     rng: np.random.RandomState,
 ) -> np.ndarray:
     mean, W = _mean(X, weights), like(X, weights)
-    whole = X if present(X) is None else np.where(np.isnan(X), mean, X)
     if init == "means":
-        spread = to_numpy(((W / W.sum()) @ (whole - mean) ** 2) ** 0.5)
+        spread = to_numpy(((W / W.sum()) @ (X - mean) ** 2) ** 0.5)
         noise = rng.standard_normal((count, X.shape[1])) if count > 1 else 0.0
         near = to_numpy(mean) + 0.01 * spread * noise
         return like(X, near.reshape(count, -1))
     if init == "kmeans" and count == 1:
         return mean[None]
     if count >= len(X):
-        return without_dead(X, whole)
+        return without_dead(X, X)
     if init == "samples":
         picked = rng.choice(len(X), count, replace=False, p=_shares(weights))
-        return without_dead(X, whole[np.sort(picked)])
+        return without_dead(X, X[np.sort(picked)])
     return without_dead(X, k_means(X, weights, count, rng))
 
 
@@ -316,12 +295,7 @@ def without_dead(X: np.ndarray, P: np.ndarray) -> np.ndarray:
         return P
     alive = P[wins > 0]
     added = worst_covered(X, alive, int(np.sum(wins == 0)))
-    if not added:
-        return alive
-    fresh = X[added]
-    if present(fresh) is not None:
-        fresh = np.where(np.isnan(fresh), _mean(X, np.ones(len(X))), fresh)
-    return xp_of(X).concatenate([alive, fresh])
+    return xp_of(X).concatenate([alive, X[added]]) if added else alive
 
 
 def revivals(
@@ -349,8 +323,6 @@ def nearest_of(X: np.ndarray, P: np.ndarray) -> np.ndarray:
     """Return the nearest prototype of every sample."""
     if is_tensor(X):
         return _distances(X, P).argmin(axis=1)
-    if present(X) is not None:
-        return distances_there(X, P).argmin(axis=1)
     from widemargin._compute.glvq import nearest_rows
 
     centre = P.mean(axis=0)
@@ -373,7 +345,6 @@ def recruits(
     most half as many again as it has, and never more than ``most[c]`` in all.
     """
     wrong = labels[nearest] != codes
-    X = filled(X, codes, weights)
     counts = np.bincount(labels, minlength=len(most))
     rows = []
     for c in np.unique(codes[wrong]):
@@ -398,10 +369,7 @@ def idle(nearest: np.ndarray, labels: np.ndarray, n_classes: int) -> np.ndarray:
 def class_means(
     X: Any, codes: np.ndarray, weights: np.ndarray, n_classes: int
 ) -> np.ndarray:
-    """Return the (n_classes, n_features) means; zero for a class without samples.
-
-    A class that has no value of a feature gets the mean of all.
-    """
+    """Return the (n_classes, n_features) means; zero for a class without samples."""
     totals = np.bincount(codes, weights, minlength=n_classes)
     if is_tensor(X):
         sums = X.new_zeros((n_classes, X.shape[1])).double()
@@ -411,20 +379,7 @@ def class_means(
     members = csr_array(
         (weights, codes, np.arange(len(codes) + 1)), shape=(len(codes), n_classes)
     )
-    there = present(X)
-    if there is None:
-        return (members.T @ X) / np.where(totals > 0, totals, 1)[:, None]
-    mass, sums = members.T @ there, members.T @ np.nan_to_num(X, nan=0.0)
-    known = mass > 0
-    return np.where(known, sums / np.where(known, mass, 1), means_there(X, weights))
-
-
-def filled(X: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the samples with the mean of their class where a value is missing."""
-    if present(X) is None:
-        return X
-    means = class_means(X, codes, weights, int(codes.max()) + 1).astype(X.dtype)
-    return np.where(np.isnan(X), means[codes], X)
+    return (members.T @ X) / np.where(totals > 0, totals, 1)[:, None]
 
 
 def residuals(X: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -435,7 +390,7 @@ def residuals(X: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> np.ndarr
     """
     means = like(X, class_means(X, codes, weights, int(codes.max()) + 1))
     out = X - means[codes]
-    if not bool(out.any() if present(out) is None else np.nan_to_num(out).any()):
+    if not bool(out.any()):
         out = X - means.mean(axis=0)
     return out
 
@@ -470,12 +425,9 @@ def chosen_scale(
 
 
 def _neighbours_wrong(X: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    if np.isnan(X.min()):
-        D = distances_there(X, X)
-    else:
-        X, _ = _narrow(X - X.mean(axis=0))
-        D = X @ (-2 * X).T
-        D += squared_norms(X)
+    X, _ = _narrow(X - X.mean(axis=0))
+    D = X @ (-2 * X).T
+    D += squared_norms(X)
     np.fill_diagonal(D, np.inf)
     return codes[D.argmin(axis=1)] != codes
 
@@ -489,14 +441,12 @@ def within_class_spread(
     them; one that is constant everywhere has no unit, and takes one from the others.
     """
     shares = weights / weights.sum()
-    if is_tensor(X) or present(X) is not None:
-        R = residuals(X, codes, weights)
-        if is_tensor(X):
-            mean = like(X, shares) @ X
-            reach = to_numpy(xp_of(X).amax(abs(X), axis=0))
-        else:
-            mean, reach = means_there(X, shares), np.fmax.reduce(np.abs(X))
-        within, total = (_mean_squares(D, shares) for D in (R, X - mean))
+    if is_tensor(X):
+        R, mean = residuals(X, codes, weights), like(X, shares) @ X
+        reach = to_numpy(xp_of(X).amax(abs(X), axis=0))
+        within, total = (
+            to_numpy(put(shares, X.device) @ (D * D).double()) for D in (R, X - mean)
+        )
     else:
         from widemargin._compute.lvq import spreads
 
@@ -514,11 +464,3 @@ def within_class_spread(
     spread = np.sqrt(variance).astype(numpy_dtype(X))
     # What rounding alone has spread may be too little to divide by.
     return np.where(spread > np.finfo(spread.dtype).tiny, spread, spread.dtype.type(1))
-
-
-def _mean_squares(D: Any, shares: np.ndarray) -> np.ndarray:
-    if is_tensor(D):
-        return to_numpy(put(shares, D.device) @ (D * D).double())
-    there = ~np.isnan(D)
-    mass = shares @ there
-    return shares @ np.nan_to_num(D) ** 2 / np.where(mass > 0, mass, 1)

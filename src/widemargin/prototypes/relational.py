@@ -531,7 +531,7 @@ class RelationalLVQClassifier(TrainedPrototypes):
 
         return train
 
-    def _check_predict(self, X: Any) -> np.ndarray:
+    def _checked(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
         if callable(self._metric):
             return check_X(self, X)

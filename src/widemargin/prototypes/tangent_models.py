@@ -124,7 +124,7 @@ def retract(frames: np.ndarray) -> np.ndarray:
     if diagonal.max() > 1e4 * diagonal.min():
         return orthonormalize(frames)
     try:
-        return np.linalg.solve(np.linalg.cholesky(gram), frames)
+        return np.matmul(np.linalg.inv(np.linalg.cholesky(gram)), frames)
     except np.linalg.LinAlgError:
         return orthonormalize(frames)
 

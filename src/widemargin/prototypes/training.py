@@ -24,6 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _num_samples
 
 from widemargin._compute.machine import held_threads
+from widemargin._compute.missing import ROWS
 from widemargin._core.arrays import is_tensor, largest_of, numpy_dtype, xp_of
 from widemargin._core.callbacks import FitProgress
 from widemargin._core.checks import (
@@ -248,6 +249,8 @@ class TrainedPrototypes(PrototypeClassifier):
     _stays: Any = False
     # Entries of a state that belong to the samples: the next batch has its own.
     _of_samples: ClassVar[tuple[str, ...]] = ()
+    # Samples of batches, and how many of them factors were learned from.
+    _seen: tuple[np.ndarray, np.ndarray, np.ndarray, int] | None = None
 
     def _n_epochs(self) -> int:
         return self.max_iter
@@ -341,6 +344,11 @@ class TrainedPrototypes(PrototypeClassifier):
                 samples, held = hold_out(samples, self.validation_fraction, rng)
         # BLAS has one thread per worker: products of a batch are too small to share.
         with held_threads(getattr(self, "n_jobs", 1)) as run:
+            self._learn_completion(samples)
+            self._seen = None
+            samples = self._completed_samples(samples)
+            if isinstance(held, Samples):
+                held = self._completed_samples(held)
             data = self._prepare(samples, rng, run, True)
             state, self.history_ = run_epochs(
                 self,
@@ -434,11 +442,15 @@ class TrainedPrototypes(PrototypeClassifier):
             samples = merge_duplicates(samples)
         rng = self.__dict__.get("_rng") or check_random_state(self.random_state)
         # What a model knew of samples that it had not seen is what it knows of others.
-        before = None if first else self._relative_distances(samples.X)
+        before = None
+        if not first:
+            before = self._relative_distances(self._completed(samples.X))
         with (
             held_threads(getattr(self, "n_jobs", 1)) as run,
             np.errstate(over="ignore", invalid="ignore", divide="ignore"),
         ):
+            self._learn_further(samples, first)
+            samples = self._completed_samples(samples)
             data = self._prepare(samples, rng, run, first)
             if first:
                 self.history_ = {}
@@ -448,7 +460,6 @@ class TrainedPrototypes(PrototypeClassifier):
                 names = self._state_names.items()
                 state = {key: getattr(self, name) for key, name in names}
                 state = self._resume({**self._training, **state}, data, rng)
-                state = _with_known(state, len(self.prototypes_), samples.X)
             state, row, _ = self._step(data, rng, np.inf)(state, 0)
         if not is_sound(self, state):
             raise ValueError(
@@ -465,6 +476,24 @@ class TrainedPrototypes(PrototypeClassifier):
             self.history_.setdefault(key, []).append(value)
         self.n_iter_ += 1
         return self
+
+    def _learn_further(self, samples: Samples, first: bool) -> None:
+        """Learn what to expect of missing values again where there are twice as many.
+
+        Samples are kept until there are enough to learn from.
+        """
+        if not self._takes_missing or not (first or self._seen):
+            return
+        X, codes, weights, learned = samples.X, samples.codes, samples.weights, 0
+        if self._seen is not None:
+            *known, learned = self._seen
+            given = zip(known, (X, codes, weights), strict=True)
+            X, codes, weights = (np.concatenate(pair) for pair in given)
+        if len(X) >= min(2 * learned, ROWS[0]):
+            rows = np.arange(len(X))
+            self._learn_completion(Samples(X, codes, weights, self.classes_, rows))
+            learned = len(X)
+        self._seen = (X, codes, weights, learned) if len(X) < ROWS[0] else None
 
     def _place(
         self, X: np.ndarray, samples: Samples, rng: np.random.RandomState
@@ -559,16 +588,6 @@ class TrainedPrototypes(PrototypeClassifier):
             [self.prototype_labels_, self.classes_[codes]]
         )
         return P
-
-
-def _with_known(state: State, n_known: int, X: np.ndarray) -> State:
-    """Give new prototypes the mean of the known ones where a batch has no value."""
-    blank = np.isnan(X).all(axis=0)
-    if not blank.any():
-        return state
-    P = state["prototypes"].copy()
-    P[n_known:, blank] = P[:n_known, blank].mean(axis=0)
-    return {**state, "prototypes": P}
 
 
 def presentation_order(

@@ -212,7 +212,10 @@ class InvariantHyperplaneSVC(DuelClassifier):
     def _whiten(self, X, labels, generator, n_dimensions):
         if generator is None or self.lam >= 1:
             return np.eye(n_dimensions)
-        covariance = self._tangent_covariance(X, labels, generator, n_dimensions)
+        with np.errstate(over="ignore", invalid="ignore"):
+            covariance = self._tangent_covariance(X, labels, generator, n_dimensions)
+        if not np.isfinite(covariance).all():
+            raise self._overflow()
         covariance *= 1 - self.lam
         covariance[np.diag_indices_from(covariance)] += self.lam
         values, vectors = eigh(covariance)
@@ -232,7 +235,8 @@ class InvariantHyperplaneSVC(DuelClassifier):
     def _choose_landmarks(self, X):
         """Fit Nyström's map φ(x) = K_mm^(-1/2) k(x), of some samples x_1, ..., x_m."""
         self._landmarks: Any = None
-        self._gamma = gamma_in_unit(self.gamma, X, 1.0)
+        shape = self.degree, gamma_in_unit(self.gamma, X, 1.0), self.coef0
+        self._kernel = (self.kernel, *shape)
         if self.kernel == "linear":
             return
         order = check_random_state(self.random_state).permutation(len(X))
@@ -247,12 +251,13 @@ class InvariantHyperplaneSVC(DuelClassifier):
     def _kernel_values(self, X):
         """Values of the kernel (n, m) at the landmarks."""
         X, Y = X.astype(float), self._landmarks.astype(float)
-        if self.kernel == "poly":
-            return polynomial_kernel(X, Y, self.degree, self._gamma, self.coef0)
+        kernel, degree, gamma, coef0 = self._kernel
+        if kernel == "poly":
+            return polynomial_kernel(X, Y, degree, gamma, coef0)
         # Distances of their own: products lose those of samples far from the origin.
         metric = TangentMetric()
         d2 = metric.squared_distances(metric.bundle(X), metric.bundle(Y))
-        return np.exp(-self._gamma * d2)
+        return np.exp(-gamma * d2)
 
     def _overflow(self) -> ValueError:
         return ValueError(

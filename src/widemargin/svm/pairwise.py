@@ -26,6 +26,7 @@ from widemargin._compute.machine import available_bytes
 from widemargin._compute.progress import announced
 from widemargin._core.checks import (
     check_count,
+    check_gamma,
     check_number,
     check_option,
     check_squares,
@@ -290,12 +291,6 @@ def left_out_duels(
     params = {} if sample_weight is None else {"sample_weight": sample_weight}
     left_out = _Duels(**machine.get_params())
     return cross_val_predict(left_out, K, y, cv=min(5, smallest), params=params)
-
-
-def check_gamma(gamma: Any) -> None:
-    """Refuse all but a number above 0 and "scale"."""
-    if not isinstance(gamma, str) or gamma != "scale":
-        check_number("gamma", gamma, above=0, otherwise="'scale' or ")
 
 
 def unit_for(X: NDArray, kernel: Any, gamma: Any) -> float:

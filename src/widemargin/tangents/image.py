@@ -203,9 +203,7 @@ class _Grid:
         return np.ascontiguousarray(images.transpose(0, 3, 1, 2))
 
     def flatten(self, images: Any) -> Any:
-        if is_tensor(images):
-            return images.permute(0, 2, 3, 1).reshape(len(images), -1)
-        return images.transpose(0, 2, 3, 1).reshape(len(images), -1)
+        return xp_of(images).moveaxis(images, 1, 3).reshape(len(images), -1)
 
     def gradient(self, images: NDArray) -> tuple[NDArray, NDArray]:
         return (
