@@ -248,7 +248,13 @@ def _about_arrays(owner: Any, name: str, X: Any, args: tuple, options: dict) -> 
     import dask
     import dask.array as da
 
-    X = validate_data(owner, X, reset=False, dtype=(np.float64, np.float32))
+    X = validate_data(
+        owner,
+        X,
+        reset=False,
+        dtype=(np.float64, np.float32),
+        ensure_all_finite="allow-nan" if owner._takes_missing else True,
+    )
     if hasattr(owner, "feature_names_in_"):
         # The parts know them too.
         import dask.dataframe as dd
