@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 
 from widemargin._compute.compiled import REORDER, njit
-from widemargin._compute.nearest import squared_norms
 
 LENGTH, RENEW, SLACK = 32, 64, 2e-4
 # Features from which a bound is worth its price.
@@ -50,8 +49,8 @@ class Heads:
     def _heads(self, Z: np.ndarray) -> tuple[np.ndarray, ...]:
         """Heads of points, what to take from their bounds, and squared lengths."""
         H = Z @ self.axes.T
-        squares = squared_norms(Z).astype(np.float64)
-        rest = np.maximum(squares - squared_norms(H), 0) + SLACK * squares
+        inside, squares = (np.einsum("ij,ij->i", A, A).astype(float) for A in (H, Z))
+        rest = np.maximum(squares - inside, 0) + SLACK * squares
         heads = np.column_stack([H, np.sqrt(rest)]).astype(np.float32)
         return heads, (self.slack * squares + 1e-30).astype(np.float32), squares
 
