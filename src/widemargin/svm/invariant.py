@@ -205,7 +205,12 @@ class InvariantHyperplaneSVC(DuelClassifier):
                     decision_function_shape="ovo",
                 )
                 whitened = mapped @ self.whitening_
-                end = solve(self.svc_, whitened, samples.codes, weights)
+                try:
+                    end = solve(self.svc_, whitened, samples.codes, weights)
+                except ValueError as error:
+                    if "not finite" not in str(error):
+                        raise
+                    raise self._overflow() from error
         say_how_it_ended(end, self)
         return self
 
