@@ -375,7 +375,7 @@ class Mapped:
         X, dtype = self.X[order], numpy_dtype(self.X)
         if centre is None:
             centre = to_numpy(in_dtype(X, np.float64).mean(axis=0)).astype(dtype)
-        X = X - put(centre, X.device if is_tensor(X) else None)
+        X -= put(centre, X.device if is_tensor(X) else None)
         if np.ndim(scale):
             X = X / scale
         norms = xp_of(X).einsum("ij,ij->i", X, X)
