@@ -224,13 +224,14 @@ def tangent_models():
     model = TVQClassifier(n_tangents=4, max_iter=60, random_state=0).fit(X, y)
     figure, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
     for ax, label in zip(axes, (3, 7), strict=True):
+        first = np.flatnonzero(model.prototype_labels_ == label)[0]
         TangentDisplay(
-            sample=model.prototypes_[label],
-            tangents=model.tangents_[label],
+            sample=model.prototypes_[first],
+            tangents=model.tangents_[first],
             names=[f"tangent {k + 1}" for k in range(4)],
             shape=(8, 8),
         ).plot(ax)
-        ax.set_title(f"the model of the {label}", fontsize=11)
+        ax.set_title(f"a model of the {label}", fontsize=11)
     return figure
 
 

@@ -78,9 +78,9 @@ def main():
     seconds = time.perf_counter() - start
     print(f"fitted to {len(train) * SIZE} images in {seconds:.0f} s")
 
-    # A threshold for at most 2 % of errors, from one block that was not learned from.
+    # At most 2 % of errors, with probability 95 %, by a block not learned from.
     X_held, y_held = dask.compute(*lazy_digits([10**6]))
-    careful = RejectingClassifier(model, cv="prefit", max_error=0.02, delta=None)
+    careful = RejectingClassifier(model, cv="prefit", max_error=0.02)
     careful.fit(X_held, y_held)
 
     start = time.perf_counter()

@@ -36,7 +36,8 @@ for ax, (name, model) in zip(axes, models.items(), strict=True):
     ax.contour(x_axis, y_axis, margin, [0], colors="#1f2933", linewidths=1.2)
     for label, colour in ((0, "#1f4e79"), (1, "#a33030")):
         ax.plot(*X[y == label].T, ".", color=colour, markersize=3)
-    if isinstance(model, GLVQClassifier):
+    # Those in the space of a kernel are no points of the plane.
+    if not isinstance(model, KernelLVQClassifier):
         ax.plot(*model.prototypes_.T, "o", color="white", markeredgecolor="black")
     ax.set_title(f"{name}: {wrong:.1%} wrong", fontsize=11)
     ax.set(xticks=[], yticks=[])

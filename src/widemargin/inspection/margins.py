@@ -211,11 +211,12 @@ class MarginDistributionDisplay:
             ax.axvline(self.theta, color=INK, linewidth=0.8, linestyle=":", zorder=0)
             ax.annotate(
                 f"θ = {self.theta:g}",
-                (self.theta, 1.0),
+                # Shares grow to the right: the corner below is free.
+                (self.theta, 0.0),
                 xycoords=("data", "axes fraction"),
-                xytext=(4, -3),
+                xytext=(4, 3),
                 textcoords="offset points",
-                va="top",
+                va="bottom",
                 color=INK,
             )
         ax.set(xlabel="margin", ylabel="samples with a smaller margin, %")

@@ -223,8 +223,10 @@ class TangentDisplay:
         images = [[look.image(row) for row in strip] for strip in swept]
         if ax is None:
             n_rows, n_columns = swept.shape[:2]
+            # Beside the rows, names of letters that are some seven points wide.
+            margin = 0.35 + 0.11 * max(map(len, names))
             inches = mosaic_inches(
-                n_rows, n_columns, images[0][0], labelled=False, margin=1.6
+                n_rows, n_columns, images[0][0], labelled=False, margin=margin
             )
             ax = new_axes(type(self).__name__, inches)
         # The grey values of the sample itself, so that every panel shares them.
