@@ -36,6 +36,8 @@ def cluster():
         # Idle workers would take the samples of others, if these are slow to begin.
         "distributed.scheduler.work-stealing": False,
         "distributed.worker.multiprocessing-method": "forkserver",
+        # How long the others may call one that was killed.
+        "distributed.comm.timeouts.connect": "4s",
     }
     with dask.config.set(settings):
         # Workers, and those that follow them, are copies of one that has imported all.

@@ -355,6 +355,8 @@ def stays(
         sure = model.confidence(Q) if hasattr(model, "confidence") else np.ones(len(Q))
         near = getattr(model, "threshold_", 0.0)
         decided = sure[i] > 1e-5 * sure.max() and not np.isclose(sure[i], near)
+        if getattr(model, "margin_unit", "") == "relative" and Q.dtype.kind == "f":
+            decided &= sure[i] > 8 * np.finfo(Q.dtype).eps
         if alone.sort == RIGHT and alone.result[0] != answers[i] and decided:
             out.append(wrong(name, "one row alone", i=i, answers=answers,
                              alone=alone.result, sure=sure))  # fmt: skip

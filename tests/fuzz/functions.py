@@ -235,6 +235,12 @@ def plain(*arrays: Any) -> bool:
     return True
 
 
+def _nearly_parallel(u: Any, v: Any) -> bool:
+    """Whether two frames together have a direction that is next to nothing."""
+    values = np.linalg.svd(np.concatenate([u, v]), compute_uv=False)
+    return bool(((values > 1e-13) & (values < 1e-5)).any())
+
+
 def _tangent_oracle(given: dict, result: Any) -> str:
     from tests.metrics.oracle import all_pairs
 
@@ -259,10 +265,12 @@ def _tangent_oracle(given: dict, result: Any) -> str:
     largest = max(float(np.abs(Z).max(initial=0)) for Z in (X, Y))
     size = largest**2 * X.shape[1]
     single = np.float32 in (X.dtype, Y.dtype)
-    # Nearly parallel frames are cut at another place; a sharp test has its own tests.
     off = (
         np.abs(result - expected) > 1e-2 * expected + (1e-4 if single else 1e-9) * size
     )
+    if sides == "two" and given.get("spring", 1e-5) < 1e-9:
+        # Nearly parallel frames, as of one span in two dtypes, are cut elsewhere.
+        off &= [[not _nearly_parallel(u, v) for v in G] for u in F]
     return "tangent distances differ from least squares" if off.any() else ""
 
 

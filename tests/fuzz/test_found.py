@@ -714,3 +714,11 @@ def test_tangents_too_long_for_a_kernel_are_named():
     model = InvariantHyperplaneSVC(kernel="poly", tangents=np.array([[1.0, 0.0]]))
     with pytest.raises(ValueError, match=r"^kernel='poly' gives values that are not"):
         model.fit(np.full((20, 2), 7e-43), np.arange(20) % 2)
+
+
+def test_missing_values_of_a_coarser_dtype_than_the_model():
+    X = 1e80 * np.random.default_rng(0).normal(size=(30, 4))
+    model = GLVQClassifier(max_iter=3, random_state=0).fit(X, np.arange(30) % 2)
+    Q = np.array([[1, 2, 3, 4], [np.nan, 2, 3, 4]], np.float32)
+    found = model.decision_function(Q)
+    assert_allclose(found, model.decision_function(Q.astype(float)), rtol=1e-6)
