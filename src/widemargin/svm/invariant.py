@@ -22,6 +22,7 @@ from sklearn.svm import SVC
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.machine import batched_slices
+from widemargin._compute.nearest import rbf_values
 from widemargin._compute.progress import announce, announced
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
@@ -33,7 +34,6 @@ from widemargin._core.checks import (
 )
 from widemargin._core.classifier import fit_method
 from widemargin._core.samples import check_samples, check_X
-from widemargin.metrics import TangentMetric
 from widemargin.svm.pairwise import (
     DuelClassifier,
     duels_of,
@@ -240,10 +240,10 @@ class InvariantHyperplaneSVC(DuelClassifier):
     def _choose_landmarks(self, X):
         """Fit Nyström's map φ(x) = K_mm^(-1/2) k(x), of some samples x_1, ..., x_m."""
         self._landmarks: Any = None
-        shape = self.degree, gamma_in_unit(self.gamma, X, 1.0), self.coef0
-        self._kernel = (self.kernel, *shape)
         if self.kernel == "linear":
             return
+        gamma = gamma_in_unit(self.gamma, X, 1.0)
+        self._kernel = self.kernel, self.degree, gamma, self.coef0
         order = check_random_state(self.random_state).permutation(len(X))
         self._landmarks = X[order[: int(self.n_components)]]
         try:
@@ -255,14 +255,11 @@ class InvariantHyperplaneSVC(DuelClassifier):
 
     def _kernel_values(self, X):
         """Values of the kernel (n, m) at the landmarks."""
-        X, Y = X.astype(float), self._landmarks.astype(float)
         kernel, degree, gamma, coef0 = self._kernel
-        if kernel == "poly":
-            return polynomial_kernel(X, Y, degree, gamma, coef0)
-        # Distances of their own: products lose those of samples far from the origin.
-        metric = TangentMetric()
-        d2 = metric.squared_distances(metric.bundle(X), metric.bundle(Y))
-        return np.exp(-gamma * d2)
+        if kernel == "rbf":
+            return rbf_values(X, self._landmarks, gamma)
+        X, Y = X.astype(float), self._landmarks.astype(float)
+        return polynomial_kernel(X, Y, degree, gamma, coef0)
 
     def _overflow(self) -> ValueError:
         return ValueError(
