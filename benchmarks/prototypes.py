@@ -370,6 +370,18 @@ def missing():
     print_table(title, header, rows)
 
 
+def few_prototypes():
+    """Print errors of LVQ's default with 5 prototypes per class, on USPS."""
+    X, y, X_test, y_test = load_any("usps")
+    models = [LVQClassifier(5, random_state=seed) for seed in range(5)]
+    errors = [percent_wrong(model.fit(X, y), X_test, y_test) for model in models]
+    rows = [
+        (*(f"{e:.2f}" for e in errors), "6.2", "no" if max(errors) > 6.2 else "yes")
+    ]
+    header = (*(f"seed {seed}" for seed in range(5)), "bar", "holds")
+    print_table("LVQClassifier(5) on USPS, error in percent", header, rows)
+
+
 def relational():
     """Compare LVQ on matrices of dissimilarities with GLVQ and 1-NN on digits."""
     X, y = load_digits(return_X_y=True)
@@ -522,7 +534,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parts = (
         *("accuracy", "speed", "defaults", "local", "relevances", "soft", "missing"),
-        *("relational", "numbers"),
+        *("relational", "numbers", "few"),
     )
     parser.add_argument("--only", choices=parts)
     parser.add_argument("--sets", nargs="+", choices=ALL_SETS)
@@ -538,6 +550,8 @@ def main():
         relevances()
     if arguments.only in (None, "numbers"):
         numbers()
+    if arguments.only in (None, "few"):
+        few_prototypes()
     if arguments.only in (None, "relational"):
         relational()
     if arguments.only in (None, "missing"):
