@@ -113,7 +113,7 @@ def tangent_alignment(
 
 def align(x: Bundle, y: Bundle, spring: float = DEFAULT_SPRING) -> Alignment:
     """Align two bundles of equal length row by row."""
-    from widemargin._compute.residuals import align as best_moves
+    from widemargin._compute.frames import align as best_moves
 
     delta = x.points.astype(float) - y.points
     n, l_x = len(x), x.n_tangents
