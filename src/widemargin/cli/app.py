@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 import widemargin
-from widemargin.cli.refusal import Refusal, check_library, leave, near, one_line
+from widemargin.cli import Refusal, check_library, leave, near, one_line
 
 
 class OneLineGroup(TyperGroup):

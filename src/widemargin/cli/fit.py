@@ -18,7 +18,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from widemargin._core.callbacks import HAS_CALLBACKS
-from widemargin.cli import models
+from widemargin.cli import Refusal, check_out, console, models, tell, text_table
 from widemargin.cli.judge import answer
 from widemargin.cli.models import SavedModel, check_skops, save
 from widemargin.cli.read import (
@@ -29,7 +29,6 @@ from widemargin.cli.read import (
     parse_shape,
     read,
 )
-from widemargin.cli.refusal import Refusal, check_out, console, tell, text_table
 from widemargin.meta import RejectingClassifier
 from widemargin.progress import show_progress
 

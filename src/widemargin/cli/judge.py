@@ -23,9 +23,7 @@ from sklearn.pipeline import Pipeline
 
 from widemargin._core.confidence import Answers, answers_of
 from widemargin._core.files import write_atomically
-from widemargin.cli.models import MODELS, SavedModel, load, match_features
-from widemargin.cli.read import Reading, Table, as_usable, read
-from widemargin.cli.refusal import (
+from widemargin.cli import (
     Refusal,
     check_library,
     check_out,
@@ -33,6 +31,8 @@ from widemargin.cli.refusal import (
     tell,
     text_table,
 )
+from widemargin.cli.models import MODELS, SavedModel, load, match_features
+from widemargin.cli.read import Reading, Table, as_usable, read
 from widemargin.margins import ErrorRejectCurve, error_reject_curve
 from widemargin.meta import RejectingClassifier
 from widemargin.progress import show_progress
