@@ -17,6 +17,7 @@ from sklearn.model_selection import GridSearchCV, ParameterGrid, StratifiedKFold
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
+from widemargin._compute.progress import show_progress
 from widemargin._core.callbacks import HAS_CALLBACKS
 from widemargin.cli import Refusal, check_out, console, models, tell, text_table
 from widemargin.cli.judge import answer
@@ -30,7 +31,6 @@ from widemargin.cli.read import (
     read,
 )
 from widemargin.meta import RejectingClassifier
-from widemargin.progress import show_progress
 
 IMPUTED = ("mean", "median", "most_frequent")
 

@@ -58,7 +58,7 @@ from widemargin.reproduce import (
     stretches,
 )
 from widemargin.tangents import Deskew, DirectionFeatures, image_affines
-from widemargin.tangents.shifts import copies
+from widemargin.tangents.transform import copies
 
 FILE = "records.json"
 N_CANDIDATES, N_DRAWS = 200, 5
