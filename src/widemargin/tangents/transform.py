@@ -3,7 +3,8 @@ r"""Transformations given as functions: checked, applied, and their tangents.
 Some are X -> X, the changed samples themselves, for virtual samples and jittering.
 
 Others have a parameter, and tangents by central differences. A user's function gives
-the transformed samples, f(X, p), with f(X, 0) close to X. Its tangents are :math:`(f(X, h) - f(X, -h)) / 2h`, with an error of order h² plus rounding of order
+the transformed samples, f(X, p), with f(X, 0) close to X. Its tangents are
+:math:`(f(X, h) - f(X, -h)) / 2h`, with an error of order h² plus rounding of order
 eps/h; the best h changes the samples by about eps^(1/3) of their size (Press et al.:
 Numerical Recipes, section 5.7).
 """
