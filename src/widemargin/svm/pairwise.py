@@ -3,9 +3,9 @@ r"""Many classes from machines of two: one duel for every two classes.
 Support vector machines on a Gram matrix or on features both end as one matrix of
 coefficients: the decisions of all duels are ``K @ coef_ + intercept_`` with K the
 kernel values of new samples and the training samples (or their features), zero rows for
-those that support nothing. Solvers are LIBSVM and LIBLINEAR through
-scikit-learn. Both minimise |w|²/2 + Σ C_i max(0, 1 - m_i) over margins m; LIBLINEAR counts the offset as one more
-feature of w, LIBSVM leaves it free.
+those that support nothing. Solvers are LIBSVM and LIBLINEAR through scikit-learn. Both
+minimise |w|²/2 + Σ C_i max(0, 1 - m_i) over margins m; LIBLINEAR counts the offset as
+one more feature of w, LIBSVM leaves it free.
 
 Duels are (n_samples, K(K-1)/2), positive for the first class of the pair, and decided
 by votes or along a graph: see :mod:`widemargin._core.decisions`.
