@@ -298,8 +298,7 @@ class TangentSearch:
         if narrow and shares[np.float32] <= 1.5 * shares[np.float64]:
             self._prepare(
                 Bundle(
-                    shadows.points.astype(np.float32),
-                    shadows.frames.astype(np.float32),
+                    shadows.points.astype(np.float32), shadows.frames.astype(np.float32)
                 )
             )
         if min(shares.values()) > MOST_LEFT:
@@ -375,7 +374,7 @@ class TangentSearch:
         `given` makes other bounds than :meth:`_bounds`.
         """
         from widemargin._compute import search
-        from widemargin._compute.residuals import SIDE_CODES
+        from widemargin._compute.frames import SIDE_CODES
 
         y = self.references
         # Tangents at x alone are those of both ends, where y has none.
