@@ -18,7 +18,7 @@ from common import data_folder, machine, percent, print_table, seconds, train_te
 from widemargin.datasets import load_mnist, mnist_writers
 from widemargin.metrics import image_distortion_distances
 from widemargin.neighbors import TangentKNeighborsClassifier
-from widemargin.reproduce.protocol import some_groups
+from widemargin.reproduce import some_groups
 from widemargin.tangents import GaussianSmoother, ImageTangents, image_shifts
 
 SHAPE = (28, 28)

@@ -33,8 +33,14 @@ from widemargin._core.decisions import brier_scores
 from widemargin.datasets import load_mnist, mnist_writers
 from widemargin.meta.product import product_weights
 from widemargin.prototypes import TVQClassifier
-from widemargin.reproduce import Split, load_split, records
-from widemargin.reproduce.protocol import measured, over_draws, some_groups
+from widemargin.reproduce import (
+    Split,
+    load_split,
+    measured,
+    over_draws,
+    records,
+    some_groups,
+)
 from widemargin.tangents import Deskew, DirectionFeatures, image_affines
 
 SHAPE, NEAREST, ASKED, ALL = (28, 28), 64, 5000, 50_000

@@ -21,8 +21,7 @@ from sklearn.svm import SVC
 from widemargin.datasets import load_usps
 from widemargin.metrics import image_distortion_distances, tangent_distances
 from widemargin.neighbors import TangentDensityClassifier, TangentKNeighborsClassifier
-from widemargin.reproduce import tangent_kernels
-from widemargin.reproduce.protocol import stretches
+from widemargin.reproduce import stretches, tangent_kernels
 from widemargin.reproduce.tangent_kernels import Digits, timed
 from widemargin.svm import TangentSVC
 from widemargin.tangents import GaussianSmoother, ImageTangents, image_shifts

@@ -34,8 +34,7 @@ from widemargin.datasets import (
 )
 from widemargin.prototypes import TVQClassifier
 from widemargin.prototypes.ascent import OneSidedPass
-from widemargin.reproduce import load_split
-from widemargin.reproduce.protocol import stretches
+from widemargin.reproduce import load_split, stretches
 from widemargin.reproduce.reweighting import (
     PAPER_2,
     followed,

@@ -11,7 +11,8 @@ import pytest
 from sklearn.datasets import load_digits
 
 import widemargin
-from widemargin import DDAGClassifier, GLVQClassifier, TangentSVC, progress
+from widemargin import DDAGClassifier, GLVQClassifier, TangentSVC
+from widemargin._compute import progress
 from widemargin._compute.machine import process_map, thread_map
 from widemargin._compute.progress import (
     announce,

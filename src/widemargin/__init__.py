@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from widemargin._compute.progress import show_progress
     from widemargin.linear import (
         FixedMarginPerceptron,
         MarginPerceptron,
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
         TangentDensityClassifier,
         TangentKNeighborsClassifier,
     )
-    from widemargin.progress import show_progress
     from widemargin.prototypes import (
         GLVQClassifier,
         GMLVQClassifier,
@@ -89,7 +89,7 @@ _ESTIMATORS = {
     "TangentSVC": "svm",
     "VirtualSVC": "svm",
 }
-_FUNCTIONS = {"load": "saving", "save": "saving", "show_progress": "progress"}
+_FUNCTIONS = {"load": "saving", "save": "saving", "show_progress": "_compute.progress"}
 
 __all__ = [
     "DDAGClassifier",

@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.testing import assert_array_equal
 
-from widemargin._compute import residuals, tails
+from widemargin._compute import frames, tails
 from widemargin._compute.compiled import njit
 from widemargin.metrics import tangent_distances
 from widemargin.tangents import Bundle, ImageTangents
 
-KERNELS = [tails.two_sided, tails.one_sided, tails.mean_sided, residuals.repair]
+KERNELS = [tails.two_sided, tails.one_sided, tails.mean_sided, frames.repair]
 
 
 def test_read_only_and_strided_arrays_do_not_compile_again(tmp_path):

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import dump_svmlight_file
 
+from widemargin.cli import Refusal
 from widemargin.cli.read import kind_of, read
-from widemargin.cli.refusal import Refusal
 
 spec = importlib.util.spec_from_file_location(
     "cli_conftest", Path(__file__).with_name("conftest.py")

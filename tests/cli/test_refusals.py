@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from widemargin import saving
-from widemargin.cli import models
-from widemargin.cli.refusal import Refusal
+from widemargin.cli import Refusal, models
 
 FIT = ("--target", "species", "--model", "glvq")
 
@@ -267,7 +266,7 @@ def test_a_termination_that_a_callback_swallows_comes_again():
     program = """
 import ctypes, os, signal, time
 from widemargin import cli
-from widemargin.cli.refusal import one_line
+from widemargin.cli import one_line
 
 @ctypes.CFUNCTYPE(None)
 def compiler():

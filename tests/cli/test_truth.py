@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 from rich.table import Table as RichTable
 
-from widemargin.cli import fit, judge, refusal
+from widemargin.cli import Refusal, console, fit, judge
 from widemargin.cli.read import read
-from widemargin.cli.refusal import Refusal
 
 
 def text_rows(n=30):
@@ -152,8 +151,8 @@ def test_text_is_never_markup(capsys):
     table = RichTable(title="[plot]")
     table.add_column("[red]")
     table.add_row("'widemargin[plot]'")
-    refusal.console().print(table)
-    refusal.console().print("pip install 'widemargin[plot]'")
+    console().print(table)
+    console().print("pip install 'widemargin[plot]'")
     printed = capsys.readouterr().out
     assert printed.count("[plot]") == 3
     assert "[red]" in printed

@@ -25,9 +25,8 @@ from widemargin.linear.patterns import (
     random_state_array,
     reflect,
 )
-from widemargin.linear.searches import search_bisection_of_paper
 from widemargin.linear.spaces import KernelSpace, LinearSpace, kernel_function
-from widemargin.linear.walks import Budget, start_walk
+from widemargin.linear.walks import Budget, search_bisection_of_paper, start_walk
 from widemargin.margins import directional_margin, geometric_margin
 
 SEARCHES = ("dynamic", "bisection", "bisection2")

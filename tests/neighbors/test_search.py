@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
+from widemargin._compute.frames import repair
 from widemargin._compute.pairs import pair_distances
-from widemargin._compute.residuals import repair
 from widemargin.metrics import tangent_distances
 from widemargin.neighbors import search as search_module
 from widemargin.neighbors.search import TangentSearch, principal_axes, project

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.naive_bayes import GaussianNB
 
-from widemargin.reproduce.protocol import (
+from widemargin.reproduce import (
     Choice,
     best,
     folds,

@@ -9,8 +9,7 @@ from sklearn.datasets import load_digits
 from sklearn.utils import Bunch
 
 from widemargin import TVQClassifier
-from widemargin.reproduce import Split, records
-from widemargin.reproduce.protocol import Measured
+from widemargin.reproduce import Measured, Split, records
 from widemargin.tangents import image_affines
 
 

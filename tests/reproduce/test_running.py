@@ -8,9 +8,7 @@ import pytest
 
 import widemargin.reproduce
 
-MODULES = sorted(Path(widemargin.reproduce.__file__).parent.glob("[a-z]*.py"))
-# How all of them choose and measure is no paper.
-PAPERS = [path for path in MODULES if path.stem != "protocol"]
+PAPERS = sorted(Path(widemargin.reproduce.__file__).parent.glob("[a-z]*.py"))
 
 
 @pytest.mark.parametrize("path", PAPERS, ids=lambda path: path.stem)

@@ -308,7 +308,7 @@ class _Block:
 
     def squared_distances(self, rows):
         """Fill the tile for some queries; suspects are computed again."""
-        from widemargin._compute import residuals, tails
+        from widemargin._compute import frames, tails
 
         n = rows.stop - rows.start
         tile, x_end, y_stack = self.tile[:n], self.x_end, self.y_stack
@@ -351,8 +351,8 @@ class _Block:
         if suspects:
             x, x_frames = x_end.exact(rows)
             y, y_frames = self.y_end.exact(self.columns)
-            residuals.repair(
-                tile, x, x_frames, y, y_frames, residuals.SIDE_CODES[self.sides], spring
+            frames.repair(
+                tile, x, x_frames, y, y_frames, frames.SIDE_CODES[self.sides], spring
             )
         return tile
 

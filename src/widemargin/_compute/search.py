@@ -19,7 +19,7 @@ count for row i with kind = 1, only the others with kind = -1, all with kind = 0
 import numpy as np
 
 from widemargin._compute.compiled import REORDER, njit
-from widemargin._compute.residuals import AT_Y, MEAN, TWO_SIDED, squared_distance
+from widemargin._compute.frames import AT_Y, MEAN, TWO_SIDED, squared_distance
 
 # References that are looked at first, beyond k: the best under the bound are nearly
 # always the nearest, and a small radius spares most of the rest.

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 import widemargin
-from widemargin.cli.refusal import Refusal, check_library, leave, near, one_line
+from widemargin.cli import Refusal, check_library, leave, near, one_line
 
 
 class OneLineGroup(TyperGroup):
@@ -246,7 +246,7 @@ def reproduce(
     if not out.is_dir():
         raise Refusal(f"--out: there is no folder {out}; make it first")
     check_library("matplotlib", "a paper's figures", "'widemargin[plot]'")
-    from widemargin.progress import show_progress
+    from widemargin._compute.progress import show_progress
 
     module = import_module(f"widemargin.reproduce.{paper.replace('-', '_')}")
     with show_progress():

@@ -24,10 +24,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC
 
 from widemargin._core.files import write_atomically
-from widemargin.cli import html
+from widemargin.cli import Refusal, check_out, console, html, text_table
 from widemargin.cli.judge import Judgement, judge
 from widemargin.cli.models import SavedModel
-from widemargin.cli.refusal import Refusal, check_out, console, text_table
 from widemargin.cli.report import build, use_agg, vectors_kept, write_page
 from widemargin.linear import MaxMarginClassifier
 from widemargin.metrics import Alignment, tangent_alignment, tangent_distances

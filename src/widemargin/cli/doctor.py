@@ -11,7 +11,7 @@ from rich.table import Table
 from threadpoolctl import threadpool_info
 
 import widemargin
-from widemargin.cli.refusal import console
+from widemargin.cli import console
 
 PACKAGES = (
     *("numpy", "scipy", "scikit-learn", "numba", "joblib", "threadpoolctl"),

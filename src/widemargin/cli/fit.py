@@ -17,8 +17,9 @@ from sklearn.model_selection import GridSearchCV, ParameterGrid, StratifiedKFold
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
+from widemargin._compute.progress import show_progress
 from widemargin._core.callbacks import HAS_CALLBACKS
-from widemargin.cli import models
+from widemargin.cli import Refusal, check_out, console, models, tell, text_table
 from widemargin.cli.judge import answer
 from widemargin.cli.models import SavedModel, check_skops, save
 from widemargin.cli.read import (
@@ -29,9 +30,7 @@ from widemargin.cli.read import (
     parse_shape,
     read,
 )
-from widemargin.cli.refusal import Refusal, check_out, console, tell, text_table
 from widemargin.meta import RejectingClassifier
-from widemargin.progress import show_progress
 
 IMPUTED = ("mean", "median", "most_frequent")
 

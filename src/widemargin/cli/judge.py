@@ -21,11 +21,10 @@ from rich.text import Text
 from sklearn.metrics import confusion_matrix
 from sklearn.pipeline import Pipeline
 
+from widemargin._compute.progress import show_progress
 from widemargin._core.confidence import Answers, answers_of
 from widemargin._core.files import write_atomically
-from widemargin.cli.models import MODELS, SavedModel, load, match_features
-from widemargin.cli.read import Reading, Table, as_usable, read
-from widemargin.cli.refusal import (
+from widemargin.cli import (
     Refusal,
     check_library,
     check_out,
@@ -33,9 +32,10 @@ from widemargin.cli.refusal import (
     tell,
     text_table,
 )
+from widemargin.cli.models import MODELS, SavedModel, load, match_features
+from widemargin.cli.read import Reading, Table, as_usable, read
 from widemargin.margins import ErrorRejectCurve, error_reject_curve
 from widemargin.meta import RejectingClassifier
-from widemargin.progress import show_progress
 
 REJECTED = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 1.0)

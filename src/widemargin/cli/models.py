@@ -20,8 +20,8 @@ from sklearn.pipeline import Pipeline
 
 import widemargin
 from widemargin import saving
+from widemargin.cli import Refusal, check_library, near
 from widemargin.cli.read import Table
-from widemargin.cli.refusal import Refusal, check_library, near
 
 
 @dataclass(frozen=True)

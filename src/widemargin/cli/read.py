@@ -25,7 +25,7 @@ import numpy as np
 from scipy import sparse
 
 from widemargin._core.checks import check_image_shape
-from widemargin.cli.refusal import Refusal, near
+from widemargin.cli import Refusal, near
 
 MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
 DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")

@@ -12,6 +12,7 @@ import sklearn
 
 import widemargin
 from widemargin._core.files import write_atomically
+from widemargin.cli import check_library, check_out
 from widemargin.cli.html import (
     Page,
     Plot,
@@ -24,7 +25,6 @@ from widemargin.cli.html import (
 )
 from widemargin.cli.judge import Judgement, load_and_judge
 from widemargin.cli.models import SavedModel
-from widemargin.cli.refusal import check_library, check_out
 from widemargin.cli.touch import touch
 from widemargin.inspection.models import common_theta
 

@@ -21,7 +21,7 @@ from widemargin.cli.judge import Judgement
 from widemargin.cli.models import SavedModel
 from widemargin.inspection.models import generator_of, nearest_references
 from widemargin.inspection.style import most_values
-from widemargin.inspection.sweep import tangent_names
+from widemargin.inspection.tangents import tangent_names
 
 # Bytes of pictures in the page; about a third is added when they become text.
 PICTURE_BYTES = 1_700_000

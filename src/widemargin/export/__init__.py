@@ -175,6 +175,6 @@ def register_converters() -> None:
     >>> [output.name for output in graph.output]
     ['label', 'margin', 'confidence']
     """
-    from widemargin.export.converters import register
+    from widemargin.export.onnx_graph import register
 
     register()

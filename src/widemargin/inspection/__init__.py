@@ -6,15 +6,13 @@ style and draws, ``from_estimator`` and its like compute the data and plot it. A
 matplotlib is imported by ``plot`` only.
 """
 
-from widemargin.inspection.alignment import AlignmentDisplay
 from widemargin.inspection.margins import (
     BoundDisplay,
     ErrorRejectDisplay,
     MarginDistributionDisplay,
 )
-from widemargin.inspection.prototypes import PrototypeDisplay
-from widemargin.inspection.relevances import RelevanceDisplay
-from widemargin.inspection.sweep import TangentDisplay
+from widemargin.inspection.prototypes import PrototypeDisplay, RelevanceDisplay
+from widemargin.inspection.tangents import AlignmentDisplay, TangentDisplay
 from widemargin.inspection.training import SampleWeightDisplay, TrainingCurveDisplay
 
 __all__ = [

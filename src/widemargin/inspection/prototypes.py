@@ -1,8 +1,18 @@
-"""Prototypes to look at: as images, or as curves where the samples are signals.
+r"""What prototype learners found, to look at: prototypes, and relevances of features.
 
-A prototype lives in the space of the samples, so it can be drawn like one; what a class
-looks like to the classifier is there to be seen. Prototypes have shape
-(n_prototypes, n_features).
+A prototype lives in the space of the samples, so it can be drawn like one, as an image
+or as a curve; what a class looks like to the classifier is there to be seen. Prototypes
+have shape (n_prototypes, n_features).
+
+A matrix learner measures :math:`(x - p)^\top \Lambda (x - p)`. The diagonal of the
+relevance matrix :math:`\Lambda` says how much each feature counts by itself, an element
+beside it how much two count together: where it is negative, the distance is small for
+samples in which both are large or both small. Every matrix is divided by its trace, so
+that its relevances are shares.
+
+Reference: P. Schneider, M. Biehl, B. Hammer, Adaptive relevance matrices in learning
+vector quantization, Neural Computation 21 (2009). Matrices have shape
+(n_features, n_features), several of them (n_matrices, n_features, n_features).
 """
 
 from collections.abc import Sequence
@@ -13,27 +23,39 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from widemargin._core.checks import check_count
 from widemargin.inspection.models import (
     as_given,
+    as_seen,
+    feature_names_of,
     fitted,
     inside,
     look_of,
+    without_refusals,
 )
 from widemargin.inspection.style import (
+    SERIES,
     Look,
     check_look,
     common_limits,
     draw_mosaic,
+    from_zero,
+    legend,
     mosaic_inches,
     most_values,
     new_axes,
+    own_axes,
     padded,
     panels,
     series_style,
+    short,
     tidy,
 )
 
-__all__ = ["PrototypeDisplay"]
+__all__ = ["PrototypeDisplay", "RelevanceDisplay"]
+
+# Curves of more matrices than this cannot be told apart.
+MOST_CURVES = 7
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -238,3 +260,251 @@ class PrototypeDisplay:
             tidy(panel)
             look.label(panel, below=k + width >= len(groups), beside=k % width == 0)
         return ax, axes
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class RelevanceDisplay:
+    """Shares of the features in a learned distance: bars, a curve, or an image.
+
+    Columns of a table are bars, the most relevant first, and beside them the matrix of
+    the same features, unless it is diagonal; of several matrices the relevances are the
+    rows of one picture. Spectra and signals are curves, images are images.
+
+    Parameters
+    ----------
+    matrix : array-like of shape (n_features, n_features)
+        Relevance matrix, or several of shape (n_matrices, n_features, n_features).
+    labels : array-like of shape (n_matrices,), default=None
+        Names of several matrices; None numbers them.
+    shape : tuple (height, width) or (height, width, channels), default=None
+        Shape of a sample as an image.
+    positions : array-like of shape (length,), default=None
+        Where the values of a curve lie: times, wavelengths.
+    feature_names : sequence of str, default=None
+        Names of the features of a table; None numbers them.
+
+    Attributes
+    ----------
+    relevances_ : ndarray of shape (n_matrices, n_features)
+        What was drawn: the diagonals, each of sum one.
+    ax_ : matplotlib Axes
+        Where it was drawn; divided into panels for bars beside a matrix.
+    axes_ : ndarray of matplotlib Axes of shape (1, n_panels)
+        The panels.
+    figure_ : matplotlib Figure
+        Their figure.
+
+    See Also
+    --------
+    widemargin.GMLVQClassifier : Learns relevance matrices.
+    PrototypeDisplay : The prototypes that the distance is measured to.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from widemargin import GMLVQClassifier
+    >>> from widemargin.inspection import RelevanceDisplay
+    >>> wine = load_wine()
+    >>> model = GMLVQClassifier(random_state=0).fit(wine.data, wine.target)
+    >>> display = RelevanceDisplay.from_estimator(
+    ...     model, wine.data, feature_names=wine.feature_names)
+    >>> display.relevances_.shape
+    (1, 13)
+    """
+
+    matrix: ArrayLike
+    labels: ArrayLike | None = None
+    shape: Sequence[int] | None = None
+    positions: ArrayLike | None = None
+    feature_names: Sequence[str] | None = None
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any = None,
+        *,
+        shape: Sequence[int] | None = None,
+        positions: ArrayLike | None = None,
+        feature_names: Sequence[str] | None = None,
+        ax: Any = None,
+        **options: Any,
+    ) -> "RelevanceDisplay":
+        """Plot the relevances of a fitted classifier.
+
+        Parameters
+        ----------
+        estimator : fitted classifier
+            With ``relevance_matrix_``, or a pipeline that ends in one: the features are
+            those that the classifier sees.
+        X : array-like of shape (n_samples, n_features), default=None
+            Samples, as the estimator takes them. Relevances depend on the units of the
+            features; with X, every feature is counted in its standard deviation. None
+            takes the units as they are, which is fair after a scaler.
+        shape : tuple (height, width) or (height, width, channels), default=None
+            Shape of a sample as an image.
+        positions : array-like of shape (length,), default=None
+            Where the values of a curve lie.
+        feature_names : sequence of str, default=None
+            Names of the features. None takes those that the estimator was fitted with,
+            where neither `shape` nor `positions` is given.
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a figure.
+        **options : dict
+            Passed on to :meth:`plot`.
+
+        Returns
+        -------
+        display : RelevanceDisplay
+            The drawn display.
+        """
+        matrix = np.asarray(fitted(estimator, "relevance_matrix_"), dtype=float)
+        model = inside(estimator)
+        if X is not None:
+            spread = as_seen(*without_refusals(estimator, X)).std(axis=0)
+            matrix = matrix * spread * spread[:, None]
+        labels = None
+        if matrix.ndim == 3:
+            per_class = len(matrix) == len(model.classes_)
+            labels = model.classes_ if per_class else model.prototype_labels_
+        if shape is None and positions is None and feature_names is None:
+            feature_names = feature_names_of(estimator)
+        return cls(
+            matrix=matrix,
+            labels=labels,
+            shape=shape,
+            positions=positions,
+            feature_names=feature_names,
+        ).plot(ax, **options)
+
+    def plot(
+        self, ax: Any = None, *, n_features: int = 20, cmap: str = "gray_r"
+    ) -> "RelevanceDisplay":
+        """Draw the relevances.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a figure.
+        n_features : int, default=20
+            Features of a table to show at most, the most relevant ones.
+        cmap : str, default="gray_r"
+            Colour map of relevances that are drawn as images.
+
+        Returns
+        -------
+        self : RelevanceDisplay
+            The display itself.
+        """
+        check_count("n_features", n_features)
+        matrices = shares(self.matrix)
+        self.relevances_ = np.einsum("mii->mi", matrices)
+        names = [""] if len(matrices) == 1 else self._labels(len(matrices))
+        width = matrices.shape[1]
+        look = check_look(width, self.shape, self.positions, self.feature_names)
+        is_table = look.names is not None or width <= n_features
+        if look.is_image:
+            self._plot_images(ax, look, names, cmap)
+        elif look.positions is not None or not is_table:
+            self._plot_curves(ax, look, names)
+        else:
+            # The most relevant of all matrices together.
+            shown = np.argsort(-self.relevances_.mean(axis=0), kind="stable")
+            shown = shown[:n_features]
+            of = look.names or tuple(map(str, range(width)))
+            columns = [short(of[k]) for k in shown]
+            self._plot_table(ax, matrices[:, shown][:, :, shown], columns, names, cmap)
+        self.figure_ = self.ax_.figure
+        return self
+
+    def _labels(self, n_matrices: int) -> list[str]:
+        labels = range(n_matrices) if self.labels is None else np.ravel(self.labels)
+        if len(labels) != n_matrices:
+            raise ValueError(
+                f"labels must have one entry for each of the {n_matrices} matrices; "
+                f"got {len(labels)}."
+            )
+        return [str(label) for label in labels]
+
+    def _plot_images(self, ax: Any, look: Look, names: list[str], cmap: str) -> None:
+        images = [look.image(row) for row in self.relevances_]
+        if ax is None:
+            size = mosaic_inches(1, len(images), images[0], labelled=True, margin=0.4)
+            ax = new_axes(type(self).__name__, (max(size[0], 2.4), max(size[1], 2.4)))
+        top = float(self.relevances_.max()) or 1.0
+        draw_mosaic(ax, [images], limits=(0.0, top), cmap=cmap, labels=[names])
+        self.ax_, self.axes_ = ax, np.array([[ax]])
+
+    def _plot_curves(self, ax: Any, look: Look, names: list[str]) -> None:
+        if len(self.relevances_) > MOST_CURVES:
+            raise ValueError(
+                f"{len(self.relevances_)} curves of relevances cannot be told apart; "
+                f"up to {MOST_CURVES} can. Use metric='full' or 'class', or give "
+                "feature_names."
+            )
+        ax = own_axes(type(self).__name__, ax)
+        for k, (name, row) in enumerate(zip(names, self.relevances_, strict=True)):
+            look.draw(ax, 100 * row, linewidth=1.5, label=name, **series_style(k))
+        look.label(ax)
+        ax.set_ylabel("share of the distance, %")
+        from_zero(ax)
+        if len(names) > 1:
+            legend(ax)
+        self.ax_, self.axes_ = ax, np.array([[ax]])
+
+    def _plot_table(
+        self,
+        ax: Any,
+        matrices: NDArray,
+        columns: list[str],
+        names: list[str],
+        cmap: str,
+    ) -> None:
+        places = np.arange(len(columns))
+        relevances = 100 * np.einsum("mii->mi", matrices)
+        high = 0.24 * len(columns) + 1.0
+        if len(matrices) > 1:
+            size = (0.3 * len(columns) + 1.6, 0.24 * len(names) + 1.8)
+            if ax is None:
+                ax = new_axes(type(self).__name__, size)
+            picture = ax.imshow(relevances, cmap=cmap, vmin=0, aspect="auto")
+            ax.set_xticks(places, columns, rotation=40, ha="right", fontsize=8)
+            ax.set_yticks(range(len(names)), names, fontsize=8)
+            ax.figure.colorbar(picture, ax=ax, label="share of the distance, %")
+            self.ax_, self.axes_ = ax, np.array([[ax]])
+            return
+        matrix = matrices[0]
+        with_matrix = bool(np.any(matrix != np.diag(np.diag(matrix))))
+        inches = (5.0 + with_matrix * (high + 0.5), high)
+        self.ax_, self.axes_ = panels(
+            type(self).__name__, ax, (1, 1 + with_matrix), inches
+        )
+        bars = self.axes_[0, 0]
+        bars.barh(places, relevances[0], color=SERIES[1])
+        bars.set_yticks(places, columns, fontsize=8)
+        bars.set_ylim(len(columns) - 0.5, -0.5)
+        bars.set_xlabel("share of the distance, %")
+        tidy(bars)
+        if with_matrix:
+            beside = self.axes_[0, 1]
+            # The diagonal is in the bars; its colour would drown what is beside it.
+            most = 100 * float(np.abs(matrix - np.diag(np.diag(matrix))).max())
+            picture = beside.imshow(100 * matrix, cmap="RdBu_r", vmin=-most, vmax=most)
+            beside.set_xticks(places, columns, rotation=40, ha="right", fontsize=8)
+            beside.set_yticks([])
+            beside.figure.colorbar(picture, ax=beside, label="of two together, %")
+
+
+def shares(matrix: ArrayLike) -> NDArray:
+    """Return matrices of shape (m, d, d), each divided by its trace."""
+    values = np.asarray(matrix, dtype=float)
+    values = values[None] if values.ndim == 2 else values
+    if values.ndim != 3 or values.shape[1] != values.shape[2] or not values.size:
+        raise ValueError(
+            "matrix must have shape (n_features, n_features), or (n_matrices, "
+            f"n_features, n_features); got {np.shape(matrix)}."
+        )
+    traces = np.einsum("mii->m", values)
+    if not (np.isfinite(values).all() and (traces > 0).all()):
+        raise ValueError("matrix must be finite, with relevances of a positive sum.")
+    return values / traces[:, None, None]

@@ -77,7 +77,6 @@ from widemargin.linear.patterns import (
     scaled,
     spread_around,
 )
-from widemargin.linear.searches import solve_by_search
 from widemargin.linear.shards import (
     ROUNDS,
     Edge,
@@ -95,7 +94,7 @@ from widemargin.linear.spaces import (
     check_semidefinite,
     kernel_function,
 )
-from widemargin.linear.walks import Budget, Walk, learn, start_walk
+from widemargin.linear.walks import Budget, Walk, learn, solve_by_search, start_walk
 
 SEARCHES = ("dynamic", "bisection", "bisection2", "paper-bisection", "paper-bisection2")
 METHODS = ("auto", "dual", *SEARCHES)

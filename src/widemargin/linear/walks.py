@@ -1,4 +1,4 @@
-"""A perceptron on its way: its vector, its coefficients, and the bound they carry.
+r"""Perceptrons on their way, and in search of the largest margin.
 
 ``a = sum_k m_k y_k`` with m >= 0, whatever the rule, so ``||a|| / sum(m)`` bounds the
 largest directional margin from above at every moment, and the smallest
@@ -6,9 +6,36 @@ largest directional margin from above at every moment, and the smallest
 and the private length of past patterns are kept; the bound stays true for everything
 shown so far. Shapes: m (n,), v (d,), sums (6,) as in
 :mod:`widemargin._compute.patterns`.
+
+*Bisection.* The fixed-margin perceptron either reaches the margin beta it is asked for,
+or its bound :math:`U = \lVert a \rVert / \sum m` falls to beta, which proves that beta
+is out of reach. Halving the interval between the best margin seen and the smallest
+bound seen converges to the largest margin. A round that only runs out of sweeps proves
+nothing: it lowers the next target, and once the targets have met the best margin the
+rounds get twice the sweeps.
+
+*Bisection in two modules.* A round without success is not thrown away: the standard
+margin condition with b = beta ||a|| continues from where it stopped and, being relaxed
+as ``||a||`` grows, usually ends with a margin close to beta.
+
+Both also to the letter of the paper ("paper-bisection"): beta and the step begin at
+r/2, the step is halved after every round and added after a success, else subtracted.
+A round that ran out of sweeps then counts as a failure for good.
+
+*Dynamic margin.* One run with the test :math:`y \cdot a \le (1 - \epsilon) \lVert a
+\rVert^2 / \sum m` ends with at least 1 - eps of the largest margin, no beta asked.
+
+The largest directional margin depends on the height rho and on the origin; the
+geometric one on neither. They agree for every rho once the centre lies on the optimal
+hyperplane. So: search at the present centre, project the centre onto the hyperplane
+found (with the midpoint bias), :math:`c \leftarrow c - f(c) w / \lVert w \rVert^2`, and
+go on. The geometric enclosure, which does not know about centres, says when to stop.
+
+References: Tsampouka and Shawe-Taylor (2005), section 3; Panagiotakopoulos and
+Tsampouka, The perceptron with dynamic margin, ALT 2011.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import perf_counter
 from typing import NamedTuple
@@ -19,10 +46,13 @@ from widemargin._compute.patterns import (
     DYNAMIC,
     FREE_LENGTH,
     IDLE,
+    INFEASIBLE,
     MASS,
     OUT_OF_SWEEPS,
     PRIVATE,
+    QUIET,
     SQUARE,
+    STANDARD,
     TOTAL,
     UPDATES,
     Order,
@@ -30,13 +60,25 @@ from widemargin._compute.patterns import (
     Trace,
 )
 from widemargin._compute.progress import Advance, announce, silent
-from widemargin.linear.patterns import Patterns, weight_vector
+from widemargin.linear.certificate import Options, Solution, relative_gap
+from widemargin.linear.descent import enclose
+from widemargin.linear.patterns import (
+    Patterns,
+    random_state_array,
+    recentre,
+    weight_vector,
+)
 
 # Seconds of sweeping between two words to whoever watches.
 _PATIENCE = 0.01
 _NO_TRACE = Trace(np.empty(0, dtype=np.int64), np.empty(0))
 # Share of the patterns that a sweep still adds, below which the end may be near.
 _FEW = 0.01
+# Sweeps that a round of a bisection is given at first.
+CHECKS = 50
+# Share of the coefficients that survives a change of centre: they were right for
+# another problem, and the steps to come must be able to outvote them.
+_MEMORY = 0.2
 
 
 class Walk(NamedTuple):
@@ -204,3 +246,206 @@ def directional_margin(patterns: Patterns, walk: Walk) -> float:
     if walk.norm == 0.0:
         return 0.0
     return float(pattern_scores(patterns, walk).min()) / walk.norm
+
+
+class Search(NamedTuple):
+    """Best walk and its margin, the smallest bound and its combination, the rounds.
+
+    A round is (margin asked for, how it ended).
+    """
+
+    walk: Walk
+    margin: float
+    dual: np.ndarray
+    upper: float
+    updates: int
+    rounds: list[tuple[float, str]]
+
+
+def search_dynamic(
+    patterns: Patterns, walk: Walk, tol: float, budget: Budget, seed: np.ndarray
+) -> Search:
+    """Run the dynamic-margin rule until its own certificate is within `tol`."""
+    before = walk.n_updates
+    learn(patterns, walk, Rule(DYNAMIC, eps=tol), budget, seed, quick=True)
+    margin = directional_margin(patterns, walk)
+    updates = walk.n_updates - before
+    return Search(walk, margin, walk.m, walk.upper_bound, updates, [])
+
+
+def _attempt(patterns, walk, beta, checks, modules, budget, seed, quick=True) -> str:
+    """Try for margin `beta` in place; how it ended."""
+    first = checks if modules == 1 else max(1, checks // 2)
+    rule = Rule(FREE_LENGTH, beta=beta)
+    status = learn(patterns, walk, rule, budget, seed, most=first, quick=quick)
+    if status == QUIET:
+        return "reached"
+    if status == INFEASIBLE:
+        return "impossible"
+    if modules == 2:
+        relaxed = Rule(STANDARD, b=beta * walk.norm)
+        left = checks - first
+        if (
+            learn(patterns, walk, relaxed, budget, seed, most=left, quick=quick)
+            == QUIET
+        ):
+            return "relaxed"
+    return "out of sweeps"
+
+
+def search_bisection(
+    patterns: Patterns,
+    walk: Walk,
+    tol: float,
+    budget: Budget,
+    seed: np.ndarray,
+    *,
+    modules: int = 1,
+    checks: int = CHECKS,
+) -> Search:
+    """Bisect on the margin asked for, with one module per round or with two."""
+    upper = float(np.sqrt((patterns.squares + patterns.diag).min()))
+    lower = max(0.0, directional_margin(patterns, walk))
+    dual, target = walk.m, upper
+    if walk.upper_bound < upper:
+        upper = target = walk.upper_bound
+    updates, rounds = 0, []
+    while budget.left > 0 and lower < (1.0 - tol) * upper:
+        beta = (lower + target) / 2
+        trial = walk.copy()
+        ending = _attempt(patterns, trial, beta, checks, modules, budget, seed)
+        updates += trial.n_updates - walk.n_updates
+        rounds.append((beta, ending))
+        if trial.upper_bound < upper:
+            upper, dual = trial.upper_bound, trial.m
+        if ending in ("reached", "relaxed"):
+            found = directional_margin(patterns, trial)
+            if found > lower:
+                lower, walk = found, trial
+        target = min(upper, beta if ending in ("out of sweeps", "relaxed") else target)
+        if ending == "reached":
+            target = upper
+        elif target - lower <= 0.5 * tol * upper:
+            checks, target = 2 * checks, upper
+            if walk.n_updates == 0:
+                walk = trial
+    return Search(walk, lower, dual, upper, updates, rounds)
+
+
+def search_bisection_of_paper(
+    patterns: Patterns,
+    walk: Walk,
+    tol: float,
+    budget: Budget,
+    seed: np.ndarray,
+    *,
+    modules: int = 1,
+    checks: int = CHECKS,
+    quick: bool = False,
+) -> Search:
+    """Bisect with the steps of the paper, until the step is `tol` of the first one.
+
+    Only the first module makes a round successful. With two modules the larger of the
+    margins is kept together with its vector, and a beta below it is a success without a
+    run.
+    """
+    shortest = float(np.sqrt((patterns.squares + patterns.diag).min()))
+    beta = step = shortest / 2
+    lower = max(0.0, directional_margin(patterns, walk))
+    upper, dual = shortest, walk.m
+    if walk.upper_bound < upper:
+        upper = walk.upper_bound
+    smallest, updates, rounds = tol * step, 0, []
+    while budget.left > 0 and step > smallest:
+        if modules == 2 and beta < lower:
+            ending = "known"
+        else:
+            trial = walk.copy()
+            ending = _attempt(
+                patterns, trial, beta, checks, modules, budget, seed, quick
+            )
+            updates += trial.n_updates - walk.n_updates
+            if trial.upper_bound < upper:
+                upper, dual = trial.upper_bound, trial.m
+            found = directional_margin(patterns, trial)
+            if ending == "reached" or (ending == "relaxed" and found > lower):
+                lower, walk = max(lower, found), trial
+        rounds.append((beta, ending))
+        step /= 2
+        beta += step if ending in ("reached", "known") else -step
+    return Search(walk, lower, dual, upper, updates, rounds)
+
+
+def _search(method: str) -> Callable[..., Search]:
+    if method == "dynamic":
+        return search_dynamic
+    modules = 2 if method.endswith("2") else 1
+    paper = method.startswith("paper")
+    bisect = search_bisection_of_paper if paper else search_bisection
+
+    def search(*args):
+        return bisect(*args, modules=modules)
+
+    return search
+
+
+def functional_weights(patterns: Patterns, walk: Walk) -> tuple[np.ndarray, float]:
+    """Weights and bias of a walk, scaled to functional margin one if it has any."""
+    w, bias = weight_vector(patterns, walk.m)
+    lowest = float(pattern_scores(patterns, walk).min())
+    scale = 1.0 / lowest if lowest > 0.0 else 1.0
+    return w * scale, bias * scale
+
+
+def solve_by_search(
+    patterns: Patterns,
+    method: str,
+    options: Options,
+    start: np.ndarray | None = None,
+) -> Solution:
+    """Find the margin by one of the perceptron searches.
+
+    Geometric with recentring if ``options.geometric``, else directional at the height
+    and centre of `patterns`.
+    """
+    search = _search(method)
+    seed = random_state_array(options.seed)
+    walk = start_walk(patterns, start)
+    with budget_of(options.max_iter) as budget:
+        if not options.geometric:
+            found = search(patterns, walk, options.tol, budget, seed)
+            plane = functional_weights(patterns, found.walk)
+            return Solution(*plane, found.dual, budget.spent, found.updates)
+        return _solve_recentring(patterns, walk, search, options, budget, seed)
+
+
+def _solve_recentring(patterns, walk, search, options, budget, seed) -> Solution:
+    # Half of the tolerance for the search, the other half for the centre.
+    inner = options.tol / 2
+    rough = max(inner, 0.1)
+    lower, upper, updates = -np.inf, np.inf, 0
+    best, dual = (np.zeros(patterns.X.shape[1]), 0.0), walk.m
+    while budget.left > 0:
+        before = budget.spent
+        found = search(patterns, walk, rough, budget, seed)
+        if budget.spent == before:
+            # Nothing left to find at this centre is a look at all patterns, too.
+            budget.spend(1)
+        updates += found.updates
+        walk = found.walk
+        w, bias = functional_weights(patterns, walk)
+        for combination in (found.dual, walk.m):
+            margin, bound, shifted = enclose(patterns, combination, w, bias, True)
+            if bound < upper:
+                upper, dual = bound, combination
+        if margin > lower:
+            lower, best = margin, (w, shifted)
+        if relative_gap(lower, upper) <= options.tol or not w.any():
+            break
+        if relative_gap(found.margin, found.upper) <= rough:
+            rough = max(rough / 2, inner / 4)
+        centre = patterns.centre
+        height = float(w @ centre) + shifted
+        patterns = recentre(patterns, centre - height / float(w @ w) * w)
+        walk = start_walk(patterns, _MEMORY * walk.m)
+    return Solution(*best, dual, budget.spent, updates)

@@ -1,6 +1,5 @@
 """How far: distances that ignore what may vary."""
 
-from widemargin.metrics.alignment import Alignment, tangent_alignment
 from widemargin.metrics.distortion import (
     image_distortion_distances,
     pseudo_2d_distortion_distances,
@@ -11,7 +10,12 @@ from widemargin.metrics.kernels import (
     smallest_eigenvalue,
     tangent_kernel,
 )
-from widemargin.metrics.tangent import TangentMetric, tangent_distances
+from widemargin.metrics.tangent import (
+    Alignment,
+    TangentMetric,
+    tangent_alignment,
+    tangent_distances,
+)
 
 __all__ = [
     "Alignment",

@@ -68,7 +68,7 @@ from widemargin.neighbors.search import (
 from widemargin.tangents import Bundle
 from widemargin.tangents.bundle import default_rtol
 from widemargin.tangents.generator import tangents_meant
-from widemargin.tangents.shifts import check_transformations, copies
+from widemargin.tangents.transform import check_transformations, copies
 
 # Candidates of gamma, in units of one over the median squared nearest distance.
 RELATIVE_GAMMAS = np.geomspace(0.5, 256, 19)

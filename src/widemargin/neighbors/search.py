@@ -375,7 +375,7 @@ class TangentSearch:
         `given` makes other bounds than :meth:`_bounds`.
         """
         from widemargin._compute import search
-        from widemargin._compute.residuals import SIDE_CODES
+        from widemargin._compute.frames import SIDE_CODES
 
         y = self.references
         # Tangents at x alone are those of both ends, where y has none.

@@ -11,7 +11,7 @@ Three ideas, each a citizen of the library:
 From few labels both learn from affine copies of images that are set upright and brought
 to one size (`Deskew`).
 
-Every row follows :mod:`widemargin.reproduce.protocol`: its parameters come from the
+Every row follows :mod:`widemargin.reproduce`: its parameters come from the
 training set, the test set is looked at once. What was published without deep networks,
 and the bar that this project set itself, stand beside.
 
@@ -45,19 +45,20 @@ from widemargin.metrics import (
 )
 from widemargin.neighbors import DensityClassifier
 from widemargin.prototypes import TVQClassifier
-from widemargin.reproduce import Split, load_split
-from widemargin.reproduce.protocol import (
+from widemargin.reproduce import (
     Measured,
+    Split,
     best,
     folds,
     judged,
+    load_split,
     measured,
     over_draws,
     some_groups,
     stretches,
 )
 from widemargin.tangents import Deskew, DirectionFeatures, image_affines
-from widemargin.tangents.shifts import copies
+from widemargin.tangents.transform import copies
 
 FILE = "records.json"
 N_CANDIDATES, N_DRAWS = 200, 5

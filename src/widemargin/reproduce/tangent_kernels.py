@@ -33,8 +33,7 @@ from widemargin.datasets import load_usps
 from widemargin.inspection import PrototypeDisplay, TangentDisplay
 from widemargin.metrics import tangent_alignment, tangent_distances
 from widemargin.metrics.kernels import kernel_of_distances
-from widemargin.reproduce import save_figure
-from widemargin.reproduce.protocol import folds, stretches
+from widemargin.reproduce import folds, save_figure, stretches
 from widemargin.svm import InvariantHyperplaneSVC, JitteredSVC, TangentSVC, VirtualSVC
 from widemargin.svm.pairwise import PairwiseMachine, pairwise_coefficients
 from widemargin.tangents import ImageTangents, TransformTangents, image_shifts

@@ -46,7 +46,7 @@ from widemargin.svm.pairwise import (
     say_how_it_ended,
     unit_for,
 )
-from widemargin.tangents.shifts import check_transformations, copies
+from widemargin.tangents.transform import check_transformations, copies
 
 KERNELS = ("rbf", "linear", "poly")
 

@@ -42,7 +42,7 @@ from widemargin.tangents.generator import (
     raw_tangents,
     tangents_meant,
 )
-from widemargin.tangents.shifts import check_transformations, copies
+from widemargin.tangents.transform import check_transformations, copies
 
 KERNELS = ("linear", "poly", "rbf", "sigmoid")
 

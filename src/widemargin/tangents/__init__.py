@@ -3,15 +3,15 @@
 from widemargin.tangents.bundle import Bundle, orthonormalize
 from widemargin.tangents.direction_features import DirectionFeatures
 from widemargin.tangents.generator import TangentGenerator, TangentUnion, as_bundle
-from widemargin.tangents.image import ImageTangents
-from widemargin.tangents.learned import LearnedTangents
-from widemargin.tangents.preparing import Deskew, GaussianSmoother
-from widemargin.tangents.shifts import (
+from widemargin.tangents.image import (
     ImageAffine,
     ImageShift,
+    ImageTangents,
     image_affines,
     image_shifts,
 )
+from widemargin.tangents.learned import LearnedTangents
+from widemargin.tangents.preparing import Deskew, GaussianSmoother
 from widemargin.tangents.signal import SignalTangents
 from widemargin.tangents.transform import TransformTangents
 

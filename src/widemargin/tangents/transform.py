@@ -1,12 +1,15 @@
-r"""Tangents of any transformation, by central differences.
+r"""Transformations given as functions: checked, applied, and their tangents.
 
-A user's function gives the transformed samples, f(X, p), with f(X, 0) close to X. Its
-tangents are :math:`(f(X, h) - f(X, -h)) / 2h`, with an error of order h² plus rounding
-of order eps/h; the best h changes the samples by about eps^(1/3) of their size
-(Press et al.: Numerical Recipes, section 5.7).
+Some are X -> X, the changed samples themselves, for virtual samples and jittering.
+
+Others have a parameter, and tangents by central differences. A user's function gives
+the transformed samples, f(X, p), with f(X, 0) close to X. Its tangents are
+:math:`(f(X, h) - f(X, -h)) / 2h`, with an error of order h² plus rounding of order
+eps/h; the best h changes the samples by about eps^(1/3) of their size (Press et al.:
+Numerical Recipes, section 5.7).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from numbers import Real
 from typing import Any, Literal, Self
 
@@ -229,3 +232,39 @@ def _call(name: str, function: Transformation, X: NDArray, p: float) -> NDArray:
             "defined for small p of both signs, or be given a smaller step."
         )
     return moved
+
+
+def check_transformations(name: str, transformations: Any) -> tuple[Callable, ...]:
+    """Return functions X -> X as a tuple; None is none of them.
+
+    `name` is what the caller calls the parameter.
+    """
+    if transformations is None:
+        return ()
+    # An iterator is used up by one look: the next would silently find nothing.
+    sized = hasattr(transformations, "__len__") and np.ndim(transformations) == 1
+    if not sized or not all(map(callable, transformations)):
+        raise ValueError(
+            f"{name} must be a sequence of functions X -> X, such as a list or "
+            f"image_shifts(shape=(16, 16)); got {transformations!r}."
+        )
+    return tuple(transformations)
+
+
+def copies(
+    X: NDArray, transformations: Sequence[Callable], name: str
+) -> Iterator[NDArray]:
+    """Yield the samples transformed by one function after the other."""
+    for transformation in transformations:
+        out = transformation(X)
+        if not (is_tensor(X) and is_tensor(out)):
+            out = np.asarray(out, dtype=None if is_tensor(X) else X.dtype)
+        if is_tensor(X):
+            out = xp_of(X).as_tensor(out, dtype=X.dtype, device=X.device)
+        if out.shape != X.shape or not xp_of(X).isfinite(out).all():
+            raise ValueError(
+                f"each of {name} must return finite samples of the shape it is given, "
+                f"{tuple(X.shape)}; {transformation!r} returned shape "
+                f"{tuple(out.shape)}."
+            )
+        yield out

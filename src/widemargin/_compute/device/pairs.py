@@ -26,7 +26,7 @@ the numbers of tangents, as the loops of a compiler would be.
 *Residuals*, in float64, give the distances of listed pairs. The moves c along the
 stacked rows W = [U; V] solve (W W^T + k I) c = W delta, all inner products taken, in
 two steps, the second from the residual of the first: the rule of
-:mod:`widemargin._compute.residuals`, for many pairs at once.
+:mod:`widemargin._compute.frames`, for many pairs at once.
 
 *Frames* of many samples at once are made orthonormal by pivoted Gram-Schmidt over the
 batch. The rule is that of :mod:`widemargin._compute.frames`: rows of length one, the

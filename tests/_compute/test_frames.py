@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from widemargin._compute.residuals import squared_distance
+from widemargin._compute.frames import squared_distance
 
 
 @pytest.mark.parametrize(
