@@ -17,7 +17,7 @@ from numba.extending import intrinsic
 # Sums may be reordered, which lets loops over features vectorise; infinities and NaN
 # keep their meaning. The order depends on the lengths alone.
 REORDER = frozenset({"reassoc", "contract", "nsz"})
-# The same where all that is compared are numbers: a smallest one is then found by lanes.
+# The same where all are numbers: the smallest of them is then found by lanes.
 NUMBERS = REORDER | {"nnan"}
 # Sums are never reordered: results must not depend on how a block was cut.
 IN_ORDER = frozenset({"contract", "nsz", "arcp"})
