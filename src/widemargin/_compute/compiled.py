@@ -105,7 +105,7 @@ def _fetch(context: Any, array: Any, row: Any, column: Any) -> Any:
 
 
 @njit(inline="always")
-def fetch(X, i):
+def fetch(X: Any, i: Any) -> None:
     """Ask for a row that is needed soon, line by line of the cache."""
     for f in range(0, X.shape[1], 64 // X.itemsize):
-        _fetch(X, i, f)
+        _fetch(X, i, f)  # type: ignore[call-arg]

@@ -151,11 +151,11 @@ def spread_rows(
 
 
 def lloyd(
-    X: np.ndarray,
+    X: Any,
     weights: np.ndarray,
-    P: np.ndarray,
+    P: Any,
     max_iter: int = 12,
-) -> np.ndarray:
+) -> Any:
     """Weighted k-means from the starting centres `P`; near enough, not converged."""
     centre = P.mean(axis=0)
     X, P = X - centre, P - centre
