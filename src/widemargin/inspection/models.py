@@ -25,8 +25,6 @@ from widemargin._core.checks import check_text
 from widemargin._core.confidence import look_through
 from widemargin.metrics import tangent_alignment, tangent_distances
 
-__all__ = ["NearestReferences", "nearest_references"]
-
 _NUMBER = re.compile(r"\W*\d+(\.\d*)?\W*(nm|cm-1|s|ms|Hz|kHz)?", re.ASCII)
 SPRING = 1e-5
 

@@ -52,8 +52,6 @@ from widemargin.inspection.style import (
     tidy,
 )
 
-__all__ = ["PrototypeDisplay", "RelevanceDisplay"]
-
 # Curves of more matrices than this cannot be told apart.
 MOST_CURVES = 7
 

@@ -23,13 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from widemargin._core.checks import check_count
-from widemargin.inspection.models import (
-    as_seen,
-    fitted,
-    generator_of,
-    inside,
-    look_of,
-)
+from widemargin.inspection.models import as_seen, fitted, generator_of, inside, look_of
 from widemargin.inspection.style import (
     INK,
     RED,
@@ -49,8 +43,6 @@ from widemargin.inspection.style import (
 )
 from widemargin.metrics import Alignment, tangent_alignment, tangent_distances
 from widemargin.tangents.signal import BASELINES
-
-__all__ = ["AlignmentDisplay", "TangentDisplay"]
 
 SIMARD7 = (
     "x_shift",

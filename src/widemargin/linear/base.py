@@ -22,12 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 from widemargin._core.arrays import largest_of
 from widemargin._core.checks import check_random_state, warn_caller
 from widemargin._core.classifier import FITTED, SoftClassifier, whole_or_not_at_all
-from widemargin._core.decisions import (
-    combine,
-    duel_costs,
-    duel_margins,
-    from_decision,
-)
+from widemargin._core.decisions import combine, duel_costs, duel_margins, from_decision
 from widemargin._core.samples import Samples, batch_classes, check_samples
 from widemargin.linear.patterns import (
     Patterns,

@@ -13,6 +13,7 @@ vector kernels, NIPS 1997; O. Chapelle, B. Schölkopf, Incorporating invariances
 nonlinear support vector machines, NIPS 2001.
 """
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -52,6 +53,7 @@ from widemargin.tangents.generator import (
 KERNELS = ("linear", "rbf", "poly")
 
 
+@dataclass(eq=False, repr=False)
 class InvariantHyperplaneSVC(DuelClassifier):
     """Support vector machine in a space where meaningless variation is small.
 
@@ -129,38 +131,21 @@ class InvariantHyperplaneSVC(DuelClassifier):
     array([0, 1])
     """
 
-    def __init__(
-        self,
-        lam: float = 0.1,
-        *,
-        kernel: Literal["linear", "rbf", "poly"] = "linear",
-        C: float = 10.0,
-        gamma: float | Literal["scale"] = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        tangents: Any = None,
-        step: float = 0.1,
-        n_components: int = 1000,
-        multiclass: Literal["ovo", "ddag"] = "ovo",
-        class_weight: Any = None,
-        tol: float = 1e-3,
-        max_iter: int = 1_000_000,
-        random_state: Any = None,
-    ):
-        self.lam = lam
-        self.kernel = kernel
-        self.C = C
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.tangents = tangents
-        self.step = step
-        self.n_components = n_components
-        self.multiclass = multiclass
-        self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
+    lam: float = 0.1
+    _: KW_ONLY
+    kernel: Literal["linear", "rbf", "poly"] = "linear"
+    C: float = 10.0
+    gamma: float | Literal["scale"] = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    tangents: Any = None
+    step: float = 0.1
+    n_components: int = 1000
+    multiclass: Literal["ovo", "ddag"] = "ovo"
+    class_weight: Any = None
+    tol: float = 1e-3
+    max_iter: int = 1_000_000
+    random_state: Any = None
 
     @fit_method
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

@@ -10,15 +10,12 @@ Machine Learning 46 (2002), section 5.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics.pairwise import (
-    linear_kernel,
-    polynomial_kernel,
-)
+from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.machine import batched_slices, rows_in_budget
@@ -110,6 +107,7 @@ class JitteredKernel:
         return out
 
 
+@dataclass(eq=False, repr=False)
 class JitteredSVC(DuelClassifier):
     """Support vector machine whose kernel compares the nearest transformed copies.
 
@@ -175,30 +173,17 @@ class JitteredSVC(DuelClassifier):
     array(['edge'], dtype='<U4')
     """
 
-    def __init__(
-        self,
-        kernel: Literal["rbf", "linear", "poly"] = "rbf",
-        *,
-        C: float = 10.0,
-        gamma: float | Literal["scale"] = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        transformations: Sequence[Callable] | None = None,
-        multiclass: Literal["ovo", "ddag"] = "ovo",
-        class_weight: Any = None,
-        tol: float = 1e-3,
-        max_iter: int = 1_000_000,
-    ):
-        self.kernel = kernel
-        self.C = C
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.transformations = transformations
-        self.multiclass = multiclass
-        self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
+    kernel: Literal["rbf", "linear", "poly"] = "rbf"
+    _: KW_ONLY
+    C: float = 10.0
+    gamma: float | Literal["scale"] = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    transformations: Sequence[Callable] | None = None
+    multiclass: Literal["ovo", "ddag"] = "ovo"
+    class_weight: Any = None
+    tol: float = 1e-3
+    max_iter: int = 1_000_000
 
     @fit_method
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

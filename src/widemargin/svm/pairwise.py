@@ -21,6 +21,7 @@ classification, NIPS 2000.
 
 import warnings
 from abc import abstractmethod
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -130,6 +131,7 @@ def duel_scores(duels: NDArray, n_classes: int, multiclass: str) -> NDArray:
     return combine(duels, n_classes, multiclass)
 
 
+@dataclass(eq=False, repr=False)
 class PairwiseMachine(ClassifierMixin, BaseEstimator):
     """One SVM per pair of classes, combined by "ovo" or "ddag".
 
@@ -145,21 +147,12 @@ class PairwiseMachine(ClassifierMixin, BaseEstimator):
     array([1, 0])
     """
 
-    def __init__(
-        self,
-        matrix="gram",
-        C=1.0,
-        multiclass="ovo",
-        tol=1e-3,
-        max_iter=1_000_000,
-        random_state=None,
-    ):
-        self.matrix = matrix
-        self.C = C
-        self.multiclass = multiclass
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
+    matrix: Any = "gram"
+    C: Any = 1.0
+    multiclass: Any = "ovo"
+    tol: Any = 1e-3
+    max_iter: Any = 1_000_000
+    random_state: Any = None
 
     def fit(self, K, y, sample_weight=None):
         """Solve all duels on kernel values (n, n) or features (n, m)."""
@@ -359,6 +352,7 @@ def require_gram_fits(n: int, bytes_per_entry: int, way_out: str) -> None:
         )
 
 
+@dataclass(eq=False, repr=False)
 class DDAGClassifier(MetaEstimatorMixin, MarginClassifier):
     """Decision directed acyclic graph over a binary classifier.
 
@@ -411,16 +405,10 @@ class DDAGClassifier(MetaEstimatorMixin, MarginClassifier):
     True
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        class_weight: Any = None,
-        n_jobs: int | None = None,
-    ):
-        self.estimator = estimator
-        self.class_weight = class_weight
-        self.n_jobs = n_jobs
+    estimator: Any = None
+    _: KW_ONLY
+    class_weight: Any = None
+    n_jobs: int | None = None
 
     @property
     def margin_unit(self) -> str:

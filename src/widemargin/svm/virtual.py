@@ -9,6 +9,7 @@ vector learning machines, ICANN 1996.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -47,6 +48,7 @@ from widemargin.tangents.transform import check_transformations, copies
 KERNELS = ("linear", "poly", "rbf", "sigmoid")
 
 
+@dataclass(eq=False, repr=False)
 class VirtualSVC(DuelClassifier):
     """Support vector machine trained again on transformed support vectors.
 
@@ -123,34 +125,19 @@ class VirtualSVC(DuelClassifier):
     array([0, 1])
     """
 
-    def __init__(
-        self,
-        kernel: str | Callable = "rbf",
-        *,
-        C: float = 10.0,
-        gamma: float | Literal["scale"] = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        tangents: Any = None,
-        step: float = 1.0,
-        transformations: Sequence[Callable] | None = None,
-        multiclass: Literal["ovo", "ddag"] = "ovo",
-        class_weight: Any = None,
-        tol: float = 1e-3,
-        max_iter: int = 1_000_000,
-    ):
-        self.kernel = kernel
-        self.C = C
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.tangents = tangents
-        self.step = step
-        self.transformations = transformations
-        self.multiclass = multiclass
-        self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
+    kernel: str | Callable = "rbf"
+    _: KW_ONLY
+    C: float = 10.0
+    gamma: float | Literal["scale"] = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    tangents: Any = None
+    step: float = 1.0
+    transformations: Sequence[Callable] | None = None
+    multiclass: Literal["ovo", "ddag"] = "ovo"
+    class_weight: Any = None
+    tol: float = 1e-3
+    max_iter: int = 1_000_000
 
     @fit_method
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

@@ -16,6 +16,7 @@ other.
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -487,6 +488,7 @@ def raw_tangents(tangents: Any, X: NDArray, y: NDArray | None = None) -> NDArray
     return check_tangent_array(raw, "tangents")
 
 
+@dataclass(eq=False, repr=False)
 class TangentUnion(TangentGenerator):
     """Tangents of several generators together.
 
@@ -517,11 +519,7 @@ class TangentUnion(TangentGenerator):
 
     device_methods = DEVICE_METHODS
 
-    def __init__(
-        self,
-        generators: Sequence[TangentGenerator | tuple[str, TangentGenerator]],
-    ):
-        self.generators = generators
+    generators: Sequence[TangentGenerator | tuple[str, TangentGenerator]]
 
     @property
     def n_tangents(self) -> int:

@@ -32,6 +32,7 @@ recognition: tangent distance and tangent propagation (1998).
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
@@ -66,6 +67,7 @@ FIELDS: dict[str, Callable] = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class ImageTangents(DirectionalTangents):
     """Tangents of images under small geometric and tonal changes.
 
@@ -119,17 +121,10 @@ class ImageTangents(DirectionalTangents):
         "brightness": "is the same for every image",
     }
 
-    def __init__(
-        self,
-        shape: Sequence[int] | None = None,
-        directions: str | Sequence[str] = "simard7",
-        sigma: float | Literal["auto"] = "auto",
-        background: float = 0.0,
-    ):
-        self.shape = shape
-        self.directions = directions
-        self.sigma = sigma
-        self.background = background
+    shape: Sequence[int] | None = None
+    directions: str | Sequence[str] = "simard7"
+    sigma: float | Literal["auto"] = "auto"
+    background: float = 0.0
 
     @property
     def n_tangents(self) -> int:
@@ -267,6 +262,7 @@ class _Grid:
 _grid_of = lru_cache(maxsize=16)(_Grid)
 
 
+@dataclass(eq=False, repr=False)
 class ImageShift(BaseEstimator):
     """Shift every image by whole pixels, filling in the background.
 
@@ -286,17 +282,10 @@ class ImageShift(BaseEstimator):
     array([[0., 1., 0., 3.]])
     """
 
-    def __init__(
-        self,
-        shape: Sequence[int],
-        down: int = 0,
-        right: int = 0,
-        background: float = 0.0,
-    ):
-        self.shape = shape
-        self.down = down
-        self.right = right
-        self.background = background
+    shape: Sequence[int]
+    down: int = 0
+    right: int = 0
+    background: float = 0.0
 
     def __call__(self, X: ArrayLike) -> NDArray:
         """Return the shifted samples."""
@@ -366,6 +355,7 @@ def image_shifts(
     ]
 
 
+@dataclass(eq=False, repr=False)
 class ImageAffine(BaseEstimator):
     """Turn and stretch every image about its centre, linearly between pixels.
 
@@ -393,19 +383,11 @@ class ImageAffine(BaseEstimator):
     array([[0., 3., 0., 0., 2., 0., 0., 1., 0.]])
     """
 
-    def __init__(
-        self,
-        shape: Sequence[int],
-        rotation: float = 0.0,
-        down: float = 1.0,
-        right: float = 1.0,
-        background: float = 0.0,
-    ):
-        self.shape = shape
-        self.rotation = rotation
-        self.down = down
-        self.right = right
-        self.background = background
+    shape: Sequence[int]
+    rotation: float = 0.0
+    down: float = 1.0
+    right: float = 1.0
+    background: float = 0.0
 
     def __call__(self, X: ArrayLike) -> NDArray:
         """Return the transformed samples."""

@@ -15,6 +15,7 @@ using tangent vectors (2004).
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,10 +23,7 @@ from scipy.linalg import eigh
 from scipy.sparse.linalg import LinearOperator, eigsh
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    check_consistent_length,
-    column_or_1d,
-)
+from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from widemargin._compute import nearest
 from widemargin._compute.machine import BLOCK_NUMBERS, batched_slices
@@ -59,6 +57,7 @@ _MAX_TREE_FEATURES = 15
 _EIGENVALUE_RTOL = 1e-12
 
 
+@dataclass(eq=False, repr=False)
 class LearnedTangents(TangentGenerator):
     """Tangents learned from differences between neighbours.
 
@@ -105,17 +104,10 @@ class LearnedTangents(TangentGenerator):
 
     device_methods = DEVICE_METHODS
 
-    def __init__(
-        self,
-        n_tangents: int,
-        per_class: bool = False,
-        n_neighbors: int | None = None,
-        local: bool = False,
-    ):
-        self.n_tangents = n_tangents
-        self.per_class = per_class
-        self.n_neighbors = n_neighbors
-        self.local = local
+    n_tangents: int
+    per_class: bool = False
+    n_neighbors: int | None = None
+    local: bool = False
 
     @property
     def is_affine(self) -> bool:

@@ -25,6 +25,7 @@ Arrays: X (n, length·channels), channels last; tangents (n, l, length·channels
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -55,6 +56,7 @@ BASELINES: dict[str, Callable] = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class SignalTangents(DirectionalTangents):
     """Tangents of one-dimensional signals: time series, spectra, pen strokes.
 
@@ -95,15 +97,9 @@ class SignalTangents(DirectionalTangents):
     _known = (*FIELDS, "amplitude", *BASELINES)
     _not_linear: ClassVar = dict.fromkeys(BASELINES, "is the same for every signal")
 
-    def __init__(
-        self,
-        directions: str | Sequence[str] = ("shift", "scale"),
-        sigma: float | Literal["auto"] = "auto",
-        n_channels: int = 1,
-    ):
-        self.directions = directions
-        self.sigma = sigma
-        self.n_channels = n_channels
+    directions: str | Sequence[str] = ("shift", "scale")
+    sigma: float | Literal["auto"] = "auto"
+    n_channels: int = 1
 
     @property
     def n_tangents(self) -> int:

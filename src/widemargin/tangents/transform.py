@@ -10,6 +10,7 @@ Numerical Recipes, section 5.7).
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Literal, Self
 
@@ -28,6 +29,7 @@ _STEPS = 8.0 ** np.arange(-12, 1)
 Transformation = Callable[[NDArray, float], ArrayLike]
 
 
+@dataclass(eq=False, repr=False)
 class TransformTangents(TangentGenerator):
     """Tangents of transformations given as functions.
 
@@ -65,13 +67,8 @@ class TransformTangents(TangentGenerator):
 
     device_methods = DEVICE_METHODS
 
-    def __init__(
-        self,
-        functions: Transformation | Sequence[Transformation],
-        step: float | Sequence[float] | Literal["auto"] = "auto",
-    ):
-        self.functions = functions
-        self.step = step
+    functions: Transformation | Sequence[Transformation]
+    step: float | Sequence[float] | Literal["auto"] = "auto"
 
     @property
     def n_tangents(self) -> int:
