@@ -291,7 +291,7 @@ def merge_duplicates(samples: Samples) -> Samples:
     X, codes = samples.X, samples.codes
     direction = np.random.RandomState(0).uniform(1, 2, size=(X.shape[1],))
     direction = direction.astype(numpy_dtype(X))
-    if isinstance(X, np.ndarray) and np.isnan(X).any():
+    if isinstance(X, np.ndarray) and np.isnan(X.min(initial=0)):
         # A missing value is itself; the number that orders it hardly occurs.
         X = np.where(np.isnan(X), X.dtype.type(-0.6180339887), X)
     # Not a product: BLAS may round equal rows differently, depending on where they are.
@@ -312,7 +312,7 @@ def merge_duplicates(samples: Samples) -> Samples:
     starts = np.flatnonzero(fresh)
     inverse = np.empty(len(X), np.intp)
     inverse[order] = np.cumsum(fresh) - 1
-    merged = ordered.take(starts)
+    merged = ordered if fresh.all() else ordered.take(starts)
     totals = np.add.reduceat(ordered.weights, starts)
     return replace(merged, weights=totals, inverse=inverse)
 

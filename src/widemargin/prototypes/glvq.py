@@ -156,9 +156,10 @@ class Centred:
         """What a compiled epoch takes of them; in float32 in units of the largest."""
         unit = 1 / (largest_of(self.X) or 1.0)
         offsets = self.X[:0, 0] if self.offsets is None else self.offsets
+        narrow = np.empty(self.X.shape, np.float32)
+        np.multiply(self.X, unit, out=narrow, casting="same_kind")
         return (
-            self.X, (self.X * unit).astype(np.float32), unit, self.norms, offsets,
-            self.codes, self.weights,
+            self.X, narrow, unit, self.norms, offsets, self.codes, self.weights,
         )  # fmt: skip
 
     def at(self, device: Any) -> "Centred":
