@@ -469,7 +469,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
                     f"{name} must be {instead} where X is a Dask collection; got "
                     f"{getattr(self, name)!r}."
                 )
-        given = check_shards(self, X, y, sample_weight, class_weight=self.class_weight)
+        given = check_shards(self, X, y, sample_weight)
         check_size(given.limits, small=True)
         problems = self._set_classes(given.classes, given.limits)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))

@@ -20,7 +20,6 @@ import numpy as np
 from scipy.linalg import eigh, svd
 from sklearn.metrics.pairwise import polynomial_kernel
 from sklearn.svm import SVC
-from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.machine import batched_slices
 from widemargin._compute.nearest import rbf_values
@@ -34,7 +33,7 @@ from widemargin._core.checks import (
     check_squares,
 )
 from widemargin._core.classifier import fit_method
-from widemargin._core.samples import check_samples, check_X
+from widemargin._core.samples import check_samples
 from widemargin.svm.pairwise import (
     DuelClassifier,
     duels_of,
@@ -166,9 +165,7 @@ class InvariantHyperplaneSVC(DuelClassifier):
             The fitted machine.
         """
         tangents = self._check_parameters()
-        samples = check_samples(
-            self, X, y, sample_weight, class_weight=self.class_weight
-        )
+        samples = check_samples(self, X, y, sample_weight)
         self.classes_ = samples.classes
         X, labels, weights = samples.X, samples.labels, samples.weights
         # Tangents have lengths that are compared with 1: no unit is as good as another.
@@ -282,10 +279,6 @@ class InvariantHyperplaneSVC(DuelClassifier):
                 total += moves.T.astype(float) @ moves
             count += tangents.shape[0] * tangents.shape[1]
         return total / max(1, count)
-
-    def _check_predict(self, X):
-        check_is_fitted(self)
-        return check_squares(check_X(self, X))
 
     def _duels(self, X):
         with announce("decisions"):

@@ -16,7 +16,6 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel
-from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.machine import batched_slices, rows_in_budget
 from widemargin._compute.nearest import rbf_values
@@ -26,12 +25,11 @@ from widemargin._core.checks import (
     check_count,
     check_number,
     check_option,
-    check_squares,
     in_unit,
     warn_caller,
 )
 from widemargin._core.classifier import fit_method
-from widemargin._core.samples import check_samples, check_X
+from widemargin._core.samples import check_samples
 from widemargin.metrics.kernels import symmetrize
 from widemargin.svm.pairwise import (
     DuelClassifier,
@@ -214,15 +212,13 @@ class JitteredSVC(DuelClassifier):
                 "an empty list to say that this is meant."
             )
         transformations = check_transformations("transformations", self.transformations)
-        samples = check_samples(
-            self, X, y, sample_weight, class_weight=self.class_weight
-        )
+        samples = check_samples(self, X, y, sample_weight)
         self.classes_ = samples.classes
         X, weights = samples.X, samples.weights
         require_gram_fits(
             len(X), 8, "Use VirtualSVC, which needs no Gram matrix, or fewer samples."
         )
-        unit = unit_for(X, self.kernel, self.gamma)
+        self._unit = unit = unit_for(X, self.kernel, self.gamma)
         gamma = gamma_in_unit(self.gamma, in_unit(X, unit), unit)
         self.gamma_ = gamma_of_data(gamma, unit)
         kernel = JitteredKernel(
@@ -244,10 +240,6 @@ class JitteredSVC(DuelClassifier):
         self.intercept_ = machine.intercept_
         self._kernel = kernel
         return self
-
-    def _check_predict(self, X):
-        check_is_fitted(self)
-        return check_squares(check_X(self, X), self._kernel.unit)
 
     def _duels(self, X):
         kernel, supports = self._kernel, self.support_vectors_

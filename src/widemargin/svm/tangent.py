@@ -356,9 +356,7 @@ class TangentSVC(DuelClassifier, SoftClassifier):
             The fitted machine.
         """
         metric = self._check_parameters()
-        samples = check_samples(
-            self, X, y, sample_weight, class_weight=self.class_weight
-        )
+        samples = check_samples(self, X, y, sample_weight)
         if self.landmarks is None:
             self._require_memory(samples.X)
         self.classes_ = samples.classes

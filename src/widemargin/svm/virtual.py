@@ -15,7 +15,6 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.svm import SVC
-from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.progress import announce
 from widemargin._core.callbacks import FitTasks
@@ -27,7 +26,7 @@ from widemargin._core.checks import (
     in_unit,
 )
 from widemargin._core.classifier import fit_method
-from widemargin._core.samples import check_samples, check_X
+from widemargin._core.samples import check_samples
 from widemargin.svm.pairwise import (
     DuelClassifier,
     duels_of,
@@ -158,9 +157,7 @@ class VirtualSVC(DuelClassifier):
             The fitted machine.
         """
         tangents, transformations = self._check_parameters()
-        samples = check_samples(
-            self, X, y, sample_weight, class_weight=self.class_weight
-        )
+        samples = check_samples(self, X, y, sample_weight)
         self.classes_ = samples.classes
         X, codes, weights = samples.X, samples.codes, samples.weights
         self._unit = unit_for(X, self.kernel, self.gamma)
@@ -230,10 +227,6 @@ class VirtualSVC(DuelClassifier):
                 ends = (X + h * directions[:, t], X - h * directions[:, t])
             for moved in ends:
                 yield check_squares(moved, self._unit)
-
-    def _check_predict(self, X):
-        check_is_fitted(self)
-        return check_squares(check_X(self, X), self._unit)
 
     def _duels(self, X):
         with announce("decisions"):
