@@ -575,7 +575,7 @@ class BoundDisplay:
             ax.plot(counts[order], heights[order], **(options | line_options))
         ax.set_xscale("log")
         ax.set_xticks(np.unique(counts), [f"{count:g}" for count in np.unique(counts)])
-        ax.xaxis.set_minor_locator(_no_ticks())
+        ax.minorticks_off()
         # Zero errors have no place on a logarithmic axis, but on this one.
         ax.set_yscale("symlog", linthresh=1.0)
         ax.yaxis.set_major_formatter("{x:,.0f}")
@@ -598,9 +598,3 @@ class BoundDisplay:
         legend(ax, fontsize=9)
         self.ax_, self.figure_ = ax, ax.figure
         return self
-
-
-def _no_ticks() -> Any:
-    from matplotlib.ticker import NullLocator
-
-    return NullLocator()
