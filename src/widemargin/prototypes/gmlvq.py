@@ -25,7 +25,7 @@ from widemargin._core.arrays import is_tensor, put, to_numpy
 from widemargin._core.checks import check_count, check_number, check_option
 from widemargin._core.samples import Samples
 from widemargin._core.shards import Here
-from widemargin.prototypes import glvq
+from widemargin.prototypes import glvq, placing
 from widemargin.prototypes.base import CERTAIN, no_bound, plain_distances
 from widemargin.prototypes.glvq import GLVQClassifier, Mapped
 from widemargin.prototypes.learned_metrics import (
@@ -33,14 +33,6 @@ from widemargin.prototypes.learned_metrics import (
     MatrixSums,
     learned_metric,
     span_of,
-)
-from widemargin.prototypes.placing import (
-    chosen_scale,
-    class_means,
-    nearest_of,
-    residuals,
-    revivals,
-    within_class_spread,
 )
 from widemargin.prototypes.training import Outcome, Run, State, Step, compiled_loss
 
@@ -311,10 +303,10 @@ class GMLVQClassifier(
                 f"{n_features}."
             )
         X, codes, weights = samples.X, samples.codes, samples.weights
-        spread = chosen_scale(X, codes, weights, self.scale)
+        spread = placing.chosen_scale(X, codes, weights, self.scale)
         if spread is None:
             # One unit for all: the spread of the typical feature.
-            each = within_class_spread(X, codes, weights)
+            each = placing.within_class_spread(X, codes, weights)
             mean = np.sqrt(np.mean(each**2, dtype=np.float64))
             spread = np.full(n_features, mean, X.dtype)
         if rank == n_features or self.metric == "diagonal":
@@ -465,7 +457,7 @@ class GMLVQClassifier(
                 omega = omega @ span
             mapped, Q = metric.mapped(host.X, omega), metric.mapped(P, omega)
             if self._repairs(wins, epoch, n_epochs):
-                dead, samples = revivals(mapped, host.codes, Q, labels, wins)
+                dead, samples = placing.revivals(mapped, host.codes, Q, labels, wins)
                 P[dead] = host.X[samples]
             added, stay = self._changes(
                 host,
@@ -510,7 +502,7 @@ class GMLVQClassifier(
         labels: np.ndarray,
     ) -> np.ndarray:
         if omega.ndim < 3:
-            return nearest_of(mapped, Q)
+            return placing.nearest_of(mapped, Q)
         D = metric.distances(rows.X, P, omega, self._grouped(labels))
         return np.asarray(D.argmin(axis=1))
 
@@ -560,7 +552,7 @@ def _means(
     """Means of the samples that belong to centres `Q` found in the mapped space."""
     D = squared_distances(samples.X @ omega.T, Q)
     D[samples.codes[:, None] != codes[None, :]] = np.inf
-    means = class_means(samples.X, D.argmin(axis=1), samples.weights, len(Q))
+    means = placing.class_means(samples.X, D.argmin(axis=1), samples.weights, len(Q))
     return means.astype(samples.X.dtype)
 
 
@@ -577,7 +569,7 @@ def discriminant_directions(
     within-class covariance. A fraction `shrinkage` of its mean variance keeps
     directions of next to no variance from exploding.
     """
-    S = second_moments(residuals(X, codes, weights), weights)
+    S = second_moments(placing.residuals(X, codes, weights), weights)
     values, U = np.linalg.eigh(S)
     # Features come divided by their spread: below this there is none.
     ridge = shrinkage * max(values.mean(), 1e-12)

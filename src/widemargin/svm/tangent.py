@@ -54,16 +54,7 @@ from widemargin._core.samples import (
     clear_winner,
     hold_out_of_classes,
 )
-from widemargin.metrics import TangentMetric
-from widemargin.metrics.kernels import (
-    METHODS,
-    check_kernel,
-    kernel_of_distances,
-    repair_in_place,
-    resolve_gamma,
-    rounding_of,
-    symmetrize,
-)
+from widemargin.metrics import TangentMetric, kernels
 from widemargin.svm import pairwise
 from widemargin.tangents import Bundle
 from widemargin.tangents.generator import tangents_meant
@@ -101,7 +92,7 @@ class TangentKernel:
     def scaled_to(self, d2: NDArray, n_samples: int | None = None) -> Self:
         """Turn the gamma "scale" into a number; see `resolve_gamma`."""
         return replace(
-            self, gamma=resolve_gamma(d2, self.function, self.gamma, n_samples)
+            self, gamma=kernels.resolve_gamma(d2, self.function, self.gamma, n_samples)
         )
 
     @property
@@ -115,9 +106,9 @@ class TangentKernel:
 
     def gram(self, d2: NDArray) -> NDArray:
         """Kernel values of a set with itself, from its squared distances, in place."""
-        K = kernel_of_distances(d2, self.function, self.gamma)
+        K = kernels.kernel_of_distances(d2, self.function, self.gamma)
         if self.metric.sides in ("x", "y") or callable(self.function):
-            symmetrize(K)
+            kernels.symmetrize(K)
         return K
 
     def between(
@@ -135,7 +126,7 @@ class TangentKernel:
         d2 = self.metric.squared_distances(
             x, y, sides=sides, prepared=prepared, n_jobs=n_jobs
         )
-        return kernel_of_distances(d2, self.function, self.gamma)
+        return kernels.kernel_of_distances(d2, self.function, self.gamma)
 
 
 class Landmarks(NamedTuple):
@@ -377,11 +368,11 @@ class TangentSVC(pairwise.DuelClassifier, SoftClassifier):
         tangents = tangents_meant(self.tangents, type(self).__name__)
         spring: Any = SPRINGS[0] if is_auto(self.spring) else self.spring
         metric = TangentMetric(tangents, self.sides, spring).check()
-        check_kernel(self.kernel, self.gamma)
+        kernels.check_kernel(self.kernel, self.gamma)
         if not is_auto(self.C):
             check_number("C", self.C, above=0, otherwise="'auto' or ")
         self._check_solver(C=1.0)
-        check_option("repair", self.repair, METHODS)
+        check_option("repair", self.repair, kernels.METHODS)
         check_flag("probability", self.probability)
         if self.landmarks is None:
             return metric
@@ -459,13 +450,13 @@ class TangentSVC(pairwise.DuelClassifier, SoftClassifier):
         with tasks.parts("distances"):
             d2 = kernel.squared_distances(bundle, self.n_jobs)
         kernel = kernel.scaled_to(d2)
-        rounding = rounding_of(d2)
+        rounding = kernels.rounding_of(d2)
         K = kernel.gram(d2).astype(np.float64, copy=False)
         del d2
         repair = None
         if self.repair != "none":
             with tasks.whole("repair"):
-                repair = repair_in_place(K, self.repair, rounding)
+                repair = kernels.repair_in_place(K, self.repair, rounding)
             self.smallest_eigenvalue_ = repair.smallest_eigenvalue
         with tasks.whole("solve"):
             machine.fit(K, codes, weights)
