@@ -17,8 +17,6 @@ from typing import Any
 import widemargin
 from widemargin._core.files import write_atomically
 
-__all__ = ["load", "save"]
-
 FORMAT = 2
 FIELDS = {
     *("format", "version", "model", "name", "names", "image_shape", "target"),

@@ -10,10 +10,15 @@ from typing import Any
 
 import numba
 import numpy as np
+from llvmlite import ir
+from numba.core import cgutils
+from numba.extending import intrinsic
 
 # Sums may be reordered, which lets loops over features vectorise; infinities and NaN
 # keep their meaning. The order depends on the lengths alone.
 REORDER = frozenset({"reassoc", "contract", "nsz"})
+# The same where all are numbers: the smallest of them is then found by lanes.
+NUMBERS = REORDER | {"nnan"}
 # Sums are never reordered: results must not depend on how a block was cut.
 IN_ORDER = frozenset({"contract", "nsz", "arcp"})
 
@@ -77,3 +82,30 @@ def _plain(value: Any) -> Any:
     if not value.flags.c_contiguous or not value.flags.aligned:
         return np.array(value, order="C")
     return np.asarray(_Memory(value)) if value.size else np.array(value)
+
+
+@intrinsic
+def _fetch(context: Any, array: Any, row: Any, column: Any) -> Any:
+    """Ask for the memory of one element, without waiting for it."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind, number, byte = signature.args[0], ir.IntType(32), ir.IntType(8)
+        values = context.make_array(kind)(context, builder, args[0])
+        place = cgutils.get_item_pointer(context, builder, kind, values, args[1:])
+        place = builder.bitcast(place, byte.as_pointer())
+        takes = [place.type, number, number, number]
+        function = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(ir.VoidType(), takes), "llvm.prefetch.p0"
+        )
+        # To be read, to be kept in every cache, and data.
+        builder.call(function, [place, number(0), number(3), number(1)])
+        return context.get_dummy_value()
+
+    return numba.types.void(array, row, column), code
+
+
+@njit(inline="always")
+def fetch(X: Any, i: Any) -> None:
+    """Ask for a row that is needed soon, line by line of the cache."""
+    for f in range(0, X.shape[1], 64 // X.itemsize):
+        _fetch(X, i, f)  # type: ignore[call-arg]

@@ -19,17 +19,18 @@ moments and `wins` change in place.
 
 import numpy as np
 
-from widemargin._compute.compiled import REORDER, njit
+from widemargin._compute.compiled import NUMBERS, REORDER, njit
 from widemargin._compute.lvq import adam_in_place, loss_and_slope
 
 # Below this a square may vanish in float32.
 TINY = 1e-30
+EPS = float(np.finfo(np.float32).eps)
 
 
 @njit()
 def _error(d):
     """Error of a score in float32, per unit of the squares it is made of."""
-    return np.float64(np.finfo(np.float32).eps) * (16.0 + np.sqrt(d))
+    return EPS * (16.0 + np.sqrt(d))
 
 
 @njit(fastmath=REORDER)
@@ -43,70 +44,94 @@ def gap(x, p):
 
 
 @njit(fastmath=REORDER)
+def _pack(x, unit, factor, packed):
+    """Write ``factor x`` in float32, x in units of 1 / `unit`; return |x|^2."""
+    square = 0.0
+    for f in range(x.shape[0]):
+        value = np.float64(x[f]) * unit
+        packed[f] = factor * value
+        square += value * value
+    return square
+
+
+@njit()
 def _prepared(P, order, unit, packed, norms):
     """Pack ``-2 p`` and ``|p|^2`` for the search; return the largest square."""
     largest = 0.0
     for j in range(P.shape[0]):
-        p = P[order[j]]
-        square = 0.0
-        for f in range(P.shape[1]):
-            value = np.float64(p[f]) * unit
-            packed[j, f] = -2.0 * value
-            square += value * value
+        square = _pack(P[order[j]], unit, -2.0, packed[j])
         norms[j] = square
         largest = max(largest, square)
     return largest
 
 
-@njit()
-def _scan(row, norms, start, stop, best, second, at):
-    """Smallest and second smallest score of some columns and those before."""
+@njit(fastmath=REORDER)
+def _add(scores, norms):
+    for j in range(scores.shape[0]):
+        scores[j] += norms[j]
+
+
+@njit(fastmath=NUMBERS)
+def _least(scores, start, stop):
+    """Smallest of some scores."""
+    least = scores.dtype.type(np.inf)
     for j in range(start, stop):
-        score = row[j] + norms[j]
-        if score < second:
-            if score < best:
-                best, second, at = score, best, j
-            else:
-                second = score
-    return best, second, at
+        least = min(least, scores[j])
+    return least
 
 
 @njit()
-def _settle(row, norms, start, stop, limit, x, P, order, best, at):
+def _up_to(scores, start, stop, limit):
+    """How many columns have scores up to `limit`, and the sum of their numbers."""
+    count, columns = np.int32(0), np.int32(0)
+    for j in range(start, stop):
+        if scores[j] <= limit:
+            count += np.int32(1)
+            columns += np.int32(j)
+    return count, columns
+
+
+@njit()
+def _settle(scores, start, stop, limit, x, P, order):
     """Nearest by difference among the columns with scores up to `limit`."""
+    best, at = np.inf, P.shape[0]
     for j in range(start, stop):
-        if row[j] + norms[j] <= limit:
+        if scores[j] <= limit:
             distance = gap(x, P[order[j]])
             if distance < best or (distance == best and order[j] < at):
                 best, at = distance, order[j]
-    return best, at
+    return (at if at < P.shape[0] else -1), best
 
 
 @njit()
-def _nearest(row, norms, start, stop, more, end, error, x, P, order):
-    """Prototype and squared distance of the nearest in two ranges; -1 for none."""
-    inf = row.dtype.type(np.inf)
-    best, second, at = _scan(row, norms, start, stop, inf, inf, -1)
-    best, second, at = _scan(row, norms, more, end, best, second, at)
-    if at < 0:
+def _nearest(scores, start, stop, error, x, P, order):
+    """Prototype and squared distance of the nearest in some columns; -1 for none.
+
+    Loops without branches, which are cheaper than guesses of where the nearest is.
+    """
+    limit = np.float64(_least(scores, start, stop)) + 2.0 * error
+    if not limit < np.inf:
         return -1, np.inf
-    limit = np.float64(best) + 2.0 * error
-    if second > limit:
-        return order[at], gap(x, P[order[at]])
-    distance, at = _settle(
-        row, norms, start, stop, limit, x, P, order, np.inf, P.shape[0]
-    )
-    distance, at = _settle(row, norms, more, end, limit, x, P, order, distance, at)
-    return at, distance
+    # Rounded up.
+    limit = np.float32(limit + EPS * abs(limit))
+    count, column = _up_to(scores, start, stop, limit)
+    if count == 1:
+        return order[column], gap(x, P[order[column]])
+    return _settle(scores, start, stop, limit, x, P, order)
 
 
 @njit()
 def nearest_pair(row, norms, bounds, code, error, x, P, order):
-    """Nearest of the own class, nearest of the others, and their squared distances."""
+    """Nearest of the own class, nearest of the others, and their squared distances.
+
+    The row is written over.
+    """
     start, stop = bounds[code], bounds[code + 1]
-    plus, d_plus = _nearest(row, norms, start, stop, stop, stop, error, x, P, order)
-    end = order.shape[0]
-    minus, d_minus = _nearest(row, norms, 0, start, stop, end, error, x, P, order)
+    _add(row, norms)
+    plus, d_plus = _nearest(row, start, stop, error, x, P, order)
+    for j in range(start, stop):
+        row[j] = np.inf
+    minus, d_minus = _nearest(row, 0, row.shape[0], error, x, P, order)
     return plus, minus, d_plus, d_minus
 
 
@@ -284,16 +309,13 @@ def nearest_rows(X, P, unit):
     for start in range(0, n, 512):
         stop = min(start + 512, n)
         search = np.empty((stop - start, d), np.float32)
-        squares = np.zeros(stop - start)
+        squares = np.empty(stop - start)
         for i in range(start, stop):
-            for f in range(d):
-                value = np.float64(X[i, f]) * unit
-                search[i - start, f] = value
-                squares[i - start] += value * value
+            squares[i - start] = _pack(X[i], unit, 1.0, search[i - start])
         G = np.dot(search, packed.T)
         for i in range(start, stop):
+            scores = G[i - start]
             error = err * (squares[i - start] + largest) + TINY
-            found[i], _ = _nearest(
-                G[i - start], norms, 0, K, K, K, error, X[i], P, order
-            )
+            _add(scores, norms)
+            found[i], _ = _nearest(scores, 0, K, error, X[i], P, order)
     return found

@@ -29,12 +29,8 @@ T. Kohonen, "Self-Organizing Maps", 3rd edition, section 6.
 
 import numpy as np
 
-from widemargin._compute.compiled import njit
+from widemargin._compute.compiled import REORDER, fetch, njit
 from widemargin._compute.heads import lower_bounds, take_along
-
-# Sums may be reordered (that is what lets them use vector instructions), but NaN and
-# infinity keep their meaning.
-REORDER = {"reassoc", "contract"}
 
 
 @njit(cache=True, nogil=True, fastmath=REORDER)
@@ -129,6 +125,31 @@ def two_smallest(low, x, P):
     return max(squared_distance(x, P[first]), squared_distance(x, P[second]))
 
 
+@njit(fastmath=REORDER)
+def k_means_pass(X, weights, P, owners):
+    """Move P, in place, to the weighted means of the samples that are nearest to each.
+
+    Returns whether any sample has another of them than `owners`, which are brought up
+    to date, said; a prototype without samples stays where it is.
+    """
+    sums, mass = np.zeros(P.shape), np.zeros(P.shape[0])
+    changed = False
+    for i in range(X.shape[0]):
+        x, weight = X[i], np.float64(weights[i])
+        j = max(nearest(x, P)[0], 0)
+        changed |= owners[i] != j
+        owners[i] = j
+        mass[j] += weight
+        total = sums[j]
+        for f in range(x.shape[0]):
+            total[f] += weight * x[f]
+    for j in range(P.shape[0]):
+        if changed and mass[j] > 0:
+            for f in range(P.shape[1]):
+                P[j, f] = sums[j, f] / mass[j]
+    return changed
+
+
 @njit(inline="always")
 def quick_two_nearest(i, X, P, search):
     """Return what `two_nearest` does, from those that may be."""
@@ -199,6 +220,13 @@ def quick_nearest_pair(i, X, P, labels, code, search):
 
 
 @njit(inline="always")
+def fetch_next(X, order, t):
+    """Let the sample of the next presentation come while this one is learned."""
+    if t + 1 < order.shape[0]:
+        fetch(X, order[t + 1])
+
+
+@njit(inline="always")
 def follow(j, i, rate, distance, P, search):
     """Take the head of a prototype along, where there are heads."""
     if search is not None:
@@ -266,6 +294,7 @@ def lvq1_epoch(
     errors, stopped = 0, 0
     for t in range(order.shape[0]):
         i = order[t]
+        fetch_next(X, order, t)
         j, distance = quick_nearest(i, X, P, search)
         rate = alpha_0 * (1.0 - (start + t) / total)
         wins[j] += 1
@@ -287,6 +316,7 @@ def olvq1_epoch(P, labels, X, y, order, wins, box, alpha_0, rates, search=None):
     errors, stopped = 0, 0
     for t in range(order.shape[0]):
         i = order[t]
+        fetch_next(X, order, t)
         j, distance = quick_nearest(i, X, P, search)
         rate = rates[j]
         wins[j] += 1
@@ -331,6 +361,7 @@ def window_epoch(
     ratio = ((1.0 - window) / (1.0 + window)) ** 2
     for t in range(order.shape[0]):
         i = order[t]
+        fetch_next(X, order, t)
         first, d_first, second, d_second = quick_two_nearest(i, X, P, search)
         rate = alpha_0 * (1.0 - (start + t) / total)
         wins[first] += 1
@@ -394,6 +425,7 @@ def pair_epoch(
     growth = np.log(last_slope / slope)
     for t in range(order.shape[0]):
         i = order[t]
+        fetch_next(X, order, t)
         plus, d_plus, minus, d_minus = quick_nearest_pair(i, X, P, labels, y[i], search)
         right = d_plus < d_minus or (d_plus == d_minus and plus < minus)
         wins[plus if right else minus] += 1
@@ -456,7 +488,7 @@ def relative_margins(D, labels, y, x_errors, p_errors):
     return margins, slopes, at
 
 
-@njit(cache=True, nogil=True, fastmath=REORDER)
+@njit()
 def adam_in_place(m, v, gradient, forget, forget_squares, t, least):
     """Take one more gradient into the moments of Adam; make it the ascent. All flat.
 
@@ -619,6 +651,7 @@ def margin_epoch(
     losses = 0.0
     for t in range(order.shape[0]):
         i = order[t]
+        fetch_next(X, order, t)
         s_plus, s_minus, wrong = find_pair(X[i], P, bounds, y[i], rule, k, h, d, w)
         if wrong < 0:
             continue

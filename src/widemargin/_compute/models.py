@@ -17,15 +17,13 @@ Shapes: Z (K (1+m), n), pulls (2, n, 1+m), moments (K, 1+m, 1+m).
 
 import numpy as np
 
-from widemargin._compute.compiled import njit
+from widemargin._compute.compiled import REORDER, njit
 
-# Sums may be reordered and joined.
-_REORDER = {"reassoc", "contract", "nsz"}
 # Neighbours that pull at the same model, from which on they are not worth gathering.
 _RUN = 64
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+@njit(cache=True, nogil=True, fastmath=REORDER)
 def _squared_distances(Z, norms, offsets, squared):
     """Write the (K, n) squared distances; along the samples, loops vectorise."""
     n_models, width = offsets.shape

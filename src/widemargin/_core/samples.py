@@ -192,7 +192,6 @@ def check_samples(
     y: Any,
     sample_weight: Any = None,
     *,
-    class_weight: Any = None,
     classes: ArrayLike | None = None,
     reset: bool = True,
     sparse: bool = False,
@@ -200,6 +199,8 @@ def check_samples(
     stay: bool = False,
 ) -> Samples:
     """Validate the input of a fit and drop samples of weight zero.
+
+    Weights are multiplied by those of the estimator's ``class_weight``, if it has one.
 
     Samples on a device come as NumPy arrays too, unless they may `stay` there.
 
@@ -244,6 +245,7 @@ def check_samples(
             f"{type(estimator).__name__} needs samples of at least {min_classes} "
             f"classes with a positive weight; y holds one class, {some(known)}."
         )
+    class_weight = getattr(estimator, "class_weight", None)
     check_class_weight(class_weight, known)
     totals = np.bincount(codes, weights, minlength=len(known))
     factors = class_factors(class_weight, known, totals)
@@ -289,7 +291,7 @@ def merge_duplicates(samples: Samples) -> Samples:
     X, codes = samples.X, samples.codes
     direction = np.random.RandomState(0).uniform(1, 2, size=(X.shape[1],))
     direction = direction.astype(numpy_dtype(X))
-    if isinstance(X, np.ndarray) and np.isnan(X).any():
+    if isinstance(X, np.ndarray) and np.isnan(X.min(initial=0)):
         # A missing value is itself; the number that orders it hardly occurs.
         X = np.where(np.isnan(X), X.dtype.type(-0.6180339887), X)
     # Not a product: BLAS may round equal rows differently, depending on where they are.
@@ -310,7 +312,7 @@ def merge_duplicates(samples: Samples) -> Samples:
     starts = np.flatnonzero(fresh)
     inverse = np.empty(len(X), np.intp)
     inverse[order] = np.cumsum(fresh) - 1
-    merged = ordered.take(starts)
+    merged = ordered if fresh.all() else ordered.take(starts)
     totals = np.add.reduceat(ordered.weights, starts)
     return replace(merged, weights=totals, inverse=inverse)
 

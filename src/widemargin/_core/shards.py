@@ -290,13 +290,7 @@ def joined(parts: Sequence[Samples]) -> Samples:
 
 
 def check_shards(
-    estimator: Any,
-    X: Any,
-    y: Any,
-    sample_weight: Any = None,
-    *,
-    class_weight: Any = None,
-    stay: bool = False,
+    estimator: Any, X: Any, y: Any, sample_weight: Any = None, *, stay: bool = False
 ) -> SampleShards:
     """Validate the input of a fit where it is: `check_samples` for Dask collections."""
     from dask import delayed
@@ -308,7 +302,10 @@ def check_shards(
     if sample_weight is not None:
         columns.append(cut_alike(sample_weight, X, "sample_weight"))
     others = [column.to_delayed().ravel() for column in columns]
-    sent, make = node(bare(clone(estimator))), delayed(_checked, traverse=False)
+    # What classes weigh is known when all are seen.
+    light, class_weight = bare(clone(estimator)), estimator.class_weight
+    light.class_weight = None
+    sent, make = node(light), delayed(_checked, traverse=False)
     made = [
         make(sent, number, stay, *rows, dask_key_name=_key(_checked))
         for number, rows in enumerate(zip(blocks_of(X), *others, strict=True))

@@ -145,8 +145,7 @@ def demo(
 def fit(
     data: DataPath,
     model: Annotated[
-        str | None,
-        typer.Option(help="Name of a model: see `models`. By default svc."),
+        str | None, typer.Option(help="Name of a model: see `models`. By default svc.")
     ] = None,
     target: Target = None,
     image_shape: Annotated[
@@ -231,8 +230,7 @@ def reproduce(
     paper: Annotated[
         str,
         typer.Argument(
-            help=f"{', '.join(PAPERS[:-1])} or {PAPERS[-1]}.",
-            metavar="PAPER",
+            help=f"{', '.join(PAPERS[:-1])} or {PAPERS[-1]}.", metavar="PAPER"
         ),
     ],
     quick: Annotated[
@@ -272,8 +270,7 @@ def export(
         Path | None, typer.Option(help="Samples to check it on, as fit reads them.")
     ] = None,
     dtype: Annotated[
-        str,
-        typer.Option(help="float32; for onnx also float64, for c also int8."),
+        str, typer.Option(help="float32; for onnx also float64, for c also int8.")
     ] = "float32",
     name: Annotated[
         str, typer.Option(help="What the functions of a C header are called after.")

@@ -24,14 +24,7 @@ from sklearn.pipeline import Pipeline
 from widemargin._compute.progress import show_progress
 from widemargin._core.confidence import Answers, answers_of
 from widemargin._core.files import write_atomically
-from widemargin.cli import (
-    Refusal,
-    check_library,
-    check_out,
-    console,
-    tell,
-    text_table,
-)
+from widemargin.cli import Refusal, check_library, check_out, console, tell, text_table
 from widemargin.cli.models import MODELS, SavedModel, load, match_features
 from widemargin.cli.read import Reading, Table, as_usable, read
 from widemargin.margins import ErrorRejectCurve, error_reject_curve

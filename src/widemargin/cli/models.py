@@ -52,95 +52,47 @@ def _row(
 
 _FEW, _PROTOTYPES, _C = [1, 2, 4, 8], [1, 4, 16, "auto"], [1.0, 10.0, 100.0]
 MODELS = {
-    "lvq": _row(
-        "LVQClassifier", "Kohonen's prototypes", prototypes_per_class=_PROTOTYPES
-    ),
-    "marginlvq": _row(
-        "MarginLVQClassifier",
-        "prototypes that descend a margin loss",
-        prototypes_per_class=_FEW,
-    ),
-    "glvq": _row(
-        "GLVQClassifier",
-        "prototypes that descend the relative margin",
-        prototypes_per_class=_PROTOTYPES,
-    ),
-    "gmlvq": _row(
-        "GMLVQClassifier",
-        "prototypes and the metric they are compared in",
-        prototypes_per_class=[1, 4, "auto"],
-    ),
-    "kernellvq": _row(
-        "KernelLVQClassifier",
-        "prototypes in the space of a kernel",
-        prototypes_per_class=_PROTOTYPES,
-    ),
-    "hss": _row(
-        "HSSClassifier",
-        "an affine model or several per class",
-        "two",
-        prototypes_per_class=[1, 2, 4],
-        n_tangents=[2, 4, 8, 12],
-    ),
-    "tdneuron": _row(
-        "TDNeuronClassifier",
-        "one affine model per class, grown tangent by tangent",
-        max_tangents=[2, 4, 8, 16],
-    ),
-    "tvq": _row(
-        "TVQClassifier",
-        "affine models that learn from small margins",
-        "two",
-        prototypes_per_class=[1, "auto"],
-        n_tangents=[4, 8, "auto"],
-        theta=[0.2, 0.4],
-    ),
-    "knn": _row(
-        "TangentKNeighborsClassifier",
-        "nearest neighbours under tangent distance",
-        "inputs",
-        n_neighbors=[1, 3, 5],
-    ),
-    "density": _row(
-        "TangentDensityClassifier",
-        "kernel densities of tangent distances",
-        "inputs",
-        sides=["x", "y", "two"],
-    ),
-    "svc": _row(
-        "TangentSVC", "a support vector machine on tangent distances", "inputs", C=_C
-    ),
-    "virtualsvc": _row(
-        "VirtualSVC",
-        "a support vector machine with moved support vectors",
-        "inputs",
-        C=_C,
-    ),
-    "invariantsvc": _row(
-        "InvariantHyperplaneSVC",
-        "a support vector machine with an invariant hyperplane",
-        "inputs",
-        lam=[0.01, 0.1, 0.5],
-    ),
-    "perceptron": _row(
-        "MarginPerceptron",
-        "a perceptron with margin",
-        sparse=True,
-        update=["plain", "relaxation"],
-    ),
-    "fixedmargin": _row(
-        "FixedMarginPerceptron",
-        "a perceptron with a fixed directional margin",
-        sparse=True,
-        length=["free", "fixed"],
-    ),
-    "maxmargin": _row(
-        "MaxMarginClassifier",
-        "the hyperplane of certified maximum margin",
-        sparse=True,
-        C=[0.01, 0.1, 1.0, 10.0],
-    ),
-}
+    "lvq": _row("LVQClassifier", "Kohonen's prototypes",
+                prototypes_per_class=_PROTOTYPES),
+    "marginlvq": _row("MarginLVQClassifier", "prototypes that descend a margin loss",
+                      prototypes_per_class=_FEW),
+    "glvq": _row("GLVQClassifier", "prototypes that descend the relative margin",
+                 prototypes_per_class=_PROTOTYPES),
+    "gmlvq": _row("GMLVQClassifier", "prototypes and the metric they are compared in",
+                  prototypes_per_class=[1, 4, "auto"]),
+    "kernellvq": _row("KernelLVQClassifier", "prototypes in the space of a kernel",
+                      prototypes_per_class=_PROTOTYPES),
+    "hss": _row("HSSClassifier", "an affine model or several per class", "two",
+                prototypes_per_class=[1, 2, 4], n_tangents=[2, 4, 8, 12]),
+    "tdneuron": _row("TDNeuronClassifier",
+                     "one affine model per class, grown tangent by tangent",
+                     max_tangents=[2, 4, 8, 16]),
+    "tvq": _row("TVQClassifier", "affine models that learn from small margins", "two",
+                prototypes_per_class=[1, "auto"], n_tangents=[4, 8, "auto"],
+                theta=[0.2, 0.4]),
+    "knn": _row("TangentKNeighborsClassifier",
+                "nearest neighbours under tangent distance", "inputs",
+                n_neighbors=[1, 3, 5]),
+    "density": _row("TangentDensityClassifier",
+                    "kernel densities of tangent distances", "inputs",
+                    sides=["x", "y", "two"]),
+    "svc": _row("TangentSVC", "a support vector machine on tangent distances",
+                "inputs", C=_C),
+    "virtualsvc": _row("VirtualSVC",
+                       "a support vector machine with moved support vectors",
+                       "inputs", C=_C),
+    "invariantsvc": _row("InvariantHyperplaneSVC",
+                         "a support vector machine with an invariant hyperplane",
+                         "inputs", lam=[0.01, 0.1, 0.5]),
+    "perceptron": _row("MarginPerceptron", "a perceptron with margin", sparse=True,
+                       update=["plain", "relaxation"]),
+    "fixedmargin": _row("FixedMarginPerceptron",
+                        "a perceptron with a fixed directional margin", sparse=True,
+                        length=["free", "fixed"]),
+    "maxmargin": _row("MaxMarginClassifier",
+                      "the hyperplane of certified maximum margin", sparse=True,
+                      C=[0.01, 0.1, 1.0, 10.0]),
+}  # fmt: skip
 
 
 def run(name: str | None, as_json: bool) -> None:

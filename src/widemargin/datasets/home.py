@@ -122,10 +122,7 @@ def _download(retrieve, folder, sources, verify) -> None:
     try:
         for source in sources:
             retrieve(
-                source.url,
-                known_hash=source.known_hash,
-                fname=source.name,
-                path=beside,
+                source.url, known_hash=source.known_hash, fname=source.name, path=beside
             )
         if verify is not None:
             verify(beside)

@@ -14,13 +14,7 @@ from numpy.typing import ArrayLike
 from widemargin._core.checks import check_option
 from widemargin.export.program import NotExportable
 
-__all__ = [
-    "NotExportable",
-    "check_export",
-    "register_converters",
-    "to_c",
-    "to_onnx",
-]
+__all__ = ["NotExportable", "check_export", "register_converters", "to_c", "to_onnx"]
 
 
 def to_onnx(model: Any, *, dtype: str = "float32") -> Any:

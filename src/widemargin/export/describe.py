@@ -433,8 +433,7 @@ def _described(model: Any, generator: Any, n_features: int) -> InputTangents:
         return InputTangents(*_probed(generator, n_features))
     if type(generator) is not ImageTangents:
         raise refuse(
-            model,
-            f"tangents by {type(generator).__name__} are not affine in the input",
+            model, f"tangents by {type(generator).__name__} are not affine in the input"
         )
     others = [name for name in generator._names() if name != "thickness"]
     maps, offset = np.empty((0, *[n_features] * 2)), np.empty((0, n_features))

@@ -25,12 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import widemargin
-from widemargin.export.describe import (
-    CLASSIFIERS,
-    TRANSFORMERS,
-    describe,
-    prepared_by,
-)
+from widemargin.export.describe import CLASSIFIERS, TRANSFORMERS, describe, prepared_by
 from widemargin.export.program import (
     Affine,
     Clip,

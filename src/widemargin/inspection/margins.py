@@ -51,8 +51,6 @@ from widemargin.inspection.style import (
 )
 from widemargin.margins import ErrorRejectCurve, error_reject_curve
 
-__all__ = ["BoundDisplay", "ErrorRejectDisplay", "MarginDistributionDisplay"]
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MarginDistributionDisplay:

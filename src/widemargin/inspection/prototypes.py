@@ -36,7 +36,7 @@ from widemargin.inspection.models import (
 from widemargin.inspection.style import (
     SERIES,
     Look,
-    check_look,
+    SampleDisplay,
     common_limits,
     draw_mosaic,
     from_zero,
@@ -52,14 +52,12 @@ from widemargin.inspection.style import (
     tidy,
 )
 
-__all__ = ["PrototypeDisplay", "RelevanceDisplay"]
-
 # Curves of more matrices than this cannot be told apart.
 MOST_CURVES = 7
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrototypeDisplay:
+class PrototypeDisplay(SampleDisplay):
     """Prototypes as images, or as curves, by class.
 
     Parameters
@@ -98,9 +96,6 @@ class PrototypeDisplay:
 
     prototypes: ArrayLike
     labels: ArrayLike | None = None
-    shape: Sequence[int] | None = None
-    positions: ArrayLike | None = None
-    feature_names: Sequence[str] | None = None
 
     @classmethod
     def from_estimator(
@@ -140,18 +135,13 @@ class PrototypeDisplay:
             The drawn display.
         """
         prototypes = np.asarray(fitted(estimator, "prototypes_"))
-        shape, feature_names = look_of(estimator, shape, positions, feature_names)
+        look = look_of(estimator, shape, positions, feature_names)
         # Columns of a table have units of their own: as the classifier sees them they
         # fit on one axis.
-        if feature_names is None:
+        if look["feature_names"] is None:
             prototypes = as_given(estimator, prototypes)
-        return cls(
-            prototypes=prototypes,
-            labels=getattr(inside(estimator), "prototype_labels_", None),
-            shape=shape,
-            positions=positions,
-            feature_names=feature_names,
-        ).plot(ax, **options)
+        labels = getattr(inside(estimator), "prototype_labels_", None)
+        return cls(prototypes=prototypes, labels=labels, **look).plot(ax, **options)
 
     def plot(
         self,
@@ -189,7 +179,7 @@ class PrototypeDisplay:
                 f"labels must have one entry for each of the {len(P)} prototypes; got "
                 f"shape {labels.shape}."
             )
-        look = check_look(P.shape[1], self.shape, self.positions, self.feature_names)
+        look = self._look(P.shape[1])
         groups = [(label, P[labels == label]) for label in np.unique(labels)]
         draw = self._plot_images if look.is_image else self._plot_curves
         self.ax_, self.axes_ = draw(ax, groups, look, n_columns, limits, cmap)
@@ -263,7 +253,7 @@ class PrototypeDisplay:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class RelevanceDisplay:
+class RelevanceDisplay(SampleDisplay):
     """Shares of the features in a learned distance: bars, a curve, or an image.
 
     Columns of a table are bars, the most relevant first, and beside them the matrix of
@@ -314,9 +304,6 @@ class RelevanceDisplay:
 
     matrix: ArrayLike
     labels: ArrayLike | None = None
-    shape: Sequence[int] | None = None
-    positions: ArrayLike | None = None
-    feature_names: Sequence[str] | None = None
 
     @classmethod
     def from_estimator(
@@ -401,7 +388,7 @@ class RelevanceDisplay:
         self.relevances_ = np.einsum("mii->mi", matrices)
         names = [""] if len(matrices) == 1 else self._labels(len(matrices))
         width = matrices.shape[1]
-        look = check_look(width, self.shape, self.positions, self.feature_names)
+        look = self._look(width)
         is_table = look.names is not None or width <= n_features
         if look.is_image:
             self._plot_images(ax, look, names, cmap)

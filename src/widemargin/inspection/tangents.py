@@ -23,19 +23,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from widemargin._core.checks import check_count
-from widemargin.inspection.models import (
-    as_seen,
-    fitted,
-    generator_of,
-    inside,
-    look_of,
-)
+from widemargin.inspection.models import as_seen, fitted, generator_of, inside, look_of
 from widemargin.inspection.style import (
     INK,
     RED,
     SERIES,
     Look,
-    check_look,
+    SampleDisplay,
     common_limits,
     draw_mosaic,
     legend,
@@ -48,23 +42,12 @@ from widemargin.inspection.style import (
     tidy,
 )
 from widemargin.metrics import Alignment, tangent_alignment, tangent_distances
+from widemargin.tangents.generator import DirectionalTangents
 from widemargin.tangents.signal import BASELINES
-
-__all__ = ["AlignmentDisplay", "TangentDisplay"]
-
-SIMARD7 = (
-    "x_shift",
-    "y_shift",
-    "scaling",
-    "rotation",
-    "axis_deformation",
-    "diagonal_deformation",
-    "thickness",
-)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class TangentDisplay:
+class TangentDisplay(SampleDisplay):
     """A sample moved along each of its tangents, as images or as curves.
 
     Parameters
@@ -106,9 +89,6 @@ class TangentDisplay:
     sample: ArrayLike
     tangents: ArrayLike
     names: Sequence[str] | None = None
-    shape: Sequence[int] | None = None
-    positions: ArrayLike | None = None
-    feature_names: Sequence[str] | None = None
 
     @classmethod
     def from_estimator(
@@ -154,7 +134,7 @@ class TangentDisplay:
         display : TangentDisplay
             The drawn display.
         """
-        shape, feature_names = look_of(estimator, shape, positions, feature_names)
+        look = look_of(estimator, shape, positions, feature_names)
         if sample is None:
             centres = np.asarray(fitted(estimator, "prototypes_"))
             frames = np.asarray(fitted(estimator, "tangents_"))
@@ -179,14 +159,8 @@ class TangentDisplay:
             row = as_seen(estimator, one_row(sample, "sample")[None])[0]
             tangents = generator.tangents(row[None])[0]
             names = tangent_names(generator, len(tangents))
-        return cls(
-            sample=row,
-            tangents=tangents,
-            names=names,
-            shape=shape,
-            positions=positions,
-            feature_names=feature_names,
-        ).plot(ax, **options)
+        shown = cls(sample=row, tangents=tangents, names=names, **look)
+        return shown.plot(ax, **options)
 
     def plot(
         self,
@@ -219,7 +193,7 @@ class TangentDisplay:
                 f"sample; got {np.shape(self.tangents)}."
             )
         names = self.names or tangent_names(None, len(tangents))
-        look = check_look(len(sample), self.shape, self.positions, self.feature_names)
+        look = self._look(len(sample))
         swept = sweep(sample, tangents, steps)
         if look.is_image:
             self.ax_, self.axes_ = self._plot_images(ax, swept, names, look, cmap)
@@ -303,7 +277,7 @@ def tangent_names(generator: Any, n_tangents: int) -> list[str]:
 
 
 def _known_names(generator: Any) -> list[str]:
-    if hasattr(generator, "directions"):
+    if isinstance(generator, DirectionalTangents):
         return _direction_names(generator)
     if hasattr(generator, "functions"):
         functions = generator.functions
@@ -314,21 +288,14 @@ def _known_names(generator: Any) -> list[str]:
             part[1] if isinstance(part, tuple) else part
             for part in generator.generators
         ]
-        return [name for part in parts for name in _part_names(part)]
+        return [name for p in parts for name in tangent_names(p, p.n_tangents)]
     return []
 
 
-def _part_names(part: Any) -> list[str]:
-    return tangent_names(part, part.n_tangents)
-
-
-def _direction_names(generator: Any) -> list[str]:
-    directions = generator.directions
-    if isinstance(directions, str):
-        directions = SIMARD7 if directions == "simard7" else (directions,)
+def _direction_names(generator: DirectionalTangents) -> list[str]:
     channels = getattr(generator, "n_channels", 1)
     names = []
-    for name in directions:
+    for name in generator._names():
         if channels > 1 and name in BASELINES:
             names += [f"{name} {channel + 1}" for channel in range(channels)]
         else:
@@ -342,7 +309,7 @@ def _function_name(function: Any, k: int) -> str:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class AlignmentDisplay:
+class AlignmentDisplay(SampleDisplay):
     """Two samples before and after moving, the residual and the two distances.
 
     Parameters
@@ -391,9 +358,6 @@ class AlignmentDisplay:
     y_aligned: ArrayLike
     tangent_distance: float
     names: tuple[str, str] = ("x", "y")
-    shape: Sequence[int] | None = None
-    positions: ArrayLike | None = None
-    feature_names: Sequence[str] | None = None
 
     @property
     def euclidean_distance(self) -> float:
@@ -453,7 +417,7 @@ class AlignmentDisplay:
         display : AlignmentDisplay
             The drawn display.
         """
-        shape, feature_names = look_of(estimator, shape, positions, feature_names)
+        look = look_of(estimator, shape, positions, feature_names)
         row = as_seen(estimator, one_row(x, "x")[None])[0]
         other = None
         if y is not None:
@@ -474,15 +438,8 @@ class AlignmentDisplay:
         aligned = tangent_alignment(
             row[None], other[None], sides=sides, spring=spring, **ends
         )
-        return cls.from_alignment(
-            aligned,
-            names=names or ("x", "y"),
-            shape=shape,
-            positions=positions,
-            feature_names=feature_names,
-            ax=ax,
-            **options,
-        )
+        names = names or ("x", "y")
+        return cls.from_alignment(aligned, names=names, ax=ax, **look, **options)
 
     @classmethod
     def from_alignment(
@@ -564,7 +521,7 @@ class AlignmentDisplay:
             one_row(getattr(self, name), name)
             for name in ("x", "y", "x_aligned", "y_aligned")
         ]
-        look = check_look(len(rows[0]), self.shape, self.positions, self.feature_names)
+        look = self._look(len(rows[0]))
         titles = (
             f"difference: Euclidean {self.euclidean_distance:.3g}",
             f"residual: tangent {self.tangent_distance:.3g}",

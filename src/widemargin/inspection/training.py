@@ -38,8 +38,6 @@ from widemargin.inspection.style import (
 )
 from widemargin.margins import margin_reweight
 
-__all__ = ["SampleWeightDisplay", "TrainingCurveDisplay"]
-
 _USUAL = ("error", "score", "loss", "objective")
 
 

@@ -22,12 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 from widemargin._core.arrays import largest_of
 from widemargin._core.checks import check_random_state, warn_caller
 from widemargin._core.classifier import FITTED, SoftClassifier, whole_or_not_at_all
-from widemargin._core.decisions import (
-    combine,
-    duel_costs,
-    duel_margins,
-    from_decision,
-)
+from widemargin._core.decisions import combine, duel_costs, duel_margins, from_decision
 from widemargin._core.samples import Samples, batch_classes, check_samples
 from widemargin.linear.patterns import (
     Patterns,
@@ -134,9 +129,8 @@ class HyperplaneClassifier(SoftClassifier):
     ) -> tuple[Samples, Any]:
         """Give checked samples in double precision, and the precision they came in."""
         samples = check_samples(
-            self, X, y, sample_weight, class_weight=self.class_weight,
-            classes=classes, reset=reset, sparse=True,
-        )  # fmt: skip
+            self, X, y, sample_weight, classes=classes, reset=reset, sparse=True
+        )
         X, dtype = samples.X, samples.X.dtype
         check_size(X, small=True)
         X = X.astype(np.float64, copy=False)

@@ -15,6 +15,7 @@ engine, :mod:`~widemargin.linear.certificate` has the last word.
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from functools import reduce
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
@@ -189,6 +190,7 @@ def _is_online(estimator: Any) -> bool:
     )
 
 
+@dataclass(eq=False, repr=False)
 class MaxMarginClassifier(HyperplaneClassifier):
     r"""Hyperplane with the largest margin, hard or soft, with a certificate.
 
@@ -336,50 +338,31 @@ class MaxMarginClassifier(HyperplaneClassifier):
 
     lazy_methods: ClassVar = ("fit",)
 
-    def __init__(
-        self,
-        method: Literal[
-            "auto",
-            "dual",
-            "dynamic",
-            "bisection",
-            "bisection2",
-            "paper-bisection",
-            "paper-bisection2",
-        ] = "auto",
-        *,
-        C: float = 1.0,
-        rho: float | None = None,
-        recenter: bool = True,
-        kernel: str | Callable = "linear",
-        gamma: Literal["scale"] | float = "scale",
-        degree: float = 3,
-        coef0: float = 0.0,
-        kernel_params: dict | None = None,
-        multiclass: Literal["ovo", "ddag", "ovr"] = "ovo",
-        warm_start: bool = False,
-        class_weight: dict | Literal["balanced"] | None = None,
-        tol: float = 1e-3,
-        max_iter: int = 10_000,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ):
-        self.method = method
-        self.C = C
-        self.rho = rho
-        self.recenter = recenter
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.multiclass = multiclass
-        self.warm_start = warm_start
-        self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    method: Literal[
+        "auto",
+        "dual",
+        "dynamic",
+        "bisection",
+        "bisection2",
+        "paper-bisection",
+        "paper-bisection2",
+    ] = "auto"
+    _: KW_ONLY
+    C: float = 1.0
+    rho: float | None = None
+    recenter: bool = True
+    kernel: str | Callable = "linear"
+    gamma: Literal["scale"] | float = "scale"
+    degree: float = 3
+    coef0: float = 0.0
+    kernel_params: dict | None = None
+    multiclass: Literal["ovo", "ddag", "ovr"] = "ovo"
+    warm_start: bool = False
+    class_weight: dict | Literal["balanced"] | None = None
+    tol: float = 1e-3
+    max_iter: int = 10_000
+    random_state: Any = None
+    n_jobs: int | None = None
 
     def __sklearn_tags__(self) -> Any:
         """Say that a precomputed kernel is pairwise input."""
@@ -486,7 +469,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
                     f"{name} must be {instead} where X is a Dask collection; got "
                     f"{getattr(self, name)!r}."
                 )
-        given = check_shards(self, X, y, sample_weight, class_weight=self.class_weight)
+        given = check_shards(self, X, y, sample_weight)
         check_size(given.limits, small=True)
         problems = self._set_classes(given.classes, given.limits)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))

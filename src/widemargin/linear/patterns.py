@@ -218,11 +218,7 @@ def reflect(
 def recentre(patterns: Patterns, centre: np.ndarray) -> Patterns:
     """Move the patterns to another centre."""
     return reflect(
-        patterns.X,
-        patterns.signs,
-        rho=patterns.rho,
-        centre=centre,
-        diag=patterns.diag,
+        patterns.X, patterns.signs, rho=patterns.rho, centre=centre, diag=patterns.diag
     )
 
 

@@ -8,7 +8,7 @@ the bounds of the paper for it. The loops are in
 """
 
 from abc import abstractmethod
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -302,6 +302,7 @@ class PerceptronClassifier(HyperplaneClassifier):
         return self._partial_fit(X, y, classes, sample_weight)
 
 
+@dataclass(eq=False, repr=False)
 class MarginPerceptron(PerceptronClassifier):
     r"""Perceptron that asks for :math:`y_k \cdot a > b` of every pattern.
 
@@ -409,34 +410,19 @@ class MarginPerceptron(PerceptronClassifier):
     True
     """
 
-    def __init__(
-        self,
-        update: Literal["plain", "relaxation"] = "plain",
-        *,
-        b: float | None = None,
-        b_upper: float | None = None,
-        learning_rate: float = 1.0,
-        rho: float | None = None,
-        shuffle: bool = True,
-        multiclass: Literal["ovo", "ddag", "ovr"] = "ovo",
-        warm_start: bool = False,
-        class_weight: dict | Literal["balanced"] | None = None,
-        max_iter: int = 1000,
-        n_iter_no_change: int | None = 50,
-        random_state: Any = None,
-    ):
-        self.update = update
-        self.b = b
-        self.b_upper = b_upper
-        self.learning_rate = learning_rate
-        self.rho = rho
-        self.shuffle = shuffle
-        self.multiclass = multiclass
-        self.warm_start = warm_start
-        self.class_weight = class_weight
-        self.max_iter = max_iter
-        self.n_iter_no_change = n_iter_no_change
-        self.random_state = random_state
+    update: Literal["plain", "relaxation"] = "plain"
+    _: KW_ONLY
+    b: float | None = None
+    b_upper: float | None = None
+    learning_rate: float = 1.0
+    rho: float | None = None
+    shuffle: bool = True
+    multiclass: Literal["ovo", "ddag", "ovr"] = "ovo"
+    warm_start: bool = False
+    class_weight: dict | Literal["balanced"] | None = None
+    max_iter: int = 1000
+    n_iter_no_change: int | None = 50
+    random_state: Any = None
 
     def _check_own_parameters(self) -> None:
         check_option("update", self.update, ("plain", "relaxation"))
@@ -503,6 +489,7 @@ class MarginPerceptron(PerceptronClassifier):
         return own | geometry._asdict() | {"learning_rate": float(self.learning_rate)}
 
 
+@dataclass(eq=False, repr=False)
 class FixedMarginPerceptron(PerceptronClassifier):
     r"""Perceptron that asks for a directional margin and proves it where it cannot be.
 
@@ -612,34 +599,19 @@ class FixedMarginPerceptron(PerceptronClassifier):
     True
     """
 
-    def __init__(
-        self,
-        margin: float = 0.0,
-        *,
-        length: Literal["free", "fixed"] = "free",
-        factor: Literal["constant", "projected"] = "constant",
-        learning_rate: float | None = None,
-        rho: float | None = None,
-        shuffle: bool = True,
-        multiclass: Literal["ovo", "ddag", "ovr"] = "ovo",
-        warm_start: bool = False,
-        class_weight: dict | Literal["balanced"] | None = None,
-        max_iter: int = 1000,
-        n_iter_no_change: int | None = 50,
-        random_state: Any = None,
-    ):
-        self.margin = margin
-        self.length = length
-        self.factor = factor
-        self.learning_rate = learning_rate
-        self.rho = rho
-        self.shuffle = shuffle
-        self.multiclass = multiclass
-        self.warm_start = warm_start
-        self.class_weight = class_weight
-        self.max_iter = max_iter
-        self.n_iter_no_change = n_iter_no_change
-        self.random_state = random_state
+    margin: float = 0.0
+    _: KW_ONLY
+    length: Literal["free", "fixed"] = "free"
+    factor: Literal["constant", "projected"] = "constant"
+    learning_rate: float | None = None
+    rho: float | None = None
+    shuffle: bool = True
+    multiclass: Literal["ovo", "ddag", "ovr"] = "ovo"
+    warm_start: bool = False
+    class_weight: dict | Literal["balanced"] | None = None
+    max_iter: int = 1000
+    n_iter_no_change: int | None = 50
+    random_state: Any = None
 
     def _check_own_parameters(self) -> None:
         check_option("length", self.length, ("free", "fixed"))

@@ -398,10 +398,7 @@ def functional_weights(patterns: Patterns, walk: Walk) -> tuple[np.ndarray, floa
 
 
 def solve_by_search(
-    patterns: Patterns,
-    method: str,
-    options: Options,
-    start: np.ndarray | None = None,
+    patterns: Patterns, method: str, options: Options, start: np.ndarray | None = None
 ) -> Solution:
     """Find the margin by one of the perceptron searches.
 

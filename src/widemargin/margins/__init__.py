@@ -9,11 +9,7 @@ is functions on arrays, and two that ask any fitted classifier.
 
 from widemargin._core.classifier import MARGIN_UNITS
 from widemargin._core.confidence import confidence_of, margins_of
-from widemargin.margins.bounds import (
-    MarginBound,
-    lvq_distance,
-    lvq_margin_bound,
-)
+from widemargin.margins.bounds import MarginBound, lvq_distance, lvq_margin_bound
 from widemargin.margins.losses import (
     BrokenLinear,
     Exponential,

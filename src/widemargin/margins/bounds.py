@@ -40,8 +40,6 @@ from widemargin._core.checks import (
     check_option,
 )
 
-__all__ = ["MarginBound", "lvq_distance", "lvq_margin_bound"]
-
 
 @dataclass(frozen=True)
 class MarginBound:

@@ -22,22 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
-from widemargin._core.checks import (
-    FloatArray,
-    as_floats,
-    check_number,
-    check_option,
-)
-
-__all__ = [
-    "BrokenLinear",
-    "Exponential",
-    "Hinge",
-    "Identity",
-    "MarginLoss",
-    "Sigmoid",
-    "check_loss",
-]
+from widemargin._core.checks import FloatArray, as_floats, check_number, check_option
 
 
 class MarginLoss(BaseEstimator, metaclass=ABCMeta):

@@ -16,7 +16,7 @@ pattern y_k is added, :math:`a \leftarrow a + \eta f\, y_k`, if it fails a condi
 :math:`R` is the longest and :math:`r` the shortest pattern, :math:`\gamma_d` the best
 directional margin, :math:`0 < \gamma_d \le r \le R`. The last two stop for every
 β below :math:`\gamma_d`, and then have a margin above β; from there on nothing is
-promised: bounds on updates are infinite. All functions take and return single numbers;
+promised: bounds on updates are infinite. All formulas take and return single numbers;
 equation numbers are those of the paper.
 
 References
@@ -32,29 +32,6 @@ from typing import NamedTuple
 from scipy.optimize import brentq
 
 from widemargin._core.checks import check_number, check_option
-
-__all__ = [
-    "PerceptronBounds",
-    "fixed_length_critical_rate",
-    "fixed_length_optimal_rate",
-    "fixed_length_optimal_updates",
-    "fixed_length_updates",
-    "free_length_norm",
-    "free_length_onset",
-    "free_length_updates",
-    "free_length_updates_general",
-    "free_length_updates_simple",
-    "margin_ratio_bound",
-    "perceptron_bounds",
-    "projected_factor_range",
-    "relaxation_margin",
-    "relaxation_norm",
-    "relaxation_updates",
-    "standard_margin",
-    "standard_norm",
-    "standard_onset",
-    "standard_updates",
-]
 
 
 @dataclass(frozen=True)
@@ -277,13 +254,7 @@ def _check_parameters(variant: str, given: dict[str, float | None]) -> dict[str,
 
 
 def standard_updates(
-    R: float,
-    gamma_d: float,
-    b: float,
-    *,
-    learning_rate: float = 1.0,
-    f_min: float = 1.0,
-    f_max: float = 1.0,
+    R, gamma_d, b, *, learning_rate=1.0, f_min=1.0, f_max=1.0
 ) -> float:
     r"""Most updates until every pattern has :math:`y \cdot a > b` (2.11).
 
@@ -299,15 +270,7 @@ def standard_updates(
     return (ratio**2 * R**2 + 2 * ratio * b / (learning_rate * f_min)) / gamma_d**2
 
 
-def standard_onset(
-    R: float,
-    gamma_d: float,
-    b: float,
-    *,
-    learning_rate: float = 1.0,
-    f_min: float = 1.0,
-    f_max: float = 1.0,
-) -> float:
+def standard_onset(R, gamma_d, b, *, learning_rate=1.0, f_min=1.0, f_max=1.0) -> float:
     r"""Onset, in updates: after it each one improves the direction of a (2.18).
 
     .. math:: t_c = \frac12 \frac{f_{max}}{f_{min}} \frac{R^2 - \gamma_d^2}{\gamma_d^2}
@@ -322,15 +285,7 @@ def standard_onset(
     return (f_max / f_min * spread / 2 + b / (learning_rate * f_min)) / gamma_d**2
 
 
-def standard_norm(
-    R: float,
-    gamma_d: float,
-    b: float,
-    *,
-    learning_rate: float = 1.0,
-    f_min: float = 1.0,
-    f_max: float = 1.0,
-) -> float:
+def standard_norm(R, gamma_d, b, *, learning_rate=1.0, f_min=1.0, f_max=1.0) -> float:
     r"""Longest a can become (2.20), in the form that is right for every f.
 
     .. math:: \|a\| \le \frac{f_{max}}{f_{min}}
@@ -346,15 +301,7 @@ def standard_norm(
     return f_max / f_min * (learning_rate * f_max * R**2 + 2 * b) / gamma_d
 
 
-def standard_margin(
-    R: float,
-    gamma_d: float,
-    b: float,
-    *,
-    learning_rate: float = 1.0,
-    f_min: float = 1.0,
-    f_max: float = 1.0,
-) -> float:
+def standard_margin(R, gamma_d, b, *, learning_rate=1.0, f_min=1.0, f_max=1.0) -> float:
     r"""Directional margin guaranteed at the end (2.21).
 
     .. math:: \beta_{min} = \frac{f_{min}}{f_{max}}
@@ -372,15 +319,7 @@ def standard_margin(
 
 
 def relaxation_updates(
-    R: float,
-    r: float,
-    gamma_d: float,
-    b: float,
-    b_u: float,
-    *,
-    learning_rate: float = 1.0,
-    f_min: float = 1.0,
-    f_max: float = 1.0,
+    R, r, gamma_d, b, b_u, *, learning_rate=1.0, f_min=1.0, f_max=1.0
 ) -> float:
     r"""Most updates of the relaxation algorithm (2.29).
 
@@ -398,9 +337,7 @@ def relaxation_updates(
     return root**2 * f_max / f_min**2 / (learning_rate * (2 - learning_rate * f_max))
 
 
-def relaxation_norm(
-    r: float, b_u: float, t: float, *, learning_rate: float = 1.0, f_max: float = 1.0
-) -> float:
+def relaxation_norm(r, b_u, t, *, learning_rate=1.0, f_max=1.0) -> float:
     r"""Longest a can be after t updates of the relaxation algorithm (2.28).
 
     .. math:: \|a_t\| \le \frac{b_u}{r}
@@ -416,15 +353,7 @@ def relaxation_norm(
 
 
 def relaxation_margin(
-    R: float,
-    r: float,
-    gamma_d: float,
-    b: float,
-    b_u: float,
-    *,
-    learning_rate: float = 1.0,
-    f_min: float = 1.0,
-    f_max: float = 1.0,
+    R, r, gamma_d, b, b_u, *, learning_rate=1.0, f_min=1.0, f_max=1.0
 ) -> float:
     r"""Directional margin guaranteed by the relaxation algorithm.
 
@@ -443,7 +372,7 @@ def relaxation_margin(
     return b / relaxation_norm(r, b_u, t, **weights)
 
 
-def projected_factor_range(r: float, margin: float) -> tuple[float, float]:
+def projected_factor_range(r, margin) -> tuple[float, float]:
     r"""Range of the factor :math:`f = 1 - \beta (u \cdot y) / \|y\|^2` of (2.32).
 
     .. math:: f_{min} = 1 - \beta^2 / r^2, \qquad f_{max} = 1 + \beta / r
@@ -456,9 +385,7 @@ def projected_factor_range(r: float, margin: float) -> tuple[float, float]:
     return 1 - (margin / r) ** 2, 1 + margin / r
 
 
-def free_length_onset(
-    R: float, gamma_d: float, margin: float, *, f_min: float = 1.0, f_max: float = 1.0
-) -> float:
+def free_length_onset(R, gamma_d, margin, *, f_min=1.0, f_max=1.0) -> float:
     r"""Onset, in updates: after it each one improves the direction of a (2.35).
 
     .. math:: t_c = \frac12 \frac{f_{max}}{f_{min}}
@@ -475,9 +402,7 @@ def free_length_onset(
     return f_max / f_min * spread / (2 * gamma_d * (gamma_d - margin))
 
 
-def free_length_updates_simple(
-    R: float, gamma_d: float, margin: float, *, f_min: float = 1.0, f_max: float = 1.0
-) -> float:
+def free_length_updates_simple(R, gamma_d, margin, *, f_min=1.0, f_max=1.0) -> float:
     r"""Most updates with free length, the simpler bound (2.45).
 
     The largest t ≥ 2 with
@@ -497,9 +422,7 @@ def free_length_updates_simple(
     return _largest(lambda t: (t - 1) / (3 + 2 * math.log(t - 1)), K / 4, 2)
 
 
-def free_length_updates(
-    R: float, gamma_d: float, margin: float, *, f_min: float = 1.0, f_max: float = 1.0
-) -> float:
+def free_length_updates(R, gamma_d, margin, *, f_min=1.0, f_max=1.0) -> float:
     r"""Most updates with free length, the sharper bound (2.46) to (2.48).
 
     The largest t ≥ N + 1 with
@@ -528,16 +451,7 @@ def free_length_updates(
     )
 
 
-def free_length_norm(
-    R: float,
-    gamma_d: float,
-    margin: float,
-    t: float,
-    N: int = 1,
-    *,
-    f_min: float = 1.0,
-    f_max: float = 1.0,
-) -> float:
+def free_length_norm(R, gamma_d, margin, t, N=1, *, f_min=1.0, f_max=1.0) -> float:
     r"""Longest a can be after t ≥ N + 1 updates with free length and η = 1 (2.42).
 
     .. math:: \|a_t\| \le f_{max} \left\{R N + \beta (t - N) + \frac12
@@ -557,13 +471,7 @@ def free_length_norm(
 
 
 def free_length_updates_general(
-    R: float,
-    gamma_d: float,
-    margin: float,
-    N: int = 1,
-    *,
-    f_min: float = 1.0,
-    f_max: float = 1.0,
+    R, gamma_d, margin, N=1, *, f_min=1.0, f_max=1.0
 ) -> float:
     r"""Most updates with free length, for any N (2.43).
 
@@ -596,7 +504,7 @@ def _check_steps(t: float, N: int) -> None:
         raise ValueError(f"t must be at least N + 1 and N at least 1; got {t}, {N}.")
 
 
-def margin_ratio_bound(R: float, rho: float) -> float:
+def margin_ratio_bound(R, rho) -> float:
     r"""How far the best geometric margin can exceed the best directional one (2.67).
 
     .. math:: 1 \le \frac{\gamma}{\gamma_d} \le \frac{R}{\rho}
@@ -613,9 +521,7 @@ def margin_ratio_bound(R: float, rho: float) -> float:
     return check_number("R", R, at_least=rho) / rho
 
 
-def fixed_length_critical_rate(
-    R: float, gamma_d: float, margin: float, *, f_max: float = 1.0
-) -> float:
+def fixed_length_critical_rate(R, gamma_d, margin, *, f_max=1.0) -> float:
     r"""Learning rate below which every update improves the direction (2.51).
 
     .. math:: \eta_c = \frac{2}{f_{max}}
@@ -632,13 +538,7 @@ def fixed_length_critical_rate(
 
 
 def fixed_length_updates(
-    R: float,
-    gamma_d: float,
-    margin: float,
-    learning_rate: float,
-    *,
-    f_min: float = 1.0,
-    f_max: float = 1.0,
+    R, gamma_d, margin, learning_rate, *, f_min=1.0, f_max=1.0
 ) -> float:
     r"""Most updates with fixed length and learning rate η (2.56).
 
@@ -660,9 +560,7 @@ def fixed_length_updates(
     return f_max / f_min / progress if progress > 0 else math.inf
 
 
-def fixed_length_optimal_rate(
-    R: float, gamma_d: float, margin: float, *, f_max: float = 1.0, exact: bool = False
-) -> float:
+def fixed_length_optimal_rate(R, gamma_d, margin, *, f_max=1.0, exact=False) -> float:
     r"""Learning rate that makes the bound of (2.56) smallest.
 
     .. math:: \eta_{opt} = \frac{(\gamma_d - \beta)\,\beta}{f_{max} R^2 h}
@@ -681,9 +579,7 @@ def fixed_length_optimal_rate(
     return z * margin / (f_max * R)
 
 
-def fixed_length_optimal_updates(
-    R: float, gamma_d: float, margin: float, *, f_min: float = 1.0, f_max: float = 1.0
-) -> float:
+def fixed_length_optimal_updates(R, gamma_d, margin, *, f_min=1.0, f_max=1.0) -> float:
     r"""Most updates with fixed length at the learning rate of (2.57), (2.58).
 
     .. math:: t < 2 \frac{f_{max}}{f_{min}} \frac{h}{g^2}

@@ -52,13 +52,6 @@ from widemargin._core.checks import (
 )
 from widemargin._core.decisions import as_labels
 
-__all__ = [
-    "ErrorRejectCurve",
-    "error_reject_curve",
-    "reject_threshold",
-    "smallest_max_error",
-]
-
 
 class ErrorRejectCurve(NamedTuple):
     """Fraction rejected and error among the accepted, for rising thresholds."""

@@ -35,8 +35,6 @@ from widemargin._core.checks import (
     check_same_length,
 )
 
-__all__ = ["margin_reweight"]
-
 StepRule = float | str | Callable[[FloatArray, npt.NDArray[np.bool_]], float]
 
 

@@ -64,16 +64,6 @@ from widemargin._core.checks import (
 from widemargin._core.decisions import as_labels, class_codes
 from widemargin._core.samples import check_orderable
 
-__all__ = [
-    "NearestRightWrong",
-    "directional_margin",
-    "geometric_margin",
-    "hypothesis_margin",
-    "nearest_right_wrong",
-    "relative_margin",
-    "sample_margin",
-]
-
 
 class NearestRightWrong(NamedTuple):
     """Distances to, and columns of, the nearest right and wrong reference."""
@@ -447,10 +437,7 @@ def _coordinates(
 
 
 def _sample_margin(
-    X: FloatArray,
-    P: FloatArray,
-    labels: npt.NDArray[np.intp],
-    y: npt.NDArray[np.intp],
+    X: FloatArray, P: FloatArray, labels: npt.NDArray[np.intp], y: npt.NDArray[np.intp]
 ) -> FloatArray:
     distances = cdist(X, P)
     margin = np.empty(len(X))

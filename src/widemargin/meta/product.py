@@ -17,6 +17,7 @@ J. Matas, On combining classifiers, IEEE PAMI 20 (1998).
 """
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, Self
 
@@ -56,6 +57,7 @@ from widemargin.meta.wrapping import (
 MOST_WEIGHT = 10.0
 
 
+@dataclass(eq=False, repr=False)
 class ProductClassifier(HandingClassifier, _BaseComposition):
     r"""Multiply the posteriors of several classifiers, each to a power of its own.
 
@@ -137,18 +139,11 @@ class ProductClassifier(HandingClassifier, _BaseComposition):
     # They go to the members and the splitter, whose own requests decide.
     __metadata_request__fit = {"sample_weight": UNUSED, "groups": UNUSED}  # noqa: RUF012
 
-    def __init__(
-        self,
-        estimators: Sequence[tuple[str, Any]],
-        *,
-        weights: ArrayLike | None = None,
-        cv: Any = None,
-        floor: float = 1e-4,
-    ) -> None:
-        self.estimators = estimators
-        self.weights = weights
-        self.cv = cv
-        self.floor = floor
+    estimators: Sequence[tuple[str, Any]]
+    _: KW_ONLY
+    weights: ArrayLike | None = None
+    cv: Any = None
+    floor: float = 1e-4
 
     @fit_method
     def fit(

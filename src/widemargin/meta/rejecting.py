@@ -31,6 +31,7 @@ of a conformal p-value).
 """
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from math import ceil
 from numbers import Integral, Number
 from typing import Any, Literal, Self
@@ -47,11 +48,7 @@ from sklearn.utils.metadata_routing import (
     MethodMapping,
     process_routing,
 )
-from sklearn.utils.validation import (
-    _check_method_params,
-    _num_samples,
-    check_is_fitted,
-)
+from sklearn.utils.validation import _check_method_params, _num_samples, check_is_fitted
 
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
@@ -74,9 +71,8 @@ from widemargin.margins.rejection import (
 )
 from widemargin.meta.wrapping import WrappingClassifier, takes_weights, weighed_rows
 
-__all__ = ["RejectingClassifier"]
 
-
+@dataclass(eq=False, repr=False)
 class RejectingClassifier(WrappingClassifier):
     r"""Wrap a classifier so that it answers only where it is sure enough.
 
@@ -225,30 +221,17 @@ class RejectingClassifier(WrappingClassifier):
     # It goes to the estimator, where its own requests decide.
     __metadata_request__fit = {"sample_weight": UNUSED}  # noqa: RUF012
 
-    def __init__(
-        self,
-        estimator: Any,
-        *,
-        max_error: float | None = None,
-        coverage: float | None = None,
-        delta: float | None = 0.05,
-        criterion: Callable[[Any, Any], ArrayLike] | None = None,
-        strange: float | None = None,
-        distance: Callable[[Any, Any], ArrayLike] | None = None,
-        cv: float | Literal["auto", "prefit"] = "auto",
-        reject_label: Any = None,
-        random_state: Any = None,
-    ):
-        self.estimator = estimator
-        self.max_error = max_error
-        self.coverage = coverage
-        self.delta = delta
-        self.criterion = criterion
-        self.strange = strange
-        self.distance = distance
-        self.cv = cv
-        self.reject_label = reject_label
-        self.random_state = random_state
+    estimator: Any
+    _: KW_ONLY
+    max_error: float | None = None
+    coverage: float | None = None
+    delta: float | None = 0.05
+    criterion: Callable[[Any, Any], ArrayLike] | None = None
+    strange: float | None = None
+    distance: Callable[[Any, Any], ArrayLike] | None = None
+    cv: float | Literal["auto", "prefit"] = "auto"
+    reject_label: Any = None
+    random_state: Any = None
 
     @fit_method
     def fit(

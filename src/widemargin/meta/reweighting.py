@@ -14,6 +14,7 @@ Artificial Intelligence 137 (2002), Figure 1.
 
 from collections.abc import Callable
 from copy import deepcopy
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, Literal, Self
 
@@ -46,6 +47,7 @@ from widemargin.meta.wrapping import WrappingClassifier, refuse_unrouted, takes_
 UPDATES = ("auto", "refit", "warm_start", "partial_fit")
 
 
+@dataclass(eq=False, repr=False)
 class MarginReweightingClassifier(WrappingClassifier):
     r"""Fit any classifier again and again, with more weight on small margins.
 
@@ -146,28 +148,16 @@ class MarginReweightingClassifier(WrappingClassifier):
     True
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        *,
-        theta: float | Literal["auto"] = "auto",
-        k: Any = "ratio",
-        margin: Callable[[Any, Any, NDArray], ArrayLike] | None = None,
-        max_iter: int = 20,
-        update: Literal["auto", "refit", "warm_start", "partial_fit"] = "auto",
-        validation_fraction: float | None = 0.1,
-        n_iter_no_change: int = 10,
-        random_state: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.theta = theta
-        self.k = k
-        self.margin = margin
-        self.max_iter = max_iter
-        self.update = update
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.random_state = random_state
+    estimator: Any
+    _: KW_ONLY
+    theta: float | Literal["auto"] = "auto"
+    k: Any = "ratio"
+    margin: Callable[[Any, Any, NDArray], ArrayLike] | None = None
+    max_iter: int = 20
+    update: Literal["auto", "refit", "warm_start", "partial_fit"] = "auto"
+    validation_fraction: float | None = 0.1
+    n_iter_no_change: int = 10
+    random_state: Any = None
 
     @property
     def margin_unit(self) -> str:

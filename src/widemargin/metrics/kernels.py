@@ -36,13 +36,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh
 
 from widemargin._compute.machine import BLOCK_NUMBERS, PAIR_ROWS, batched_slices
-from widemargin._core.arrays import (
-    in_kind,
-    is_tensor,
-    largest_of,
-    numpy_dtype,
-    xp_of,
-)
+from widemargin._core.arrays import in_kind, is_tensor, largest_of, numpy_dtype, xp_of
 from widemargin._core.checks import as_matrix, check_gamma, check_option
 from widemargin.metrics.tangent import DEFAULT_SPRING, tangent_distances
 

@@ -21,11 +21,11 @@ scores (n_queries, n_classes).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from itertools import chain
 from numbers import Real
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -103,6 +103,7 @@ class FunctionMetric(TangentMetric):
         return out
 
 
+@dataclass(eq=False, repr=False)
 class DensityClassifier(MarginClassifier):
     """Bayes classifier with a kernel density in any distance for every class.
 
@@ -199,37 +200,24 @@ class DensityClassifier(MarginClassifier):
     lazy_methods = ("fit",)
     # Models of the partitions of a Dask collection, where that was fitted, and what
     # they said of some samples.
-    _parts: Shards | None = None
-    _merged: NDArray | None = None
+    _parts = cast("Shards | None", None)
+    _merged = cast("NDArray | None", None)
     device_methods = (
         *("fit", "predict", "predict_proba", "decision_function"),
         *("margins", "confidence"),
     )
 
-    def __init__(
-        self,
-        gamma: float | Sequence[float] | Literal["cv"] = "cv",
-        *,
-        metric: Literal["euclidean"] | TangentMetric | Callable = "euclidean",
-        transformations: Sequence[Callable] | None = None,
-        transform_test: bool = False,
-        n_candidates: int | None = None,
-        candidate_transform: Any = None,
-        cv_samples: int = 2000,
-        class_weight: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ):
-        self.gamma = gamma
-        self.metric = metric
-        self.transformations = transformations
-        self.transform_test = transform_test
-        self.n_candidates = n_candidates
-        self.candidate_transform = candidate_transform
-        self.cv_samples = cv_samples
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    gamma: float | Sequence[float] | Literal["cv"] = "cv"
+    _: KW_ONLY
+    metric: Literal["euclidean"] | TangentMetric | Callable = "euclidean"
+    transformations: Sequence[Callable] | None = None
+    transform_test: bool = False
+    n_candidates: int | None = None
+    candidate_transform: Any = None
+    cv_samples: int = 2000
+    class_weight: Any = None
+    random_state: Any = None
+    n_jobs: int | None = None
 
     def _given_metric(self) -> TangentMetric:
         if isinstance(self.metric, TangentMetric):
@@ -271,9 +259,7 @@ class DensityClassifier(MarginClassifier):
         gammas = _check_gammas(self.gamma)
         transformations = check_transformations("transformations", self.transformations)
         at_test = check_flag("transform_test", self.transform_test)
-        samples = check_samples(
-            self, X, y, sample_weight, class_weight=self.class_weight, stay=True
-        )
+        samples = check_samples(self, X, y, sample_weight, stay=True)
         groups = _check_groups(groups, X, samples)
         self.classes_ = samples.classes
         self._test_transformations = transformations if at_test else ()
@@ -330,9 +316,7 @@ class DensityClassifier(MarginClassifier):
                 raise ValueError(
                     f"{name} must be None where X is a Dask collection; got {value!r}."
                 )
-        given = check_shards(
-            self, X, y, sample_weight, class_weight=self.class_weight, stay=True
-        )
+        given = check_shards(self, X, y, sample_weight, stay=True)
         some = given.some()
         few = clone(self).set_params(class_weight=None)
         few.fit(some.X, some.labels, some.weights)

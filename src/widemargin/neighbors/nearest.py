@@ -15,9 +15,9 @@ transformation distance, NIPS 1992. Shapes: neighbours (n, k), scores (n, n_clas
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -67,6 +67,7 @@ TANGENT_CANDIDATES = "candidate_transform with metric='tangent'"
 NEARNESS = 1e-9
 
 
+@dataclass(eq=False, repr=False)
 class TangentKNeighborsClassifier(MarginClassifier):
     """k nearest neighbours in tangent distance; in plain distance without `tangents`.
 
@@ -177,36 +178,21 @@ class TangentKNeighborsClassifier(MarginClassifier):
     )
     lazy_methods = ("fit",)
     # Models of the partitions of a Dask collection, where that was fitted.
-    _parts: Shards | None = None
+    _parts = cast("Shards | None", None)
 
-    def __init__(
-        self,
-        n_neighbors: int = 1,
-        *,
-        weights: Literal["uniform", "distance"] | Callable = "uniform",
-        tangents: Any = None,
-        sides: Literal["two", "x", "y", "mean", "midpoint"] = "two",
-        spring: float = 1e-5,
-        metric: Literal["tangent"] | Callable = "tangent",
-        algorithm: Literal["exact", "brute", "rerank"] = "exact",
-        n_components: int | Literal["auto"] = "auto",
-        n_candidates: int = 500,
-        candidate_transform: Any = None,
-        class_weight: Any = None,
-        n_jobs: int | None = None,
-    ):
-        self.n_neighbors = n_neighbors
-        self.weights = weights
-        self.tangents = tangents
-        self.sides = sides
-        self.spring = spring
-        self.metric = metric
-        self.algorithm = algorithm
-        self.n_components = n_components
-        self.n_candidates = n_candidates
-        self.candidate_transform = candidate_transform
-        self.class_weight = class_weight
-        self.n_jobs = n_jobs
+    n_neighbors: int = 1
+    _: KW_ONLY
+    weights: Literal["uniform", "distance"] | Callable = "uniform"
+    tangents: Any = None
+    sides: Literal["two", "x", "y", "mean", "midpoint"] = "two"
+    spring: float = 1e-5
+    metric: Literal["tangent"] | Callable = "tangent"
+    algorithm: Literal["exact", "brute", "rerank"] = "exact"
+    n_components: int | Literal["auto"] = "auto"
+    n_candidates: int = 500
+    candidate_transform: Any = None
+    class_weight: Any = None
+    n_jobs: int | None = None
 
     @property
     def margin_unit(self) -> str:
@@ -253,9 +239,7 @@ class TangentKNeighborsClassifier(MarginClassifier):
         self._took_missing = self._would_take_missing
         if is_lazy(X):
             return self._fit_parts(metric, X, y, sample_weight)
-        samples = check_samples(
-            self, X, y, sample_weight, class_weight=self.class_weight, stay=True
-        )
+        samples = check_samples(self, X, y, sample_weight, stay=True)
         self._parts = None
         self._n_neighbors = check_at_most(
             "n_neighbors", self.n_neighbors, len(samples), "the training samples"
@@ -329,9 +313,7 @@ class TangentKNeighborsClassifier(MarginClassifier):
 
     def _fit_parts(self, metric: TangentMetric, X: Any, y: Any, weights: Any) -> Self:
         """Make an index of every partition of a Dask collection, where it is."""
-        given = check_shards(
-            self, X, y, weights, class_weight=self.class_weight, stay=True
-        )
+        given = check_shards(self, X, y, weights, stay=True)
         self._n_neighbors = check_at_most(
             "n_neighbors", self.n_neighbors, given.n_rows, "the training samples"
         )

@@ -298,8 +298,7 @@ class TangentSearch:
         if narrow and shares[np.float32] <= 1.5 * shares[np.float64]:
             self._prepare(
                 Bundle(
-                    shadows.points.astype(np.float32),
-                    shadows.frames.astype(np.float32),
+                    shadows.points.astype(np.float32), shadows.frames.astype(np.float32)
                 )
             )
         if min(shares.values()) > MOST_LEFT:

@@ -23,7 +23,7 @@ Sato and Yamada, "Generalized learning vector quantization", NIPS 1995; Kingma a
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -156,9 +156,10 @@ class Centred:
         """What a compiled epoch takes of them; in float32 in units of the largest."""
         unit = 1 / (largest_of(self.X) or 1.0)
         offsets = self.X[:0, 0] if self.offsets is None else self.offsets
+        narrow = np.empty(self.X.shape, np.float32)
+        np.multiply(self.X, unit, out=narrow, casting="same_kind")
         return (
-            self.X, (self.X * unit).astype(np.float32), unit, self.norms, offsets,
-            self.codes, self.weights,
+            self.X, narrow, unit, self.norms, offsets, self.codes, self.weights,
         )  # fmt: skip
 
     def at(self, device: Any) -> "Centred":
@@ -416,6 +417,7 @@ def counted(now: State, sums: Any) -> State:
     return {"wins": now["wins"] + sums.wins, "total": now["total"] + sums.loss}
 
 
+@dataclass(eq=False, repr=False)
 class GLVQClassifier(TrainedPrototypes):
     """Generalised learning vector quantisation.
 
@@ -525,44 +527,26 @@ class GLVQClassifier(TrainedPrototypes):
     """
 
     _exact_weights = True
-    _takes_missing: Any = True
+    _takes_missing = True
     device_methods: ClassVar[tuple[str, ...]] = DEVICE_METHODS
     lazy_methods: ClassVar[tuple[str, ...]] = ("fit",)
 
-    def __init__(
-        self,
-        prototypes_per_class: Any = "auto",
-        *,
-        loss: Any = None,
-        temperature: float | Literal["auto"] = "auto",
-        init: Any = "kmeans",
-        init_labels: Any = None,
-        max_iter: int = 30,
-        learning_rate: float = 0.1,
-        batch_size: int | Literal["auto"] = "auto",
-        repair: Literal["dead", "none"] = "dead",
-        scale: Literal["auto", "spread", "none"] = "auto",
-        class_weight: Any = None,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        random_state: Any = None,
-    ) -> None:
-        self.prototypes_per_class = prototypes_per_class
-        self.loss = loss
-        self.temperature = temperature
-        self.init = init
-        self.init_labels = init_labels
-        self.max_iter = max_iter
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.repair = repair
-        self.scale = scale
-        self.class_weight = class_weight
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.random_state = random_state
+    prototypes_per_class: Any = "auto"
+    _: KW_ONLY
+    loss: Any = None
+    temperature: float | Literal["auto"] = "auto"
+    init: Any = "kmeans"
+    init_labels: Any = None
+    max_iter: int = 30
+    learning_rate: float = 0.1
+    batch_size: int | Literal["auto"] = "auto"
+    repair: Literal["dead", "none"] = "dead"
+    scale: Literal["auto", "spread", "none"] = "auto"
+    class_weight: Any = None
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 5
+    random_state: Any = None
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

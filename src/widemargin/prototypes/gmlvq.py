@@ -12,6 +12,7 @@ quantization", Neural Computation 2009; Bunte et al., "Limited rank matrix learn
 Neural Networks 2012.
 """
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal
 
@@ -19,11 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from widemargin._compute.nearest import (
-    product_error,
-    second_moments,
-    squared_distances,
-)
+from widemargin._compute.nearest import product_error, second_moments, squared_distances
 from widemargin._core.arrays import is_tensor, put, to_numpy
 from widemargin._core.checks import check_count, check_number, check_option
 from widemargin._core.samples import Samples
@@ -71,6 +68,7 @@ from widemargin.prototypes.training import Outcome, Run, State, Step, compiled_l
 MOST_COMPONENTS = 100
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class GMLVQClassifier(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, GLVQClassifier
 ):
@@ -208,52 +206,11 @@ class GMLVQClassifier(
     _state_names: ClassVar = {"prototypes": "prototypes_", "omega": "omega_"}
     _stays = False
 
-    def __init__(
-        self,
-        prototypes_per_class: Any = "auto",
-        *,
-        metric: Literal["full", "diagonal", "class", "local"] = "full",
-        n_components: int | None = None,
-        sparsity: float = 0.0,
-        regularization: float = 0.0,
-        loss: Any = None,
-        temperature: float | Literal["auto"] = "auto",
-        init: Any = "kmeans",
-        init_labels: Any = None,
-        max_iter: int = 30,
-        learning_rate: float = 0.1,
-        matrix_learning_rate: float = 0.05,
-        batch_size: int | Literal["auto"] = "auto",
-        repair: Literal["dead", "none"] = "dead",
-        scale: Literal["auto", "spread", "none"] = "auto",
-        class_weight: Any = None,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(
-            prototypes_per_class,
-            loss=loss,
-            temperature=temperature,
-            init=init,
-            init_labels=init_labels,
-            max_iter=max_iter,
-            learning_rate=learning_rate,
-            batch_size=batch_size,
-            repair=repair,
-            scale=scale,
-            class_weight=class_weight,
-            early_stopping=early_stopping,
-            validation_fraction=validation_fraction,
-            n_iter_no_change=n_iter_no_change,
-            random_state=random_state,
-        )
-        self.metric = metric
-        self.n_components = n_components
-        self.sparsity = sparsity
-        self.regularization = regularization
-        self.matrix_learning_rate = matrix_learning_rate
+    metric: Literal["full", "diagonal", "class", "local"] = "full"
+    n_components: int | None = None
+    sparsity: float = 0.0
+    regularization: float = 0.0
+    matrix_learning_rate: float = 0.05
 
     @property
     def relevance_matrix_(self) -> np.ndarray:

@@ -14,8 +14,8 @@ Reference: T. Hastie, P. Simard, E. Säckinger, Learning prototype models for ta
 distance, NIPS 1994. Shapes: points (n, d), frames (n, l, d).
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -262,6 +262,7 @@ def owned_moments(
     return Moments(moments, objective)
 
 
+@dataclass(eq=False, repr=False)
 class HSSClassifier(TangentModels, TrainedPrototypes):
     r"""Nearest class model, where a model is a mean with its principal variations.
 
@@ -367,32 +368,19 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
     _of_samples = ("models", "moments", "objective")
     lazy_methods: ClassVar = ("fit",)
     # Those of a fit over a Dask collection, until it begins.
-    _shards: Shards | None = None
+    _shards = cast("Shards | None", None)
 
-    def __init__(
-        self,
-        prototypes_per_class: Any = 1,
-        n_tangents: int | Literal["auto"] = "auto",
-        *,
-        sides: Literal["y", "two"] = "y",
-        tangents: Any = None,
-        spring: float = 1e-5,
-        init: Literal["kmeans", "weights"] = "kmeans",
-        max_iter: int = 30,
-        tol: float = 1e-4,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.prototypes_per_class = prototypes_per_class
-        self.n_tangents = n_tangents
-        self.sides = sides
-        self.tangents = tangents
-        self.spring = spring
-        self.init = init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    prototypes_per_class: Any = 1
+    n_tangents: int | Literal["auto"] = "auto"
+    _: KW_ONLY
+    sides: Literal["y", "two"] = "y"
+    tangents: Any = None
+    spring: float = 1e-5
+    init: Literal["kmeans", "weights"] = "kmeans"
+    max_iter: int = 30
+    tol: float = 1e-4
+    random_state: Any = None
+    n_jobs: int | None = None
 
     def _check_prototypes(self) -> None:
         check_metric(self.tangents, self.sides, self.spring)

@@ -20,7 +20,8 @@ Hofmann et al., "Efficient approximations of robust soft LVQ", Neurocomputing 20
 """
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 import numpy as np
 from scipy.linalg import eigh
@@ -42,6 +43,7 @@ MOST_COMPONENTS, HELD = 200, 0.99
 KERNELS = ("rbf", "linear", "polynomial", "poly", "sigmoid", "laplacian", "cosine")
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class KernelLVQClassifier(GLVQClassifier):
     """Generalised LVQ with a kernel.
 
@@ -183,54 +185,13 @@ class KernelLVQClassifier(GLVQClassifier):
     # A kernel of what is there is no kernel.
     _takes_missing = False
 
-    def __init__(
-        self,
-        prototypes_per_class: Any = "auto",
-        *,
-        kernel: str | Callable = "rbf",
-        gamma: float | Literal["scale", "auto"] = "scale",
-        degree: float = 3,
-        coef0: float = 0.0,
-        max_support: int = 1000,
-        n_components: int | Literal["auto"] = "auto",
-        loss: Any = None,
-        temperature: float | Literal["auto"] = "auto",
-        init: Any = "kmeans",
-        init_labels: Any = None,
-        max_iter: int = 15,
-        learning_rate: float = 0.1,
-        batch_size: int | Literal["auto"] = "auto",
-        repair: Literal["dead", "none"] = "dead",
-        scale: Literal["auto", "spread", "none"] = "auto",
-        class_weight: Any = None,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(
-            prototypes_per_class,
-            loss=loss,
-            temperature=temperature,
-            init=init,
-            init_labels=init_labels,
-            max_iter=max_iter,
-            learning_rate=learning_rate,
-            batch_size=batch_size,
-            repair=repair,
-            scale=scale,
-            class_weight=class_weight,
-            early_stopping=early_stopping,
-            validation_fraction=validation_fraction,
-            n_iter_no_change=n_iter_no_change,
-            random_state=random_state,
-        )
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.max_support = max_support
-        self.n_components = n_components
+    kernel: str | Callable = "rbf"
+    gamma: float | Literal["scale", "auto"] = "scale"
+    degree: float = 3
+    coef0: float = 0.0
+    max_support: int = 1000
+    n_components: int | Literal["auto"] = "auto"
+    max_iter: int = 15
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -27,7 +27,7 @@ A. Sato, K. Yamada, "Generalized learning vector quantization", NIPS 1995.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -88,6 +88,7 @@ def pen(hull: np.ndarray) -> np.ndarray:
     return np.stack([hull[0] - width, hull[1] + width])
 
 
+@dataclass(eq=False, repr=False)
 class LVQClassifier(TrainedPrototypes):
     """Learning vector quantisation, one sample at a time.
 
@@ -213,44 +214,24 @@ class LVQClassifier(TrainedPrototypes):
     True
     """
 
-    def __init__(
-        self,
-        prototypes_per_class: Any = "auto",
-        *,
-        algorithm: Rule | Sequence[Rule] = "glvq",
-        init: Any = "kmeans",
-        init_labels: Any = None,
-        max_iter: int | Sequence[int] = 30,
-        learning_rate: float | Sequence[float] | None = None,
-        window: float = 0.3,
-        epsilon: float = 0.1,
-        shuffle: bool = True,
-        guard: bool = True,
-        repair: Literal["dead", "none"] = "dead",
-        scale: Literal["auto", "spread", "none"] = "auto",
-        class_weight: Any = None,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        random_state: Any = None,
-    ) -> None:
-        self.prototypes_per_class = prototypes_per_class
-        self.algorithm = algorithm
-        self.init = init
-        self.init_labels = init_labels
-        self.max_iter = max_iter
-        self.learning_rate = learning_rate
-        self.window = window
-        self.epsilon = epsilon
-        self.shuffle = shuffle
-        self.guard = guard
-        self.repair = repair
-        self.scale = scale
-        self.class_weight = class_weight
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.random_state = random_state
+    prototypes_per_class: Any = "auto"
+    _: KW_ONLY
+    algorithm: Rule | Sequence[Rule] = "glvq"
+    init: Any = "kmeans"
+    init_labels: Any = None
+    max_iter: int | Sequence[int] = 30
+    learning_rate: float | Sequence[float] | None = None
+    window: float = 0.3
+    epsilon: float = 0.1
+    shuffle: bool = True
+    guard: bool = True
+    repair: Literal["dead", "none"] = "dead"
+    scale: Literal["auto", "spread", "none"] = "auto"
+    class_weight: Any = None
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 5
+    random_state: Any = None
 
     def _stages(self) -> list[tuple[str, int, float]]:
         """Check and spread the parameters: (rule, epochs, alpha_0) of every stage."""

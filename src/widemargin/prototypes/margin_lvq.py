@@ -29,6 +29,7 @@ Crammer, Gilad-Bachrach, Navot and Tishby, "Margin analysis of the LVQ algorithm
 NIPS 2002.
 """
 
+from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
@@ -36,18 +37,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from widemargin._compute.nearest import class_minima, squared_distances
-from widemargin._core.checks import (
-    check_count,
-    check_flag,
-    check_number,
-    check_option,
-)
+from widemargin._core.checks import check_count, check_flag, check_number, check_option
 from widemargin._core.decisions import class_codes
 from widemargin._core.samples import Samples
 from widemargin._core.shards import Here
-from widemargin.margins import (
-    check_loss,
-)
+from widemargin.margins import check_loss
 from widemargin.prototypes.base import no_bound
 from widemargin.prototypes.lvq import hull, pen
 from widemargin.prototypes.training import (
@@ -63,6 +57,7 @@ DECISIONS = ("nearest", "k_nearest", "parzen")
 UPDATES = ("online", "batch")
 
 
+@dataclass(eq=False, repr=False)
 class MarginLVQClassifier(TrainedPrototypes):
     """Prototypes that minimise a loss of the hypothesis margin, one sample at a time.
 
@@ -168,44 +163,24 @@ class MarginLVQClassifier(TrainedPrototypes):
 
     lazy_methods: ClassVar = ("fit",)
 
-    def __init__(
-        self,
-        prototypes_per_class: Any = 1,
-        *,
-        loss: Any = "hinge",
-        decision: Literal["nearest", "k_nearest", "parzen"] = "nearest",
-        n_neighbors: int = 2,
-        bandwidth: float | Literal["auto"] = "auto",
-        unit: float | Literal["auto"] = "auto",
-        init: Any = "kmeans",
-        init_labels: Any = None,
-        max_iter: int = 30,
-        learning_rate: float = 0.1,
-        update: Literal["online", "batch"] = "online",
-        shuffle: bool = True,
-        class_weight: Any = None,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        random_state: Any = None,
-    ) -> None:
-        self.prototypes_per_class = prototypes_per_class
-        self.loss = loss
-        self.decision = decision
-        self.n_neighbors = n_neighbors
-        self.bandwidth = bandwidth
-        self.unit = unit
-        self.init = init
-        self.init_labels = init_labels
-        self.max_iter = max_iter
-        self.learning_rate = learning_rate
-        self.update = update
-        self.shuffle = shuffle
-        self.class_weight = class_weight
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.random_state = random_state
+    prototypes_per_class: Any = 1
+    _: KW_ONLY
+    loss: Any = "hinge"
+    decision: Literal["nearest", "k_nearest", "parzen"] = "nearest"
+    n_neighbors: int = 2
+    bandwidth: float | Literal["auto"] = "auto"
+    unit: float | Literal["auto"] = "auto"
+    init: Any = "kmeans"
+    init_labels: Any = None
+    max_iter: int = 30
+    learning_rate: float = 0.1
+    update: Literal["online", "batch"] = "online"
+    shuffle: bool = True
+    class_weight: Any = None
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 5
+    random_state: Any = None
 
     def _check_lazy(self) -> None:
         if self.update != "batch":

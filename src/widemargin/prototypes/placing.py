@@ -114,7 +114,8 @@ def _narrow(X: Any) -> tuple[Any, Any]:
     if is_tensor(X) or X.dtype != np.float64:
         return X, 1
     unit = np.float64(largest_of(X) or 1.0)
-    return (X / unit).astype(np.float32), unit
+    narrow = np.empty(X.shape, np.float32)
+    return np.divide(X, unit, out=narrow, casting="same_kind"), unit
 
 
 def like(X: Any, array: Any) -> Any:
@@ -150,24 +151,30 @@ def spread_rows(
 
 
 def lloyd(
-    X: np.ndarray,
+    X: Any,
     weights: np.ndarray,
-    P: np.ndarray,
+    P: Any,
     max_iter: int = 12,
-) -> np.ndarray:
+) -> Any:
     """Weighted k-means from the starting centres `P`; near enough, not converged."""
-    xp, W = xp_of(X), like(X, weights)
     centre = P.mean(axis=0)
     X, P = X - centre, P - centre
-    assigned = None
-    rows = xp.arange(len(X), device=X.device)
+    if not is_tensor(X):
+        from widemargin._compute.lvq import k_means_pass
+
+        owners, passes = np.full(len(X), -1, np.intp), 0
+        while passes < max_iter and k_means_pass(X, weights, P, owners):
+            passes += 1
+        return P + centre
+    W, assigned = like(X, weights), None
+    rows = xp_of(X).arange(len(X), device=X.device)
     for _ in range(max_iter):
-        norms = xp.einsum("ij,ij->i", P, P)
+        norms = (P * P).sum(axis=1)
         nearest = (X @ (-2 * P).T + norms).argmin(axis=1)
         if assigned is not None and bool((nearest == assigned).all()):
             break
         assigned = nearest
-        members = xp.zeros((len(P), len(X)), dtype=X.dtype, device=X.device)
+        members = X.new_zeros((len(P), len(X)))
         members[nearest, rows] = W
         mass = members.sum(axis=1)
         alive = mass > 0
@@ -426,10 +433,11 @@ def chosen_scale(
 
 def _neighbours_wrong(X: np.ndarray, codes: np.ndarray) -> np.ndarray:
     X, _ = _narrow(X - X.mean(axis=0))
-    D = X @ (-2 * X).T
-    D += squared_norms(X)
-    np.fill_diagonal(D, np.inf)
-    return codes[D.argmin(axis=1)] != codes
+    # A product with itself is made by half; |x - y|^2 falls as x.y - |y|^2 / 2 grows.
+    nearness = X @ X.T
+    nearness -= squared_norms(X) / 2
+    np.fill_diagonal(nearness, -np.inf)
+    return codes[nearness.argmax(axis=1)] != codes
 
 
 def within_class_spread(

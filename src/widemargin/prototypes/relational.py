@@ -27,6 +27,7 @@ learning vector quantization for learning of dissimilarity data", Neurocomputing
 """
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -179,6 +180,7 @@ def exchange_costs(
     return costs
 
 
+@dataclass(eq=False, repr=False)
 class RelationalLVQClassifier(TrainedPrototypes):
     """LVQ on dissimilarities: prototypes that are mixtures of samples, or samples.
 
@@ -291,34 +293,19 @@ class RelationalLVQClassifier(TrainedPrototypes):
         "vectors": "support_vectors_",
     }
 
-    def __init__(
-        self,
-        prototypes_per_class: Any = "auto",
-        *,
-        method: Literal["relational", "median"] = "relational",
-        metric: Literal["precomputed"] | Callable = "precomputed",
-        loss: Any = None,
-        temperature: float | Literal["auto"] = "auto",
-        max_iter: int = 30,
-        learning_rate: float = 0.1,
-        class_weight: Any = None,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        random_state: Any = None,
-    ) -> None:
-        self.prototypes_per_class = prototypes_per_class
-        self.method = method
-        self.metric = metric
-        self.loss = loss
-        self.temperature = temperature
-        self.max_iter = max_iter
-        self.learning_rate = learning_rate
-        self.class_weight = class_weight
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.random_state = random_state
+    prototypes_per_class: Any = "auto"
+    _: KW_ONLY
+    method: Literal["relational", "median"] = "relational"
+    metric: Literal["precomputed"] | Callable = "precomputed"
+    loss: Any = None
+    temperature: float | Literal["auto"] = "auto"
+    max_iter: int = 30
+    learning_rate: float = 0.1
+    class_weight: Any = None
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 5
+    random_state: Any = None
 
     @property
     def partial_fit(self) -> Any:
@@ -351,7 +338,7 @@ class RelationalLVQClassifier(TrainedPrototypes):
         return check_loss(Sigmoid(beta=10.0) if self.loss is None else self.loss)
 
     def _check_samples(self, *args: Any, **options: Any) -> Samples:
-        samples = check_samples(self, *args, class_weight=self.class_weight, **options)
+        samples = check_samples(self, *args, **options)
         self.classes_, self._metric = samples.classes, self.metric
         if not callable(self._metric):
             n_rows, n_columns = _num_samples(args[0]), samples.X.shape[1]

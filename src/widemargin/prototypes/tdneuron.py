@@ -25,7 +25,7 @@ transformation-invariant neurons, Neural Computation 12 (2000). Shapes: stack
 (K, 1 + m, d), one model per class; slopes and thresholds (K,).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -254,6 +254,7 @@ class Training:
         )  # fmt: skip
 
 
+@dataclass(eq=False, repr=False)
 class TDNeuronClassifier(TangentModels):
     """One discriminant tangent model per class, its size found on held-out data.
 
@@ -331,26 +332,15 @@ class TDNeuronClassifier(TangentModels):
     True
     """
 
-    def __init__(
-        self,
-        max_tangents: int | Literal["auto"] = "auto",
-        *,
-        max_iter: int = 20,
-        tol: float = 1e-3,
-        validation_fraction: float = 0.2,
-        n_iter_no_change: int = 4,
-        class_weight: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.max_tangents = max_tangents
-        self.max_iter = max_iter
-        self.tol = tol
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    max_tangents: int | Literal["auto"] = "auto"
+    _: KW_ONLY
+    max_iter: int = 20
+    tol: float = 1e-3
+    validation_fraction: float = 0.2
+    n_iter_no_change: int = 4
+    class_weight: Any = None
+    random_state: Any = None
+    n_jobs: int | None = None
 
     @fit_method
     def fit(
@@ -376,9 +366,7 @@ class TDNeuronClassifier(TangentModels):
         check_number("tol", self.tol, at_least=0)
         check_count("n_iter_no_change", self.n_iter_no_change)
         check_number("validation_fraction", self.validation_fraction, above=0, below=1)
-        samples = check_samples(
-            self, X, y, sample_weight, class_weight=self.class_weight
-        )
+        samples = check_samples(self, X, y, sample_weight)
         check_scale(samples.X)
         self.classes_ = samples.classes
         samples = merge_duplicates(samples)
@@ -462,10 +450,7 @@ class TDNeuronClassifier(TangentModels):
         """
         first = not hasattr(self, "prototypes_")
         classes = batch_classes(classes, None if first else self.classes_)
-        samples = check_samples(
-            self, X, y, sample_weight, class_weight=self.class_weight,
-            classes=classes, reset=first,
-        )  # fmt: skip
+        samples = check_samples(self, X, y, sample_weight, classes=classes, reset=first)
         check_scale(samples.X)
         if not first:
             samples = replace(samples, X=samples.X.astype(self.prototypes_.dtype))

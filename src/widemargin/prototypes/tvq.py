@@ -14,6 +14,7 @@ Reference: F. Aiolli, A. Sperduti, A re-weighting strategy for improving margins
 classification, Artificial Intelligence 137 (2002).
 """
 
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -80,6 +81,7 @@ class Bent(NamedTuple):
         return Bent(self.samples.take(rows), self.bundle[rows], self.run)
 
 
+@dataclass(eq=False, repr=False)
 class TVQClassifier(TangentModels, TrainedPrototypes):
     r"""Tangent vector quantisation: discriminant tangent models with wide margins.
 
@@ -230,50 +232,27 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
     )
     lazy_methods: ClassVar = ("fit",)
 
-    def __init__(
-        self,
-        prototypes_per_class: Any = "auto",
-        n_tangents: int | Literal["auto"] = "auto",
-        *,
-        theta: float = 0.4,
-        sides: Literal["y", "two"] = "y",
-        tangents: Any = None,
-        spring: float = 1e-5,
-        init: Literal["hss", "weights", "random", "mean"] = "hss",
-        k: Any = 1.0,
-        learning_rate: float | Literal["auto"] = "auto",
-        max_iter: int = 40,
-        tol: float = 1e-3,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 10,
-        record_weights: bool = False,
-        record_models: bool = False,
-        temperature: float | Literal["auto"] = "auto",
-        class_weight: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.prototypes_per_class = prototypes_per_class
-        self.n_tangents = n_tangents
-        self.theta = theta
-        self.sides = sides
-        self.tangents = tangents
-        self.spring = spring
-        self.init = init
-        self.k = k
-        self.learning_rate = learning_rate
-        self.max_iter = max_iter
-        self.tol = tol
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.record_weights = record_weights
-        self.record_models = record_models
-        self.temperature = temperature
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    prototypes_per_class: Any = "auto"
+    n_tangents: int | Literal["auto"] = "auto"
+    _: KW_ONLY
+    theta: float = 0.4
+    sides: Literal["y", "two"] = "y"
+    tangents: Any = None
+    spring: float = 1e-5
+    init: Literal["hss", "weights", "random", "mean"] = "hss"
+    k: Any = 1.0
+    learning_rate: float | Literal["auto"] = "auto"
+    max_iter: int = 40
+    tol: float = 1e-3
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 10
+    record_weights: bool = False
+    record_models: bool = False
+    temperature: float | Literal["auto"] = "auto"
+    class_weight: Any = None
+    random_state: Any = None
+    n_jobs: int | None = None
 
     def _check_prototypes(self) -> None:
         super()._check_prototypes()

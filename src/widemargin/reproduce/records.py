@@ -345,10 +345,7 @@ def of_few(shape: tuple[int, int], n_jobs: int | None) -> Any:
 
 
 def few_labels(
-    n_labels: int,
-    bars: tuple[float, float],
-    digits: Digits,
-    n_jobs: int | None,
+    n_labels: int, bars: tuple[float, float], digits: Digits, n_jobs: int | None
 ) -> Row:
     """Mean of several draws of as many labels of each class; a product."""
     start, errors, split = time.perf_counter(), [], digits.split

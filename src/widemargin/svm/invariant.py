@@ -13,13 +13,13 @@ vector kernels, NIPS 1997; O. Chapelle, B. Schölkopf, Incorporating invariances
 nonlinear support vector machines, NIPS 2001.
 """
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.linalg import eigh, svd
 from sklearn.metrics.pairwise import polynomial_kernel
 from sklearn.svm import SVC
-from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.machine import batched_slices
 from widemargin._compute.nearest import rbf_values
@@ -33,7 +33,7 @@ from widemargin._core.checks import (
     check_squares,
 )
 from widemargin._core.classifier import fit_method
-from widemargin._core.samples import check_samples, check_X
+from widemargin._core.samples import check_samples
 from widemargin.svm.pairwise import (
     DuelClassifier,
     duels_of,
@@ -52,6 +52,7 @@ from widemargin.tangents.generator import (
 KERNELS = ("linear", "rbf", "poly")
 
 
+@dataclass(eq=False, repr=False)
 class InvariantHyperplaneSVC(DuelClassifier):
     """Support vector machine in a space where meaningless variation is small.
 
@@ -129,38 +130,21 @@ class InvariantHyperplaneSVC(DuelClassifier):
     array([0, 1])
     """
 
-    def __init__(
-        self,
-        lam: float = 0.1,
-        *,
-        kernel: Literal["linear", "rbf", "poly"] = "linear",
-        C: float = 10.0,
-        gamma: float | Literal["scale"] = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        tangents: Any = None,
-        step: float = 0.1,
-        n_components: int = 1000,
-        multiclass: Literal["ovo", "ddag"] = "ovo",
-        class_weight: Any = None,
-        tol: float = 1e-3,
-        max_iter: int = 1_000_000,
-        random_state: Any = None,
-    ):
-        self.lam = lam
-        self.kernel = kernel
-        self.C = C
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.tangents = tangents
-        self.step = step
-        self.n_components = n_components
-        self.multiclass = multiclass
-        self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
+    lam: float = 0.1
+    _: KW_ONLY
+    kernel: Literal["linear", "rbf", "poly"] = "linear"
+    C: float = 10.0
+    gamma: float | Literal["scale"] = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    tangents: Any = None
+    step: float = 0.1
+    n_components: int = 1000
+    multiclass: Literal["ovo", "ddag"] = "ovo"
+    class_weight: Any = None
+    tol: float = 1e-3
+    max_iter: int = 1_000_000
+    random_state: Any = None
 
     @fit_method
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -181,9 +165,7 @@ class InvariantHyperplaneSVC(DuelClassifier):
             The fitted machine.
         """
         tangents = self._check_parameters()
-        samples = check_samples(
-            self, X, y, sample_weight, class_weight=self.class_weight
-        )
+        samples = check_samples(self, X, y, sample_weight)
         self.classes_ = samples.classes
         X, labels, weights = samples.X, samples.labels, samples.weights
         # Tangents have lengths that are compared with 1: no unit is as good as another.
@@ -297,10 +279,6 @@ class InvariantHyperplaneSVC(DuelClassifier):
                 total += moves.T.astype(float) @ moves
             count += tangents.shape[0] * tangents.shape[1]
         return total / max(1, count)
-
-    def _check_predict(self, X):
-        check_is_fitted(self)
-        return check_squares(check_X(self, X))
 
     def _duels(self, X):
         with announce("decisions"):

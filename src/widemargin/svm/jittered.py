@@ -10,16 +10,12 @@ Machine Learning 46 (2002), section 5.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics.pairwise import (
-    linear_kernel,
-    polynomial_kernel,
-)
-from sklearn.utils.validation import check_is_fitted
+from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel
 
 from widemargin._compute.machine import batched_slices, rows_in_budget
 from widemargin._compute.nearest import rbf_values
@@ -29,12 +25,11 @@ from widemargin._core.checks import (
     check_count,
     check_number,
     check_option,
-    check_squares,
     in_unit,
     warn_caller,
 )
 from widemargin._core.classifier import fit_method
-from widemargin._core.samples import check_samples, check_X
+from widemargin._core.samples import check_samples
 from widemargin.metrics.kernels import symmetrize
 from widemargin.svm.pairwise import (
     DuelClassifier,
@@ -110,6 +105,7 @@ class JitteredKernel:
         return out
 
 
+@dataclass(eq=False, repr=False)
 class JitteredSVC(DuelClassifier):
     """Support vector machine whose kernel compares the nearest transformed copies.
 
@@ -175,30 +171,17 @@ class JitteredSVC(DuelClassifier):
     array(['edge'], dtype='<U4')
     """
 
-    def __init__(
-        self,
-        kernel: Literal["rbf", "linear", "poly"] = "rbf",
-        *,
-        C: float = 10.0,
-        gamma: float | Literal["scale"] = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        transformations: Sequence[Callable] | None = None,
-        multiclass: Literal["ovo", "ddag"] = "ovo",
-        class_weight: Any = None,
-        tol: float = 1e-3,
-        max_iter: int = 1_000_000,
-    ):
-        self.kernel = kernel
-        self.C = C
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.transformations = transformations
-        self.multiclass = multiclass
-        self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
+    kernel: Literal["rbf", "linear", "poly"] = "rbf"
+    _: KW_ONLY
+    C: float = 10.0
+    gamma: float | Literal["scale"] = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    transformations: Sequence[Callable] | None = None
+    multiclass: Literal["ovo", "ddag"] = "ovo"
+    class_weight: Any = None
+    tol: float = 1e-3
+    max_iter: int = 1_000_000
 
     @fit_method
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -229,15 +212,13 @@ class JitteredSVC(DuelClassifier):
                 "an empty list to say that this is meant."
             )
         transformations = check_transformations("transformations", self.transformations)
-        samples = check_samples(
-            self, X, y, sample_weight, class_weight=self.class_weight
-        )
+        samples = check_samples(self, X, y, sample_weight)
         self.classes_ = samples.classes
         X, weights = samples.X, samples.weights
         require_gram_fits(
             len(X), 8, "Use VirtualSVC, which needs no Gram matrix, or fewer samples."
         )
-        unit = unit_for(X, self.kernel, self.gamma)
+        self._unit = unit = unit_for(X, self.kernel, self.gamma)
         gamma = gamma_in_unit(self.gamma, in_unit(X, unit), unit)
         self.gamma_ = gamma_of_data(gamma, unit)
         kernel = JitteredKernel(
@@ -259,10 +240,6 @@ class JitteredSVC(DuelClassifier):
         self.intercept_ = machine.intercept_
         self._kernel = kernel
         return self
-
-    def _check_predict(self, X):
-        check_is_fitted(self)
-        return check_squares(check_X(self, X), self._kernel.unit)
 
     def _duels(self, X):
         kernel, supports = self._kernel, self.support_vectors_

@@ -21,6 +21,7 @@ classification, NIPS 2000.
 
 import warnings
 from abc import abstractmethod
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -86,6 +87,13 @@ class DuelClassifier(MarginClassifier):
 
     margin_unit = "distance"
     _multiclass: str
+    # Power of two by which samples are divided, so that their squares are numbers.
+    _unit = 1.0
+    C: Any
+    tol: Any
+    max_iter: Any
+    multiclass: Any
+    gamma: Any
 
     @abstractmethod
     def _duels(self, X: NDArray) -> NDArray:
@@ -97,6 +105,9 @@ class DuelClassifier(MarginClassifier):
     def _scored(self, X):
         how = self._duels(X), len(self.classes_), self._multiclass
         return duel_scores(*how), duel_margins(*how)
+
+    def _check_predict(self, X):
+        return check_squares(self._checked(X), self._unit)
 
     def _costs(self, X):
         return self._costs_of(self._duels(X))
@@ -116,12 +127,6 @@ class DuelClassifier(MarginClassifier):
         check_gamma(self.gamma)
         self._multiclass = self.multiclass
 
-    C: Any
-    tol: Any
-    max_iter: Any
-    multiclass: Any
-    gamma: Any
-
 
 def duel_scores(duels: NDArray, n_classes: int, multiclass: str) -> NDArray:
     """(n, n_classes) scores from all duels; of two classes the decision itself."""
@@ -130,6 +135,7 @@ def duel_scores(duels: NDArray, n_classes: int, multiclass: str) -> NDArray:
     return combine(duels, n_classes, multiclass)
 
 
+@dataclass(eq=False, repr=False)
 class PairwiseMachine(ClassifierMixin, BaseEstimator):
     """One SVM per pair of classes, combined by "ovo" or "ddag".
 
@@ -145,21 +151,12 @@ class PairwiseMachine(ClassifierMixin, BaseEstimator):
     array([1, 0])
     """
 
-    def __init__(
-        self,
-        matrix="gram",
-        C=1.0,
-        multiclass="ovo",
-        tol=1e-3,
-        max_iter=1_000_000,
-        random_state=None,
-    ):
-        self.matrix = matrix
-        self.C = C
-        self.multiclass = multiclass
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
+    matrix: Any = "gram"
+    C: Any = 1.0
+    multiclass: Any = "ovo"
+    tol: Any = 1e-3
+    max_iter: Any = 1_000_000
+    random_state: Any = None
 
     def fit(self, K, y, sample_weight=None):
         """Solve all duels on kernel values (n, n) or features (n, m)."""
@@ -359,6 +356,7 @@ def require_gram_fits(n: int, bytes_per_entry: int, way_out: str) -> None:
         )
 
 
+@dataclass(eq=False, repr=False)
 class DDAGClassifier(MetaEstimatorMixin, MarginClassifier):
     """Decision directed acyclic graph over a binary classifier.
 
@@ -411,16 +409,10 @@ class DDAGClassifier(MetaEstimatorMixin, MarginClassifier):
     True
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        class_weight: Any = None,
-        n_jobs: int | None = None,
-    ):
-        self.estimator = estimator
-        self.class_weight = class_weight
-        self.n_jobs = n_jobs
+    estimator: Any = None
+    _: KW_ONLY
+    class_weight: Any = None
+    n_jobs: int | None = None
 
     @property
     def margin_unit(self) -> str:
@@ -474,14 +466,7 @@ class DDAGClassifier(MetaEstimatorMixin, MarginClassifier):
                 f"{type(node).__name__} takes no sample_weight in fit; use another "
                 "estimator or leave sample_weight and class_weight out."
             )
-        samples = check_samples(
-            self,
-            X,
-            y,
-            sample_weight,
-            class_weight=self.class_weight,
-            sparse=self._sparse,
-        )
+        samples = check_samples(self, X, y, sample_weight, sparse=self._sparse)
         if self.estimator is None:
             check_squares(samples.X)
         self.classes_ = samples.classes

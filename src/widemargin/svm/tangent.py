@@ -24,7 +24,7 @@ machines, NIPS 2000. Shapes: features (n, rank), root (m, rank).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -202,6 +202,7 @@ def _has_probabilities(machine):
     return True
 
 
+@dataclass(eq=False, repr=False)
 class TangentSVC(DuelClassifier, SoftClassifier):
     """Support vector machine with a tangent distance kernel.
 
@@ -319,40 +320,22 @@ class TangentSVC(DuelClassifier, SoftClassifier):
     array([0, 1])
     """
 
-    def __init__(
-        self,
-        kernel: Literal["rbf", "nd", "log"] | Callable = "rbf",
-        *,
-        C: float | Literal["auto"] = "auto",
-        gamma: float | Literal["scale"] = "scale",
-        tangents: Any = None,
-        sides: Literal["mean", "two", "x", "y", "midpoint"] = "mean",
-        spring: float | Literal["auto"] = "auto",
-        multiclass: Literal["ovo", "ddag"] = "ovo",
-        repair: Literal["none", "clip", "flip", "shift"] = "none",
-        landmarks: int | None = None,
-        probability: bool = False,
-        class_weight: Any = None,
-        tol: float = 1e-3,
-        max_iter: int = 1_000_000,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ):
-        self.kernel = kernel
-        self.C = C
-        self.gamma = gamma
-        self.tangents = tangents
-        self.sides = sides
-        self.spring = spring
-        self.multiclass = multiclass
-        self.repair = repair
-        self.landmarks = landmarks
-        self.probability = probability
-        self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    kernel: Literal["rbf", "nd", "log"] | Callable = "rbf"
+    _: KW_ONLY
+    C: float | Literal["auto"] = "auto"
+    gamma: float | Literal["scale"] = "scale"
+    tangents: Any = None
+    sides: Literal["mean", "two", "x", "y", "midpoint"] = "mean"
+    spring: float | Literal["auto"] = "auto"
+    multiclass: Literal["ovo", "ddag"] = "ovo"
+    repair: Literal["none", "clip", "flip", "shift"] = "none"
+    landmarks: int | None = None
+    probability: bool = False
+    class_weight: Any = None
+    tol: float = 1e-3
+    max_iter: int = 1_000_000
+    random_state: Any = None
+    n_jobs: int | None = None
 
     @fit_method
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -373,9 +356,7 @@ class TangentSVC(DuelClassifier, SoftClassifier):
             The fitted machine.
         """
         metric = self._check_parameters()
-        samples = check_samples(
-            self, X, y, sample_weight, class_weight=self.class_weight
-        )
+        samples = check_samples(self, X, y, sample_weight)
         if self.landmarks is None:
             self._require_memory(samples.X)
         self.classes_ = samples.classes

@@ -9,12 +9,12 @@ vector learning machines, ICANN 1996.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.svm import SVC
-from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.progress import announce
 from widemargin._core.callbacks import FitTasks
@@ -26,7 +26,7 @@ from widemargin._core.checks import (
     in_unit,
 )
 from widemargin._core.classifier import fit_method
-from widemargin._core.samples import check_samples, check_X
+from widemargin._core.samples import check_samples
 from widemargin.svm.pairwise import (
     DuelClassifier,
     duels_of,
@@ -47,6 +47,7 @@ from widemargin.tangents.transform import check_transformations, copies
 KERNELS = ("linear", "poly", "rbf", "sigmoid")
 
 
+@dataclass(eq=False, repr=False)
 class VirtualSVC(DuelClassifier):
     """Support vector machine trained again on transformed support vectors.
 
@@ -123,34 +124,19 @@ class VirtualSVC(DuelClassifier):
     array([0, 1])
     """
 
-    def __init__(
-        self,
-        kernel: str | Callable = "rbf",
-        *,
-        C: float = 10.0,
-        gamma: float | Literal["scale"] = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        tangents: Any = None,
-        step: float = 1.0,
-        transformations: Sequence[Callable] | None = None,
-        multiclass: Literal["ovo", "ddag"] = "ovo",
-        class_weight: Any = None,
-        tol: float = 1e-3,
-        max_iter: int = 1_000_000,
-    ):
-        self.kernel = kernel
-        self.C = C
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.tangents = tangents
-        self.step = step
-        self.transformations = transformations
-        self.multiclass = multiclass
-        self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
+    kernel: str | Callable = "rbf"
+    _: KW_ONLY
+    C: float = 10.0
+    gamma: float | Literal["scale"] = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    tangents: Any = None
+    step: float = 1.0
+    transformations: Sequence[Callable] | None = None
+    multiclass: Literal["ovo", "ddag"] = "ovo"
+    class_weight: Any = None
+    tol: float = 1e-3
+    max_iter: int = 1_000_000
 
     @fit_method
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -171,9 +157,7 @@ class VirtualSVC(DuelClassifier):
             The fitted machine.
         """
         tangents, transformations = self._check_parameters()
-        samples = check_samples(
-            self, X, y, sample_weight, class_weight=self.class_weight
-        )
+        samples = check_samples(self, X, y, sample_weight)
         self.classes_ = samples.classes
         X, codes, weights = samples.X, samples.codes, samples.weights
         self._unit = unit_for(X, self.kernel, self.gamma)
@@ -243,10 +227,6 @@ class VirtualSVC(DuelClassifier):
                 ends = (X + h * directions[:, t], X - h * directions[:, t])
             for moved in ends:
                 yield check_squares(moved, self._unit)
-
-    def _check_predict(self, X):
-        check_is_fitted(self)
-        return check_squares(check_X(self, X), self._unit)
 
     def _duels(self, X):
         with announce("decisions"):

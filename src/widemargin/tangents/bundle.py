@@ -49,6 +49,9 @@ from widemargin._core.checks import (
     is_plain,
 )
 
+# The tangents of some of the samples.
+Blocks = Callable[[slice], NDArray]
+
 
 def check_samples(X: ArrayLike, name: str = "X") -> NDArray:
     """Return `X` as a finite float array (n_samples, n_features)."""
@@ -117,7 +120,7 @@ def default_rtol(dtype: DTypeLike) -> float:
 
 def fill_frames(
     frames: NDArray,
-    tangents_of: Callable[[slice], NDArray],
+    tangents_of: Blocks,
     *,
     rtol: float | None = None,
     n_jobs: int | None = None,

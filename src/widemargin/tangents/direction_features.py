@@ -26,6 +26,7 @@ Pattern Recognition 36 (2003).
 
 import math
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -67,6 +68,7 @@ class _Plan(NamedTuple):
     cells_x: NDArray
 
 
+@dataclass(eq=False, repr=False)
 class DirectionFeatures(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 ):
@@ -128,28 +130,16 @@ class DirectionFeatures(
     (1797, 200)
     """
 
-    def __init__(
-        self,
-        shape: Sequence[int] | None = None,
-        *,
-        directions: int = 8,
-        grid: int | Sequence[int] | Literal["auto"] = "auto",
-        smoothing: float | Literal["auto"] = "auto",
-        eps: float = 0.05,
-        blur: float | Literal["auto"] = "auto",
-        power: float = 0.5,
-        background: float = 0.0,
-        channels: Literal["strongest", "keep"] = "strongest",
-    ):
-        self.shape = shape
-        self.directions = directions
-        self.grid = grid
-        self.smoothing = smoothing
-        self.eps = eps
-        self.blur = blur
-        self.power = power
-        self.background = background
-        self.channels = channels
+    shape: Sequence[int] | None = None
+    _: KW_ONLY
+    directions: int = 8
+    grid: int | Sequence[int] | Literal["auto"] = "auto"
+    smoothing: float | Literal["auto"] = "auto"
+    eps: float = 0.05
+    blur: float | Literal["auto"] = "auto"
+    power: float = 0.5
+    background: float = 0.0
+    channels: Literal["strongest", "keep"] = "strongest"
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Measure the images: their largest value and the norm of their features.

@@ -15,7 +15,8 @@ other.
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -43,6 +44,7 @@ from widemargin._core.checks import (
 )
 from widemargin._core.samples import check_on_device
 from widemargin.tangents.bundle import (
+    Blocks,
     Bundle,
     broadcast,
     check_samples,
@@ -89,9 +91,7 @@ class TangentGenerator(AnswersInKind, BaseEstimator, ABC):
         """
 
     @abstractmethod
-    def _tangents_of(
-        self, X: NDArray, y: ArrayLike | None
-    ) -> Callable[[slice], NDArray]:
+    def _tangents_of(self, X: NDArray, y: ArrayLike | None) -> Blocks:
         """Prepare for validated samples; return the function rows -> raw tangents.
 
         Everything that depends on the parameters or on the samples as a whole is
@@ -487,6 +487,7 @@ def raw_tangents(tangents: Any, X: NDArray, y: NDArray | None = None) -> NDArray
     return check_tangent_array(raw, "tangents")
 
 
+@dataclass(eq=False, repr=False)
 class TangentUnion(TangentGenerator):
     """Tangents of several generators together.
 
@@ -517,11 +518,7 @@ class TangentUnion(TangentGenerator):
 
     device_methods = DEVICE_METHODS
 
-    def __init__(
-        self,
-        generators: Sequence[TangentGenerator | tuple[str, TangentGenerator]],
-    ):
-        self.generators = generators
+    generators: Sequence[TangentGenerator | tuple[str, TangentGenerator]]
 
     @property
     def n_tangents(self) -> int:
@@ -639,9 +636,7 @@ class TangentUnion(TangentGenerator):
                 )
         return named
 
-    def _tangents_of(
-        self, X: NDArray, y: ArrayLike | None
-    ) -> Callable[[slice], NDArray]:
+    def _tangents_of(self, X: NDArray, y: ArrayLike | None) -> Blocks:
         parts = [inside(part) for part in self._parts()]
         functions = [part._tangents_of(part._check_samples(X), y) for part in parts]
         return lambda rows: xp_of(X).concatenate([f(rows) for f in functions], 1)

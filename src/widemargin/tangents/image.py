@@ -32,6 +32,7 @@ recognition: tangent distance and tangent propagation (1998).
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
@@ -48,7 +49,7 @@ from widemargin._core.checks import (
     check_image_shape,
     check_number,
 )
-from widemargin.tangents.bundle import check_samples
+from widemargin.tangents.bundle import Blocks, check_samples
 from widemargin.tangents.generator import (
     DEVICE_METHODS,
     DirectionalTangents,
@@ -66,6 +67,7 @@ FIELDS: dict[str, Callable] = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class ImageTangents(DirectionalTangents):
     """Tangents of images under small geometric and tonal changes.
 
@@ -119,17 +121,10 @@ class ImageTangents(DirectionalTangents):
         "brightness": "is the same for every image",
     }
 
-    def __init__(
-        self,
-        shape: Sequence[int] | None = None,
-        directions: str | Sequence[str] = "simard7",
-        sigma: float | Literal["auto"] = "auto",
-        background: float = 0.0,
-    ):
-        self.shape = shape
-        self.directions = directions
-        self.sigma = sigma
-        self.background = background
+    shape: Sequence[int] | None = None
+    directions: str | Sequence[str] = "simard7"
+    sigma: float | Literal["auto"] = "auto"
+    background: float = 0.0
 
     @property
     def n_tangents(self) -> int:
@@ -153,9 +148,7 @@ class ImageTangents(DirectionalTangents):
         device = X.device if is_tensor(X) else None
         return _grid_of((height, width, channels), sigma, numpy_dtype(X), device)
 
-    def _tangents_of(
-        self, X: NDArray, y: ArrayLike | None
-    ) -> Callable[[slice], NDArray]:
+    def _tangents_of(self, X: NDArray, y: ArrayLike | None) -> Blocks:
         names = self._names()
         grid = self._grid(X)
         background = check_background(self.background, X)
@@ -267,6 +260,7 @@ class _Grid:
 _grid_of = lru_cache(maxsize=16)(_Grid)
 
 
+@dataclass(eq=False, repr=False)
 class ImageShift(BaseEstimator):
     """Shift every image by whole pixels, filling in the background.
 
@@ -286,17 +280,10 @@ class ImageShift(BaseEstimator):
     array([[0., 1., 0., 3.]])
     """
 
-    def __init__(
-        self,
-        shape: Sequence[int],
-        down: int = 0,
-        right: int = 0,
-        background: float = 0.0,
-    ):
-        self.shape = shape
-        self.down = down
-        self.right = right
-        self.background = background
+    shape: Sequence[int]
+    down: int = 0
+    right: int = 0
+    background: float = 0.0
 
     def __call__(self, X: ArrayLike) -> NDArray:
         """Return the shifted samples."""
@@ -366,6 +353,7 @@ def image_shifts(
     ]
 
 
+@dataclass(eq=False, repr=False)
 class ImageAffine(BaseEstimator):
     """Turn and stretch every image about its centre, linearly between pixels.
 
@@ -393,19 +381,11 @@ class ImageAffine(BaseEstimator):
     array([[0., 3., 0., 0., 2., 0., 0., 1., 0.]])
     """
 
-    def __init__(
-        self,
-        shape: Sequence[int],
-        rotation: float = 0.0,
-        down: float = 1.0,
-        right: float = 1.0,
-        background: float = 0.0,
-    ):
-        self.shape = shape
-        self.rotation = rotation
-        self.down = down
-        self.right = right
-        self.background = background
+    shape: Sequence[int]
+    rotation: float = 0.0
+    down: float = 1.0
+    right: float = 1.0
+    background: float = 0.0
 
     def __call__(self, X: ArrayLike) -> NDArray:
         """Return the transformed samples."""

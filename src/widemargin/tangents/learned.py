@@ -14,7 +14,8 @@ Reference: Hastie, Simard, Säckinger: Learning prototype models for tangent dis
 using tangent vectors (2004).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,10 +23,7 @@ from scipy.linalg import eigh
 from scipy.sparse.linalg import LinearOperator, eigsh
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    check_consistent_length,
-    column_or_1d,
-)
+from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from widemargin._compute import nearest
 from widemargin._compute.machine import BLOCK_NUMBERS, batched_slices
@@ -46,7 +44,7 @@ from widemargin._core.checks import (
 )
 from widemargin._core.decisions import class_codes
 from widemargin._core.samples import check_orderable
-from widemargin.tangents.bundle import Bundle, broadcast, like
+from widemargin.tangents.bundle import Blocks, Bundle, broadcast, like
 from widemargin.tangents.generator import DEVICE_METHODS, TangentGenerator
 
 # Up to this many features the moment is formed (128 MiB), beyond it only applied.
@@ -59,6 +57,7 @@ _MAX_TREE_FEATURES = 15
 _EIGENVALUE_RTOL = 1e-12
 
 
+@dataclass(eq=False, repr=False)
 class LearnedTangents(TangentGenerator):
     """Tangents learned from differences between neighbours.
 
@@ -105,17 +104,10 @@ class LearnedTangents(TangentGenerator):
 
     device_methods = DEVICE_METHODS
 
-    def __init__(
-        self,
-        n_tangents: int,
-        per_class: bool = False,
-        n_neighbors: int | None = None,
-        local: bool = False,
-    ):
-        self.n_tangents = n_tangents
-        self.per_class = per_class
-        self.n_neighbors = n_neighbors
-        self.local = local
+    n_tangents: int
+    per_class: bool = False
+    n_neighbors: int | None = None
+    local: bool = False
 
     @property
     def is_affine(self) -> bool:
@@ -200,9 +192,7 @@ class LearnedTangents(TangentGenerator):
             return super().bundle(X, y, n_jobs=n_jobs)
         return Bundle.from_tangents(self._check_samples(X), self.tangents_)
 
-    def _tangents_of(
-        self, X: NDArray, y: ArrayLike | None
-    ) -> Callable[[slice], NDArray]:
+    def _tangents_of(self, X: NDArray, y: ArrayLike | None) -> Blocks:
         codes = self._codes_of(X, y)
         if self.local:
             return self._local_tangents_of(X, codes)
@@ -217,9 +207,7 @@ class LearnedTangents(TangentGenerator):
         shared = put(shared, X.device) if is_tensor(X) else shared
         return lambda rows: broadcast(shared, (len(X[rows]), *shared.shape))
 
-    def _local_tangents_of(
-        self, X: NDArray, codes: NDArray | None
-    ) -> Callable[[slice], NDArray]:
+    def _local_tangents_of(self, X: NDArray, codes: NDArray | None) -> Blocks:
         n_neighbors = self._check_parameters()
         learned, X = in_unit(self.samples_, self._unit), self._scaled(X)
         # One more than needed, since a sample seen in fit finds itself.

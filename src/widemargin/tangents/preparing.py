@@ -49,6 +49,7 @@ normalization and feature extraction techniques, Pattern Recognition 37 (2004).
 """
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -114,6 +115,7 @@ def filter_matrix(size: int, sigma: float, order: int, dtype: DTypeLike) -> NDAr
     return matrix.astype(dtype)
 
 
+@dataclass(eq=False, repr=False)
 class GaussianSmoother(
     AnswersInKind, OneToOneFeatureMixin, TransformerMixin, BaseEstimator
 ):
@@ -158,15 +160,9 @@ class GaussianSmoother(
 
     device_methods = ("fit", "transform")
 
-    def __init__(
-        self,
-        shape: Sequence[int] | None = None,
-        sigma: float = 0.6,
-        background: float = 0.0,
-    ):
-        self.shape = shape
-        self.sigma = sigma
-        self.background = background
+    shape: Sequence[int] | None = None
+    sigma: float = 0.6
+    background: float = 0.0
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check the samples and the parameters; nothing is learned.
@@ -244,6 +240,7 @@ class GaussianSmoother(
         return tags
 
 
+@dataclass(eq=False, repr=False)
 class Deskew(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Shear images so that their ink stands upright, as a step before a classifier.
 
@@ -288,16 +285,10 @@ class Deskew(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     array([1., 1., 1., 1., 1.])
     """
 
-    def __init__(
-        self,
-        shape: Sequence[int] | None = None,
-        *,
-        resize: float = 0.0,
-        background: float = 0.0,
-    ):
-        self.shape = shape
-        self.resize = resize
-        self.background = background
+    shape: Sequence[int] | None = None
+    _: KW_ONLY
+    resize: float = 0.0
+    background: float = 0.0
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Check the images and the parameters; nothing is learned.

@@ -25,6 +25,7 @@ Arrays: X (n, length·channels), channels last; tangents (n, l, length·channels
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -33,7 +34,7 @@ from scipy.ndimage import correlate1d
 
 from widemargin._core.arrays import is_tensor, numpy_dtype, put
 from widemargin._core.checks import check_count
-from widemargin.tangents.bundle import like
+from widemargin.tangents.bundle import Blocks, like
 from widemargin.tangents.generator import (
     DEVICE_METHODS,
     DirectionalTangents,
@@ -55,6 +56,7 @@ BASELINES: dict[str, Callable] = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class SignalTangents(DirectionalTangents):
     """Tangents of one-dimensional signals: time series, spectra, pen strokes.
 
@@ -95,15 +97,9 @@ class SignalTangents(DirectionalTangents):
     _known = (*FIELDS, "amplitude", *BASELINES)
     _not_linear: ClassVar = dict.fromkeys(BASELINES, "is the same for every signal")
 
-    def __init__(
-        self,
-        directions: str | Sequence[str] = ("shift", "scale"),
-        sigma: float | Literal["auto"] = "auto",
-        n_channels: int = 1,
-    ):
-        self.directions = directions
-        self.sigma = sigma
-        self.n_channels = n_channels
+    directions: str | Sequence[str] = ("shift", "scale")
+    sigma: float | Literal["auto"] = "auto"
+    n_channels: int = 1
 
     @property
     def n_tangents(self) -> int:
@@ -145,9 +141,7 @@ class SignalTangents(DirectionalTangents):
         device = X.device if is_tensor(X) else None
         return _Line(length, channels, sigma, numpy_dtype(X), device)
 
-    def _tangents_of(
-        self, X: NDArray, y: ArrayLike | None
-    ) -> Callable[[slice], NDArray]:
+    def _tangents_of(self, X: NDArray, y: ArrayLike | None) -> Blocks:
         names = self._names()
         line = self._line(X)
 

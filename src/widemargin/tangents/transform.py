@@ -10,6 +10,7 @@ Numerical Recipes, section 5.7).
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Literal, Self
 
@@ -18,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from widemargin._core.arrays import in_dtype, is_tensor, numpy_dtype, xp_of
 from widemargin._core.checks import in_unit, unit_of_squares
-from widemargin.tangents.bundle import like
+from widemargin.tangents.bundle import Blocks, like
 from widemargin.tangents.generator import DEVICE_METHODS, TangentGenerator
 
 # Samples looked at, and steps tried, when a step is chosen.
@@ -28,6 +29,7 @@ _STEPS = 8.0 ** np.arange(-12, 1)
 Transformation = Callable[[NDArray, float], ArrayLike]
 
 
+@dataclass(eq=False, repr=False)
 class TransformTangents(TangentGenerator):
     """Tangents of transformations given as functions.
 
@@ -65,13 +67,8 @@ class TransformTangents(TangentGenerator):
 
     device_methods = DEVICE_METHODS
 
-    def __init__(
-        self,
-        functions: Transformation | Sequence[Transformation],
-        step: float | Sequence[float] | Literal["auto"] = "auto",
-    ):
-        self.functions = functions
-        self.step = step
+    functions: Transformation | Sequence[Transformation]
+    step: float | Sequence[float] | Literal["auto"] = "auto"
 
     @property
     def n_tangents(self) -> int:
@@ -150,9 +147,7 @@ class TransformTangents(TangentGenerator):
             raise ValueError(f"step must be positive and finite; got {self.step!r}.")
         return np.broadcast_to(steps.astype(float), len(named)).copy()
 
-    def _tangents_of(
-        self, X: NDArray, y: ArrayLike | None
-    ) -> Callable[[slice], NDArray]:
+    def _tangents_of(self, X: NDArray, y: ArrayLike | None) -> Blocks:
         named = self._named_functions()
         steps = self.steps_ if hasattr(self, "steps_") else self._choose_steps(X)
 
