@@ -233,18 +233,18 @@ def split(
     """Return the part of every sample, and the class of every part, by k-means."""
     from sklearn.cluster import kmeans_plusplus
 
+    from widemargin._compute.lvq import k_means_pass
+
     part = np.zeros(len(R), dtype=np.intp)
     owners: list[int] = []
     for c, m in enumerate(members):
         at, count = np.zeros(len(m), dtype=np.intp), min(parts, len(m) // PER_PART)
         if count > 1:
-            seeds, _ = kmeans_plusplus(R[m], count, sample_weight=w[m], random_state=0)
+            P, _ = kmeans_plusplus(R[m], count, sample_weight=w[m], random_state=0)
             for _ in range(ROUNDS):
-                gaps = np.sum(seeds**2, axis=1) / 2 - R[m] @ seeds.T
-                # Parts without samples are gone.
-                at = np.unique(gaps.argmin(axis=1), return_inverse=True)[1]
-                mass = np.stack([w[m] * (at == k) for k in range(at.max() + 1)])
-                seeds = mass @ R[m] / mass.sum(axis=1, keepdims=True)
+                k_means_pass(R[m], w[m], P, at)
+            # Parts without samples are gone.
+            at = np.unique(at, return_inverse=True)[1]
         part[m] = len(owners) + at
         owners += [c] * (at.max() + 1)
     return part, np.array(owners)
