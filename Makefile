@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: draw package help demo test test-lowest fuzz lint bench bench-all docs docs-linkcheck test-site clean
+.PHONY: draw package help demo test test-lowest fuzz ruff lint bench bench-all docs docs-linkcheck test-site clean
 # Calls and seconds that `make fuzz` ends after, whichever comes first.
 N ?= 1000000
 T ?= inf
@@ -39,13 +39,18 @@ $(VENV)/installed-docs: pyproject.toml | $(BIN)/python
 demo: $(VENV)/installed
 	$(BIN)/widemargin demo
 
-lint: $(VENV)/installed-test
+ruff: $(VENV)/installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+lint: ruff
 	$(BIN)/mypy
 
-test: lint
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+# Types are checked while tests wait for something; what mypy says comes after them.
+test: ruff
+	@$(BIN)/mypy > $(VENV)/mypy.txt & mypy=$$!; \
+	$(BIN)/python -m pytest -n 2 --dist worksteal; tests=$$?; \
+	wait $$mypy; types=$$?; cat $(VENV)/mypy.txt; exit $$((tests | types))
 
 # The lowest versions that pyproject.toml allows; what they warn of is not ours to mend.
 test-lowest:

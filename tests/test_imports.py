@@ -5,6 +5,7 @@ import importlib
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -71,10 +72,15 @@ def statements(node: ast.AST) -> Iterator[ast.AST]:
             yield from statements(inner)
 
 
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def imported(path: Path) -> set[str]:
     """Every module that a file imports, at the top or inside a function."""
     modules = set()
-    for node in statements(TREES[path]):
+    for node in statements(tree(path)):
         if isinstance(node, ast.Import):
             modules |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -91,14 +97,18 @@ def name_of(path: Path) -> str:
 
 
 FILES = sorted(SOURCE.rglob("*.py"))
-TREES = {path: ast.parse(path.read_text()) for path in FILES}
 MODULES = {name_of(path) for path in FILES}
-IMPORTED = {name_of(path): imported(path) for path in FILES}
+
+
+@cache
+def imports() -> dict[str, set[str]]:
+    """What every module imports; read when the first test asks, not to name tests."""
+    return {name_of(path): imported(path) for path in FILES}
 
 
 def imported_parts(path: Path) -> set[str]:
     """Every part of widemargin that a file imports."""
-    pieces = [module.split(".") for module in IMPORTED[name_of(path)]]
+    pieces = [module.split(".") for module in imports()[name_of(path)]]
     return {
         piece[1] if len(piece) > 1 else "__init__"
         for piece in pieces
@@ -120,7 +130,7 @@ def within(part: str) -> dict[str, set[str]]:
         module.removeprefix(top): {
             other.removeprefix(top) for other in others if other.startswith(top)
         }
-        for module, others in IMPORTED.items()
+        for module, others in imports().items()
         if module.startswith(top)
     }
 
@@ -151,7 +161,7 @@ def test_no_modules_import_each_other(part):
 
 
 def test_only_the_machine_knows_the_machine():
-    for module, others in IMPORTED.items():
+    for module, others in imports().items():
         roots = {other.partition(".")[0] for other in others}
         if not module.startswith(("widemargin._compute", "widemargin.cli.doctor")):
             assert not roots & MACHINE, module
@@ -159,7 +169,7 @@ def test_only_the_machine_knows_the_machine():
 
 def test_private_names_stay_where_they_are():
     for path in FILES:
-        for node in statements(TREES[path]):
+        for node in statements(tree(path)):
             if isinstance(node, ast.ImportFrom) and "widemargin." in str(node.module):
                 private = [a.name for a in node.names if a.name.startswith("_")]
                 assert set(private) <= {"_compute", "_core"}, path

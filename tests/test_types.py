@@ -1,21 +1,8 @@
-"""What type checkers show a user: options by name, and what comes back."""
-
-from pathlib import Path
+"""What docstrings tell a user; what type checkers do is in `typed_user.py`."""
 
 import pytest
 
 import widemargin
-
-ROOT = Path(__file__).resolve().parents[1]
-
-
-def test_a_user_under_mypy_strict(monkeypatch):
-    api = pytest.importorskip("mypy.api")
-    # With the settings of `make lint`, so that its cache serves; those that make it
-    # strict stand in the file.
-    monkeypatch.chdir(ROOT)
-    said, errors, code = api.run(["tests/typed_user.py"])
-    assert code == 0, said + errors
 
 
 @pytest.mark.parametrize("name", sorted(widemargin._ESTIMATORS))

@@ -1,4 +1,4 @@
-"""What a user writes; `test_types.py` runs mypy over it, as strict as --strict."""
+"""What a user writes; `make lint` runs mypy over it, as strict as --strict."""
 
 # mypy: disallow-any-generics, disallow-subclassing-any, disallow-untyped-calls
 # mypy: disallow-untyped-defs, disallow-incomplete-defs, check-untyped-defs

@@ -149,7 +149,7 @@ def test_neighbours_are_those_of_brute_force(n_components, offset):
     np.testing.assert_array_equal(found.numpy(), indices)
 
 
-@pytest.mark.parametrize(("window", "patch"), [(2, 1), (1, 0), (3, 2)])
+@pytest.mark.parametrize(("window", "patch"), [(2, 1), (1, 0), (2, 2)])
 @pytest.mark.parametrize("pseudo", [False, True])
 def test_distortion(window, patch, pseudo):
     rng = np.random.default_rng(0)

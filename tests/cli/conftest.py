@@ -2,7 +2,13 @@
 
 import csv
 import gzip
+import json
+import os
+import select
 import struct
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,6 +30,45 @@ def command(tmp_path, monkeypatch):
         return result.exit_code, result.stdout, result.stderr
 
     return run
+
+
+class Copy:
+    """The command in a process of its own."""
+
+    def __init__(self, answers):
+        self.answers = answers
+        self.pid = self.read()
+
+    def read(self):
+        assert select.select([self.answers], [], [], 120)[0], "it does not end"
+        return int(self.answers.readline())
+
+    def wait(self):
+        return self.read()
+
+
+@pytest.fixture(scope="session")
+def process():
+    """Start the command as a process of its own: see `ready.py`."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.cli.ready"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=Path(__file__).parents[2],
+        bufsize=0,
+    ) as ready:
+
+        def start(*arguments, out=os.devnull, err, unbuffered=False, largest=0):
+            asked = {
+                "arguments": [str(argument) for argument in arguments],
+                "out": str(out), "err": str(err),
+                "unbuffered": unbuffered, "largest": largest,
+            }  # fmt: skip
+            ready.stdin.write(json.dumps(asked).encode() + b"\n")
+            return Copy(ready.stdout)
+
+        yield start
+        ready.stdin.close()
 
 
 @pytest.fixture

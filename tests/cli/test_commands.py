@@ -4,8 +4,6 @@ import contextlib
 import csv
 import io
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -150,12 +148,13 @@ def test_images_are_resized_as_in_training(command, image_folder):
 
 
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a pseudo-terminal")
-def test_a_terminal_shows_progress_and_the_file_does_not_keep_it(iris, tmp_path):
+def test_a_terminal_shows_progress_and_the_file_does_not_keep_it(
+    process, iris, tmp_path
+):
     ours, theirs = os.openpty()
-    code = "from widemargin.cli import main; main()"
     options = ["--target", "species", "--model", "glvq", "--out", tmp_path / "m"]
-    arguments = [sys.executable, "-c", code, "fit", iris, *options]
-    process = subprocess.Popen(arguments, stdout=theirs, stderr=theirs)
+    terminal = os.ttyname(theirs)
+    done = process("fit", iris, *options, out=terminal, err=terminal)
     os.close(theirs)
     shown = b""
     # Reading a pseudo-terminal that nobody writes to any more is an error on Linux.
@@ -163,7 +162,7 @@ def test_a_terminal_shows_progress_and_the_file_does_not_keep_it(iris, tmp_path)
         while piece := os.read(ours, 4096):
             shown += piece
     os.close(ours)
-    assert process.wait() == 0, shown
+    assert done.wait() == 0, shown
     assert b"100%" in shown
     assert models.load(tmp_path / "m").name == "glvq"
 

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -212,53 +211,41 @@ def test_interrupted_write(refuses, iris, monkeypatch):
     assert "interrupted" in refuses("fit", iris, *FIT, expected=130)
 
 
-def run_process(arguments, **options):
-    code = "from widemargin.cli import main; main()"
-    return subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        **options,
-    )
+@pytest.fixture
+def streams(tmp_path_factory):
+    """Files for what a process prints, in no folder that it writes to."""
+    folder = tmp_path_factory.mktemp("said")
+    return folder / "out", folder / "err"
 
 
-def test_a_real_write_that_fails_leaves_the_old_model(command, iris, tmp_path):
+def test_a_real_write_that_fails_leaves_the_old_model(
+    command, process, streams, iris, tmp_path
+):
     command("fit", iris, *FIT)
-    model = tmp_path / "model.skops"
+    model, (out, err) = tmp_path / "model.skops", streams
     before = model.read_bytes()
-
-    def no_large_files():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-
-    options = ["--target", "species", "--model", "glvq", "--out", model]
     # The fit above has filled numba's cache: no other file is written than the model.
-    process = run_process(["fit", iris, *options], preexec_fn=no_large_files)
-    out, err = process.communicate(timeout=120)
-    assert process.returncode == 2, err
-    assert "File too large" in err
-    assert err.strip().count("\n") == 0
-    assert out == ""
+    done = process("fit", iris, *FIT, "--out", model, out=out, err=err, largest=4096)
+    code, said = done.wait(), err.read_text()
+    assert code == 2, said
+    assert "File too large" in said
+    assert said.strip().count("\n") == 0
+    assert out.read_text() == ""
     assert model.read_bytes() == before
     assert sorted(p.name for p in tmp_path.iterdir()) == ["iris.csv", "model.skops"]
 
 
-def test_a_terminated_command_leaves_nothing(digits, tmp_path):
+def test_a_terminated_command_leaves_nothing(process, streams, digits, tmp_path):
     X, y = digits
     np.savez(tmp_path / "a.npz", X=np.tile(X, (40, 1)), y=np.tile(y, 40))
-    out = ["--out", tmp_path / "m"]
-    long = ["--model", "lvq", "--set", "max_iter=100000"]
-    process = run_process(["fit", tmp_path / "a.npz", *long, *out])
-    try:
-        time.sleep(4)
-        assert process.poll() is None
-        process.terminate()
-        _, err = process.communicate(timeout=60)
-    finally:
-        process.kill()
-    assert process.returncode == 143, err
-    assert "interrupted" in err.splitlines()[-1]
+    out, err = streams
+    long = ["--model", "lvq", "--set", "max_iter=100000", "--out", tmp_path / "m"]
+    running = process("fit", tmp_path / "a.npz", *long, out=out, err=err)
+    time.sleep(2)
+    os.kill(running.pid, signal.SIGTERM)
+    code, said = running.wait(), err.read_text()
+    assert code == 143, said
+    assert "interrupted" in said.splitlines()[-1]
     assert [path.name for path in tmp_path.iterdir()] == ["a.npz"]
 
 

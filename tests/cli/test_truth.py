@@ -2,9 +2,6 @@
 
 import io
 import os
-import resource
-import signal
-import subprocess
 import sys
 
 import numpy as np
@@ -173,35 +170,23 @@ def test_labels_that_look_like_markup_are_shown(command, tmp_path):
     assert "[/]" in out
 
 
-@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("unbuffered", [False, True])
 def test_a_full_disk_is_an_error_though_some_rows_went_through(
-    command, iris, tmp_path, unbuffered
+    command, process, iris, tmp_path, unbuffered
 ):
     command("fit", iris, "--target", "species", "--model", "glvq")
     command("predict", "model.skops", iris)  # fills numba's cache
     rows = iris.read_text().splitlines()
     many = tmp_path / "many.csv"
     many.write_text("\n".join([rows[0], *(rows[1:] * 40)]))
-
-    def no_large_files():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-
-    code = "from widemargin.cli import main; main()"
-    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
-    with (tmp_path / "out.csv").open("w") as out:
-        done = subprocess.run(
-            [sys.executable, "-c", code, "predict", tmp_path / "model.skops", many],
-            stdout=out,
-            stderr=subprocess.PIPE,
-            text=True,
-            preexec_fn=no_large_files,
-            env=environment,
-            timeout=120,
-        )
-    assert done.returncode == 2, done.stderr
-    assert done.stderr.startswith("widemargin: File too large")
-    assert done.stderr.count("\n") == 1
+    out, said = tmp_path / "out.csv", tmp_path / "said"
+    asked = "predict", tmp_path / "model.skops", many
+    done = process(*asked, out=out, err=said, unbuffered=unbuffered, largest=4096)
+    code, err = done.wait(), said.read_text()
+    assert code == 2, err
+    assert err.startswith("widemargin: File too large")
+    assert err.count("\n") == 1
+    assert out.stat().st_size == 4096
 
 
 def test_one_pass_answers_everything(command, iris, monkeypatch):

@@ -158,7 +158,7 @@ def test_only_sums_travel(name, monkeypatch):
 def test_some_samples_stand_for_all(monkeypatch):
     monkeypatch.setattr(shards, "MANY", 100)
     model = GLVQClassifier(random_state=0)
-    given = shards.check_shards(model, lazy(), y, np.arange(400.0), class_weight=None)
+    given = shards.check_shards(model, lazy(), y, np.arange(400.0))
     some = given.some()
     assert given.n_rows == 399
     assert 100 <= len(some) < 160

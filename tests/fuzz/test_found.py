@@ -1,6 +1,7 @@
 """What the fuzzer found, one call for each kind: refused by name, or answered."""
 
 from fractions import Fraction
+from functools import cache
 
 import matplotlib
 import numpy as np
@@ -53,12 +54,17 @@ from widemargin.svm import (
 matplotlib.use("Agg")
 RNG = np.random.default_rng(0)
 X, y = RNG.normal(size=(12, 4)), np.arange(12) % 2
-FITTED = GLVQClassifier(max_iter=2, random_state=0).fit(X, y)
 ROUNDS = [[0.1, 0.5], [0.2, 0.4]]
 Predicted = inspection.MarginDistributionDisplay.from_predictions
 Weights = inspection.SampleWeightDisplay.from_margins
 Curves = inspection.TrainingCurveDisplay.from_estimator
 ErrorReject = inspection.ErrorRejectDisplay.from_estimator
+
+
+@cache
+def fitted():
+    return GLVQClassifier(max_iter=2, random_state=0).fit(X, y)
+
 
 REFUSED = {
     "a name that is none": (lambda: tangents.as_bundle(X, X[:1], name=[1]), "name"),
@@ -68,7 +74,7 @@ REFUSED = {
     ),
     "a label that is infinite": (
         lambda: RejectingClassifier(
-            FITTED, coverage=0.5, delta=None, reject_label=np.inf
+            fitted(), coverage=0.5, delta=None, reject_label=np.inf
         ).fit(X, y),
         "reject_label",
     ),
@@ -112,16 +118,16 @@ REFUSED = {
     ),
     "a path that is none": (lambda: read_idx(3), "path"),  # type: ignore[arg-type]
     "a folder": (lambda: read_idx("."), "path"),
-    "axes that are none": (lambda: Curves(FITTED, ax=[1]), "ax"),
-    "keys that are none": (lambda: Curves(FITTED, keys=3), "keys"),
-    "a curve's name": (lambda: Curves(FITTED, name={}), "name"),
+    "axes that are none": (lambda: Curves(fitted(), ax=[1]), "ax"),
+    "keys that are none": (lambda: Curves(fitted(), keys=3), "keys"),
+    "a curve's name": (lambda: Curves(fitted(), name={}), "name"),
     "no model": (lambda: Curves(None), "estimator"),
     "no model of weights": (
         lambda: inspection.SampleWeightDisplay.from_estimator(None),
         "estimator",
     ),
-    "labels of another kind": (lambda: ErrorReject(FITTED, X, ["a"] * 12), "y must"),
-    "labels of another number": (lambda: ErrorReject(FITTED, X, y[:3]), "y must"),
+    "labels of another kind": (lambda: ErrorReject(fitted(), X, ["a"] * 12), "y must"),
+    "labels of another number": (lambda: ErrorReject(fitted(), X, y[:3]), "y must"),
     "scores of another number": (lambda: Predicted([0, 1], [0.1, 0.2, 3]), "y_true"),
     "scores of one number": (lambda: Predicted([0, 1], 0.5), "y_score"),
     "theta of another kind": (lambda: Weights(ROUNDS, {}), "theta"),
@@ -416,7 +422,7 @@ def test_a_spring_so_weak_that_all_distances_are_rounding():
 
 @pytest.mark.parametrize("label", [1e-300, 0.1, 300, -1e300])
 def test_a_reject_label_stays_what_it_is(label):
-    model = RejectingClassifier(FITTED, coverage=0.5, delta=None, reject_label=label)
+    model = RejectingClassifier(fitted(), coverage=0.5, delta=None, reject_label=label)
     answers = model.fit(X, y.astype(bool)).predict(X)
     assert set(answers.tolist()) == {label, *answers[model.accepts(X)].tolist()}
     assert set(answers[model.accepts(X)].tolist()) <= {0, 1}

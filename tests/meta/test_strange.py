@@ -126,7 +126,7 @@ WORLDS = {
 @pytest.mark.filterwarnings("ignore:max_error=")
 @pytest.mark.parametrize("name", WORLDS)
 def test_one_promise_for_both(name):
-    chance, rng, broken, n_draws = WORLDS[name], np.random.RandomState(1), 0, 400
+    chance, rng, broken, n_draws = WORLDS[name], np.random.RandomState(1), 0, 200
     grid = (np.arange(100) + 0.5) / 100
     C, S = np.meshgrid(grid, grid, indexing="ij")
     truth = chance(C, S)

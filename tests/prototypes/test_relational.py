@@ -80,8 +80,9 @@ def test_distances_are_the_published_ones(seed):
     np.testing.assert_allclose(found, expected, atol=1e-10)
 
 
-@pytest.mark.parametrize("loss", [Sigmoid(3.0), Exponential(1.0)], ids=repr)
-@pytest.mark.parametrize("symmetric", [True, False])
+@pytest.mark.parametrize(
+    ("loss", "symmetric"), [(Sigmoid(3.0), True), (Exponential(1.0), False)], ids=repr
+)
 def test_gradient_in_the_weights(loss, symmetric):
     D, codes, weights, A, labels, _ = random_problem(1, symmetric=symmetric)
     rows = slice(2, 11)

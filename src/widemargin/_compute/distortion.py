@@ -47,8 +47,11 @@ def gradient_images(X, shape, pad, background, softness, n_lanes):
     out = np.zeros((len(X), 2, rows * columns + n_lanes), X.dtype)
     eighth, soft = X.dtype.type(0.125), X.dtype.type(softness)
     for i in range(len(X)):
-        inside = image[pad + 1 : pad + 1 + height, pad + 1 : pad + 1 + width]
-        inside[:] = X[i].reshape(height, width)
+        # One by one: of arrays numba compiles what it would say of their shapes too,
+        # which takes three seconds.
+        for r in range(height):
+            for c in range(width):
+                image[pad + 1 + r, pad + 1 + c] = X[i, r * width + c]
         for r in range(rows):
             above, here, below = image[r], image[r + 1], image[r + 2]
             g_x = out[i, 0, r * columns : (r + 1) * columns]

@@ -192,7 +192,6 @@ def check_samples(
     y: Any,
     sample_weight: Any = None,
     *,
-    class_weight: Any = None,
     classes: ArrayLike | None = None,
     reset: bool = True,
     sparse: bool = False,
@@ -200,6 +199,8 @@ def check_samples(
     stay: bool = False,
 ) -> Samples:
     """Validate the input of a fit and drop samples of weight zero.
+
+    Weights are multiplied by those of the estimator's ``class_weight``, if it has one.
 
     Samples on a device come as NumPy arrays too, unless they may `stay` there.
 
@@ -244,6 +245,7 @@ def check_samples(
             f"{type(estimator).__name__} needs samples of at least {min_classes} "
             f"classes with a positive weight; y holds one class, {some(known)}."
         )
+    class_weight = getattr(estimator, "class_weight", None)
     check_class_weight(class_weight, known)
     totals = np.bincount(codes, weights, minlength=len(known))
     factors = class_factors(class_weight, known, totals)

@@ -160,14 +160,14 @@ def feature_names_of(estimator: Any) -> list[str] | None:
 
 def look_of(
     estimator: Any, shape: Any, positions: Any, feature_names: Any
-) -> tuple[Any, Any]:
-    """Return image shape and feature names: what was given, else the estimator's."""
-    if shape is not None or positions is not None:
-        return shape, feature_names
-    shape = getattr(generator_of(estimator), "shape", None)
-    if shape is None and feature_names is None:
-        feature_names = feature_names_of(estimator)
-    return None if shape is None else tuple(shape), feature_names
+) -> dict[str, Any]:
+    """Return how its samples look: what was given, else what the estimator knows."""
+    if shape is None and positions is None:
+        shape = getattr(generator_of(estimator), "shape", None)
+        if shape is None and feature_names is None:
+            feature_names = feature_names_of(estimator)
+        shape = None if shape is None else tuple(shape)
+    return {"shape": shape, "positions": positions, "feature_names": feature_names}
 
 
 class NearestReferences(NamedTuple):

@@ -263,6 +263,18 @@ def check_look(
     return Look(None, where, n_features)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
+class SampleDisplay:
+    """Base of displays that draw samples, as images or as curves."""
+
+    shape: Sequence[int] | None = None
+    positions: ArrayLike | None = None
+    feature_names: Sequence[str] | None = None
+
+    def _look(self, n_features: int) -> Look:
+        return check_look(n_features, self.shape, self.positions, self.feature_names)
+
+
 def one_row(sample: Any, name: str) -> NDArray:
     """Return one sample given as (n_features,) or (1, n_features) as a float row."""
     row = as_floats(name, sample).astype(float)

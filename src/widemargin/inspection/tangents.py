@@ -23,40 +23,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from widemargin._core.checks import check_count
+from widemargin.inspection import style
 from widemargin.inspection.models import as_seen, fitted, generator_of, inside, look_of
-from widemargin.inspection.style import (
-    INK,
-    RED,
-    SERIES,
-    Look,
-    check_look,
-    common_limits,
-    draw_mosaic,
-    legend,
-    mosaic_inches,
-    new_axes,
-    one_row,
-    padded,
-    panels,
-    show_image,
-    tidy,
-)
 from widemargin.metrics import Alignment, tangent_alignment, tangent_distances
+from widemargin.tangents.generator import DirectionalTangents
 from widemargin.tangents.signal import BASELINES
-
-SIMARD7 = (
-    "x_shift",
-    "y_shift",
-    "scaling",
-    "rotation",
-    "axis_deformation",
-    "diagonal_deformation",
-    "thickness",
-)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class TangentDisplay:
+class TangentDisplay(style.SampleDisplay):
     """A sample moved along each of its tangents, as images or as curves.
 
     Parameters
@@ -98,9 +73,6 @@ class TangentDisplay:
     sample: ArrayLike
     tangents: ArrayLike
     names: Sequence[str] | None = None
-    shape: Sequence[int] | None = None
-    positions: ArrayLike | None = None
-    feature_names: Sequence[str] | None = None
 
     @classmethod
     def from_estimator(
@@ -146,7 +118,7 @@ class TangentDisplay:
         display : TangentDisplay
             The drawn display.
         """
-        shape, feature_names = look_of(estimator, shape, positions, feature_names)
+        look = look_of(estimator, shape, positions, feature_names)
         if sample is None:
             centres = np.asarray(fitted(estimator, "prototypes_"))
             frames = np.asarray(fitted(estimator, "tangents_"))
@@ -168,17 +140,11 @@ class TangentDisplay:
                     "samples; give a tangent generator, or leave sample out to sweep a "
                     "prototype."
                 )
-            row = as_seen(estimator, one_row(sample, "sample")[None])[0]
+            row = as_seen(estimator, style.one_row(sample, "sample")[None])[0]
             tangents = generator.tangents(row[None])[0]
             names = tangent_names(generator, len(tangents))
-        return cls(
-            sample=row,
-            tangents=tangents,
-            names=names,
-            shape=shape,
-            positions=positions,
-            feature_names=feature_names,
-        ).plot(ax, **options)
+        shown = cls(sample=row, tangents=tangents, names=names, **look)
+        return shown.plot(ax, **options)
 
     def plot(
         self,
@@ -203,7 +169,7 @@ class TangentDisplay:
         self : TangentDisplay
             The display itself.
         """
-        sample = one_row(self.sample, "sample")
+        sample = style.one_row(self.sample, "sample")
         tangents = np.atleast_2d(np.asarray(self.tangents, dtype=float))
         if tangents.ndim != 2 or tangents.shape[1] != len(sample) or not len(tangents):
             raise ValueError(
@@ -211,7 +177,7 @@ class TangentDisplay:
                 f"sample; got {np.shape(self.tangents)}."
             )
         names = self.names or tangent_names(None, len(tangents))
-        look = check_look(len(sample), self.shape, self.positions, self.feature_names)
+        look = self._look(len(sample))
         swept = sweep(sample, tangents, steps)
         if look.is_image:
             self.ax_, self.axes_ = self._plot_images(ax, swept, names, look, cmap)
@@ -221,20 +187,20 @@ class TangentDisplay:
         return self
 
     def _plot_images(
-        self, ax: Any, swept: NDArray, names: Sequence[str], look: Look, cmap: str
+        self, ax: Any, swept: NDArray, names: Sequence[str], look: style.Look, cmap: str
     ) -> tuple[Any, Any]:
         images = [[look.image(row) for row in strip] for strip in swept]
         if ax is None:
             n_rows, n_columns = swept.shape[:2]
             # Beside the rows, names of letters that are some seven points wide.
             margin = 0.35 + 0.11 * max(map(len, names))
-            inches = mosaic_inches(
+            inches = style.mosaic_inches(
                 n_rows, n_columns, images[0][0], labelled=False, margin=margin
             )
-            ax = new_axes(type(self).__name__, inches)
+            ax = style.new_axes(type(self).__name__, inches)
         # The grey values of the sample itself, so that every panel shares them.
-        limits = common_limits([np.asarray(self.sample, dtype=float)])
-        draw_mosaic(ax, images, limits=limits, cmap=cmap, row_labels=names)
+        limits = style.common_limits([np.asarray(self.sample, dtype=float)])
+        style.draw_mosaic(ax, images, limits=limits, cmap=cmap, row_labels=names)
         return ax, np.array([[ax]])
 
     def _plot_curves(
@@ -242,14 +208,14 @@ class TangentDisplay:
         ax: Any,
         swept: NDArray,
         names: Sequence[str],
-        look: Look,
+        look: style.Look,
         steps: Sequence[float],
     ) -> tuple[Any, Any]:
         width = min(3, len(names))
         size = (ceil(len(names) / width), width)
         inches = (2.7 * size[1], 2.0 * size[0])
-        ax, axes = panels(type(self).__name__, ax, size, inches)
-        limits = padded(*common_limits([swept]))
+        ax, axes = style.panels(type(self).__name__, ax, size, inches)
+        limits = style.padded(*style.common_limits([swept]))
         for panel in axes.flat[len(names) :]:
             panel.set_axis_off()
         for k, (panel, name) in enumerate(zip(axes.flat, names, strict=False)):
@@ -257,7 +223,7 @@ class TangentDisplay:
                 look.draw(panel, row, **_step_style(step, steps))
             panel.set_ylim(limits)
             panel.set_title(name, fontsize=10, pad=3)
-            tidy(panel)
+            style.tidy(panel)
             look.label(panel, below=k + width >= len(names), beside=k % width == 0)
         return ax, axes
 
@@ -279,7 +245,7 @@ def _step_style(step: float, steps: Sequence[float]) -> dict[str, Any]:
     from matplotlib.colors import LinearSegmentedColormap
 
     if step == 0:
-        return {"color": INK, "linewidth": 1.8, "zorder": 3}
+        return {"color": style.INK, "linewidth": 1.8, "zorder": 3}
     ends = ["#1f5f8b", "#b5cbdc", "#eec4c4", "#d64545"]
     ramp = LinearSegmentedColormap.from_list("steps", ends)
     share = step / max(abs(s) for s in steps)
@@ -295,7 +261,7 @@ def tangent_names(generator: Any, n_tangents: int) -> list[str]:
 
 
 def _known_names(generator: Any) -> list[str]:
-    if hasattr(generator, "directions"):
+    if isinstance(generator, DirectionalTangents):
         return _direction_names(generator)
     if hasattr(generator, "functions"):
         functions = generator.functions
@@ -306,21 +272,14 @@ def _known_names(generator: Any) -> list[str]:
             part[1] if isinstance(part, tuple) else part
             for part in generator.generators
         ]
-        return [name for part in parts for name in _part_names(part)]
+        return [name for p in parts for name in tangent_names(p, p.n_tangents)]
     return []
 
 
-def _part_names(part: Any) -> list[str]:
-    return tangent_names(part, part.n_tangents)
-
-
-def _direction_names(generator: Any) -> list[str]:
-    directions = generator.directions
-    if isinstance(directions, str):
-        directions = SIMARD7 if directions == "simard7" else (directions,)
+def _direction_names(generator: DirectionalTangents) -> list[str]:
     channels = getattr(generator, "n_channels", 1)
     names = []
-    for name in directions:
+    for name in generator._names():
         if channels > 1 and name in BASELINES:
             names += [f"{name} {channel + 1}" for channel in range(channels)]
         else:
@@ -334,7 +293,7 @@ def _function_name(function: Any, k: int) -> str:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class AlignmentDisplay:
+class AlignmentDisplay(style.SampleDisplay):
     """Two samples before and after moving, the residual and the two distances.
 
     Parameters
@@ -383,9 +342,6 @@ class AlignmentDisplay:
     y_aligned: ArrayLike
     tangent_distance: float
     names: tuple[str, str] = ("x", "y")
-    shape: Sequence[int] | None = None
-    positions: ArrayLike | None = None
-    feature_names: Sequence[str] | None = None
 
     @property
     def euclidean_distance(self) -> float:
@@ -445,11 +401,11 @@ class AlignmentDisplay:
         display : AlignmentDisplay
             The drawn display.
         """
-        shape, feature_names = look_of(estimator, shape, positions, feature_names)
-        row = as_seen(estimator, one_row(x, "x")[None])[0]
+        look = look_of(estimator, shape, positions, feature_names)
+        row = as_seen(estimator, style.one_row(x, "x")[None])[0]
         other = None
         if y is not None:
-            other = as_seen(estimator, one_row(y, "y")[None])[0]
+            other = as_seen(estimator, style.one_row(y, "y")[None])[0]
         estimator = inside(estimator)
         generator = generator_of(estimator)
         ends: dict[str, Any] = {"tangents": generator}
@@ -466,15 +422,8 @@ class AlignmentDisplay:
         aligned = tangent_alignment(
             row[None], other[None], sides=sides, spring=spring, **ends
         )
-        return cls.from_alignment(
-            aligned,
-            names=names or ("x", "y"),
-            shape=shape,
-            positions=positions,
-            feature_names=feature_names,
-            ax=ax,
-            **options,
-        )
+        names = names or ("x", "y")
+        return cls.from_alignment(aligned, names=names, ax=ax, **look, **options)
 
     @classmethod
     def from_alignment(
@@ -553,10 +502,10 @@ class AlignmentDisplay:
             The display itself.
         """
         rows = [
-            one_row(getattr(self, name), name)
+            style.one_row(getattr(self, name), name)
             for name in ("x", "y", "x_aligned", "y_aligned")
         ]
-        look = check_look(len(rows[0]), self.shape, self.positions, self.feature_names)
+        look = self._look(len(rows[0]))
         titles = (
             f"difference: Euclidean {self.euclidean_distance:.3g}",
             f"residual: tangent {self.tangent_distance:.3g}",
@@ -568,51 +517,52 @@ class AlignmentDisplay:
         return self
 
     def _plot_images(
-        self, ax: Any, pairs: Any, titles: Any, look: Look, cmap: str
+        self, ax: Any, pairs: Any, titles: Any, look: style.Look, cmap: str
     ) -> tuple[Any, Any]:
-        ax, axes = panels(type(self).__name__, ax, (2, 3), (6.2, 4.4))
-        limits = common_limits(pairs[0])
+        ax, axes = style.panels(type(self).__name__, ax, (2, 3), (6.2, 4.4))
+        limits = style.common_limits(pairs[0])
         reach = float(np.abs(pairs[0][0] - pairs[0][1]).max()) or 1.0
         stages = ("before", "after")
         for row, (x, y), title, stage in zip(axes, pairs, titles, stages, strict=True):
             for panel, sample in zip(row, (x, y), strict=False):
-                show_image(panel, look.image(sample), limits=limits, cmap=cmap)
+                style.show_image(panel, look.image(sample), limits=limits, cmap=cmap)
             difference = look.image(x - y)
             if difference.ndim == 3:
                 difference = difference.mean(axis=2)
-            show_image(row[2], difference, limits=(-reach, reach), cmap="RdBu_r")
-            row[0].set_ylabel(stage, color=INK)
+            style.show_image(row[2], difference, limits=(-reach, reach), cmap="RdBu_r")
+            row[0].set_ylabel(stage, color=style.INK)
             words = (*self.names, title.replace(": ", "\n"))
             if stage == "after":
                 words = (*(f"{name}, moved" for name in self.names), words[2])
             for panel, text in zip(row, words, strict=True):
-                panel.set_title(text, fontsize=9, color=INK, pad=4)
+                panel.set_title(text, fontsize=9, color=style.INK, pad=4)
         return ax, axes
 
     def _plot_curves(
-        self, ax: Any, pairs: Any, titles: Any, look: Look, cmap: str
+        self, ax: Any, pairs: Any, titles: Any, look: style.Look, cmap: str
     ) -> tuple[Any, Any]:
-        ax, axes = panels(type(self).__name__, ax, (2, 2), (8.0, 4.8))
-        limits = padded(*common_limits([*pairs[0], *pairs[1]]))
-        gap = padded(*common_limits([0 * pairs[0][0], pairs[0][0] - pairs[0][1]]))
+        ax, axes = style.panels(type(self).__name__, ax, (2, 2), (8.0, 4.8))
+        limits = style.padded(*style.common_limits([*pairs[0], *pairs[1]]))
+        x, y = pairs[0]
+        gap = style.padded(*style.common_limits([0 * x, x - y]))
         stages = ("before", "after")
         for row, (x, y), title, stage in zip(axes, pairs, titles, stages, strict=True):
             for sample, name, colour, dashes in (
-                (x, self.names[0], INK, "-"),
-                (y, self.names[1], RED, (0, (5, 1.5))),
+                (x, self.names[0], style.INK, "-"),
+                (y, self.names[1], style.RED, (0, (5, 1.5))),
             ):
                 lines = look.draw(row[0], sample, color=colour, linestyle=dashes)
                 lines[0].set_label(name)
-            look.draw(row[1], x - y, color=SERIES[1])
-            row[1].axhline(0, color=INK, linewidth=0.6)
+            look.draw(row[1], x - y, color=style.SERIES[1])
+            row[1].axhline(0, color=style.INK, linewidth=0.6)
             row[0].set_title(stage, fontsize=10)
             row[1].set_title(title, fontsize=10)
             row[0].set_ylim(limits)
             row[1].set_ylim(gap)
             for panel in row:
-                tidy(panel)
+                style.tidy(panel)
                 look.label(panel, below=stage == "after")
-        legend(axes[0, 0], fontsize=9)
+        style.legend(axes[0, 0], fontsize=9)
         return ax, axes
 
 

@@ -129,9 +129,8 @@ class HyperplaneClassifier(SoftClassifier):
     ) -> tuple[Samples, Any]:
         """Give checked samples in double precision, and the precision they came in."""
         samples = check_samples(
-            self, X, y, sample_weight, class_weight=self.class_weight,
-            classes=classes, reset=reset, sparse=True,
-        )  # fmt: skip
+            self, X, y, sample_weight, classes=classes, reset=reset, sparse=True
+        )
         X, dtype = samples.X, samples.X.dtype
         check_size(X, small=True)
         X = X.astype(np.float64, copy=False)
@@ -337,7 +336,7 @@ class HyperplaneClassifier(SoftClassifier):
         if before is None:
             walk = self._first_walk(patterns)
         else:
-            walk = before.copy().on_batch(len(rows))
+            walk = before.copy()._replace(m=np.zeros(len(rows)))
         state = random_state_array(seed)
         self._sweep(patterns, walk, weights, Budget(1), state, exponent)
         return walk.without_patterns(patterns)

@@ -259,9 +259,7 @@ class DensityClassifier(MarginClassifier):
         gammas = _check_gammas(self.gamma)
         transformations = check_transformations("transformations", self.transformations)
         at_test = check_flag("transform_test", self.transform_test)
-        samples = check_samples(
-            self, X, y, sample_weight, class_weight=self.class_weight, stay=True
-        )
+        samples = check_samples(self, X, y, sample_weight, stay=True)
         groups = _check_groups(groups, X, samples)
         self.classes_ = samples.classes
         self._test_transformations = transformations if at_test else ()
@@ -318,9 +316,7 @@ class DensityClassifier(MarginClassifier):
                 raise ValueError(
                     f"{name} must be None where X is a Dask collection; got {value!r}."
                 )
-        given = check_shards(
-            self, X, y, sample_weight, class_weight=self.class_weight, stay=True
-        )
+        given = check_shards(self, X, y, sample_weight, stay=True)
         some = given.some()
         few = clone(self).set_params(class_weight=None)
         few.fit(some.X, some.labels, some.weights)

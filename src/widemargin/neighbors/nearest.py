@@ -239,9 +239,7 @@ class TangentKNeighborsClassifier(MarginClassifier):
         self._took_missing = self._would_take_missing
         if is_lazy(X):
             return self._fit_parts(metric, X, y, sample_weight)
-        samples = check_samples(
-            self, X, y, sample_weight, class_weight=self.class_weight, stay=True
-        )
+        samples = check_samples(self, X, y, sample_weight, stay=True)
         self._parts = None
         self._n_neighbors = check_at_most(
             "n_neighbors", self.n_neighbors, len(samples), "the training samples"
@@ -315,9 +313,7 @@ class TangentKNeighborsClassifier(MarginClassifier):
 
     def _fit_parts(self, metric: TangentMetric, X: Any, y: Any, weights: Any) -> Self:
         """Make an index of every partition of a Dask collection, where it is."""
-        given = check_shards(
-            self, X, y, weights, class_weight=self.class_weight, stay=True
-        )
+        given = check_shards(self, X, y, weights, stay=True)
         self._n_neighbors = check_at_most(
             "n_neighbors", self.n_neighbors, given.n_rows, "the training samples"
         )

@@ -338,7 +338,7 @@ class RelationalLVQClassifier(TrainedPrototypes):
         return check_loss(Sigmoid(beta=10.0) if self.loss is None else self.loss)
 
     def _check_samples(self, *args: Any, **options: Any) -> Samples:
-        samples = check_samples(self, *args, class_weight=self.class_weight, **options)
+        samples = check_samples(self, *args, **options)
         self.classes_, self._metric = samples.classes, self.metric
         if not callable(self._metric):
             n_rows, n_columns = _num_samples(args[0]), samples.X.shape[1]

@@ -366,9 +366,7 @@ class TDNeuronClassifier(TangentModels):
         check_number("tol", self.tol, at_least=0)
         check_count("n_iter_no_change", self.n_iter_no_change)
         check_number("validation_fraction", self.validation_fraction, above=0, below=1)
-        samples = check_samples(
-            self, X, y, sample_weight, class_weight=self.class_weight
-        )
+        samples = check_samples(self, X, y, sample_weight)
         check_scale(samples.X)
         self.classes_ = samples.classes
         samples = merge_duplicates(samples)
@@ -452,10 +450,7 @@ class TDNeuronClassifier(TangentModels):
         """
         first = not hasattr(self, "prototypes_")
         classes = batch_classes(classes, None if first else self.classes_)
-        samples = check_samples(
-            self, X, y, sample_weight, class_weight=self.class_weight,
-            classes=classes, reset=first,
-        )  # fmt: skip
+        samples = check_samples(self, X, y, sample_weight, classes=classes, reset=first)
         check_scale(samples.X)
         if not first:
             samples = replace(samples, X=samples.X.astype(self.prototypes_.dtype))

@@ -299,7 +299,7 @@ class TrainedPrototypes(PrototypeClassifier):
             setattr(self, name, value)
 
     def _check_samples(self, *args: Any, **options: Any) -> Samples:
-        samples = check_samples(self, *args, class_weight=self.class_weight, **options)
+        samples = check_samples(self, *args, **options)
         check_scale(samples.X)
         self.classes_ = samples.classes
         return with_relative_weights(samples)
@@ -378,10 +378,7 @@ class TrainedPrototypes(PrototypeClassifier):
         What is chosen is chosen on them; what is summed is summed over all.
         """
         self._check_lazy()
-        given = check_shards(
-            self, X, y, sample_weight,
-            class_weight=self.class_weight, stay=self._stays,
-        )  # fmt: skip
+        given = check_shards(self, X, y, sample_weight, stay=self._stays)
         check_scale(given.limits)
         self.classes_, held = given.classes, None
         if self.early_stopping:

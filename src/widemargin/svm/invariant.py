@@ -20,7 +20,6 @@ import numpy as np
 from scipy.linalg import eigh, svd
 from sklearn.metrics.pairwise import polynomial_kernel
 from sklearn.svm import SVC
-from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.machine import batched_slices
 from widemargin._compute.nearest import rbf_values
@@ -34,15 +33,8 @@ from widemargin._core.checks import (
     check_squares,
 )
 from widemargin._core.classifier import fit_method
-from widemargin._core.samples import check_samples, check_X
-from widemargin.svm.pairwise import (
-    DuelClassifier,
-    duels_of,
-    gamma_in_unit,
-    say_how_it_ended,
-    solve,
-    unit_for,
-)
+from widemargin._core.samples import check_samples
+from widemargin.svm import pairwise
 from widemargin.tangents.generator import (
     check_tangents,
     fit_tangents,
@@ -54,7 +46,7 @@ KERNELS = ("linear", "rbf", "poly")
 
 
 @dataclass(eq=False, repr=False)
-class InvariantHyperplaneSVC(DuelClassifier):
+class InvariantHyperplaneSVC(pairwise.DuelClassifier):
     """Support vector machine in a space where meaningless variation is small.
 
     Parameters
@@ -166,13 +158,11 @@ class InvariantHyperplaneSVC(DuelClassifier):
             The fitted machine.
         """
         tangents = self._check_parameters()
-        samples = check_samples(
-            self, X, y, sample_weight, class_weight=self.class_weight
-        )
+        samples = check_samples(self, X, y, sample_weight)
         self.classes_ = samples.classes
         X, labels, weights = samples.X, samples.labels, samples.weights
         # Tangents have lengths that are compared with 1: no unit is as good as another.
-        unit_for(X, "linear", self.gamma)
+        pairwise.unit_for(X, "linear", self.gamma)
         with FitTasks(self, 4, X=X, y=labels, sample_weight=weights) as tasks:
             with tasks.whole("tangents"):
                 generator = fit_tangents(tangents, X, labels)
@@ -191,12 +181,12 @@ class InvariantHyperplaneSVC(DuelClassifier):
                 )
                 whitened = mapped @ self.whitening_
                 try:
-                    end = solve(self.svc_, whitened, samples.codes, weights)
+                    end = pairwise.solve(self.svc_, whitened, samples.codes, weights)
                 except ValueError as error:
                     if "not finite" not in str(error):
                         raise
                     raise self._overflow() from error
-        say_how_it_ended(end, self)
+        pairwise.say_how_it_ended(end, self)
         return self
 
     def _whiten(self, X, labels, generator, n_dimensions):
@@ -227,7 +217,7 @@ class InvariantHyperplaneSVC(DuelClassifier):
         self._landmarks: Any = None
         if self.kernel == "linear":
             return
-        gamma = gamma_in_unit(self.gamma, X, 1.0)
+        gamma = pairwise.gamma_in_unit(self.gamma, X, 1.0)
         self._kernel = self.kernel, self.degree, gamma, self.coef0
         order = check_random_state(self.random_state).permutation(len(X))
         self._landmarks = X[order[: int(self.n_components)]]
@@ -283,10 +273,6 @@ class InvariantHyperplaneSVC(DuelClassifier):
             count += tangents.shape[0] * tangents.shape[1]
         return total / max(1, count)
 
-    def _check_predict(self, X):
-        check_is_fitted(self)
-        return check_squares(check_X(self, X))
-
     def _duels(self, X):
         with announce("decisions"):
-            return duels_of(self.svc_, self._map(X) @ self.whitening_)
+            return pairwise.duels_of(self.svc_, self._map(X) @ self.whitening_)

@@ -87,6 +87,13 @@ class DuelClassifier(MarginClassifier):
 
     margin_unit = "distance"
     _multiclass: str
+    # Power of two by which samples are divided, so that their squares are numbers.
+    _unit = 1.0
+    C: Any
+    tol: Any
+    max_iter: Any
+    multiclass: Any
+    gamma: Any
 
     @abstractmethod
     def _duels(self, X: NDArray) -> NDArray:
@@ -98,6 +105,9 @@ class DuelClassifier(MarginClassifier):
     def _scored(self, X):
         how = self._duels(X), len(self.classes_), self._multiclass
         return duel_scores(*how), duel_margins(*how)
+
+    def _check_predict(self, X):
+        return check_squares(self._checked(X), self._unit)
 
     def _costs(self, X):
         return self._costs_of(self._duels(X))
@@ -116,12 +126,6 @@ class DuelClassifier(MarginClassifier):
         check_option("multiclass", self.multiclass, SCHEMES)
         check_gamma(self.gamma)
         self._multiclass = self.multiclass
-
-    C: Any
-    tol: Any
-    max_iter: Any
-    multiclass: Any
-    gamma: Any
 
 
 def duel_scores(duels: NDArray, n_classes: int, multiclass: str) -> NDArray:
@@ -462,14 +466,7 @@ class DDAGClassifier(MetaEstimatorMixin, MarginClassifier):
                 f"{type(node).__name__} takes no sample_weight in fit; use another "
                 "estimator or leave sample_weight and class_weight out."
             )
-        samples = check_samples(
-            self,
-            X,
-            y,
-            sample_weight,
-            class_weight=self.class_weight,
-            sparse=self._sparse,
-        )
+        samples = check_samples(self, X, y, sample_weight, sparse=self._sparse)
         if self.estimator is None:
             check_squares(samples.X)
         self.classes_ = samples.classes

@@ -15,7 +15,6 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.svm import SVC
-from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.progress import announce
 from widemargin._core.callbacks import FitTasks
@@ -27,16 +26,8 @@ from widemargin._core.checks import (
     in_unit,
 )
 from widemargin._core.classifier import fit_method
-from widemargin._core.samples import check_samples, check_X
-from widemargin.svm.pairwise import (
-    DuelClassifier,
-    duels_of,
-    gamma_in_unit,
-    gamma_of_data,
-    say_how_it_ended,
-    solve,
-    unit_for,
-)
+from widemargin._core.samples import check_samples
+from widemargin.svm import pairwise
 from widemargin.tangents.generator import (
     check_tangents,
     fit_tangents,
@@ -49,7 +40,7 @@ KERNELS = ("linear", "poly", "rbf", "sigmoid")
 
 
 @dataclass(eq=False, repr=False)
-class VirtualSVC(DuelClassifier):
+class VirtualSVC(pairwise.DuelClassifier):
     """Support vector machine trained again on transformed support vectors.
 
     Parameters
@@ -158,21 +149,19 @@ class VirtualSVC(DuelClassifier):
             The fitted machine.
         """
         tangents, transformations = self._check_parameters()
-        samples = check_samples(
-            self, X, y, sample_weight, class_weight=self.class_weight
-        )
+        samples = check_samples(self, X, y, sample_weight)
         self.classes_ = samples.classes
         X, codes, weights = samples.X, samples.codes, samples.weights
-        self._unit = unit_for(X, self.kernel, self.gamma)
-        gamma = gamma_in_unit(self.gamma, self._in_unit(X), self._unit)
-        self.gamma_ = gamma_of_data(gamma, self._unit)
+        self._unit = pairwise.unit_for(X, self.kernel, self.gamma)
+        gamma = pairwise.gamma_in_unit(self.gamma, self._in_unit(X), self._unit)
+        self.gamma_ = pairwise.gamma_of_data(gamma, self._unit)
         labels = samples.labels
         with FitTasks(self, 4, X=X, y=labels, sample_weight=weights) as tasks:
             with tasks.whole("tangents"):
                 generator = fit_tangents(tangents, X, labels)
             with tasks.whole("solve"):
                 self.svc_ = self._new_machine(gamma)
-                end = solve(self.svc_, self._in_unit(X), codes, weights)
+                end = pairwise.solve(self.svc_, self._in_unit(X), codes, weights)
             self.first_support_ = rows = self.svc_.support_
             with tasks.whole("virtual samples"):
                 virtual = [
@@ -187,8 +176,8 @@ class VirtualSVC(DuelClassifier):
                     self.svc_ = self._new_machine(gamma)
                     labels, weights = codes[rows], weights[rows]
                     again = np.tile(labels, times), np.tile(weights, times)
-                    end = end.and_(solve(self.svc_, everything, *again))
-        say_how_it_ended(end, self)
+                    end = end.and_(pairwise.solve(self.svc_, everything, *again))
+        pairwise.say_how_it_ended(end, self)
         return self
 
     def _check_parameters(self):
@@ -231,10 +220,6 @@ class VirtualSVC(DuelClassifier):
             for moved in ends:
                 yield check_squares(moved, self._unit)
 
-    def _check_predict(self, X):
-        check_is_fitted(self)
-        return check_squares(check_X(self, X), self._unit)
-
     def _duels(self, X):
         with announce("decisions"):
-            return duels_of(self.svc_, self._in_unit(X))
+            return pairwise.duels_of(self.svc_, self._in_unit(X))

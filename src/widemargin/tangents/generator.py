@@ -15,7 +15,7 @@ other.
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -44,6 +44,7 @@ from widemargin._core.checks import (
 )
 from widemargin._core.samples import check_on_device
 from widemargin.tangents.bundle import (
+    Blocks,
     Bundle,
     broadcast,
     check_samples,
@@ -90,9 +91,7 @@ class TangentGenerator(AnswersInKind, BaseEstimator, ABC):
         """
 
     @abstractmethod
-    def _tangents_of(
-        self, X: NDArray, y: ArrayLike | None
-    ) -> Callable[[slice], NDArray]:
+    def _tangents_of(self, X: NDArray, y: ArrayLike | None) -> Blocks:
         """Prepare for validated samples; return the function rows -> raw tangents.
 
         Everything that depends on the parameters or on the samples as a whole is
@@ -637,9 +636,7 @@ class TangentUnion(TangentGenerator):
                 )
         return named
 
-    def _tangents_of(
-        self, X: NDArray, y: ArrayLike | None
-    ) -> Callable[[slice], NDArray]:
+    def _tangents_of(self, X: NDArray, y: ArrayLike | None) -> Blocks:
         parts = [inside(part) for part in self._parts()]
         functions = [part._tangents_of(part._check_samples(X), y) for part in parts]
         return lambda rows: xp_of(X).concatenate([f(rows) for f in functions], 1)

@@ -49,7 +49,7 @@ from widemargin._core.checks import (
     check_image_shape,
     check_number,
 )
-from widemargin.tangents.bundle import check_samples
+from widemargin.tangents.bundle import Blocks, check_samples
 from widemargin.tangents.generator import (
     DEVICE_METHODS,
     DirectionalTangents,
@@ -148,9 +148,7 @@ class ImageTangents(DirectionalTangents):
         device = X.device if is_tensor(X) else None
         return _grid_of((height, width, channels), sigma, numpy_dtype(X), device)
 
-    def _tangents_of(
-        self, X: NDArray, y: ArrayLike | None
-    ) -> Callable[[slice], NDArray]:
+    def _tangents_of(self, X: NDArray, y: ArrayLike | None) -> Blocks:
         names = self._names()
         grid = self._grid(X)
         background = check_background(self.background, X)

@@ -14,7 +14,7 @@ Reference: Hastie, Simard, Säckinger: Learning prototype models for tangent dis
 using tangent vectors (2004).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,7 +44,7 @@ from widemargin._core.checks import (
 )
 from widemargin._core.decisions import class_codes
 from widemargin._core.samples import check_orderable
-from widemargin.tangents.bundle import Bundle, broadcast, like
+from widemargin.tangents.bundle import Blocks, Bundle, broadcast, like
 from widemargin.tangents.generator import DEVICE_METHODS, TangentGenerator
 
 # Up to this many features the moment is formed (128 MiB), beyond it only applied.
@@ -192,9 +192,7 @@ class LearnedTangents(TangentGenerator):
             return super().bundle(X, y, n_jobs=n_jobs)
         return Bundle.from_tangents(self._check_samples(X), self.tangents_)
 
-    def _tangents_of(
-        self, X: NDArray, y: ArrayLike | None
-    ) -> Callable[[slice], NDArray]:
+    def _tangents_of(self, X: NDArray, y: ArrayLike | None) -> Blocks:
         codes = self._codes_of(X, y)
         if self.local:
             return self._local_tangents_of(X, codes)
@@ -209,9 +207,7 @@ class LearnedTangents(TangentGenerator):
         shared = put(shared, X.device) if is_tensor(X) else shared
         return lambda rows: broadcast(shared, (len(X[rows]), *shared.shape))
 
-    def _local_tangents_of(
-        self, X: NDArray, codes: NDArray | None
-    ) -> Callable[[slice], NDArray]:
+    def _local_tangents_of(self, X: NDArray, codes: NDArray | None) -> Blocks:
         n_neighbors = self._check_parameters()
         learned, X = in_unit(self.samples_, self._unit), self._scaled(X)
         # One more than needed, since a sample seen in fit finds itself.

@@ -34,7 +34,7 @@ from scipy.ndimage import correlate1d
 
 from widemargin._core.arrays import is_tensor, numpy_dtype, put
 from widemargin._core.checks import check_count
-from widemargin.tangents.bundle import like
+from widemargin.tangents.bundle import Blocks, like
 from widemargin.tangents.generator import (
     DEVICE_METHODS,
     DirectionalTangents,
@@ -141,9 +141,7 @@ class SignalTangents(DirectionalTangents):
         device = X.device if is_tensor(X) else None
         return _Line(length, channels, sigma, numpy_dtype(X), device)
 
-    def _tangents_of(
-        self, X: NDArray, y: ArrayLike | None
-    ) -> Callable[[slice], NDArray]:
+    def _tangents_of(self, X: NDArray, y: ArrayLike | None) -> Blocks:
         names = self._names()
         line = self._line(X)
 

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from widemargin._core.arrays import in_dtype, is_tensor, numpy_dtype, xp_of
 from widemargin._core.checks import in_unit, unit_of_squares
-from widemargin.tangents.bundle import like
+from widemargin.tangents.bundle import Blocks, like
 from widemargin.tangents.generator import DEVICE_METHODS, TangentGenerator
 
 # Samples looked at, and steps tried, when a step is chosen.
@@ -147,9 +147,7 @@ class TransformTangents(TangentGenerator):
             raise ValueError(f"step must be positive and finite; got {self.step!r}.")
         return np.broadcast_to(steps.astype(float), len(named)).copy()
 
-    def _tangents_of(
-        self, X: NDArray, y: ArrayLike | None
-    ) -> Callable[[slice], NDArray]:
+    def _tangents_of(self, X: NDArray, y: ArrayLike | None) -> Blocks:
         named = self._named_functions()
         steps = self.steps_ if hasattr(self, "steps_") else self._choose_steps(X)
 
