@@ -1,5 +1,7 @@
 """Arrays that are written over: each thread has its own."""
 
+import pickle
+
 import numpy as np
 
 from widemargin._compute.machine import Room, thread_map
@@ -15,6 +17,14 @@ def test_the_same_memory_while_it_is_large_enough():
     assert not np.shares_memory(first, room.take("a", (4, 4), np.float64))
     assert room.take("a", (2, 2), np.float32).dtype == np.float32
     assert room.take("none", (0, 7), np.float32).shape == (0, 7)
+
+
+def test_it_travels_empty():
+    room = Room()
+    room.take("a", (4, 3), np.float64)
+    again = pickle.loads(pickle.dumps(room))
+    assert isinstance(again, Room)
+    assert not again.__dict__
 
 
 def test_threads_do_not_share_it():

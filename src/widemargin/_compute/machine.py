@@ -206,11 +206,15 @@ def rows_in_budget(bytes_per_row: float, n_jobs: int | None = 1) -> int:
 
 
 class Room(local):
-    """Arrays that each thread of one call writes over, block after block.
+    """Arrays that each thread writes over, block after block.
 
     Fresh pages may cost as much as what is computed on them: an allocator that is told
     to hand memory back at once, as in a worker of Dask, gets them for every block.
     """
+
+    def __reduce__(self) -> Any:
+        # Nothing to take along.
+        return Room, ()
 
     def take(self, name: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         """Return an array that holds anything, until the same name is taken again."""

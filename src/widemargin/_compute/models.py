@@ -10,7 +10,7 @@ coefficients [1, alpha] and the pulls c [1, alpha], where
     c = -4 gamma z_plus / (z_plus + z_minus)^2       (wrong model).
 
 Then the sums of pull x^T over the samples of each model are the whole gradient but for
-the small corrections in `moments`, the sums of pull [1, alpha]; `_pull_sums` forms
+the small corrections in `moments`, the sums of pull [1, alpha]; `_add_pulls` forms
 both, by products.
 Shapes: Z (K (1+m), n), pulls (2, n, 1+m), moments (K, 1+m, 1+m).
 """
@@ -61,36 +61,60 @@ def _margin(z_plus, z_minus):
     return (z_minus - z_plus) / (z_minus + z_plus)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def one_sided(
-    X,
-    rows,
-    norms,
-    offsets,
-    right,
-    gamma,
-    tiny,
-    nearest,
-    margins,
-    Z,
-    squared,
-    pulls,
-    alphas,
-    gathered,
-    weighted,
+    X, rows, norms, offsets, right, gamma, tiny, nearest, margins, size, scratch
 ):
     """Fill nearest (n, 2) and margins (n,); return the sums of pulls, moments, sizes.
 
     `rows` is (K (1+m), d), the stacked models, and `offsets` (K, 1+m) their products
     with the own centroid; `right` is (n, K), true where the model has the sample's
-    class. Sums are (K, 1+m, d). Z (K (1+m), n), squared (K, n), pulls and alphas
-    (2, n, 1+m), gathered (2n, d + 1 + m) and weighted (2n, 1+m) are written over.
+    class. Sums are (K, 1+m, d). At most `size` samples at a time need what is written
+    over, `scratch`: `scratch_size` numbers for each.
     """
+    (n, d), (n_models, width) = X.shape, offsets.shape
+    sums, sizes = np.zeros((n_models, width, d)), np.zeros((n_models, width))
+    moments = np.zeros((n_models, width, width))
+    count = -(-n // size)
+    for b in range(count):
+        s = slice(n * b // count, n * (b + 1) // count)
+        _block(
+            X[s], rows, norms[s], offsets, right[s], gamma[s], tiny, nearest[s],
+            margins[s], scratch, sums, moments, sizes,
+        )  # fmt: skip
+    return sums, moments, sizes
+
+
+def scratch_size(n_models: int, width: int, d: int) -> int:
+    """Return how many numbers a block writes over, for each of its samples."""
+    return n_models * width + n_models + 2 * (2 * width + (d + width) + width)
+
+
+@njit()
+def _part(scratch, start, rows, columns):
+    """Take the next rows and columns of what is written over, and where it ends."""
+    stop = start + rows * columns
+    return scratch[start:stop].reshape(rows, columns), stop
+
+
+@njit()
+def _block(
+    X, rows, norms, offsets, right, gamma, tiny, nearest, margins, scratch, sums,
+    moments, sizes,
+):  # fmt: skip
+    """Do so for one block, and add to what is returned."""
     n_models, width = offsets.shape
-    n = X.shape[0]
+    n, d = X.shape
+    Z, at = _part(scratch, 0, n_models * width, n)
+    squared, at = _part(scratch, at, n_models, n)
+    flat_pulls, at = _part(scratch, at, 2 * n, width)
+    flat_alphas, at = _part(scratch, at, 2 * n, width)
+    gathered, at = _part(scratch, at, 2 * n, d + width)
+    weighted, at = _part(scratch, at, 2 * n, width)
+    pulls = flat_pulls.reshape(2, n, width)
+    alphas = flat_alphas.reshape(2, n, width)
     np.dot(rows, X.T, Z)
     _squared_distances(Z, norms, offsets, squared)
-    sizes = np.zeros((n_models, width))
     starts = np.zeros(n_models + 1, np.intp)
     for i in range(n):
         z_plus = z_minus = np.inf
@@ -116,18 +140,14 @@ def one_sided(
             for k in range(width):
                 pulls[side, i, k] = c * alpha[k]
                 sizes[j, k] += abs(c) * alpha[k] * alpha[k]
-    sums, moments = _pull_sums(
-        X, nearest, pulls, alphas, np.cumsum(starts), gathered, weighted
-    )
-    return sums, moments, sizes
+    starts = np.cumsum(starts)
+    _add_pulls(X, nearest, pulls, alphas, starts, gathered, weighted, sums, moments)
 
 
-@njit(cache=True, nogil=True)
-def _pull_sums(X, nearest, pulls, alphas, starts, gathered, weighted):
-    """Sum pull x^T (K, 1+m, d) and pull [1, alpha] (K, 1+m, 1+m) for each model."""
+@njit()
+def _add_pulls(X, nearest, pulls, alphas, starts, gathered, weighted, sums, moments):
+    """Add pull x^T (K, 1+m, d) and pull [1, alpha] (K, 1+m, 1+m) for each model."""
     (n, d), width, n_models = X.shape, pulls.shape[2], starts.shape[0] - 1
-    sums = np.zeros((n_models, width, d), X.dtype)
-    moments = np.zeros((n_models, width, width))
     own, inner = np.empty((width, d), X.dtype), np.empty((width, width), X.dtype)
     both = np.empty((width, d + width), X.dtype)
     # Gathered once, the samples of a model lie side by side: one product for each.
@@ -159,4 +179,3 @@ def _pull_sums(X, nearest, pulls, alphas, starts, gathered, weighted):
             np.dot(weighted[part].T, gathered[part], both)
             sums[j] += both[:, :d]
             moments[j] += both[:, d:]
-    return sums, moments

@@ -92,19 +92,15 @@ def class_scores_of(estimator: Any, X: Any) -> NDArray:
                 scores = np.asarray(to_numpy(getattr(inner, method)(seen)))
             if scores.dtype.kind != "f":
                 scores = scores.astype(float)
-            if scores.ndim == 2 and _holds_duels(inner, method):
+            # Decisions may be one per pair of classes, as SVC gives them.
+            shape = getattr(inner, "decision_function_shape", None)
+            if scores.ndim == 2 and method == SCORES[0] and shape == "ovo":
                 return vote_scores(scores, len(inner.classes_))
             return from_decision(scores)
     raise ValueError(
         f"estimator: {type(inner).__name__} has none of margins, {', '.join(SCORES)}, "
         "so nothing tells how sure it is; give a classifier that has one of them."
     )
-
-
-def _holds_duels(estimator: Any, method: str) -> bool:
-    """Whether decisions are one per pair of classes, as SVC may give them."""
-    shape = getattr(estimator, "decision_function_shape", None)
-    return method == "decision_function" and shape == "ovo"
 
 
 def margins_of(estimator: Any, X: Any, y: ArrayLike) -> NDArray:

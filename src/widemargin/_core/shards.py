@@ -19,18 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from widemargin._core import lazy
 from widemargin._core.arrays import is_tensor, on_device, to_numpy
 from widemargin._core.checks import check_class_weight, some, validate_data
-from widemargin._core.lazy import (
-    Part,
-    bare,
-    blocks_of,
-    check_blocks,
-    cut_alike,
-    first_rows,
-    naming_block,
-    node,
-)
 from widemargin._core.samples import (
     Samples,
     check_orderable,
@@ -87,7 +78,7 @@ class Shards:
     ) -> list:
         from dask import delayed
 
-        shared = node((kept, function, parameters), "parameters")
+        shared = lazy.node((kept, function, parameters), "parameters")
         owns: Any = [()] * len(self.parts) if own is None else own
         if beside is not None:
             owns = [(part,) for part in beside.parts]
@@ -107,7 +98,7 @@ class Shards:
         """Return other parts, each made of one: they stay where they are."""
         import dask
 
-        asked = self._ask(function, parameters, own, beside, Part)
+        asked = self._ask(function, parameters, own, beside, lazy.Part)
         return Shards(dask.persist(*asked))
 
     def each(
@@ -151,7 +142,7 @@ def _total(terms: list) -> Any:
     return terms[0]
 
 
-def _term(part: Part) -> Any:
+def _term(part: lazy.Part) -> Any:
     return part.term
 
 
@@ -163,13 +154,13 @@ def _key(function: Callable) -> str:
 
 def _asked(shared: tuple[Callable | None, Callable, tuple], *parts: Any) -> Any:
     kept, function, parameters = shared
-    part, *own = (one.value if isinstance(one, Part) else one for one in parts)
+    part, *own = (one.value if isinstance(one, lazy.Part) else one for one in parts)
     found = function(part, *parameters, *own)
     return found if kept is None else kept(found)
 
 
-def _both(found: tuple) -> Part:
-    return Part(*found)
+def _both(found: tuple) -> lazy.Part:
+    return lazy.Part(*found)
 
 
 def added(terms: Sequence[Any]) -> Any:
@@ -295,20 +286,20 @@ def check_shards(
     """Validate the input of a fit where it is: `check_samples` for Dask collections."""
     from dask import delayed
 
-    X = check_blocks(X)
+    X = lazy.check_blocks(X)
     # A row of this kind says how many features there are, and their names.
-    validate_data(estimator, first_rows(X))
-    columns = [cut_alike(y, X, "y")]
+    validate_data(estimator, lazy.first_rows(X))
+    columns = [lazy.cut_alike(y, X, "y")]
     if sample_weight is not None:
-        columns.append(cut_alike(sample_weight, X, "sample_weight"))
+        columns.append(lazy.cut_alike(sample_weight, X, "sample_weight"))
     others = [column.to_delayed().ravel() for column in columns]
     # What classes weigh is known when all are seen.
-    light, class_weight = bare(clone(estimator)), estimator.class_weight
+    light, class_weight = lazy.bare(clone(estimator)), estimator.class_weight
     light.class_weight = None
-    sent, make = node(light), delayed(_checked, traverse=False)
+    sent, make = lazy.node(light), delayed(_checked, traverse=False)
     made = [
         make(sent, number, stay, *rows, dask_key_name=_key(_checked))
-        for number, rows in enumerate(zip(blocks_of(X), *others, strict=True))
+        for number, rows in enumerate(zip(lazy.blocks_of(X), *others, strict=True))
     ]
     shards = Shards(made).map(_as_given)
     found = shards.each(_summary)
@@ -364,7 +355,7 @@ def _checked(
         return n, None
     if is_tensor(X) and not on_device(X):
         X = to_numpy(X)
-    with naming_block(number):
+    with lazy.naming_block(number):
         samples = check_samples(
             estimator, X, to_numpy(y), weights, min_classes=1, stay=stay
         )

@@ -302,7 +302,7 @@ def _numbers(
     name: str, column: Sequence, place: Callable[[int], str], missing: bool
 ) -> np.ndarray:
     if missing:
-        column = [np.nan if _is_missing(cell) else cell for cell in column]
+        column = [np.nan if _text_of(c).lower() in MISSING else c for c in column]
     try:
         values = np.asarray(column, dtype=np.float64)
     except (TypeError, ValueError):
@@ -312,7 +312,7 @@ def _numbers(
     if values is not None and missing and not np.isinf(values).any():
         return values
     for row, cell in enumerate(column):
-        text = "" if cell is None else str(cell).strip()
+        text = _text_of(cell)
         if text.lower() in MISSING:
             raise Refusal(
                 f"{place(row)}, column {name!r}: no value; fill it in, remove the row, "
@@ -334,15 +334,15 @@ def _numbers(
     )
 
 
-def _is_missing(cell: Any) -> bool:
-    return cell is None or str(cell).strip().lower() in MISSING
+def _text_of(cell: Any) -> str:
+    return "" if cell is None else str(cell).strip()
 
 
 def labels(
     column: Sequence, what: str, place: Callable[[int], str] = "row {}".format
 ) -> np.ndarray:
     """Return labels as integers where they are whole numbers, else as text."""
-    texts = ["" if cell is None else str(cell).strip() for cell in column]
+    texts = [_text_of(cell) for cell in column]
     for row, text in enumerate(texts):
         if text.lower() in MISSING:
             raise Refusal(

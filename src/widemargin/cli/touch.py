@@ -77,8 +77,9 @@ def touch(
         "rows": [str(row) for row in rows] or None,
         "plots": plots,
     }
-    order = _by_interest(judged)
-    shown = order[:MOST_PICTURES]
+    # As their pictures are wanted: wrong, then unsure.
+    right = judged.truth == judged.answers
+    shown = np.lexsort((judged.confidence, right))[:MOST_PICTURES]
     pictures, sprites = _pictures(model, X, shown)
     while len(shown) > 50 and _size(pictures, sprites) > PICTURE_BYTES:
         shown = shown[: len(shown) * 2 // 3]
@@ -95,12 +96,6 @@ def touch(
 def _packed(values: Any, dtype: Any) -> str:
     kind = np.dtype(dtype).newbyteorder("<")
     return base64.b64encode(np.ascontiguousarray(values, kind).tobytes()).decode()
-
-
-def _by_interest(judged: Judgement) -> np.ndarray:
-    """Order samples as their pictures are wanted: wrong, then unsure."""
-    wrong = judged.truth != judged.answers
-    return np.lexsort((judged.confidence, ~wrong))
 
 
 def _size(pictures: dict[str, Any], sprites: dict[str, bytes]) -> int:

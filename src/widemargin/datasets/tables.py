@@ -20,16 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.datasets import load_svmlight_file
 
-from widemargin.datasets.home import (
-    PathLike,
-    Source,
-    bunch,
-    check_content,
-    find_or_fetch,
-    get_data_home,
-    read_npz,
-    split_bunch,
-)
+from widemargin.datasets import home
 
 LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary/"
 
@@ -53,16 +44,16 @@ class TextTable:
     image_shape: tuple[int, int] | None = None
 
     @property
-    def sources(self) -> list[Source]:
+    def sources(self) -> list[home.Source]:
         """The original files."""
-        return [Source(Path(file).name, UCI + file) for file in self.files]
+        return [home.Source(Path(file).name, UCI + file) for file in self.files]
 
     def read(self, folder: Path) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return the parts (X, y), from npz or from text."""
         ready = folder / f"{self.name}.npz"
         if not ready.is_file():
             return self._read_text(folder)
-        file = read_npz(ready)
+        file = home.read_npz(ready)
         if "X" in file:
             return self._split(file["X"], file["y"])
         return [(file[f"X_{p}"], file[f"y_{p}"]) for p in ("train", "test")]
@@ -97,12 +88,12 @@ class TextTable:
             parts = self._read_text(folder)
         except (KeyError, IndexError, UnicodeDecodeError) as error:
             raise ValueError(f"unreadable: {error}") from error
-        check_content(self.digests, *parts)
+        home.check_content(self.digests, *parts)
 
     def load(
         self,
         loader: Callable,
-        data_home: PathLike,
+        data_home: home.PathLike,
         download: bool,
         return_X_y: bool,
         subset: str | None = None,
@@ -110,8 +101,8 @@ class TextTable:
         drop_missing: bool = False,
     ) -> Any:
         """Return the Bunch of a public loader, which describes it."""
-        folder = find_or_fetch(
-            get_data_home(data_home) / self.name,
+        folder = home.find_or_fetch(
+            home.get_data_home(data_home) / self.name,
             self.sources,
             ready=[f"{self.name}.npz"],
             download=download,
@@ -129,12 +120,12 @@ class TextTable:
         if self.image_shape is not None:
             extra["image_shape"] = self.image_shape
         if subset is not None:
-            return split_bunch(*parts, subset=subset, **extra)
+            return home.split_bunch(*parts, subset=subset, **extra)
         X, y = parts[0]
         if drop_missing:
             whole = ~np.isnan(X).any(axis=1)
             X, y = X[whole], y[whole]
-        return bunch(X, y, **extra)
+        return home.bunch(X, y, **extra)
 
 
 SOILS = (
@@ -210,7 +201,7 @@ TABLES = (OPTDIGITS, PENDIGITS, SATIMAGE, LETTER, SONAR, IONOSPHERE, WBC)
 def load_optdigits(
     *,
     subset: str = "all",
-    data_home: PathLike = None,
+    data_home: home.PathLike = None,
     download_if_missing: bool = True,
     return_X_y: bool = False,
 ) -> Any:
@@ -247,7 +238,7 @@ def load_optdigits(
 def load_pendigits(
     *,
     subset: str = "all",
-    data_home: PathLike = None,
+    data_home: home.PathLike = None,
     download_if_missing: bool = True,
     return_X_y: bool = False,
 ) -> Any:
@@ -284,7 +275,7 @@ def load_pendigits(
 def load_satimage(
     *,
     subset: str = "all",
-    data_home: PathLike = None,
+    data_home: home.PathLike = None,
     download_if_missing: bool = True,
     return_X_y: bool = False,
 ) -> Any:
@@ -321,7 +312,7 @@ def load_satimage(
 def load_letter(
     *,
     subset: str = "all",
-    data_home: PathLike = None,
+    data_home: home.PathLike = None,
     download_if_missing: bool = True,
     return_X_y: bool = False,
 ) -> Any:
@@ -355,7 +346,7 @@ def load_letter(
 
 def load_sonar(
     *,
-    data_home: PathLike = None,
+    data_home: home.PathLike = None,
     download_if_missing: bool = True,
     return_X_y: bool = False,
 ) -> Any:
@@ -386,7 +377,7 @@ def load_sonar(
 
 def load_ionosphere(
     *,
-    data_home: PathLike = None,
+    data_home: home.PathLike = None,
     download_if_missing: bool = True,
     return_X_y: bool = False,
 ) -> Any:
@@ -419,7 +410,7 @@ def load_ionosphere(
 def load_wbc(
     *,
     drop_missing: bool = True,
-    data_home: PathLike = None,
+    data_home: home.PathLike = None,
     download_if_missing: bool = True,
     return_X_y: bool = False,
 ) -> Any:
@@ -480,26 +471,26 @@ class SparseSet:
 
     def verify(self, folder: Path) -> None:
         """Raise ValueError unless the files in `folder` hold this set."""
-        check_content(self.digests, *self.read(folder))
+        home.check_content(self.digests, *self.read(folder))
 
     def load(
         self,
         loader: Callable,
-        data_home: PathLike,
+        data_home: home.PathLike,
         download: bool,
         return_X_y: bool,
         subset: str,
     ) -> Any:
         """Return the Bunch of a public loader, which describes it."""
-        folder = find_or_fetch(
-            get_data_home(data_home) / self.name,
-            [Source(name, LIBSVM + name) for name in self.names],
+        folder = home.find_or_fetch(
+            home.get_data_home(data_home) / self.name,
+            [home.Source(name, LIBSVM + name) for name in self.names],
             ready=[f"{name}.bz2" for name in self.names],
             download=download,
             verify=self.verify,
         )
         train, test = self.read(folder)
-        return split_bunch(
+        return home.split_bunch(
             train,
             test,
             subset=subset,
@@ -530,7 +521,7 @@ W8A = SparseSet(
 def load_a9a(
     *,
     subset: str = "all",
-    data_home: PathLike = None,
+    data_home: home.PathLike = None,
     download_if_missing: bool = True,
     return_X_y: bool = False,
 ) -> Any:
@@ -565,7 +556,7 @@ def load_a9a(
 def load_w8a(
     *,
     subset: str = "all",
-    data_home: PathLike = None,
+    data_home: home.PathLike = None,
     download_if_missing: bool = True,
     return_X_y: bool = False,
 ) -> Any:

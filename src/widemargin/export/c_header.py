@@ -334,14 +334,10 @@ def _project(writer: Writer, step: Project, tag: str, width: int) -> str:
     )  # fmt: skip
 
 
-def _up(bound: float) -> str:
-    """Return a bound as a float literal that is not below it."""
-    return _float(np.nextafter(np.float32(bound), np.float32(np.inf)))
-
-
 def _rounding(width: int) -> str:
-    """Return how wrong float32 can make a length, per unit of it."""
-    return _up((width / 4 + 16) * 2.0**-23)
+    """Return how wrong float32 can make a length, per unit of it, and not less."""
+    bound = np.float32((width / 4 + 16) * 2.0**-23)
+    return _float(np.nextafter(bound, np.float32(np.inf)))
 
 
 def _nearest(writer: Writer, program: Program, width: int) -> tuple[str, str]:

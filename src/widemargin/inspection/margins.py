@@ -32,22 +32,13 @@ from widemargin._core.checks import as_floats, check_flag, check_number
 from widemargin._core.confidence import answers_of, margins_of
 from widemargin._core.decisions import as_labels, from_decision, score_margins
 from widemargin._core.samples import check_orderable
+from widemargin.inspection import style
 from widemargin.inspection.models import (
     by_name,
     check_name,
     common_theta,
     fitted,
     without_refusals,
-)
-from widemargin.inspection.style import (
-    GREY,
-    INK,
-    RED,
-    from_zero,
-    legend,
-    own_axes,
-    series_style,
-    stage_colours,
 )
 from widemargin.margins import ErrorRejectCurve, error_reject_curve
 
@@ -196,17 +187,19 @@ class MarginDistributionDisplay:
         check_flag("ordered", ordered)
         if self.theta is not None:
             check_number("theta", self.theta, otherwise="None or ")
-        ax = own_axes(type(self).__name__, ax)
-        colours = stage_colours(len(self.margins))
+        ax = style.own_axes(type(self).__name__, ax)
+        colours = style.stage_colours(len(self.margins))
         self.lines_ = []
         for k, (name, margins) in enumerate(self.margins.items()):
-            style = {"color": colours[k]} if ordered else series_style(k)
+            drawn = {"color": colours[k]} if ordered else style.series_style(k)
             x, height = cumulative(margins)
-            options = {"linewidth": 1.8, "label": name} | style | line_options
+            options = {"linewidth": 1.8, "label": name} | drawn | line_options
             self.lines_ += ax.step(x, 100 * height, where="post", **options)
-        ax.axvline(0, color=GREY, linewidth=0.8, zorder=0)
+        ax.axvline(0, color=style.GREY, linewidth=0.8, zorder=0)
         if self.theta is not None:
-            ax.axvline(self.theta, color=INK, linewidth=0.8, linestyle=":", zorder=0)
+            ax.axvline(
+                self.theta, color=style.INK, linewidth=0.8, linestyle=":", zorder=0
+            )
             ax.annotate(
                 f"θ = {self.theta:g}",
                 # Shares grow to the right: the corner below is free.
@@ -215,12 +208,12 @@ class MarginDistributionDisplay:
                 xytext=(4, 3),
                 textcoords="offset points",
                 va="bottom",
-                color=INK,
+                color=style.INK,
             )
         ax.set(xlabel="margin", ylabel="samples with a smaller margin, %")
         ax.set_ylim(-1.2, 102)
         if any(self.margins):
-            legend(ax, loc="best")
+            style.legend(ax, loc="best")
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
@@ -415,20 +408,22 @@ class ErrorRejectDisplay:
         self : ErrorRejectDisplay
             The display itself.
         """
-        ax = own_axes(type(self).__name__, ax)
+        ax = style.own_axes(type(self).__name__, ax)
         self.lines_ = []
         for k, (name, curve) in enumerate(self.curves.items()):
             # The last point refuses everything, where there is no error to speak of.
             refused = np.asarray(curve.rejection_rate)[:-1]
             error = np.asarray(curve.error_rate)[:-1]
             shown = refused <= max_rejection
-            style = {"linewidth": 1.8, "label": name} | series_style(k) | line_options
-            self.lines_ += ax.plot(100 * refused[shown], 100 * error[shown], **style)
+            drawn = (
+                {"linewidth": 1.8, "label": name} | style.series_style(k) | line_options
+            )
+            self.lines_ += ax.plot(100 * refused[shown], 100 * error[shown], **drawn)
         ax.set(xlabel="samples rejected, %", ylabel="error among the accepted, %")
         ax.set_xlim(0, 100 * max_rejection)
-        from_zero(ax)
+        style.from_zero(ax)
         if any(self.curves):
-            legend(ax)
+            style.legend(ax)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
@@ -553,14 +548,14 @@ class BoundDisplay:
         """
         counts = np.asarray(self.counts, dtype=float)
         order = np.argsort(counts, kind="stable")
-        ax = own_axes(type(self).__name__, ax)
-        for name, values, style in (
-            ("bound", self.bounds, {"color": RED, "marker": "o"}),
-            ("held-out error", self.errors, {"color": INK, "marker": "s"}),
+        ax = style.own_axes(type(self).__name__, ax)
+        for name, values, drawn in (
+            ("bound", self.bounds, {"color": style.RED, "marker": "o"}),
+            ("held-out error", self.errors, {"color": style.INK, "marker": "s"}),
             (
                 "training error",
                 self.train_errors,
-                {"color": GREY, "marker": "^", "linestyle": (0, (5, 1.5))},
+                {"color": style.GREY, "marker": "^", "linestyle": (0, (5, 1.5))},
             ),
         ):
             if values is None:
@@ -571,11 +566,11 @@ class BoundDisplay:
                     f"There are {len(counts)} counts but {heights.size} values of the "
                     f"{name}; one for each count is needed."
                 )
-            options = {"linewidth": 1.6, "markersize": 5, "label": name} | style
+            options = {"linewidth": 1.6, "markersize": 5, "label": name} | drawn
             ax.plot(counts[order], heights[order], **(options | line_options))
         ax.set_xscale("log")
         ax.set_xticks(np.unique(counts), [f"{count:g}" for count in np.unique(counts)])
-        ax.xaxis.set_minor_locator(_no_ticks())
+        ax.minorticks_off()
         # Zero errors have no place on a logarithmic axis, but on this one.
         ax.set_yscale("symlog", linthresh=1.0)
         ax.yaxis.set_major_formatter("{x:,.0f}")
@@ -583,7 +578,7 @@ class BoundDisplay:
         highest = 100 * float(np.max(np.asarray(self.bounds, dtype=float)))
         if highest >= 100:
             ax.set_ylim(top=3 * highest)
-            ax.axhspan(100, ax.get_ylim()[1], color=GREY, alpha=0.15, linewidth=0)
+            ax.axhspan(100, ax.get_ylim()[1], color=style.GREY, alpha=0.15, linewidth=0)
             ax.annotate(
                 "a bound up here says nothing",
                 (0.99, 100),
@@ -592,15 +587,9 @@ class BoundDisplay:
                 textcoords="offset points",
                 ha="right",
                 fontsize=8,
-                color=INK,
+                color=style.INK,
             )
         ax.set(xlabel="prototypes", ylabel="error, %")
-        legend(ax, fontsize=9)
+        style.legend(ax, fontsize=9)
         self.ax_, self.figure_ = ax, ax.figure
         return self
-
-
-def _no_ticks() -> Any:
-    from matplotlib.ticker import NullLocator
-
-    return NullLocator()

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from widemargin._core.checks import check_count
+from widemargin.inspection import style
 from widemargin.inspection.models import (
     as_given,
     as_seen,
@@ -33,31 +34,13 @@ from widemargin.inspection.models import (
     look_of,
     without_refusals,
 )
-from widemargin.inspection.style import (
-    SERIES,
-    Look,
-    SampleDisplay,
-    common_limits,
-    draw_mosaic,
-    from_zero,
-    legend,
-    mosaic_inches,
-    most_values,
-    new_axes,
-    own_axes,
-    padded,
-    panels,
-    series_style,
-    short,
-    tidy,
-)
 
 # Curves of more matrices than this cannot be told apart.
 MOST_CURVES = 7
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrototypeDisplay(SampleDisplay):
+class PrototypeDisplay(style.SampleDisplay):
     """Prototypes as images, or as curves, by class.
 
     Parameters
@@ -190,7 +173,7 @@ class PrototypeDisplay(SampleDisplay):
         self,
         ax: Any,
         groups: list[tuple[Any, NDArray]],
-        look: Look,
+        look: style.Look,
         n_columns: int | None,
         limits: tuple[float, float] | None,
         cmap: str,
@@ -206,15 +189,15 @@ class PrototypeDisplay(SampleDisplay):
         images = [[look.image(row) for _, row in line] for line in cells]
         if ax is None:
             size = len(cells), max(len(line) for line in cells)
-            inches = mosaic_inches(
+            inches = style.mosaic_inches(
                 *size, images[0][0], labelled=not by_class, margin=0.4
             )
-            ax = new_axes(type(self).__name__, inches)
+            ax = style.new_axes(type(self).__name__, inches)
         names = [[name for name, _ in line] for line in cells]
-        draw_mosaic(
+        style.draw_mosaic(
             ax,
             images,
-            limits=limits or most_values([rows for _, rows in groups]),
+            limits=limits or style.most_values([rows for _, rows in groups]),
             cmap=cmap,
             row_labels=[line[0] for line in names] if by_class else None,
             labels=None if by_class else names,
@@ -225,7 +208,7 @@ class PrototypeDisplay(SampleDisplay):
         self,
         ax: Any,
         groups: list[tuple[Any, NDArray]],
-        look: Look,
+        look: style.Look,
         n_columns: int | None,
         limits: tuple[float, float] | None,
         cmap: str,
@@ -236,24 +219,25 @@ class PrototypeDisplay(SampleDisplay):
         inches = (2.6 * size[1], 1.9 * size[0])
         if look.names is not None:
             inches = (max(inches[0], 6.4), 1.35 * size[0] + 1.2)
-        ax, axes = panels(type(self).__name__, ax, size, inches)
-        limits = limits or padded(*common_limits([rows for _, rows in groups]))
+        ax, axes = style.panels(type(self).__name__, ax, size, inches)
+        every = [rows for _, rows in groups]
+        limits = limits or style.padded(*style.common_limits(every))
         for panel in axes.flat[len(groups) :]:
             panel.set_axis_off()
         for k, (panel, (label, rows)) in enumerate(
             zip(axes.flat, groups, strict=False)
         ):
             for n, row in enumerate(rows):
-                look.draw(panel, row, linewidth=1.5, **series_style(n))
+                look.draw(panel, row, linewidth=1.5, **style.series_style(n))
             panel.set_ylim(limits)
             panel.set_title(str(label), fontsize=9, pad=3)
-            tidy(panel)
+            style.tidy(panel)
             look.label(panel, below=k + width >= len(groups), beside=k % width == 0)
         return ax, axes
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class RelevanceDisplay(SampleDisplay):
+class RelevanceDisplay(style.SampleDisplay):
     """Shares of the features in a learned distance: bars, a curve, or an image.
 
     Columns of a table are bars, the most relevant first, and beside them the matrix of
@@ -399,7 +383,7 @@ class RelevanceDisplay(SampleDisplay):
             shown = np.argsort(-self.relevances_.mean(axis=0), kind="stable")
             shown = shown[:n_features]
             of = look.names or tuple(map(str, range(width)))
-            columns = [short(of[k]) for k in shown]
+            columns = [style.short(of[k]) for k in shown]
             self._plot_table(ax, matrices[:, shown][:, :, shown], columns, names, cmap)
         self.figure_ = self.ax_.figure
         return self
@@ -413,30 +397,34 @@ class RelevanceDisplay(SampleDisplay):
             )
         return [str(label) for label in labels]
 
-    def _plot_images(self, ax: Any, look: Look, names: list[str], cmap: str) -> None:
+    def _plot_images(self, ax: Any, look: Any, names: list[str], cmap: str) -> None:
         images = [look.image(row) for row in self.relevances_]
         if ax is None:
-            size = mosaic_inches(1, len(images), images[0], labelled=True, margin=0.4)
-            ax = new_axes(type(self).__name__, (max(size[0], 2.4), max(size[1], 2.4)))
+            size = style.mosaic_inches(
+                1, len(images), images[0], labelled=True, margin=0.4
+            )
+            ax = style.new_axes(
+                type(self).__name__, (max(size[0], 2.4), max(size[1], 2.4))
+            )
         top = float(self.relevances_.max()) or 1.0
-        draw_mosaic(ax, [images], limits=(0.0, top), cmap=cmap, labels=[names])
+        style.draw_mosaic(ax, [images], limits=(0.0, top), cmap=cmap, labels=[names])
         self.ax_, self.axes_ = ax, np.array([[ax]])
 
-    def _plot_curves(self, ax: Any, look: Look, names: list[str]) -> None:
+    def _plot_curves(self, ax: Any, look: style.Look, names: list[str]) -> None:
         if len(self.relevances_) > MOST_CURVES:
             raise ValueError(
                 f"{len(self.relevances_)} curves of relevances cannot be told apart; "
                 f"up to {MOST_CURVES} can. Use metric='full' or 'class', or give "
                 "feature_names."
             )
-        ax = own_axes(type(self).__name__, ax)
+        ax = style.own_axes(type(self).__name__, ax)
         for k, (name, row) in enumerate(zip(names, self.relevances_, strict=True)):
-            look.draw(ax, 100 * row, linewidth=1.5, label=name, **series_style(k))
+            look.draw(ax, 100 * row, linewidth=1.5, label=name, **style.series_style(k))
         look.label(ax)
         ax.set_ylabel("share of the distance, %")
-        from_zero(ax)
+        style.from_zero(ax)
         if len(names) > 1:
-            legend(ax)
+            style.legend(ax)
         self.ax_, self.axes_ = ax, np.array([[ax]])
 
     def _plot_table(
@@ -453,7 +441,7 @@ class RelevanceDisplay(SampleDisplay):
         if len(matrices) > 1:
             size = (0.3 * len(columns) + 1.6, 0.24 * len(names) + 1.8)
             if ax is None:
-                ax = new_axes(type(self).__name__, size)
+                ax = style.new_axes(type(self).__name__, size)
             picture = ax.imshow(relevances, cmap=cmap, vmin=0, aspect="auto")
             ax.set_xticks(places, columns, rotation=40, ha="right", fontsize=8)
             ax.set_yticks(range(len(names)), names, fontsize=8)
@@ -463,15 +451,15 @@ class RelevanceDisplay(SampleDisplay):
         matrix = matrices[0]
         with_matrix = bool(np.any(matrix != np.diag(np.diag(matrix))))
         inches = (5.0 + with_matrix * (high + 0.5), high)
-        self.ax_, self.axes_ = panels(
+        self.ax_, self.axes_ = style.panels(
             type(self).__name__, ax, (1, 1 + with_matrix), inches
         )
         bars = self.axes_[0, 0]
-        bars.barh(places, relevances[0], color=SERIES[1])
+        bars.barh(places, relevances[0], color=style.SERIES[1])
         bars.set_yticks(places, columns, fontsize=8)
         bars.set_ylim(len(columns) - 0.5, -0.5)
         bars.set_xlabel("share of the distance, %")
-        tidy(bars)
+        style.tidy(bars)
         if with_matrix:
             beside = self.axes_[0, 1]
             # The diagonal is in the bars; its colour would drown what is beside it.

@@ -23,31 +23,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from widemargin._core.checks import check_count
+from widemargin.inspection import style
 from widemargin.inspection.models import as_seen, fitted, generator_of, inside, look_of
-from widemargin.inspection.style import (
-    INK,
-    RED,
-    SERIES,
-    Look,
-    SampleDisplay,
-    common_limits,
-    draw_mosaic,
-    legend,
-    mosaic_inches,
-    new_axes,
-    one_row,
-    padded,
-    panels,
-    show_image,
-    tidy,
-)
 from widemargin.metrics import Alignment, tangent_alignment, tangent_distances
 from widemargin.tangents.generator import DirectionalTangents
 from widemargin.tangents.signal import BASELINES
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class TangentDisplay(SampleDisplay):
+class TangentDisplay(style.SampleDisplay):
     """A sample moved along each of its tangents, as images or as curves.
 
     Parameters
@@ -156,7 +140,7 @@ class TangentDisplay(SampleDisplay):
                     "samples; give a tangent generator, or leave sample out to sweep a "
                     "prototype."
                 )
-            row = as_seen(estimator, one_row(sample, "sample")[None])[0]
+            row = as_seen(estimator, style.one_row(sample, "sample")[None])[0]
             tangents = generator.tangents(row[None])[0]
             names = tangent_names(generator, len(tangents))
         shown = cls(sample=row, tangents=tangents, names=names, **look)
@@ -185,7 +169,7 @@ class TangentDisplay(SampleDisplay):
         self : TangentDisplay
             The display itself.
         """
-        sample = one_row(self.sample, "sample")
+        sample = style.one_row(self.sample, "sample")
         tangents = np.atleast_2d(np.asarray(self.tangents, dtype=float))
         if tangents.ndim != 2 or tangents.shape[1] != len(sample) or not len(tangents):
             raise ValueError(
@@ -203,20 +187,20 @@ class TangentDisplay(SampleDisplay):
         return self
 
     def _plot_images(
-        self, ax: Any, swept: NDArray, names: Sequence[str], look: Look, cmap: str
+        self, ax: Any, swept: NDArray, names: Sequence[str], look: style.Look, cmap: str
     ) -> tuple[Any, Any]:
         images = [[look.image(row) for row in strip] for strip in swept]
         if ax is None:
             n_rows, n_columns = swept.shape[:2]
             # Beside the rows, names of letters that are some seven points wide.
             margin = 0.35 + 0.11 * max(map(len, names))
-            inches = mosaic_inches(
+            inches = style.mosaic_inches(
                 n_rows, n_columns, images[0][0], labelled=False, margin=margin
             )
-            ax = new_axes(type(self).__name__, inches)
+            ax = style.new_axes(type(self).__name__, inches)
         # The grey values of the sample itself, so that every panel shares them.
-        limits = common_limits([np.asarray(self.sample, dtype=float)])
-        draw_mosaic(ax, images, limits=limits, cmap=cmap, row_labels=names)
+        limits = style.common_limits([np.asarray(self.sample, dtype=float)])
+        style.draw_mosaic(ax, images, limits=limits, cmap=cmap, row_labels=names)
         return ax, np.array([[ax]])
 
     def _plot_curves(
@@ -224,14 +208,14 @@ class TangentDisplay(SampleDisplay):
         ax: Any,
         swept: NDArray,
         names: Sequence[str],
-        look: Look,
+        look: style.Look,
         steps: Sequence[float],
     ) -> tuple[Any, Any]:
         width = min(3, len(names))
         size = (ceil(len(names) / width), width)
         inches = (2.7 * size[1], 2.0 * size[0])
-        ax, axes = panels(type(self).__name__, ax, size, inches)
-        limits = padded(*common_limits([swept]))
+        ax, axes = style.panels(type(self).__name__, ax, size, inches)
+        limits = style.padded(*style.common_limits([swept]))
         for panel in axes.flat[len(names) :]:
             panel.set_axis_off()
         for k, (panel, name) in enumerate(zip(axes.flat, names, strict=False)):
@@ -239,7 +223,7 @@ class TangentDisplay(SampleDisplay):
                 look.draw(panel, row, **_step_style(step, steps))
             panel.set_ylim(limits)
             panel.set_title(name, fontsize=10, pad=3)
-            tidy(panel)
+            style.tidy(panel)
             look.label(panel, below=k + width >= len(names), beside=k % width == 0)
         return ax, axes
 
@@ -261,7 +245,7 @@ def _step_style(step: float, steps: Sequence[float]) -> dict[str, Any]:
     from matplotlib.colors import LinearSegmentedColormap
 
     if step == 0:
-        return {"color": INK, "linewidth": 1.8, "zorder": 3}
+        return {"color": style.INK, "linewidth": 1.8, "zorder": 3}
     ends = ["#1f5f8b", "#b5cbdc", "#eec4c4", "#d64545"]
     ramp = LinearSegmentedColormap.from_list("steps", ends)
     share = step / max(abs(s) for s in steps)
@@ -309,7 +293,7 @@ def _function_name(function: Any, k: int) -> str:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class AlignmentDisplay(SampleDisplay):
+class AlignmentDisplay(style.SampleDisplay):
     """Two samples before and after moving, the residual and the two distances.
 
     Parameters
@@ -418,10 +402,10 @@ class AlignmentDisplay(SampleDisplay):
             The drawn display.
         """
         look = look_of(estimator, shape, positions, feature_names)
-        row = as_seen(estimator, one_row(x, "x")[None])[0]
+        row = as_seen(estimator, style.one_row(x, "x")[None])[0]
         other = None
         if y is not None:
-            other = as_seen(estimator, one_row(y, "y")[None])[0]
+            other = as_seen(estimator, style.one_row(y, "y")[None])[0]
         estimator = inside(estimator)
         generator = generator_of(estimator)
         ends: dict[str, Any] = {"tangents": generator}
@@ -518,7 +502,7 @@ class AlignmentDisplay(SampleDisplay):
             The display itself.
         """
         rows = [
-            one_row(getattr(self, name), name)
+            style.one_row(getattr(self, name), name)
             for name in ("x", "y", "x_aligned", "y_aligned")
         ]
         look = self._look(len(rows[0]))
@@ -533,51 +517,52 @@ class AlignmentDisplay(SampleDisplay):
         return self
 
     def _plot_images(
-        self, ax: Any, pairs: Any, titles: Any, look: Look, cmap: str
+        self, ax: Any, pairs: Any, titles: Any, look: style.Look, cmap: str
     ) -> tuple[Any, Any]:
-        ax, axes = panels(type(self).__name__, ax, (2, 3), (6.2, 4.4))
-        limits = common_limits(pairs[0])
+        ax, axes = style.panels(type(self).__name__, ax, (2, 3), (6.2, 4.4))
+        limits = style.common_limits(pairs[0])
         reach = float(np.abs(pairs[0][0] - pairs[0][1]).max()) or 1.0
         stages = ("before", "after")
         for row, (x, y), title, stage in zip(axes, pairs, titles, stages, strict=True):
             for panel, sample in zip(row, (x, y), strict=False):
-                show_image(panel, look.image(sample), limits=limits, cmap=cmap)
+                style.show_image(panel, look.image(sample), limits=limits, cmap=cmap)
             difference = look.image(x - y)
             if difference.ndim == 3:
                 difference = difference.mean(axis=2)
-            show_image(row[2], difference, limits=(-reach, reach), cmap="RdBu_r")
-            row[0].set_ylabel(stage, color=INK)
+            style.show_image(row[2], difference, limits=(-reach, reach), cmap="RdBu_r")
+            row[0].set_ylabel(stage, color=style.INK)
             words = (*self.names, title.replace(": ", "\n"))
             if stage == "after":
                 words = (*(f"{name}, moved" for name in self.names), words[2])
             for panel, text in zip(row, words, strict=True):
-                panel.set_title(text, fontsize=9, color=INK, pad=4)
+                panel.set_title(text, fontsize=9, color=style.INK, pad=4)
         return ax, axes
 
     def _plot_curves(
-        self, ax: Any, pairs: Any, titles: Any, look: Look, cmap: str
+        self, ax: Any, pairs: Any, titles: Any, look: style.Look, cmap: str
     ) -> tuple[Any, Any]:
-        ax, axes = panels(type(self).__name__, ax, (2, 2), (8.0, 4.8))
-        limits = padded(*common_limits([*pairs[0], *pairs[1]]))
-        gap = padded(*common_limits([0 * pairs[0][0], pairs[0][0] - pairs[0][1]]))
+        ax, axes = style.panels(type(self).__name__, ax, (2, 2), (8.0, 4.8))
+        limits = style.padded(*style.common_limits([*pairs[0], *pairs[1]]))
+        x, y = pairs[0]
+        gap = style.padded(*style.common_limits([0 * x, x - y]))
         stages = ("before", "after")
         for row, (x, y), title, stage in zip(axes, pairs, titles, stages, strict=True):
             for sample, name, colour, dashes in (
-                (x, self.names[0], INK, "-"),
-                (y, self.names[1], RED, (0, (5, 1.5))),
+                (x, self.names[0], style.INK, "-"),
+                (y, self.names[1], style.RED, (0, (5, 1.5))),
             ):
                 lines = look.draw(row[0], sample, color=colour, linestyle=dashes)
                 lines[0].set_label(name)
-            look.draw(row[1], x - y, color=SERIES[1])
-            row[1].axhline(0, color=INK, linewidth=0.6)
+            look.draw(row[1], x - y, color=style.SERIES[1])
+            row[1].axhline(0, color=style.INK, linewidth=0.6)
             row[0].set_title(stage, fontsize=10)
             row[1].set_title(title, fontsize=10)
             row[0].set_ylim(limits)
             row[1].set_ylim(gap)
             for panel in row:
-                tidy(panel)
+                style.tidy(panel)
                 look.label(panel, below=stage == "after")
-        legend(axes[0, 0], fontsize=9)
+        style.legend(axes[0, 0], fontsize=9)
         return ax, axes
 
 

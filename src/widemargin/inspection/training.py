@@ -23,19 +23,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from widemargin._core.checks import as_floats, check_number
+from widemargin.inspection import style
 from widemargin.inspection.models import by_name, fitted
-from widemargin.inspection.style import (
-    DASHES,
-    GREY,
-    SERIES,
-    from_zero,
-    legend,
-    own_axes,
-    panels,
-    series_style,
-    stage_colours,
-    tidy,
-)
 from widemargin.margins import margin_reweight
 
 _USUAL = ("error", "score", "loss", "objective")
@@ -129,11 +118,11 @@ class TrainingCurveDisplay:
         if not units:
             raise ValueError("histories holds no quantity to draw.")
         if len(units) == 1:
-            self.ax_ = own_axes(type(self).__name__, ax)
+            self.ax_ = style.own_axes(type(self).__name__, ax)
             self.axes_ = np.array([[self.ax_]])
         else:
             size, inches = (1, len(units)), (4.2 * len(units), 3.6)
-            self.ax_, self.axes_ = panels(
+            self.ax_, self.axes_ = style.panels(
                 type(self).__name__, ax, size, inches, wspace=0.25
             )
         for panel, unit in zip(self.axes_[0], units, strict=True):
@@ -142,7 +131,7 @@ class TrainingCurveDisplay:
         return self
 
     def _draw(self, panel: Any, unit: str, line_options: dict[str, Any]) -> None:
-        tidy(panel)
+        style.tidy(panel)
         alone = len(self.histories) == 1
         several = any(
             sum(_unit(key) == unit for key in history) > 1
@@ -151,22 +140,25 @@ class TrainingCurveDisplay:
         for i, (name, history) in enumerate(self.histories.items()):
             keys = [key for key in history if _unit(key) == unit]
             for j, key in enumerate(keys):
-                style = series_style(j)
+                drawn = style.series_style(j)
                 if not alone:
                     # The colour says which estimator, the dashes which quantity.
-                    style = {"color": SERIES[i % len(SERIES)], "linestyle": DASHES[j]}
+                    drawn = {
+                        "color": style.SERIES[i % len(style.SERIES)],
+                        "linestyle": style.DASHES[j],
+                    }
                 values = _as_drawn(key, history[key])
                 words = _words(key)
                 label = words if alone else f"{name}: {words}" if several else name
-                options = {"linewidth": 1.6, "label": label} | style | line_options
+                options = {"linewidth": 1.6, "label": label} | drawn | line_options
                 panel.plot(np.arange(1, len(values) + 1), values, **options)
         panel.set(xlabel="pass", ylabel=unit)
         panel.xaxis.get_major_locator().set_params(integer=True)
         n_lines = len(panel.lines)
         if unit == "error, %":
-            from_zero(panel, room=1.3 if n_lines > 2 else 1.1)
+            style.from_zero(panel, room=1.3 if n_lines > 2 else 1.1)
         if n_lines > 1:
-            legend(panel, fontsize=9)
+            style.legend(panel, fontsize=9)
 
 
 def as_columns(history: Any) -> dict[str, NDArray]:
@@ -364,10 +356,10 @@ class SampleWeightDisplay:
         self : SampleWeightDisplay
             The display itself.
         """
-        ax = own_axes(type(self).__name__, ax)
-        colours = stage_colours(len(self.weights))
+        ax = style.own_axes(type(self).__name__, ax)
+        colours = style.stage_colours(len(self.weights))
         self.lines_ = []
-        ax.axhline(1, color=GREY, linewidth=0.8, zorder=0)
+        ax.axhline(1, color=style.GREY, linewidth=0.8, zorder=0)
         for colour, (name, weights) in zip(colours, self.weights.items(), strict=True):
             relative = relative_weights(weights)
             share = 100 * np.arange(len(relative) + 1) / len(relative)
@@ -376,8 +368,8 @@ class SampleWeightDisplay:
             self.lines_ += ax.step(share, heights, where="post", **options)
         ax.set(xlabel="samples, heaviest first, %", ylabel="weight / mean weight")
         ax.set_xlim(0, 100)
-        from_zero(ax)
-        legend(ax)
+        style.from_zero(ax)
+        style.legend(ax)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 

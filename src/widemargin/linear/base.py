@@ -336,7 +336,7 @@ class HyperplaneClassifier(SoftClassifier):
         if before is None:
             walk = self._first_walk(patterns)
         else:
-            walk = before.copy().on_batch(len(rows))
+            walk = before.copy()._replace(m=np.zeros(len(rows)))
         state = random_state_array(seed)
         self._sweep(patterns, walk, weights, Budget(1), state, exponent)
         return walk.without_patterns(patterns)

@@ -15,7 +15,7 @@ engine, :mod:`~widemargin.linear.certificate` has the last word.
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from functools import reduce
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
@@ -37,11 +37,13 @@ from widemargin._core.checks import (
     check_number,
     check_option,
     check_random_state,
+    parameters,
 )
 from widemargin._core.classifier import FITTED, fit_method
 from widemargin._core.lazy import bare, is_lazy
 from widemargin._core.samples import Samples
 from widemargin._core.shards import SampleShards, check_shards, joined
+from widemargin.linear import shards
 from widemargin.linear.active_set import solve_active_set
 from widemargin.linear.base import (
     SCHEMES,
@@ -77,16 +79,6 @@ from widemargin.linear.patterns import (
     reflect,
     scaled,
     spread_around,
-)
-from widemargin.linear.shards import (
-    ROUNDS,
-    Edge,
-    Plane,
-    doubled,
-    gathered,
-    margin_of_all,
-    part_joining,
-    part_reached,
 )
 from widemargin.linear.spaces import (
     SHARP,
@@ -190,7 +182,7 @@ def _is_online(estimator: Any) -> bool:
     )
 
 
-@dataclass(eq=False, repr=False)
+@parameters
 class MaxMarginClassifier(HyperplaneClassifier):
     r"""Hyperplane with the largest margin, hard or soft, with a certificate.
 
@@ -473,13 +465,13 @@ class MaxMarginClassifier(HyperplaneClassifier):
         check_size(given.limits, small=True)
         problems = self._set_classes(given.classes, given.limits)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        few = gathered(given, bare(self), problems, seed)
+        few = shards.gathered(given, bare(self), problems, seed)
         with FitTasks(self, 1, X=few.X, y=few.labels) as tasks, tasks.whole("rounds"):
             few, found = self._rounds(given, few, problems, seed)
-        samples, dtype = doubled(few), given.limits.dtype
+        samples, dtype = shards.doubled(few), given.limits.dtype
         data = self._prepare(samples, len(samples), seed)
         # The samples gathered are the hard ones; all count for probabilities.
-        typical = doubled(given.some(FITTED))
+        typical = shards.doubled(given.some(FITTED))
         return self._finish(samples, problems, found, data, dtype, typical)
 
     def _rounds(
@@ -489,8 +481,8 @@ class MaxMarginClassifier(HyperplaneClassifier):
         exponent, dtype = comfortable_exponent(given.limits), given.limits.dtype
         hard, found = not math.isfinite(self.C), dict[int, _Certified]()
         left = list(range(len(problems)))
-        for _ in range(ROUNDS):
-            samples = doubled(few)
+        for _ in range(shards.ROUNDS):
+            samples = shards.doubled(few)
             data = self._prepare(samples, len(samples), seed)
             planes = []
             for p in left:
@@ -498,24 +490,26 @@ class MaxMarginClassifier(HyperplaneClassifier):
                 found[p] = one
                 wanted = one.upper * (1 - self.tol / 4) if hard else None
                 planes.append(
-                    Plane(problems[p], one.coef, one.intercept, one.norm, wanted)
+                    shards.Plane(problems[p], one.coef, one.intercept, one.norm, wanted)
                 )
             if any(found[p].verdict == "inseparable" for p in left):
                 break
-            parts = given.shards.each(part_joining, planes, few.rows)
+            parts = given.shards.each(shards.part_joining, planes, few.rows)
             if hard:
                 edges = [
-                    reduce(Edge.join, e)
+                    reduce(shards.Edge.join, e)
                     for e in zip(*(e for _, e in parts), strict=True)
                 ]
                 planes = [
                     plane._replace(intercept=edge.bias)
                     for plane, edge in zip(planes, edges, strict=True)
                 ]
-            reached = given.shards.each(part_reached, planes, exponent, float(self.C))
+            reached = given.shards.each(
+                shards.part_reached, planes, exponent, float(self.C)
+            )
             still = []
             for i, p in enumerate(left):
-                margin = margin_of_all(planes[i], [part[i] for part in reached])
+                margin = shards.margin_of_all(planes[i], [part[i] for part in reached])
                 found[p] = found[p]._replace(
                     intercept=planes[i].intercept, margin=margin, directional=margin
                 )

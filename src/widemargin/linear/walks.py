@@ -120,10 +120,6 @@ class Walk(NamedTuple):
         for mine, new in zip(self, start_walk(patterns, m), strict=True):
             mine[:] = new
 
-    def on_batch(self, n_samples: int) -> "Walk":
-        """Continue with patterns that were never added."""
-        return self._replace(m=np.zeros(n_samples))
-
     def without_patterns(self, patterns: Patterns) -> "Walk":
         """Forget which patterns were added, keep what they added up to."""
         sums = self.sums.copy()

@@ -340,17 +340,14 @@ def _functional_margin(
     check_same_length(X=X, y=labels)
     w, offset = w.astype(np.float64), float(b.reshape(()))
     # A plane has no unit: lengths of any size become numbers of ordinary size.
-    unit = _power_of_two(float(np.abs(w).max()) or abs(offset))
+    size = float(np.abs(w).max()) or abs(offset)
+    unit = math.ldexp(1.0, min(max(math.frexp(size)[1], -1022), 1023))
     w, offset = w / unit, offset / unit
     with np.errstate(over="ignore", invalid="ignore"):
         f = X @ w + offset
     if np.isnan(f).any():
         raise ValueError("X is so large that its margins are no numbers; scale it.")
     return f * labels.astype(np.float64), float(np.linalg.norm(w)), offset, X.dtype
-
-
-def _power_of_two(size: float) -> float:
-    return math.ldexp(1.0, min(max(math.frexp(size)[1], -1022), 1023))
 
 
 def sample_margin(

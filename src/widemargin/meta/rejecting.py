@@ -31,7 +31,7 @@ of a conformal p-value).
 """
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from math import ceil
 from numbers import Integral, Number
 from typing import Any, Literal, Self
@@ -55,6 +55,7 @@ from widemargin._core.checks import (
     as_floats,
     check_number,
     check_random_state,
+    parameters,
     warn_caller,
 )
 from widemargin._core.classifier import fit_method
@@ -62,17 +63,11 @@ from widemargin._core.confidence import answers_of, confidence_of, distance_of
 from widemargin._core.decisions import as_labels
 from widemargin._core.lazy import accuracy, is_lazy
 from widemargin._core.samples import check_weights, hold_out_at_random
-from widemargin.margins.rejection import (
-    reject_threshold,
-    samples_for_rejecting,
-    samples_needed,
-    smallest_max_error,
-    smallest_shown,
-)
+from widemargin.margins import rejection
 from widemargin.meta.wrapping import WrappingClassifier, takes_weights, weighed_rows
 
 
-@dataclass(eq=False, repr=False)
+@parameters
 class RejectingClassifier(WrappingClassifier):
     r"""Wrap a classifier so that it answers only where it is sure enough.
 
@@ -346,10 +341,10 @@ class RejectingClassifier(WrappingClassifier):
             return round(float(self.cv) * n_samples)
         wanted = 0
         if self.max_error is not None and self.delta is not None:
-            enough = samples_needed(self.max_error, self.delta)
+            enough = rejection.samples_needed(self.max_error, self.delta)
             # Where half is too little anyway, nothing is gained by looking further.
             if enough <= n_samples // 2:
-                wanted = samples_for_rejecting(self.max_error, self.delta)
+                wanted = rejection.samples_for_rejecting(self.max_error, self.delta)
             else:
                 wanted = enough
         return min(max(round(n_samples / 4), wanted), n_samples // 2)
@@ -386,7 +381,7 @@ class RejectingClassifier(WrappingClassifier):
         self.n_held_out_ = len(y)
         # All that matters of the labels is where they differ.
         wrong_near, sure = wrong[near], confidence[near]
-        self.threshold_ = reject_threshold(
+        self.threshold_ = rejection.reject_threshold(
             np.zeros(len(sure)), wrong_near, sure, delta=self.delta, **promise
         )
         answered = (confidence >= self.threshold_) & near
@@ -546,11 +541,11 @@ def nothing_promised(
     )
     if delta is None:
         return said
-    least = smallest_max_error(n, delta)
-    needed = samples_needed(max_error, delta)
+    least = rejection.smallest_max_error(n, delta)
+    needed = rejection.samples_needed(max_error, delta)
     if needed > n:
         said += f" Even without a mistake {needed} held-out samples are needed."
-    shown = smallest_shown(wrong, confidence, delta)
+    shown = rejection.smallest_shown(wrong, confidence, delta)
     said += f" {n} faultless ones promise max_error={_round_up(least)}"
     if shown is None:
         said += "; with the mistakes made on these, nothing can be promised"

@@ -70,7 +70,7 @@ from widemargin._core.checks import (
 )
 from widemargin._core.lazy import pairs
 from widemargin.tangents import Bundle, as_bundle, orthonormalize
-from widemargin.tangents.bundle import broadcast, like, same_numbers
+from widemargin.tangents.bundle import broadcast, like, share_one_frame
 from widemargin.tangents.generator import check_tangents, fit_tangents, is_generator
 
 # Which ends carry the tangents that a distance looks at. Those of a midpoint belong
@@ -352,7 +352,7 @@ class TangentMetric:
             return midpoint_distances(
                 x.points, y.points, self.tangents, spring=spring, **options
             )
-        if _share_one_frame(x, y):
+        if share_one_frame(x, y):
             sides, spring = on_a_shared_frame(sides, spring)
         ends = x.points, x.frames, y.points, y.frames
         if is_tensor(x.points):
@@ -450,11 +450,6 @@ def require_generator(tangents: Any) -> None:
             "generator: pass tangents=ImageTangents(...) or another object with a "
             "tangents(X) method instead of tangent arrays."
         )
-
-
-def _share_one_frame(x: Bundle, y: Bundle) -> bool:
-    """Whether every sample at both ends carries the same frame."""
-    return x.is_shared and y.is_shared and same_numbers(x.frames[0], y.frames[0])
 
 
 def _on_device(ends: tuple, sides: str, spring: float, squared: bool) -> Any:

@@ -734,7 +734,7 @@ class MetricSearch(ByClasses):
 
         def meet(rows):
             if self.candidates is None:
-                d = self._all_distances(x[rows], y)
+                d = to_numpy(distances_of(self.metric, x[rows], y))
                 use(rows, d, np.broadcast_to(np.arange(len(y)), d.shape))
             else:
                 some = near[rows.start]
@@ -742,9 +742,6 @@ class MetricSearch(ByClasses):
                 use(rows, d, some[None])
 
         thread_map(meet, batched_slices(len(x), size), n_jobs, "neighbours")
-
-    def _all_distances(self, X: Any, Y: Any) -> NDArray:
-        return to_numpy(distances_of(self.metric, X, Y))
 
 
 def distances_of(metric: Callable[[Any, Any], Any], X: Any, Y: Any) -> Any:

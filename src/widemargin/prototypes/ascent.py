@@ -42,7 +42,7 @@ from widemargin._compute.machine import (
     even_slices,
     rows_in_budget,
 )
-from widemargin._core.arrays import put, to_numpy
+from widemargin._core.arrays import largest_of, put, to_numpy
 from widemargin._core.checks import warn_caller
 from widemargin._core.shards import Here, Shards
 from widemargin.margins import relative_margin
@@ -56,6 +56,8 @@ START, GROWTH = 0.2, 1.05
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75)
 # Intervals of margins that parts count in.
 BINS = 4096
+# Samples of a block, whose products stay in a core's cache, and blocks of one call.
+BLOCK_ROWS, BLOCKS = 512, 4
 # Rates at which the models cannot move any more.
 SMALLEST = 1e-7
 
@@ -93,36 +95,30 @@ class OneSidedPass:
         self.right = right
         scale = float(self.norms.mean(dtype=float))
         self.tiny = 1e2 * np.finfo(X.dtype).eps * scale
+        self.room = Room()
 
     def __call__(self, stack: np.ndarray, gamma: np.ndarray, run: Any = map) -> Pass:
         """Run one pass; `run` is the ``map`` of ``held_threads``."""
-        from widemargin._compute.models import one_sided
+        from widemargin._compute.models import one_sided, scratch_size
 
         n_models, width, d = stack.shape
         n, dtype = len(self.X), self.X.dtype
         flat = np.ascontiguousarray(stack.reshape(-1, d), dtype=dtype)
-        offsets = np.einsum("kwd,kd->kw", stack, stack[:, 0]).astype(dtype)
+        offsets = np.matmul(stack, stack[:, 0, :, None])[:, :, 0].astype(dtype)
         nearest, margins = np.empty((n, 2), np.intp), np.empty(n)
-        room = Room()
+        size = min(BLOCK_ROWS, rows_in_budget(8 * n_models * width))
+        needed = min(n, size) * scratch_size(n_models, width, d)
 
-        def block(rows: slice) -> tuple[np.ndarray, ...]:
-            m = rows.stop - rows.start
+        def part(rows: slice) -> tuple[np.ndarray, ...]:
+            scratch = self.room.take("scratch", (needed,), dtype)
             return one_sided(
                 self.X[rows], flat, self.norms[rows], offsets, self.right[rows],
-                gamma[rows], self.tiny, nearest[rows], margins[rows],
-                room.take("Z", (len(flat), m), dtype),
-                room.take("squared", (n_models, m), dtype),
-                room.take("pulls", (2, m, width), dtype),
-                room.take("alphas", (2, m, width), dtype),
-                room.take("gathered", (2 * m, d + width), dtype),
-                room.take("weighted", (2 * m, width), dtype),
+                gamma[rows], self.tiny, nearest[rows], margins[rows], size, scratch,
             )  # fmt: skip
 
-        size = min(SAMPLE_ROWS, rows_in_budget(8 * n_models * width))
-        first, *rest = run(block, even_slices(n, size))
-        sums, moments, sizes = (total.astype(float) for total in first)
-        for part in rest:
-            for total, more in zip((sums, moments, sizes), part, strict=True):
+        (sums, moments, sizes), *rest = run(part, even_slices(n, BLOCKS * size))
+        for others in rest:
+            for total, more in zip((sums, moments, sizes), others, strict=True):
                 total += more
         gradient = sums - np.matmul(moments, stack)
         return Pass(margins, nearest, gradient, moments, sizes)
@@ -341,7 +337,7 @@ def quantiles_of(margins: np.ndarray) -> np.ndarray:
     places = np.multiply(QUANTILES, len(margins) - 1)
     below = places.astype(np.intp)
     above = np.minimum(below + 1, len(margins) - 1)
-    ordered = np.partition(margins, np.unique([below, above]))
+    ordered = np.partition(margins, [*below, *above])
     low, high = ordered[below], ordered[above]
     return low + (places - below) * (high - low)
 
@@ -417,9 +413,8 @@ class Ascent(NamedTuple):
             direction = paper_direction(sums.direction, stack)
         with np.errstate(over="ignore", invalid="ignore"):
             proposal = stack + state["rate"] * direction
-        if not np.isfinite(proposal).all() or np.abs(proposal).max() > 1e100 * (
-            np.abs(stack).max() + 1
-        ):
+        # Written so that NaN is too large.
+        if not np.abs(proposal).max() <= 1e100 * (largest_of(stack) + 1):
             return self._taken_back(state)
         proposal[:, 1:] = retract(proposal[:, 1:])
         reached = state["climbers"].step(

@@ -12,7 +12,7 @@ quantization", Neural Computation 2009; Bunte et al., "Limited rank matrix learn
 Neural Networks 2012.
 """
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY
 from functools import partial
 from typing import Any, ClassVar, Literal
 
@@ -22,45 +22,17 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from widemargin._compute.nearest import product_error, second_moments, squared_distances
 from widemargin._core.arrays import is_tensor, put, to_numpy
-from widemargin._core.checks import check_count, check_number, check_option
+from widemargin._core.checks import check_count, check_number, check_option, parameters
 from widemargin._core.samples import Samples
 from widemargin._core.shards import Here
+from widemargin.prototypes import glvq, placing
 from widemargin.prototypes.base import CERTAIN, no_bound, plain_distances
-from widemargin.prototypes.glvq import (
-    LEAST,
-    WARMED,
-    GLVQClassifier,
-    Mapped,
-    adam,
-    adam_copy,
-    adam_grow,
-    adam_names,
-    adam_start,
-    at,
-    by_class,
-    changed,
-    compiled,
-    counted,
-    device_lvq,
-    edges_and_rates,
-    flat,
-    own_share,
-    replayed_on,
-    uncounted,
-)
+from widemargin.prototypes.glvq import GLVQClassifier, Mapped
 from widemargin.prototypes.learned_metrics import (
     METRICS,
     MatrixSums,
     learned_metric,
     span_of,
-)
-from widemargin.prototypes.placing import (
-    chosen_scale,
-    class_means,
-    nearest_of,
-    residuals,
-    revivals,
-    within_class_spread,
 )
 from widemargin.prototypes.training import Outcome, Run, State, Step, compiled_loss
 
@@ -68,7 +40,7 @@ from widemargin.prototypes.training import Outcome, Run, State, Step, compiled_l
 MOST_COMPONENTS = 100
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@parameters
 class GMLVQClassifier(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, GLVQClassifier
 ):
@@ -206,6 +178,7 @@ class GMLVQClassifier(
     _state_names: ClassVar = {"prototypes": "prototypes_", "omega": "omega_"}
     _stays = False
 
+    _: KW_ONLY
     metric: Literal["full", "diagonal", "class", "local"] = "full"
     n_components: int | None = None
     sparsity: float = 0.0
@@ -331,10 +304,10 @@ class GMLVQClassifier(
                 f"{n_features}."
             )
         X, codes, weights = samples.X, samples.codes, samples.weights
-        spread = chosen_scale(X, codes, weights, self.scale)
+        spread = placing.chosen_scale(X, codes, weights, self.scale)
         if spread is None:
             # One unit for all: the spread of the typical feature.
-            each = within_class_spread(X, codes, weights)
+            each = placing.within_class_spread(X, codes, weights)
             mean = np.sqrt(np.mean(each**2, dtype=np.float64))
             spread = np.full(n_features, mean, X.dtype)
         if rank == n_features or self.metric == "diagonal":
@@ -355,8 +328,8 @@ class GMLVQClassifier(
             "omega": omega,
             "codes": self._prototype_codes,
             "spread": spread,
-            **adam_start("prototypes", P),
-            **adam_start("omega", omega),
+            **glvq.adam_start("prototypes", P),
+            **glvq.adam_start("omega", omega),
         }
 
     def _resume(self, state: State, data: Mapped, rng: np.random.RandomState) -> State:
@@ -373,13 +346,13 @@ class GMLVQClassifier(
         else:
             added = self._place_new(samples.X, samples, rng)
         P = np.concatenate([state["prototypes"], added])
-        moments = adam_grow(state, "prototypes", P)
+        moments = glvq.adam_grow(state, "prototypes", P)
         codes = self._prototype_codes
         state = {**state, "prototypes": P, "codes": codes, **moments}
         if self._metric_name == "local" and len(added):
             fresh = np.repeat(state["omega"].mean(axis=0)[None], len(added), axis=0)
             omega = np.concatenate([state["omega"], fresh])
-            state = {**state, "omega": omega, **adam_grow(state, "omega", omega)}
+            state = {**state, "omega": omega, **glvq.adam_grow(state, "omega", omega)}
         return state
 
     def _step(self, data: Mapped, rng: np.random.RandomState, n_epochs: float) -> Step:
@@ -399,15 +372,15 @@ class GMLVQClassifier(
             """One step on a device."""
             P, omega = now["P"], now["omega"]
             sums = MatrixSums(
-                *device_lvq().gmlvq_sums(P, omega, now["labels"], rows[some], loss)
+                *glvq.device_lvq().gmlvq_sums(P, omega, now["labels"], rows[some], loss)
             )
-            by_P, ascent = adam(now, "prototypes", sums.prototypes)
-            by_omega, turn = adam(now, "omega", sums.omega)
+            by_P, ascent = glvq.adam(now, "prototypes", sums.prototypes)
+            by_omega, turn = glvq.adam(now, "omega", sums.omega)
             moved = {
                 "P": P - rate * ascent,
                 "omega": omega - float(ratio) * rate * turn,
             }
-            return {**by_P, **by_omega, **moved, **counted(now, sums)}
+            return {**by_P, **by_omega, **moved, **glvq.counted(now, sums)}
 
         def train(state: State, epoch: int) -> Outcome:
             labels, spread = state["codes"], state["spread"]
@@ -417,7 +390,7 @@ class GMLVQClassifier(
                 is_local = self._metric_name in ("class", "local")
                 span = span_of(host.X) if is_local else None
                 rows = host.at(device)
-                there = replayed_on(device, partial(descend, rows), loss)
+                there = glvq.replayed_on(device, partial(descend, rows), loss)
                 parts = self._summed_over(data.samples, rows, spread, centre, False)
                 prepared.extend([centre, host, parts, span, there])
             centre, host, parts, span, replayed = prepared
@@ -426,7 +399,7 @@ class GMLVQClassifier(
                 named = compiled_loss(loss)
             P = (state["prototypes"] - centre) / spread
             omega = metric.inner(state["omega"], spread)
-            few = slice(0, WARMED)
+            few = slice(0, glvq.WARMED)
             state = self._warm(
                 state,
                 metric.mapped(host.X[few], omega),
@@ -437,9 +410,9 @@ class GMLVQClassifier(
             batches = self._batches(n, rng, epoch, n_epochs, most)
             wins, total = np.zeros(len(P), dtype=np.intp), 0.0
             if device is not None:
-                names = *adam_names("prototypes"), *adam_names("omega")
+                names = *glvq.adam_names("prototypes"), *glvq.adam_names("omega")
                 now = {name: state[name] for name in names}
-                now = {**now, **uncounted(P, labels), "omega": omega}
+                now = {**now, **glvq.uncounted(P, labels), "omega": omega}
                 now = replayed.run(now, batches)
                 P, omega, wins, total = (
                     now[name] for name in ("P", "omega", "wins", "total")
@@ -447,12 +420,14 @@ class GMLVQClassifier(
                 state = {**state, **{name: now[name] for name in names}}
                 batches = []
             elif named is not None:
-                by_P, by_omega = (adam_copy(state, k) for k in ("prototypes", "omega"))
+                by_P = glvq.adam_copy(state, "prototypes")
+                by_omega = glvq.adam_copy(state, "omega")
                 P, omega = np.ascontiguousarray(P), np.array(omega, order="C")
-                total = compiled().gmlvq_epoch(
+                total = glvq.compiled().gmlvq_epoch(
                     P, omega, host.X, host.norms, host.codes, host.weights,
-                    *by_class(labels, len(self.classes_)), *edges_and_rates(batches),
-                    ratio, flat(by_P)[0], *flat(by_omega), *named, LEAST,
+                    *glvq.by_class(labels, len(self.classes_)),
+                    *glvq.edges_and_rates(batches), ratio, glvq.flat(by_P)[0],
+                    *glvq.flat(by_omega), *named, glvq.LEAST,
                     product_error(P.dtype, P.shape[1]), wins,
                 )  # fmt: skip
                 for moments in (by_P, by_omega):
@@ -463,14 +438,14 @@ class GMLVQClassifier(
             for batch, rate in batches:
                 found = parts.sum(
                     matrix_sums, batch, n, metric, P, omega, labels, groups,
-                    at(loss, state),
+                    glvq.at(loss, state),
                 )  # fmt: skip
                 sums, weight = found
                 state = self._heated(state, sums.slope, rate)
                 slope = sums.omega
                 slope = slope + weight * self._penalty_slope(metric, omega)
-                by_P, ascent = adam(state, "prototypes", sums.prototypes)
-                by_omega, turn = adam(state, "omega", slope)
+                by_P, ascent = glvq.adam(state, "prototypes", sums.prototypes)
+                by_omega, turn = glvq.adam(state, "omega", slope)
                 state = {**state, **by_P, **by_omega}
                 P = P - rate * ascent
                 omega = omega - float(rate * ratio) * turn
@@ -483,7 +458,7 @@ class GMLVQClassifier(
                 omega = omega @ span
             mapped, Q = metric.mapped(host.X, omega), metric.mapped(P, omega)
             if self._repairs(wins, epoch, n_epochs):
-                dead, samples = revivals(mapped, host.codes, Q, labels, wins)
+                dead, samples = placing.revivals(mapped, host.codes, Q, labels, wins)
                 P[dead] = host.X[samples]
             added, stay = self._changes(
                 host,
@@ -497,7 +472,7 @@ class GMLVQClassifier(
             if "heat" in state:
                 state["heat"] = state["heat"] + metric.shrinkage(omega)
             state = self._with_maps(state, added, stay, Q, mapped, host)
-            state = changed(state, added, stay, host.X[added], host.codes[added])
+            state = glvq.changed(state, added, stay, host.X[added], host.codes[added])
             P = state["prototypes"] * spread + centre
             moved = {"prototypes": P, "omega": metric.outer(state["omega"], spread)}
             return Outcome({**state, **moved}, {"loss": float(total) / n})
@@ -528,7 +503,7 @@ class GMLVQClassifier(
         labels: np.ndarray,
     ) -> np.ndarray:
         if omega.ndim < 3:
-            return nearest_of(mapped, Q)
+            return placing.nearest_of(mapped, Q)
         D = metric.distances(rows.X, P, omega, self._grouped(labels))
         return np.asarray(D.argmin(axis=1))
 
@@ -549,7 +524,7 @@ class GMLVQClassifier(
         likest = D.argmin(axis=1)
         omega = np.concatenate([state["omega"][stay], state["omega"][likest]])
         kept = {f"omega_{k}": state[f"omega_{k}"][stay] for k in ("m", "v")}
-        moments = adam_grow({**state, **kept}, "omega", omega)
+        moments = glvq.adam_grow({**state, **kept}, "omega", omega)
         return {**state, **moments, "omega": omega}
 
 
@@ -565,7 +540,7 @@ def matrix_sums(
     loss: Any,
 ) -> tuple[MatrixSums, float] | None:
     """Return what a part contributes to the step of one batch, and its weight."""
-    some = own_share(rows, batch, n)
+    some = glvq.own_share(rows, batch, n)
     if not len(some.codes):
         return None
     sums = metric.sums(P, omega, labels, groups, some, loss)
@@ -578,7 +553,7 @@ def _means(
     """Means of the samples that belong to centres `Q` found in the mapped space."""
     D = squared_distances(samples.X @ omega.T, Q)
     D[samples.codes[:, None] != codes[None, :]] = np.inf
-    means = class_means(samples.X, D.argmin(axis=1), samples.weights, len(Q))
+    means = placing.class_means(samples.X, D.argmin(axis=1), samples.weights, len(Q))
     return means.astype(samples.X.dtype)
 
 
@@ -595,7 +570,7 @@ def discriminant_directions(
     within-class covariance. A fraction `shrinkage` of its mean variance keeps
     directions of next to no variance from exploding.
     """
-    S = second_moments(residuals(X, codes, weights), weights)
+    S = second_moments(placing.residuals(X, codes, weights), weights)
     values, U = np.linalg.eigh(S)
     # Features come divided by their spread: below this there is none.
     ridge = shrinkage * max(values.mean(), 1e-12)

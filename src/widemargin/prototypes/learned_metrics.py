@@ -29,15 +29,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from widemargin._compute import nearest
 from widemargin._compute.machine import batched_slices, rows_in_budget
-from widemargin._compute.nearest import (
-    expanded_distances,
-    product_error,
-    second_moments,
-    settled,
-    squared_distances,
-    squared_norms,
-)
 from widemargin.prototypes.glvq import Centred, coefficients
 
 METRICS = ("full", "diagonal", "class", "local")
@@ -63,8 +56,8 @@ def mapped_errors(x: np.ndarray, z_norms: np.ndarray, length: float) -> np.ndarr
     """
     root = np.sqrt(x.shape[1])
     eps = float(np.finfo(x.dtype).eps)
-    own = product_error(x.dtype, x.shape[1]) + 4 * eps * root
-    return own * z_norms + (4 * eps * length / root) * squared_norms(x)
+    own = nearest.product_error(x.dtype, x.shape[1]) + 4 * eps * root
+    return own * z_norms + (4 * eps * length / root) * nearest.squared_norms(x)
 
 
 class FullMatrix:
@@ -120,13 +113,13 @@ class FullMatrix:
         omega = omega.astype(dtype, copy=False)
         x, p = X - centre, P - centre
         z, q = x @ omega.T, p @ omega.T
-        z_norms, q_norms = squared_norms(z), squared_norms(q)
-        length = float(squared_norms(omega).sum())
-        return settled(
-            expanded_distances(z, q, z_norms),
+        z_norms, q_norms = nearest.squared_norms(z), nearest.squared_norms(q)
+        length = float(nearest.squared_norms(omega).sum())
+        return nearest.settled(
+            nearest.expanded_distances(z, q, z_norms),
             mapped_errors(x, z_norms, length),
             mapped_errors(p, q_norms, length),
-            lambda i, j: squared_norms((X[i].astype(float) - P[j]) @ omega.T),
+            lambda i, j: nearest.squared_norms((X[i].astype(float) - P[j]) @ omega.T),
             coarse=coarse,
             n_features=2 * X.shape[1],
         )
@@ -168,11 +161,11 @@ class Diagonal(FullMatrix):
     def sums(self, P, omega, labels, groups, batch, loss):
         """See FullMatrix."""
         Q, Z = P * omega, batch.X * omega
-        error = product_error(P.dtype, P.shape[1])
-        norms = squared_norms(Z)
+        error = nearest.product_error(P.dtype, P.shape[1])
+        norms = nearest.squared_norms(Z)
         pairs = coefficients(
-            expanded_distances(Z, Q, norms), labels, batch.codes, batch.weights,
-            loss, error * norms, error * squared_norms(Q),
+            nearest.expanded_distances(Z, Q, norms), labels, batch.codes, batch.weights,
+            loss, error * norms, error * nearest.squared_norms(Q),
         )  # fmt: skip
         pulled = pairs.transposed_product(batch.X)
         towards = pulled - pairs.column_sums[:, None] * P
@@ -188,7 +181,7 @@ class Diagonal(FullMatrix):
 
     def distances(self, X, P, omega, groups, coarse=None):
         """See FullMatrix."""
-        return squared_distances(X * omega, P * omega, coarse)
+        return nearest.squared_distances(X * omega, P * omega, coarse)
 
     def steepness(self, omega: np.ndarray) -> float:
         """See FullMatrix."""
@@ -225,13 +218,13 @@ class Local(FullMatrix):
         X = batch.X
         D = np.empty((len(X), len(P)), X.dtype)
         x_errors, p_errors = np.zeros(len(X)), np.zeros(len(P))
-        error = product_error(P.dtype, P.shape[1])
+        error = nearest.product_error(P.dtype, P.shape[1])
         for g, own in self._spaces(groups):
             Z, Q = X @ omega[g].T, P[own] @ omega[g].T
-            norms = squared_norms(Z)
-            D[:, own] = expanded_distances(Z, Q, norms)
+            norms = nearest.squared_norms(Z)
+            D[:, own] = nearest.expanded_distances(Z, Q, norms)
             x_errors = np.maximum(x_errors, error * norms)
-            p_errors[own] = error * squared_norms(Q)
+            p_errors[own] = error * nearest.squared_norms(Q)
         pairs = coefficients(
             D, labels, batch.codes, batch.weights, loss, x_errors, p_errors
         )
@@ -276,16 +269,16 @@ def gmlvq_sums(
 ) -> MatrixSums:
     """Loss, gradients in prototypes and one Omega, and wins among the own class."""
     Z, Q = batch.X @ omega.T, P @ omega.T
-    norms, size = squared_norms(Z), product_error(P.dtype, P.shape[1])
+    norms, size = nearest.squared_norms(Z), nearest.product_error(P.dtype, P.shape[1])
     length = float(np.linalg.norm(omega)) ** 2
     pairs = coefficients(
-        expanded_distances(Z, Q, norms),
+        nearest.expanded_distances(Z, Q, norms),
         labels,
         batch.codes,
         batch.weights,
         loss,
         size * length * batch.norms,
-        size * length * squared_norms(P),
+        size * length * nearest.squared_norms(P),
     )
     towards = pairs.transposed_product(batch.X) - pairs.column_sums[:, None] * P
     mapped = pairs.transposed_product(Z)
@@ -305,6 +298,6 @@ def span_of(X: np.ndarray) -> np.ndarray:
     What a matrix does elsewhere no training sample can tell; without this correction
     it may be anything, and a new sample would meet it amplified.
     """
-    values, U = np.linalg.eigh(second_moments(X, np.ones(len(X), X.dtype)))
+    values, U = np.linalg.eigh(nearest.second_moments(X, np.ones(len(X), X.dtype)))
     kept = U[:, values > 1e-6 * max(float(values[-1]), 0.0)]
     return (kept @ kept.T).astype(X.dtype)

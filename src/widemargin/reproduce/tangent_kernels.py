@@ -278,17 +278,14 @@ def rivals(digits: Digits) -> Iterator[Line]:
         search.fit(digits.X_train, digits.y_train)
         machine.set_params(**search.best_params_)
         predicted, train_s, test_s = timed(machine, digits)
+        ((of, value),) = search.best_params_.items()
         yield Line(
-            f"{name}, {_told(search.best_params_)}",
+            f"{name}, {of}={value}",
             float(machine.gamma) if machine.gamma != "scale" else np.nan,
             float(machine.C), np.nan, 100 * (1 - search.best_score_),
             digits.error(predicted), train_s, test_s, supports_per_duel(machine),
             None, None,
         )  # fmt: skip
-
-
-def _told(parameters: dict) -> str:
-    return ", ".join(f"{name}={value}" for name, value in parameters.items())
 
 
 def figure_2() -> Any:

@@ -13,7 +13,7 @@ vector kernels, NIPS 1997; O. Chapelle, B. Schölkopf, Incorporating invariances
 nonlinear support vector machines, NIPS 2001.
 """
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -31,17 +31,11 @@ from widemargin._core.checks import (
     check_option,
     check_random_state,
     check_squares,
+    parameters,
 )
 from widemargin._core.classifier import fit_method
 from widemargin._core.samples import check_samples
-from widemargin.svm.pairwise import (
-    DuelClassifier,
-    duels_of,
-    gamma_in_unit,
-    say_how_it_ended,
-    solve,
-    unit_for,
-)
+from widemargin.svm import pairwise
 from widemargin.tangents.generator import (
     check_tangents,
     fit_tangents,
@@ -52,8 +46,8 @@ from widemargin.tangents.generator import (
 KERNELS = ("linear", "rbf", "poly")
 
 
-@dataclass(eq=False, repr=False)
-class InvariantHyperplaneSVC(DuelClassifier):
+@parameters
+class InvariantHyperplaneSVC(pairwise.DuelClassifier):
     """Support vector machine in a space where meaningless variation is small.
 
     Parameters
@@ -169,7 +163,7 @@ class InvariantHyperplaneSVC(DuelClassifier):
         self.classes_ = samples.classes
         X, labels, weights = samples.X, samples.labels, samples.weights
         # Tangents have lengths that are compared with 1: no unit is as good as another.
-        unit_for(X, "linear", self.gamma)
+        pairwise.unit_for(X, "linear", self.gamma)
         with FitTasks(self, 4, X=X, y=labels, sample_weight=weights) as tasks:
             with tasks.whole("tangents"):
                 generator = fit_tangents(tangents, X, labels)
@@ -188,12 +182,12 @@ class InvariantHyperplaneSVC(DuelClassifier):
                 )
                 whitened = mapped @ self.whitening_
                 try:
-                    end = solve(self.svc_, whitened, samples.codes, weights)
+                    end = pairwise.solve(self.svc_, whitened, samples.codes, weights)
                 except ValueError as error:
                     if "not finite" not in str(error):
                         raise
                     raise self._overflow() from error
-        say_how_it_ended(end, self)
+        pairwise.say_how_it_ended(end, self)
         return self
 
     def _whiten(self, X, labels, generator, n_dimensions):
@@ -224,7 +218,7 @@ class InvariantHyperplaneSVC(DuelClassifier):
         self._landmarks: Any = None
         if self.kernel == "linear":
             return
-        gamma = gamma_in_unit(self.gamma, X, 1.0)
+        gamma = pairwise.gamma_in_unit(self.gamma, X, 1.0)
         self._kernel = self.kernel, self.degree, gamma, self.coef0
         order = check_random_state(self.random_state).permutation(len(X))
         self._landmarks = X[order[: int(self.n_components)]]
@@ -282,4 +276,4 @@ class InvariantHyperplaneSVC(DuelClassifier):
 
     def _duels(self, X):
         with announce("decisions"):
-            return duels_of(self.svc_, self._map(X) @ self.whitening_)
+            return pairwise.duels_of(self.svc_, self._map(X) @ self.whitening_)

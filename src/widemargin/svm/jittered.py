@@ -26,21 +26,13 @@ from widemargin._core.checks import (
     check_number,
     check_option,
     in_unit,
+    parameters,
     warn_caller,
 )
 from widemargin._core.classifier import fit_method
 from widemargin._core.samples import check_samples
 from widemargin.metrics.kernels import symmetrize
-from widemargin.svm.pairwise import (
-    DuelClassifier,
-    PairwiseMachine,
-    decide,
-    gamma_in_unit,
-    gamma_of_data,
-    require_gram_fits,
-    say_how_it_ended,
-    unit_for,
-)
+from widemargin.svm import pairwise
 from widemargin.tangents.transform import check_transformations, copies
 
 KERNELS = ("rbf", "linear", "poly")
@@ -105,8 +97,8 @@ class JitteredKernel:
         return out
 
 
-@dataclass(eq=False, repr=False)
-class JitteredSVC(DuelClassifier):
+@parameters
+class JitteredSVC(pairwise.DuelClassifier):
     """Support vector machine whose kernel compares the nearest transformed copies.
 
     Parameters
@@ -215,16 +207,16 @@ class JitteredSVC(DuelClassifier):
         samples = check_samples(self, X, y, sample_weight)
         self.classes_ = samples.classes
         X, weights = samples.X, samples.weights
-        require_gram_fits(
+        pairwise.require_gram_fits(
             len(X), 8, "Use VirtualSVC, which needs no Gram matrix, or fewer samples."
         )
-        self._unit = unit = unit_for(X, self.kernel, self.gamma)
-        gamma = gamma_in_unit(self.gamma, in_unit(X, unit), unit)
-        self.gamma_ = gamma_of_data(gamma, unit)
+        self._unit = unit = pairwise.unit_for(X, self.kernel, self.gamma)
+        gamma = pairwise.gamma_in_unit(self.gamma, in_unit(X, unit), unit)
+        self.gamma_ = pairwise.gamma_of_data(gamma, unit)
         kernel = JitteredKernel(
             self.kernel, gamma, degree, coef0, transformations, unit
         )
-        machine = PairwiseMachine(
+        machine = pairwise.PairwiseMachine(
             "gram", self.C, self.multiclass, self.tol, int(self.max_iter)
         )
         with FitTasks(self, 2, X=X, y=samples.labels, sample_weight=weights) as tasks:
@@ -233,7 +225,7 @@ class JitteredSVC(DuelClassifier):
                 K = symmetrize(kernel.values(versions[0][0], versions))
             with tasks.whole("solve"):
                 machine.fit(K, samples.codes, weights)
-        say_how_it_ended(machine.end_, self)
+        pairwise.say_how_it_ended(machine.end_, self)
         self.support_ = np.flatnonzero(np.any(machine.coef_ != 0, axis=1))
         self.support_vectors_ = X[self.support_]
         self.coef_ = machine.coef_[self.support_]
@@ -250,5 +242,5 @@ class JitteredSVC(DuelClassifier):
             of_queries = kernel.versions(X[rows])
             K = kernel.values(of_queries[0][0], versions)
             K += kernel.values(versions[0][0], of_queries).T
-            out[rows] = decide(K / 2, self.coef_, self.intercept_)
+            out[rows] = pairwise.decide(K / 2, self.coef_, self.intercept_)
         return out

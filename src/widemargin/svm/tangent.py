@@ -46,6 +46,7 @@ from widemargin._core.checks import (
     check_random_state,
     check_squares,
     is_auto,
+    parameters,
 )
 from widemargin._core.classifier import SoftClassifier, fit_method
 from widemargin._core.samples import (
@@ -54,27 +55,8 @@ from widemargin._core.samples import (
     clear_winner,
     hold_out_of_classes,
 )
-from widemargin.metrics import TangentMetric
-from widemargin.metrics.kernels import (
-    METHODS,
-    check_kernel,
-    kernel_of_distances,
-    repair_in_place,
-    resolve_gamma,
-    rounding_of,
-    symmetrize,
-)
-from widemargin.svm.pairwise import (
-    DuelClassifier,
-    PairwiseMachine,
-    decide,
-    gamma_in_unit,
-    gamma_of_data,
-    left_out_duels,
-    require_gram_fits,
-    say_how_it_ended,
-    unit_for,
-)
+from widemargin.metrics import TangentMetric, kernels
+from widemargin.svm import pairwise
 from widemargin.tangents import Bundle
 from widemargin.tangents.generator import tangents_meant
 
@@ -111,7 +93,7 @@ class TangentKernel:
     def scaled_to(self, d2: NDArray, n_samples: int | None = None) -> Self:
         """Turn the gamma "scale" into a number; see `resolve_gamma`."""
         return replace(
-            self, gamma=resolve_gamma(d2, self.function, self.gamma, n_samples)
+            self, gamma=kernels.resolve_gamma(d2, self.function, self.gamma, n_samples)
         )
 
     @property
@@ -125,9 +107,9 @@ class TangentKernel:
 
     def gram(self, d2: NDArray) -> NDArray:
         """Kernel values of a set with itself, from its squared distances, in place."""
-        K = kernel_of_distances(d2, self.function, self.gamma)
+        K = kernels.kernel_of_distances(d2, self.function, self.gamma)
         if self.metric.sides in ("x", "y") or callable(self.function):
-            symmetrize(K)
+            kernels.symmetrize(K)
         return K
 
     def between(
@@ -145,7 +127,7 @@ class TangentKernel:
         d2 = self.metric.squared_distances(
             x, y, sides=sides, prepared=prepared, n_jobs=n_jobs
         )
-        return kernel_of_distances(d2, self.function, self.gamma)
+        return kernels.kernel_of_distances(d2, self.function, self.gamma)
 
 
 class Landmarks(NamedTuple):
@@ -202,8 +184,8 @@ def _has_probabilities(machine):
     return True
 
 
-@dataclass(eq=False, repr=False)
-class TangentSVC(DuelClassifier, SoftClassifier):
+@parameters
+class TangentSVC(pairwise.DuelClassifier, SoftClassifier):
     """Support vector machine with a tangent distance kernel.
 
     Without `tangents` the distance is the plain one.
@@ -362,10 +344,10 @@ class TangentSVC(DuelClassifier, SoftClassifier):
         self.classes_ = samples.classes
         self.__dict__.pop("smallest_eigenvalue_", None)
         X, codes, weights = samples.X, samples.codes, samples.weights
-        metric = replace(metric, unit=unit_for(X, self.kernel, self.gamma))
+        metric = replace(metric, unit=pairwise.unit_for(X, self.kernel, self.gamma))
         gamma = self.gamma
         if not isinstance(gamma, str) and self.kernel == "rbf":
-            gamma = gamma_in_unit(gamma, X, metric.unit)
+            gamma = pairwise.gamma_in_unit(gamma, X, metric.unit)
         data = {"X": X, "y": samples.labels, "sample_weight": weights}
         repairs = self.repair != "none" and self.landmarks is None
         n_tasks = 3 + (self.landmarks is not None) + repairs + bool(self.probability)
@@ -387,11 +369,11 @@ class TangentSVC(DuelClassifier, SoftClassifier):
         tangents = tangents_meant(self.tangents, type(self).__name__)
         spring: Any = SPRINGS[0] if is_auto(self.spring) else self.spring
         metric = TangentMetric(tangents, self.sides, spring).check()
-        check_kernel(self.kernel, self.gamma)
+        kernels.check_kernel(self.kernel, self.gamma)
         if not is_auto(self.C):
             check_number("C", self.C, above=0, otherwise="'auto' or ")
         self._check_solver(C=1.0)
-        check_option("repair", self.repair, METHODS)
+        check_option("repair", self.repair, kernels.METHODS)
         check_flag("probability", self.probability)
         if self.landmarks is None:
             return metric
@@ -430,7 +412,7 @@ class TangentSVC(DuelClassifier, SoftClassifier):
             C, spring = candidate
             K, wrong = grams[spring], []
             for held in trials:
-                machine = PairwiseMachine(
+                machine = pairwise.PairwiseMachine(
                     "gram", C, self.multiclass, self.tol, int(self.max_iter), 0
                 )
                 fit, out = np.flatnonzero(~held), np.flatnonzero(held)
@@ -451,7 +433,7 @@ class TangentSVC(DuelClassifier, SoftClassifier):
         if self.repair != "none":
             # LAPACK overwrites a copy, and eigenvectors are as large again.
             needed = max(needed, 16 if self.repair == "shift" else 24)
-        require_gram_fits(
+        pairwise.require_gram_fits(
             len(X),
             needed,
             "Use TangentSVC(landmarks=1000), which approximates the kernel, or fewer "
@@ -459,7 +441,7 @@ class TangentSVC(DuelClassifier, SoftClassifier):
         )
 
     def _new_machine(self, matrix, random):
-        return PairwiseMachine(
+        return pairwise.PairwiseMachine(
             matrix, self.C_, self.multiclass, self.tol, int(self.max_iter),
             random.randint(2**31 - 1),
         )  # fmt: skip
@@ -469,13 +451,13 @@ class TangentSVC(DuelClassifier, SoftClassifier):
         with tasks.parts("distances"):
             d2 = kernel.squared_distances(bundle, self.n_jobs)
         kernel = kernel.scaled_to(d2)
-        rounding = rounding_of(d2)
+        rounding = kernels.rounding_of(d2)
         K = kernel.gram(d2).astype(np.float64, copy=False)
         del d2
         repair = None
         if self.repair != "none":
             with tasks.whole("repair"):
-                repair = repair_in_place(K, self.repair, rounding)
+                repair = kernels.repair_in_place(K, self.repair, rounding)
             self.smallest_eigenvalue_ = repair.smallest_eigenvalue
         with tasks.whole("solve"):
             machine.fit(K, codes, weights)
@@ -502,12 +484,12 @@ class TangentSVC(DuelClassifier, SoftClassifier):
         self.__dict__.pop("temperature_", None)
         if self.probability:
             with tasks.whole("calibrate"):
-                duels = left_out_duels(machine, matrix, codes, weights)
+                duels = pairwise.left_out_duels(machine, matrix, codes, weights)
                 self._heat_up(self._costs_of(duels)[0], codes, weights)
 
     def _keep(self, machine, kernel, bundle, coef):
         """Keep what prediction needs; `coef` are those of the supports."""
-        say_how_it_ended(machine.end_, self)
+        pairwise.say_how_it_ended(machine.end_, self)
         self.n_support_ = machine.n_support_
         self.coef_, self.intercept_ = coef, machine.intercept_
         self.support_bundle_ = bundle[self.support_]
@@ -516,7 +498,7 @@ class TangentSVC(DuelClassifier, SoftClassifier):
         self._prepared = kernel.metric.prepare(self.support_bundle_)
         self.gamma_ = float(kernel.gamma)
         if kernel.function == "rbf":
-            self.gamma_ = gamma_of_data(kernel.gamma, kernel.metric.unit)
+            self.gamma_ = pairwise.gamma_of_data(kernel.gamma, kernel.metric.unit)
 
     def _check_predict(self, X):
         check_is_fitted(self)
@@ -547,7 +529,7 @@ class TangentSVC(DuelClassifier, SoftClassifier):
         for rows in announced(batched_slices(len(X), size), "kernel"):
             queries = self._kernel.bundle(X[rows], n_jobs=self.n_jobs)
             K = self._kernel.between(queries, supports, self.n_jobs, self._prepared)
-            out[rows] = decide(K, self.coef_, self.intercept_)
+            out[rows] = pairwise.decide(K, self.coef_, self.intercept_)
         return out
 
     @available_if(_has_probabilities)

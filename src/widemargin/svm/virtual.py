@@ -9,7 +9,7 @@ vector learning machines, ICANN 1996.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -24,18 +24,11 @@ from widemargin._core.checks import (
     check_option,
     check_squares,
     in_unit,
+    parameters,
 )
 from widemargin._core.classifier import fit_method
 from widemargin._core.samples import check_samples
-from widemargin.svm.pairwise import (
-    DuelClassifier,
-    duels_of,
-    gamma_in_unit,
-    gamma_of_data,
-    say_how_it_ended,
-    solve,
-    unit_for,
-)
+from widemargin.svm import pairwise
 from widemargin.tangents.generator import (
     check_tangents,
     fit_tangents,
@@ -47,8 +40,8 @@ from widemargin.tangents.transform import check_transformations, copies
 KERNELS = ("linear", "poly", "rbf", "sigmoid")
 
 
-@dataclass(eq=False, repr=False)
-class VirtualSVC(DuelClassifier):
+@parameters
+class VirtualSVC(pairwise.DuelClassifier):
     """Support vector machine trained again on transformed support vectors.
 
     Parameters
@@ -160,16 +153,16 @@ class VirtualSVC(DuelClassifier):
         samples = check_samples(self, X, y, sample_weight)
         self.classes_ = samples.classes
         X, codes, weights = samples.X, samples.codes, samples.weights
-        self._unit = unit_for(X, self.kernel, self.gamma)
-        gamma = gamma_in_unit(self.gamma, self._in_unit(X), self._unit)
-        self.gamma_ = gamma_of_data(gamma, self._unit)
+        self._unit = pairwise.unit_for(X, self.kernel, self.gamma)
+        gamma = pairwise.gamma_in_unit(self.gamma, self._in_unit(X), self._unit)
+        self.gamma_ = pairwise.gamma_of_data(gamma, self._unit)
         labels = samples.labels
         with FitTasks(self, 4, X=X, y=labels, sample_weight=weights) as tasks:
             with tasks.whole("tangents"):
                 generator = fit_tangents(tangents, X, labels)
             with tasks.whole("solve"):
                 self.svc_ = self._new_machine(gamma)
-                end = solve(self.svc_, self._in_unit(X), codes, weights)
+                end = pairwise.solve(self.svc_, self._in_unit(X), codes, weights)
             self.first_support_ = rows = self.svc_.support_
             with tasks.whole("virtual samples"):
                 virtual = [
@@ -184,8 +177,8 @@ class VirtualSVC(DuelClassifier):
                     self.svc_ = self._new_machine(gamma)
                     labels, weights = codes[rows], weights[rows]
                     again = np.tile(labels, times), np.tile(weights, times)
-                    end = end.and_(solve(self.svc_, everything, *again))
-        say_how_it_ended(end, self)
+                    end = end.and_(pairwise.solve(self.svc_, everything, *again))
+        pairwise.say_how_it_ended(end, self)
         return self
 
     def _check_parameters(self):
@@ -230,4 +223,4 @@ class VirtualSVC(DuelClassifier):
 
     def _duels(self, X):
         with announce("decisions"):
-            return duels_of(self.svc_, self._in_unit(X))
+            return pairwise.duels_of(self.svc_, self._in_unit(X))

@@ -16,7 +16,7 @@ in float32 loses orthogonality to about 1e-3 (Golub, Van Loan: Matrix Computatio
 section 5.2).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,15 +80,6 @@ def check_tangent_array(tangents: ArrayLike, name: str) -> NDArray:
         raise type(error)(f"{name} must be an array of numbers: {error}") from None
 
 
-def sample_blocks(
-    n_samples: int, n_numbers: int, n_jobs: int | None
-) -> Iterable[slice]:
-    """Cut samples of `n_numbers` tangent entries each into blocks to work on."""
-    # Raw tangents, their float64 copy and as much again for what computes them.
-    budget = rows_in_budget(4 * 8 * n_numbers, n_jobs)
-    return batched_slices(n_samples, min(budget, BLOCK_NUMBERS // max(1, n_numbers)))
-
-
 def fill_blocks(
     fill: Callable[[slice], None], out: Any, n_jobs: int | None = None
 ) -> None:
@@ -99,7 +90,9 @@ def fill_blocks(
 
         halving(max(1, DEVICE_NUMBERS // max(1, n_numbers)), len(out), fill)
         return
-    blocks = sample_blocks(len(out), n_numbers, n_jobs)
+    # Raw tangents, their float64 copy and as much again for what computes them.
+    budget = rows_in_budget(4 * 8 * n_numbers, n_jobs)
+    blocks = batched_slices(len(out), min(budget, BLOCK_NUMBERS // max(1, n_numbers)))
     thread_map(fill, blocks, n_jobs, "tangents")
 
 
@@ -315,7 +308,7 @@ class Bundle:
         first = bundles[0]
         xp = xp_of(first.points)
         points = xp.concatenate([bundle.points for bundle in bundles])
-        if all(bundle._shares(first) for bundle in bundles):
+        if all(share_one_frame(bundle, first) for bundle in bundles):
             shape = (len(points), *first.frames.shape[1:])
             return cls(points, broadcast(first.frames[:1], shape))
         n_tangents = max(bundle.n_tangents for bundle in bundles)
@@ -350,13 +343,6 @@ class Bundle:
         frames = self.frames[:1] if self.is_shared else self.frames
         squares = xp_of(frames).einsum("nld,nld->nl", frames, frames)
         return np.broadcast_to(to_numpy((squares > 0.5).sum(1)), len(self))
-
-    def _shares(self, other: "Bundle") -> bool:
-        return (
-            self.is_shared
-            and other.is_shared
-            and same_numbers(self.frames[0], other.frames[0])
-        )
 
     def to(self, device: Any) -> "Bundle":
         """Return the bundle on a device of torch; None is NumPy, on the CPU."""
@@ -396,6 +382,11 @@ class Bundle:
             f"Bundle(n_samples={len(self)}, n_tangents={self.n_tangents}, "
             f"n_features={self.n_features})"
         )
+
+
+def share_one_frame(x: Bundle, y: Bundle) -> bool:
+    """Whether all samples of two bundles carry the same frame."""
+    return x.is_shared and y.is_shared and same_numbers(x.frames[0], y.frames[0])
 
 
 def same_numbers(one: Any, other: Any) -> bool:
