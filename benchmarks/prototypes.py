@@ -370,6 +370,42 @@ def missing():
     print_table(title, header, rows)
 
 
+def held_out():
+    """Hide values of training sets: 60 or 1250 rows to learn from, 1000 to ask."""
+    models = {k: PARTIAL[k] for k in ("GLVQ", "GMLVQ", "LGMLVQ, per class", "5-NN")}
+    rows = []
+    for name in ("optdigits", "pendigits", "satimage", "letter"):
+        X, y, _, _ = load_any(name)
+        for n, share in ((1250, 0.2), (1250, 0.5), (1250, 0.8), (60, 0.2), (60, 0.5)):
+            errors = {model: np.zeros((3, 3)) for model in models}
+            for seed in range(3):
+                rng = np.random.RandomState(seed)
+                order = rng.permutation(len(X))
+                a, b = order[:n], order[1250:2250]
+                holes = rng.uniform(size=X.shape) < share
+                # Nothing can be said of a row without any value.
+                holes[np.arange(len(X)), rng.randint(X.shape[1], size=len(X))] = False
+                H = np.where(holes, np.nan, X)
+                # And of features that no row has, nothing is learned.
+                known = ~np.isnan(H[a]).all(axis=0)
+                H, W = H[:, known], X[:, known]
+                b = b[~np.isnan(H[b]).all(axis=1)]
+                a = a[~np.isnan(H[a]).all(axis=1)]
+                for model in models:
+                    plain = clone(models[model])
+                    filled = make_pipeline(SimpleImputer(), clone(plain))
+                    errors[model][seed] = (
+                        percent_wrong(plain.fit(W[a], y[a]), W[b], y[b]),
+                        percent_wrong(plain.fit(H[a], y[a]), H[b], y[b]),
+                        percent_wrong(filled.fit(H[a], y[a]), H[b], y[b]),
+                    )
+            cells = (" / ".join(f"{e:.1f}" for e in v.mean(0)) for v in errors.values())
+            rows.append((name, n, f"{share:.0%}", *cells))
+            print("|", " | ".join(map(str, rows[-1])), "|", flush=True)
+    title = "Held-out training rows: nothing missing / completed / SimpleImputer"
+    print_table(title, ("set", "samples", "missing", *models), rows)
+
+
 def few_prototypes():
     """Print errors of LVQ's default with 5 prototypes per class, on USPS."""
     X, y, X_test, y_test = load_any("usps")
@@ -533,8 +569,8 @@ def cost():
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parts = (
-        *("accuracy", "speed", "defaults", "local", "relevances", "soft", "missing"),
-        *("relational", "numbers", "few"),
+        *("accuracy", "speed", "defaults", "local", "relevances", "soft"),
+        *("missing", "holes", "relational", "numbers", "few"),
     )
     parser.add_argument("--only", choices=parts)
     parser.add_argument("--sets", nargs="+", choices=ALL_SETS)
@@ -556,6 +592,8 @@ def main():
         relational()
     if arguments.only in (None, "missing"):
         missing()
+    if arguments.only in (None, "holes"):
+        held_out()
     if arguments.only in (None, "soft"):
         soft()
     if arguments.only in (None, "local"):

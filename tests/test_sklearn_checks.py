@@ -193,9 +193,9 @@ def waived(estimator) -> dict[str, str]:
         case wm.TangentKNeighborsClassifier():
             weights = PLACES if estimator.n_neighbors > 1 else None
             others["check_class_weight_classifiers"] = FEW
-        case wm.DensityClassifier(gamma="cv"):
+        case wm.DensityClassifier(gamma="cv") | wm.TangentDensityClassifier(gamma="cv"):
             weights = None if estimator.n_candidates is None else PLACES
-        case wm.DensityClassifier():
+        case wm.DensityClassifier() | wm.TangentDensityClassifier():
             others["check_class_weight_classifiers"] = SHARP
         case wm.DDAGClassifier():
             pass

@@ -38,12 +38,11 @@ def with_holes(X, share, seed=0):
 
 
 def dense(model):
-    """Log share, mean and covariance of every class, in the units of the samples."""
-    for log, mean, F, psi in zip(
-        model.logs, model.means, model.factors, model.psi, strict=True
-    ):
-        F = F.astype(np.float64)
-        covariance = (F @ F.T + np.diag(psi)) * np.outer(model.unit, model.unit)
+    """Log share, mean and covariance of every part, in the units of the samples."""
+    for log, mean, c in zip(model.logs, model.means, model.owners, strict=True):
+        F, mean = model.factors[c].astype(np.float64), mean.astype(np.float64)
+        covariance = F @ F.T + np.diag(model.psi[c])
+        covariance *= np.outer(model.unit, model.unit)
         yield log, model.centre + model.unit * mean, covariance
 
 
@@ -133,6 +132,23 @@ def test_what_few_factors_made_is_found_again(n_classes):
     assert np.mean((means - X)[holes] ** 2) > 10 * np.mean((found - X)[holes] ** 2)
 
 
+def test_parts_of_a_class_know_what_no_line_does(monkeypatch):
+    """Four shapes of one class: the third feature is the product of the others."""
+    rng = np.random.RandomState(0)
+    signs = rng.choice([-2.0, 2.0], size=(160, 2))
+    X = np.column_stack([signs, signs.prod(axis=1) / 2]) + 0.3 * rng.randn(160, 3)
+    codes, w, error = np.zeros(160, int), np.ones(160), []
+    asked = X.copy()
+    asked[:, 2] = np.nan
+    for parts in (missing.PARTS, 1):
+        monkeypatch.setattr(missing, "PARTS", parts)
+        model = learned_factors(with_holes(X, 0.2), codes, w)
+        assert len(model.logs) <= parts
+        assert np.exp(model.logs).sum() == pytest.approx(1)
+        error.append(np.mean((model.completed(asked) - X)[:, 2] ** 2))
+    assert error[0] < 0.1 * error[1]
+
+
 def test_units_and_offsets_do_not_matter():
     X, codes = draws(2, n_classes=2)
     H = with_holes(X, 0.3)
@@ -165,7 +181,7 @@ def test_odd_shapes_stay_within_what_was_seen(n, d, n_classes):
     X[:, -1] = 7.0
     H = with_holes(X, 0.5)
     model = learned_factors(H, codes, np.ones(n))
-    assert len(model.logs) == (1 if n < 10 * n_classes else n_classes)
+    assert len(model.psi) == (1 if n < 10 * n_classes else n_classes)
     found = model.completed(np.vstack([H, 1e6 * H]))
     assert np.all(found[np.isnan(np.vstack([H, 1e6 * H]))] <= np.nanmax(H))
     assert np.isfinite(found).all()

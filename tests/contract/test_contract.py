@@ -1,5 +1,6 @@
 """What every classifier of the package promises, held over all that it exports."""
 
+import inspect
 import pickle
 import warnings
 from collections.abc import Iterable
@@ -19,6 +20,7 @@ from tests.contract.registry import (
     make,
 )
 
+import widemargin
 from widemargin.margins import MARGIN_UNITS
 
 pytestmark = [
@@ -419,3 +421,35 @@ def test_batches_have_probabilities_too(name, of):
     before = model.temperature_
     model.partial_fit(X[:1] * 3, y[-1:])
     assert before / 3 < model.temperature_ < before * 3
+
+
+@every()
+def test_dask_tells_two_fits_apart(name):
+    """A dataclass is its fields to Dask; a model is what it learned, too."""
+    tokenize = pytest.importorskip("dask.base").tokenize
+    X, y, _ = data("two")
+    model, same, other = fit(name, X, y), fit(name, X, y), fit(name, X[::-1] + 1.0, y)
+    assert tokenize(model) == tokenize(same)
+    assert tokenize(model) != tokenize(other)
+    assert tokenize(model) != tokenize(make(name))
+
+
+@every()
+def test_parameters_are_named_and_nothing_else(name):
+    kind = getattr(widemargin, name)
+    signature = inspect.signature(kind).parameters
+    assert sorted(signature) == sorted(make(name).get_params(deep=False))
+    assert "_" not in signature
+    first, *rest = signature.values()
+    assert first.kind is first.POSITIONAL_OR_KEYWORD
+    if name not in ("HSSClassifier", "TVQClassifier"):
+        assert all(one.kind is one.KEYWORD_ONLY for one in rest)
+    # An own __init__ that says nothing to ours is a subclass as any other.
+    defaults = {k: p.default for k, p in signature.items() if p.default is not p.empty}
+
+    class Mine(kind):
+        def __init__(self, **given):
+            vars(self).update(given)
+
+    mine = Mine(**{k: v for k, v in vars(make(name)).items() if k not in defaults})
+    assert all(getattr(mine, k) is v for k, v in defaults.items())

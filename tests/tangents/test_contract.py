@@ -258,3 +258,16 @@ def test_a_new_generator_is_a_class_of_a_few_lines():
     model = TangentKNeighborsClassifier(1, tangents=generator).fit(X, y)
     assert model.score(drifted, y) == 1
     assert generator.bundle(X).n_tangents == 1
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_dask_tells_what_was_learned(name, data):
+    tokenize = pytest.importorskip("dask.base").tokenize
+    X, y = data
+    generator = clone(GENERATORS[name])
+    fitted = clone(generator).fit(X, y)
+    assert tokenize(fitted) == tokenize(clone(generator).fit(X, y))
+    assert tokenize(fitted) != tokenize(generator)
+    if "learned" in name or "union" in name:
+        other = clone(generator).fit(X[:, ::-1] ** 2, y)
+        assert tokenize(fitted) != tokenize(other)

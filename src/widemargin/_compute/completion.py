@@ -1,13 +1,14 @@
-"""Compiled conditional means and covariances of factor models, a row at a time.
+"""Compiled conditional means of factor models, a row at a time.
 
-A row is answered by itself, whatever the others of its batch are. Of a component with
-mean mu, factors F (d, q) and precisions 1 / psi, with o the features that are there,
+A row is answered by itself, whatever the others of its batch are. Of a part with mean
+mu, and the factors F (d, q) and precisions 1 / psi of its class, with o the features
+that are there,
 
     M = I + F_o^T diag(1 / psi_o) F_o,    z = M^-1 F_o^T diag(1 / psi_o) (x - mu)_o,
-    E[x_m] = mu_m + F_m z,    Cov[x_m] = diag(psi_m) + F_m M^-1 F_m^T,
+    E[x_m] = mu_m + F_m z,
 
-and its share in the row is that of its density of x_o. Shapes: X (n, d), means and
-precisions (K, d), factors (K, d, q), logs (K,).
+and its share in the row is that of its density of x_o. Shapes: X (n, d), logs and
+owners, the classes of parts, (K,), means (K, d), factors (C, d, q), precisions (C, d).
 """
 
 import numpy as np
@@ -16,23 +17,17 @@ from widemargin._compute.compiled import njit
 
 
 @njit(cache=True, nogil=True)
-def posterior(x, mean, F, precision, root, z):
-    """Write the Cholesky root of M, and z; return the log density but for a constant.
-
-    `root` and `z` are written over.
-    """
+def factorise(x, F, precision, root):
+    """Write the Cholesky root of M; return the log of its part in the density."""
     d, q = F.shape
     root[:] = 0.0
-    z[:] = 0.0
     height = 0.0
     for j in range(d):
         if x[j] != x[j]:
             continue
-        gap = x[j] - mean[j]
-        height += 0.5 * (np.log(precision[j]) - gap * gap * precision[j])
+        height += 0.5 * np.log(precision[j])
         for a in range(q):
             pull = F[j, a] * precision[j]
-            z[a] += pull * gap
             for b in range(a + 1):
                 root[a, b] += pull * F[j, b]
     for a in range(q):
@@ -42,9 +37,28 @@ def posterior(x, mean, F, precision, root, z):
             for c in range(b):
                 value -= root[a, c] * root[b, c]
             root[a, b] = np.sqrt(value) if a == b else value / root[b, b]
-    forward(root, z)
+        height -= np.log(root[a, a])
+    return height
+
+
+@njit(cache=True, nogil=True)
+def posterior(x, mean, F, precision, root, z):
+    """Write z; return what gaps to the mean add to the log density."""
+    d, q = F.shape
+    z[:] = 0.0
+    height = 0.0
+    for j in range(d):
+        if x[j] != x[j]:
+            continue
+        gap = x[j] - mean[j]
+        height -= 0.5 * gap * gap * precision[j]
+        for a in range(q):
+            z[a] += F[j, a] * precision[j] * gap
     for a in range(q):
-        height += 0.5 * z[a] * z[a] - np.log(root[a, a])
+        for b in range(a):
+            z[a] -= root[a, b] * z[b]
+        z[a] /= root[a, a]
+        height += 0.5 * z[a] * z[a]
     for a in range(q - 1, -1, -1):
         for b in range(a + 1, q):
             z[a] -= root[b, a] * z[b]
@@ -53,33 +67,29 @@ def posterior(x, mean, F, precision, root, z):
 
 
 @njit(cache=True, nogil=True)
-def forward(root, z):
-    """Solve ``root u = z`` in place."""
-    for a in range(len(z)):
-        for b in range(a):
-            z[a] -= root[a, b] * z[b]
-        z[a] /= root[a, a]
-
-
-@njit(cache=True, nogil=True)
-def complete(X, logs, means, factors, precisions):
+def complete(X, logs, owners, means, factors, precisions):
     """Put conditional means, in place, where the rows of X are NaN."""
-    n_parts, d, q = factors.shape
-    root, z, shares = np.empty((q, q)), np.empty((n_parts, q)), np.empty(n_parts)
+    n_parts, d = means.shape
+    n_classes, _, q = factors.shape
+    roots, heights = np.empty((n_classes, q, q)), np.empty(n_classes)
+    z, shares = np.empty((n_parts, q)), np.empty(n_parts)
     for i in range(len(X)):
+        x = X[i]
+        for c in range(n_classes):
+            heights[c] = factorise(x, factors[c], precisions[c], roots[c])
         for k in range(n_parts):
-            shares[k] = logs[k] + posterior(
-                X[i], means[k], factors[k], precisions[k], root, z[k]
-            )
+            c = owners[k]
+            gaps = posterior(x, means[k], factors[c], precisions[c], roots[c], z[k])
+            shares[k] = logs[k] + heights[c] + gaps
         shares[:] = np.exp(shares - shares.max())
         shares /= shares.sum()
         for j in range(d):
-            if X[i, j] != X[i, j]:
+            if x[j] != x[j]:
                 value = 0.0
                 for k in range(n_parts):
                     if shares[k] > 0.0:
                         own = means[k, j]
                         for a in range(q):
-                            own += factors[k, j, a] * z[k, a]
+                            own += factors[owners[k], j, a] * z[k, a]
                         value += shares[k] * own
-                X[i, j] = value
+                x[j] = value

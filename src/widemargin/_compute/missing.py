@@ -1,15 +1,17 @@
-"""What present values say of missing ones: a factor model per class, from samples.
+"""What present values say of missing ones: factor models per class, from samples.
 
-Samples of a class are taken for draws of a Gaussian with few factors,
+A class has a few parts k, and few factors about the mean of each,
 
-    x = mu_c + F_c z + e,    z ~ N(0, I_q),    e_j ~ N(0, psi_cj),
+    x = mu_k + F_c z + e,    z ~ N(0, I_q),    e_j ~ N(0, psi_cj),
 
 in units of the spread of every feature, so that units do not matter. Where only the
-features o of a sample are there, the others get their mean over all classes,
+features o of a sample are there, the others get their mean over all parts,
 
-    sum_c p(c | x_o) (mu_c + F_c E[z | x_o, c]),
+    sum_k p(k | x_o) (mu_k + F_c E[z | x_o, k]),
 
-held within the range of the values that were learned from. EM learns from the samples
+held within the range of the values that were learned from. Parts are those of k-means
+of samples that the factors common to all classes complete, or classes as they are,
+whichever expects more of what was hidden rightly. EM learns from the samples
 as they are: given the factors of every sample, each feature is a regression on them
 over the samples that have it, with a ridge r, and psi_j is what is left, with a prior
 of one sample. It climbs
@@ -45,7 +47,11 @@ ROWS, PASSES = (2000, 1000), (8, 2)
 # Factors that all classes share, and of each.
 SHARED, OWN = 12, 24
 # A class of so many samples counts as much as all of them together in its covariance.
-PSEUDO = 20
+PSEUDO = 50
+# Parts of a class at most, the fewest samples of one in the mean, passes of k-means.
+PARTS, PER_PART, ROUNDS = 8, 8, 10
+# Samples of a class that are held out to choose between one part and several.
+HELD = 25
 # More classes, or fewer samples per class, are taken for one.
 MOST_CLASSES, FEWEST = 32, 10
 # Ridge of the factors, and variance, of one, that the prior leaves to each feature.
@@ -56,9 +62,10 @@ State = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class Factors:
-    """The learned model, in units about a centre; `logs` are those of class shares.
+    """The learned model, in units about a centre.
 
-    `low` and `high` are the range of what it was learned from.
+    `logs` are those of the shares of parts, `owners` the classes of these; `low` and
+    `high` are the range of what it was learned from.
     """
 
     centre: np.ndarray
@@ -66,6 +73,7 @@ class Factors:
     low: np.ndarray
     high: np.ndarray
     logs: np.ndarray
+    owners: np.ndarray
     means: np.ndarray
     factors: np.ndarray
     psi: np.ndarray
@@ -82,11 +90,11 @@ class Factors:
         largest = max(np.abs(self.low).max(), np.abs(self.high).max())
         fits = largest < np.sqrt(np.finfo(X.dtype).max) / X.shape[1]
         out = X.astype(X.dtype if fits else np.float64)
-        factors, precisions = self.factors.astype(np.float64), 1 / self.psi
+        means, factors = (a.astype(np.float64) for a in (self.means, self.factors))
         for s in batched_slices(len(rows), rows_in_budget(32 * X.shape[1])):
             some = rows[s]
             Z = (X[some] - self.centre) / self.unit
-            complete(Z, self.logs, self.means, factors, precisions)
+            complete(Z, self.logs, self.owners, means, factors, 1 / self.psi)
             values = np.clip(Z * self.unit + self.centre, self.low, self.high)
             out[some] = np.where(holes[some], values, X[some])
         return out
@@ -123,8 +131,9 @@ class Completion:
 
 def learned_factors(X: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> Factors:
     """Learn from samples; NaN is a missing value."""
-    whole = not np.isnan(X.min())
-    X, w = X.astype(np.float64), weights / weights.max()
+    X = X.astype(np.float64)
+    # None counts for nothing, or the share of a part could vanish.
+    w = np.maximum(weights / weights.max(), 1e-9)
     there = ~np.isnan(X)
     t = there.astype(float)
     # None of a feature is there by chance alone: any range will do.
@@ -144,25 +153,101 @@ def learned_factors(X: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> Fa
     groups, at = np.unique(codes, return_inverse=True)
     if len(groups) > min(MOST_CLASSES, len(X) / FEWEST):
         at = np.zeros_like(at)
+    parts = chosen_parts(R, t, w, at)
+    passes = PASSES[bool(t.all())]
+    logs, owners, means, F, psi = mixture(R, t, w, at, parts, passes)
+    # The most of a small model's file, and known to far fewer digits.
+    means, F = means.astype(np.float32), F.astype(np.float32)
+    return Factors(
+        middle + unit * centre, unit * spread, low, high, logs, owners, means, F, psi
+    )
+
+
+def chosen_parts(R: np.ndarray, t: np.ndarray, w: np.ndarray, at: np.ndarray) -> int:
+    """Return how many parts classes have at most: one, or several.
+
+    By what each expects of a quarter of the values of samples that were held out, a
+    third of each class but no more than HELD.
+    """
+    from widemargin._compute.completion import complete
+
+    if np.bincount(at).max() < 3 * PER_PART:
+        return 1
+    held = np.zeros(len(R), dtype=bool)
+    for c in range(at.max() + 1):
+        held[np.flatnonzero(at == c)[2::3][:HELD]] = True
+    hidden = np.random.RandomState(0).uniform(size=R[held].shape) < 0.25
+    asked = np.where(hidden | (t[held] == 0), np.nan, R[held])
+    hidden &= t[held] > 0
+    errors = []
+    for parts in (1, PARTS):
+        logs, owners, means, F, psi = mixture(
+            R[~held], t[~held], w[~held], at[~held], parts, PASSES[1]
+        )
+        found = asked.copy()
+        complete(found, logs, owners, means, F, 1 / psi)
+        errors.append(w[held] @ np.sum((found - R[held]) ** 2 * hidden, axis=1))
+    return PARTS if errors[1] < errors[0] else 1
+
+
+def mixture(
+    R: np.ndarray,
+    t: np.ndarray,
+    w: np.ndarray,
+    at: np.ndarray,
+    parts: int,
+    passes: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Learn classes of up to so many parts: logs, owners, means, factors and psi.
+
+    R is 0 where t is, and about the mean of all samples; `at` are their classes.
+    """
     members = [np.flatnonzero(at == c) for c in range(at.max() + 1)]
     means = np.stack([w[m] @ R[m] / (w[m] @ t[m] + 1) for m in members])
-    R = (R - means[at]) * t
-    _, shared, rest = learned(R, t, w, SHARED, PASSES[whole])
-    F = np.zeros((len(members), X.shape[1], SHARED + OWN))
-    psi = np.empty(means.shape)
+    rest = (R - means[at]) * t
+    common = learned(rest, t, w, SHARED, passes)
+    part, owners = at, np.arange(len(members))
+    if parts > 1:
+        part, owners = split(completed(common, rest, t), w, members, parts)
+        mass = np.stack([w * (part == k) for k in range(len(owners))])
+        # A part has a sample of the mean of its class beside its own.
+        means = (mass @ R + means[owners]) / (mass @ t + 1)
+        rest = (R - means[part]) * t
+        common = learned(rest, t, w, SHARED, passes)
+    _, shared, loose = common
+    F = np.zeros((len(members), R.shape[1], SHARED + OWN))
+    psi = np.empty((len(members), R.shape[1]))
     for c, m in enumerate(members):
-        shift, own, left = learned(R[m], t[m], w[m], OWN, PASSES[whole])
+        shift, own, left = learned(rest[m], t[m], w[m], OWN, passes)
         s = PSEUDO / (PSEUDO + len(m))
         F[c, :, : shared.shape[1]] = np.sqrt(s) * shared
         F[c, :, SHARED : SHARED + own.shape[1]] = np.sqrt(1 - s) * own
-        means[c] += shift
-        psi[c] = s * rest + (1 - s) * left
-    logs = np.log([w[m].sum() / w.sum() for m in members])
-    # The most of a small model's file, and known to far fewer digits.
-    F = F.astype(np.float32)
-    return Factors(
-        middle + unit * centre, unit * spread, low, high, logs, means, F, psi
-    )
+        means[owners == c] += shift
+        psi[c] = s * loose + (1 - s) * left
+    return np.log(np.bincount(part, w) / w.sum()), owners, means, F, psi
+
+
+def split(
+    R: np.ndarray, w: np.ndarray, members: list[np.ndarray], parts: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the part of every sample, and the class of every part, by k-means."""
+    from sklearn.cluster import kmeans_plusplus
+
+    from widemargin._compute.lvq import k_means_pass
+
+    part = np.zeros(len(R), dtype=np.intp)
+    owners: list[int] = []
+    for c, m in enumerate(members):
+        at, count = np.zeros(len(m), dtype=np.intp), min(parts, len(m) // PER_PART)
+        if count > 1:
+            P, _ = kmeans_plusplus(R[m], count, sample_weight=w[m], random_state=0)
+            for _ in range(ROUNDS):
+                k_means_pass(R[m], w[m], P, at)
+            # Parts without samples are gone.
+            at = np.unique(at, return_inverse=True)[1]
+        part[m] = len(owners) + at
+        owners += [c] * (at.max() + 1)
+    return part, np.array(owners)
 
 
 def learned(R: np.ndarray, t: np.ndarray, w: np.ndarray, q: int, passes: int) -> State:
@@ -187,13 +272,12 @@ def start(R: np.ndarray, w: np.ndarray, q: int) -> State:
     return np.zeros(len(F)), F, np.maximum(left, LEAST)
 
 
-def em_pass(
-    state: State, R: np.ndarray, t: np.ndarray, w: np.ndarray
-) -> tuple[State, float]:
-    """One pass over samples R, 0 where t is; returns what it climbs before it, too.
+def posterior(
+    state: State, R: np.ndarray, t: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Means and covariances of the factors of samples, and log densities of these.
 
-    Where nothing is missing, all samples share one covariance of their factors, and all
-    features the moments of these.
+    Where nothing is missing, all samples share one covariance.
     """
     mean, F, psi = state
     d, q = F.shape
@@ -208,8 +292,28 @@ def em_pass(
     z = pulled @ covariance[0] if whole else (covariance @ pulled[:, :, None])[:, :, 0]
     logs = t @ np.log(2 * np.pi * psi) + np.linalg.slogdet(M)[1]
     squares = G**2 @ (1 / psi) - np.sum(pulled * z, axis=1)
+    return z, covariance, -(logs + squares) / 2
+
+
+def completed(state: State, R: np.ndarray, t: np.ndarray) -> np.ndarray:
+    """Return samples R with what their factors expect where t is 0."""
+    if t.all():
+        return R
+    return np.where(t, R, state[0] + posterior(state, R, t)[0] @ state[1].T)
+
+
+def em_pass(
+    state: State, R: np.ndarray, t: np.ndarray, w: np.ndarray
+) -> tuple[State, float]:
+    """One pass over samples R, 0 where t is; returns what it climbs before it, too.
+
+    Where nothing is missing, all features share the moments of the factors.
+    """
+    _, F, psi = state
+    q, whole = F.shape[1], bool(t.all())
+    z, covariance, logs = posterior(state, R, t)
     prior = (RIDGE * np.sum(F**2, axis=1) + LEAST) / psi + np.log(psi)
-    height = -float(w @ (logs + squares) + prior.sum()) / 2
+    height = float(w @ logs - prior.sum() / 2)
     # Every feature is a regression on the factors and one, for its mean.
     z = np.column_stack([z, np.ones(len(z))])
     if whole:

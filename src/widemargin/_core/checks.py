@@ -6,8 +6,9 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, TypeVar, dataclass_transform
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,6 +29,28 @@ from widemargin._core.arrays import (
 FLOATS = (np.float64, np.float32)
 _NATIVE = tuple(np.dtype(kind) for kind in FLOATS)
 FloatArray = NDArray[np.floating[Any]]
+
+
+Kind = TypeVar("Kind", bound=type)
+
+
+@dataclass_transform(eq_default=False)
+def parameters(kind: Kind) -> Kind:
+    """Make the fields of an estimator its parameters: a name, a type and a default.
+
+    scikit-learn asks for an ``__init__`` that only keeps what it is given, which is
+    what a dataclass writes. Models are compared, shown and copied as before.
+    """
+    made: Any = dataclass(eq=False, repr=False, match_args=False)(kind)
+    made.__dask_tokenize__ = _token
+    return made
+
+
+def _token(estimator: Any) -> Any:
+    # Dask takes a dataclass for its fields, but two fits of the same are two models.
+    from dask.base import normalize_token
+
+    return normalize_token((type(estimator), vars(estimator)))
 
 
 def check_option(name: str, value: Any, options: Iterable[str]) -> str:

@@ -15,7 +15,7 @@ engine, :mod:`~widemargin.linear.certificate` has the last word.
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from functools import reduce
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
@@ -37,6 +37,7 @@ from widemargin._core.checks import (
     check_number,
     check_option,
     check_random_state,
+    parameters,
 )
 from widemargin._core.classifier import FITTED, fit_method
 from widemargin._core.lazy import bare, is_lazy
@@ -181,7 +182,7 @@ def _is_online(estimator: Any) -> bool:
     )
 
 
-@dataclass(eq=False, repr=False)
+@parameters
 class MaxMarginClassifier(HyperplaneClassifier):
     r"""Hyperplane with the largest margin, hard or soft, with a certificate.
 

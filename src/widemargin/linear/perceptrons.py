@@ -8,7 +8,7 @@ the bounds of the paper for it. The loops are in
 """
 
 from abc import abstractmethod
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, replace
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -32,6 +32,7 @@ from widemargin._core.checks import (
     check_number,
     check_option,
     check_random_state,
+    parameters,
 )
 from widemargin._core.classifier import fit_method
 from widemargin.linear.base import (
@@ -302,7 +303,7 @@ class PerceptronClassifier(HyperplaneClassifier):
         return self._partial_fit(X, y, classes, sample_weight)
 
 
-@dataclass(eq=False, repr=False)
+@parameters
 class MarginPerceptron(PerceptronClassifier):
     r"""Perceptron that asks for :math:`y_k \cdot a > b` of every pattern.
 
@@ -489,7 +490,7 @@ class MarginPerceptron(PerceptronClassifier):
         return own | geometry._asdict() | {"learning_rate": float(self.learning_rate)}
 
 
-@dataclass(eq=False, repr=False)
+@parameters
 class FixedMarginPerceptron(PerceptronClassifier):
     r"""Perceptron that asks for a directional margin and proves it where it cannot be.
 

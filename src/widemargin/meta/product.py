@@ -17,7 +17,7 @@ J. Matas, On combining classifiers, IEEE PAMI 20 (1998).
 """
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from numbers import Integral
 from typing import Any, Self
 
@@ -41,7 +41,12 @@ from sklearn.utils.validation import _check_method_params, _num_samples
 
 from widemargin._core.arrays import to_numpy
 from widemargin._core.callbacks import FitTasks
-from widemargin._core.checks import as_float_vector, check_count, check_number
+from widemargin._core.checks import (
+    as_float_vector,
+    check_count,
+    check_number,
+    parameters,
+)
 from widemargin._core.classifier import fit_method, with_answers
 from widemargin._core.confidence import answering
 from widemargin._core.decisions import as_labels, brier_scores, class_codes
@@ -57,7 +62,7 @@ from widemargin.meta.wrapping import (
 MOST_WEIGHT = 10.0
 
 
-@dataclass(eq=False, repr=False)
+@parameters
 class ProductClassifier(HandingClassifier, _BaseComposition):
     r"""Multiply the posteriors of several classifiers, each to a power of its own.
 

@@ -31,7 +31,7 @@ of a conformal p-value).
 """
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from math import ceil
 from numbers import Integral, Number
 from typing import Any, Literal, Self
@@ -55,6 +55,7 @@ from widemargin._core.checks import (
     as_floats,
     check_number,
     check_random_state,
+    parameters,
     warn_caller,
 )
 from widemargin._core.classifier import fit_method
@@ -66,7 +67,7 @@ from widemargin.margins import rejection
 from widemargin.meta.wrapping import WrappingClassifier, takes_weights, weighed_rows
 
 
-@dataclass(eq=False, repr=False)
+@parameters
 class RejectingClassifier(WrappingClassifier):
     r"""Wrap a classifier so that it answers only where it is sure enough.
 

@@ -14,7 +14,7 @@ Artificial Intelligence 137 (2002), Figure 1.
 
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from numbers import Integral
 from typing import Any, Literal, Self
 
@@ -37,6 +37,7 @@ from widemargin._core.checks import (
     check_number,
     check_option,
     check_random_state,
+    parameters,
 )
 from widemargin._core.classifier import fit_method
 from widemargin._core.confidence import answering, margin_unit_of, margins_of
@@ -47,7 +48,7 @@ from widemargin.meta.wrapping import WrappingClassifier, refuse_unrouted, takes_
 UPDATES = ("auto", "refit", "warm_start", "partial_fit")
 
 
-@dataclass(eq=False, repr=False)
+@parameters
 class MarginReweightingClassifier(WrappingClassifier):
     r"""Fit any classifier again and again, with more weight on small margins.
 

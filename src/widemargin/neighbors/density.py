@@ -20,6 +20,7 @@ tangent distance, ICPR 2000. Shapes: distances (n_queries, n_references), class
 scores (n_queries, n_classes).
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
@@ -50,6 +51,7 @@ from widemargin._core.checks import (
     check_option,
     check_random_state,
     check_squares,
+    parameters,
 )
 from widemargin._core.classifier import MarginClassifier, fit_method, with_answers
 from widemargin._core.decisions import as_labels
@@ -103,98 +105,9 @@ class FunctionMetric(TangentMetric):
         return out
 
 
-@dataclass(eq=False, repr=False)
-class DensityClassifier(MarginClassifier):
-    """Bayes classifier with a kernel density in any distance for every class.
-
-    Parameters
-    ----------
-    gamma : float, array-like of floats or "cv", default="cv"
-        Sharpness of the bumps exp(-gamma d²). Of several values, the one with the least
-        Brier score, the squared error of the posterior, on left-out training samples is
-        taken; "cv" tries 19 around one over the median squared distance to the nearest
-        neighbour.
-    metric : "euclidean", TangentMetric or callable, default="euclidean"
-        The distance. A function ``metric(X, Y) -> (n_x, n_y)`` gives what stands for
-        d², such as a ``functools.partial`` of
-        :func:`~widemargin.metrics.pseudo_2d_distortion_distances`: sums of squares, not
-        their roots. X are samples asked about, Y references.
-    transformations : sequence of callables or None, default=None
-        Functions ``X -> X`` that make a copy of every training sample, for instance
-        :func:`~widemargin.tangents.image_affines`.
-    transform_test : bool, default=False
-        Transform the samples to predict too, and sum their densities.
-    n_candidates : int or None, default=None
-        Count only so many training samples, with all their copies: the nearest in plain
-        distance of `candidate_transform`. None counts all. A class without a candidate
-        counts as one bump at the distance of the farthest.
-    candidate_transform : transformer or None, default=None
-        Where candidates are looked for: in what this makes of samples, for instance
-        :class:`~widemargin.tangents.DirectionFeatures`, fitted to the training samples;
-        None is the samples as they are. What to expect of either is said at
-        :class:`~widemargin.TangentKNeighborsClassifier`.
-    cv_samples : int, default=2000
-        How many training samples, drawn at random, are left out to choose `gamma`. They
-        are predicted as new samples are, with copies if `transform_test`.
-    class_weight : dict, "balanced" or None, default=None
-        Factor on the bumps of each class.
-    random_state : int, RandomState instance or None, default=None
-        For that draw.
-    n_jobs : int, default=None
-        Threads; None is one, -1 is one per core.
-
-    Attributes
-    ----------
-    gamma_ : float
-        The sharpness used.
-    cv_scores_, cv_errors_ : ndarray of shape (n_gammas,)
-        Mean Brier score and share of errors on the left-out samples, for each candidate
-        in `gammas_`; empty where gamma was given.
-    gammas_ : ndarray of shape (n_gammas,)
-        The candidates.
-    classes_ : ndarray of shape (n_classes,)
-        The labels.
-    bundle_ : Bundle
-        Training samples and their copies, ordered by class; with frames where the
-        metric has tangents. Where squares would overflow or vanish, in another unit.
-    input_tangents_ : generator, ndarray or None
-        What may vary by the metric, fitted.
-    candidate_transform_ : transformer or None
-        What makes the features of candidates, fitted.
-
-    See Also
-    --------
-    widemargin.TangentDensityClassifier : The same in tangent distance.
-    widemargin.TangentKNeighborsClassifier : Counts the nearest instead of all.
-    widemargin.metrics.image_distortion_distances : A slow distance of images.
-
-    Notes
-    -----
-    Margins are "log-odds": the logarithm of how many times likelier the label is than
-    the likeliest other one.
-
-    References
-    ----------
-    D. Keysers, T. Deselaers, C. Gollan, H. Ney, Deformation models for image
-    recognition, IEEE PAMI 29 (2007).
-
-    Examples
-    --------
-    >>> from functools import partial
-    >>> from sklearn.datasets import load_digits
-    >>> from widemargin.metrics import image_distortion_distances
-    >>> from widemargin.neighbors import DensityClassifier
-    >>> from widemargin.tangents import DirectionFeatures
-    >>> X, y = load_digits(return_X_y=True)
-    >>> density = DensityClassifier(
-    ...     gamma=4.0,
-    ...     metric=partial(image_distortion_distances, shape=(8, 8), window=1),
-    ...     n_candidates=20,
-    ...     candidate_transform=DirectionFeatures((8, 8)),
-    ... )
-    >>> density.fit(X[:1500] / 16, y[:1500]).predict(X[1500:1505] / 16)
-    array([1, 7, 4, 6, 3])
-    """
+@parameters
+class KernelDensities(MarginClassifier):
+    """Base of the density classifiers: a subclass gives `_given_metric`."""
 
     margin_unit = "log-odds"
     lazy_methods = ("fit",)
@@ -207,25 +120,22 @@ class DensityClassifier(MarginClassifier):
         *("margins", "confidence"),
     )
 
+    # All samples count, unless a subclass lets candidates be chosen.
+    n_candidates = cast("int | None", None)
+    candidate_transform = cast(Any, None)
+
     gamma: float | Sequence[float] | Literal["cv"] = "cv"
     _: KW_ONLY
-    metric: Literal["euclidean"] | TangentMetric | Callable = "euclidean"
     transformations: Sequence[Callable] | None = None
     transform_test: bool = False
-    n_candidates: int | None = None
-    candidate_transform: Any = None
     cv_samples: int = 2000
     class_weight: Any = None
     random_state: Any = None
     n_jobs: int | None = None
 
+    @abstractmethod
     def _given_metric(self) -> TangentMetric:
-        if isinstance(self.metric, TangentMetric):
-            return self.metric.check()
-        if callable(self.metric):
-            return FunctionMetric(function=self.metric)
-        check_option("metric", self.metric, ("euclidean",))
-        return TangentMetric()
+        """Return the distance that was asked for, checked."""
 
     @fit_method
     def fit(
@@ -651,7 +561,115 @@ def _size(part: Any) -> int:
     return len(part.bundle_)
 
 
-class TangentDensityClassifier(DensityClassifier):
+@parameters
+class DensityClassifier(KernelDensities):
+    """Bayes classifier with a kernel density in any distance for every class.
+
+    Parameters
+    ----------
+    gamma : float, array-like of floats or "cv", default="cv"
+        Sharpness of the bumps exp(-gamma d²). Of several values, the one with the least
+        Brier score, the squared error of the posterior, on left-out training samples is
+        taken; "cv" tries 19 around one over the median squared distance to the nearest
+        neighbour.
+    metric : "euclidean", TangentMetric or callable, default="euclidean"
+        The distance. A function ``metric(X, Y) -> (n_x, n_y)`` gives what stands for
+        d², such as a ``functools.partial`` of
+        :func:`~widemargin.metrics.pseudo_2d_distortion_distances`: sums of squares, not
+        their roots. X are samples asked about, Y references.
+    transformations : sequence of callables or None, default=None
+        Functions ``X -> X`` that make a copy of every training sample, for instance
+        :func:`~widemargin.tangents.image_affines`.
+    transform_test : bool, default=False
+        Transform the samples to predict too, and sum their densities.
+    n_candidates : int or None, default=None
+        Count only so many training samples, with all their copies: the nearest in plain
+        distance of `candidate_transform`. None counts all. A class without a candidate
+        counts as one bump at the distance of the farthest.
+    candidate_transform : transformer or None, default=None
+        Where candidates are looked for: in what this makes of samples, for instance
+        :class:`~widemargin.tangents.DirectionFeatures`, fitted to the training samples;
+        None is the samples as they are. What to expect of either is said at
+        :class:`~widemargin.TangentKNeighborsClassifier`.
+    cv_samples : int, default=2000
+        How many training samples, drawn at random, are left out to choose `gamma`. They
+        are predicted as new samples are, with copies if `transform_test`.
+    class_weight : dict, "balanced" or None, default=None
+        Factor on the bumps of each class.
+    random_state : int, RandomState instance or None, default=None
+        For that draw.
+    n_jobs : int, default=None
+        Threads; None is one, -1 is one per core.
+
+    Attributes
+    ----------
+    gamma_ : float
+        The sharpness used.
+    cv_scores_, cv_errors_ : ndarray of shape (n_gammas,)
+        Mean Brier score and share of errors on the left-out samples, for each candidate
+        in `gammas_`; empty where gamma was given.
+    gammas_ : ndarray of shape (n_gammas,)
+        The candidates.
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    bundle_ : Bundle
+        Training samples and their copies, ordered by class; with frames where the
+        metric has tangents. Where squares would overflow or vanish, in another unit.
+    input_tangents_ : generator, ndarray or None
+        What may vary by the metric, fitted.
+    candidate_transform_ : transformer or None
+        What makes the features of candidates, fitted.
+
+    See Also
+    --------
+    widemargin.TangentDensityClassifier : The same in tangent distance.
+    widemargin.TangentKNeighborsClassifier : Counts the nearest instead of all.
+    widemargin.metrics.image_distortion_distances : A slow distance of images.
+
+    Notes
+    -----
+    Margins are "log-odds": the logarithm of how many times likelier the label is than
+    the likeliest other one.
+
+    References
+    ----------
+    D. Keysers, T. Deselaers, C. Gollan, H. Ney, Deformation models for image
+    recognition, IEEE PAMI 29 (2007).
+
+    Examples
+    --------
+    >>> from functools import partial
+    >>> from sklearn.datasets import load_digits
+    >>> from widemargin.metrics import image_distortion_distances
+    >>> from widemargin.neighbors import DensityClassifier
+    >>> from widemargin.tangents import DirectionFeatures
+    >>> X, y = load_digits(return_X_y=True)
+    >>> density = DensityClassifier(
+    ...     gamma=4.0,
+    ...     metric=partial(image_distortion_distances, shape=(8, 8), window=1),
+    ...     n_candidates=20,
+    ...     candidate_transform=DirectionFeatures((8, 8)),
+    ... )
+    >>> density.fit(X[:1500] / 16, y[:1500]).predict(X[1500:1505] / 16)
+    array([1, 7, 4, 6, 3])
+    """
+
+    _: KW_ONLY
+    metric: Literal["euclidean"] | TangentMetric | Callable = "euclidean"
+    n_candidates: int | None = None
+    candidate_transform: Any = None
+
+    def _given_metric(self) -> TangentMetric:
+        if isinstance(self.metric, TangentMetric):
+            return self.metric.check()
+        if callable(self.metric):
+            return FunctionMetric(function=self.metric)
+        check_option("metric", self.metric, ("euclidean",))
+        return TangentMetric()
+
+
+@parameters
+class TangentDensityClassifier(KernelDensities):
     """Bayes classifier with a kernel density in tangent distance for every class.
 
     Without `tangents` the distance is the plain one.
@@ -732,33 +750,11 @@ class TangentDensityClassifier(DensityClassifier):
     array([[0.5, 0.5]])
     """
 
-    # All samples count.
-    n_candidates = candidate_transform = None
-
-    def __init__(
-        self,
-        gamma: float | Sequence[float] | Literal["cv"] = "cv",
-        *,
-        tangents: Any = None,
-        sides: Literal["two", "x", "y", "mean", "midpoint"] = "two",
-        spring: float = 1e-5,
-        transformations: Sequence[Callable] | None = None,
-        transform_test: bool = True,
-        cv_samples: int = 2000,
-        class_weight: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ):
-        self.gamma = gamma
-        self.tangents = tangents
-        self.sides = sides
-        self.spring = spring
-        self.transformations = transformations
-        self.transform_test = transform_test
-        self.cv_samples = cv_samples
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    _: KW_ONLY
+    tangents: Any = None
+    sides: Literal["two", "x", "y", "mean", "midpoint"] = "two"
+    spring: float = 1e-5
+    transform_test: bool = True
 
     def _given_metric(self) -> TangentMetric:
         tangents = tangents_meant(self.tangents, type(self).__name__)

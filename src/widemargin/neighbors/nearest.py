@@ -15,7 +15,7 @@ transformation distance, NIPS 1992. Shapes: neighbours (n, k), scores (n, n_clas
 """
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple, Self, cast
 
@@ -40,6 +40,7 @@ from widemargin._core.checks import (
     check_option,
     check_squares,
     in_unit,
+    parameters,
 )
 from widemargin._core.classifier import MarginClassifier, fit_method, with_answers
 from widemargin._core.decisions import label_margins
@@ -67,7 +68,7 @@ TANGENT_CANDIDATES = "candidate_transform with metric='tangent'"
 NEARNESS = 1e-9
 
 
-@dataclass(eq=False, repr=False)
+@parameters
 class TangentKNeighborsClassifier(MarginClassifier):
     """k nearest neighbours in tangent distance; in plain distance without `tangents`.
 

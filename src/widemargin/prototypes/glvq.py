@@ -44,7 +44,7 @@ from widemargin._core.arrays import (
     to_numpy,
     xp_of,
 )
-from widemargin._core.checks import check_count, check_number, check_option
+from widemargin._core.checks import check_count, check_number, check_option, parameters
 from widemargin._core.lazy import bare
 from widemargin._core.samples import Samples
 from widemargin._core.shards import Here, Shards
@@ -420,7 +420,7 @@ def counted(now: State, sums: Any) -> State:
     return {"wins": now["wins"] + sums.wins, "total": now["total"] + sums.loss}
 
 
-@dataclass(eq=False, repr=False)
+@parameters
 class GLVQClassifier(TrainedPrototypes):
     """Generalised learning vector quantisation.
 

@@ -12,7 +12,7 @@ quantization", Neural Computation 2009; Bunte et al., "Limited rank matrix learn
 Neural Networks 2012.
 """
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY
 from functools import partial
 from typing import Any, ClassVar, Literal
 
@@ -22,7 +22,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from widemargin._compute.nearest import product_error, second_moments, squared_distances
 from widemargin._core.arrays import is_tensor, put, to_numpy
-from widemargin._core.checks import check_count, check_number, check_option
+from widemargin._core.checks import check_count, check_number, check_option, parameters
 from widemargin._core.samples import Samples
 from widemargin._core.shards import Here
 from widemargin.prototypes import glvq, placing
@@ -40,7 +40,7 @@ from widemargin.prototypes.training import Outcome, Run, State, Step, compiled_l
 MOST_COMPONENTS = 100
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@parameters
 class GMLVQClassifier(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, GLVQClassifier
 ):
@@ -178,6 +178,7 @@ class GMLVQClassifier(
     _state_names: ClassVar = {"prototypes": "prototypes_", "omega": "omega_"}
     _stays = False
 
+    _: KW_ONLY
     metric: Literal["full", "diagonal", "class", "local"] = "full"
     n_components: int | None = None
     sparsity: float = 0.0

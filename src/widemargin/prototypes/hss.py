@@ -21,7 +21,7 @@ import numpy as np
 
 from widemargin._compute.nearest import squared_distances, squared_norms
 from widemargin._core.arrays import is_tensor, numpy_dtype, to_numpy, xp_of
-from widemargin._core.checks import check_number, check_option
+from widemargin._core.checks import check_number, check_option, parameters
 from widemargin._core.lazy import bare
 from widemargin._core.samples import Samples
 from widemargin._core.shards import Shards
@@ -262,7 +262,7 @@ def owned_moments(
     return Moments(moments, objective)
 
 
-@dataclass(eq=False, repr=False)
+@parameters
 class HSSClassifier(TangentModels, TrainedPrototypes):
     r"""Nearest class model, where a model is a mean with its principal variations.
 

@@ -20,7 +20,7 @@ Hofmann et al., "Efficient approximations of robust soft LVQ", Neurocomputing 20
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -30,7 +30,7 @@ from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
 from widemargin._compute.machine import batched_slices, rows_in_budget
 from widemargin._compute.nearest import rbf_values, squared_distances, squared_norms
-from widemargin._core.checks import check_count, check_number
+from widemargin._core.checks import check_count, check_number, parameters
 from widemargin._core.samples import Samples
 from widemargin.prototypes.base import CERTAIN
 from widemargin.prototypes.glvq import GLVQClassifier, Mapped
@@ -43,7 +43,7 @@ MOST_COMPONENTS, HELD = 200, 0.99
 KERNELS = ("rbf", "linear", "polynomial", "poly", "sigmoid", "laplacian", "cosine")
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@parameters
 class KernelLVQClassifier(GLVQClassifier):
     """Generalised LVQ with a kernel.
 
@@ -185,6 +185,7 @@ class KernelLVQClassifier(GLVQClassifier):
     # A kernel of what is there is no kernel.
     _takes_missing = False
 
+    _: KW_ONLY
     kernel: str | Callable = "rbf"
     gamma: float | Literal["scale", "auto"] = "scale"
     degree: float = 3

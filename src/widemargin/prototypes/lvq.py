@@ -27,7 +27,7 @@ A. Sato, K. Yamada, "Generalized learning vector quantization", NIPS 1995.
 """
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -39,6 +39,7 @@ from widemargin._core.checks import (
     check_flag,
     check_number,
     check_option,
+    parameters,
     warn_caller,
 )
 from widemargin._core.samples import Samples
@@ -88,7 +89,7 @@ def pen(hull: np.ndarray) -> np.ndarray:
     return np.stack([hull[0] - width, hull[1] + width])
 
 
-@dataclass(eq=False, repr=False)
+@parameters
 class LVQClassifier(TrainedPrototypes):
     """Learning vector quantisation, one sample at a time.
 

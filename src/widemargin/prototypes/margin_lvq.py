@@ -29,7 +29,7 @@ Crammer, Gilad-Bachrach, Navot and Tishby, "Margin analysis of the LVQ algorithm
 NIPS 2002.
 """
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
@@ -37,7 +37,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from widemargin._compute.nearest import class_minima, squared_distances
-from widemargin._core.checks import check_count, check_flag, check_number, check_option
+from widemargin._core.checks import (
+    check_count,
+    check_flag,
+    check_number,
+    check_option,
+    parameters,
+)
 from widemargin._core.decisions import class_codes
 from widemargin._core.samples import Samples
 from widemargin._core.shards import Here
@@ -57,7 +63,7 @@ DECISIONS = ("nearest", "k_nearest", "parzen")
 UPDATES = ("online", "batch")
 
 
-@dataclass(eq=False, repr=False)
+@parameters
 class MarginLVQClassifier(TrainedPrototypes):
     """Prototypes that minimise a loss of the hypothesis margin, one sample at a time.
 

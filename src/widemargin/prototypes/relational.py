@@ -27,7 +27,7 @@ learning vector quantization for learning of dissimilarity data", Neurocomputing
 """
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from itertools import pairwise
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -38,7 +38,13 @@ from sklearn import get_config
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from widemargin._compute.machine import batched_slices, rows_in_budget
-from widemargin._core.checks import as_matrix, check_number, check_option, is_auto
+from widemargin._core.checks import (
+    as_matrix,
+    check_number,
+    check_option,
+    is_auto,
+    parameters,
+)
 from widemargin._core.samples import Samples, check_samples, check_X
 from widemargin.margins import Sigmoid, check_loss
 from widemargin.prototypes.base import no_bound
@@ -180,7 +186,7 @@ def exchange_costs(
     return costs
 
 
-@dataclass(eq=False, repr=False)
+@parameters
 class RelationalLVQClassifier(TrainedPrototypes):
     """LVQ on dissimilarities: prototypes that are mixtures of samples, or samples.
 

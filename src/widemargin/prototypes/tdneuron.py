@@ -33,7 +33,12 @@ from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from widemargin._compute.machine import SAMPLE_ROWS, batched_slices, held_threads
-from widemargin._core.checks import check_count, check_number, check_random_state
+from widemargin._core.checks import (
+    check_count,
+    check_number,
+    check_random_state,
+    parameters,
+)
 from widemargin._core.classifier import fit_method, whole_or_not_at_all
 from widemargin._core.samples import (
     Samples,
@@ -254,7 +259,7 @@ class Training:
         )  # fmt: skip
 
 
-@dataclass(eq=False, repr=False)
+@parameters
 class TDNeuronClassifier(TangentModels):
     """One discriminant tangent model per class, its size found on held-out data.
 

@@ -14,7 +14,7 @@ Reference: F. Aiolli, A. Sperduti, A re-weighting strategy for improving margins
 classification, Artificial Intelligence 137 (2002).
 """
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -26,6 +26,7 @@ from widemargin._core.checks import (
     check_number,
     check_option,
     is_auto,
+    parameters,
 )
 from widemargin._core.lazy import bare
 from widemargin._core.samples import Samples, clear_winner, hold_out_of_classes
@@ -81,7 +82,7 @@ class Bent(NamedTuple):
         return Bent(self.samples.take(rows), self.bundle[rows], self.run)
 
 
-@dataclass(eq=False, repr=False)
+@parameters
 class TVQClassifier(TangentModels, TrainedPrototypes):
     r"""Tangent vector quantisation: discriminant tangent models with wide margins.
 

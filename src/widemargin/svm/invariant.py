@@ -13,7 +13,7 @@ vector kernels, NIPS 1997; O. Chapelle, B. Schölkopf, Incorporating invariances
 nonlinear support vector machines, NIPS 2001.
 """
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -31,6 +31,7 @@ from widemargin._core.checks import (
     check_option,
     check_random_state,
     check_squares,
+    parameters,
 )
 from widemargin._core.classifier import fit_method
 from widemargin._core.samples import check_samples
@@ -45,7 +46,7 @@ from widemargin.tangents.generator import (
 KERNELS = ("linear", "rbf", "poly")
 
 
-@dataclass(eq=False, repr=False)
+@parameters
 class InvariantHyperplaneSVC(pairwise.DuelClassifier):
     """Support vector machine in a space where meaningless variation is small.
 

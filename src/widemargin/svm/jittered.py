@@ -26,6 +26,7 @@ from widemargin._core.checks import (
     check_number,
     check_option,
     in_unit,
+    parameters,
     warn_caller,
 )
 from widemargin._core.classifier import fit_method
@@ -96,7 +97,7 @@ class JitteredKernel:
         return out
 
 
-@dataclass(eq=False, repr=False)
+@parameters
 class JitteredSVC(pairwise.DuelClassifier):
     """Support vector machine whose kernel compares the nearest transformed copies.
 

@@ -21,7 +21,7 @@ classification, NIPS 2000.
 
 import warnings
 from abc import abstractmethod
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -48,6 +48,7 @@ from widemargin._core.checks import (
     check_number,
     check_option,
     check_squares,
+    parameters,
     unit_of_squares,
     warn_caller,
 )
@@ -135,7 +136,7 @@ def duel_scores(duels: NDArray, n_classes: int, multiclass: str) -> NDArray:
     return combine(duels, n_classes, multiclass)
 
 
-@dataclass(eq=False, repr=False)
+@parameters
 class PairwiseMachine(ClassifierMixin, BaseEstimator):
     """One SVM per pair of classes, combined by "ovo" or "ddag".
 
@@ -145,7 +146,7 @@ class PairwiseMachine(ClassifierMixin, BaseEstimator):
     Examples
     --------
     >>> import numpy as np
-    >>>     >>> x = np.array([-1.0, -0.5, 0.5, 1.0])
+    >>> x = np.array([-1.0, -0.5, 0.5, 1.0])
     >>> machine = PairwiseMachine("gram", C=10.0).fit(np.outer(x, x), [0, 0, 1, 1])
     >>> machine.predict(np.outer([2.0, -3.0], x))
     array([1, 0])
@@ -356,7 +357,7 @@ def require_gram_fits(n: int, bytes_per_entry: int, way_out: str) -> None:
         )
 
 
-@dataclass(eq=False, repr=False)
+@parameters
 class DDAGClassifier(MetaEstimatorMixin, MarginClassifier):
     """Decision directed acyclic graph over a binary classifier.
 

@@ -46,6 +46,7 @@ from widemargin._core.checks import (
     check_random_state,
     check_squares,
     is_auto,
+    parameters,
 )
 from widemargin._core.classifier import SoftClassifier, fit_method
 from widemargin._core.samples import (
@@ -183,7 +184,7 @@ def _has_probabilities(machine):
     return True
 
 
-@dataclass(eq=False, repr=False)
+@parameters
 class TangentSVC(pairwise.DuelClassifier, SoftClassifier):
     """Support vector machine with a tangent distance kernel.
 

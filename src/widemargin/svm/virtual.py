@@ -9,7 +9,7 @@ vector learning machines, ICANN 1996.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -24,6 +24,7 @@ from widemargin._core.checks import (
     check_option,
     check_squares,
     in_unit,
+    parameters,
 )
 from widemargin._core.classifier import fit_method
 from widemargin._core.samples import check_samples
@@ -39,7 +40,7 @@ from widemargin.tangents.transform import check_transformations, copies
 KERNELS = ("linear", "poly", "rbf", "sigmoid")
 
 
-@dataclass(eq=False, repr=False)
+@parameters
 class VirtualSVC(pairwise.DuelClassifier):
     """Support vector machine trained again on transformed support vectors.
 

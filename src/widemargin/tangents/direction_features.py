@@ -26,7 +26,7 @@ Pattern Recognition 36 (2003).
 
 import math
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -47,6 +47,7 @@ from widemargin._core.checks import (
     check_number,
     check_option,
     check_squares,
+    parameters,
     validate_data,
 )
 from widemargin.tangents.bundle import check_tangent_array
@@ -68,7 +69,7 @@ class _Plan(NamedTuple):
     cells_x: NDArray
 
 
-@dataclass(eq=False, repr=False)
+@parameters
 class DirectionFeatures(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 ):

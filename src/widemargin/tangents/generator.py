@@ -16,7 +16,6 @@ other.
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -39,6 +38,7 @@ from widemargin._core.checks import (
     check_number,
     check_option,
     check_text,
+    parameters,
     validate_data,
     warn_caller,
 )
@@ -487,7 +487,7 @@ def raw_tangents(tangents: Any, X: NDArray, y: NDArray | None = None) -> NDArray
     return check_tangent_array(raw, "tangents")
 
 
-@dataclass(eq=False, repr=False)
+@parameters
 class TangentUnion(TangentGenerator):
     """Tangents of several generators together.
 

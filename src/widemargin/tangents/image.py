@@ -32,7 +32,6 @@ recognition: tangent distance and tangent propagation (1998).
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
@@ -48,6 +47,7 @@ from widemargin._core.checks import (
     check_flag,
     check_image_shape,
     check_number,
+    parameters,
 )
 from widemargin.tangents.bundle import Blocks, check_samples
 from widemargin.tangents.generator import (
@@ -67,7 +67,7 @@ FIELDS: dict[str, Callable] = {
 }
 
 
-@dataclass(eq=False, repr=False)
+@parameters
 class ImageTangents(DirectionalTangents):
     """Tangents of images under small geometric and tonal changes.
 
@@ -260,7 +260,7 @@ class _Grid:
 _grid_of = lru_cache(maxsize=16)(_Grid)
 
 
-@dataclass(eq=False, repr=False)
+@parameters
 class ImageShift(BaseEstimator):
     """Shift every image by whole pixels, filling in the background.
 
@@ -353,7 +353,7 @@ def image_shifts(
     ]
 
 
-@dataclass(eq=False, repr=False)
+@parameters
 class ImageAffine(BaseEstimator):
     """Turn and stretch every image about its centre, linearly between pixels.
 

@@ -15,7 +15,6 @@ using tangent vectors (2004).
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -40,6 +39,7 @@ from widemargin._core.checks import (
     check_flag,
     check_squares,
     in_unit,
+    parameters,
     unit_of_squares,
 )
 from widemargin._core.decisions import class_codes
@@ -57,7 +57,7 @@ _MAX_TREE_FEATURES = 15
 _EIGENVALUE_RTOL = 1e-12
 
 
-@dataclass(eq=False, repr=False)
+@parameters
 class LearnedTangents(TangentGenerator):
     """Tangents learned from differences between neighbours.
 

@@ -49,7 +49,7 @@ normalization and feature extraction techniques, Pattern Recognition 37 (2004).
 """
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -70,6 +70,7 @@ from widemargin._core.checks import (
     check_background,
     check_image_shape,
     check_number,
+    parameters,
     validate_data,
 )
 from widemargin._core.samples import check_on_device
@@ -115,7 +116,7 @@ def filter_matrix(size: int, sigma: float, order: int, dtype: DTypeLike) -> NDAr
     return matrix.astype(dtype)
 
 
-@dataclass(eq=False, repr=False)
+@parameters
 class GaussianSmoother(
     AnswersInKind, OneToOneFeatureMixin, TransformerMixin, BaseEstimator
 ):
@@ -240,7 +241,7 @@ class GaussianSmoother(
         return tags
 
 
-@dataclass(eq=False, repr=False)
+@parameters
 class Deskew(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Shear images so that their ink stands upright, as a step before a classifier.
 

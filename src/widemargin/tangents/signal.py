@@ -25,7 +25,6 @@ Arrays: X (n, length·channels), channels last; tangents (n, l, length·channels
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -33,7 +32,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy.ndimage import correlate1d
 
 from widemargin._core.arrays import is_tensor, numpy_dtype, put
-from widemargin._core.checks import check_count
+from widemargin._core.checks import check_count, parameters
 from widemargin.tangents.bundle import Blocks, like
 from widemargin.tangents.generator import (
     DEVICE_METHODS,
@@ -56,7 +55,7 @@ BASELINES: dict[str, Callable] = {
 }
 
 
-@dataclass(eq=False, repr=False)
+@parameters
 class SignalTangents(DirectionalTangents):
     """Tangents of one-dimensional signals: time series, spectra, pen strokes.
 

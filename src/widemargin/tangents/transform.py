@@ -10,7 +10,6 @@ Numerical Recipes, section 5.7).
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Literal, Self
 
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from widemargin._core.arrays import in_dtype, is_tensor, numpy_dtype, xp_of
-from widemargin._core.checks import in_unit, unit_of_squares
+from widemargin._core.checks import in_unit, parameters, unit_of_squares
 from widemargin.tangents.bundle import Blocks, like
 from widemargin.tangents.generator import DEVICE_METHODS, TangentGenerator
 
@@ -29,7 +28,7 @@ _STEPS = 8.0 ** np.arange(-12, 1)
 Transformation = Callable[[NDArray, float], ArrayLike]
 
 
-@dataclass(eq=False, repr=False)
+@parameters
 class TransformTangents(TangentGenerator):
     """Tangents of transformations given as functions.
 
