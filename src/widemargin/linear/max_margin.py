@@ -70,7 +70,6 @@ from widemargin.linear.certificate import (
 from widemargin.linear.descent import solve_descent
 from widemargin.linear.newton import solve_newton
 from widemargin.linear.patterns import (
-    Patterns,
     comfortable_exponent,
     height_of,
     longest_row,
@@ -87,7 +86,7 @@ from widemargin.linear.spaces import (
     check_semidefinite,
     kernel_function,
 )
-from widemargin.linear.walks import Budget, Walk, learn, solve_by_search, start_walk
+from widemargin.linear.walks import Walk, learn, solve_by_search, start_walk
 
 SEARCHES = ("dynamic", "bisection", "bisection2", "paper-bisection", "paper-bisection2")
 METHODS = ("auto", "dual", *SEARCHES)
@@ -853,15 +852,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
         self._longest = float(np.hypot(longest_row(data.X), rho))
         self._go_online(walks, rho, exponent, dtype)
 
-    def _sweep(
-        self,
-        patterns: Patterns,
-        walk: Walk,
-        weights: np.ndarray,
-        budget: Budget,
-        seed: np.ndarray,
-        exponent: int,
-    ) -> int:
+    def _sweep(self, patterns, walk, weights, budget, seed, exponent) -> int:
         return learn(patterns, walk, Rule(DYNAMIC, eps=self.tol), budget, seed)
 
     @available_if(_is_online)

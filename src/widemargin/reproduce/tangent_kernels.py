@@ -37,18 +37,12 @@ from widemargin.reproduce import folds, save_figure, stretches
 from widemargin.svm import InvariantHyperplaneSVC, JitteredSVC, TangentSVC, VirtualSVC
 from widemargin.svm.pairwise import PairwiseMachine, pairwise_coefficients
 from widemargin.tangents import ImageTangents, TransformTangents, image_shifts
+from widemargin.tangents.image import FIELDS
 
 SHAPE = (16, 16)
 # The midpoint distance is fast for tangents that are affine in the image only: it
 # does without thickness, which is quadratic.
-AFFINE = (
-    "x_shift",
-    "y_shift",
-    "scaling",
-    "rotation",
-    "axis_deformation",
-    "diagonal_deformation",
-)
+AFFINE = tuple(FIELDS)
 
 
 @dataclass(frozen=True)
