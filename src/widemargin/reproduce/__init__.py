@@ -37,10 +37,10 @@ from widemargin._core.files import write_atomically
 class Split(NamedTuple):
     """A set in two parts: samples in rows, integer labels."""
 
-    X_train: np.ndarray
-    y_train: np.ndarray
-    X_test: np.ndarray
-    y_test: np.ndarray
+    X_train: NDArray
+    y_train: NDArray
+    X_test: NDArray
+    y_test: NDArray
 
 
 def load_split(load: Callable, n_samples: int | None = None, **options: Any) -> Split:
