@@ -19,6 +19,7 @@ comparisons keep one protocol of what may be chosen on what, and what is told:
 Shapes: probabilities (n_samples, n_classes), groups (n_samples,).
 """
 
+import argparse
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -62,6 +63,14 @@ def save_figure(figure: Any, path: Path) -> None:
 
 
 N_STRETCHES = 10
+
+
+def by_command(main: Callable, says: str | None) -> None:
+    """Run a paper as ``python -m`` does: with --quick and --out, as all have them."""
+    parser = argparse.ArgumentParser(description=(says or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="smaller and faster")
+    parser.add_argument("--out", default=".", help="folder for what is saved")
+    main(**vars(parser.parse_args()))
 
 
 def stretches(n_samples: int, n_groups: int = N_STRETCHES) -> NDArray:

@@ -14,7 +14,6 @@ Gaussians each in about the unit square, where a hypothesis margin is a few hund
 Run ``python -m widemargin.reproduce.margin_lvq [--quick] [--out FOLDER]``.
 """
 
-import argparse
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,7 +37,7 @@ from widemargin.margins import (
     nearest_right_wrong,
 )
 from widemargin.prototypes import GLVQClassifier, LVQClassifier, MarginLVQClassifier
-from widemargin.reproduce import save_figure
+from widemargin.reproduce import by_command, save_figure
 
 CENTRES = np.array(
     [[[0.2, 0.3], [0.7, 0.8]], [[0.75, 0.25], [0.3, 0.6]], [[0.5, 0.45], [0.1, 0.85]]]
@@ -404,7 +403,4 @@ def main(
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="smaller and faster")
-    parser.add_argument("--out", default=".", help="folder for the picture")
-    main(**vars(parser.parse_args()))
+    by_command(main, __doc__)

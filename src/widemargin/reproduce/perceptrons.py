@@ -13,7 +13,6 @@ experiment; here is what the algorithms do beside what the theorems allow:
 Each function returns plain data; `main` prints the tables and saves the figures.
 """
 
-import argparse
 import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,7 +32,7 @@ from widemargin.linear import (
 from widemargin.linear.patterns import Patterns, random_state_array, reflect
 from widemargin.linear.walks import Budget, learn, start_walk
 from widemargin.margins import perceptrons as bounds
-from widemargin.reproduce import save_figure
+from widemargin.reproduce import by_command, save_figure
 
 
 class Problem(NamedTuple):
@@ -362,7 +361,4 @@ def main(quick: bool = False, out: Path | str | None = None) -> list[Path]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Perceptrons against their bounds.")
-    parser.add_argument("--quick", action="store_true", help="fewer and smaller runs")
-    parser.add_argument("--out", type=Path, default=None, help="folder for PNGs")
-    main(**vars(parser.parse_args()))
+    by_command(main, __doc__)
