@@ -146,7 +146,7 @@ class PairwiseMachine(ClassifierMixin, BaseEstimator):
     Examples
     --------
     >>> import numpy as np
-    >>>     >>> x = np.array([-1.0, -0.5, 0.5, 1.0])
+    >>> x = np.array([-1.0, -0.5, 0.5, 1.0])
     >>> machine = PairwiseMachine("gram", C=10.0).fit(np.outer(x, x), [0, 0, 1, 1])
     >>> machine.predict(np.outer([2.0, -3.0], x))
     array([1, 0])
