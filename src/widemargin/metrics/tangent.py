@@ -284,14 +284,7 @@ class TangentMetric:
         -------
         ndarray of shape (n_x, n_y)
         """
-        return self._distances(
-            x,
-            y,
-            self.sides if sides is None else sides,
-            prepared,
-            squared=True,
-            n_jobs=n_jobs,
-        )
+        return self._distances(x, y, sides, prepared, squared=True, n_jobs=n_jobs)
 
     def prepare(self, y: Bundle) -> References | None:
         """Prepare references that few samples at a time will be compared with.
@@ -320,18 +313,12 @@ class TangentMetric:
         n_jobs: int | None = None,
     ) -> NDArray:
         """As :meth:`squared_distances`, not squared."""
-        return self._distances(
-            x,
-            y,
-            self.sides if sides is None else sides,
-            None,
-            squared=False,
-            n_jobs=n_jobs,
-        )
+        return self._distances(x, y, sides, None, squared=False, n_jobs=n_jobs)
 
     def _distances(self, x, y, sides, prepared, *, squared, n_jobs) -> NDArray:
         """Choose how pairs are computed: the one place that asks what holds them."""
-        sides, spring = check_option("sides", sides, SIDES), check_spring(self.spring)
+        sides = check_option("sides", self.sides if sides is None else sides, SIDES)
+        spring = check_spring(self.spring)
         symmetric = y is None and sides in SYMMETRIC
         y = x if y is None else y
         for name, bundle in (("x", x), ("y", y)):

@@ -25,7 +25,7 @@ from widemargin._compute.progress import announced
 from widemargin._core.arrays import is_tensor, numpy_dtype, put, to_numpy
 from widemargin._core.checks import check_squares
 from widemargin._core.classifier import FITTED, SoftClassifier
-from widemargin._core.decisions import class_codes
+from widemargin._core.decisions import best_other, class_codes
 from widemargin._core.samples import Samples
 from widemargin.margins import (
     MarginBound,
@@ -43,13 +43,7 @@ def margins_of_all_labels(
     D: NDArray, margin: Callable[[NDArray, NDArray], NDArray]
 ) -> NDArray:
     """Return, for (n, n_classes) class distances, the margin each label would have."""
-    rows = np.arange(len(D))
-    nearest = D.argmin(axis=1)
-    others = np.repeat(D[rows, nearest][:, None], D.shape[1], axis=1)
-    rest = D.copy()
-    rest[rows, nearest] = np.inf
-    others[rows, nearest] = rest.min(axis=1)
-    return margin(D, others)
+    return margin(D, -best_other(-D))
 
 
 def plain_distances(X: Any, P: Any, omega: NDArray | None = None) -> NDArray:
