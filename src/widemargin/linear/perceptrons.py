@@ -87,6 +87,7 @@ def pattern_geometry(patterns: Patterns, f: np.ndarray) -> Geometry:
     return Geometry(longest, shortest, float(f.min()), float(f.max()))
 
 
+@parameters
 class PerceptronClassifier(HyperplaneClassifier):
     """Base of the perceptrons; not for direct use.
 
@@ -95,10 +96,15 @@ class PerceptronClassifier(HyperplaneClassifier):
     ``_bound_arguments(geometry, exponent)``.
     """
 
-    max_iter: int
-    n_iter_no_change: int | None
-    shuffle: bool
-    warm_start: bool
+    _: KW_ONLY
+    rho: float | None = None
+    shuffle: bool = True
+    multiclass: Literal["ovo", "ddag", "ovr"] = "ovo"
+    warm_start: bool = False
+    class_weight: dict | Literal["balanced"] | None = None
+    max_iter: int = 1000
+    n_iter_no_change: int | None = 50
+    random_state: Any = None
 
     @abstractmethod
     def _check_own_parameters(self) -> None:
@@ -416,14 +422,6 @@ class MarginPerceptron(PerceptronClassifier):
     b: float | None = None
     b_upper: float | None = None
     learning_rate: float = 1.0
-    rho: float | None = None
-    shuffle: bool = True
-    multiclass: Literal["ovo", "ddag", "ovr"] = "ovo"
-    warm_start: bool = False
-    class_weight: dict | Literal["balanced"] | None = None
-    max_iter: int = 1000
-    n_iter_no_change: int | None = 50
-    random_state: Any = None
 
     def _check_own_parameters(self) -> None:
         check_option("update", self.update, ("plain", "relaxation"))
@@ -597,14 +595,6 @@ class FixedMarginPerceptron(PerceptronClassifier):
     length: Literal["free", "fixed"] = "free"
     factor: Literal["constant", "projected"] = "constant"
     learning_rate: float | None = None
-    rho: float | None = None
-    shuffle: bool = True
-    multiclass: Literal["ovo", "ddag", "ovr"] = "ovo"
-    warm_start: bool = False
-    class_weight: dict | Literal["balanced"] | None = None
-    max_iter: int = 1000
-    n_iter_no_change: int | None = 50
-    random_state: Any = None
 
     def _check_own_parameters(self) -> None:
         check_option("length", self.length, ("free", "fixed"))
