@@ -12,6 +12,7 @@ from dataclasses import KW_ONLY, replace
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.patterns import (
@@ -75,7 +76,7 @@ class Geometry(NamedTuple):
         return Geometry(high[0], low[0], low[1], high[1])
 
 
-def pattern_geometry(patterns: Patterns, f: np.ndarray) -> Geometry:
+def pattern_geometry(patterns: Patterns, f: NDArray) -> Geometry:
     """Longest and shortest pattern, smallest and largest factor.
 
     >>> patterns = reflect(np.array([[3.0], [0.0]]), np.array([1.0, -1.0]), rho=4.0)
@@ -114,7 +115,7 @@ class PerceptronClassifier(HyperplaneClassifier):
     def _bound_arguments(self, geometry: Geometry, exponent: int) -> dict[str, Any]:
         """Arguments of the bounds for patterns like these, all but gamma_d."""
 
-    def _factors(self, weights: np.ndarray) -> np.ndarray:
+    def _factors(self, weights: NDArray) -> NDArray:
         """Give the f of the update."""
         return weights
 
@@ -441,7 +442,7 @@ class MarginPerceptron(PerceptronClassifier):
             b = 1.0 if self.b is None else self.b
             check_number("b_upper", self.b_upper, above=b, otherwise="None or ")
 
-    def _factors(self, weights: np.ndarray) -> np.ndarray:
+    def _factors(self, weights: NDArray) -> NDArray:
         # A relaxation converges for factors of at most one.
         return weights if self.update == "plain" else weights / weights.max()
 

@@ -618,7 +618,7 @@ def check_ends(
     return metric, x_end, None if own else y_end
 
 
-def _bare(points: np.ndarray) -> Bundle:
+def _bare(points: NDArray) -> Bundle:
     n, d = points.shape
     return Bundle(points, like((n, 0, d), points))
 
@@ -689,7 +689,7 @@ def midpoint_distances(
     return out
 
 
-def _dtype_of_squares(x: np.ndarray, y: np.ndarray) -> Any:
+def _dtype_of_squares(x: NDArray, y: NDArray) -> Any:
     """Return the dtype of the points, or float64 where it cannot hold their squares."""
     largest = max(float(np.abs(points).max(initial=0)) for points in (x, y))
     if largest and not 1e-140 < largest < 1e150:
