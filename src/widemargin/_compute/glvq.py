@@ -1,7 +1,7 @@
 """One epoch of GLVQ, with or without a matrix: batches, pairs, gradients and Adam.
 
 Which prototype of a class is nearest is told by products in float32, in units of the
-largest number there is. A score ``|p|^2 - 2 x.p`` is known up to
+largest sample. A score ``|p|^2 - 2 x.p`` is known up to
 
     e = err (|x|^2 + max |p|^2) + tiny,    err = eps (16 + sqrt(d)),
 
