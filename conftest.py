@@ -4,9 +4,11 @@ import atexit
 import gc
 import os
 from importlib.util import find_spec
+from pathlib import Path
 
 from hypothesis import settings
 
+ROOT = Path(__file__).parent
 # Workers of pytest share the cores: threads of BLAS beside them wait for each other in
 # loops that take more time than the work. The tests of threads ask for their own.
 for library in ("OMP", "OPENBLAS", "MKL"):
@@ -33,3 +35,26 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 def pytest_collection_finish():
     """Modules and tests stay: the collector of garbage need not look at them again."""
     gc.freeze()
+
+
+# Two workers begin with halves of the tests: with parts that compile different kernels,
+# or both would compile the same ones. What is many and short ends either half.
+HALVES = (
+    ("prototypes", "linear", "cli", "export", "inspection", "reproduce", "browser"),
+    ("metrics", "neighbors", "svm", "tangents"),
+)
+SHORT = ("contract", "test_sklearn_checks.py")
+
+
+def pytest_collection_modifyitems(items):
+    """Put what takes long first, in two halves."""
+    parts = {}
+    for item in items:
+        parts.setdefault(item.path.relative_to(ROOT).parts[1], []).append(item)
+    first, second, short = (
+        [item for part in names for item in parts.pop(part, ())]
+        for names in (*HALVES, SHORT)
+    )
+    rest = [item for part in parts.values() for item in part]
+    middle = max(0, len(items) // 2 - len(first))
+    items[:] = first + short[:middle] + second + rest + short[middle:]

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import widemargin
+from widemargin._core.confidence import inner_of
 from widemargin._core.files import write_atomically
 
 FORMAT = 2
@@ -68,9 +69,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     True
     """
     inner = model
-    while hasattr(inner, "steps") and hasattr(inner, "named_steps"):
-        inner = inner.steps[-1][1]
-    inner = getattr(inner, "best_estimator_", inner)
+    while (within := inner_of(inner)) is not None:
+        inner = within
     n_features = getattr(model, "n_features_in_", None)
     if isinstance(model, type) or n_features is None:
         raise ValueError(

@@ -461,7 +461,7 @@ def test_few_samples_of_many_features_are_fitted_at_once(images):
     assert knn._search.axes is None
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     k=st.integers(1, 4),

@@ -109,3 +109,22 @@ def fetch(X: Any, i: Any) -> None:
     """Ask for a row that is needed soon, line by line of the cache."""
     for f in range(0, X.shape[1], 64 // X.itemsize):
         _fetch(X, i, f)  # type: ignore[call-arg]
+
+
+@njit(fastmath=REORDER)
+def dot(u: Any, v: Any) -> Any:
+    """Inner product of two vectors."""
+    total = u.dtype.type(0)
+    for f in range(u.shape[0]):
+        total += u[f] * v[f]
+    return total
+
+
+@njit(fastmath=REORDER)
+def squared_distance(x: Any, p: Any) -> Any:
+    """Squared Euclidean distance of two vectors."""
+    total = x.dtype.type(0)
+    for f in range(x.shape[0]):
+        delta = x[f] - p[f]
+        total += delta * delta
+    return total

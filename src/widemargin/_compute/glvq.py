@@ -1,7 +1,7 @@
 """One epoch of GLVQ, with or without a matrix: batches, pairs, gradients and Adam.
 
 Which prototype of a class is nearest is told by products in float32, in units of the
-largest number there is. A score ``|p|^2 - 2 x.p`` is known up to
+largest sample. A score ``|p|^2 - 2 x.p`` is known up to
 
     e = err (|x|^2 + max |p|^2) + tiny,    err = eps (16 + sqrt(d)),
 
@@ -253,7 +253,11 @@ def gmlvq_epoch(
         unit = 1.0 / max(np.abs(Z).max(), np.float64(TINY))
         largest = _prepared(Q, order, unit, packed, q_norms)
         G = np.dot((Z * unit).astype(np.float32), packed.T)
-        p_norms = (P * P).sum(axis=1)
+        # Not by .sum(axis): numba compiles what it would say of bad axes, for seconds.
+        p_norms = np.zeros(K, P.dtype)
+        for j in range(K):
+            for f in range(P.shape[1]):
+                p_norms[j] += P[j, f] * P[j, f]
         slip = rounding * np.float64((omega * omega).sum())
         pulling = np.zeros_like(Z)
         pulled[:] = 0

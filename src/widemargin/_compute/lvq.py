@@ -29,18 +29,8 @@ T. Kohonen, "Self-Organizing Maps", 3rd edition, section 6.
 
 import numpy as np
 
-from widemargin._compute.compiled import REORDER, fetch, njit
+from widemargin._compute.compiled import REORDER, fetch, njit, squared_distance
 from widemargin._compute.heads import lower_bounds, take_along
-
-
-@njit(cache=True, nogil=True, fastmath=REORDER)
-def squared_distance(x, p):
-    """Squared Euclidean distance of two vectors."""
-    total = x.dtype.type(0)
-    for f in range(x.shape[0]):
-        delta = x[f] - p[f]
-        total += delta * delta
-    return total
 
 
 @njit(cache=True, nogil=True, fastmath=REORDER)

@@ -18,20 +18,12 @@ count for row i with kind = 1, only the others with kind = -1, all with kind = 0
 
 import numpy as np
 
-from widemargin._compute.compiled import REORDER, njit
+from widemargin._compute.compiled import REORDER, dot, njit
 from widemargin._compute.frames import AT_Y, MEAN, TWO_SIDED, squared_distance
 
 # References that are looked at first, beyond k: the best under the bound are nearly
 # always the nearest, and a small radius spares most of the rest.
 MORE_SEEDS = 8
-
-
-@njit(fastmath=REORDER)
-def _dot(u, v):
-    total = u.dtype.type(0)
-    for i in range(u.shape[0]):
-        total += u[i] * v[i]
-    return total
 
 
 @njit(fastmath=REORDER)
@@ -113,7 +105,7 @@ def _estimate(rows, x, y, y_frame, sides, spring, error, products, small):
     delta, l_x, l_y = rows[0], rows.shape[0] - 1, y_frame.shape[0]
     for i in range(x.shape[0]):
         delta[i] = x[i] - y[i]
-    norm, length, taken = np.float64(_dot(delta, delta)), 0.0, 0.0
+    norm, length, taken = np.float64(dot(delta, delta)), 0.0, 0.0
     _cross(rows if sides == TWO_SIDED else rows[:1], y_frame, products)
     a, b = small[0], small[1]
     for s in range(l_y):
@@ -121,7 +113,7 @@ def _estimate(rows, x, y, y_frame, sides, spring, error, products, small):
         taken += b[s] * b[s] / (1.0 + spring)
     if sides != AT_Y:
         for p in range(l_x):
-            a[p] = _dot(rows[1 + p], delta)
+            a[p] = dot(rows[1 + p], delta)
             taken += a[p] * a[p] / (1.0 + spring)
     if sides == MEAN:
         taken *= 0.5

@@ -36,7 +36,7 @@ class Answers(NamedTuple):
     margins: NDArray | None
 
 
-def _inside(estimator: Any) -> Any:
+def inner_of(estimator: Any) -> Any:
     """Return what decides inside a search or a pipeline; None where it is neither."""
     if hasattr(estimator, "best_estimator_"):
         return estimator.best_estimator_
@@ -47,7 +47,7 @@ def _inside(estimator: Any) -> Any:
 
 def look_through(estimator: Any, X: Any) -> tuple[Any, Any]:
     """Return the classifier that decides, and the samples as it sees them."""
-    while (inner := _inside(estimator)) is not None:
+    while (inner := inner_of(estimator)) is not None:
         if not hasattr(estimator, "best_estimator_"):
             check_is_fitted(estimator)
             if len(estimator.steps) > 1:
@@ -59,7 +59,7 @@ def look_through(estimator: Any, X: Any) -> tuple[Any, Any]:
 def margin_unit_of(estimator: Any) -> str:
     """Return the unit of an estimator's margins; see `MARGIN_UNITS`."""
     while not hasattr(estimator, "margin_unit"):
-        inner = _inside(estimator)
+        inner = inner_of(estimator)
         if inner is None:
             return "distance" if hasattr(estimator, "decision_function") else "share"
         estimator = inner

@@ -223,7 +223,7 @@ def rowwise(
             raise TypeError(f"y of {what} must be given: the labels asked about.")
         y = rest[0] if rest else options.pop("y")
         rows, rest = [cut_alike(y, X, "y")], rest[1:]
-    ask, alone = Asking(name, rest, options, get_config()), owner
+    ask, alone = partial(_asked, name, rest, options, get_config()), owner
     if parted:
         question = owner._question(name, *rest, **options)
         alone = owner._with_found(question, [owner._example(question)])
@@ -235,7 +235,7 @@ def rowwise(
     if isinstance(example, tuple):
         # One array of them all: what is whole stays so in doubles.
         widths = np.cumsum([0, *(part.shape[1] for part in example)])
-        out = over_blocks(Joined(ask), X, rows, _join(example), model)
+        out = over_blocks(partial(_asked_for_all, ask), X, rows, _join(example), model)
         parts = zip(example, pairwise(widths.tolist()), strict=True)
         return tuple(out[:, slice(*at)].astype(part.dtype) for part, at in parts)
     if not (labelled and is_frame(X)) or example.ndim > 2:
@@ -309,20 +309,15 @@ def blocks_of(X: Any) -> list:
     return list(X.to_delayed() if is_frame(X) else X.to_delayed().ravel())
 
 
-class Asking:
-    """A question to a model about some rows; what a worker runs."""
-
-    def __init__(self, name: str, args: tuple, options: dict, config: dict) -> None:
-        self.name, self.args, self.options = name, args, options
-        self.config = config
-
-    def __call__(self, model: Any, X: Any, *rows: Any) -> Any:
-        """Return the answers as NumPy has them."""
-        with config_context(**self.config):
-            answer = getattr(model, self.name)(X, *rows, *self.args, **self.options)
-        if isinstance(answer, tuple):
-            return tuple(_host(part) for part in answer)
-        return _host(answer)
+def _asked(
+    name: str, args: tuple, options: dict, config: dict, model: Any, X: Any, *rows: Any
+) -> Any:
+    """Ask a model about some rows; what a worker runs. Answers are NumPy's."""
+    with config_context(**config):
+        answer = getattr(model, name)(X, *rows, *args, **options)
+    if isinstance(answer, tuple):
+        return tuple(_host(part) for part in answer)
+    return _host(answer)
 
 
 def _host(answer: Any) -> NDArray:
@@ -331,34 +326,24 @@ def _host(answer: Any) -> NDArray:
     return np.asarray(detached)
 
 
-class Joined:
-    """A question whose answers are several arrays, joined to one."""
-
-    def __init__(self, ask: Callable) -> None:
-        self.ask = ask
-
-    def __call__(self, *args: Any) -> NDArray:
-        """Return the joined answers."""
-        return _join(self.ask(*args))
+def _asked_for_all(ask: Callable, *args: Any) -> NDArray:
+    """Ask for several arrays, joined to one."""
+    return _join(ask(*args))
 
 
 def _join(parts: tuple) -> NDArray:
     return np.concatenate([part.astype(np.float64) for part in parts], axis=1)
 
 
-class OneBlock:
-    """A question about one block of which only the number is known."""
-
-    def __init__(self, ask: Callable, empty: NDArray) -> None:
-        self.ask, self.empty = ask, empty
-
-    def __call__(self, X: Any, number: Any, *rows: Any, model: Any) -> NDArray:
-        """Return the answers; none of an empty block."""
-        X = X[0] if isinstance(X, list) else X
-        if X.shape[0] == 0:
-            return self.empty
-        with naming_block(int(number[0])):
-            return self.ask(model, X, *rows)
+def _of_block(
+    ask: Callable, empty: NDArray, X: Any, number: Any, *rows: Any, model: Any
+) -> NDArray:
+    """Ask about one block of which only the number is known; of none, for none."""
+    X = X[0] if isinstance(X, list) else X
+    if X.shape[0] == 0:
+        return empty
+    with naming_block(int(number[0])):
+        return ask(model, X, *rows)
 
 
 @contextmanager
@@ -387,7 +372,7 @@ def over_blocks(ask: Callable, X: Any, rows: list, example: NDArray, model: Any)
         # A frame goes as it is: as an array it would lose its names.
         n = n_blocks(X)
         models = model if isinstance(model, list) else [model] * n
-        block = delayed(OneBlock(ask, example[:0]))
+        block = delayed(partial(_of_block, ask, example[:0]))
         others = [array.to_delayed().ravel() for array in rows]
         sizes = [np.nan] * n if is_frame(X) else X.chunks[0]
         shape, options = example.shape[1:], {"dtype": example.dtype}
@@ -405,7 +390,7 @@ def over_blocks(ask: Callable, X: Any, rows: list, example: NDArray, model: Any)
     for array in rows:
         arrays += [array, "a"]
     return da.blockwise(
-        OneBlock(ask, example[:0]), axes, *arrays,
+        partial(_of_block, ask, example[:0]), axes, *arrays,
         model=model, dtype=example.dtype, meta=example[:0], align_arrays=False,
         new_axes=dict(zip(axes[1:], example.shape[1:], strict=True)),
         name=f"widemargin-{uuid4().hex}",
@@ -419,7 +404,8 @@ def over_partitions(
     import dask.dataframe as dd
     from dask import delayed
 
-    block = delayed(OneFrame(OneBlock(ask, example[:0]), titles))
+    one = partial(_of_block, ask, example[:0])
+    block = delayed(partial(_of_partition, one, titles))
     others = [array.to_delayed().ravel() for array in rows]
     models = model if isinstance(model, list) else [model] * X.npartitions
     parts = [
@@ -430,17 +416,10 @@ def over_partitions(
     return dd.from_delayed(parts, meta=meta, divisions=X.divisions, verify_meta=False)
 
 
-class OneFrame:
-    """A question about a partition, answered with the index of its rows."""
-
-    def __init__(self, ask: OneBlock, titles: list) -> None:
-        self.ask, self.titles = ask, titles
-
-    def __call__(self, X: Any, number: int, *rows_and_model: Any) -> Any:
-        """Return a column or a frame."""
-        *rows, model = rows_and_model
-        answer = self.ask(X, [number], *rows, model=model)
-        return _labelled(answer, X.index, self.titles)
+def _of_partition(ask: Callable, titles: list, X: Any, number: int, *more: Any) -> Any:
+    """Ask about a partition; the answer has the index of its rows."""
+    *rows, model = more
+    return _labelled(ask(X, [number], *rows, model=model), X.index, titles)
 
 
 def _labelled(answer: NDArray, index: Any, titles: list) -> Any:
@@ -482,33 +461,25 @@ def pairs(function: Callable, args: tuple, options: dict[str, Any]) -> Any:
     dtype = np.result_type(x.dtype, y.dtype)
     dtype = dtype if dtype == np.float32 else np.dtype(np.float64)
     return da.blockwise(
-        OnePair(function, options, dtype, get_config()), "ab", x, "aj", y, "bk",
+        partial(_of_pair, function, options, dtype, get_config()),
+        "ab", x, "aj", y, "bk",
         dtype=dtype, meta=np.empty((0, 0), dtype), align_arrays=False,
         name=f"widemargin-pairs-{uuid4().hex}",
     )  # fmt: skip
 
 
-class OnePair:
-    """A function of all pairs of rows of two blocks; what a worker runs."""
-
-    def __init__(
-        self, function: Callable, options: dict, dtype: Any, config: dict
-    ) -> None:
-        self.function, self.options = function, options
-        self.dtype, self.config = dtype, config
-
-    def __call__(self, X: Any, Y: Any) -> NDArray:
-        """Return what it says, as NumPy has it."""
-        X, Y = X[0], Y[0]
-        if not X.shape[0] or not Y.shape[0]:
-            return np.empty((X.shape[0], Y.shape[0]), self.dtype)
-        with config_context(**self.config):
-            found = _host(self.function(X, Y, **self.options))
-        if not np.can_cast(found.dtype, self.dtype):
-            raise ValueError(
-                f"X and Y: {self.dtype} cannot hold what was found; pass float64."
-            )
-        return found.astype(self.dtype, copy=False)
+def _of_pair(
+    function: Callable, options: dict, dtype: Any, config: dict, X: Any, Y: Any
+) -> NDArray:
+    """Ask a function about all pairs of rows of two blocks; what a worker runs."""
+    X, Y = X[0], Y[0]
+    if not X.shape[0] or not Y.shape[0]:
+        return np.empty((X.shape[0], Y.shape[0]), dtype)
+    with config_context(**config):
+        found = _host(function(X, Y, **options))
+    if not np.can_cast(found.dtype, dtype):
+        raise ValueError(f"X and Y: {dtype} cannot hold what was found; pass float64.")
+    return found.astype(dtype, copy=False)
 
 
 def accuracy(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.style import Style
 from rich.table import Table
 from rich.text import Text
@@ -89,8 +90,8 @@ def run(out: Path, report: Path) -> None:
 class Story:
     """All that the first half shows; indices are rows of `images`."""
 
-    images: np.ndarray
-    labels: np.ndarray
+    images: NDArray
+    labels: NDArray
     query: int
     lookalike: int  # nearest by Euclid, another class
     relative: int  # nearest by tangent distance, the same class
@@ -127,7 +128,7 @@ def tell_story() -> Story:
     )
 
 
-def draw_labelled(labels: np.ndarray, per_class: int, seed: int) -> np.ndarray:
+def draw_labelled(labels: NDArray, per_class: int, seed: int) -> NDArray:
     """Pick `per_class` samples of every class at random."""
     rng = np.random.default_rng(seed)
     picks = [
@@ -137,7 +138,7 @@ def draw_labelled(labels: np.ndarray, per_class: int, seed: int) -> np.ndarray:
     return np.concatenate(picks)
 
 
-def mean_error(distances: np.ndarray, labels: np.ndarray, per_class: int) -> float:
+def mean_error(distances: NDArray, labels: NDArray, per_class: int) -> float:
     """1-NN error on everything that is not labelled, over repeated draws."""
     errors = []
     for seed in range(DRAWS):
@@ -333,9 +334,7 @@ def print_prototypes(model: Any, screen: Any) -> None:
     screen.print(table)
 
 
-def demo_page(
-    rows: list[Row], tvq: Row, X_test: np.ndarray, picture: Path
-) -> html.Page:
+def demo_page(rows: list[Row], tvq: Row, X_test: NDArray, picture: Path) -> html.Page:
     """Return TVQ's report with the story and the table of models before it."""
     pipeline = Pipeline([("model", tvq.model)])
     model = SavedModel(pipeline, "tvq", [], SHAPE, None, X_test.shape[1])

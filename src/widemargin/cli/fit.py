@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.progress import Progress
 from scipy import sparse
 from sklearn.impute import SimpleImputer
@@ -190,7 +191,7 @@ def progress(estimator: Any):
 
 
 def search_grid(
-    pipeline: Any, grid: dict, X: Any, y: np.ndarray, seed: int
+    pipeline: Any, grid: dict, X: Any, y: NDArray, seed: int
 ) -> tuple[Any, list[Any]]:
     """Return the pipeline of least cross-validated error, and what to print of it."""
     folds = min(5, int(np.unique(y, return_counts=True)[1].min()))

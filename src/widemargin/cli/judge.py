@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.text import Text
 from sklearn.metrics import confusion_matrix
 from sklearn.pipeline import Pipeline
@@ -39,11 +40,11 @@ WIDEST_CONFUSION = 26
 class Judgement:
     """A model's answers on labelled samples; margins are positive where right."""
 
-    truth: np.ndarray
-    answers: np.ndarray
-    confidence: np.ndarray
-    margins: np.ndarray
-    classes: np.ndarray
+    truth: NDArray
+    answers: NDArray
+    confidence: NDArray
+    margins: NDArray
+    classes: NDArray
     seconds: float
 
     @property
@@ -57,7 +58,7 @@ class Judgement:
         return error_reject_curve(self.truth, self.answers, self.confidence)
 
     @cached_property
-    def confusion(self) -> np.ndarray:
+    def confusion(self) -> NDArray:
         """Counts: rows are true classes, columns are answers."""
         return confusion_matrix(self.truth, self.answers, labels=self.classes)
 
@@ -72,7 +73,7 @@ class Judgement:
         return float(self.curve.error_rate[within][-1])
 
 
-def answer(estimator: Any, X: Any, y: np.ndarray | None = None) -> Answers:
+def answer(estimator: Any, X: Any, y: NDArray | None = None) -> Answers:
     """Ask a fitted classifier; what is not a number is no answer."""
     try:
         answers = answers_of(estimator, X, y)
@@ -213,7 +214,7 @@ def promise(
     model.pipeline = Pipeline([*steps, ("model", refusing)])
 
 
-def check_labels_known(model: SavedModel, y: np.ndarray, data: Path) -> np.ndarray:
+def check_labels_known(model: SavedModel, y: NDArray, data: Path) -> NDArray:
     """Return `y` in the type of the model's classes, or name what it never saw."""
     classes = model.estimator.classes_
     if classes.dtype.kind in "SU" or y.dtype.kind in "SU":

@@ -22,6 +22,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from widemargin._core.checks import check_image_shape
@@ -39,7 +40,7 @@ class Table:
     """Samples in rows; `y` is None where no labels were asked for."""
 
     X: Any
-    y: np.ndarray | None = None
+    y: NDArray | None = None
     names: list[str] = field(default_factory=list)
     image_shape: tuple[int, ...] | None = None
     target: str | None = None
@@ -300,7 +301,7 @@ def _counts_rows(column: np.ndarray) -> bool:
 
 def _numbers(
     name: str, column: Sequence, place: Callable[[int], str], missing: bool
-) -> np.ndarray:
+) -> NDArray:
     if missing:
         column = [np.nan if _text_of(c).lower() in MISSING else c for c in column]
     try:
@@ -340,7 +341,7 @@ def _text_of(cell: Any) -> str:
 
 def labels(
     column: Sequence, what: str, place: Callable[[int], str] = "row {}".format
-) -> np.ndarray:
+) -> NDArray:
     """Return labels as integers where they are whole numbers, else as text."""
     texts = [_text_of(cell) for cell in column]
     for row, text in enumerate(texts):
@@ -357,7 +358,7 @@ def labels(
     return numbers.astype(np.int64)
 
 
-def check_finite(X: np.ndarray, what: str, missing: bool = False) -> np.ndarray:
+def check_finite(X: NDArray, what: str, missing: bool = False) -> NDArray:
     """Return `X`, or name the first cell that is not a number."""
     if missing and not np.isinf(X).any():
         return X
@@ -549,8 +550,8 @@ def _column_name(target: str | None, names: Sequence[str]) -> str:
 
 
 def _rows(
-    X: np.ndarray,
-    y: np.ndarray | None,
+    X: NDArray,
+    y: NDArray | None,
     path: Path,
     labels_at: Any,
     missing: bool = False,
@@ -584,7 +585,7 @@ def _read_npy(path: Path, target: str | None, labelled: bool, missing: bool) -> 
     return _rows(X, y, path, target, missing)
 
 
-def _npy(path: Path) -> np.ndarray:
+def _npy(path: Path) -> NDArray:
     try:
         return np.asarray(np.load(path, allow_pickle=False))
     except (ValueError, OSError, EOFError) as error:
@@ -638,7 +639,7 @@ def _read_idx(path: Path, target: str | None, labelled: bool) -> Table:
     return _rows(X, y.astype(np.int64), path, labels_at)
 
 
-def _idx_or_refuse(read_idx: Any, path: Path) -> np.ndarray:
+def _idx_or_refuse(read_idx: Any, path: Path) -> NDArray:
     try:
         return read_idx(path)
     except ValueError as error:
@@ -731,7 +732,7 @@ def _size(shape: tuple[int, ...]) -> str:
     return "x".join(map(str, shape))
 
 
-def _read_image(path: Path, shape: tuple[int, ...] | None) -> np.ndarray:
+def _read_image(path: Path, shape: tuple[int, ...] | None) -> NDArray:
     try:
         from PIL import Image, UnidentifiedImageError
     except ModuleNotFoundError:

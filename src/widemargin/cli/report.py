@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import sklearn
+from numpy.typing import NDArray
 
 import widemargin
 from widemargin._core.files import write_atomically
@@ -394,7 +395,7 @@ def snippet(model: SavedModel) -> str:
     return "\n".join([*lines, "model.predict(X_test)"])
 
 
-def learned_tangents(estimator: Any) -> np.ndarray | None:
+def learned_tangents(estimator: Any) -> NDArray | None:
     """Return the (n_models, n_tangents, n_features) tangents a model learned, if any.
 
     Models of remembered samples have ``tangents_`` too, but that is a generator.

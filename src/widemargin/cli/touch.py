@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from widemargin.cli.html import embed
 from widemargin.cli.judge import Judgement
@@ -111,7 +112,7 @@ def _dense(X: Any, rows: np.ndarray) -> np.ndarray:
 
 
 def _pictures(
-    model: SavedModel, X: Any, shown: np.ndarray
+    model: SavedModel, X: Any, shown: NDArray
 ) -> tuple[dict[str, Any], dict[str, bytes]]:
     """Pictures of some samples with what they were compared with."""
     if X.shape[1] > 65536:
@@ -163,7 +164,7 @@ def _image_shape(model: SavedModel) -> tuple[int, ...] | None:
 
 
 def _curves(
-    model: SavedModel, some: np.ndarray, points: np.ndarray, near: Any
+    model: SavedModel, some: NDArray, points: NDArray, near: Any
 ) -> dict[str, Any]:
     every = -(-some.shape[1] // MOST_POINTS)
     low, high = float(some.min()), float(some.max())
@@ -184,13 +185,13 @@ def _curves(
     return found
 
 
-def _levels(values: np.ndarray, low: float, high: float, top: int) -> np.ndarray:
+def _levels(values: NDArray, low: float, high: float, top: int) -> NDArray:
     share = (values - low) / ((high - low) or 1.0)
     return np.round(np.clip(share, 0, 1) * top).astype(np.uint8)
 
 
 def _sprite(
-    images: np.ndarray, shape: tuple[int, ...], low: float, high: float
+    images: NDArray, shape: tuple[int, ...], low: float, high: float
 ) -> tuple[list[int], bytes]:
     """Return the size of a cell, and all images as one PNG, darker being more."""
     from PIL import Image
@@ -207,7 +208,7 @@ def _sprite(
 
 
 def _residual_sprite(
-    residuals: np.ndarray, shape: tuple[int, ...], reach: float
+    residuals: NDArray, shape: tuple[int, ...], reach: float
 ) -> tuple[list[int], bytes]:
     images = residuals.reshape(-1, *shape)
     if images.ndim == 4:
@@ -257,7 +258,7 @@ def _mosaic(images: np.ndarray) -> np.ndarray:
     return np.moveaxis(grid, 2, 1).reshape(n_rows * h, PER_ROW * w, *rest)
 
 
-def _palette_png(indices: np.ndarray, colours: Sequence[tuple[int, ...]]) -> bytes:
+def _palette_png(indices: NDArray, colours: Sequence[tuple[int, ...]]) -> bytes:
     from PIL import Image
 
     picture = Image.fromarray(indices)
@@ -297,8 +298,8 @@ def _sweeps(model: SavedModel, X: Any, judged: Judgement) -> dict[str, Any] | No
 
 def _packed_sweeps(
     model: SavedModel,
-    rows: np.ndarray,
-    tangents: np.ndarray,
+    rows: NDArray,
+    tangents: NDArray,
     what: list[str],
     names: list[str],
 ) -> dict[str, Any] | None:

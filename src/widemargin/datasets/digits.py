@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.datasets import load_svmlight_file
 
 from widemargin.datasets.home import (
@@ -205,18 +206,18 @@ def _mnist_folder(data_home: PathLike, download: bool) -> Path:
     return find_or_fetch(get_data_home(data_home) / "mnist", MNIST, download=download)
 
 
-def _unit_rows(path: Path) -> np.ndarray:
+def _unit_rows(path: Path) -> NDArray:
     images = read_idx(path)
     return images.reshape(len(images), -1).astype(np.float32) / 255
 
 
-def _labels(path: Path) -> np.ndarray:
+def _labels(path: Path) -> NDArray:
     return read_idx(path).astype(np.int64)
 
 
 def mnist_writers(
     *, data_home: PathLike = None, download_if_missing: bool = True
-) -> np.ndarray:
+) -> NDArray:
     """Writer of every training image of MNIST, by QMNIST's extended labels.
 
     Parameters
@@ -240,7 +241,7 @@ def mnist_writers(
     return _qmnist(data_home, download_if_missing)[:, 2].astype(np.int64)
 
 
-def _qmnist(data_home: PathLike, download: bool) -> np.ndarray:
+def _qmnist(data_home: PathLike, download: bool) -> NDArray:
     folder = get_data_home(data_home) / "qmnist-labels"
     return read_idx(find_or_fetch(folder, QMNIST, download=download) / QMNIST[0].name)
 
@@ -286,7 +287,7 @@ def load_nist3(
     return _images(load_nist3, *drawn, subset, return_X_y)
 
 
-def read_idx(path: str | Path) -> np.ndarray:
+def read_idx(path: str | Path) -> NDArray:
     """Read an idx file, gzipped or not.
 
     Parameters
@@ -340,7 +341,7 @@ def read_idx(path: str | Path) -> np.ndarray:
 
 
 def make_nist3(
-    images: np.ndarray, labels: np.ndarray, series: np.ndarray, *, seed: int = 0
+    images: NDArray, labels: NDArray, series: NDArray, *, seed: int = 0
 ) -> tuple[tuple, tuple]:
     """Build nist3 from MNIST's training set.
 
@@ -372,7 +373,7 @@ def make_nist3(
     return (X[:N_TRAIN], y[:N_TRAIN]), (X[N_TRAIN:], y[N_TRAIN:])
 
 
-def fill_frame(image: np.ndarray, side: int) -> np.ndarray:
+def fill_frame(image: NDArray, side: int) -> NDArray:
     """Cut the empty borders off and stretch what is left over side × side pixels."""
     rows, columns = np.flatnonzero(image.any(axis=1)), np.flatnonzero(image.any(axis=0))
     if len(rows) == 0:
@@ -382,7 +383,7 @@ def fill_frame(image: np.ndarray, side: int) -> np.ndarray:
     return (down @ ink @ across.T).astype(np.float32)
 
 
-def _resampling(n: int, side: int) -> np.ndarray:
+def _resampling(n: int, side: int) -> NDArray:
     """(side, n) rows of weights: linear interpolation, widened where it shrinks."""
     scale = n / side
     centres = (np.arange(side) + 0.5) * scale

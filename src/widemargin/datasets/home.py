@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import Bunch
 
@@ -150,7 +151,7 @@ def _where_to_put(folder: Path, sources: Sequence[Source], reason: str) -> str:
     )
 
 
-def read_npz(path: Path) -> dict[str, np.ndarray]:
+def read_npz(path: Path) -> dict[str, NDArray]:
     """Return all arrays of an npz file, or say which file is damaged."""
     try:
         with np.load(path, allow_pickle=False) as file:

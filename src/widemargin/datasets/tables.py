@@ -17,7 +17,7 @@ from string import ascii_uppercase
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.datasets import load_svmlight_file
 
 from widemargin.datasets import home
@@ -48,7 +48,7 @@ class TextTable:
         """The original files."""
         return [home.Source(Path(file).name, UCI + file) for file in self.files]
 
-    def read(self, folder: Path) -> list[tuple[np.ndarray, np.ndarray]]:
+    def read(self, folder: Path) -> list[tuple[NDArray, NDArray]]:
         """Return the parts (X, y), from npz or from text."""
         ready = folder / f"{self.name}.npz"
         if not ready.is_file():
@@ -58,11 +58,11 @@ class TextTable:
             return self._split(file["X"], file["y"])
         return [(file[f"X_{p}"], file[f"y_{p}"]) for p in ("train", "test")]
 
-    def _read_text(self, folder: Path) -> list[tuple[np.ndarray, np.ndarray]]:
+    def _read_text(self, folder: Path) -> list[tuple[NDArray, NDArray]]:
         parts = [self._parse(folder / source.name) for source in self.sources]
         return parts if len(parts) > 1 else self._split(*parts[0])
 
-    def _split(self, X, y) -> list[tuple[np.ndarray, np.ndarray]]:
+    def _split(self, X, y) -> list[tuple[NDArray, NDArray]]:
         if self.n_train is None:
             return [(X, y)]
         return [
@@ -70,7 +70,7 @@ class TextTable:
             (X[self.n_train :], y[self.n_train :]),
         ]
 
-    def _parse(self, path: Path) -> tuple[np.ndarray, np.ndarray]:
+    def _parse(self, path: Path) -> tuple[NDArray, NDArray]:
         lines = path.read_text().splitlines()
         rows = [
             line.split(self.separator)[self.skip :] for line in lines if line.strip()

@@ -18,7 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widemargin._core.checks import as_matrix
-from widemargin._core.confidence import look_through, margin_unit_of, margins_of
+from widemargin._core.confidence import (
+    inner_of,
+    look_through,
+    margin_unit_of,
+    margins_of,
+)
 from widemargin.export.c_header import PARTS, named
 
 CLOSE = 1e-5
@@ -111,13 +116,9 @@ def _decisive(model: Any, X: NDArray) -> tuple[Any, NDArray]:
 
 def _rejecting(model: Any) -> Any:
     """Return the classifier within that has learned when to refuse, or None."""
-    while True:
-        if hasattr(model, "best_estimator_"):
-            model = model.best_estimator_
-        elif hasattr(model, "steps"):
-            model = model.steps[-1][1]
-        else:
-            return model if hasattr(model, "threshold_") else None
+    while (inner := inner_of(model)) is not None:
+        model = inner
+    return model if hasattr(model, "threshold_") else None
 
 
 def onnx_answers(exported: Any, X: NDArray) -> Answers:

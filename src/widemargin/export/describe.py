@@ -63,24 +63,22 @@ TRANSFORMERS: dict[type, Callable[[Any], list[Step]]] = {}
 RTOL = float(np.finfo(np.float64).eps ** (2 / 3))
 
 
-def describes(*types: type) -> Callable[[Callable], Callable]:
-    """Register the description of classifiers."""
-
+def _into(table: dict, types: tuple[type, ...]) -> Callable[[Callable], Callable]:
     def register(function: Callable) -> Callable:
-        CLASSIFIERS.update(dict.fromkeys(types, function))
+        table.update(dict.fromkeys(types, function))
         return function
 
     return register
+
+
+def describes(*types: type) -> Callable[[Callable], Callable]:
+    """Register the description of classifiers."""
+    return _into(CLASSIFIERS, types)
 
 
 def prepares(*types: type) -> Callable[[Callable], Callable]:
     """Register the description of transformers."""
-
-    def register(function: Callable) -> Callable:
-        TRANSFORMERS.update(dict.fromkeys(types, function))
-        return function
-
-    return register
+    return _into(TRANSFORMERS, types)
 
 
 def describe(model: Any) -> Program:
@@ -242,9 +240,7 @@ def _neighbors(model: Any) -> Program:
         raise refuse(
             model, "algorithm='rerank' is approximate; fit with 'exact' or 'brute'"
         )
-    references, steps = bend(
-        model, model.bundle_, metric.tangents, metric.sides, metric.spring
-    )
+    references, steps = bend(model, model.bundle_, metric)
     codes = np.asarray(model._codes, np.int64)
     if model.margin_unit == "relative":
         return _program(model, Nearest(references, codes), steps)
@@ -264,14 +260,7 @@ def _machine(model: Any) -> Program:
     if callable(kernel.function):
         raise refuse(model, "its kernel is a function of Python")
     metric = _metric(model, kernel.metric)
-    references, steps = bend(
-        model,
-        model.support_bundle_,
-        metric.tangents,
-        metric.sides,
-        metric.spring,
-        mirrored=True,
-    )
+    references, steps = bend(model, model.support_bundle_, metric, mirrored=True)
     decision = Expansion(
         references,
         kernel.function,
@@ -458,18 +447,13 @@ def _probed(generator: Any, n_features: int) -> tuple[NDArray, NDArray]:
 
 
 def bend(
-    model: Any,
-    bundle: Bundle,
-    generator: Any,
-    sides: str,
-    spring: float,
-    *,
-    mirrored: bool = False,
+    model: Any, bundle: Bundle, metric: Any, *, mirrored: bool = False
 ) -> tuple[References, tuple[Step, ...]]:
     """Return the references of a bundle, and the step that a shared frame becomes.
 
     `mirrored` distances with tangents at one end are also taken at the other.
     """
+    sides, spring = metric.sides, metric.spring
     if sides == "midpoint":
         raise refuse(model, "sides='midpoint' needs the tangents of every pair")
     points, d = bundle.points, bundle.points.shape[1]
@@ -484,5 +468,5 @@ def bend(
         return References((points - centre) @ fold.T), (Project(centre, fold),)
     tangents = None
     if sides != "y" or mirrored:
-        tangents = input_tangents(model, generator, d)
+        tangents = input_tangents(model, metric.tangents, d)
     return References(points, bundle.frames, tangents, sides, float(spring)), ()

@@ -22,7 +22,7 @@ from sklearn.exceptions import NotFittedError
 from widemargin._compute.machine import PAIR_ROWS
 from widemargin._compute.nearest import squared_distances
 from widemargin._core.checks import check_text
-from widemargin._core.confidence import look_through
+from widemargin._core.confidence import inner_of, look_through
 from widemargin.metrics import tangent_alignment, tangent_distances
 
 _NUMBER = re.compile(r"\W*\d+(\.\d*)?\W*(nm|cm-1|s|ms|Hz|kHz)?", re.ASCII)
@@ -50,14 +50,12 @@ def check_name(name: str | None) -> str:
 def inside(estimator: Any) -> Any:
     """Return the classifier inside pipelines, searches and refusing classifiers."""
     while True:
-        for name in ("best_estimator_", "estimator_"):
-            if hasattr(estimator, name):
-                estimator = getattr(estimator, name)
-                break
-        else:
-            if not (hasattr(estimator, "steps") and hasattr(estimator, "named_steps")):
-                return estimator
-            estimator = estimator.steps[-1][1]
+        inner = getattr(estimator, "estimator_", None)
+        if inner is None or hasattr(estimator, "best_estimator_"):
+            inner = inner_of(estimator)
+        if inner is None:
+            return estimator
+        estimator = inner
 
 
 def without_refusals(estimator: Any, X: Any) -> tuple[Any, Any]:

@@ -567,7 +567,7 @@ class AlignmentDisplay(style.SampleDisplay):
 
 
 def _nearest_model(
-    estimator: Any, x: np.ndarray, sides: str, spring: float
+    estimator: Any, x: NDArray, sides: str, spring: float
 ) -> tuple[int, dict[str, Any]]:
     """Return the number of the model nearest to x, and the tangents at both ends."""
     centres = np.asarray(fitted(estimator, "prototypes_"), dtype=float)

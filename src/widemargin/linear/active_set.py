@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from widemargin._compute.patterns import BATCH, FIRST_BATCH
 from widemargin._compute.progress import announce
@@ -41,10 +42,10 @@ _PATIENCE = 30
 
 def solve_active_set(
     space: LinearSpace | KernelSpace,
-    signs: np.ndarray,
+    signs: NDArray,
     rho: float | None,
     options: Options,
-    start: np.ndarray | None = None,
+    start: NDArray | None = None,
 ) -> Solution:
     """Largest margin of `signs` in `space`; `rho` None for a free bias (geometric).
 
@@ -69,7 +70,7 @@ def _solve_dense(X, signs, rho, options: Options, start) -> Solution:
     return Solution(w, bias, dual, rounds, steps)
 
 
-def _worst(violation: np.ndarray, candidates: np.ndarray, least: float) -> np.ndarray:
+def _worst(violation: NDArray, candidates: NDArray, least: float) -> NDArray:
     candidates = candidates[violation[candidates] > least]
     if len(candidates) > BATCH:
         chosen = np.argpartition(-violation[candidates], BATCH)[:BATCH]
@@ -77,7 +78,7 @@ def _worst(violation: np.ndarray, candidates: np.ndarray, least: float) -> np.nd
     return candidates
 
 
-def _first_rows(space, signs, start) -> np.ndarray:
+def _first_rows(space, signs, start) -> NDArray:
     """Where to begin: the previous support, or the samples that face the other class.
 
     Facing is judged along the line between the class means.

@@ -56,9 +56,7 @@ def two_class_problems(n_classes: int, scheme: str) -> list[tuple[int, int]]:
     return [(j, i) for i, j in combinations(range(n_classes), 2)]
 
 
-def signed_rows(
-    codes: np.ndarray, problem: tuple[int, int]
-) -> tuple[np.ndarray, np.ndarray]:
+def signed_rows(codes: NDArray, problem: tuple[int, int]) -> tuple[NDArray, NDArray]:
     """Find the samples that a two-class problem is about, and their signs.
 
     All samples come in their own order; those of a pair come class by class, because
@@ -139,14 +137,14 @@ class HyperplaneClassifier(SoftClassifier):
             X.sum_duplicates()
         return replace(samples, X=X), dtype
 
-    def _set_classes(self, classes: np.ndarray, X: Any) -> list[tuple[int, int]]:
+    def _set_classes(self, classes: NDArray, X: Any) -> list[tuple[int, int]]:
         """Remember what decides: classes, how they are told apart, the size of X."""
         self.classes_ = classes
         self._scheme = self.multiclass if len(classes) > 2 else "two"
         self._unit = float(np.ldexp(1.0, int(np.frexp(largest_of(X))[1])))
         return two_class_problems(len(classes), self.multiclass)
 
-    def _problem_name(self, classes: np.ndarray, problem: tuple[int, int]) -> str:
+    def _problem_name(self, classes: NDArray, problem: tuple[int, int]) -> str:
         positive, negative = problem
         labels = classes.tolist()
         rest = "the rest" if negative < 0 else repr(labels[negative])
@@ -268,14 +266,14 @@ class HyperplaneClassifier(SoftClassifier):
         self,
         patterns: Patterns,
         walk: Walk,
-        weights: np.ndarray,
+        weights: NDArray,
         budget: Budget,
-        seed: np.ndarray,
+        seed: NDArray,
         exponent: int,
     ) -> int:
         """Sweep over patterns of samples scaled by 2**-exponent; return the status."""
 
-    def _private_squares(self, weights: np.ndarray, exponent: int) -> Any:
+    def _private_squares(self, weights: NDArray, exponent: int) -> Any:
         """Squared private coordinates of a soft margin; none by default."""
         return None
 
@@ -360,7 +358,7 @@ class HyperplaneClassifier(SoftClassifier):
         self.n_updates_ = scalar(updates)
 
     def _set_planes(
-        self, planes: list[tuple[np.ndarray, float]], exponent: int, dtype: Any
+        self, planes: list[tuple[NDArray, float]], exponent: int, dtype: Any
     ) -> None:
         """Store unit normals in `dtype`, biases in double: they carry the offset of X.
 
@@ -395,7 +393,7 @@ def warn_unfinished(words: list[str]) -> None:
         warn_caller(said[0] + others * (len(said) > 1), ConvergenceWarning)
 
 
-def unit_hyperplane(w: np.ndarray, bias: float) -> tuple[np.ndarray, float, float]:
+def unit_hyperplane(w: NDArray, bias: float) -> tuple[NDArray, float, float]:
     """Scale to ``||w|| = 1``: weights, bias, and the length that was divided out.
 
     >>> unit_hyperplane(np.array([3.0, 4.0]), 10.0)

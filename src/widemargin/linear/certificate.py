@@ -27,6 +27,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from widemargin.linear.spaces import SHARP, SMALL, KernelSpace, LinearSpace, rounding
 
@@ -56,9 +57,9 @@ class Solution(NamedTuple):
     that rounding kept the gap open.
     """
 
-    coef: np.ndarray
+    coef: NDArray
     bias: float
-    dual: np.ndarray
+    dual: NDArray
     n_iter: int
     n_updates: int
     closed: bool = True
@@ -104,7 +105,7 @@ def class_averages(alpha: np.ndarray, signs: np.ndarray) -> np.ndarray | None:
 
 
 def bias_from_dual(
-    scores: np.ndarray, signs: np.ndarray, alpha: np.ndarray, diag: np.ndarray
+    scores: NDArray, signs: NDArray, alpha: NDArray, diag: NDArray
 ) -> float:
     """Bias for which supports sit where alpha says: ``l f(x) = 1 - diag alpha``."""
     support = alpha > 0
@@ -116,7 +117,7 @@ def _down(value: Any) -> float:
     return float(np.nextafter(float(value), -np.inf))
 
 
-def _lowest(space: Space, signs: np.ndarray, coef: np.ndarray, bias: float) -> float:
+def _lowest(space: Space, signs: NDArray, coef: NDArray, bias: float) -> float:
     """Lower bound of the smallest ``l (w.x + bias)``."""
     values = signs * (space.scores(coef) + bias)
     error = space.score_error(coef) + rounding(1) * abs(bias)
@@ -134,11 +135,7 @@ def _lowest(space: Space, signs: np.ndarray, coef: np.ndarray, bias: float) -> f
 
 
 def plane_margin(
-    space: Space,
-    signs: np.ndarray,
-    coef: np.ndarray,
-    bias: float,
-    rho: float | None = None,
+    space: Space, signs: NDArray, coef: NDArray, bias: float, rho: float | None = None
 ) -> float:
     """Margin that ``w.x + bias`` reaches at least: geometric, directional with `rho`.
 
@@ -158,11 +155,11 @@ def plane_margin(
 
 def soft_margin(
     space: Space,
-    signs: np.ndarray,
-    coef: np.ndarray,
+    signs: NDArray,
+    coef: NDArray,
     bias: float,
     norm: float,
-    private: np.ndarray,
+    private: NDArray,
     rho: float | None = None,
 ) -> float:
     """Margin at least reached in the space with private coordinates.
@@ -180,11 +177,11 @@ def soft_margin(
 
 def slack_paid(
     space: Space,
-    signs: np.ndarray,
-    coef: np.ndarray,
+    signs: NDArray,
+    coef: NDArray,
     bias: float,
     norm: float,
-    private: np.ndarray,
+    private: NDArray,
 ) -> tuple[float, int]:
     """Length of all slacks over their private coordinates, at most; how many pay.
 
@@ -218,9 +215,9 @@ def safe_norm(values: np.ndarray) -> float:
 
 def upper_bound(
     space: Space,
-    signs: np.ndarray,
-    dual: np.ndarray,
-    private: np.ndarray | None = None,
+    signs: NDArray,
+    dual: NDArray,
+    private: NDArray | None = None,
     rho: float | None = None,
 ) -> float:
     """No plane has a larger margin than this: what the combination `dual` proves.
@@ -243,7 +240,7 @@ def upper_bound(
     return float(np.nextafter(upper, np.inf))
 
 
-def scaled_dual(dual: np.ndarray, margin: float) -> np.ndarray:
+def scaled_dual(dual: NDArray, margin: float) -> NDArray:
     """Bring a combination to the length that it has at functional margin one.
 
     There the coefficients sum to one over the squared margin; the combination that they
@@ -298,9 +295,7 @@ def _is_zero_nearby(points: np.ndarray, signs: np.ndarray, alpha: np.ndarray) ->
     return bool(residual / least < alpha.min())
 
 
-def _is_zero_in_integers(
-    points: np.ndarray, signs: np.ndarray, alpha: np.ndarray
-) -> bool:
+def _is_zero_in_integers(points: NDArray, signs: NDArray, alpha: NDArray) -> bool:
     """Solve for some coefficients, leave the others as they are, look at the signs.
 
     Elimination without fractions (Bareiss): all entries stay integers.

@@ -7,6 +7,7 @@ then shrinks in proportion to what the enclosure still lacks.
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from widemargin._compute.progress import announce
 from widemargin.linear.certificate import (
@@ -23,7 +24,7 @@ _LOOK_EVERY = 100
 
 
 def enclose(
-    patterns: Patterns, alpha: np.ndarray, w: np.ndarray, bias: float, geometric: bool
+    patterns: Patterns, alpha: NDArray, w: NDArray, bias: float, geometric: bool
 ) -> tuple[float, float, float]:
     """(Margin, bound, bias) of a plane and a dual vector, as doubles round them.
 
@@ -58,7 +59,7 @@ def enclose(
 
 
 def solve_descent(
-    patterns: Patterns, options: Options, start: np.ndarray | None = None
+    patterns: Patterns, options: Options, start: NDArray | None = None
 ) -> Solution:
     """Largest margin of the patterns, hard (``diag`` zero) or 2-norm soft.
 

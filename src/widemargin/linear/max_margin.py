@@ -22,6 +22,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 import scipy.sparse as sp
 from joblib import effective_n_jobs
+from numpy.typing import NDArray
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples
@@ -70,7 +71,6 @@ from widemargin.linear.certificate import (
 from widemargin.linear.descent import solve_descent
 from widemargin.linear.newton import solve_newton
 from widemargin.linear.patterns import (
-    Patterns,
     comfortable_exponent,
     height_of,
     longest_row,
@@ -87,7 +87,7 @@ from widemargin.linear.spaces import (
     check_semidefinite,
     kernel_function,
 )
-from widemargin.linear.walks import Budget, Walk, learn, solve_by_search, start_walk
+from widemargin.linear.walks import Walk, learn, solve_by_search, start_walk
 
 SEARCHES = ("dynamic", "bisection", "bisection2", "paper-bisection", "paper-bisection2")
 METHODS = ("auto", "dual", *SEARCHES)
@@ -112,10 +112,10 @@ class _Data(NamedTuple):
 
     X: Any
     moved: Any
-    offset: np.ndarray | None
+    offset: NDArray | None
     exponent: int
-    codes: np.ndarray
-    weights: np.ndarray
+    codes: NDArray
+    weights: NDArray
     longest: float | None = None
 
 
@@ -129,13 +129,13 @@ class _Certified(NamedTuple):
     coef: Any
     intercept: float
     norm: float
-    dual: np.ndarray
+    dual: NDArray
     margin: float
     upper: float
     directional: float
     directional_upper: float
     rho: float
-    start: np.ndarray
+    start: NDArray
     n_iter: int
     n_updates: int
     verdict: str
@@ -149,11 +149,11 @@ def few_unknowns(X: Any) -> bool:
 
 def solve_dual(
     X: Any,
-    signs: np.ndarray,
-    diag: np.ndarray | None,
+    signs: NDArray,
+    diag: NDArray | None,
     rho: float | None,
     options: Options,
-    start: np.ndarray | None = None,
+    start: NDArray | None = None,
 ) -> Solution:
     """Largest margin of a linear problem; `rho` None for a free bias."""
     d = X.shape[1]
@@ -168,7 +168,7 @@ def solve_dual(
     return solve_descent(patterns, options, start)
 
 
-def _padded(dual: np.ndarray, n: int) -> np.ndarray:
+def _padded(dual: NDArray, n: int) -> NDArray:
     """Return a dual vector for more samples, which follow those it was made for."""
     return np.concatenate([dual, np.zeros(n - len(dual))])
 
@@ -580,11 +580,11 @@ class MaxMarginClassifier(HyperplaneClassifier):
             )
         return gamma
 
-    def _kernel(self) -> Callable[[Any, Any], np.ndarray] | None:
+    def _kernel(self) -> Callable[[Any, Any], NDArray] | None:
         state = self._kernel_state
         return kernel_function(**state) if len(state) > 1 else None
 
-    def _private(self, weights: np.ndarray, exponent: int) -> np.ndarray | None:
+    def _private(self, weights: NDArray, exponent: int) -> NDArray | None:
         """Lengths of the private coordinates of a soft margin, in units of scaled X."""
         if not math.isfinite(self.C):
             return None
@@ -592,7 +592,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
             private = np.ldexp(np.sqrt(0.5 / (float(self.C) * weights)), -exponent)
         return np.minimum(private, 1e300)
 
-    def _private_squares(self, weights: np.ndarray, exponent: int) -> Any:
+    def _private_squares(self, weights: NDArray, exponent: int) -> Any:
         private = self._private(weights, exponent)
         if private is None:
             return None
@@ -824,7 +824,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
                 self.support_vectors_ = samples.X[kept].astype(dtype)
         self._set_borders(products)
 
-    def _distances(self, X: Any) -> np.ndarray:
+    def _distances(self, X: Any) -> NDArray:
         kernel = self._kernel_state["kernel"]
         if kernel == "linear":
             return super()._distances(X)
@@ -853,15 +853,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
         self._longest = float(np.hypot(longest_row(data.X), rho))
         self._go_online(walks, rho, exponent, dtype)
 
-    def _sweep(
-        self,
-        patterns: Patterns,
-        walk: Walk,
-        weights: np.ndarray,
-        budget: Budget,
-        seed: np.ndarray,
-        exponent: int,
-    ) -> int:
+    def _sweep(self, patterns, walk, weights, budget, seed, exponent) -> int:
         return learn(patterns, walk, Rule(DYNAMIC, eps=self.tol), budget, seed)
 
     @available_if(_is_online)

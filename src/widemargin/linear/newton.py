@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from scipy.linalg.lapack import dposv
 
 from widemargin._compute.machine import batched_slices, rows_in_budget
@@ -48,8 +49,8 @@ _RISE = 1e-9
 class _Point(NamedTuple):
     """A hyperplane: weights (or kernel coefficients), scores without bias, bias."""
 
-    coef: np.ndarray
-    scores: np.ndarray
+    coef: NDArray
+    scores: NDArray
     bias: float
 
     def towards(self, other: "_Point", t: float) -> "_Point":
@@ -215,11 +216,11 @@ def _first_point(space, signs, diag, rho, options, start) -> _Point:
 
 def solve_newton(
     space: LinearSpace | KernelSpace,
-    signs: np.ndarray,
-    diag: np.ndarray,
+    signs: NDArray,
+    diag: NDArray,
     rho: float | None,
     options: Options,
-    start: np.ndarray | None = None,
+    start: NDArray | None = None,
 ) -> Solution:
     """2-norm soft margin with ``diag = 1 / (2 C_k)``; `rho` None for a free bias."""
     # A price beyond all bounds may overflow: such a point is no better, and goes.

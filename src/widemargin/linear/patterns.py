@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from widemargin._compute.patterns import Rows
 from widemargin._core.arrays import largest_of
@@ -38,12 +39,12 @@ class Patterns(NamedTuple):
     rows: Rows
 
     @property
-    def signs(self) -> np.ndarray:
+    def signs(self) -> NDArray:
         """Labels +1 and -1."""
         return self.rows.signs
 
     @property
-    def centre(self) -> np.ndarray:
+    def centre(self) -> NDArray:
         """Where the samples are seen from."""
         return self.rows.centre
 
@@ -53,17 +54,17 @@ class Patterns(NamedTuple):
         return self.rows.rho
 
     @property
-    def diag(self) -> np.ndarray:
+    def diag(self) -> NDArray:
         """Squares of the private coordinates, zero for a hard margin."""
         return self.rows.diag
 
     @property
-    def squares(self) -> np.ndarray:
+    def squares(self) -> NDArray:
         """Squared lengths of the patterns, without their private coordinates."""
         return self.rows.squares
 
 
-def matrix_arrays(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def matrix_arrays(X: Any) -> tuple[NDArray, NDArray, NDArray, NDArray]:
     """Split a dense or CSR matrix into (dense, data, indices, indptr).
 
     >>> import scipy.sparse as sp
@@ -83,7 +84,7 @@ def matrix_arrays(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarra
     return dense, np.empty(0, dtype=X.dtype), no_index.astype(np.int32), no_index
 
 
-def squared_row_norms(X: Any) -> np.ndarray:
+def squared_row_norms(X: Any) -> NDArray:
     """Squared Euclidean length of each row, in double precision."""
     if sp.issparse(X):
         squared = X.copy()
@@ -143,7 +144,7 @@ def scaled(X: Any, exponent: int) -> Any:
     return np.ldexp(X, -exponent)
 
 
-def near_origin(X: Any) -> tuple[Any, np.ndarray | None]:
+def near_origin(X: Any) -> tuple[Any, NDArray | None]:
     """Move samples that lie far from the origin next to it; (X, what was subtracted).
 
     Sums of products would otherwise cancel. The rounding of the difference is that of
@@ -182,11 +183,11 @@ def spread_around(X: Any, centre: np.ndarray) -> float:
 
 def reflect(
     X: Any,
-    signs: np.ndarray,
+    signs: NDArray,
     *,
     rho: float,
-    centre: np.ndarray | None = None,
-    diag: np.ndarray | None = None,
+    centre: NDArray | None = None,
+    diag: NDArray | None = None,
 ) -> Patterns:
     """Build the patterns of one two-class problem.
 
@@ -235,6 +236,6 @@ def weight_vector(patterns: Patterns, m: np.ndarray) -> tuple[np.ndarray, float]
     return w, patterns.rho**2 * total - float(w @ patterns.centre)
 
 
-def random_state_array(seed: int) -> np.ndarray:
+def random_state_array(seed: int) -> NDArray:
     """One-element state of the generator in the compiled loops; never zero."""
     return np.array([2 * seed + 1], dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)

@@ -465,15 +465,7 @@ class MarginPerceptron(PerceptronClassifier):
         b = 1.0 if self.b is None else float(self.b)
         return b, (2.0 * b if self.b_upper is None else float(self.b_upper))
 
-    def _sweep(
-        self,
-        patterns: Patterns,
-        walk: Walk,
-        weights: np.ndarray,
-        budget: Budget,
-        seed: np.ndarray,
-        exponent: int,
-    ) -> int:
+    def _sweep(self, patterns, walk, weights, budget, seed, exponent) -> int:
         kind = STANDARD if self.update == "plain" else RELAXATION
         b, b_upper = self._thresholds(float(np.sqrt(patterns.squares.max())), exponent)
         rule = Rule(kind, b=b, b_upper=b_upper, rate=float(self.learning_rate))
@@ -645,15 +637,7 @@ class FixedMarginPerceptron(PerceptronClassifier):
             return low * shaped_low, high * shaped_high
         return low, high
 
-    def _sweep(
-        self,
-        patterns: Patterns,
-        walk: Walk,
-        weights: np.ndarray,
-        budget: Budget,
-        seed: np.ndarray,
-        exponent: int,
-    ) -> int:
+    def _sweep(self, patterns, walk, weights, budget, seed, exponent) -> int:
         free = self.length == "free"
         geometry = pattern_geometry(patterns, weights)
         beta = float(np.ldexp(self.margin, -exponent))

@@ -19,6 +19,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from widemargin._compute.patterns import JOINING
 from widemargin._core.samples import Samples
@@ -40,7 +41,7 @@ class Plane(NamedTuple):
     """
 
     problem: tuple[int, int]
-    coef: np.ndarray
+    coef: NDArray
     intercept: float
     norm: float
     wanted: float | None
@@ -82,7 +83,7 @@ def part_supports(
 
 
 def part_joining(
-    samples: Samples, planes: list[Plane], known: np.ndarray
+    samples: Samples, planes: list[Plane], known: NDArray
 ) -> tuple[Samples, list[Edge]]:
     """Return the samples of a shard that the planes treat worst, and their edges."""
     joins = np.zeros(len(samples), bool)

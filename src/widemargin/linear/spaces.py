@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from scipy.linalg.lapack import dpstrf
 from sklearn.metrics.pairwise import pairwise_kernels
 
@@ -79,7 +80,7 @@ class LinearSpace:
         """``w.x`` of every sample."""
         return np.asarray(self.X @ coef, dtype=np.float64)
 
-    def score_error(self, coef: np.ndarray, dtype: Any = np.float64) -> float:
+    def score_error(self, coef: NDArray, dtype: Any = np.float64) -> float:
         """How far a score can be off."""
         size = float(np.linalg.norm(coef)) * self.longest
         return rounding(self.X.shape[1], dtype) * size * 1.001 + 1e-300
@@ -97,7 +98,7 @@ class LinearSpace:
         return length * (1 - error), length * (1 + error)
 
     def combined(
-        self, rows: np.ndarray, c: np.ndarray, rho: float | None, beside: float = 0.0
+        self, rows: NDArray, c: NDArray, rho: float | None, beside: float = 0.0
     ) -> float:
         """Upper bound of ``||sum_k c_k [x_k, rho]||``; `rho` None if c sums to zero.
 
@@ -130,11 +131,11 @@ class LinearSpace:
 class KernelSpace:
     """Inner products given by a kernel, or by a Gram matrix computed beforehand."""
 
-    def __init__(self, X: Any, kernel: Callable[[Any, Any], np.ndarray] | None):
+    def __init__(self, X: Any, kernel: Callable[[Any, Any], NDArray] | None):
         self.X = X
         self.kernel = kernel
         self._largest = 0.0
-        self._whole: np.ndarray | None = None
+        self._whole: NDArray | None = None
 
     @property
     def n_samples(self) -> int:
@@ -155,7 +156,7 @@ class KernelSpace:
             return self._checked(part.toarray() if sp.issparse(part) else part)
         return self._checked(self.kernel(self.X[rows], self.X[columns]))
 
-    def _checked(self, block: Any) -> np.ndarray:
+    def _checked(self, block: Any) -> NDArray:
         block = np.asarray(block, dtype=np.float64)
         largest = max(block.max(initial=0.0), -block.min(initial=0.0))
         if not largest <= 1e150:
@@ -191,7 +192,7 @@ class KernelSpace:
         ]
         return np.concatenate(chunks)
 
-    def score_error(self, coef: np.ndarray, dtype: Any = np.float64) -> float:
+    def score_error(self, coef: NDArray, dtype: Any = np.float64) -> float:
         """How far a score can be off, from the largest value of the kernel seen."""
         size = float(np.abs(coef).sum()) * self._largest
         return rounding(int(np.count_nonzero(coef)), dtype) * size * 1.001
@@ -206,7 +207,7 @@ class KernelSpace:
         return self._block(rows, columns).astype(SHARP) @ coef[columns].astype(SHARP)
 
     def _square(
-        self, rows: np.ndarray, beta: np.ndarray, beside: float = 0.0
+        self, rows: NDArray, beta: NDArray, beside: float = 0.0
     ) -> tuple[float, float]:
         """``beta.K.beta``, a bit less and a bit more."""
         gram = self.gram(rows)
@@ -233,7 +234,7 @@ class KernelSpace:
         return float(np.sqrt(low)) * (1 - 4e-16), float(np.sqrt(high)) * (1 + 4e-16)
 
     def combined(
-        self, rows: np.ndarray, c: np.ndarray, rho: float | None, beside: float = 0.0
+        self, rows: NDArray, c: NDArray, rho: float | None, beside: float = 0.0
     ) -> float:
         """Upper bound of ``||sum_k c_k [phi(x_k), rho]||``, as in a linear space."""
         _, square = self._square(rows, c, beside)
@@ -280,7 +281,7 @@ def check_semidefinite(space: KernelSpace, kernel: Any, seed: int) -> None:
 
 def kernel_function(
     kernel: Any, gamma: float, degree: float, coef0: float, params: dict | None
-) -> Callable[[Any, Any], np.ndarray]:
+) -> Callable[[Any, Any], NDArray]:
     """Make a two-argument kernel from the parameters of an estimator.
 
     >>> kernel_function("polynomial", 1.0, 2, 0.0, None)([[1.0]], [[3.0]])
@@ -291,7 +292,7 @@ def kernel_function(
     else:
         extra = {"gamma": gamma, "degree": degree, "coef0": coef0}
 
-    def evaluate(A: Any, B: Any) -> np.ndarray:
+    def evaluate(A: Any, B: Any) -> NDArray:
         try:
             return pairwise_kernels(A, B, metric=kernel, filter_params=True, **extra)
         except (TypeError, ValueError) as error:

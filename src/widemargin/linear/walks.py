@@ -41,6 +41,7 @@ from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from widemargin._compute.patterns import (
     DYNAMIC,
@@ -84,9 +85,9 @@ _MEMORY = 0.2
 class Walk(NamedTuple):
     """Coefficients, ``v = sum m l x``, and running sums; the arrays change in place."""
 
-    m: np.ndarray
-    v: np.ndarray
-    sums: np.ndarray
+    m: NDArray
+    v: NDArray
+    sums: NDArray
 
     @property
     def norm(self) -> float:
@@ -130,7 +131,7 @@ class Walk(NamedTuple):
         return Walk(np.empty(0), self.v, sums)
 
 
-def start_walk(patterns: Patterns, m: np.ndarray | None = None) -> Walk:
+def start_walk(patterns: Patterns, m: NDArray | None = None) -> Walk:
     """Begin a walk at ``a = sum_k m_k y_k``, by default at zero.
 
     >>> from widemargin.linear.patterns import reflect
@@ -184,10 +185,10 @@ def learn(
     walk: Walk,
     rule: Rule,
     budget: Budget,
-    seed: np.ndarray,
+    seed: NDArray,
     *,
     most: int | None = None,
-    factors: np.ndarray | None = None,
+    factors: NDArray | None = None,
     quick: bool = False,
     shuffle: bool = True,
     patience: int | None = None,
@@ -231,7 +232,7 @@ def learn(
     return status
 
 
-def pattern_scores(patterns: Patterns, walk: Walk) -> np.ndarray:
+def pattern_scores(patterns: Patterns, walk: Walk) -> NDArray:
     """``y_k.a`` of every pattern, private coordinates included."""
     w, bias = weight_vector(patterns, walk.m)
     return patterns.signs * (patterns.X @ w + bias) + patterns.diag * walk.m
@@ -252,14 +253,14 @@ class Search(NamedTuple):
 
     walk: Walk
     margin: float
-    dual: np.ndarray
+    dual: NDArray
     upper: float
     updates: int
     rounds: list[tuple[float, str]]
 
 
 def search_dynamic(
-    patterns: Patterns, walk: Walk, tol: float, budget: Budget, seed: np.ndarray
+    patterns: Patterns, walk: Walk, tol: float, budget: Budget, seed: NDArray
 ) -> Search:
     """Run the dynamic-margin rule until its own certificate is within `tol`."""
     before = walk.n_updates
@@ -294,7 +295,7 @@ def search_bisection(
     walk: Walk,
     tol: float,
     budget: Budget,
-    seed: np.ndarray,
+    seed: NDArray,
     *,
     modules: int = 1,
     checks: int = CHECKS,
@@ -333,7 +334,7 @@ def search_bisection_of_paper(
     walk: Walk,
     tol: float,
     budget: Budget,
-    seed: np.ndarray,
+    seed: NDArray,
     *,
     modules: int = 1,
     checks: int = CHECKS,
@@ -385,7 +386,7 @@ def _search(method: str) -> Callable[..., Search]:
     return search
 
 
-def functional_weights(patterns: Patterns, walk: Walk) -> tuple[np.ndarray, float]:
+def functional_weights(patterns: Patterns, walk: Walk) -> tuple[NDArray, float]:
     """Weights and bias of a walk, scaled to functional margin one if it has any."""
     w, bias = weight_vector(patterns, walk.m)
     lowest = float(pattern_scores(patterns, walk).min())
@@ -394,7 +395,7 @@ def functional_weights(patterns: Patterns, walk: Walk) -> tuple[np.ndarray, floa
 
 
 def solve_by_search(
-    patterns: Patterns, method: str, options: Options, start: np.ndarray | None = None
+    patterns: Patterns, method: str, options: Options, start: NDArray | None = None
 ) -> Solution:
     """Find the margin by one of the perceptron searches.
 

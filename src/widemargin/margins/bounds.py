@@ -30,7 +30,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from widemargin._core.checks import (
     as_float_vector,
@@ -73,7 +73,7 @@ class MarginBound:
     n_samples: int
 
 
-def lvq_distance(prototypes: npt.ArrayLike, others: npt.ArrayLike) -> float:
+def lvq_distance(prototypes: ArrayLike, others: ArrayLike) -> float:
     r"""Distance ρ(μ, μ̂) = max_i ‖μ_i − μ̂_i‖ between two sets of prototypes.
 
     The distance behind the hypothesis margin: a classifier by nearest prototype gives
@@ -110,7 +110,7 @@ def lvq_distance(prototypes: npt.ArrayLike, others: npt.ArrayLike) -> float:
 
 
 def lvq_margin_bound(
-    margins: npt.ArrayLike | None = None,
+    margins: ArrayLike | None = None,
     *,
     theta: float,
     radius: float,
@@ -236,10 +236,7 @@ def _prototype_counts(
 
 
 def _theta_mistakes(
-    margins: npt.ArrayLike | None,
-    theta: float,
-    alpha: float | None,
-    n_samples: int | None,
+    margins: ArrayLike | None, theta: float, alpha: float | None, n_samples: int | None
 ) -> tuple[float, int]:
     if margins is not None:
         if alpha is not None or n_samples is not None:

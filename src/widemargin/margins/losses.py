@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from widemargin._core.checks import FloatArray, as_floats, check_number, check_option
@@ -52,15 +52,15 @@ class MarginLoss(BaseEstimator, metaclass=ABCMeta):
 
     bounds_mistakes: bool = False
 
-    def __call__(self, margin: npt.ArrayLike) -> FloatArray:
+    def __call__(self, margin: ArrayLike) -> FloatArray:
         """Return the loss of each margin; the same as `value`."""
         return self.value(margin)
 
-    def value(self, margin: npt.ArrayLike) -> FloatArray:
+    def value(self, margin: ArrayLike) -> FloatArray:
         """Return the loss L(θ) of each margin, in the shape of `margin`."""
         return self._value(as_floats("margin", margin))
 
-    def derivative(self, margin: npt.ArrayLike) -> FloatArray:
+    def derivative(self, margin: ArrayLike) -> FloatArray:
         """Return the derivative L'(θ) at each margin, in the shape of `margin`."""
         return self._derivative(as_floats("margin", margin))
 
@@ -81,11 +81,11 @@ class _ScaledLoss(MarginLoss):
         return check_number("beta", self.beta, above=0)
 
     # A scale need not be a number of the margins' dtype, nor what it gives.
-    def value(self, margin: npt.ArrayLike) -> FloatArray:
+    def value(self, margin: ArrayLike) -> FloatArray:
         """Return the loss L(θ) of each margin, in the shape of `margin`."""
         return _saturated(self._value, as_floats("margin", margin))
 
-    def derivative(self, margin: npt.ArrayLike) -> FloatArray:
+    def derivative(self, margin: ArrayLike) -> FloatArray:
         """Return the derivative L'(θ) at each margin, in the shape of `margin`."""
         return _saturated(self._derivative, as_floats("margin", margin))
 

@@ -37,10 +37,10 @@ sequences). C. Clopper, E. Pearson, The use of confidence or fiducial limits, 19
 from functools import lru_cache
 from math import ceil, log1p
 from math import log as ln
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaincc, betaincinv
 
 from widemargin._core.checks import (
@@ -62,7 +62,7 @@ class ErrorRejectCurve(NamedTuple):
 
 
 def error_reject_curve(
-    y_true: npt.ArrayLike, y_pred: npt.ArrayLike, confidence: npt.ArrayLike
+    y_true: ArrayLike, y_pred: ArrayLike, confidence: ArrayLike
 ) -> ErrorRejectCurve:
     """Error among the accepted against the fraction rejected, at every threshold.
 
@@ -103,9 +103,9 @@ def error_reject_curve(
 
 
 def reject_threshold(
-    y_true: npt.ArrayLike,
-    y_pred: npt.ArrayLike,
-    confidence: npt.ArrayLike,
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    confidence: ArrayLike,
     *,
     max_error: float | None = None,
     coverage: float | None = None,
@@ -179,8 +179,8 @@ def reject_threshold(
 
 def _laxest(
     thresholds: FloatArray,
-    accepted: npt.NDArray[np.intp],
-    mistakes: npt.NDArray[np.intp],
+    accepted: NDArray,
+    mistakes: NDArray,
     max_error: float,
     delta: float | None,
 ) -> float:
@@ -227,7 +227,7 @@ def smallest_max_error(n_samples: int, delta: float = 0.05) -> float:
 
 
 def smallest_shown(
-    wrong: npt.ArrayLike, confidence: npt.ArrayLike, delta: float
+    wrong: ArrayLike, confidence: ArrayLike, delta: float
 ) -> float | None:
     """Smallest error that answers with these mistakes would have shown, or None."""
     wrong = np.asarray(wrong)
@@ -256,8 +256,8 @@ def samples_for_rejecting(max_error: float, delta: float) -> int:
 
 
 def _count_accepted(
-    y_true: npt.ArrayLike, y_pred: npt.ArrayLike, confidence: npt.ArrayLike
-) -> tuple[FloatArray, npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    y_true: ArrayLike, y_pred: ArrayLike, confidence: ArrayLike
+) -> tuple[FloatArray, NDArray, NDArray]:
     """Distinct confidences, rising, with the accepted and the mistakes at each."""
     truth, answer = as_labels("y_true", y_true), as_labels("y_pred", y_pred)
     score = as_float_vector("confidence", confidence)
@@ -270,7 +270,7 @@ def _count_accepted(
     return thresholds, total[::-1].cumsum()[::-1], wrong[::-1].cumsum()[::-1]
 
 
-def _differ(truth: npt.NDArray[Any], answer: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+def _differ(truth: NDArray, answer: NDArray) -> NDArray:
     kinds = {truth.dtype.kind in "SU", answer.dtype.kind in "SU"}
     if len(kinds) > 1 and "O" not in (truth.dtype.kind, answer.dtype.kind):
         raise ValueError(
@@ -280,9 +280,7 @@ def _differ(truth: npt.NDArray[Any], answer: npt.NDArray[Any]) -> npt.NDArray[np
     return np.asarray(truth != answer)
 
 
-def _covers(
-    accepted: npt.NDArray[np.intp], coverage: float, delta: float | None
-) -> npt.NDArray[np.bool_]:
+def _covers(accepted: NDArray, coverage: float, delta: float | None) -> NDArray:
     n = accepted[0]
     if delta is None:
         return accepted / n >= coverage
@@ -324,11 +322,8 @@ def _window(n: int, allowed: int, max_error: float, delta: float) -> _Way | None
 
 
 def _walked(
-    accepted: npt.NDArray[np.intp],
-    mistakes: npt.NDArray[np.intp],
-    max_error: float,
-    way: _Way,
-) -> npt.NDArray[np.bool_]:
+    accepted: NDArray, mistakes: NDArray, max_error: float, way: _Way
+) -> NDArray:
     """Which thresholds the way reaches and is believed at."""
     passed = _binomial_cdf(mistakes, accepted, max_error) <= way.level
     # From the strict end: stricter than the start counts as passed, so that the
@@ -340,8 +335,8 @@ def _walked(
 
 def _tested_rank(
     thresholds: FloatArray,
-    accepted: npt.NDArray[np.intp],
-    mistakes: npt.NDArray[np.intp],
+    accepted: NDArray,
+    mistakes: NDArray,
     max_error: float,
     delta: float,
     rank: int,
@@ -361,8 +356,6 @@ def _tested_rank(
     return -np.inf if lax < 0 else float(np.nextafter(float(thresholds[lax]), np.inf))
 
 
-def _binomial_cdf(
-    k: npt.NDArray[np.intp], n: npt.NDArray[np.intp], p: float
-) -> FloatArray:
+def _binomial_cdf(k: NDArray, n: NDArray, p: float) -> FloatArray:
     """P(binomial(n, p) <= k), elementwise; 1 where k >= n."""
     return np.where(k < n, betaincc(k + 1, np.maximum(n - k, 1), p), 1.0)

@@ -26,7 +26,7 @@ from collections.abc import Callable
 from numbers import Real
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike, NDArray
 
 from widemargin._core.checks import (
     FloatArray,
@@ -35,16 +35,16 @@ from widemargin._core.checks import (
     check_same_length,
 )
 
-StepRule = float | str | Callable[[FloatArray, npt.NDArray[np.bool_]], float]
+StepRule = float | str | Callable[[FloatArray, NDArray], float]
 
 
 def margin_reweight(
-    weights: npt.ArrayLike,
-    margins: npt.ArrayLike,
+    weights: ArrayLike,
+    margins: ArrayLike,
     theta: float,
     k: StepRule = 1.0,
     *,
-    sample_weight: npt.ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
 ) -> FloatArray:
     """Return the weights of the next round: k more copies of every θ-mistake.
 
@@ -112,7 +112,7 @@ def reweighted(
 def _step(
     k: StepRule,
     weights: FloatArray,
-    mistakes: npt.NDArray[np.bool_],
+    mistakes: NDArray,
     n_samples: float,
     n_mistakes: float,
 ) -> float:
@@ -131,7 +131,7 @@ def _step(
     return n_samples / n_mistakes
 
 
-def _check_weights(name: str, weights: npt.ArrayLike) -> FloatArray:
+def _check_weights(name: str, weights: ArrayLike) -> FloatArray:
     vector = as_float_vector(name, weights)
     if (vector < 0).any() or not np.isfinite(vector).all() or not vector.any():
         raise ValueError(f"{name} must be finite and >= 0, and one of them > 0.")

@@ -49,7 +49,7 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import nnls
 from scipy.spatial.distance import cdist
 
@@ -70,11 +70,11 @@ class NearestRightWrong(NamedTuple):
 
     d_plus: FloatArray
     d_minus: FloatArray
-    index_plus: npt.NDArray[np.intp]
-    index_minus: npt.NDArray[np.intp]
+    index_plus: NDArray
+    index_minus: NDArray
 
 
-def relative_margin(d_plus: npt.ArrayLike, d_minus: npt.ArrayLike) -> FloatArray:
+def relative_margin(d_plus: ArrayLike, d_minus: ArrayLike) -> FloatArray:
     r"""Relative margin :math:`\mu = (d_- - d_+) / (d_- + d_+)`.
 
     Parameters
@@ -114,7 +114,7 @@ def relative_margin(d_plus: npt.ArrayLike, d_minus: npt.ArrayLike) -> FloatArray
     return np.where(d_plus == d_minus, 0, margin).astype(d_plus.dtype)[()]
 
 
-def hypothesis_margin(d_plus: npt.ArrayLike, d_minus: npt.ArrayLike) -> FloatArray:
+def hypothesis_margin(d_plus: ArrayLike, d_minus: ArrayLike) -> FloatArray:
     r"""Hypothesis margin :math:`\theta = (d_- - d_+) / 2` of nearest-prototype rules.
 
     The largest distance such that no answer changes while every prototype moves less
@@ -153,7 +153,7 @@ def hypothesis_margin(d_plus: npt.ArrayLike, d_minus: npt.ArrayLike) -> FloatArr
 
 
 def nearest_right_wrong(
-    distances: npt.ArrayLike, reference_labels: npt.ArrayLike, y: npt.ArrayLike
+    distances: ArrayLike, reference_labels: ArrayLike, y: ArrayLike
 ) -> NearestRightWrong:
     """Nearest reference of the right and of a wrong label, for every sample.
 
@@ -201,8 +201,8 @@ def nearest_right_wrong(
 
 
 def encode_labels(
-    name: str, reference_labels: npt.ArrayLike, y: npt.ArrayLike
-) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    name: str, reference_labels: ArrayLike, y: ArrayLike
+) -> tuple[NDArray, NDArray]:
     """Return both label arrays as positions among the labels of the references."""
     references = as_labels(name, reference_labels)
     classes, codes = np.unique(check_orderable(references, name), return_inverse=True)
@@ -210,9 +210,7 @@ def encode_labels(
     return codes, class_codes(y, classes, owner=owner)
 
 
-def _row_minimum(
-    distances: FloatArray, mask: npt.NDArray[np.bool_]
-) -> tuple[FloatArray, npt.NDArray[np.intp]]:
+def _row_minimum(distances: FloatArray, mask: NDArray) -> tuple[FloatArray, NDArray]:
     masked = np.where(mask, distances, distances.dtype.type(np.inf))
     index = masked.argmin(axis=1)
     minimum = np.take_along_axis(masked, index[:, None], axis=1)[:, 0]
@@ -220,7 +218,7 @@ def _row_minimum(
 
 
 def _check_distances(
-    d_plus: npt.ArrayLike, d_minus: npt.ArrayLike
+    d_plus: ArrayLike, d_minus: ArrayLike
 ) -> tuple[FloatArray, FloatArray]:
     plus, minus = as_floats("d_plus", d_plus), as_floats("d_minus", d_minus)
     for name, distances in (("d_plus", plus), ("d_minus", minus)):
@@ -236,12 +234,7 @@ def _check_distances(
 
 
 def directional_margin(
-    X: npt.ArrayLike,
-    coef: npt.ArrayLike,
-    intercept: float,
-    y: npt.ArrayLike,
-    *,
-    rho: float = 1.0,
+    X: ArrayLike, coef: ArrayLike, intercept: float, y: ArrayLike, *, rho: float = 1.0
 ) -> FloatArray:
     r"""Directional margin :math:`l\,f(x) / \sqrt{\|w\|^2 + (b/\rho)^2}` per sample.
 
@@ -280,7 +273,7 @@ def directional_margin(
 
 
 def geometric_margin(
-    X: npt.ArrayLike, coef: npt.ArrayLike, intercept: float, y: npt.ArrayLike
+    X: ArrayLike, coef: ArrayLike, intercept: float, y: ArrayLike
 ) -> FloatArray:
     r"""Geometric margin :math:`l\,f(x) / \|w\|`: signed distance to the hyperplane.
 
@@ -315,7 +308,7 @@ def geometric_margin(
 
 
 def _functional_margin(
-    X: Any, coef: npt.ArrayLike, intercept: float, y: npt.ArrayLike
+    X: Any, coef: ArrayLike, intercept: float, y: ArrayLike
 ) -> tuple[FloatArray, float, float, np.dtype]:
     """Values l f(x) in float64, length of w, b, and the dtype of the samples."""
     X = as_matrix("X", X, accept_sparse=("csr", "csc"))
@@ -351,10 +344,7 @@ def _functional_margin(
 
 
 def sample_margin(
-    X: npt.ArrayLike,
-    prototypes: npt.ArrayLike,
-    prototype_labels: npt.ArrayLike,
-    y: npt.ArrayLike,
+    X: ArrayLike, prototypes: ArrayLike, prototype_labels: ArrayLike, y: ArrayLike
 ) -> FloatArray:
     r"""Signed distance of every sample to the decision boundary of its class.
 
@@ -434,7 +424,7 @@ def _coordinates(
 
 
 def _sample_margin(
-    X: FloatArray, P: FloatArray, labels: npt.NDArray[np.intp], y: npt.NDArray[np.intp]
+    X: FloatArray, P: FloatArray, labels: NDArray, y: NDArray
 ) -> FloatArray:
     distances = cdist(X, P)
     margin = np.empty(len(X))

@@ -495,7 +495,7 @@ def tangent_distances(
     spring: float = DEFAULT_SPRING,
     squared: bool = True,
     n_jobs: int | None = None,
-) -> np.ndarray:
+) -> NDArray:
     r"""Compute the tangent distances between all rows of `X` and of `Y`.
 
     With :math:`\delta = x - x'`, orthonormal frames :math:`U, V` at :math:`x, x'`,
@@ -572,12 +572,12 @@ def tangent_distances(
     return ask(x, y, n_jobs=n_jobs)
 
 
-def check_points(X: Any, name: str) -> np.ndarray:
+def check_points(X: Any, name: str) -> NDArray:
     """Return `X` as a C-contiguous float array, float32 kept; a Bundle's points."""
     return X.points if isinstance(X, Bundle) else as_matrix(name, X, order="C")
 
 
-def check_pair(X: Any, Y: Any) -> tuple[np.ndarray, np.ndarray]:
+def check_pair(X: Any, Y: Any) -> tuple[NDArray, NDArray]:
     """Points of both ends in one dtype; `Y` None means `X`."""
     x = check_points(X, "X")
     y = x if Y is None else check_points(Y, "Y")
@@ -664,15 +664,15 @@ def _check_bundle(name: str, bundle: Any) -> None:
 
 
 def midpoint_distances(
-    x: np.ndarray,
-    y: np.ndarray,
+    x: NDArray,
+    y: NDArray,
     generator: Any,
     *,
     symmetric: bool,
     spring: float,
     squared: bool,
     n_jobs: int | None,
-) -> np.ndarray:
+) -> NDArray:
     """Compute midpoint distances between all rows of `x` and `y`; see the module."""
     if is_tensor(x):
         return _midpoint_on_device(x, y, generator, spring, squared)
@@ -723,7 +723,7 @@ def _side(generator, x, n_jobs, affine) -> int:
     return max(1, min(64, int(rows_in_budget(per_pair, n_jobs) ** 0.5)))
 
 
-def _affine_tile(x, y, generator, spring) -> np.ndarray:
+def _affine_tile(x, y, generator, spring) -> NDArray:
     from widemargin._compute.tails import affine_midpoint_tile
 
     x, y = x.astype(float), y.astype(float)
@@ -738,7 +738,7 @@ def _affine_tile(x, y, generator, spring) -> np.ndarray:
     return tile
 
 
-def _general_tile(x, y, generator, spring) -> np.ndarray:
+def _general_tile(x, y, generator, spring) -> NDArray:
     x, y = x.astype(float), y.astype(float)
     d = x.shape[1]
     midpoints = ((x[:, None] + y) / 2).reshape(-1, d)
@@ -747,7 +747,7 @@ def _general_tile(x, y, generator, spring) -> np.ndarray:
     return d2.reshape(len(x), len(y))
 
 
-def _explicit(delta, tangents, spring) -> np.ndarray:
+def _explicit(delta, tangents, spring) -> NDArray:
     """Squared distance of each delta after the best move along its tangents."""
     frames = orthonormalize(tangents)
     coefficients = (frames @ delta[:, :, None])[:, :, 0] / (1 + spring)
@@ -797,14 +797,14 @@ class Alignment:
         ``x + x_coefficients @ x_frames`` for each pair, and likewise for y.
     """
 
-    squared_distances: np.ndarray
-    residual: np.ndarray
-    x_coefficients: np.ndarray
-    y_coefficients: np.ndarray
-    x_frames: np.ndarray
-    y_frames: np.ndarray
-    x_aligned: np.ndarray
-    y_aligned: np.ndarray
+    squared_distances: NDArray
+    residual: NDArray
+    x_coefficients: NDArray
+    y_coefficients: NDArray
+    x_frames: NDArray
+    y_frames: NDArray
+    x_aligned: NDArray
+    y_aligned: NDArray
 
 
 @in_kind

@@ -33,6 +33,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from widemargin._compute.machine import (
@@ -79,11 +80,11 @@ class Pass(NamedTuple):
         sum_i |c_i| [1, q_i]^2: how much weight pulls at each row.
     """
 
-    margins: np.ndarray
-    nearest: np.ndarray
-    gradient: np.ndarray
-    moments: np.ndarray
-    sizes: np.ndarray
+    margins: NDArray
+    nearest: NDArray
+    gradient: NDArray
+    moments: NDArray
+    sizes: NDArray
 
 
 class OneSidedPass:
@@ -97,7 +98,7 @@ class OneSidedPass:
         self.tiny = 1e2 * np.finfo(X.dtype).eps * scale
         self.room = Room()
 
-    def __call__(self, stack: np.ndarray, gamma: np.ndarray, run: Any = map) -> Pass:
+    def __call__(self, stack: NDArray, gamma: NDArray, run: Any = map) -> Pass:
         """Run one pass; `run` is the ``map`` of ``held_threads``."""
         from widemargin._compute.models import one_sided, scratch_size
 
@@ -109,7 +110,7 @@ class OneSidedPass:
         size = min(BLOCK_ROWS, rows_in_budget(8 * n_models * width))
         needed = min(n, size) * scratch_size(n_models, width, d)
 
-        def part(rows: slice) -> tuple[np.ndarray, ...]:
+        def part(rows: slice) -> tuple[NDArray, ...]:
             scratch = self.room.take("scratch", (needed,), dtype)
             return one_sided(
                 self.X[rows], flat, self.norms[rows], offsets, self.right[rows],
@@ -128,24 +129,20 @@ class TwoSidedPass:
     """Passes over samples that bend along their own tangents as well."""
 
     def __init__(
-        self,
-        bundle: Bundle,
-        right: np.ndarray,
-        centre: np.ndarray,
-        metric: TangentMetric,
+        self, bundle: Bundle, right: NDArray, centre: NDArray, metric: TangentMetric
     ) -> None:
         X = bundle.points
         self.bundle = Bundle(X - centre.astype(X.dtype), bundle.frames)
         self.right, self.metric = right, metric
         self.tiny = 1e2 * np.finfo(X.dtype).eps * float(X.var(axis=0).sum())
 
-    def __call__(self, stack: np.ndarray, gamma: np.ndarray, run: Any = map) -> Pass:
+    def __call__(self, stack: NDArray, gamma: NDArray, run: Any = map) -> Pass:
         """Run one pass; `run` is the ``map`` of ``held_threads``."""
         X = self.bundle.points
         models = stack.astype(X.dtype)
         C, T = np.ascontiguousarray(models[:, 0]), np.ascontiguousarray(models[:, 1:])
 
-        def distances(rows: slice) -> np.ndarray:
+        def distances(rows: slice) -> NDArray:
             return self.metric.squared_distances(self.bundle[rows], Bundle(C, T))
 
         D = np.concatenate(list(run(distances, batched_slices(len(X), SAMPLE_ROWS))))
@@ -155,7 +152,7 @@ class TwoSidedPass:
         z_plus, z_minus = D_plus.min(axis=1), D_minus.min(axis=1)
         c = np.stack(margin_slopes(z_plus, z_minus, gamma, self.tiny), axis=1)
 
-        def model(j: int) -> tuple[np.ndarray, ...]:
+        def model(j: int) -> tuple[NDArray, ...]:
             rows, side = np.nonzero(nearest == j)
             return self._sums(rows, c[rows, side], C[j], T[j])
 
@@ -164,7 +161,7 @@ class TwoSidedPass:
         gradient = sums - np.matmul(moments, stack)
         return Pass(relative_margin(z_plus, z_minus), nearest, gradient, moments, sizes)
 
-    def _sums(self, rows, c, C, T) -> tuple[np.ndarray, ...]:
+    def _sums(self, rows, c, C, T) -> tuple[NDArray, ...]:
         width = 1 + len(T)
         sums = np.zeros((width, len(C)))
         moments, sizes = np.zeros((width, width)), np.zeros(width)
@@ -186,11 +183,7 @@ class DevicePass:
     """
 
     def __init__(
-        self,
-        bundle: Bundle,
-        right: np.ndarray,
-        centre: np.ndarray,
-        metric: TangentMetric,
+        self, bundle: Bundle, right: NDArray, centre: NDArray, metric: TangentMetric
     ) -> None:
         from widemargin._compute.device.models import ModelPasses
 
@@ -202,7 +195,7 @@ class DevicePass:
         rounding = float(np.finfo(str(X.dtype).removeprefix("torch.")).eps)
         self.tiny = 1e2 * rounding * float(X.double().var(0, correction=0).sum())
 
-    def __call__(self, stack: np.ndarray, gamma: np.ndarray, run: Any = map) -> Pass:
+    def __call__(self, stack: NDArray, gamma: NDArray, run: Any = map) -> Pass:
         """Run one pass; there is one device, so that `run` has nothing to do."""
         found = self._pass(put(stack, self.device), put(gamma, self.device), self.tiny)
         z, nearest, gradient, moments, sizes = map(to_numpy, found)
@@ -211,8 +204,8 @@ class DevicePass:
 
 
 def margin_slopes(
-    z_plus: np.ndarray, z_minus: np.ndarray, gamma: np.ndarray, tiny: float
-) -> tuple[np.ndarray, np.ndarray]:
+    z_plus: NDArray, z_minus: NDArray, gamma: NDArray, tiny: float
+) -> tuple[NDArray, NDArray]:
     """Factors c of the residuals of the nearest right and the nearest wrong model.
 
     Where both distances are rounding (at most `tiny`) the margin has no slope.
@@ -233,7 +226,7 @@ def paper_direction(found: Pass, stack: np.ndarray) -> np.ndarray:
     return direction
 
 
-def scaled_direction(found: Pass) -> np.ndarray:
+def scaled_direction(found: Pass) -> NDArray:
     """Gradient in units of the models: centroids and tangents each by their mass."""
     centroids, tangents = found.sizes[:, 0], found.sizes[:, 1:]
     direction = np.zeros_like(found.gradient)
@@ -251,16 +244,16 @@ class Climbers(NamedTuple):
     pass before, and `found` is what the last one found.
     """
 
-    weights: np.ndarray
-    before: np.ndarray
+    weights: NDArray
+    before: NDArray
     found: Pass | None = None
 
 
 class Passed(NamedTuple):
     """The samples of one part: how they are passed over, and the weights given."""
 
-    one_pass: Callable[[np.ndarray, np.ndarray], Pass]
-    given: np.ndarray
+    one_pass: Callable[[NDArray, NDArray], Pass]
+    given: NDArray
 
 
 def climbing(samples: Passed) -> Climbers:
@@ -271,9 +264,9 @@ def climbing(samples: Passed) -> Climbers:
 class Sums(NamedTuple):
     """What parts add up to: a pass, and what weighs how much."""
 
-    gradient: np.ndarray
-    moments: np.ndarray
-    sizes: np.ndarray
+    gradient: NDArray
+    moments: NDArray
+    sizes: NDArray
     # Of the weights, and of their products with the margins; so for those before.
     total: float
     value: float
@@ -286,7 +279,7 @@ class Sums(NamedTuple):
     small: float
     n_small: int
     # How many margins lie in each of many intervals.
-    counts: np.ndarray
+    counts: NDArray
 
     @property
     def H(self) -> float:
@@ -318,7 +311,7 @@ def climb_sums(now: Climbers, theta: float, bins: int, samples: Passed) -> Sums:
 
 
 def climbed(
-    now: Climbers, stack: np.ndarray, theta: float, k: Any, bins: int, samples: Passed
+    now: Climbers, stack: NDArray, theta: float, k: Any, bins: int, samples: Passed
 ) -> tuple[Climbers, Sums]:
     """Pass once over a part, with weights that have grown where margins are small.
 
@@ -386,7 +379,7 @@ class Ascent(NamedTuple):
             "warned": False,
         }
 
-    def _reached(self, stack: np.ndarray, climbers: Here | Shards, sums: Sums) -> State:
+    def _reached(self, stack: NDArray, climbers: Here | Shards, sums: Sums) -> State:
         found = None
         if isinstance(climbers, Here):
             found = climbers.part.found
@@ -453,7 +446,7 @@ class Ascent(NamedTuple):
         """Whether no step is small enough to climb."""
         return self.adapts and state["rate"] < SMALLEST
 
-    def gamma(self, state: State) -> np.ndarray:
+    def gamma(self, state: State) -> NDArray:
         """Distribution over samples of this process that the models were made by."""
         return state["climbers"].part.weights / state["sums"].total
 

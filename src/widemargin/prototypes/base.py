@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from widemargin._compute.machine import batched_slices, rows_in_budget
 from widemargin._compute.nearest import class_minima, squared_distances
@@ -40,8 +40,8 @@ CERTAIN = 1e-9
 
 
 def margins_of_all_labels(
-    D: np.ndarray, margin: Callable[[np.ndarray, np.ndarray], np.ndarray]
-) -> np.ndarray:
+    D: NDArray, margin: Callable[[NDArray, NDArray], NDArray]
+) -> NDArray:
     """Return, for (n, n_classes) class distances, the margin each label would have."""
     rows = np.arange(len(D))
     nearest = D.argmin(axis=1)
@@ -52,7 +52,7 @@ def margins_of_all_labels(
     return margin(D, others)
 
 
-def plain_distances(X: Any, P: Any, omega: np.ndarray | None = None) -> np.ndarray:
+def plain_distances(X: Any, P: Any, omega: NDArray | None = None) -> NDArray:
     """(n, K) squared distances of samples on a device, as NumPy has them."""
     from widemargin._compute.device.search import squared_distances as on_device
 
@@ -72,7 +72,7 @@ class PrototypeClassifier(SoftClassifier):
 
     margin_unit = "relative"
     # What features are divided by before they are compared; None for nothing.
-    scale_: np.ndarray | None = None
+    scale_: NDArray | None = None
     # As how many a sample counts in the reference that it is nearest to.
     _freedom: Any = 1
 
@@ -99,7 +99,7 @@ class PrototypeClassifier(SoftClassifier):
         return D * (1 - CERTAIN), D * (1 + CERTAIN)
 
     @property
-    def _prototype_codes(self) -> np.ndarray:
+    def _prototype_codes(self) -> NDArray:
         return np.asarray(np.searchsorted(self.classes_, self.prototype_labels_))
 
     def _reduced(self, D: np.ndarray) -> np.ndarray:
@@ -110,13 +110,11 @@ class PrototypeClassifier(SoftClassifier):
         """(n_samples, n_classes) squared distances; the smallest decides."""
         return self._reduced(self._squared_distances(X))
 
-    def _checked(self, X: Any) -> np.ndarray:
+    def _checked(self, X: Any) -> NDArray:
         unit = 1.0 if self.scale_ is None else min(1.0, float(self.scale_.min()))
         return check_squares(super()._checked(X), unit)
 
-    def _in_chunks(
-        self, X: np.ndarray, function: Callable[[np.ndarray], np.ndarray]
-    ) -> np.ndarray:
+    def _in_chunks(self, X: NDArray, function: Callable[[NDArray], NDArray]) -> NDArray:
         width = X.shape[1] + 3 * (len(self.prototype_labels_) + len(self.classes_))
         size = rows_in_budget(width * X.itemsize)
         if is_tensor(X):
@@ -136,7 +134,7 @@ class PrototypeClassifier(SoftClassifier):
     def _label_margins(self, scores: np.ndarray) -> np.ndarray:
         return scores
 
-    def predict(self, X: ArrayLike) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> NDArray:
         """Return the label of the nearest reference.
 
         Parameters
@@ -172,7 +170,7 @@ class PrototypeClassifier(SoftClassifier):
         self._heat_up(costs, codes, weights / weights.mean())
         self._set_temperature(given.take(rows))
 
-    def _calibrate_further(self, costs: np.ndarray, samples: Samples) -> None:
+    def _calibrate_further(self, costs: NDArray, samples: Samples) -> None:
         """Go on with a batch, whose costs are those before it was learned."""
         weights = samples.weights / samples.weights.mean()
         self._heat_further(costs, samples.codes, weights)
@@ -192,7 +190,7 @@ class PrototypeClassifier(SoftClassifier):
     def _relative_distances(self, X: np.ndarray) -> np.ndarray:
         return self._in_chunks(X, lambda x: self._costs(x)[0])
 
-    def predict_proba(self, X: ArrayLike) -> np.ndarray:
+    def predict_proba(self, X: ArrayLike) -> NDArray:
         """Return the probability of each class, by soft assignment.
 
         Parameters
@@ -217,7 +215,7 @@ class PrototypeClassifier(SoftClassifier):
         """Distance of every sample to the nearest reference."""
         return np.sqrt(self._in_chunks(X, lambda x: self._class_distances(x).min(1)))
 
-    def certified_radius(self, X: ArrayLike) -> np.ndarray:
+    def certified_radius(self, X: ArrayLike) -> NDArray:
         """Return a radius around each sample within which its label cannot change.
 
         It is the hypothesis margin ``(d_minus - d_plus) / 2`` of the predicted label,

@@ -39,7 +39,6 @@ from widemargin._compute.nearest import (
 from widemargin._core.arrays import (
     in_dtype,
     is_tensor,
-    largest_of,
     numpy_dtype,
     put,
     to_numpy,
@@ -153,8 +152,8 @@ class Centred:
 
     @property
     def search(self) -> tuple:
-        """What a compiled epoch takes of them; in float32 in units of the largest."""
-        unit = 1 / (largest_of(self.X) or 1.0)
+        """What a compiled epoch takes of them; in float32 in units of the longest."""
+        unit = 1 / (float(self.norms.max()) ** 0.5 or 1.0)
         offsets = self.X[:0, 0] if self.offsets is None else self.offsets
         narrow = np.empty(self.X.shape, np.float32)
         np.multiply(self.X, unit, out=narrow, casting="same_kind")
@@ -327,6 +326,11 @@ def changed(
     return {**state, **moments, "prototypes": P, "codes": labels}
 
 
+def batch_edges(size: int, n: int) -> np.ndarray:
+    """Where batches of at most `size` of n rows begin, and the end."""
+    return np.linspace(0, n, -(-n // size) + 1).astype(np.intp)
+
+
 def shuffled_batches(
     size: int,
     rate: float,
@@ -339,8 +343,7 @@ def shuffled_batches(
 
     The rows themselves were shuffled once.
     """
-    edges = np.linspace(0, n, -(-n // size) + 1).astype(int).tolist()
-    pieces = list(pairwise(edges))
+    pieces = list(pairwise(batch_edges(size, n).tolist()))
     for t, i in enumerate(rng.permutation(len(pieces)), epoch * len(pieces)):
         now = rate * (1 - t / (n_epochs * len(pieces)))
         # A Python number: it leaves the dtype of what it multiplies.
@@ -604,10 +607,22 @@ class GLVQClassifier(TrainedPrototypes):
         n_epochs: float,
         most: int = 512,
     ) -> list[tuple[slice, float]]:
-        size: Any = self.batch_size
-        if isinstance(size, str):
-            size = min(max(n // 20, 16), most)
+        size = self._size_of_batch(n, most)
         return list(shuffled_batches(size, self.learning_rate, n, rng, epoch, n_epochs))
+
+    def _size_of_batch(self, n: int, most: int = 512) -> int:
+        if isinstance(self.batch_size, str):
+            return min(max(n // 20, 16), most)
+        return self.batch_size
+
+    def _order(self, samples: Samples, rng: np.random.RandomState) -> np.ndarray:
+        """Random order, but by class within a batch: its prototypes stay at hand."""
+        order = rng.permutation(len(samples))
+        if samples.shards is not None:
+            return order
+        edges = batch_edges(self._size_of_batch(len(order)), len(order))
+        batch = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
+        return order[np.lexsort((samples.codes[order], batch))]
 
     def _mapped(self, X: np.ndarray) -> np.ndarray:
         """Map samples to the space that prototypes are trained in."""
@@ -630,7 +645,7 @@ class GLVQClassifier(TrainedPrototypes):
 
     def _step(self, data: Mapped, rng: np.random.RandomState, n_epochs: float) -> Step:
         loss, n = self._checked_loss(), data.samples.n_rows
-        centre, host = data.centred(rng.permutation(len(data.samples)))
+        centre, host = data.centred(self._order(data.samples, rng))
         # The sums are made where the samples came from; states are always NumPy's.
         device = None if self._is_soft else data.samples.device
         rows = host.at(device)

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from widemargin._compute.nearest import product_error, second_moments, squared_distances
@@ -186,12 +186,12 @@ class GMLVQClassifier(
     matrix_learning_rate: float = 0.05
 
     @property
-    def relevance_matrix_(self) -> np.ndarray:
+    def relevance_matrix_(self) -> NDArray:
         """Lambda, the matrix of the squared distance."""
         return self._metric.relevance_matrix(self.omega_)
 
     @property
-    def relevances_(self) -> np.ndarray:
+    def relevances_(self) -> NDArray:
         """Diagonal of Lambda: how much each feature counts."""
         if self.omega_.ndim == 1:
             return self.omega_**2
@@ -202,7 +202,7 @@ class GMLVQClassifier(
         return learned_metric(self._metric_name)
 
     @property
-    def _groups(self) -> np.ndarray:
+    def _groups(self) -> NDArray:
         """Which matrix belongs to each prototype."""
         return self._grouped(self._prototype_codes)
 
@@ -215,7 +215,7 @@ class GMLVQClassifier(
     def _n_features_out(self) -> int:
         return len(self.omega_) if self.omega_.ndim < 3 else self.omega_.shape[1]
 
-    def transform(self, X: ArrayLike) -> np.ndarray:
+    def transform(self, X: ArrayLike) -> NDArray:
         """Map samples to the space in which distances are Euclidean.
 
         Parameters
@@ -240,9 +240,7 @@ class GMLVQClassifier(
             return (samples.double() @ omega.T).to(samples.dtype)
         return self._metric.mapped(to_numpy(samples), self.omega_)
 
-    def _squared_distances(
-        self, X: np.ndarray, coarse: float | None = None
-    ) -> np.ndarray:
+    def _squared_distances(self, X: NDArray, coarse: float | None = None) -> NDArray:
         if is_tensor(X) and self.omega_.ndim == 2:
             return plain_distances(X, self.prototypes_, self.omega_)
         return self._metric.distances(
@@ -496,12 +494,12 @@ class GMLVQClassifier(
         self,
         metric: Any,
         rows: Any,
-        mapped: np.ndarray,
-        P: np.ndarray,
-        Q: np.ndarray,
-        omega: np.ndarray,
-        labels: np.ndarray,
-    ) -> np.ndarray:
+        mapped: NDArray,
+        P: NDArray,
+        Q: NDArray,
+        omega: NDArray,
+        labels: NDArray,
+    ) -> NDArray:
         if omega.ndim < 3:
             return placing.nearest_of(mapped, Q)
         D = metric.distances(rows.X, P, omega, self._grouped(labels))
@@ -510,10 +508,10 @@ class GMLVQClassifier(
     def _with_maps(
         self,
         state: State,
-        added: np.ndarray,
-        stay: np.ndarray,
-        Q: np.ndarray,
-        X: np.ndarray,
+        added: NDArray,
+        stay: NDArray,
+        Q: NDArray,
+        X: NDArray,
         rows: Any,
     ) -> State:
         """Give new prototypes the matrix of the nearest of their class."""
@@ -533,10 +531,10 @@ def matrix_sums(
     batch: slice,
     n: int,
     metric: Any,
-    P: np.ndarray,
-    omega: np.ndarray,
-    labels: np.ndarray,
-    groups: np.ndarray,
+    P: NDArray,
+    omega: NDArray,
+    labels: NDArray,
+    groups: NDArray,
     loss: Any,
 ) -> tuple[MatrixSums, float] | None:
     """Return what a part contributes to the step of one batch, and its weight."""
@@ -547,9 +545,7 @@ def matrix_sums(
     return sums, float(some.weights.sum())
 
 
-def _means(
-    samples: Samples, omega: np.ndarray, Q: np.ndarray, codes: np.ndarray
-) -> np.ndarray:
+def _means(samples: Samples, omega: NDArray, Q: NDArray, codes: NDArray) -> NDArray:
     """Means of the samples that belong to centres `Q` found in the mapped space."""
     D = squared_distances(samples.X @ omega.T, Q)
     D[samples.codes[:, None] != codes[None, :]] = np.inf
@@ -558,12 +554,8 @@ def _means(
 
 
 def discriminant_directions(
-    X: np.ndarray,
-    codes: np.ndarray,
-    weights: np.ndarray,
-    rank: int,
-    shrinkage: float = 0.1,
-) -> np.ndarray:
+    X: NDArray, codes: NDArray, weights: NDArray, rank: int, shrinkage: float = 0.1
+) -> NDArray:
     """Return the `rank` directions in which the classes lie farthest apart.
 
     They are the widest directions of all samples together after a whitening W of the

@@ -18,6 +18,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from widemargin._compute.nearest import squared_distances, squared_norms
 from widemargin._core.arrays import is_tensor, numpy_dtype, to_numpy, xp_of
@@ -53,8 +54,8 @@ INITS = ("kmeans", "weights")
 class Models(NamedTuple):
     """The models of one class, whose samples they own, and where these have moved."""
 
-    C: np.ndarray
-    T: np.ndarray
+    C: NDArray
+    T: NDArray
     owner: Any
     moved: Any
 
@@ -64,7 +65,7 @@ class ClassSamples:
     """The samples of one class, which its models describe better round by round."""
 
     bundle: Bundle
-    weights: np.ndarray
+    weights: NDArray
     metric: TangentMetric
     n_tangents: int
     n_jobs: int | None = None
@@ -166,12 +167,12 @@ class ClassSamples:
 
 
 def random_models(
-    X: np.ndarray,
-    weights: np.ndarray,
+    X: NDArray,
+    weights: NDArray,
     count: int,
     n_tangents: int,
     rng: np.random.RandomState,
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[NDArray, NDArray]:
     """Models of one class under `count` random distributions over its samples.
 
     Each weighs every sample by a number of its own, drawn from the exponential
@@ -201,7 +202,7 @@ def by_class(
     return out
 
 
-def model_moments(own: ClassSamples, models: Models) -> dict[str, np.ndarray]:
+def model_moments(own: ClassSamples, models: Models) -> dict[str, NDArray]:
     """Weight (Q,), mean (Q, d) and covariance (Q, d, d) of what each model owns."""
     parts = []
     for q in range(len(models.C)):
@@ -251,7 +252,7 @@ def classes_of_part(
 
 
 def owned_moments(
-    classes: dict[int, ClassSamples], models: dict[int, tuple[np.ndarray, np.ndarray]]
+    classes: dict[int, ClassSamples], models: dict[int, tuple[NDArray, NDArray]]
 ) -> Moments:
     """Give the samples of a part to the nearest model of their class: its moments."""
     moments, objective = {}, 0.0

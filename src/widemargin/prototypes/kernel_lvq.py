@@ -24,6 +24,7 @@ from dataclasses import KW_ONLY
 from typing import ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import eigh
 from sklearn import get_config
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
@@ -208,7 +209,7 @@ class KernelLVQClassifier(GLVQClassifier):
         return not self._precomputed
 
     @property
-    def dual_coef_(self) -> np.ndarray:
+    def dual_coef_(self) -> NDArray:
         """The combinations of the support samples that the prototypes are."""
         return self.prototypes_ @ self._coordinates.T
 
@@ -376,9 +377,7 @@ class KernelLVQClassifier(GLVQClassifier):
             return np.zeros(len(X), dtype=Z.dtype)
         return np.maximum(self._self_kernel(X) - squared_norms(Z), 0)
 
-    def _squared_distances(
-        self, X: np.ndarray, coarse: float | None = None
-    ) -> np.ndarray:
+    def _squared_distances(self, X: NDArray, coarse: float | None = None) -> NDArray:
         Z = self._coordinates_of(X)
         D = squared_distances(Z, self.prototypes_, coarse)
         return D + self._residual(X, Z)[:, None]

@@ -28,6 +28,7 @@ mappings and adaptive distance measures", CIDM 2013.
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from widemargin._compute import nearest
 from widemargin._compute.machine import batched_slices, rows_in_budget
@@ -40,14 +41,14 @@ class MatrixSums(NamedTuple):
     """What samples contribute to one step: add those of shards."""
 
     loss: float
-    prototypes: np.ndarray
-    omega: np.ndarray
-    wins: np.ndarray
+    prototypes: NDArray
+    omega: NDArray
+    wins: NDArray
     # Derivative by the logarithm of the temperature.
     slope: float = 0.0
 
 
-def mapped_errors(x: np.ndarray, z_norms: np.ndarray, length: float) -> np.ndarray:
+def mapped_errors(x: NDArray, z_norms: NDArray, length: float) -> NDArray:
     """Error of an expanded square of ``z = Omega x``, rounded when it was mapped.
 
     The map errs by about ``eps |Omega| |x|``, which enters a square times ``2 |z|``;
@@ -63,7 +64,7 @@ def mapped_errors(x: np.ndarray, z_norms: np.ndarray, length: float) -> np.ndarr
 class FullMatrix:
     """One matrix for all prototypes."""
 
-    def start(self, inner: np.ndarray, n_groups: int) -> np.ndarray:
+    def start(self, inner: NDArray, n_groups: int) -> NDArray:
         """Omega to begin with, from the (rank, d) directions `inner`."""
         return inner
 
@@ -89,10 +90,10 @@ class FullMatrix:
 
     def sums(
         self,
-        P: np.ndarray,
-        omega: np.ndarray,
-        labels: np.ndarray,
-        groups: np.ndarray,
+        P: NDArray,
+        omega: NDArray,
+        labels: NDArray,
+        groups: NDArray,
         batch: Centred,
         loss: Any,
     ) -> MatrixSums:
@@ -101,12 +102,12 @@ class FullMatrix:
 
     def distances(
         self,
-        X: np.ndarray,
-        P: np.ndarray,
-        omega: np.ndarray,
-        groups: np.ndarray,
+        X: NDArray,
+        P: NDArray,
+        omega: NDArray,
+        groups: NDArray,
         coarse: float | None = None,
-    ) -> np.ndarray:
+    ) -> NDArray:
         """(n, K) squared distances, close calls settled."""
         dtype = np.result_type(X, P)
         centre = P.mean(axis=0, dtype=np.float64).astype(dtype)
@@ -146,7 +147,7 @@ class FullMatrix:
 class Diagonal(FullMatrix):
     """One weight per feature: generalised relevance LVQ."""
 
-    def start(self, inner: np.ndarray, n_groups: int) -> np.ndarray:
+    def start(self, inner: NDArray, n_groups: int) -> NDArray:
         """See FullMatrix."""
         return np.ones(inner.shape[1], inner.dtype)
 
@@ -195,7 +196,7 @@ class Diagonal(FullMatrix):
 class Local(FullMatrix):
     """A matrix for every group of prototypes: each its own, or one per class."""
 
-    def start(self, inner: np.ndarray, n_groups: int) -> np.ndarray:
+    def start(self, inner: NDArray, n_groups: int) -> NDArray:
         """See FullMatrix."""
         return np.repeat(inner[None], n_groups, axis=0)
 
@@ -265,7 +266,7 @@ def learned_metric(name: str) -> Any:
 
 
 def gmlvq_sums(
-    P: np.ndarray, omega: np.ndarray, labels: np.ndarray, batch: Centred, loss: Any
+    P: NDArray, omega: NDArray, labels: NDArray, batch: Centred, loss: Any
 ) -> MatrixSums:
     """Loss, gradients in prototypes and one Omega, and wins among the own class."""
     Z, Q = batch.X @ omega.T, P @ omega.T

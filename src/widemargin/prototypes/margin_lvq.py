@@ -34,7 +34,7 @@ from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from widemargin._compute.nearest import class_minima, squared_distances
 from widemargin._core.checks import (
@@ -236,7 +236,7 @@ class MarginLVQClassifier(TrainedPrototypes):
         if self.decision_ != "nearest":
             no_bound(f"decision={self.decision_!r} compares more than the nearest")
 
-    def _bounds(self) -> np.ndarray:
+    def _bounds(self) -> NDArray:
         codes = self._prototype_codes
         return np.searchsorted(codes, np.arange(len(self.classes_) + 1))
 
@@ -319,7 +319,7 @@ class MarginLVQClassifier(TrainedPrototypes):
 
         return batch if self.update == "batch" else online
 
-    def support_weights(self, X: ArrayLike, y: ArrayLike) -> np.ndarray:
+    def support_weights(self, X: ArrayLike, y: ArrayLike) -> NDArray:
         """Return how much each sample holds each prototype where it is.
 
         Parameters
@@ -353,14 +353,14 @@ class MarginLVQClassifier(TrainedPrototypes):
 
 
 def margin_pulls(
-    P: np.ndarray,
-    bounds: np.ndarray,
-    X: np.ndarray,
-    codes: np.ndarray,
+    P: NDArray,
+    bounds: NDArray,
+    X: NDArray,
+    codes: NDArray,
     loss: Any,
     unit: float,
     rule: tuple[int, int, float],
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[NDArray, NDArray]:
     """theta/unit (n,) and alpha (n, K): the slope of the loss along ``x - p``."""
     from widemargin._compute import lvq
 
@@ -372,15 +372,15 @@ def margin_pulls(
 
 
 def margin_sums(
-    P: np.ndarray,
-    bounds: np.ndarray,
-    X: np.ndarray,
-    codes: np.ndarray,
-    weights: np.ndarray,
+    P: NDArray,
+    bounds: NDArray,
+    X: NDArray,
+    codes: NDArray,
+    weights: NDArray,
     loss: Any,
     unit: float,
     rule: tuple[int, int, float],
-) -> tuple[np.ndarray, float]:
+) -> tuple[NDArray, float]:
     """Sum the step of the batch form, (K, d), and the loss over samples."""
     theta, alpha = margin_pulls(P, bounds, X, codes, loss, unit, rule)
     pulls = weights[:, None] * alpha
@@ -389,13 +389,8 @@ def margin_sums(
 
 
 def part_sums(
-    samples: Samples,
-    P: np.ndarray,
-    bounds: np.ndarray,
-    loss: Any,
-    unit: float,
-    rule: Any,
-) -> tuple[np.ndarray, float] | None:
+    samples: Samples, P: NDArray, bounds: NDArray, loss: Any, unit: float, rule: Any
+) -> tuple[NDArray, float] | None:
     """Return the same for the samples of one part."""
     if not len(samples):
         return None

@@ -157,15 +157,15 @@ def lloyd(
     max_iter: int = 12,
 ) -> Any:
     """Weighted k-means from the starting centres `P`; near enough, not converged."""
-    centre = P.mean(axis=0)
-    X, P = X - centre, P - centre
     if not is_tensor(X):
         from widemargin._compute.lvq import k_means_pass
 
-        owners, passes = np.full(len(X), -1, np.intp), 0
+        P, owners, passes = P.copy(), np.full(len(X), -1, np.intp), 0
         while passes < max_iter and k_means_pass(X, weights, P, owners):
             passes += 1
-        return P + centre
+        return P
+    centre = P.mean(axis=0)
+    X, P = X - centre, P - centre
     W, assigned = like(X, weights), None
     rows = xp_of(X).arange(len(X), device=X.device)
     for _ in range(max_iter):

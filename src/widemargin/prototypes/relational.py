@@ -32,7 +32,7 @@ from itertools import pairwise
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 from sklearn import get_config
 from sklearn.utils.validation import _num_samples, check_is_fitted
@@ -70,15 +70,15 @@ class Related(NamedTuple):
     """Samples and the dissimilarities (n, n) between them."""
 
     samples: Samples
-    D: np.ndarray
+    D: NDArray
 
 
 class RelationalSums(NamedTuple):
     """What samples contribute to one step."""
 
     loss: float
-    weights: np.ndarray
-    wins: np.ndarray
+    weights: NDArray
+    wins: NDArray
 
 
 def self_terms(D: np.ndarray, A: np.ndarray) -> np.ndarray:
@@ -86,9 +86,7 @@ def self_terms(D: np.ndarray, A: np.ndarray) -> np.ndarray:
     return np.einsum("jk,jk->j", A @ D, A) / 2
 
 
-def relational_distances(
-    rows: np.ndarray, A: np.ndarray, own: np.ndarray
-) -> np.ndarray:
+def relational_distances(rows: NDArray, A: NDArray, own: NDArray) -> NDArray:
     """(n, K) dissimilarities to prototypes, of the samples with these rows of D."""
     return np.maximum(rows @ A.T - own, 0)
 
@@ -98,16 +96,16 @@ class Block(NamedTuple):
 
     prototypes: Any
     samples: slice
-    S: np.ndarray
+    S: NDArray
 
 
 def relational_sums(
-    A: np.ndarray,
-    labels: np.ndarray,
+    A: NDArray,
+    labels: NDArray,
     blocks: list[Block],
-    rows: np.ndarray,
-    codes: np.ndarray,
-    weights: np.ndarray,
+    rows: NDArray,
+    codes: NDArray,
+    weights: NDArray,
     loss: Any,
 ) -> RelationalSums:
     """Loss of samples with these rows of D, its gradient in A, and who came first.
@@ -129,8 +127,8 @@ def relational_sums(
 
 
 def clusters(
-    D: np.ndarray, weights: np.ndarray, count: int, rng: np.random.RandomState
-) -> np.ndarray:
+    D: NDArray, weights: NDArray, count: int, rng: np.random.RandomState
+) -> NDArray:
     """Return (count, n) weights of the means of clusters, by relational k-means.
 
     Seeds are drawn as for k-means++. There are fewer where samples coincide.
@@ -155,15 +153,15 @@ def clusters(
 
 
 def exchange_costs(
-    D: np.ndarray,
-    medoids: np.ndarray,
-    labels: np.ndarray,
-    codes: np.ndarray,
-    weights: np.ndarray,
+    D: NDArray,
+    medoids: NDArray,
+    labels: NDArray,
+    codes: NDArray,
+    weights: NDArray,
     loss: Any,
     j: int,
-    candidates: np.ndarray,
-) -> np.ndarray:
+    candidates: NDArray,
+) -> NDArray:
     """Cost of the medoids with each of the `candidates` in place of number j."""
     others = np.arange(len(medoids)) != j
     d = D[:, medoids[others]]
@@ -411,7 +409,7 @@ class RelationalLVQClassifier(TrainedPrototypes):
         return self._shown_as(state, data)
 
     def _shown_as(
-        self, state: State, data: Related, medoids: np.ndarray | None = None
+        self, state: State, data: Related, medoids: NDArray | None = None
     ) -> State:
         """Add to a state what a model needs of it."""
         samples, D = data
@@ -493,7 +491,7 @@ class RelationalLVQClassifier(TrainedPrototypes):
         return train
 
     def _exchanges(
-        self, data: Related, weights: np.ndarray, loss: Any, rng: np.random.RandomState
+        self, data: Related, weights: NDArray, loss: Any, rng: np.random.RandomState
     ) -> Step:
         codes, D = data.samples.codes, data.D
 
@@ -524,7 +522,7 @@ class RelationalLVQClassifier(TrainedPrototypes):
 
         return train
 
-    def _checked(self, X: Any) -> np.ndarray:
+    def _checked(self, X: Any) -> NDArray:
         check_is_fitted(self)
         if callable(self._metric):
             return check_X(self, X)
@@ -540,7 +538,7 @@ class RelationalLVQClassifier(TrainedPrototypes):
             rows = X[:, self.support_] if X.shape[1] == self.n_features_in_ else X
         return relational_distances(rows, self.coefficients_, self.self_terms_)
 
-    def predict_proba(self, X: ArrayLike) -> np.ndarray:
+    def predict_proba(self, X: ArrayLike) -> NDArray:
         """Return the probability of each class, by soft assignment.
 
         Parameters
@@ -572,7 +570,7 @@ def mixture(theta: np.ndarray, labels: np.ndarray, codes: np.ndarray) -> np.ndar
     return softmax(np.where(own, theta, -np.inf), axis=1).astype(theta.dtype)
 
 
-def check_dissimilarities(D: np.ndarray, name: str, dtype: Any = None) -> np.ndarray:
+def check_dissimilarities(D: NDArray, name: str, dtype: Any = None) -> NDArray:
     """Return dissimilarities that are numbers of at least 0, also in `dtype`."""
     dtype = D.dtype if dtype is None else dtype
     bad = ~((D >= 0) & np.isfinite(D))

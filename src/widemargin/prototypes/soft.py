@@ -39,6 +39,7 @@ probabilistic class assignments", ICAISC 2018.
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 SOFT = ("rslvq", "cross_entropy")
@@ -58,14 +59,14 @@ class SoftPairs(NamedTuple):
     """The loss of a batch, and C, dense: dL/dD of every sample and prototype."""
 
     loss: float
-    values: np.ndarray
-    winners: np.ndarray
-    column_sums: np.ndarray
+    values: NDArray
+    winners: NDArray
+    column_sums: NDArray
     # Derivative of the loss by the logarithm of the temperature.
     slope: float
 
     @property
-    def at(self) -> np.ndarray:
+    def at(self) -> NDArray:
         """Prototype of every entry of `values`."""
         n, K = self.values.shape
         return np.broadcast_to(np.arange(K), (n, K))
@@ -76,11 +77,7 @@ class SoftPairs(NamedTuple):
 
 
 def soft_pairs(
-    D: np.ndarray,
-    labels: np.ndarray,
-    codes: np.ndarray,
-    weights: np.ndarray,
-    loss: SoftLoss,
+    D: NDArray, labels: NDArray, codes: NDArray, weights: NDArray, loss: SoftLoss
 ) -> SoftPairs:
     """Return loss and slopes of (n, K) squared distances `D`."""
     kind, temperature = loss
@@ -118,13 +115,13 @@ def relative_distances(D: np.ndarray) -> np.ndarray:
 
 
 def leave_one_out(
-    D: np.ndarray,
-    labels: np.ndarray,
-    codes: np.ndarray,
-    weights: np.ndarray,
+    D: NDArray,
+    labels: NDArray,
+    codes: NDArray,
+    weights: NDArray,
     share: float = 1.0,
     freedom: int = 1,
-) -> np.ndarray:
+) -> NDArray:
     """Change (n, K) squared distances to those of prototypes that never saw the sample.
 
     The samples are a `share` of those that trained. A model that bends in m directions

@@ -29,7 +29,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from widemargin._compute.machine import SAMPLE_ROWS, batched_slices, held_threads
@@ -68,9 +68,9 @@ START, GROWTH, SMALLEST = 0.2, 1.2, 1e-6
 class Units(NamedTuple):
     """Models with the slopes (as logarithms) and thresholds of their outputs."""
 
-    stack: np.ndarray
-    log_slope: np.ndarray
-    threshold: np.ndarray
+    stack: NDArray
+    log_slope: NDArray
+    threshold: NDArray
     scale: float
 
     def measured_in(self, scale: float) -> "Units":
@@ -85,11 +85,11 @@ class _Slope(NamedTuple):
     """Error at some units and its derivatives."""
 
     error: float
-    stack: np.ndarray
-    sizes: np.ndarray
-    log_slope: np.ndarray
-    threshold: np.ndarray
-    curvature: np.ndarray
+    stack: NDArray
+    sizes: NDArray
+    log_slope: NDArray
+    threshold: NDArray
+    curvature: NDArray
 
 
 def project(X: np.ndarray, stack: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -109,15 +109,15 @@ def project(X: np.ndarray, stack: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 class Training:
     """Samples that units are trained on, about their mean."""
 
-    X: np.ndarray
-    centre: np.ndarray
-    targets: np.ndarray
-    weights: np.ndarray
+    X: NDArray
+    centre: NDArray
+    targets: NDArray
+    weights: NDArray
     run: Run = map
 
     @classmethod
     def of(
-        cls, samples: Samples, run: Run = map, codes: np.ndarray | None = None
+        cls, samples: Samples, run: Run = map, codes: NDArray | None = None
     ) -> "Training":
         """Prepare samples: about the mean expanded squares keep their digits.
 
@@ -535,7 +535,7 @@ class TDNeuronClassifier(TangentModels):
         u = np.minimum(u, np.finfo(u.dtype).max / 4)
         return np.logaddexp(0, u).astype(z.dtype)
 
-    def outputs(self, X: ArrayLike) -> np.ndarray:
+    def outputs(self, X: ArrayLike) -> NDArray:
         """Return the outputs of all units.
 
         Parameters

@@ -19,6 +19,7 @@ comparisons keep one protocol of what may be chosen on what, and what is told:
 Shapes: probabilities (n_samples, n_classes), groups (n_samples,).
 """
 
+import argparse
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -37,10 +38,10 @@ from widemargin._core.files import write_atomically
 class Split(NamedTuple):
     """A set in two parts: samples in rows, integer labels."""
 
-    X_train: np.ndarray
-    y_train: np.ndarray
-    X_test: np.ndarray
-    y_test: np.ndarray
+    X_train: NDArray
+    y_train: NDArray
+    X_test: NDArray
+    y_test: NDArray
 
 
 def load_split(load: Callable, n_samples: int | None = None, **options: Any) -> Split:
@@ -62,6 +63,14 @@ def save_figure(figure: Any, path: Path) -> None:
 
 
 N_STRETCHES = 10
+
+
+def by_command(main: Callable, says: str | None) -> None:
+    """Run a paper as ``python -m`` does: with --quick and --out, as all have them."""
+    parser = argparse.ArgumentParser(description=(says or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="smaller and faster")
+    parser.add_argument("--out", default=".", help="folder for what is saved")
+    main(**vars(parser.parse_args()))
 
 
 def stretches(n_samples: int, n_groups: int = N_STRETCHES) -> NDArray:

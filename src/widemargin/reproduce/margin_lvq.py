@@ -14,13 +14,13 @@ Gaussians each in about the unit square, where a hypothesis margin is a few hund
 Run ``python -m widemargin.reproduce.margin_lvq [--quick] [--out FOLDER]``.
 """
 
-import argparse
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances
@@ -37,7 +37,7 @@ from widemargin.margins import (
     nearest_right_wrong,
 )
 from widemargin.prototypes import GLVQClassifier, LVQClassifier, MarginLVQClassifier
-from widemargin.reproduce import save_figure
+from widemargin.reproduce import by_command, save_figure
 
 CENTRES = np.array(
     [[[0.2, 0.3], [0.7, 0.8]], [[0.75, 0.25], [0.3, 0.6]], [[0.5, 0.45], [0.1, 0.85]]]
@@ -46,7 +46,7 @@ CENTRES = np.array(
 
 def toy_problem(
     n_samples: int = 800, *, noise: float = 0.12, random_state: Any = 0
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[NDArray, NDArray]:
     """Draw the three-class toy problem.
 
     Parameters
@@ -78,7 +78,7 @@ def toy_problem(
     return centres + noise * rng.standard_normal((n_samples, 2)), y
 
 
-def figure_3(n_points: int = 301) -> dict[str, np.ndarray]:
+def figure_3(n_points: int = 301) -> dict[str, NDArray]:
     """Losses of the margin, as in Figure 3.
 
     Parameters
@@ -111,7 +111,7 @@ def figure_3(n_points: int = 301) -> dict[str, np.ndarray]:
 
 def figure_4(
     n_presentations: int = 20_000, *, every: int = 200, random_state: int = 0
-) -> dict[str, np.ndarray]:
+) -> dict[str, NDArray]:
     """Hinge loss on the training set while OLVQ1 runs, as in Figure 4.
 
     Parameters
@@ -169,7 +169,7 @@ def prototypes_against_neighbours(
     n_repeats: int = 5,
     n_test: int = 5000,
     random_state: int = 0,
-) -> dict[str, np.ndarray]:
+) -> dict[str, NDArray]:
     """Held-out error of a few prototypes and of the nearest of all 800 samples.
 
     Parameters
@@ -201,7 +201,7 @@ def prototypes_against_neighbours(
         "margin LVQ": MarginLVQClassifier(),
         "GLVQ": GLVQClassifier(scale="none"),
     }
-    errors: dict[str, np.ndarray] = {
+    errors: dict[str, NDArray] = {
         name: np.zeros(len(counts)) for name in ("1-NN", *learners)
     }
     for repeat in range(n_repeats):
@@ -227,17 +227,17 @@ def prototypes_against_neighbours(
 
 def bound_curve(
     estimator: Any,
-    X: np.ndarray,
-    y: np.ndarray,
-    X_test: np.ndarray,
-    y_test: np.ndarray,
+    X: NDArray,
+    y: NDArray,
+    X_test: NDArray,
+    y_test: NDArray,
     counts: Sequence[int] = (1, 2, 3, 4, 6, 8, 12, 16),
     *,
     theta: float = 0.02,
     delta: float = 0.05,
     formula: str = "pairwise",
     n_samples: int | None = None,
-) -> dict[str, np.ndarray]:
+) -> dict[str, NDArray]:
     """Bound of Theorem 1 and held-out error against the number of prototypes.
 
     Parameters
@@ -302,7 +302,7 @@ def bound_curve(
     return {name: np.array(values) for name, values in curve.items()}
 
 
-def _bounds(quick: bool) -> dict[str, np.ndarray]:
+def _bounds(quick: bool) -> dict[str, NDArray]:
     size = 2000 if quick else 20_000
     train, test = toy_problem(size), toy_problem(20_000, random_state=1)
     counts = (1, 2, 4, 8) if quick else (1, 2, 3, 4, 6, 8, 12, 16, 24)
@@ -311,7 +311,7 @@ def _bounds(quick: bool) -> dict[str, np.ndarray]:
     return bound_curve(model, *train, *test, counts, n_samples=10**8)
 
 
-def _draw(results: dict[str, dict[str, np.ndarray]], path: Path) -> None:
+def _draw(results: dict[str, dict[str, NDArray]], path: Path) -> None:
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(2, 2, figsize=(10, 7.5), layout="constrained")
@@ -339,7 +339,7 @@ def _draw(results: dict[str, dict[str, np.ndarray]], path: Path) -> None:
     save_figure(figure, path)
 
 
-def _lines(ax: Any, curves: dict[str, np.ndarray], **labels: str) -> None:
+def _lines(ax: Any, curves: dict[str, NDArray], **labels: str) -> None:
     x, *rest = curves
     for name in rest:
         ax.plot(curves[x], curves[name], label=name)
@@ -348,7 +348,7 @@ def _lines(ax: Any, curves: dict[str, np.ndarray], **labels: str) -> None:
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def _print_table(title: str, table: dict[str, np.ndarray], form: str) -> None:
+def _print_table(title: str, table: dict[str, NDArray], form: str) -> None:
     print(f"\n{title}\n")
     print("  ".join(f"{name:>13}" for name in table))
     for row in zip(*table.values(), strict=True):
@@ -359,7 +359,7 @@ def _print_table(title: str, table: dict[str, np.ndarray], form: str) -> None:
 
 def main(
     quick: bool = False, out: str | Path | None = None
-) -> dict[str, dict[str, np.ndarray]]:
+) -> dict[str, dict[str, NDArray]]:
     """Print the tables and, given a folder, save the picture.
 
     Parameters
@@ -403,7 +403,4 @@ def main(
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="smaller and faster")
-    parser.add_argument("--out", default=".", help="folder for the picture")
-    main(**vars(parser.parse_args()))
+    by_command(main, __doc__)

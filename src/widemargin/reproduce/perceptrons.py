@@ -13,12 +13,12 @@ experiment; here is what the algorithms do beside what the theorems allow:
 Each function returns plain data; `main` prints the tables and saves the figures.
 """
 
-import argparse
 import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
@@ -32,15 +32,15 @@ from widemargin.linear import (
 from widemargin.linear.patterns import Patterns, random_state_array, reflect
 from widemargin.linear.walks import Budget, learn, start_walk
 from widemargin.margins import perceptrons as bounds
-from widemargin.reproduce import save_figure
+from widemargin.reproduce import by_command, save_figure
 
 
 class Problem(NamedTuple):
     """A separable two-class set; `margin` is its geometric margin where known."""
 
     name: str
-    X: np.ndarray
-    signs: np.ndarray
+    X: NDArray
+    signs: NDArray
     margin: float | None = None
 
 
@@ -111,7 +111,7 @@ def sonar(data_home: Path | None = None) -> Problem | None:
     return Problem("sonar", X, np.where(y == 1, 1.0, -1.0))
 
 
-def best_direction(problem: Problem, rho: float) -> tuple[float, np.ndarray]:
+def best_direction(problem: Problem, rho: float) -> tuple[float, NDArray]:
     """Largest directional margin at height rho, and its unit vector [w, w0]."""
     model = MaxMarginClassifier(C=np.inf, rho=rho, recenter=False, tol=1e-9)
     model.fit(problem.X, problem.signs)
@@ -167,9 +167,7 @@ def variant_table(
     return rows
 
 
-def cosines(
-    patterns: Patterns, u: np.ndarray, rule: Rule, n_updates: int
-) -> np.ndarray:
+def cosines(patterns: Patterns, u: NDArray, rule: Rule, n_updates: int) -> NDArray:
     """``u_t.u`` after each update of one run of a rule."""
     trace = Trace(np.zeros(n_updates, dtype=np.int64), np.zeros(n_updates))
     walk = start_walk(patterns)
@@ -186,7 +184,7 @@ def cosines(
 
 def stepwise_convergence(
     problem: Problem, rho: float, *, share: float = 0.9, n_updates: int = 20_000
-) -> dict[str, tuple[np.ndarray, float]]:
+) -> dict[str, tuple[NDArray, float]]:
     """Cosines after each update and the onset t_c, for V1 and V3 with f = 1."""
     gamma_d, u = best_direction(problem, rho)
     patterns = reflect(problem.X, problem.signs, rho=rho)
@@ -215,8 +213,8 @@ def last_unhelpful(values: np.ndarray) -> int:
 
 
 def margin_ratio(
-    problem: Problem, heights: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    problem: Problem, heights: NDArray
+) -> tuple[NDArray, NDArray, NDArray]:
     """``gamma / gamma_d`` for each rho, with R / rho and its sharper form."""
     exact = MaxMarginClassifier(C=np.inf, tol=1e-9).fit(problem.X, problem.signs)
     gamma = float(exact.margin_)
@@ -254,7 +252,7 @@ def search_table(
     return rows
 
 
-def _draw_steps(path: Path, steps: dict[str, tuple[np.ndarray, float]]) -> None:
+def _draw_steps(path: Path, steps: dict[str, tuple[NDArray, float]]) -> None:
     import matplotlib.pyplot as plt
 
     figure, panels = plt.subplots(
@@ -317,7 +315,7 @@ def _print_searches(problems: list[Problem], budget: int) -> None:
                   f"{1 - margin / upper:>9.3f}{sweeps:>9}{updates:>10}")  # fmt: skip
 
 
-def _print_steps(steps: dict[str, dict[str, tuple[np.ndarray, float]]]) -> None:
+def _print_steps(steps: dict[str, dict[str, tuple[NDArray, float]]]) -> None:
     print("\nStepwise convergence: after t_c updates every one must help\n")
     print(f"{'set':<18}{'variant':<29}{'updates':>9}{'t_c':>10}{'last unhelpful':>16}")
     for name, runs in steps.items():
@@ -363,7 +361,4 @@ def main(quick: bool = False, out: Path | str | None = None) -> list[Path]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Perceptrons against their bounds.")
-    parser.add_argument("--quick", action="store_true", help="fewer and smaller runs")
-    parser.add_argument("--out", type=Path, default=None, help="folder for PNGs")
-    main(**vars(parser.parse_args()))
+    by_command(main, __doc__)

@@ -20,7 +20,6 @@ recognition, IEEE PAMI 29 (2007); J. Bruna, S. Mallat, Invariant scattering conv
 networks, IEEE PAMI 35 (2013).
 """
 
-import argparse
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -49,6 +48,7 @@ from widemargin.reproduce import (
     Measured,
     Split,
     best,
+    by_command,
     folds,
     judged,
     load_split,
@@ -452,7 +452,4 @@ def main(quick: bool = False, out: Path | str = ".") -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="smaller and faster")
-    parser.add_argument("--out", default=".", help="folder for the results")
-    main(**vars(parser.parse_args()))
+    by_command(main, __doc__)

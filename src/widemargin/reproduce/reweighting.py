@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
@@ -82,7 +83,7 @@ class Row(NamedTuple):
     test_seconds: float
 
 
-def poly_svm(X: np.ndarray, degree: int) -> OneVsRestClassifier:
+def poly_svm(X: NDArray, degree: int) -> OneVsRestClassifier:
     """Build the SVM of the paper for data like `X`; degree 1 is linear."""
     norms = np.einsum("ij,ij->i", X, X, dtype=float)
     if degree == 1:
@@ -92,7 +93,7 @@ def poly_svm(X: np.ndarray, degree: int) -> OneVsRestClassifier:
     return OneVsRestClassifier(machine)
 
 
-def table_1_methods(X: np.ndarray, seed: int) -> dict[tuple[str, str], Any]:
+def table_1_methods(X: NDArray, seed: int) -> dict[tuple[str, str], Any]:
     """Every method of Table 1, not fitted yet."""
     images = ImageTangents((16, 16))
     methods = [
@@ -168,7 +169,7 @@ def errors(model: TVQClassifier, split: Split) -> dict[str, list[float]]:
 
 def total_variation(
     model: TVQClassifier, split: Split, passes: Sequence[int]
-) -> np.ndarray:
+) -> NDArray:
     """How far the weights are from uniform on the θ-mistakes, pass by pass."""
     distances = []
     for t in passes:

@@ -16,7 +16,6 @@ Reference: B. Haasdonk, D. Keysers, Tangent distance kernels for support vector
 machines, ICPR 2002.
 """
 
-import argparse
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -33,22 +32,16 @@ from widemargin.datasets import load_usps
 from widemargin.inspection import PrototypeDisplay, TangentDisplay
 from widemargin.metrics import tangent_alignment, tangent_distances
 from widemargin.metrics.kernels import kernel_of_distances
-from widemargin.reproduce import folds, save_figure, stretches
+from widemargin.reproduce import by_command, folds, save_figure, stretches
 from widemargin.svm import InvariantHyperplaneSVC, JitteredSVC, TangentSVC, VirtualSVC
 from widemargin.svm.pairwise import PairwiseMachine, pairwise_coefficients
 from widemargin.tangents import ImageTangents, TransformTangents, image_shifts
+from widemargin.tangents.image import FIELDS
 
 SHAPE = (16, 16)
 # The midpoint distance is fast for tangents that are affine in the image only: it
 # does without thickness, which is quadratic.
-AFFINE = (
-    "x_shift",
-    "y_shift",
-    "scaling",
-    "rotation",
-    "axis_deformation",
-    "diagonal_deformation",
-)
+AFFINE = tuple(FIELDS)
 
 
 @dataclass(frozen=True)
@@ -396,7 +389,4 @@ def _print_line(line: Line) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="smaller and faster")
-    parser.add_argument("--out", default=".", help="folder for the pictures")
-    main(**vars(parser.parse_args()))
+    by_command(main, __doc__)

@@ -19,7 +19,6 @@ from typing import Any, Literal, Self
 import numpy as np
 from scipy.linalg import eigh, svd
 from sklearn.metrics.pairwise import polynomial_kernel
-from sklearn.svm import SVC
 
 from widemargin._compute.machine import batched_slices
 from widemargin._compute.nearest import rbf_values
@@ -173,13 +172,7 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier):
             with tasks.parts("whitening"):
                 self.whitening_ = self._whiten(X, labels, generator, mapped.shape[1])
             with tasks.whole("solve"):
-                self.svc_ = SVC(
-                    kernel="linear",
-                    C=self.C,
-                    tol=self.tol,
-                    max_iter=int(self.max_iter),
-                    decision_function_shape="ovo",
-                )
+                self.svc_ = pairwise.new_machine(self, kernel="linear")
                 whitened = mapped @ self.whitening_
                 try:
                     end = pairwise.solve(self.svc_, whitened, samples.codes, weights)

@@ -168,14 +168,7 @@ class PairwiseMachine(ClassifierMixin, BaseEstimator):
         return self
 
     def _solve_gram(self, K, y, weights):
-        svc = SVC(
-            kernel="precomputed",
-            C=self.C,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            decision_function_shape="ovo",
-            random_state=self.random_state,
-        )
+        svc = new_machine(self, kernel="precomputed", random_state=self.random_state)
         end = solve(svc, K, y, weights)
         coef = np.zeros((K.shape[1], len(class_pairs(len(self.classes_)))))
         coef[svc.support_], intercept = pairwise_coefficients(svc)
@@ -220,6 +213,14 @@ class PairwiseMachine(ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self.matrix == "gram"
         return tags
+
+
+def new_machine(estimator: Any, **options: Any) -> SVC:
+    """Return a machine of scikit-learn's that is asked as an estimator of ours."""
+    return SVC(
+        C=estimator.C, tol=estimator.tol, max_iter=int(estimator.max_iter),
+        decision_function_shape="ovo", **options,
+    )  # fmt: skip
 
 
 class Solved(NamedTuple):

@@ -14,7 +14,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.svm import SVC
 
 from widemargin._compute.progress import announce
 from widemargin._core.callbacks import FitTasks
@@ -195,16 +194,9 @@ class VirtualSVC(pairwise.DuelClassifier):
         return tangents, transformations
 
     def _new_machine(self, gamma):
-        return SVC(
-            kernel=self.kernel,
-            C=self.C,
-            gamma=gamma,
-            degree=self.degree,
-            coef0=self.coef0,
-            tol=self.tol,
-            max_iter=int(self.max_iter),
-            decision_function_shape="ovo",
-        )
+        names = ("kernel", "degree", "coef0")
+        options = {name: getattr(self, name) for name in names}
+        return pairwise.new_machine(self, gamma=gamma, **options)
 
     def _in_unit(self, X: NDArray) -> NDArray:
         return in_unit(X, self._unit)

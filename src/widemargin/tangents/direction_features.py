@@ -175,7 +175,7 @@ class DirectionFeatures(
         if self.channels == "keep":
             self._n_features_out *= plan.channels
         self.scale_ = 1.0
-        squares = (self._features(samples, self._transform) ** 2).sum(axis=1)
+        squares = (self._features(samples) ** 2).sum(axis=1)
         self.scale_ = float(np.sqrt(squares.mean(dtype=np.float64))) or 1.0
         return self
 
@@ -195,7 +195,7 @@ class DirectionFeatures(
         """
         check_is_fitted(self)
         samples = validate_data(self, X, dtype=FLOATS, reset=False)
-        return self._features(samples, self._transform)
+        return self._features(samples)
 
     def push_forward(self, X: ArrayLike, tangents: ArrayLike) -> NDArray:
         r"""Carry tangents of images over to the features.
@@ -249,13 +249,13 @@ class DirectionFeatures(
             )
         return out
 
-    def _features(self, X: NDArray, function: Any) -> NDArray:
+    def _features(self, X: NDArray) -> NDArray:
         plan = self._plan(X.shape[1], X.dtype)
         out = np.empty((len(X), self._n_features_out), X.dtype)
         pixels = (plan.height + 2 * PAD) * (plan.width + 2 * PAD) * plan.channels
         size = min(256, rows_in_budget(X.itemsize * pixels * (self.directions + 8)))
         for rows in batched_slices(len(X), size):
-            out[rows] = function(X[rows], plan)
+            out[rows] = self._transform(X[rows], plan)
         return out
 
     def _transform(self, X: NDArray, plan: _Plan) -> NDArray:

@@ -373,10 +373,10 @@ def as_bundle(
     return Bundle.from_tangents(points, tangents, n_jobs=n_jobs, name=name)
 
 
-def _generated(X: np.ndarray, generator: Any, name: str, n_jobs: int | None) -> Bundle:
+def _generated(X: NDArray, generator: Any, name: str, n_jobs: int | None) -> Bundle:
     """Bundle of a generator that is not ours: only its method `tangents` is known."""
 
-    def tangents_of(rows: slice) -> np.ndarray:
+    def tangents_of(rows: slice) -> NDArray:
         raw = generator.tangents(X[rows])
         if is_tensor(X) and is_tensor(raw):
             return raw.to(X.device)
