@@ -117,6 +117,9 @@ def _solve_linear(space: LinearSpace, signs, diag, inside, rho) -> _Point:
 
 def _solve_kernel(space: KernelSpace, signs, diag, inside, rho) -> _Point:
     rows = np.flatnonzero(inside)
+    if len(rows) == 0:
+        # Nothing pulls: the shortest weights are none.
+        return _Point(np.zeros(space.n_samples), np.zeros(space.n_samples), 0.0)
     system = space.gram(rows)
     if rho is not None:
         system = system + rho**2
