@@ -66,7 +66,7 @@ def _inner(p: _Point, q: _Point, kernel: bool) -> float:
     return float(p.coef @ q.scores) if kernel else float(p.coef @ q.coef)
 
 
-def _solve_symmetric(system: np.ndarray, sides: np.ndarray) -> np.ndarray:
+def _solve_symmetric(system: NDArray, sides: NDArray) -> NDArray:
     """Solve a positive system, scaled to a unit diagonal; the shortest if singular."""
     diagonal = np.diag(system)
     scale = 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
