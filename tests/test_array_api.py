@@ -435,6 +435,92 @@ def test_what_stays_on_the_cpu_says_so(on_device):
     assert knn.predict(tensor(X[:5])).tolist() == y[:5].tolist()
 
 
+@pytest.mark.parametrize(
+    "model", [GLVQClassifier(max_iter=3), GMLVQClassifier(max_iter=3), TVQClassifier(1)]
+)
+def test_probabilities_on_a_device(model, on_device):
+    model.set_params(random_state=0).fit(X[:200], y[:200])
+    found = model.predict_proba(tensor(X[200:260]))
+    assert isinstance(found, torch.Tensor)
+    np.testing.assert_allclose(found, model.predict_proba(X[200:260]), atol=1e-5)
+
+
+def test_what_may_vary_decides_where_models_may_be():
+    assert HSSClassifier(tangents=IMAGES).__sklearn_tags__().array_api_support
+    generator = TransformTangents(lambda image, size: image, 0.1)
+    generator.device_methods = ()
+    assert not HSSClassifier(tangents=generator).__sklearn_tags__().array_api_support
+
+
+class Cupy:
+    """Enough of CuPy: arrays that NumPy cannot read, around tensors."""
+
+    __name__ = "cupy"
+
+    class ndarray:
+        def __init__(self, values):
+            self.values = torch.as_tensor(values)
+            self.shape, self.dtype, self.device = values.shape, values.dtype, "gpu"
+
+        def get(self):
+            return self.values.numpy()
+
+        def __array__(self, *args, **options):
+            raise TypeError("Implicit conversion to a NumPy array is not allowed.")
+
+        def __dlpack__(self, **options):
+            return self.values.__dlpack__(**options)
+
+        def __dlpack_device__(self):
+            return self.values.__dlpack_device__()
+
+        def __len__(self):
+            return len(self.values)
+
+    def asarray(self, values, device=None):
+        return self.ndarray(values)
+
+    from_dlpack = asarray
+
+
+CUPY = Cupy()
+
+
+def test_arrays_of_cupy_are_tensors(on_device, monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", CUPY)
+    known = arrays.get_namespace_and_device
+
+    def namespace(array):
+        ours = isinstance(array, Cupy.ndarray)
+        return (CUPY, True, "gpu") if ours else known(array)
+
+    monkeypatch.setattr(arrays, "get_namespace_and_device", namespace)
+    here = GLVQClassifier(max_iter=3, random_state=0).fit(tensor(X[:200]), y[:200])
+    there = GLVQClassifier(max_iter=3, random_state=0)
+    there.fit(CUPY.asarray(X[:200]), CUPY.asarray(y[:200]))
+    assert isinstance(there.prototypes_, Cupy.ndarray)
+    np.testing.assert_array_equal(there.prototypes_.get(), here.prototypes_)
+    asked = CUPY.asarray(X[200:250])
+    for method in ("predict", "predict_proba"):
+        found = getattr(there, method)(asked)
+        assert isinstance(found, Cupy.ndarray)
+        np.testing.assert_array_equal(
+            found.get(), getattr(here, method)(tensor(X[200:250]))
+        )
+    assert there.score(asked, y[200:250]) == here.score(tensor(X[200:250]), y[200:250])
+    found = tangent_distances(asked, tangents=IMAGES)
+    expected = tangent_distances(tensor(X[200:250]), tangents=IMAGES)
+    np.testing.assert_array_equal(found.get(), expected)
+    assert pickle.loads(pickle.dumps(there)).predict(X[:3]).shape == (3,)
+    with pytest.raises(ValueError, match="certified_radius works on the CPU only"):
+        there.certified_radius(asked)
+    with (
+        sklearn.config_context(array_api_dispatch=False),
+        pytest.raises(ValueError, match=r"X is an array of CuPy.*pass X.get\(\)"),
+    ):
+        here.predict(asked)
+
+
 def test_without_dispatch(monkeypatch):
     knn = TangentKNeighborsClassifier(tangents=IMAGES)
     with sklearn.config_context(array_api_dispatch=False):

@@ -319,7 +319,8 @@ def others(
         outcomes.append(
             call(f"{name}.partial_fit", model.partial_fit, X, y, _names=names)
         )
-    for method in dir(type(model)):
+    # A parameter may hold a function: that one is not ours.
+    for method in sorted(set(dir(type(model))) - set(model._get_param_names())):
         if method.startswith(("_", "set_")) or method in KNOWN or rarely(rng, 0.7):
             continue
         held = call(f"{name}.{method}", getattr, model, method, None, _names=names)

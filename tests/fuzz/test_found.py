@@ -704,6 +704,22 @@ def test_a_normal_of_rounding_has_no_direction():
     assert_array_equal(model.decision_function(1e8 * X), np.zeros(12))
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_scores_so_large_that_no_sample_pulls():
+    X = np.array(
+        [
+            [4.1869840354291937e18, 3.639251585479311e18],
+            [4.2044182419075446e18, 4.903014979231789e18],
+            [4.2916166044268047e18, 4.1869840354291937e18],
+            [4.1869840354291937e18, 4.1869840354291937e18],
+            [3.8720683891803704e18, 4.1869840354291937e18],
+        ]
+    )
+    model = MaxMarginClassifier(kernel=_product, random_state=0)
+    model.set_params(max_iter=200).fit(X, [0, 0, 1, 1, 2])
+    assert np.isfinite(model.decision_function(X)).all()
+
+
 def _product(X, Y):
     return X @ Y.T
 

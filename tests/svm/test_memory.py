@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from widemargin._compute.machine import available_bytes
-from widemargin.svm import JitteredSVC, TangentSVC, pairwise, tangent
+from widemargin.svm import JitteredSVC, TangentSVC, pairwise
 from widemargin.tangents import ImageTangents
 
 GIB = 2**30
@@ -142,7 +142,7 @@ def test_no_more_memory_than_promised(settings, dtype, monkeypatch):
     X, y = (X[:n] / 16).astype(dtype), y[:n]
     asked = {}
     monkeypatch.setattr(
-        tangent, "require_gram_fits", lambda n, size, way_out: asked.update({n: size})
+        pairwise, "require_gram_fits", lambda n, size, way_out: asked.update({n: size})
     )
     svc = TangentSVC(tangents=ImageTangents((8, 8), ["x_shift"]), **settings)
     svc.fit(X[:80], y[:80])

@@ -149,6 +149,18 @@ def _block(
 
 
 @njit()
+def _add(total, part, first):
+    """Add columns of `part`, from the `first` on.
+
+    One by one: of arrays numba compiles what it would say of their shapes too, which
+    takes three seconds.
+    """
+    for i in range(total.shape[0]):
+        for k in range(total.shape[1]):
+            total[i, k] += part[i, first + k]
+
+
+@njit()
 def _add_pulls(X, nearest, pulls, alphas, starts, gathered, weighted, sums, moments):
     """Add pull x^T (K, 1+m, d) and pull [1, alpha] (K, 1+m, 1+m) for each model."""
     (n, d), width, n_models = X.shape, pulls.shape[2], starts.shape[0] - 1
@@ -157,6 +169,7 @@ def _add_pulls(X, nearest, pulls, alphas, starts, gathered, weighted, sums, mome
     # Gathered once, the samples of a model lie side by side: one product for each.
     # Those of a class that has one model do so as they are.
     at = starts[:-1].copy()
+    none = np.int64(0)  # no literal: it would be compiled for it, and again for numbers
     for side in range(2):
         first = 0
         while first < n:
@@ -168,18 +181,21 @@ def _add_pulls(X, nearest, pulls, alphas, starts, gathered, weighted, sums, mome
                 pulled = pulls[side, first:last].T
                 np.dot(pulled, X[first:last], own)
                 np.dot(pulled, alphas[side, first:last], inner)
-                sums[j] += own
-                moments[j] += inner
+                _add(sums[j], own, none)
+                _add(moments[j], inner, none)
             elif j >= 0:
                 for i in range(first, last):
-                    gathered[at[j], :d] = X[i]
-                    gathered[at[j], d:] = alphas[side, i]
-                    weighted[at[j]] = pulls[side, i]
+                    row = gathered[at[j]]
+                    for k in range(d):
+                        row[k] = X[i, k]
+                    for k in range(width):
+                        row[d + k] = alphas[side, i, k]
+                        weighted[at[j], k] = pulls[side, i, k]
                     at[j] += 1
             first = last
     for j in range(n_models):
         if starts[j] < at[j]:
             part = slice(starts[j], at[j])
             np.dot(weighted[part].T, gathered[part], both)
-            sums[j] += both[:, :d]
-            moments[j] += both[:, d:]
+            _add(sums[j], both, none)
+            _add(moments[j], both, d)

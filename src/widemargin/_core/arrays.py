@@ -4,8 +4,9 @@ Under ``sklearn.set_config(array_api_dispatch=True)`` whoever hands in a tensor 
 tensors back, in the same library and on the same device. Tensors in main memory, and
 arrays of ``array_api_strict``, are seen by the library as the NumPy arrays they are.
 Tensors on a device stay there wherever there is code for it (`device_methods`); the
-rest says in one line that it stays on the CPU. Without dispatch scikit-learn's rule
-holds: what NumPy can read is read, and answered in NumPy.
+rest says in one line that it stays on the CPU. Arrays of CuPy are seen as the tensors
+that share their memory. Without dispatch scikit-learn's rule holds: what NumPy can read
+is read, and answered in NumPy.
 
 scikit-learn's helpers are private: here is the one place that uses them. A tensor
 without gradients, in float32 or float64, is all that the rest of the library knows.
@@ -42,11 +43,18 @@ def is_tensor(array: Any) -> bool:
     return torch is not None and isinstance(array, torch.Tensor)
 
 
+def is_cupy(array: Any) -> bool:
+    """Whether this is an array of CuPy."""
+    cupy = sys.modules.get("cupy")
+    return cupy is not None and isinstance(array, cupy.ndarray)
+
+
 def is_foreign(array: Any) -> bool:
     """Whether this is an array of a library that is not NumPy."""
     if isinstance(array, np.ndarray | np.generic):
         return False
-    return is_tensor(array) or hasattr(type(array), "__array_namespace__")
+    known = is_tensor(array) or is_cupy(array)
+    return known or hasattr(type(array), "__array_namespace__")
 
 
 def on_device(array: Any) -> bool:
@@ -60,9 +68,27 @@ def to_numpy(array: Any) -> Any:
     """Return a foreign array as a NumPy one, without a copy where there can be none."""
     if is_tensor(array):
         return array.detach().cpu().numpy()
+    if is_cupy(array):
+        return array.get()
     if is_foreign(array):
         return _convert_to_numpy(array, array.__array_namespace__())
     return array
+
+
+def as_tensor(name: str, array: Any) -> Any:
+    """Return an array of CuPy as the tensor that shares its memory; keep all others."""
+    if not is_cupy(array):
+        return array
+    check_foreign(name, array)
+    try:
+        import torch
+
+        return torch.from_dlpack(array)
+    except (ImportError, RuntimeError, BufferError) as error:
+        raise ValueError(
+            f"{name} is an array of CuPy, which torch for CUDA works on, but it cannot "
+            f"({error}); install it, or pass {name}.get()."
+        ) from error
 
 
 def put(array: Any, device: Any) -> Any:
@@ -109,6 +135,11 @@ def largest_of(array: Any) -> float:
 
 def check_foreign(name: str, array: Any) -> None:
     """Say in one line what a tensor must be, where it is not."""
+    if is_cupy(array) and not get_config()["array_api_dispatch"]:
+        raise ValueError(
+            f"{name} is an array of CuPy: it is used where it is after "
+            f"sklearn.set_config(array_api_dispatch=True); else pass {name}.get()."
+        )
     if not is_tensor(array):
         return
     if array.device.type != "cpu" and not get_config()["array_api_dispatch"]:
@@ -184,7 +215,9 @@ class Kind(NamedTuple):
         if isinstance(answer, tuple) and type(answer) is tuple:
             return tuple(self.wrap(part) for part in answer)
         if is_tensor(answer):
-            return answer.to(self.device)
+            if "torch" in self.xp.__name__:
+                return answer.to(self.device)
+            return self.xp.from_dlpack(answer)
         if not isinstance(answer, np.ndarray) or answer.dtype.kind not in "biuf":
             return answer
         if answer.ndim:
@@ -228,7 +261,10 @@ class AnswersInKind:
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
-        tags.array_api_support = bool(self.device_methods)
+        # What may vary is computed where the samples are, or not at all.
+        tangents = getattr(self, "tangents", None)
+        there = getattr(tangents, "device_methods", True)
+        tags.array_api_support = bool(self.device_methods and there)
         return tags
 
 
@@ -246,8 +282,10 @@ def _door(name: str, method: Callable) -> Callable:
         held = {key: value for key, value in vars(self).items() if is_foreign(value)}
         if not held and not any(map(is_foreign, given)):
             return method(self, *args, **options)
-        data = options.get("X", next((a for a in args if not isinstance(a, str)), None))
-        kind = kind_of(data)
+        kind = kind_of(_samples(args, options))
+        args = tuple(as_tensor("X", value) for value in args)
+        options = {key: as_tensor(key, value) for key, value in options.items()}
+        data = _samples(args, options)
         check_foreign("X", data)
         if on_device(data) and name not in self.device_methods:
             raise ValueError(
@@ -275,6 +313,11 @@ def _door(name: str, method: Callable) -> Callable:
     return call
 
 
+def _samples(args: tuple, options: dict[str, Any]) -> Any:
+    """Return what a method is asked about; some take a word before."""
+    return options.get("X", next((a for a in args if not isinstance(a, str)), None))
+
+
 def in_kind(function: Any = None, *, lazily: Callable | None = None) -> Any:
     """Decorate a function of samples: it answers in the kind of the first argument.
 
@@ -299,6 +342,7 @@ def in_kind(function: Any = None, *, lazily: Callable | None = None) -> Any:
         kind = kind_of(args[0] if args else options.get("X"))
 
         def seen(name: str, value: Any) -> Any:
+            value = as_tensor(name, value)
             check_foreign(name, value)
             return value if on_device(value) else to_numpy(value)
 

@@ -46,6 +46,12 @@ def as_labels(name: str, y: ArrayLike, n_samples: int | None = None) -> NDArray:
     return labels
 
 
+def are_alike(one: NDArray, other: NDArray) -> bool:
+    """Whether labels can be equal: NumPy would compare numbers with texts as texts."""
+    texts = {labels.dtype.kind in "SU" for labels in (one, other)}
+    return len(texts) == 1 or "O" in (one.dtype.kind, other.dtype.kind)
+
+
 def class_codes(
     y: ArrayLike,
     classes: NDArray,
@@ -107,6 +113,16 @@ def brier_scores(P: NDArray, codes: NDArray) -> NDArray:
     return (P**2).sum(axis=1) - 2 * right + 1
 
 
+def best_other(scores: NDArray) -> NDArray:
+    """Return, for every sample and class, the largest score of another class."""
+    rows, best = np.arange(len(scores)), scores.argmax(axis=1)
+    rest = scores.copy()
+    rest[rows, best] = -np.inf
+    others = np.repeat(scores[rows, best][:, None], scores.shape[1], axis=1)
+    others[rows, best] = rest.max(axis=1)
+    return others
+
+
 def label_margins(scores: NDArray) -> NDArray:
     """Margin that each label would have: its score less the best other one.
 
@@ -118,12 +134,7 @@ def label_margins(scores: NDArray) -> NDArray:
     """
     if scores.shape[1] < 2:
         return scores
-    rows = np.arange(len(scores))
-    best = scores.argmax(axis=1)
-    rest = scores.copy()
-    rest[rows, best] = -np.inf
-    others = np.repeat(scores[rows, best][:, None], scores.shape[1], axis=1)
-    others[rows, best] = rest.max(axis=1)
+    others = best_other(scores)
     with np.errstate(invalid="ignore"):
         return np.where(scores == others, 0, scores - others)
 

@@ -190,7 +190,7 @@ def print_story(story: Story, screen: Any) -> None:
     screen.print(text_table(title, ["labels per class", *LABELS_PER_CLASS], errors))
 
 
-def image_text(image: np.ndarray) -> Text:
+def image_text(image: NDArray) -> Text:
     """Render a (height, width) image in 0..1 as text, two cells a pixel.
 
     The characters carry the picture where there is no colour; the background carries

@@ -131,7 +131,7 @@ def scaling(table: Table, X: Any, scale: bool | None) -> list[tuple[str, Any]]:
     return [("scale", StandardScaler(with_mean=not sparse.issparse(X)))]
 
 
-def fit_or_refuse(pipeline: Any, X: Any, y: np.ndarray) -> tuple[list[str], Any]:
+def fit_or_refuse(pipeline: Any, X: Any, y: NDArray) -> tuple[list[str], Any]:
     """Fit; return the warnings on the way, and the data as the model sees them.
 
     What the estimator finds wrong with its parameters is a refusal.
@@ -148,7 +148,7 @@ def fit_or_refuse(pipeline: Any, X: Any, y: np.ndarray) -> tuple[list[str], Any]
     return [str(warning.message) for warning in caught], prepared
 
 
-def check_learned(labels: np.ndarray, y: np.ndarray) -> tuple[float, list[str]]:
+def check_learned(labels: NDArray, y: NDArray) -> tuple[float, list[str]]:
     """Return the training error; refuse a model that learned nothing.
 
     That is one whose answers are no better than always the most frequent class, in
@@ -202,7 +202,7 @@ def search_grid(
     with Progress(console=stderr, transient=True, disable=quiet) as bar:
         task = bar.add_task("search", total=folds * len(ParameterGrid(steps)))
 
-        def accuracy(model: Any, X_held: Any, y_held: np.ndarray) -> float:
+        def accuracy(model: Any, X_held: Any, y_held: NDArray) -> float:
             bar.advance(task)
             return float(model.score(X_held, y_held))
 

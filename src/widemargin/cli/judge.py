@@ -88,7 +88,7 @@ def answer(estimator: Any, X: Any, y: NDArray | None = None) -> Answers:
     return answers
 
 
-def judge(estimator: Any, X: Any, y: np.ndarray) -> Judgement:
+def judge(estimator: Any, X: Any, y: NDArray) -> Judgement:
     """Compare a classifier's answers with the truth, on data as it sees them."""
     answer(estimator, X[:1])  # kernels load on first use; that is not the model's speed
     with show_progress():

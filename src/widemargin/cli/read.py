@@ -292,7 +292,7 @@ def as_table(
     return Table(X, y, chosen, target=target, notes=notes)
 
 
-def _counts_rows(column: np.ndarray) -> bool:
+def _counts_rows(column: NDArray) -> bool:
     n = len(column)
     if n <= FEW_ROWS or np.isnan(column).any() or column.max() - column.min() != n - 1:
         return False
@@ -371,7 +371,7 @@ def check_finite(X: NDArray, what: str, missing: bool = False) -> NDArray:
     return X
 
 
-def check_classes(y: np.ndarray) -> None:
+def check_classes(y: NDArray) -> None:
     """Refuse what no classifier can learn from."""
     classes, counts = np.unique(y, return_counts=True)
     if len(classes) < 2:

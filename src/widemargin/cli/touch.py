@@ -105,7 +105,7 @@ def _size(pictures: dict[str, Any], sprites: dict[str, bytes]) -> int:
     return sum(map(len, sprites.values())) + sum(map(len, texts)) * 3 // 4
 
 
-def _dense(X: Any, rows: np.ndarray) -> np.ndarray:
+def _dense(X: Any, rows: NDArray) -> NDArray:
     some = X[rows]
     some = some.toarray() if hasattr(some, "toarray") else some
     return np.asarray(some, dtype=float)
@@ -138,16 +138,13 @@ def _pictures(
         found["curves"] = _curves(model, some, points, near)
         return found, {}
     low, high = float(some.min()), float(some.max())
-    sprites = {}
-    cell = None
-    for name, images in (("samples", some), ("references", points)):
-        if len(images):
-            cell, sprites[name] = _sprite(images, shape, low, high)
+    both = {"samples": some, "references": points}.items()
+    sprites = {k: _sprite(rows, shape, low, high) for k, rows in both if len(rows)}
     if near is not None:
         reach = float(np.abs(near.residuals).max()) or 1.0
         reach = min(reach, (high - low) or 1.0)
-        sprites["residuals"] = _residual_sprite(near.residuals, shape, reach)[1]
-    return found | {"cell": cell, "perRow": PER_ROW}, sprites
+        sprites["residuals"] = _residual_sprite(near.residuals, shape, reach)
+    return found | {"cell": _cell(shape), "perRow": PER_ROW}, sprites
 
 
 def _what(estimator: Any) -> str:
@@ -168,20 +165,20 @@ def _curves(
 ) -> dict[str, Any]:
     every = -(-some.shape[1] // MOST_POINTS)
     low, high = float(some.min()), float(some.max())
+
+    def packed(rows: NDArray, low: float, high: float) -> str:
+        return _packed(_levels(rows[:, ::every], low, high, 255), np.uint8)
+
     found: dict[str, Any] = {
         "length": len(range(0, some.shape[1], every)),
         # Named columns are a table: nothing lies between them.
         "dots": bool(model.names) and some.shape[1] <= MOST_POINTS,
-        "samples": _packed(_levels(some[:, ::every], low, high, 255), np.uint8),
+        "samples": packed(some, low, high),
     }
     if near is not None:
         reach = float(np.abs(near.residuals).max()) or 1.0
-        found["references"] = _packed(
-            _levels(points[:, ::every], low, high, 255), np.uint8
-        )
-        found["residuals"] = _packed(
-            _levels(near.residuals[:, ::every], -reach, reach, 255), np.uint8
-        )
+        found["references"] = packed(points, low, high)
+        found["residuals"] = packed(near.residuals, -reach, reach)
     return found
 
 
@@ -190,26 +187,20 @@ def _levels(values: NDArray, low: float, high: float, top: int) -> NDArray:
     return np.round(np.clip(share, 0, 1) * top).astype(np.uint8)
 
 
-def _sprite(
-    images: NDArray, shape: tuple[int, ...], low: float, high: float
-) -> tuple[list[int], bytes]:
+def _sprite(images: NDArray, shape: tuple[int, ...], low: float, high: float) -> bytes:
     """Return the size of a cell, and all images as one PNG, darker being more."""
     from PIL import Image
 
     stack = _mosaic(_smaller(images.reshape(-1, *shape)))
-    cell = _cell(shape)
     if len(shape) == 3:
         colours = _levels(stack[..., :3], low, high, 255)
-        picture = Image.fromarray(colours).quantize(64)
-        return cell, _png(picture)
+        return _png(Image.fromarray(colours).quantize(64))
     greys = _levels(stack, low, high, GREYS - 1)
     shades = [255 - round(255 * k / (GREYS - 1)) for k in range(GREYS)]
-    return cell, _palette_png(greys, [(s, s, s) for s in shades])
+    return _palette_png(greys, [(s, s, s) for s in shades])
 
 
-def _residual_sprite(
-    residuals: NDArray, shape: tuple[int, ...], reach: float
-) -> tuple[list[int], bytes]:
+def _residual_sprite(residuals: NDArray, shape: tuple[int, ...], reach: float) -> bytes:
     images = residuals.reshape(-1, *shape)
     if images.ndim == 4:
         images = images.mean(axis=3)
@@ -222,7 +213,7 @@ def _residual_sprite(
         share = (k - half) / half
         end = (178, 24, 43) if share > 0 else (33, 102, 172)
         colours.append(tuple(round(255 + abs(share) * (c - 255)) for c in end))
-    return _cell(shape), _palette_png(levels, colours)
+    return _palette_png(levels, colours)
 
 
 def _factor(shape: tuple[int, ...]) -> int:
@@ -234,7 +225,7 @@ def _cell(shape: tuple[int, ...]) -> list[int]:
     return [-(-shape[0] // every), -(-shape[1] // every)]
 
 
-def _smaller(images: np.ndarray) -> np.ndarray:
+def _smaller(images: NDArray) -> NDArray:
     """Return images whose sides are means of as few pixels as make them small."""
     every = _factor(images.shape[1:3])
     if every == 1:
@@ -248,7 +239,7 @@ def _smaller(images: np.ndarray) -> np.ndarray:
     return blocks.mean(axis=(2, 4))
 
 
-def _mosaic(images: np.ndarray) -> np.ndarray:
+def _mosaic(images: NDArray) -> NDArray:
     """Lay images side by side, `PER_ROW` in a row."""
     n, h, w, *rest = images.shape
     n_rows = -(-n // PER_ROW)

@@ -157,7 +157,7 @@ def _read_usps(folder: Path) -> tuple[tuple, tuple]:
     return train, test
 
 
-def _ink(milli: np.ndarray) -> np.ndarray:
+def _ink(milli: NDArray) -> NDArray:
     """From −1000 (paper) .. 1000 (ink) to 0 .. 1."""
     return ((milli.astype(np.float64) / 1000 + 1) / 2).astype(np.float32)
 

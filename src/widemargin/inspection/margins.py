@@ -30,7 +30,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from widemargin._core.checks import as_floats, check_flag, check_number
 from widemargin._core.confidence import answers_of, margins_of
-from widemargin._core.decisions import as_labels, from_decision, score_margins
+from widemargin._core.decisions import (
+    are_alike,
+    as_labels,
+    from_decision,
+    score_margins,
+)
 from widemargin._core.samples import check_orderable
 from widemargin.inspection import style
 from widemargin.inspection.models import (
@@ -331,8 +336,7 @@ class ErrorRejectDisplay:
         for key, model in by_name(estimator, name).items():
             answers, sure, _ = answers_of(*without_refusals(model, X))
             truth = as_labels("y", y, len(answers))
-            kinds = {labels.dtype.kind in "SU" for labels in (truth, answers)}
-            if len(kinds) > 1 and "O" not in (truth.dtype.kind, answers.dtype.kind):
+            if not are_alike(truth, answers):
                 raise ValueError(
                     f"y must hold labels like the answers, which are {answers.dtype}; "
                     f"got {truth.dtype}."

@@ -79,7 +79,7 @@ def relative_gap(lower: float, upper: float) -> float:
     return gap if not gap < 0.0 else 0.0
 
 
-def midpoint_bias(scores: np.ndarray, signs: np.ndarray) -> tuple[float, float]:
+def midpoint_bias(scores: NDArray, signs: NDArray) -> tuple[float, float]:
     """Best bias for given ``w.x``, and the functional margin it reaches.
 
     >>> midpoint_bias(np.array([3.0, 1.0, -2.0]), np.array([1.0, 1.0, -1.0]))
@@ -91,7 +91,7 @@ def midpoint_bias(scores: np.ndarray, signs: np.ndarray) -> tuple[float, float]:
     return -(low + high) / 2, (low - high) / 2
 
 
-def class_averages(alpha: np.ndarray, signs: np.ndarray) -> np.ndarray | None:
+def class_averages(alpha: NDArray, signs: NDArray) -> NDArray | None:
     """Signed weights, one in sum for each class and halved; None if a class has none.
 
     >>> class_averages(np.array([2.0, 2.0, 1.0]), np.array([1.0, 1.0, -1.0]))
@@ -201,7 +201,7 @@ def slack_paid(
     return safe_norm(slack / private[inside]), len(inside)
 
 
-def safe_norm(values: np.ndarray) -> float:
+def safe_norm(values: NDArray) -> float:
     """Length of a vector whose squares may overflow or vanish.
 
     >>> safe_norm(np.array([3e-200, 4e-200]))
@@ -252,7 +252,7 @@ def scaled_dual(dual: NDArray, margin: float) -> NDArray:
     return dual / total / margin / margin
 
 
-def is_proven_inseparable(space: Space, signs: np.ndarray, dual: np.ndarray) -> bool:
+def is_proven_inseparable(space: Space, signs: NDArray, dual: NDArray) -> bool:
     """Whether a combination near `dual` is zero: then the convex hulls meet."""
     rows = np.flatnonzero(dual > 0)
     if len(rows) == 0 or class_averages(dual, signs) is None:
@@ -267,7 +267,7 @@ def is_proven_inseparable(space: Space, signs: np.ndarray, dual: np.ndarray) -> 
     return isinstance(space, LinearSpace) and _is_zero_nearby(points, sides, alpha)
 
 
-def _is_zero_nearby(points: np.ndarray, signs: np.ndarray, alpha: np.ndarray) -> bool:
+def _is_zero_nearby(points: NDArray, signs: NDArray, alpha: NDArray) -> bool:
     """Whether a change of alpha that keeps it positive makes the combination zero.
 
     Among the solutions e of ``Y (alpha + e) = 0`` the shortest has a length of at most

@@ -563,7 +563,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
             check_semidefinite(KernelSpace(X, self._kernel()), self.kernel, seed)
         return _Data(X, X, None, 0, codes, weights)
 
-    def _gamma_of(self, X: Any, weights: np.ndarray) -> float:
+    def _gamma_of(self, X: Any, weights: NDArray) -> float:
         if not isinstance(self.gamma, str):
             return float(self.gamma)
         size = largest_of(X) or 1.0

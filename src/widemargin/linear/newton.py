@@ -66,7 +66,7 @@ def _inner(p: _Point, q: _Point, kernel: bool) -> float:
     return float(p.coef @ q.scores) if kernel else float(p.coef @ q.coef)
 
 
-def _solve_symmetric(system: np.ndarray, sides: np.ndarray) -> np.ndarray:
+def _solve_symmetric(system: NDArray, sides: NDArray) -> NDArray:
     """Solve a positive system, scaled to a unit diagonal; the shortest if singular."""
     diagonal = np.diag(system)
     scale = 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
@@ -117,6 +117,9 @@ def _solve_linear(space: LinearSpace, signs, diag, inside, rho) -> _Point:
 
 def _solve_kernel(space: KernelSpace, signs, diag, inside, rho) -> _Point:
     rows = np.flatnonzero(inside)
+    if len(rows) == 0:
+        # Nothing pulls: the shortest weights are none.
+        return _Point(np.zeros(space.n_samples), np.zeros(space.n_samples), 0.0)
     system = space.gram(rows)
     if rho is not None:
         system = system + rho**2

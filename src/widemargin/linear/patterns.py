@@ -162,20 +162,20 @@ def near_origin(X: Any) -> tuple[Any, NDArray | None]:
     return (X.toarray() if sp.issparse(X) else X) - mean, mean
 
 
-def class_means(X: Any, signs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def class_means(X: Any, signs: NDArray) -> tuple[NDArray, NDArray]:
     """Mean of the positive and of the negative samples."""
     positive = (signs > 0) / np.count_nonzero(signs > 0)
     negative = (signs < 0) / np.count_nonzero(signs < 0)
     return X.T @ positive, X.T @ negative
 
 
-def midpoint_of_means(X: Any, signs: np.ndarray) -> np.ndarray:
+def midpoint_of_means(X: Any, signs: NDArray) -> NDArray:
     """Find a centre between the classes, to start from."""
     positive, negative = class_means(X, signs)
     return (positive + negative) / 2
 
 
-def spread_around(X: Any, centre: np.ndarray) -> float:
+def spread_around(X: Any, centre: NDArray) -> float:
     """Root mean squared distance from the centre, one if all of them are zero."""
     squares = squared_row_norms(X) - 2.0 * (X @ centre) + float(centre @ centre)
     return float(np.sqrt(max(squares.mean(), 0.0))) or 1.0
@@ -216,14 +216,14 @@ def reflect(
     return Patterns(X, rows)
 
 
-def recentre(patterns: Patterns, centre: np.ndarray) -> Patterns:
+def recentre(patterns: Patterns, centre: NDArray) -> Patterns:
     """Move the patterns to another centre."""
     return reflect(
         patterns.X, patterns.signs, rho=patterns.rho, centre=centre, diag=patterns.diag
     )
 
 
-def weight_vector(patterns: Patterns, m: np.ndarray) -> tuple[np.ndarray, float]:
+def weight_vector(patterns: Patterns, m: NDArray) -> tuple[NDArray, float]:
     """Weights and bias of ``a = sum_k m_k y_k`` as a function of the sample x itself.
 
     >>> patterns = reflect(np.array([[3.0], [-1.0]]), np.array([1.0, -1.0]), rho=2.0)

@@ -12,6 +12,7 @@ from dataclasses import KW_ONLY, replace
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.patterns import (
@@ -75,7 +76,7 @@ class Geometry(NamedTuple):
         return Geometry(high[0], low[0], low[1], high[1])
 
 
-def pattern_geometry(patterns: Patterns, f: np.ndarray) -> Geometry:
+def pattern_geometry(patterns: Patterns, f: NDArray) -> Geometry:
     """Longest and shortest pattern, smallest and largest factor.
 
     >>> patterns = reflect(np.array([[3.0], [0.0]]), np.array([1.0, -1.0]), rho=4.0)
@@ -87,6 +88,7 @@ def pattern_geometry(patterns: Patterns, f: np.ndarray) -> Geometry:
     return Geometry(longest, shortest, float(f.min()), float(f.max()))
 
 
+@parameters
 class PerceptronClassifier(HyperplaneClassifier):
     """Base of the perceptrons; not for direct use.
 
@@ -95,10 +97,15 @@ class PerceptronClassifier(HyperplaneClassifier):
     ``_bound_arguments(geometry, exponent)``.
     """
 
-    max_iter: int
-    n_iter_no_change: int | None
-    shuffle: bool
-    warm_start: bool
+    _: KW_ONLY
+    rho: float | None = None
+    shuffle: bool = True
+    multiclass: Literal["ovo", "ddag", "ovr"] = "ovo"
+    warm_start: bool = False
+    class_weight: dict | Literal["balanced"] | None = None
+    max_iter: int = 1000
+    n_iter_no_change: int | None = 50
+    random_state: Any = None
 
     @abstractmethod
     def _check_own_parameters(self) -> None:
@@ -108,7 +115,7 @@ class PerceptronClassifier(HyperplaneClassifier):
     def _bound_arguments(self, geometry: Geometry, exponent: int) -> dict[str, Any]:
         """Arguments of the bounds for patterns like these, all but gamma_d."""
 
-    def _factors(self, weights: np.ndarray) -> np.ndarray:
+    def _factors(self, weights: NDArray) -> NDArray:
         """Give the f of the update."""
         return weights
 
@@ -416,14 +423,6 @@ class MarginPerceptron(PerceptronClassifier):
     b: float | None = None
     b_upper: float | None = None
     learning_rate: float = 1.0
-    rho: float | None = None
-    shuffle: bool = True
-    multiclass: Literal["ovo", "ddag", "ovr"] = "ovo"
-    warm_start: bool = False
-    class_weight: dict | Literal["balanced"] | None = None
-    max_iter: int = 1000
-    n_iter_no_change: int | None = 50
-    random_state: Any = None
 
     def _check_own_parameters(self) -> None:
         check_option("update", self.update, ("plain", "relaxation"))
@@ -443,7 +442,7 @@ class MarginPerceptron(PerceptronClassifier):
             b = 1.0 if self.b is None else self.b
             check_number("b_upper", self.b_upper, above=b, otherwise="None or ")
 
-    def _factors(self, weights: np.ndarray) -> np.ndarray:
+    def _factors(self, weights: NDArray) -> NDArray:
         # A relaxation converges for factors of at most one.
         return weights if self.update == "plain" else weights / weights.max()
 
@@ -597,14 +596,6 @@ class FixedMarginPerceptron(PerceptronClassifier):
     length: Literal["free", "fixed"] = "free"
     factor: Literal["constant", "projected"] = "constant"
     learning_rate: float | None = None
-    rho: float | None = None
-    shuffle: bool = True
-    multiclass: Literal["ovo", "ddag", "ovr"] = "ovo"
-    warm_start: bool = False
-    class_weight: dict | Literal["balanced"] | None = None
-    max_iter: int = 1000
-    n_iter_no_change: int | None = 50
-    random_state: Any = None
 
     def _check_own_parameters(self) -> None:
         check_option("length", self.length, ("free", "fixed"))

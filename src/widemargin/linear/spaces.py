@@ -67,16 +67,16 @@ class LinearSpace:
             self._longest = longest_row(self.X) * (1 + rounding(self.X.shape[1]))
         return self._longest
 
-    def vectors(self, rows: np.ndarray) -> np.ndarray:
+    def vectors(self, rows: NDArray) -> NDArray:
         """Give the chosen samples as dense rows."""
         chosen = self.X[rows]
         return chosen.toarray() if sp.issparse(chosen) else chosen
 
-    def weights(self, rows: np.ndarray, beta: np.ndarray) -> np.ndarray:
+    def weights(self, rows: NDArray, beta: NDArray) -> NDArray:
         """``sum_j beta_j x_j``."""
         return beta @ self.X[rows]
 
-    def scores(self, coef: np.ndarray) -> np.ndarray:
+    def scores(self, coef: NDArray) -> NDArray:
         """``w.x`` of every sample."""
         return np.asarray(self.X @ coef, dtype=np.float64)
 
@@ -85,13 +85,13 @@ class LinearSpace:
         size = float(np.linalg.norm(coef)) * self.longest
         return rounding(self.X.shape[1], dtype) * size * 1.001 + 1e-300
 
-    def sharp_scores(self, rows: np.ndarray, coef: np.ndarray) -> np.ndarray | None:
+    def sharp_scores(self, rows: NDArray, coef: NDArray) -> NDArray | None:
         """Scores of the chosen samples in extended precision; None for too many."""
         if len(rows) * self.X.shape[1] > _MANY:
             return None
         return np.asarray(self.X[rows].astype(SHARP) @ coef.astype(SHARP))
 
-    def length(self, coef: np.ndarray) -> tuple[float, float]:
+    def length(self, coef: NDArray) -> tuple[float, float]:
         """(Lower, upper) bound of ``||w||``."""
         error = rounding(len(coef))
         length = float(np.linalg.norm(coef))
@@ -142,7 +142,7 @@ class KernelSpace:
         """Number of samples."""
         return self.X.shape[0]
 
-    def _block(self, rows: Any, columns: np.ndarray) -> np.ndarray:
+    def _block(self, rows: Any, columns: NDArray) -> NDArray:
         """``K(x_i, x_j)`` as a new array."""
         n = self.n_samples
         if self._whole is None and self.kernel is not None and n <= _FEW:
@@ -167,11 +167,11 @@ class KernelSpace:
         self._largest = max(self._largest, float(largest))
         return block
 
-    def gram(self, rows: np.ndarray) -> np.ndarray:
+    def gram(self, rows: NDArray) -> NDArray:
         """``K(x_i, x_j)`` for the chosen rows."""
         return self._block(rows, rows)
 
-    def vectors(self, rows: np.ndarray) -> np.ndarray:
+    def vectors(self, rows: NDArray) -> NDArray:
         """Vectors that have the inner products of the chosen samples."""
         gram = self.gram(rows)
         factor, pivots, rank, _ = dpstrf(gram, lower=1, tol=-1.0)
@@ -180,7 +180,7 @@ class KernelSpace:
         vectors[pivots - 1] = factor
         return vectors
 
-    def scores(self, coef: np.ndarray) -> np.ndarray:
+    def scores(self, coef: NDArray) -> NDArray:
         """``sum_j beta_j K(x, x_j)`` of every sample, in chunks."""
         rows = np.flatnonzero(coef)
         if len(rows) == 0:
@@ -197,7 +197,7 @@ class KernelSpace:
         size = float(np.abs(coef).sum()) * self._largest
         return rounding(int(np.count_nonzero(coef)), dtype) * size * 1.001
 
-    def sharp_scores(self, rows: np.ndarray, coef: np.ndarray) -> np.ndarray | None:
+    def sharp_scores(self, rows: NDArray, coef: NDArray) -> NDArray | None:
         """Scores of the chosen samples in extended precision; None for too many."""
         columns = np.flatnonzero(coef)
         if len(rows) * len(columns) > _MANY:
@@ -225,7 +225,7 @@ class KernelSpace:
         error = rounding(5 * len(beta) + 16, dtype) * size * 1.001
         return square, error + 2e-16 * abs(square)
 
-    def length(self, coef: np.ndarray) -> tuple[float, float]:
+    def length(self, coef: NDArray) -> tuple[float, float]:
         """(Lower, upper) bound of ``||w||``."""
         rows = np.flatnonzero(coef)
         if len(rows) == 0:

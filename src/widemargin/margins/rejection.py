@@ -50,7 +50,7 @@ from widemargin._core.checks import (
     check_number,
     check_same_length,
 )
-from widemargin._core.decisions import as_labels
+from widemargin._core.decisions import are_alike, as_labels
 
 
 class ErrorRejectCurve(NamedTuple):
@@ -271,8 +271,7 @@ def _count_accepted(
 
 
 def _differ(truth: NDArray, answer: NDArray) -> NDArray:
-    kinds = {truth.dtype.kind in "SU", answer.dtype.kind in "SU"}
-    if len(kinds) > 1 and "O" not in (truth.dtype.kind, answer.dtype.kind):
+    if not are_alike(truth, answer):
         raise ValueError(
             f"y_true and y_pred must hold the same kind of label; got {truth.dtype} "
             f"and {answer.dtype}."

@@ -60,7 +60,7 @@ from widemargin._core.checks import (
 )
 from widemargin._core.classifier import fit_method
 from widemargin._core.confidence import answers_of, confidence_of, distance_of
-from widemargin._core.decisions import as_labels
+from widemargin._core.decisions import are_alike, as_labels
 from widemargin._core.lazy import accuracy, is_lazy
 from widemargin._core.samples import check_weights, hold_out_at_random
 from widemargin.margins import rejection
@@ -513,10 +513,8 @@ class RejectingClassifier(WrappingClassifier):
 
 def differs(truth: NDArray, answers: NDArray) -> NDArray:
     """Where an answer is wrong; labels of another kind than the truth all are."""
-    texts = {truth.dtype.kind in "SU", answers.dtype.kind in "SU"}
-    if len(texts) > 1 and "O" not in (truth.dtype.kind, answers.dtype.kind):
-        return np.ones(len(truth), bool)
-    return np.asarray(truth != answers)
+    alike = are_alike(truth, answers)
+    return np.asarray(truth != answers) if alike else np.ones(len(truth), bool)
 
 
 def farthest(distances: NDArray, strange: float) -> float:

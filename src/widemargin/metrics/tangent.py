@@ -284,14 +284,7 @@ class TangentMetric:
         -------
         ndarray of shape (n_x, n_y)
         """
-        return self._distances(
-            x,
-            y,
-            self.sides if sides is None else sides,
-            prepared,
-            squared=True,
-            n_jobs=n_jobs,
-        )
+        return self._distances(x, y, sides, prepared, squared=True, n_jobs=n_jobs)
 
     def prepare(self, y: Bundle) -> References | None:
         """Prepare references that few samples at a time will be compared with.
@@ -320,18 +313,12 @@ class TangentMetric:
         n_jobs: int | None = None,
     ) -> NDArray:
         """As :meth:`squared_distances`, not squared."""
-        return self._distances(
-            x,
-            y,
-            self.sides if sides is None else sides,
-            None,
-            squared=False,
-            n_jobs=n_jobs,
-        )
+        return self._distances(x, y, sides, None, squared=False, n_jobs=n_jobs)
 
     def _distances(self, x, y, sides, prepared, *, squared, n_jobs) -> NDArray:
         """Choose how pairs are computed: the one place that asks what holds them."""
-        sides, spring = check_option("sides", sides, SIDES), check_spring(self.spring)
+        sides = check_option("sides", self.sides if sides is None else sides, SIDES)
+        spring = check_spring(self.spring)
         symmetric = y is None and sides in SYMMETRIC
         y = x if y is None else y
         for name, bundle in (("x", x), ("y", y)):
@@ -631,7 +618,7 @@ def check_ends(
     return metric, x_end, None if own else y_end
 
 
-def _bare(points: np.ndarray) -> Bundle:
+def _bare(points: NDArray) -> Bundle:
     n, d = points.shape
     return Bundle(points, like((n, 0, d), points))
 
@@ -702,7 +689,7 @@ def midpoint_distances(
     return out
 
 
-def _dtype_of_squares(x: np.ndarray, y: np.ndarray) -> Any:
+def _dtype_of_squares(x: NDArray, y: NDArray) -> Any:
     """Return the dtype of the points, or float64 where it cannot hold their squares."""
     largest = max(float(np.abs(points).max(initial=0)) for points in (x, y))
     if largest and not 1e-140 < largest < 1e150:

@@ -43,7 +43,7 @@ from widemargin._core.checks import (
     parameters,
 )
 from widemargin._core.classifier import MarginClassifier, fit_method, with_answers
-from widemargin._core.decisions import label_margins
+from widemargin._core.decisions import best_other, label_margins
 from widemargin._core.lazy import bare, is_lazy, parted_cannot_move
 from widemargin._core.samples import Samples, check_samples, check_X
 from widemargin._core.shards import Shards, check_shards
@@ -611,7 +611,7 @@ class TangentKNeighborsClassifier(MarginClassifier):
         margins = np.empty((len(X), n_classes))
         for rows, queries, search in self._some_after_another(X, "margins"):
             nearest = search.of_classes(queries, self._codes, n_classes, self.n_jobs)
-            margins[rows] = _relative(search, nearest, _best_other(nearest))
+            margins[rows] = _relative(search, nearest, -best_other(-nearest))
         return margins
 
     def _label_margins(self, scores):
@@ -686,16 +686,6 @@ def _distances_of_points(metric: TangentMetric, X: NDArray, Y: NDArray) -> NDArr
     """Distances that need no frames, of points that are in the metric's unit."""
     bare = replace(metric, unit=1.0)
     return bare.distances(bare.bundle(X), bare.bundle(Y))
-
-
-def _best_other(nearest: NDArray) -> NDArray:
-    """Distance to the nearest class other than each, (n, n_classes)."""
-    rows, best = np.arange(len(nearest)), nearest.argmin(axis=1)
-    rest = nearest.copy()
-    rest[rows, best] = np.inf
-    others = np.repeat(nearest[rows, best][:, None], nearest.shape[1], axis=1)
-    others[rows, best] = rest.min(axis=1)
-    return others
 
 
 def _without_self(distances, places):

@@ -90,7 +90,7 @@ class Pass(NamedTuple):
 class OneSidedPass:
     """Passes over samples that stay put: only the models bend."""
 
-    def __init__(self, X: np.ndarray, right: np.ndarray, centre: np.ndarray) -> None:
+    def __init__(self, X: NDArray, right: NDArray, centre: NDArray) -> None:
         self.X = np.ascontiguousarray(X - centre.astype(X.dtype))
         self.norms = np.einsum("ij,ij->i", self.X, self.X)
         self.right = right
@@ -218,7 +218,7 @@ def margin_slopes(
     return scale * (minus / safe), -scale * (plus / safe)
 
 
-def paper_direction(found: Pass, stack: np.ndarray) -> np.ndarray:
+def paper_direction(found: Pass, stack: NDArray) -> NDArray:
     """Plain gradient; that of the tangents keeps its part inside the model."""
     direction = found.gradient.copy()
     inside = np.matmul(found.moments[:, 1:, 1:], stack[:, 1:])
@@ -325,7 +325,7 @@ def climbed(
     return after, climb_sums(after, theta, bins, samples)
 
 
-def quantiles_of(margins: np.ndarray) -> np.ndarray:
+def quantiles_of(margins: NDArray) -> NDArray:
     """Quantiles as NumPy has them, which takes ten times as long for few margins."""
     places = np.multiply(QUANTILES, len(margins) - 1)
     below = places.astype(np.intp)
@@ -335,7 +335,7 @@ def quantiles_of(margins: np.ndarray) -> np.ndarray:
     return low + (places - below) * (high - low)
 
 
-def quantiles_of_counts(counts: np.ndarray) -> np.ndarray:
+def quantiles_of_counts(counts: NDArray) -> NDArray:
     """Quantiles of margins from how many lie in each of equal intervals of [-1, 1]."""
     edges = np.linspace(-1, 1, len(counts) + 1)
     shares = np.concatenate([[0], np.cumsum(counts)]) / counts.sum()
@@ -364,7 +364,7 @@ class Ascent(NamedTuple):
         """Intervals that margins are counted in, where they stay with their samples."""
         return 0 if isinstance(self.samples, Here) else BINS
 
-    def start(self, stack: np.ndarray) -> State:
+    def start(self, stack: NDArray) -> State:
         """State of a climb that begins at `stack`.
 
         `stack`, `climbers` and `sums`, its pass, are always of the last step that was

@@ -25,7 +25,7 @@ from widemargin._compute.progress import announced
 from widemargin._core.arrays import is_tensor, numpy_dtype, put, to_numpy
 from widemargin._core.checks import check_squares
 from widemargin._core.classifier import FITTED, SoftClassifier
-from widemargin._core.decisions import class_codes
+from widemargin._core.decisions import best_other, class_codes
 from widemargin._core.samples import Samples
 from widemargin.margins import (
     MarginBound,
@@ -43,13 +43,7 @@ def margins_of_all_labels(
     D: NDArray, margin: Callable[[NDArray, NDArray], NDArray]
 ) -> NDArray:
     """Return, for (n, n_classes) class distances, the margin each label would have."""
-    rows = np.arange(len(D))
-    nearest = D.argmin(axis=1)
-    others = np.repeat(D[rows, nearest][:, None], D.shape[1], axis=1)
-    rest = D.copy()
-    rest[rows, nearest] = np.inf
-    others[rows, nearest] = rest.min(axis=1)
-    return margin(D, others)
+    return margin(D, -best_other(-D))
 
 
 def plain_distances(X: Any, P: Any, omega: NDArray | None = None) -> NDArray:
@@ -76,12 +70,12 @@ class PrototypeClassifier(SoftClassifier):
     # As how many a sample counts in the reference that it is nearest to.
     _freedom: Any = 1
 
-    def _scaled(self, X: np.ndarray) -> np.ndarray:
+    def _scaled(self, X: NDArray) -> NDArray:
         if self.scale_ is None:
             return X
         return X / (put(self.scale_, X.device) if is_tensor(X) else self.scale_)
 
-    def _squared_distances(self, X: np.ndarray) -> np.ndarray:
+    def _squared_distances(self, X: NDArray) -> NDArray:
         """(n_samples, n_references) squared distances; called on bounded chunks."""
         P = self.prototypes_
         if not is_tensor(X):
@@ -92,7 +86,7 @@ class PrototypeClassifier(SoftClassifier):
             X, P = X - put(middle, X.device), P - middle
         return plain_distances(self._scaled(X), self._scaled(P))
 
-    def _distance_bounds(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _distance_bounds(self, X: NDArray) -> tuple[NDArray, NDArray]:
         """Bounds below and above of the true distances to the stored references."""
         P = self.prototypes_.astype(float)
         D = squared_distances(X, P, CERTAIN / 4, self.scale_)
@@ -102,11 +96,11 @@ class PrototypeClassifier(SoftClassifier):
     def _prototype_codes(self) -> NDArray:
         return np.asarray(np.searchsorted(self.classes_, self.prototype_labels_))
 
-    def _reduced(self, D: np.ndarray) -> np.ndarray:
+    def _reduced(self, D: NDArray) -> NDArray:
         """(n_samples, n_classes) squared distances to the classes."""
         return class_minima(D, self._prototype_codes, len(self.classes_))
 
-    def _class_distances(self, X: np.ndarray) -> np.ndarray:
+    def _class_distances(self, X: NDArray) -> NDArray:
         """(n_samples, n_classes) squared distances; the smallest decides."""
         return self._reduced(self._squared_distances(X))
 
@@ -122,16 +116,16 @@ class PrototypeClassifier(SoftClassifier):
         chunks = announced(batched_slices(len(X), size), "distances")
         return np.concatenate([function(X[s]) for s in chunks])
 
-    def _class_scores(self, X: np.ndarray) -> np.ndarray:
+    def _class_scores(self, X: NDArray) -> NDArray:
         """Score a class by the margin that its label would have."""
         return self._in_chunks(
             X, lambda x: margins_of_all_labels(self._class_distances(x), self._margin)
         )
 
-    def _margin(self, D_plus: np.ndarray, D_minus: np.ndarray) -> np.ndarray:
+    def _margin(self, D_plus: NDArray, D_minus: NDArray) -> NDArray:
         return relative_margin(D_plus, D_minus)
 
-    def _label_margins(self, scores: np.ndarray) -> np.ndarray:
+    def _label_margins(self, scores: NDArray) -> NDArray:
         return scores
 
     def predict(self, X: ArrayLike) -> NDArray:
@@ -150,11 +144,11 @@ class PrototypeClassifier(SoftClassifier):
         samples = self._check_predict(X)
         return self.classes_[self._nearest_codes(samples)]
 
-    def _costs(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _costs(self, X: NDArray) -> tuple[NDArray, NDArray]:
         D = self._class_distances(X)
         return relative_distances(D), D.argmin(axis=1)
 
-    def _probabilities(self, X: np.ndarray) -> np.ndarray:
+    def _probabilities(self, X: NDArray) -> NDArray:
         return self._in_chunks(X, super()._probabilities)
 
     def _calibrate(self, samples: Samples, held: Samples | None = None) -> None:
@@ -187,7 +181,7 @@ class PrototypeClassifier(SoftClassifier):
             numbers = np.finfo(np.float64)
             self.temperature_ = float(np.clip(T, numbers.tiny, numbers.max))
 
-    def _relative_distances(self, X: np.ndarray) -> np.ndarray:
+    def _relative_distances(self, X: NDArray) -> NDArray:
         return self._in_chunks(X, lambda x: self._costs(x)[0])
 
     def predict_proba(self, X: ArrayLike) -> NDArray:
@@ -208,10 +202,10 @@ class PrototypeClassifier(SoftClassifier):
         """
         return super().predict_proba(X)
 
-    def _nearest_codes(self, X: np.ndarray) -> np.ndarray:
+    def _nearest_codes(self, X: NDArray) -> NDArray:
         return self._in_chunks(X, lambda x: self._class_distances(x).argmin(axis=1))
 
-    def _nearest_distances(self, X: np.ndarray) -> np.ndarray:
+    def _nearest_distances(self, X: NDArray) -> NDArray:
         """Distance of every sample to the nearest reference."""
         return np.sqrt(self._in_chunks(X, lambda x: self._class_distances(x).min(1)))
 
@@ -239,7 +233,7 @@ class PrototypeClassifier(SoftClassifier):
         speed = self._lipschitz()
         rounding = 4 * float(np.finfo(samples.dtype).eps)
 
-        def radius(x: np.ndarray) -> np.ndarray:
+        def radius(x: NDArray) -> NDArray:
             below, above = self._distance_bounds(x.astype(float))
             # Answers are given in the type of the samples, and round as it does.
             near = self._reduced(above * (1 + rounding))
@@ -265,7 +259,7 @@ class PrototypeClassifier(SoftClassifier):
         """How fast the distance to a reference can change with the sample."""
         return 1.0 if self.scale_ is None else (1 + 1e-9) / float(self.scale_.min())
 
-    def _hypothesis_margins(self, X: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    def _hypothesis_margins(self, X: NDArray, codes: NDArray) -> NDArray:
         def euclidean(D_plus, D_minus):
             return hypothesis_margin(np.sqrt(D_plus), np.sqrt(D_minus))
 
@@ -339,7 +333,7 @@ class PrototypeClassifier(SoftClassifier):
         """Dimension of the space of the distances."""
         return self.n_features_in_
 
-    def _squared_norms(self, X: np.ndarray) -> np.ndarray:
+    def _squared_norms(self, X: NDArray) -> NDArray:
         """Squared norms of the centred samples in the space of the distances."""
         centred = X - X.mean(axis=0)
         return np.einsum("ij,ij->i", centred, centred)

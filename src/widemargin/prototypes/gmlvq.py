@@ -206,7 +206,7 @@ class GMLVQClassifier(
         """Which matrix belongs to each prototype."""
         return self._grouped(self._prototype_codes)
 
-    def _grouped(self, codes: np.ndarray) -> np.ndarray:
+    def _grouped(self, codes: NDArray) -> NDArray:
         if self._metric_name == "local":
             return np.arange(len(codes))
         return codes if self._metric_name == "class" else np.zeros_like(codes)
@@ -247,7 +247,7 @@ class GMLVQClassifier(
             to_numpy(X), self.prototypes_, self.omega_, self._groups, coarse
         )
 
-    def _distance_bounds(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _distance_bounds(self, X: NDArray) -> tuple[NDArray, NDArray]:
         D = self._squared_distances(X, coarse=CERTAIN / 4)
         return D * (1 - CERTAIN), D * (1 + CERTAIN)
 
@@ -264,7 +264,7 @@ class GMLVQClassifier(
             self._metric_name = self.metric
         return Mapped(samples, samples.X)
 
-    def _mapped(self, X: np.ndarray) -> np.ndarray:
+    def _mapped(self, X: NDArray) -> NDArray:
         return X
 
     def _check_parameters(self) -> None:
@@ -481,7 +481,7 @@ class GMLVQClassifier(
     def _penalised(self) -> bool:
         return bool(self.regularization or self.sparsity)
 
-    def _penalty_slope(self, metric: Any, omega: np.ndarray) -> Any:
+    def _penalty_slope(self, metric: Any, omega: NDArray) -> Any:
         """Gradient of what is added to the mean loss."""
         slope: Any = 0.0
         if self.regularization:

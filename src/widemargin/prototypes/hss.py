@@ -107,7 +107,7 @@ class ClassSamples:
                 break
         return models
 
-    def owned(self, C: np.ndarray, T: np.ndarray) -> tuple[Models, float]:
+    def owned(self, C: NDArray, T: NDArray) -> tuple[Models, float]:
         """Give every sample to the nearest of models that stay as they are."""
         D = model_distances(self.metric, self.bundle, C, T, self.n_jobs)
         value = float(self.weights @ D.min(axis=1))
@@ -130,7 +130,7 @@ class ClassSamples:
                 )
         return models._replace(C=C, T=T)
 
-    def _distances(self, C: np.ndarray, T: np.ndarray) -> np.ndarray:
+    def _distances(self, C: NDArray, T: NDArray) -> NDArray:
         """(n, Q) squared distances to the models."""
         X = self.bundle.points
         if self.bundle.n_tangents or is_tensor(X):
@@ -143,7 +143,7 @@ class ClassSamples:
             D[:, q] = squared_norms(delta)
         return D
 
-    def _hand_out(self, C: np.ndarray, T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _hand_out(self, C: NDArray, T: NDArray) -> tuple[NDArray, NDArray]:
         """Owner of every sample, and its distance; none is left without a sample."""
         D = self._distances(C, T)
         owner, nearest = D.argmin(axis=1), D.min(axis=1).astype(float)
@@ -153,7 +153,7 @@ class ClassSamples:
                 owner[next(worst_first)] = q
         return owner, nearest
 
-    def _moved(self, C: np.ndarray, T: np.ndarray, owner: np.ndarray) -> Models:
+    def _moved(self, C: NDArray, T: NDArray, owner: NDArray) -> Models:
         X, spring = self.bundle.points, self.metric.spring
         if self.bundle.n_tangents == 0:
             return Models(C, T, owner, X)

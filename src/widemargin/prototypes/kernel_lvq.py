@@ -312,7 +312,7 @@ class KernelLVQClassifier(GLVQClassifier):
             coordinates = np.linalg.solve(np.linalg.cholesky(inner), coordinates.T).T
         self._coordinates = coordinates.astype(samples.X.dtype)
 
-    def _kernel_values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    def _kernel_values(self, X: NDArray, Y: NDArray) -> NDArray:
         kernel = self._kernel["kernel"]
         if callable(kernel):
             K = np.asarray(kernel(X, Y))
@@ -337,13 +337,13 @@ class KernelLVQClassifier(GLVQClassifier):
                 )
         return K.astype(X.dtype, copy=False)
 
-    def _kernel_rows(self, X: np.ndarray) -> np.ndarray:
+    def _kernel_rows(self, X: NDArray) -> NDArray:
         """Kernel values between samples and the support."""
         if self._kernel["kernel"] == "precomputed":
             return X[:, self.support_]
         return self._kernel_values(X, self.support_vectors_)
 
-    def _self_kernel(self, X: np.ndarray) -> np.ndarray:
+    def _self_kernel(self, X: NDArray) -> NDArray:
         """k(x, x) of every sample."""
         if self._kernel["kernel"] in ("rbf", "laplacian"):
             return np.ones(len(X), dtype=X.dtype)
@@ -351,7 +351,7 @@ class KernelLVQClassifier(GLVQClassifier):
         blocks = [X[s] for s in batched_slices(len(X), 16)]
         return np.concatenate([np.diag(self._kernel_values(x, x)) for x in blocks])
 
-    def _coordinates_of(self, X: np.ndarray) -> np.ndarray:
+    def _coordinates_of(self, X: NDArray) -> NDArray:
         """Z of every sample, in bounded chunks."""
         size = rows_in_budget(len(self.support_) * X.itemsize)
         parts = [
@@ -360,19 +360,19 @@ class KernelLVQClassifier(GLVQClassifier):
         ]
         return np.concatenate(parts)
 
-    def _placed(self, P: np.ndarray) -> np.ndarray:
+    def _placed(self, P: NDArray) -> NDArray:
         return self._coordinates_of(P)
 
-    def _shown(self, P: np.ndarray) -> np.ndarray:
+    def _shown(self, P: NDArray) -> NDArray:
         return P
 
-    def _placed_again(self, P: np.ndarray) -> np.ndarray:
+    def _placed_again(self, P: NDArray) -> NDArray:
         return P
 
     def _lipschitz(self) -> float:
         return 1.0
 
-    def _residual(self, X: np.ndarray, Z: np.ndarray) -> np.ndarray:
+    def _residual(self, X: NDArray, Z: NDArray) -> NDArray:
         if self._kernel["kernel"] == "precomputed":
             return np.zeros(len(X), dtype=Z.dtype)
         return np.maximum(self._self_kernel(X) - squared_norms(Z), 0)
@@ -382,7 +382,7 @@ class KernelLVQClassifier(GLVQClassifier):
         D = squared_distances(Z, self.prototypes_, coarse)
         return D + self._residual(X, Z)[:, None]
 
-    def _distance_bounds(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _distance_bounds(self, X: NDArray) -> tuple[NDArray, NDArray]:
         D = self._squared_distances(X, coarse=CERTAIN / 4).astype(float)
         # Coordinates divide rounded kernel values by small eigenvalues.
         K = np.abs(self._kernel_rows(X))
@@ -392,7 +392,7 @@ class KernelLVQClassifier(GLVQClassifier):
         error = CERTAIN * D + (2 * np.sqrt(D) + slip) * slip
         return np.maximum(D - error, 0), D + error
 
-    def _squared_norms(self, X: np.ndarray) -> np.ndarray:
+    def _squared_norms(self, X: NDArray) -> NDArray:
         return super()._squared_norms(self._coordinates_of(X))
 
     def _space_dimension(self) -> float:

@@ -68,23 +68,23 @@ class FullMatrix:
         """Omega to begin with, from the (rank, d) directions `inner`."""
         return inner
 
-    def inner(self, omega: np.ndarray, spread: np.ndarray) -> np.ndarray:
+    def inner(self, omega: NDArray, spread: NDArray) -> NDArray:
         """Omega for the divided features, with a root mean square row of one."""
         inner = omega * (spread / spread.max())
         return inner * float(np.sqrt(len(inner)) / (np.linalg.norm(inner) or 1))
 
-    def outer(self, inner: np.ndarray, spread: np.ndarray) -> np.ndarray:
+    def outer(self, inner: NDArray, spread: NDArray) -> NDArray:
         """Omega for the features as they are, of Frobenius norm one."""
         omega = inner / spread
         # Divided first: squares of what is left neither overflow nor vanish.
         omega = omega / (np.abs(omega).max() or 1)
         return omega / (np.linalg.norm(omega) or 1)
 
-    def relevance_matrix(self, omega: np.ndarray) -> np.ndarray:
+    def relevance_matrix(self, omega: NDArray) -> NDArray:
         """Lambda of Omega."""
         return np.swapaxes(omega, -1, -2) @ omega
 
-    def mapped(self, X: np.ndarray, omega: np.ndarray) -> np.ndarray:
+    def mapped(self, X: NDArray, omega: NDArray) -> NDArray:
         """Map samples to where distances are Euclidean."""
         return X @ omega.T
 
@@ -125,18 +125,18 @@ class FullMatrix:
             n_features=2 * X.shape[1],
         )
 
-    def steepness(self, omega: np.ndarray) -> float:
+    def steepness(self, omega: NDArray) -> float:
         """How fast a distance can change with the sample."""
         return float(np.linalg.norm(omega.astype(float), 2))
 
-    def shrinkage(self, omega: np.ndarray) -> float:
+    def shrinkage(self, omega: NDArray) -> float:
         """Logarithm of what `inner` will multiply squared distances by."""
         n_groups = len(omega) if omega.ndim == 3 else 1
         rows = omega.shape[1] if omega.ndim == 3 else len(omega)
         size = float(np.sum(omega.astype(float) ** 2)) / n_groups
         return float(np.log(rows / size)) if size > 0 else 0.0
 
-    def log_det_slope(self, omega: np.ndarray) -> np.ndarray:
+    def log_det_slope(self, omega: NDArray) -> NDArray:
         """Gradient of ``ln det(Omega Omega^T) / 2``: the transposed pseudo-inverse."""
         if not np.isfinite(omega).all():
             # The loop stops at steps that are no numbers; LAPACK would raise.
@@ -151,11 +151,11 @@ class Diagonal(FullMatrix):
         """See FullMatrix."""
         return np.ones(inner.shape[1], inner.dtype)
 
-    def relevance_matrix(self, omega: np.ndarray) -> np.ndarray:
+    def relevance_matrix(self, omega: NDArray) -> NDArray:
         """See FullMatrix."""
         return np.diag(omega * omega)
 
-    def mapped(self, X: np.ndarray, omega: np.ndarray) -> np.ndarray:
+    def mapped(self, X: NDArray, omega: NDArray) -> NDArray:
         """See FullMatrix."""
         return X * omega
 
@@ -184,11 +184,11 @@ class Diagonal(FullMatrix):
         """See FullMatrix."""
         return nearest.squared_distances(X * omega, P * omega, coarse)
 
-    def steepness(self, omega: np.ndarray) -> float:
+    def steepness(self, omega: NDArray) -> float:
         """See FullMatrix."""
         return float(np.abs(omega).max())
 
-    def log_det_slope(self, omega: np.ndarray) -> np.ndarray:
+    def log_det_slope(self, omega: NDArray) -> NDArray:
         """See FullMatrix."""
         return np.where(omega > 0, 1 / np.where(omega > 0, omega, 1), 0)
 
@@ -200,18 +200,18 @@ class Local(FullMatrix):
         """See FullMatrix."""
         return np.repeat(inner[None], n_groups, axis=0)
 
-    def inner(self, omega: np.ndarray, spread: np.ndarray) -> np.ndarray:
+    def inner(self, omega: NDArray, spread: NDArray) -> NDArray:
         """See FullMatrix."""
         inner = omega * (spread / spread.max())
         size = np.linalg.norm(inner, axis=(1, 2), keepdims=True)
         size[size == 0] = 1
         return (inner * (np.sqrt(inner.shape[1]) / size)).astype(omega.dtype)
 
-    def mapped(self, X: np.ndarray, omega: np.ndarray) -> np.ndarray:
+    def mapped(self, X: NDArray, omega: NDArray) -> NDArray:
         """See FullMatrix."""
         return X
 
-    def _spaces(self, groups: np.ndarray) -> list[tuple[int, np.ndarray]]:
+    def _spaces(self, groups: NDArray) -> list[tuple[int, NDArray]]:
         return [(g, np.flatnonzero(groups == g)) for g in np.unique(groups)]
 
     def sums(self, P, omega, labels, groups, batch, loss):
@@ -255,7 +255,7 @@ class Local(FullMatrix):
             )  # fmt: skip
         return D
 
-    def steepness(self, omega: np.ndarray) -> float:
+    def steepness(self, omega: NDArray) -> float:
         """See FullMatrix."""
         return float(np.linalg.norm(omega.astype(float), 2, axis=(1, 2)).max())
 
@@ -293,7 +293,7 @@ def gmlvq_sums(
     )
 
 
-def span_of(X: np.ndarray) -> np.ndarray:
+def span_of(X: NDArray) -> NDArray:
     """Projection onto the directions in which the centred samples vary.
 
     What a matrix does elsewhere no training sample can tell; without this correction

@@ -208,12 +208,12 @@ class MarginLVQClassifier(TrainedPrototypes):
                 check_number(name, value, above=0, otherwise="'auto' or ")
         check_loss(self.loss)
 
-    def _squared_distances(self, X: np.ndarray) -> np.ndarray:
+    def _squared_distances(self, X: NDArray) -> NDArray:
         # Ranks and densities rest on all distances of a class: none may be coarse.
         coarse = None if self.decision_ == "nearest" else 0.0
         return squared_distances(X, self.prototypes_, coarse=coarse)
 
-    def _reduced(self, D: np.ndarray) -> np.ndarray:
+    def _reduced(self, D: NDArray) -> NDArray:
         if self.decision_ == "nearest":
             return super()._reduced(D)
         d = np.sqrt(D)
@@ -260,13 +260,13 @@ class MarginLVQClassifier(TrainedPrototypes):
         P = self._sorted(np.concatenate([state["prototypes"], added]))
         return {"prototypes": P, "hull": hull(data.X, P, state["hull"])}
 
-    def _sorted(self, P: np.ndarray) -> np.ndarray:
+    def _sorted(self, P: NDArray) -> NDArray:
         """Put the prototypes of a class side by side."""
         order = np.argsort(self._prototype_codes, kind="stable")
         self.prototype_labels_ = self.prototype_labels_[order]
         return np.ascontiguousarray(P[order])
 
-    def _set_scale(self, samples: Samples, P: np.ndarray) -> None:
+    def _set_scale(self, samples: Samples, P: NDArray) -> None:
         """Bandwidth and unit from the first prototypes, where they are "auto"."""
         codes, n_classes = self._prototype_codes, len(self.classes_)
         D = self._in_chunks(

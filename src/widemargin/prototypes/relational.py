@@ -81,7 +81,7 @@ class RelationalSums(NamedTuple):
     wins: NDArray
 
 
-def self_terms(D: np.ndarray, A: np.ndarray) -> np.ndarray:
+def self_terms(D: NDArray, A: NDArray) -> NDArray:
     """Return ``a^T D a / 2`` of every row of weights."""
     return np.einsum("jk,jk->j", A @ D, A) / 2
 
@@ -368,7 +368,7 @@ class RelationalLVQClassifier(TrainedPrototypes):
             )
         return Related(samples, self._dissimilarities(samples.X, samples.X))
 
-    def _dissimilarities(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    def _dissimilarities(self, X: NDArray, Y: NDArray) -> NDArray:
         metric: Any = self._metric
         with np.errstate(over="ignore", invalid="ignore"):
             D = np.asarray(metric(X, Y))
@@ -531,7 +531,7 @@ class RelationalLVQClassifier(TrainedPrototypes):
             return check_dissimilarities(as_matrix("X", X), "X")
         return check_dissimilarities(check_X(self, X), "X")
 
-    def _squared_distances(self, X: np.ndarray) -> np.ndarray:
+    def _squared_distances(self, X: NDArray) -> NDArray:
         if callable(self._metric):
             rows = self._dissimilarities(X, self.support_vectors_)
         else:
@@ -564,7 +564,7 @@ class RelationalLVQClassifier(TrainedPrototypes):
         no_bound("those of RelationalLVQClassifier are made of the same samples")
 
 
-def mixture(theta: np.ndarray, labels: np.ndarray, codes: np.ndarray) -> np.ndarray:
+def mixture(theta: NDArray, labels: NDArray, codes: NDArray) -> NDArray:
     """Return the weights: a softmax over the samples of the class of each prototype."""
     own = labels[:, None] == codes[None, :]
     return softmax(np.where(own, theta, -np.inf), axis=1).astype(theta.dtype)

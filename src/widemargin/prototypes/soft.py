@@ -71,7 +71,7 @@ class SoftPairs(NamedTuple):
         n, K = self.values.shape
         return np.broadcast_to(np.arange(K), (n, K))
 
-    def transposed_product(self, X: np.ndarray) -> np.ndarray:
+    def transposed_product(self, X: NDArray) -> NDArray:
         """Return ``C^T X``."""
         return self.values.T @ X
 
@@ -103,7 +103,7 @@ def soft_pairs(
     return SoftPairs(value, values, winners, values.sum(axis=0), slope)
 
 
-def relative_distances(D: np.ndarray) -> np.ndarray:
+def relative_distances(D: NDArray) -> NDArray:
     """Divide class distances by the sum of the two smallest of their row."""
     D = D.astype(np.float64)
     both = np.partition(D, 1, axis=1)[:, :2].sum(axis=1, keepdims=True)

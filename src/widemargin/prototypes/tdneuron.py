@@ -92,7 +92,7 @@ class _Slope(NamedTuple):
     curvature: NDArray
 
 
-def project(X: np.ndarray, stack: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def project(X: NDArray, stack: NDArray) -> tuple[NDArray, NDArray]:
     """Squared distances (n, K) and [1, alpha] (n, K, 1 + m) of samples to models."""
     n_models, width, d = stack.shape
     flat = stack.reshape(-1, d).astype(X.dtype)
@@ -172,7 +172,7 @@ class Training:
         threshold = units.threshold * np.where(before > 0, ratio, 1)
         return units._replace(stack=stack, threshold=threshold)
 
-    def _own_distances(self, stack: np.ndarray) -> np.ndarray:
+    def _own_distances(self, stack: NDArray) -> NDArray:
         z, _ = project(self.X, stack)
         w = self.weights[:, None] * self.targets
         return (w * z).sum(axis=0) / w.sum(axis=0)
@@ -486,7 +486,7 @@ class TDNeuronClassifier(TangentModels):
         self.n_iter_ += 1
         return self
 
-    def _with_new(self, samples: Samples, known: np.ndarray, new: np.ndarray) -> Units:
+    def _with_new(self, samples: Samples, known: NDArray, new: NDArray) -> Units:
         """Units of the classes known, and of those that a batch brings."""
         d = samples.X.shape[1]
         if len(known):
@@ -527,7 +527,7 @@ class TDNeuronClassifier(TangentModels):
         for name, value in self._fitted(state).items():
             setattr(self, name, value)
 
-    def _squared_distances(self, X: np.ndarray) -> np.ndarray:
+    def _squared_distances(self, X: NDArray) -> NDArray:
         z = super()._squared_distances(X)
         with np.errstate(over="ignore"):
             u = self.slopes_ * (z - self.thresholds_)

@@ -61,8 +61,8 @@ from widemargin.prototypes.placing import (
 State = dict[str, Any]
 # What the learners do on a device that know how to.
 DEVICE_METHODS = (
-    *("fit", "partial_fit", "predict", "decision_function", "margins", "confidence"),
-    "transform",
+    *("fit", "partial_fit", "predict", "predict_proba", "decision_function"),
+    *("margins", "confidence", "transform"),
 )
 # An ordered map over blocks of samples, on the threads held for the fit.
 Run = Callable[..., Iterable[Any]]

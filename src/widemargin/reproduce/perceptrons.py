@@ -202,7 +202,7 @@ def stepwise_convergence(
     }
 
 
-def last_unhelpful(values: np.ndarray) -> int:
+def last_unhelpful(values: NDArray) -> int:
     """Give the number of the last update that did not turn towards the best direction.
 
     >>> last_unhelpful(np.array([0.1, 0.3, 0.2, 0.4]))
@@ -274,7 +274,7 @@ def _draw_steps(path: Path, steps: dict[str, tuple[NDArray, float]]) -> None:
     save_figure(figure, path)
 
 
-def _draw_ratios(path: Path, ratios: dict[str, Any], heights: np.ndarray) -> None:
+def _draw_ratios(path: Path, ratios: dict[str, Any], heights: NDArray) -> None:
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(5.6, 4.0), layout="constrained")
@@ -324,7 +324,7 @@ def _print_steps(steps: dict[str, dict[str, tuple[NDArray, float]]]) -> None:
                   f"{last_unhelpful(values):>16}")  # fmt: skip
 
 
-def _print_ratios(ratios: dict[str, Any], heights: np.ndarray) -> None:
+def _print_ratios(ratios: dict[str, Any], heights: NDArray) -> None:
     print("\ngamma / gamma_d as rho grows (bound R / rho in brackets)\n")
     shown = slice(None, None, 3)
     print(f"{'rho':<18}" + "".join(f"{rho:>18.3g}" for rho in heights[shown]))

@@ -126,17 +126,11 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier):
     lam: float = 0.1
     _: KW_ONLY
     kernel: Literal["linear", "rbf", "poly"] = "linear"
-    C: float = 10.0
-    gamma: float | Literal["scale"] = "scale"
     degree: int = 3
     coef0: float = 0.0
     tangents: Any = None
     step: float = 0.1
     n_components: int = 1000
-    multiclass: Literal["ovo", "ddag"] = "ovo"
-    class_weight: Any = None
-    tol: float = 1e-3
-    max_iter: int = 1_000_000
     random_state: Any = None
 
     @fit_method

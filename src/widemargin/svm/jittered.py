@@ -165,15 +165,9 @@ class JitteredSVC(pairwise.DuelClassifier):
 
     kernel: Literal["rbf", "linear", "poly"] = "rbf"
     _: KW_ONLY
-    C: float = 10.0
-    gamma: float | Literal["scale"] = "scale"
     degree: int = 3
     coef0: float = 0.0
     transformations: Sequence[Callable] | None = None
-    multiclass: Literal["ovo", "ddag"] = "ovo"
-    class_weight: Any = None
-    tol: float = 1e-3
-    max_iter: int = 1_000_000
 
     @fit_method
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

@@ -22,7 +22,7 @@ classification, NIPS 2000.
 import warnings
 from abc import abstractmethod
 from dataclasses import KW_ONLY
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -78,6 +78,7 @@ ROUNDINGS = 512
 MAX_ITER = 1_000_000
 
 
+@parameters
 class DuelClassifier(MarginClassifier):
     """Base of the machines that decide by duels: a subclass gives `_duels`.
 
@@ -87,14 +88,16 @@ class DuelClassifier(MarginClassifier):
     """
 
     margin_unit = "distance"
-    _multiclass: str
     # Power of two by which samples are divided, so that their squares are numbers.
     _unit = 1.0
-    C: Any
-    tol: Any
-    max_iter: Any
-    multiclass: Any
-    gamma: Any
+
+    _: KW_ONLY
+    C: float = 10.0
+    gamma: float | Literal["scale"] = "scale"
+    multiclass: Literal["ovo", "ddag"] = "ovo"
+    class_weight: Any = None
+    tol: float = 1e-3
+    max_iter: int = 1_000_000
 
     @abstractmethod
     def _duels(self, X: NDArray) -> NDArray:

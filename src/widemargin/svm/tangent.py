@@ -304,18 +304,13 @@ class TangentSVC(pairwise.DuelClassifier, SoftClassifier):
 
     kernel: Literal["rbf", "nd", "log"] | Callable = "rbf"
     _: KW_ONLY
-    C: float | Literal["auto"] = "auto"
-    gamma: float | Literal["scale"] = "scale"
+    C: float | Literal["auto"] = "auto"  # type: ignore[assignment]
     tangents: Any = None
     sides: Literal["mean", "two", "x", "y", "midpoint"] = "mean"
     spring: float | Literal["auto"] = "auto"
-    multiclass: Literal["ovo", "ddag"] = "ovo"
     repair: Literal["none", "clip", "flip", "shift"] = "none"
     landmarks: int | None = None
     probability: bool = False
-    class_weight: Any = None
-    tol: float = 1e-3
-    max_iter: int = 1_000_000
     random_state: Any = None
     n_jobs: int | None = None
 

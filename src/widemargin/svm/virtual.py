@@ -10,7 +10,7 @@ vector learning machines, ICANN 1996.
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,17 +118,11 @@ class VirtualSVC(pairwise.DuelClassifier):
 
     kernel: str | Callable = "rbf"
     _: KW_ONLY
-    C: float = 10.0
-    gamma: float | Literal["scale"] = "scale"
     degree: int = 3
     coef0: float = 0.0
     tangents: Any = None
     step: float = 1.0
     transformations: Sequence[Callable] | None = None
-    multiclass: Literal["ovo", "ddag"] = "ovo"
-    class_weight: Any = None
-    tol: float = 1e-3
-    max_iter: int = 1_000_000
 
     @fit_method
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
