@@ -17,7 +17,7 @@ Shapes: Z (K (1+m), n), pulls (2, n, 1+m), moments (K, 1+m, 1+m).
 
 import numpy as np
 
-from widemargin._compute.compiled import REORDER, njit
+from widemargin._compute.compiled import REORDER, fetch, njit
 
 # Neighbours that pull at the same model, from which on they are not worth gathering.
 _RUN = 64
@@ -78,9 +78,10 @@ def one_sided(
     count = -(-n // size)
     for b in range(count):
         s = slice(n * b // count, n * (b + 1) // count)
+        ahead = X[s.stop : n * (b + 2) // count] if b + 1 < count else X[n:]
         _block(
             X[s], rows, norms[s], offsets, right[s], gamma[s], tiny, nearest[s],
-            margins[s], scratch, sums, moments, sizes,
+            margins[s], scratch, sums, moments, sizes, ahead,
         )  # fmt: skip
     return sums, moments, sizes
 
@@ -100,9 +101,9 @@ def _part(scratch, start, rows, columns):
 @njit()
 def _block(
     X, rows, norms, offsets, right, gamma, tiny, nearest, margins, scratch, sums,
-    moments, sizes,
+    moments, sizes, ahead,
 ):  # fmt: skip
-    """Do so for one block, and add to what is returned."""
+    """Do so for one block, `ahead` being the next, and add to what is returned."""
     n_models, width = offsets.shape
     n, d = X.shape
     Z, at = _part(scratch, 0, n_models * width, n)
@@ -117,6 +118,9 @@ def _block(
     _squared_distances(Z, norms, offsets, squared)
     starts = np.zeros(n_models + 1, np.intp)
     for i in range(n):
+        # The next block is on its way meanwhile.
+        if i < ahead.shape[0]:
+            fetch(ahead, i)
         z_plus = z_minus = np.inf
         plus = minus = -1
         for j in range(n_models):
