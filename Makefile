@@ -48,7 +48,7 @@ lint: ruff
 
 # Types are checked while tests wait for something; what mypy says comes after them.
 test: ruff
-	@$(BIN)/mypy > $(VENV)/mypy.txt & mypy=$$!; \
+	@nice $(BIN)/mypy > $(VENV)/mypy.txt & mypy=$$!; \
 	$(BIN)/python -m pytest -n 2 --dist worksteal; tests=$$?; \
 	wait $$mypy; types=$$?; cat $(VENV)/mypy.txt; exit $$((tests | types))
 

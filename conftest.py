@@ -4,11 +4,7 @@ import atexit
 import gc
 import os
 from importlib.util import find_spec
-from pathlib import Path
 
-from hypothesis import settings
-
-ROOT = Path(__file__).parent
 # Workers of pytest share the cores: threads of BLAS beside them wait for each other in
 # loops that take more time than the work. The tests of threads ask for their own.
 for library in ("OMP", "OPENBLAS", "MKL"):
@@ -16,10 +12,6 @@ for library in ("OMP", "OPENBLAS", "MKL"):
 
 # scikit-learn's checks of other arrays skip without it, and it is read but once.
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
-
-# The same examples in every run: what fails fails again.
-settings.register_profile("tests", derandomize=True)
-settings.load_profile("tests")
 
 # Doctests import the modules they are in.
 collect_ignore_glob = ["tests/typed_user.py"]  # read by mypy, never run
@@ -30,6 +22,16 @@ if find_spec("torch") is None:
 # registered later and comes before; taking apart a million objects took ten seconds.
 if "PYTEST_XDIST_WORKER" in os.environ:
     atexit.register(os._exit, 0)
+
+
+def pytest_configure(config):
+    """Let every run have the same examples: what fails fails again."""
+    # Whoever only hands tests to workers need not know of it.
+    if not getattr(config.option, "numprocesses", None):
+        from hypothesis import settings
+
+        settings.register_profile("tests", derandomize=True)
+        settings.load_profile("tests")
 
 
 def pytest_collection_finish():
@@ -50,7 +52,8 @@ def pytest_collection_modifyitems(items):
     """Put what takes long first, in two halves."""
     parts = {}
     for item in items:
-        parts.setdefault(item.path.relative_to(ROOT).parts[1], []).append(item)
+        _, _, within = item.nodeid.partition("::")[0].partition("/")
+        parts.setdefault(within.partition("/")[0], []).append(item)
     first, second, short = (
         [item for part in names for item in parts.pop(part, ())]
         for names in (*HALVES, SHORT)

@@ -17,6 +17,7 @@ from widemargin import (
     TVQClassifier,
 )
 from widemargin._core import shards
+from widemargin._core.lazy import Part
 from widemargin._core.shards import added
 from widemargin.margins import Hinge
 from widemargin.prototypes.ascent import QUANTILES, quantiles_of_counts
@@ -135,7 +136,7 @@ def test_only_sums_travel(name, monkeypatch):
     def asked(shared, *parts):
         """Note how large it is what leaves a worker: all that is no part."""
         answer = ask(shared, *parts)
-        given = answer.term if isinstance(answer, shards.Part) else answer
+        given = answer.term if isinstance(answer, Part) else answer
         function = getattr(shared[1], "__name__", "part")
         size = max(len(pickle.dumps(given)), sizes[-1].get(function, 0))
         sizes[-1][function] = size

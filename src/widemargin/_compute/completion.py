@@ -81,8 +81,13 @@ def complete(X, logs, owners, means, factors, precisions):
             c = owners[k]
             gaps = posterior(x, means[k], factors[c], precisions[c], roots[c], z[k])
             shares[k] = logs[k] + heights[c] + gaps
-        shares[:] = np.exp(shares - shares.max())
-        shares /= shares.sum()
+        # One by one: of arrays numba compiles what it would say of their shapes too.
+        largest, total = shares.max(), 0.0
+        for k in range(n_parts):
+            shares[k] = np.exp(shares[k] - largest)
+            total += shares[k]
+        for k in range(n_parts):
+            shares[k] /= total
         for j in range(d):
             if x[j] != x[j]:
                 value = 0.0

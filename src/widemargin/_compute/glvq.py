@@ -19,7 +19,7 @@ moments and `wins` change in place.
 
 import numpy as np
 
-from widemargin._compute.compiled import NUMBERS, REORDER, njit
+from widemargin._compute.compiled import NUMBERS, REORDER, fetch, njit
 from widemargin._compute.lvq import adam_in_place, loss_and_slope
 
 # Below this a square may vanish in float32.
@@ -188,6 +188,11 @@ def glvq_epoch(
         for row in range(G.shape[0]):
             i = starts[b] + row
             x = X[i]
+            # What comes next is on its way meanwhile: a sample, and the next batch.
+            if i + 1 < stops[b]:
+                fetch(X, i + 1)
+            if b + 1 < starts.shape[0] and starts[b + 1] + row < stops[b + 1]:
+                fetch(x_search, starts[b + 1] + row)
             error = err * (norms[i] * unit * unit + largest) + TINY
             plus, minus, d_plus, d_minus = nearest_pair(
                 G[row], p_norms, bounds, codes[i], error, x, P, order

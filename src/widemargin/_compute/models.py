@@ -17,7 +17,7 @@ Shapes: Z (K (1+m), n), pulls (2, n, 1+m), moments (K, 1+m, 1+m).
 
 import numpy as np
 
-from widemargin._compute.compiled import REORDER, njit
+from widemargin._compute.compiled import REORDER, fetch, njit
 
 # Neighbours that pull at the same model, from which on they are not worth gathering.
 _RUN = 64
@@ -78,9 +78,10 @@ def one_sided(
     count = -(-n // size)
     for b in range(count):
         s = slice(n * b // count, n * (b + 1) // count)
+        ahead = X[s.stop : n * (b + 2) // count] if b + 1 < count else X[n:]
         _block(
             X[s], rows, norms[s], offsets, right[s], gamma[s], tiny, nearest[s],
-            margins[s], scratch, sums, moments, sizes,
+            margins[s], scratch, sums, moments, sizes, ahead,
         )  # fmt: skip
     return sums, moments, sizes
 
@@ -100,9 +101,9 @@ def _part(scratch, start, rows, columns):
 @njit()
 def _block(
     X, rows, norms, offsets, right, gamma, tiny, nearest, margins, scratch, sums,
-    moments, sizes,
+    moments, sizes, ahead,
 ):  # fmt: skip
-    """Do so for one block, and add to what is returned."""
+    """Do so for one block, `ahead` being the next, and add to what is returned."""
     n_models, width = offsets.shape
     n, d = X.shape
     Z, at = _part(scratch, 0, n_models * width, n)
@@ -117,6 +118,9 @@ def _block(
     _squared_distances(Z, norms, offsets, squared)
     starts = np.zeros(n_models + 1, np.intp)
     for i in range(n):
+        # The next block is on its way meanwhile.
+        if i < ahead.shape[0]:
+            fetch(ahead, i)
         z_plus = z_minus = np.inf
         plus = minus = -1
         for j in range(n_models):
@@ -145,6 +149,18 @@ def _block(
 
 
 @njit()
+def _add(total, part, first):
+    """Add columns of `part`, from the `first` on.
+
+    One by one: of arrays numba compiles what it would say of their shapes too, which
+    takes three seconds.
+    """
+    for i in range(total.shape[0]):
+        for k in range(total.shape[1]):
+            total[i, k] += part[i, first + k]
+
+
+@njit()
 def _add_pulls(X, nearest, pulls, alphas, starts, gathered, weighted, sums, moments):
     """Add pull x^T (K, 1+m, d) and pull [1, alpha] (K, 1+m, 1+m) for each model."""
     (n, d), width, n_models = X.shape, pulls.shape[2], starts.shape[0] - 1
@@ -153,6 +169,7 @@ def _add_pulls(X, nearest, pulls, alphas, starts, gathered, weighted, sums, mome
     # Gathered once, the samples of a model lie side by side: one product for each.
     # Those of a class that has one model do so as they are.
     at = starts[:-1].copy()
+    none = np.int64(0)  # no literal: it would be compiled for it, and again for numbers
     for side in range(2):
         first = 0
         while first < n:
@@ -164,18 +181,21 @@ def _add_pulls(X, nearest, pulls, alphas, starts, gathered, weighted, sums, mome
                 pulled = pulls[side, first:last].T
                 np.dot(pulled, X[first:last], own)
                 np.dot(pulled, alphas[side, first:last], inner)
-                sums[j] += own
-                moments[j] += inner
+                _add(sums[j], own, none)
+                _add(moments[j], inner, none)
             elif j >= 0:
                 for i in range(first, last):
-                    gathered[at[j], :d] = X[i]
-                    gathered[at[j], d:] = alphas[side, i]
-                    weighted[at[j]] = pulls[side, i]
+                    row = gathered[at[j]]
+                    for k in range(d):
+                        row[k] = X[i, k]
+                    for k in range(width):
+                        row[d + k] = alphas[side, i, k]
+                        weighted[at[j], k] = pulls[side, i, k]
                     at[j] += 1
             first = last
     for j in range(n_models):
         if starts[j] < at[j]:
             part = slice(starts[j], at[j])
             np.dot(weighted[part].T, gathered[part], both)
-            sums[j] += both[:, :d]
-            moments[j] += both[:, d:]
+            _add(sums[j], both, none)
+            _add(moments[j], both, d)

@@ -58,7 +58,7 @@ QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75)
 # Intervals of margins that parts count in.
 BINS = 4096
 # Samples of a block, whose products stay in a core's cache, and blocks of one call.
-BLOCK_ROWS, BLOCKS = 512, 4
+BLOCK_ROWS, BLOCKS = 320, 4
 # Rates at which the models cannot move any more.
 SMALLEST = 1e-7
 
