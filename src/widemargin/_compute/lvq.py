@@ -116,28 +116,41 @@ def two_smallest(low, x, P):
 
 
 @njit(fastmath=REORDER)
-def k_means_pass(X, weights, P, owners):
-    """Move P, in place, to the weighted means of the samples that are nearest to each.
+def _add(total, x, weight):
+    for f in range(x.shape[0]):
+        total[f] += weight * x[f]
 
-    Returns whether any sample has another of them than `owners`, which are brought up
-    to date, said; a prototype without samples stays where it is.
+
+@njit()
+def settle_means(X, weights, P, max_iter):
+    """Move P, in place, by passes of weighted k-means until one changes nothing.
+
+    Returns which mean every sample had in the last of them. Only samples that go to
+    another mean change the sums. A mean that has no samples stays where it is.
     """
     sums, mass = np.zeros(P.shape), np.zeros(P.shape[0])
-    changed = False
-    for i in range(X.shape[0]):
-        x, weight = X[i], np.float64(weights[i])
-        j = max(nearest(x, P)[0], 0)
-        changed |= owners[i] != j
-        owners[i] = j
-        mass[j] += weight
-        total = sums[j]
-        for f in range(x.shape[0]):
-            total[f] += weight * x[f]
-    for j in range(P.shape[0]):
-        if changed and mass[j] > 0:
-            for f in range(P.shape[1]):
+    owners, sizes = np.full(X.shape[0], -1), np.zeros(P.shape[0], np.intp)
+    for _ in range(max_iter):
+        changed = False
+        for i in range(X.shape[0]):
+            before, now = owners[i], max(nearest(X[i], P)[0], 0)
+            if now == before:
+                continue
+            weight = np.float64(weights[i])
+            if before >= 0:
+                _add(sums[before], X[i], -weight)
+                mass[before] -= weight
+                sizes[before] -= 1
+            _add(sums[now], X[i], weight)
+            mass[now] += weight
+            sizes[now] += 1
+            owners[i], changed = now, True
+        if not changed:
+            break
+        for j in range(P.shape[0]):
+            for f in range(P.shape[1] if sizes[j] else 0):
                 P[j, f] = sums[j, f] / mass[j]
-    return changed
+    return owners
 
 
 @njit(inline="always")

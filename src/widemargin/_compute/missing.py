@@ -233,7 +233,7 @@ def split(
     """Return the part of every sample, and the class of every part, by k-means."""
     from sklearn.cluster import kmeans_plusplus
 
-    from widemargin._compute.lvq import k_means_pass
+    from widemargin._compute.lvq import settle_means
 
     part = np.zeros(len(R), dtype=np.intp)
     owners: list[int] = []
@@ -241,8 +241,7 @@ def split(
         at, count = np.zeros(len(m), dtype=np.intp), min(parts, len(m) // PER_PART)
         if count > 1:
             P, _ = kmeans_plusplus(R[m], count, sample_weight=w[m], random_state=0)
-            for _ in range(ROUNDS):
-                k_means_pass(R[m], w[m], P, at)
+            at = settle_means(R[m], w[m], P, ROUNDS)
             # Parts without samples are gone.
             at = np.unique(at, return_inverse=True)[1]
         part[m] = len(owners) + at

@@ -47,7 +47,7 @@ def as_labels(name: str, y: ArrayLike, n_samples: int | None = None) -> NDArray:
 
 
 def are_alike(one: NDArray, other: NDArray) -> bool:
-    """Whether labels can be equal: NumPy would compare numbers with texts as texts."""
+    """Whether labels can be equal: NumPy would take 1 for "1" to compare them."""
     texts = {labels.dtype.kind in "SU" for labels in (one, other)}
     return len(texts) == 1 or "O" in (one.dtype.kind, other.dtype.kind)
 
@@ -66,14 +66,11 @@ def class_codes(
     array([1, 0, 1])
     """
     labels = as_labels(name, y, n_samples)
-    # NumPy would turn numbers into strings to compare them, and 1 is not "1".
-    texts = classes.dtype.kind in "SU", labels.dtype.kind in "SU"
-    objects = "O" in (classes.dtype.kind, labels.dtype.kind)
-    if objects:
+    if "O" in (classes.dtype.kind, labels.dtype.kind):
         place = {label: code for code, label in enumerate(classes.tolist())}
         codes = np.array([place.get(label, -1) for label in labels.tolist()], np.intp)
         unknown = codes < 0
-    elif texts[0] != texts[1]:
+    elif not are_alike(classes, labels):
         unknown = np.ones(len(labels), bool)
         codes = np.zeros(len(labels), np.intp)
     else:

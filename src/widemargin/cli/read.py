@@ -308,9 +308,10 @@ def _numbers(
         values = np.asarray(column, dtype=np.float64)
     except (TypeError, ValueError):
         values = None
-    if values is not None and np.isfinite(values).all():
-        return values
-    if values is not None and missing and not np.isinf(values).any():
+    if (
+        values is not None
+        and (np.isfinite(values) | (missing & np.isnan(values))).all()
+    ):
         return values
     for row, cell in enumerate(column):
         text = _text_of(cell)
@@ -409,7 +410,14 @@ def check_shape(n_features: int, shape: tuple[int, ...] | None) -> None:
 
 LIBSVM_LINE = re.compile(r"^[+-]?[\d.]+(e[+-]?\d+)?(\s+\d+:\S+)+\s*(#.*)?$")
 DENSE_LIMIT = 2 * 1024**3  # bytes
-IMAGES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"BM", b"II*\0", b"MM\0*")
+# What files of a kind begin with.
+BEGINNINGS = {
+    "parquet": (b"PAR1",),
+    "npz": (b"PK",),
+    "npy": (b"\x93NUMPY",),
+    "image": (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"BM", b"II*\0", b"MM\0*"),
+    "idx": tuple(bytes([0, 0, kind]) for kind in (8, 11, 12, 13, 14)),
+}
 IMAGE_NAMES = (
     *(".png", ".jpg", ".jpeg", ".gif", ".bmp"),
     *(".tif", ".tiff", ".webp", ".pgm"),
@@ -502,16 +510,13 @@ def kind_of(path: Path) -> str:
     """
     with path.open("rb") as file:
         head = file.read(4096)
-    if head[:4] == b"PAR1":
-        return "parquet"
-    if head[:2] == b"PK" or path.suffix == ".npz":
+    if path.suffix == ".npz":
         return "npz"
-    if head[:6] == b"\x93NUMPY":
-        return "npy"
-    if head.startswith(IMAGES) or path.suffix.lower() in IMAGE_NAMES:
+    for kind, beginnings in BEGINNINGS.items():
+        if head.startswith(beginnings):
+            return kind
+    if path.suffix.lower() in IMAGE_NAMES:
         return "image"
-    if head[:3] in (b"\0\0\x08", b"\0\0\x0d", b"\0\0\x0e", b"\0\0\x0b", b"\0\0\x0c"):
-        return "idx"
     if head[:2] == b"\x1f\x8b" and IDX_NAME.search(path.name):
         return "idx"
     if path.suffix in (".csv", ".tsv") or re.search(r"\.[ct]sv\.gz$", path.name):

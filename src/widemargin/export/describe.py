@@ -12,7 +12,6 @@ affine tangents.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -175,8 +174,7 @@ def _class_rule(model: Any) -> Program:
 def _tangent_models(model: Any) -> Program:
     references = References(model.prototypes_, model.tangents_)
     if model.input_tangents_ is not None:
-        references = replace(
-            references,
+        references = references._replace(
             tangents=input_tangents(model, model.input_tangents_, model.n_features_in_),
             sides="two",
             spring=float(model.metric_.spring),
@@ -284,8 +282,7 @@ def _rejecting(model: Any) -> Program:
             model,
             "it refuses every sample; allow a larger max_error, or give more data",
         )
-    return replace(
-        program,
+    return program._replace(
         # Minus infinity, nothing is refused, has no literal everywhere.
         threshold=max(float(model.threshold_), -float(np.finfo(np.float32).max)),
         reject_label=model.reject_label_,

@@ -17,7 +17,6 @@ making, with the outputs of :func:`~widemargin.export.to_onnx`.
 """
 
 import json
-from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -515,7 +514,7 @@ def expansion_margins(
     K = kernel_values(graph, d2, decision.kernel, decision.gamma)
     if references.sides in ("x", "y") and references.frames is not None:
         # A kernel with tangents at one end is made symmetric by the other end.
-        other = replace(references, sides="y" if references.sides == "x" else "x")
+        other = references._replace(sides="y" if references.sides == "x" else "x")
         d2, graph = squared_distances(start, x, other)
         mirrored = kernel_values(graph, d2, decision.kernel, decision.gamma)
         K = graph("Mul", graph("Add", K, mirrored), 0.5)

@@ -19,8 +19,7 @@ confidence, and answers below a learned threshold are refused. Arrays keep the d
 which the model holds them.
 """
 
-from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +34,7 @@ def refuse(estimator: Any, reason: str) -> NotExportable:
     return NotExportable(f"{type(estimator).__name__} cannot be exported: {reason}.")
 
 
-@dataclass(frozen=True, eq=False)
-class Affine:
+class Affine(NamedTuple):
     """``(x - centre) * scale + shift``, feature by feature."""
 
     centre: NDArray
@@ -44,23 +42,20 @@ class Affine:
     shift: NDArray
 
 
-@dataclass(frozen=True, eq=False)
-class Clip:
+class Clip(NamedTuple):
     """Keep every feature within [low, high]."""
 
     low: float
     high: float
 
 
-@dataclass(frozen=True, eq=False)
-class Unit:
+class Unit(NamedTuple):
     """Divide a sample by its norm, "l1", "l2" or "max"; zero stays zero."""
 
     norm: str
 
 
-@dataclass(frozen=True, eq=False)
-class Smooth:
+class Smooth(NamedTuple):
     """Filter images (height, width, channels) by one matrix per axis."""
 
     down: NDArray
@@ -69,16 +64,14 @@ class Smooth:
     background: float
 
 
-@dataclass(frozen=True, eq=False)
-class Project:
+class Project(NamedTuple):
     """``matrix @ (x - centre)``."""
 
     centre: NDArray
     matrix: NDArray
 
 
-@dataclass(frozen=True, eq=False)
-class InputTangents:
+class InputTangents(NamedTuple):
     """Tangents of a sample: affine in it, and squares of what is affine in it.
 
     Row k is ``offset[k] + maps[k] @ x`` with maps (l, d, d); rows of `squares`,
@@ -93,8 +86,7 @@ class InputTangents:
     rtol: float = 0.0
 
 
-@dataclass(frozen=True, eq=False)
-class References:
+class References(NamedTuple):
     """Points (K, d), their frames (K, m, d) or None, and which end moves.
 
     `sides` is "y" (references), "x" (samples, along `tangents`), "mean" or "two".
@@ -107,8 +99,7 @@ class References:
     spring: float = 0.0
 
 
-@dataclass(frozen=True, eq=False)
-class Nearest:
+class Nearest(NamedTuple):
     """Each class is as far as its references say; `codes` (K,) are their classes.
 
     `rule` is "nearest", "kth" (of `number` references) or "parzen" (of that width).
@@ -123,8 +114,7 @@ class Nearest:
     thresholds: NDArray | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class Votes:
+class Votes(NamedTuple):
     """The k nearest references vote; `weights` (K,) are factors of their votes."""
 
     references: References
@@ -134,8 +124,7 @@ class Votes:
     weights: NDArray
 
 
-@dataclass(frozen=True, eq=False)
-class Planes:
+class Planes(NamedTuple):
     """Duels or scores ``coef @ (x - centre) + intercept``, decided by `scheme`.
 
     "ovo" and "ddag" have a row of `coef` per pair of classes (0, 1), (0, 2), ...,
@@ -153,8 +142,7 @@ class Planes:
     borders: NDArray | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class Expansion:
+class Expansion(NamedTuple):
     """Duels ``coef.T @ k(D) + intercept`` of kernel values of all references.
 
     `kernel` is "rbf", "nd" or "log" of `gamma`; coef is (K, n_duels). With tangents at
@@ -173,8 +161,7 @@ Step = Affine | Clip | Unit | Smooth | Project
 Decision = Nearest | Votes | Planes | Expansion
 
 
-@dataclass(frozen=True, eq=False)
-class Program:
+class Program(NamedTuple):
     """All that is needed to answer: steps, decision, labels, threshold."""
 
     name: str
@@ -182,13 +169,13 @@ class Program:
     decision: Decision
     classes: NDArray
     margin_unit: str
-    steps: tuple[Step, ...] = field(default=())
+    steps: tuple[Step, ...] = ()
     threshold: float | None = None
     reject_label: Any = None
 
     def after(self, *steps: Step, n_features: int) -> Self:
         """Return the program with steps before its own."""
-        return replace(self, steps=(*steps, *self.steps), n_features=n_features)
+        return self._replace(steps=(*steps, *self.steps), n_features=n_features)
 
 
 def require_squares(points: NDArray, dtype: Any) -> None:

@@ -364,6 +364,8 @@ class Mapped:
     samples: Samples
     X: np.ndarray
     offsets: np.ndarray | None = None
+    # Of the rows within classes, where it is known already.
+    spread: np.ndarray | None = None
 
     def centred(
         self,
@@ -577,19 +579,26 @@ class GLVQClassifier(TrainedPrototypes):
     def _prepare(
         self, samples: Samples, rng: np.random.RandomState, run: Run, first: bool
     ) -> Mapped:
+        spread = None
         if first:
-            self.scale_ = chosen_scale(
-                samples.X, samples.codes, samples.weights, self.scale
-            )
-        return Mapped(samples, self._scaled(samples.X))
+            labelled = samples.X, samples.codes, samples.weights
+            spread = within_class_spread(*labelled)
+            self.scale_ = chosen_scale(*labelled, self.scale, spread)
+        # That of the features as they are, where they stay so.
+        known = spread if self.scale_ is None else None
+        return Mapped(samples, self._scaled(samples.X), spread=known)
 
     def _start(self, data: Mapped, rng: np.random.RandomState) -> State:
         P = self._place(data.X, data.samples, rng)
-        codes, weights = data.samples.codes, data.samples.weights
+        spread = data.spread
+        if spread is None:
+            spread = within_class_spread(
+                data.X, data.samples.codes, data.samples.weights
+            )
         return {
             "prototypes": self._shown(P),
             "codes": self._prototype_codes,
-            "spread": within_class_spread(data.X, codes, weights),
+            "spread": spread,
             **adam_start("prototypes", P),
         }
 

@@ -158,11 +158,10 @@ def lloyd(
 ) -> Any:
     """Weighted k-means from the starting centres `P`; near enough, not converged."""
     if not is_tensor(X):
-        from widemargin._compute.lvq import k_means_pass
+        from widemargin._compute.lvq import settle_means
 
-        P, owners, passes = P.copy(), np.full(len(X), -1, np.intp), 0
-        while passes < max_iter and k_means_pass(X, weights, P, owners):
-            passes += 1
+        P = P.copy()
+        settle_means(X, weights, P, max_iter)
         return P
     centre = P.mean(axis=0)
     X, P = X - centre, P - centre
@@ -408,7 +407,11 @@ TRIED = 1000
 
 
 def chosen_scale(
-    X: np.ndarray, codes: np.ndarray, weights: np.ndarray, scale: str
+    X: np.ndarray,
+    codes: np.ndarray,
+    weights: np.ndarray,
+    scale: str,
+    spread: np.ndarray | None = None,
 ) -> np.ndarray | None:
     """Return what to divide the features by; None where they stay as they are.
 
@@ -418,7 +421,8 @@ def chosen_scale(
     """
     if scale == "none":
         return None
-    spread = within_class_spread(X, codes, weights)
+    if spread is None:
+        spread = within_class_spread(X, codes, weights)
     if scale == "spread":
         return spread
     rows = np.random.RandomState(0).permutation(len(X))[:TRIED]
