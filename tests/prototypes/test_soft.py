@@ -14,7 +14,12 @@ from widemargin.prototypes import (
     KernelLVQClassifier,
     TVQClassifier,
 )
-from widemargin.prototypes.soft import SoftLoss, leave_one_out, soft_pairs
+from widemargin.prototypes.soft import (
+    SoftLoss,
+    leave_one_out,
+    relative_distances,
+    soft_pairs,
+)
 
 rng = np.random.RandomState(0)
 D = rng.uniform(0.5, 3, (20, 6))
@@ -32,6 +37,13 @@ def slow(D, kind, T):
         of_class = [combine(shares[labels == b]) for b in range(3)]
         total -= w * np.log(of_class[c] / np.sum(of_class))
     return total
+
+
+def test_a_class_too_far_to_be_said_is_infinitely_far():
+    shares = relative_distances(np.array([[1e-316, 1.0, 3e-316], [1.0, 2.0, 3.0]]))
+    np.testing.assert_allclose(
+        shares, [[0.25, np.inf, 0.75], [1 / 3, 2 / 3, 1]], rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize("kind", ["rslvq", "cross_entropy"])

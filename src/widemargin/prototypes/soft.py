@@ -108,9 +108,10 @@ def relative_distances(D: NDArray) -> NDArray:
     D = D.astype(np.float64)
     both = np.partition(D, 1, axis=1)[:, :2].sum(axis=1, keepdims=True)
     tied = both == 0
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         shares = D / np.where(tied, 1, both)
-    # A class without prototypes, before its first batch, is infinitely far.
+    # A class without prototypes, before its first batch, is infinitely far; so is one
+    # whose share is no number any more.
     return np.where(np.isinf(D) | (tied & (D > 0)), np.inf, shares)
 
 
