@@ -15,10 +15,8 @@ import signal
 import sys
 
 
-def run(arguments, out, err, unbuffered, largest):
-    """Run the command with its output in these files, none `largest` bytes or more."""
-    for number, path in enumerate((os.devnull, out, err)):
-        os.dup2(os.open(path, os.O_RDWR | os.O_CREAT), number)
+def run(arguments, unbuffered, largest):
+    """Run the command; no file that it writes may have `largest` bytes or more."""
     raw = io.FileIO(1, "w", closefd=False)
     stream = raw if unbuffered else io.BufferedWriter(raw)
     sys.stdout = io.TextIOWrapper(
@@ -45,9 +43,17 @@ if __name__ == "__main__":
 
     gc.freeze()  # no copy need look at all this again, even as it ends
     for line in sys.stdin:
+        asked = json.loads(line)
+        paths = os.devnull, asked.pop("out"), asked.pop("err")
+        # Open before anyone is told: a terminal that nobody has open is gone.
+        files = [os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOCTTY) for path in paths]
         pid = os.fork()
         if pid == 0:
-            run(**json.loads(line))
+            for number, file in enumerate(files):
+                os.dup2(file, number)
+            run(**asked)
             break
+        for file in files:
+            os.close(file)
         print(pid, flush=True)
         print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
