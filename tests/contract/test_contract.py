@@ -2,6 +2,7 @@
 
 import inspect
 import pickle
+import re
 import warnings
 from collections.abc import Iterable
 from typing import Any
@@ -439,6 +440,10 @@ def test_parameters_are_named_and_nothing_else(name):
     kind = getattr(widemargin, name)
     signature = inspect.signature(kind).parameters
     assert sorted(signature) == sorted(make(name).get_params(deep=False))
+    told = inspect.getdoc(kind).partition("\nParameters\n")[2]
+    told = told.partition("\nAttributes\n")[0].partition("\nNotes\n")[0]
+    named = re.findall(r"^(\w+(?:, \w+)*) : ", told, re.MULTILINE)
+    assert ", ".join(named).split(", ") == list(signature)
     assert "_" not in signature
     first, *rest = signature.values()
     assert first.kind is first.POSITIONAL_OR_KEYWORD

@@ -1,7 +1,11 @@
 """What cannot be carried exactly is refused, by name and with the reason."""
 
+import shutil
+import subprocess
+
 import numpy as np
 import pytest
+from sklearn.datasets import load_iris
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -10,6 +14,7 @@ from tests.export.test_onnx import fitted
 
 import widemargin as wm
 from widemargin.export import NotExportable, check_export, to_c, to_onnx
+from widemargin.export.agreement import compile_header
 from widemargin.tangents import LearnedTangents, TangentGenerator
 
 
@@ -165,3 +170,33 @@ def test_a_criterion_of_ones_own_is_refused(digits):
     ).fit(X, y)
     with pytest.raises(NotExportable, match="criterion is a function"):
         to_onnx(model)
+
+
+ASK = """#include <stdio.h>
+#include "model.h"
+int main(void)
+{
+  float x[UPPER_FEATURES], margin;
+  while (fread(x, sizeof(float), UPPER_FEATURES, stdin) == UPPER_FEATURES)
+    printf("%d\\n", NAME_predict(x, &margin));
+  return 0;
+}
+"""
+
+
+def test_missing_values_stay_in_python(tmp_path):
+    """What completes them is not exported: no answer is better than a wrong one."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    X, y = load_iris(return_X_y=True)
+    model = wm.GLVQClassifier(2, random_state=0).fit(X, y)
+    asked = X[[0, 60, 120]].astype(np.float32)
+    asked[1:, 1] = np.nan
+    session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString())
+    (sure,) = session.run(["confidence"], {"X": asked})
+    assert np.isnan(sure).tolist() == [False, True, True]
+    with pytest.raises(ValueError, match="X has missing values, which only the model"):
+        check_export(model, to_onnx(model), asked)
+    if shutil.which("gcc"):
+        program = compile_header(to_c(model), ASK, "model", tmp_path)
+        said = subprocess.run([program], input=asked.tobytes(), stdout=subprocess.PIPE)
+        assert said.stdout.split() == [b"0", b"-1", b"-1"]

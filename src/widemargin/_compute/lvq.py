@@ -115,6 +115,10 @@ def two_smallest(low, x, P):
     return max(squared_distance(x, P[first]), squared_distance(x, P[second]))
 
 
+# Share of its largest mass below which the sums of a mean are made anew.
+LEFT = 1e-6
+
+
 @njit(fastmath=REORDER)
 def _add(total, x, weight):
     for f in range(x.shape[0]):
@@ -126,9 +130,10 @@ def settle_means(X, weights, P, max_iter):
     """Move P, in place, by passes of weighted k-means until one changes nothing.
 
     Returns which mean every sample had in the last of them. Only samples that go to
-    another mean change the sums. A mean that has no samples stays where it is.
+    another mean change the sums, which are made anew where so much has gone that what
+    is left may be rounding. A mean that has no samples stays where it is.
     """
-    sums, mass = np.zeros(P.shape), np.zeros(P.shape[0])
+    sums, mass, most = np.zeros(P.shape), np.zeros(P.shape[0]), np.zeros(P.shape[0])
     owners, sizes = np.full(X.shape[0], -1), np.zeros(P.shape[0], np.intp)
     for _ in range(max_iter):
         changed = False
@@ -143,12 +148,22 @@ def settle_means(X, weights, P, max_iter):
                 sizes[before] -= 1
             _add(sums[now], X[i], weight)
             mass[now] += weight
+            most[now] = max(most[now], mass[now])
             sizes[now] += 1
             owners[i], changed = now, True
         if not changed:
             break
         for j in range(P.shape[0]):
-            for f in range(P.shape[1] if sizes[j] else 0):
+            if sizes[j] == 0:
+                continue
+            if mass[j] < LEFT * most[j]:
+                sums[j], mass[j] = 0.0, 0.0
+                for i in range(X.shape[0]):
+                    if owners[i] == j:
+                        _add(sums[j], X[i], np.float64(weights[i]))
+                        mass[j] += weights[i]
+                most[j] = mass[j]
+            for f in range(P.shape[1] if mass[j] > 0.0 else 0):
                 P[j, f] = sums[j, f] / mass[j]
     return owners
 

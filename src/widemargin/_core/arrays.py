@@ -155,7 +155,7 @@ def check_foreign(name: str, array: Any) -> None:
     if "float" in kind and kind not in ("float32", "float64"):
         raise ValueError(
             f"{name} is of {kind}, which is too coarse for distances; pass "
-            f"{name}.float()."
+            f"{name}.float(), of CuPy {name}.astype('float32')."
         )
     if array.layout is not sys.modules["torch"].strided:
         raise ValueError(
@@ -185,7 +185,7 @@ def check_tensor(name: str, array: Any, *, n_axes: int | None = 2) -> Any:
     if not bool(torch.isfinite(array).all()):
         raise ValueError(
             f"Input {name} contains NaN or infinity; estimators that take NaN for a "
-            f"missing value do so on the CPU, with {name}.cpu()."
+            f"missing value do so on the CPU, with {name}.cpu(), of CuPy {name}.get()."
         )
     return array.contiguous()
 
@@ -283,13 +283,16 @@ def _door(name: str, method: Callable) -> Callable:
         if not held and not any(map(is_foreign, given)):
             return method(self, *args, **options)
         kind = kind_of(_samples(args, options))
-        args = tuple(as_tensor("X", value) for value in args)
+        args = tuple(
+            as_tensor("X" if value is args[0] else "y", value) for value in args
+        )
         options = {key: as_tensor(key, value) for key, value in options.items()}
         data = _samples(args, options)
         check_foreign("X", data)
         if on_device(data) and name not in self.device_methods:
             raise ValueError(
-                f"{type(self).__name__}.{name} works on the CPU only; pass X.cpu()."
+                f"{type(self).__name__}.{name} works on the CPU only; pass X.cpu()"
+                f"{', of CuPy X.get()' if any(map(is_cupy, given)) else ''}."
             )
         args = tuple(_inner(value, data) for value in args)
         options = {key: _inner(value, data) for key, value in options.items()}

@@ -1,5 +1,6 @@
 """The one checker of parameters: name first, NaN refused, the way out said."""
 
+import inspect
 import math
 import re
 import sys
@@ -39,10 +40,22 @@ def parameters(kind: Kind) -> Kind:
     """Make the fields of an estimator its parameters: a name, a type and a default.
 
     scikit-learn asks for an ``__init__`` that only keeps what it is given, which is
-    what a dataclass writes. Models are compared, shown and copied as before.
+    what a dataclass writes. Models are compared, shown and copied as before. Fields of
+    bases come first in a dataclass; a signature has the order of the docstring.
     """
     made: Any = dataclass(eq=False, repr=False, match_args=False)(kind)
     made.__dask_tokenize__ = _token
+    signature = inspect.signature(made.__init__)
+    told = re.findall(r"^ {4}(\w+(?:, \w+)*) : ", kind.__doc__ or "", re.MULTILINE)
+    names = ", ".join(told).split(", ")[::-1]
+    order = {name: -place for place, name in enumerate(names)}
+
+    def place(one: inspect.Parameter) -> tuple[int, int]:
+        named = one.kind is one.KEYWORD_ONLY
+        return one.kind, order.get(one.name, 1) if named else 0
+
+    given = sorted(signature.parameters.values(), key=place)
+    made.__init__.__signature__ = signature.replace(parameters=given)
     return made
 
 

@@ -52,7 +52,7 @@ def _row(
 
 _FEW, _PROTOTYPES, _C = [1, 2, 4, 8], [1, 4, 16, "auto"], [1.0, 10.0, 100.0]
 MODELS = {
-    "lvq": _row("LVQClassifier", "Kohonen's prototypes",
+    "lvq": _row("LVQClassifier", "prototypes that learn sample by sample",
                 prototypes_per_class=_PROTOTYPES),
     "marginlvq": _row("MarginLVQClassifier", "prototypes that descend a margin loss",
                       prototypes_per_class=_FEW),

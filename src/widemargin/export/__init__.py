@@ -38,8 +38,10 @@ def to_onnx(model: Any, *, dtype: str = "float32") -> Any:
     onnx.ModelProto
         Input ``X`` (n, n_features). Outputs ``label`` (n,), ``margin``
         (n, n_classes), ``confidence`` (n,), and ``accepted`` (n,) where a threshold was
-        learned: what is not accepted has the reject label. Opset 18, default domain
-        only; ``model.SerializeToString()`` are the bytes of the file.
+        learned: what is not accepted has the reject label. What completes missing
+        values is not in it: a sample with NaN has a confidence of NaN, no label, and is
+        not accepted. Opset 18, default domain only; ``model.SerializeToString()`` are
+        the bytes of the file.
 
     Raises
     ------

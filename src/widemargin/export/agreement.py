@@ -232,7 +232,12 @@ def name_of(header: str) -> str:
 
 def check(model: Any, exported: Any, X: Any) -> Agreement:
     """Run an ONNX model or a header, and compare it with the model."""
-    X = as_matrix("X", X)
+    X = as_matrix("X", X, ensure_all_finite="allow-nan")
+    if np.isnan(X).any():
+        raise ValueError(
+            "X has missing values, which only the model in Python completes; compare "
+            "on samples without NaN."
+        )
     n_features = getattr(model, "n_features_in_", X.shape[1])
     if X.shape[1] != n_features:
         raise ValueError(

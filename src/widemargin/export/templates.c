@@ -305,13 +305,15 @@ static inline int NAME_margins(const float *x, float *margins, float *least)
   }
 
 /// predict
-/* The answer, -1 if refused, and how sure it is. */
+/* The answer, -1 if refused or if x has NaN, and how sure it is. */
 static inline int NAME_predict(const float *x, float *margin)
 {
   float margins[UPPER_CLASSES], least;
   const int best = NAME_margins(x, margins, &least);
   (void)least;
   *margin = margins[best];
+  if (*margin != *margin)
+    return -1;
 @REFUSE@  return best;
 }
 

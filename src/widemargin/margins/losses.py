@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from widemargin._core.checks import FloatArray, as_floats, check_number, check_option
+from widemargin._core.checks import FloatArray, as_floats, check_number
 
 
 class MarginLoss(BaseEstimator, metaclass=ABCMeta):
@@ -220,7 +220,7 @@ class Identity(MarginLoss):
         return np.full_like(margin, -1)[()]
 
 
-_BY_NAME: dict[str, type[MarginLoss]] = {
+LOSSES: dict[str, type[MarginLoss]] = {
     "hinge": Hinge,
     "broken_linear": BrokenLinear,
     "exponential": Exponential,
@@ -251,8 +251,8 @@ def check_loss(loss: Any) -> Any:
     >>> check_loss("hinge")
     Hinge()
     """
-    if isinstance(loss, str):
-        return _BY_NAME[check_option("loss", loss, _BY_NAME)]()
+    if isinstance(loss, str) and loss in LOSSES:
+        return LOSSES[loss]()
     if isinstance(loss, type):
         raise ValueError(f"loss must be an instance: {loss.__name__}(), not the class.")
     probe = np.linspace(-1, 1, 5)
@@ -260,7 +260,7 @@ def check_loss(loss: Any) -> Any:
         method = getattr(loss, name, None)
         if not callable(method):
             raise ValueError(
-                f"loss must be one of {', '.join(map(repr, _BY_NAME))}, a MarginLoss, "
+                f"loss must be one of {', '.join(map(repr, LOSSES))}, a MarginLoss, "
                 f"or an object with methods value and derivative; {loss!r} has no "
                 f"method {name}."
             )

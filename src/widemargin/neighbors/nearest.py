@@ -152,8 +152,9 @@ class TangentKNeighborsClassifier(MarginClassifier):
 
     Without tangents NaN in X is a missing value: in its place, in training samples and
     in those asked about, is what the values that are there let expect, by a mixture of
-    one Gaussian per class, of at most 36 factors, learned from up to 2000 training
-    samples, whole or not. That is right where values are missing at random given those
+    Gaussians of at most 36 factors, one per class or up to eight where these expect
+    more of values that were hidden, learned from up to 2000 training samples, 1000 if
+    all are whole. That is right where values are missing at random given those
     that are there, and biased where they are missing because of what they are. Samples
     of which little is known come near the means, and near each other.
 

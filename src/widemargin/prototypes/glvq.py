@@ -49,6 +49,7 @@ from widemargin._core.lazy import bare
 from widemargin._core.samples import Samples
 from widemargin._core.shards import Here, Shards
 from widemargin.margins import Sigmoid, check_loss
+from widemargin.margins.losses import LOSSES
 from widemargin.prototypes.placing import (
     REPAIRS,
     SCALES,
@@ -509,11 +510,12 @@ class GLVQClassifier(TrainedPrototypes):
     by bit. ``partial_fit`` makes one pass over each batch with a rate that stays.
 
     NaN in X is a missing value: in its place, in training too, is what the values that
-    are there let expect, by a mixture of one Gaussian per class, of at most 36 factors,
-    learned from up to 2000 training samples, whole or not. That is right where values
-    are missing at random given those that are there; what is missing because of its
-    value is better told by a feature more. Margins take what is expected for known.
-    ``partial_fit`` learns the mixture from the first 2000 samples.
+    are there let expect, by a mixture of Gaussians of at most 36 factors, one per class
+    or up to eight where these expect more of values that were hidden, learned from up
+    to 2000 training samples, 1000 if all are whole. That is right where values are
+    missing at random given those that are there; what is missing because of its value
+    is better told by a feature more. Margins take what is expected for known.
+    ``partial_fit`` learns the mixture from the first samples, as many.
 
     References
     ----------
@@ -574,6 +576,8 @@ class GLVQClassifier(TrainedPrototypes):
     def _checked_loss(self) -> Any:
         if self._is_soft:
             return SoftLoss(self.loss, 1.0)
+        if isinstance(self.loss, str):
+            check_option("loss", self.loss, (*LOSSES, *SOFT))
         return check_loss(Sigmoid(beta=10.0) if self.loss is None else self.loss)
 
     def _prepare(

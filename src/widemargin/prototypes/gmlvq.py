@@ -152,11 +152,12 @@ class GMLVQClassifier(
     vary count nothing.
 
     NaN in X is a missing value: in its place, in training too, is what the values that
-    are there let expect, by a mixture of one Gaussian per class, of at most 36 factors,
-    learned from up to 2000 training samples, whole or not. That is right where values
-    are missing at random given those that are there; what is missing because of its
-    value is better told by a feature more. Margins take what is expected for known.
-    ``partial_fit`` learns the mixture from the first 2000 samples.
+    are there let expect, by a mixture of Gaussians of at most 36 factors, one per class
+    or up to eight where these expect more of values that were hidden, learned from up
+    to 2000 training samples, 1000 if all are whole. That is right where values are
+    missing at random given those that are there; what is missing because of its value
+    is better told by a feature more. Margins take what is expected for known.
+    ``partial_fit`` learns the mixture from the first samples, as many.
 
     References
     ----------

@@ -31,7 +31,14 @@ from widemargin._core.arrays import (
     to_numpy,
     xp_of,
 )
-from widemargin._core.checks import as_matrix, check_count, check_option, is_auto, some
+from widemargin._core.checks import (
+    as_matrix,
+    check_count,
+    check_option,
+    check_squares,
+    is_auto,
+    some,
+)
 from widemargin._core.decisions import class_codes
 from widemargin.prototypes.base import plain_distances
 
@@ -239,6 +246,7 @@ def given_prototypes(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Check the user's own prototypes and return them with their class codes."""
     P = as_matrix("init", init, dtype=dtype, order="C", copy=True)
+    check_squares(P, name="init")
     if P.shape[1] != n_features:
         raise ValueError(
             f"init must have shape (n_prototypes, {n_features}) to match X; "
