@@ -720,6 +720,14 @@ def test_scores_so_large_that_no_sample_pulls():
     assert np.isfinite(model.decision_function(X)).all()
 
 
+def test_squares_whose_sum_is_beyond_all_numbers():
+    near = np.random.default_rng(0).normal(size=(8, 4))
+    along = tangents.SignalTangents()
+    found = tangent_kernel(1e155 * (1 + 0.02 * near), sides="mean", tangents=along)
+    expected = tangent_kernel(1 + 0.02 * near, sides="mean", tangents=along)
+    assert_allclose(found, expected, atol=1e-9)
+
+
 def _product(X, Y):
     return X @ Y.T
 

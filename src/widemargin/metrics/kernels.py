@@ -152,8 +152,11 @@ def resolve_gamma(
         return float(gamma)
     if kernel != "rbf":
         return 1.0
-    n = len(d2)
-    typical = float(d2.mean(dtype=xp_of(d2).float64))
+    n, largest = len(d2), largest_of(d2)
+    # A sum of squares that are numbers may be none.
+    unit = largest if largest > 1e290 else 1.0
+    parts = d2 if unit == 1 else d2 / unit
+    typical = unit * float(parts.mean(dtype=xp_of(d2).float64))
     if n_samples is not None and n > 1:
         # Distances of samples to themselves, zero, are a share 1/n of all.
         typical *= (1 - 1 / n_samples) / (1 - 1 / n)
