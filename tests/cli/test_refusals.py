@@ -69,7 +69,10 @@ def test_text_column(refuses, iris):
 @pytest.mark.parametrize("cell", ["", "NaN", "NA", "?"])
 def test_missing_cell_is_named(refuses, iris, cell):
     edit(iris, 5, 2, cell)
-    assert "line 6, column 'petal_length': no value" in refuses("fit", iris, *FIT)
+    other = ("--target", "species", "--model", "hss")
+    message = refuses("fit", iris, *other)
+    assert "line 6, column 'petal_length': no value" in message
+    assert "lvq, glvq and gmlvq take it as it is" in message
 
 
 def test_missing_label(refuses, iris):

@@ -106,12 +106,36 @@ def test_missing_values_are_filled_in(command, refuses, iris_rows, tmp_path):
     rows[20][0] = "NA"
     data = tmp_path / "d.csv"
     data.write_text("\n".join(",".join(row) for row in [names, *rows]))
-    assert "--impute median" in refuses("fit", data, *FIT)
+    other = (*FIT[:-1], "hss")
+    assert "--impute median" in refuses("fit", data, *other)
     assert "--impute must be" in refuses("fit", data, *FIT, "--impute", "magic")
-    code, _, err = command("fit", data, *FIT, "--impute", "median")
+    code, _, err = command("fit", data, *other, "--impute", "median")
     assert code == 0, err
-    assert models.load(tmp_path / "model.skops").imputes
+    assert models.load(tmp_path / "model.skops").takes_missing
     assert command("predict", "model.skops", data)[0] == 0
+
+
+@pytest.mark.parametrize("more", [(), ("--max-error", "0.2"), ("--search",)])
+def test_models_that_complete_missing_values(command, iris_rows, tmp_path, more):
+    names, rows = iris_rows
+    rows = [list(row) for row in rows]
+    for i in range(0, len(rows), 5):
+        rows[i][i % 4] = ""
+    data = tmp_path / "d.csv"
+    data.write_text("\n".join(",".join(row) for row in [names, *rows]))
+    code, _, err = command("fit", data, *FIT, *more)
+    assert code == 0, err
+    saved = models.load(tmp_path / "model.skops")
+    X = np.array([[float(c or "nan") for c in row[:4]] for row in rows])
+    code, out, err = command("predict", "model.skops", data)
+    assert code == 0, err
+    answers = [line.split(",") for line in out.splitlines()]
+    at = answers[0].index("label")
+    expected = saved.pipeline.predict(X).astype(str)
+    if not more:
+        assert [line[at] for line in answers[1:]] == expected.tolist()
+    assert command("evaluate", "model.skops", data)[0] == 0
+    assert command("report", "model.skops", data, "--out", "page.html")[0] == 0
 
 
 def test_the_default_model_is_told(command, iris):

@@ -52,8 +52,7 @@ def run(
     how: Reading,
 ) -> None:
     """Fit and save; every refusal comes before any output."""
-    if model is not None:
-        models.find(model)
+    completes = model is not None and models.find(model).completes
     if impute not in (None, *IMPUTED):
         raise Refusal(f"--impute must be {', '.join(IMPUTED)}; got {impute!r}")
     check_out("--out", out)
@@ -64,7 +63,7 @@ def run(
         target=target,
         image_shape=parse_shape(image_shape),
         drop=drop or [],
-        how=replace(how, missing=impute is not None),
+        how=replace(how, missing=completes or impute is not None),
     )
     if model is None:
         # Right more often than any other here on tables and images alike.

@@ -137,7 +137,7 @@ def read_for(
         image_shape=model.image_shape if data.is_dir() else None,
         keep=model.names,
         n_features=model.n_features,
-        how=replace(how or Reading(), missing=model.imputes),
+        how=replace(how or Reading(), missing=model.takes_missing),
         size=model.image_shape,
     )
     match_features(model, table, data)

@@ -43,6 +43,11 @@ class ModelEntry:
         """Import the class."""
         return getattr(widemargin, self.estimator)
 
+    @property
+    def completes(self) -> bool:
+        """Whether it completes missing values itself, whatever its parameters are."""
+        return getattr(self.load(), "_takes_missing", False) is True
+
 
 def _row(
     estimator: str, says: str, tangents: str = "no", sparse: bool = False, **grid: list
@@ -221,17 +226,20 @@ class SavedModel:
         return hasattr(self.pipeline[-1], "accepts")
 
     @property
-    def imputes(self) -> bool:
-        """Whether it fills in what is missing."""
-        return any(hasattr(step, "missing_values") for _, step in self.pipeline.steps)
+    def takes_missing(self) -> bool:
+        """Whether it fills in what is missing, by a step before it or by itself."""
+        before = any(hasattr(step, "missing_values") for _, step in self.pipeline.steps)
+        return before or bool(getattr(self.estimator, "_takes_missing", False))
 
     def accepts(self, X: Any) -> Any:
         """Return which answers on prepared samples it stands by; None where all."""
         return self.pipeline[-1].accepts(X) if self.refuses else None
 
     def prepare(self, X: Any) -> Any:
-        """Return `X` as the classifier sees it."""
-        return self.pipeline[:-1].transform(X) if len(self.pipeline) > 1 else X
+        """Return `X` as the classifier sees it, missing values completed."""
+        X = self.pipeline[:-1].transform(X) if len(self.pipeline) > 1 else X
+        complete = getattr(self.estimator, "_completed", None)
+        return X if complete is None else complete(X)
 
 
 def save(model: SavedModel, path: Path) -> None:

@@ -318,7 +318,8 @@ def _numbers(
         if text.lower() in MISSING:
             raise Refusal(
                 f"{place(row)}, column {name!r}: no value; fill it in, remove the row, "
-                "or let fit --impute median fill it in"
+                "or let fit --impute median fill it in; the models lvq, glvq and gmlvq "
+                "take it as it is"
             )
         try:
             number = float(text)
