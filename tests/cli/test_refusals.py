@@ -84,7 +84,7 @@ def test_nan_in_an_array(refuses, tmp_path):
     X = np.ones((4, 3))
     X[2, 1] = np.nan
     np.savez(tmp_path / "a.npz", X=X, y=[0, 0, 1, 1])
-    message = refuses("fit", "a.npz", "--model", "lvq")
+    message = refuses("fit", "a.npz", "--model", "hss")
     assert "row 3, column 2" in message
 
 
