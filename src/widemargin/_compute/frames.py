@@ -17,7 +17,7 @@ ends is never worse than moving one.
 
 import numpy as np
 
-from widemargin._compute.compiled import REORDER, njit
+from widemargin._compute.compiled import REORDER, dot, njit
 
 # What two projections leave of a dependent row of length one.
 ROUNDING = 1e-14
@@ -30,17 +30,9 @@ SINGULAR = 1e-12
 
 
 @njit(fastmath=REORDER)
-def _dot(u, v):
-    total = 0.0
-    for i in range(u.shape[0]):
-        total += u[i] * v[i]
-    return total
-
-
-@njit(fastmath=REORDER)
 def _remove(row, unit):
     """Take the part along `unit` out of `row`; return the squared norm that is left."""
-    along = _dot(row, unit)
+    along = dot(row, unit)
     left = 0.0
     for i in range(row.shape[0]):
         row[i] -= along * unit[i]
@@ -60,7 +52,7 @@ def _unit_rows(rows, left):
         if largest > 0.0:
             for i in range(row.shape[0]):
                 row[i] /= largest
-            norm = np.sqrt(_dot(row, row))
+            norm = np.sqrt(dot(row, row))
             for i in range(row.shape[0]):
                 row[i] /= norm
             left[j] = 1.0
@@ -94,7 +86,7 @@ def gram_schmidt(tangents, rtol):
                 for i in range(n_features):
                     rows[rank, i], rows[pivot, i] = rows[pivot, i], rows[rank, i]
             unit = rows[rank]
-            square = _dot(unit, unit)
+            square = dot(unit, unit)
             for k in range(rank):
                 square = _remove(unit, rows[k])
             if square <= rtol * rtol:
@@ -177,20 +169,20 @@ def _least_squares(delta, first, second, spring, moves, residual):
         moves[s] = 0.0
     for s in range(n):
         for t in range(s + 1):
-            A[s, t] = _dot(W[s], W[t])
+            A[s, t] = dot(W[s], W[t])
         A[s, s] += spring
     _factor(A)
     for i in range(d):
         residual[i] = delta[i]
     for _ in range(2):
         for s in range(n):
-            r[s] = _dot(W[s], residual) - spring * moves[s]
+            r[s] = dot(W[s], residual) - spring * moves[s]
         _solve(A, r)
         for s in range(n):
             moves[s] += r[s]
             for i in range(d):
                 residual[i] -= r[s] * W[s, i]
-    return spring * _dot(moves, moves) + _dot(residual, residual)
+    return spring * dot(moves, moves) + dot(residual, residual)
 
 
 @njit()
