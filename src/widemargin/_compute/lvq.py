@@ -29,7 +29,7 @@ T. Kohonen, "Self-Organizing Maps", 3rd edition, section 6.
 
 import numpy as np
 
-from widemargin._compute.compiled import REORDER, fetch, njit, squared_distance
+from widemargin._compute.compiled import REORDER, fetch, njit, squared_distance, up_to
 from widemargin._compute.heads import lower_bounds, take_along
 
 
@@ -93,6 +93,8 @@ def quick_nearest(i, X, P, search):
         return nearest(X[i], P)
     x, at, low = X[i], lower_bounds(i, search), search[9]
     best = squared_distance(x, P[at])
+    if up_to(low, 0, low.shape[0], best)[0] == 1:
+        return at, best
     for j in range(P.shape[0]):
         if j != at and not low[j] > best:
             distance = squared_distance(x, P[j])

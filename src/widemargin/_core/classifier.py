@@ -151,6 +151,8 @@ class MarginClassifier(
         return self._completion.factors.completed(X)
 
     def _completed_samples(self, samples: Samples) -> Samples:
+        if samples.is_whole:
+            return samples
         return replace(samples, X=self._completed(samples.X))
 
     def _checked(self, X: Any) -> Any:

@@ -18,10 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from widemargin._compute.nearest import (
-    squared_distances,
-    squared_norms,
-)
+from widemargin._compute.nearest import narrowed, squared_distances, squared_norms
 from widemargin._core.arrays import (
     in_dtype,
     is_tensor,
@@ -111,18 +108,16 @@ def k_means(
 ) -> np.ndarray:
     """Weighted k-means from the seeds of k-means++; near enough, not converged."""
     centre = _mean(X, weights)
-    X, unit = _narrow(X - centre)
+    X, unit = _about(X, centre)
     starts = X[spread_rows(X, weights, count, rng)]
     return lloyd(X, weights, starts, max_iter) * unit + centre
 
 
-def _narrow(X: Any) -> tuple[Any, Any]:
-    """Return float64 as float32 in units of the largest; places need no more digits."""
+def _about(X: Any, centre: Any) -> tuple[Any, Any]:
+    """Return rows about a centre, float64 as float32: places need no more digits."""
     if is_tensor(X) or X.dtype != np.float64:
-        return X, 1
-    unit = np.float64(largest_of(X) or 1.0)
-    narrow = np.empty(X.shape, np.float32)
-    return np.divide(X, unit, out=narrow, casting="same_kind"), unit
+        return X - centre, 1
+    return narrowed(X, centre)
 
 
 def like(X: Any, array: Any) -> Any:
@@ -200,14 +195,14 @@ def _one_class(
     init: str,
     rng: np.random.RandomState,
 ) -> np.ndarray:
-    mean, W = _mean(X, weights), like(X, weights)
     if init == "means":
+        mean, W = _mean(X, weights), like(X, weights)
         spread = to_numpy(((W / W.sum()) @ (X - mean) ** 2) ** 0.5)
         noise = rng.standard_normal((count, X.shape[1])) if count > 1 else 0.0
         near = to_numpy(mean) + 0.01 * spread * noise
         return like(X, near.reshape(count, -1))
     if init == "kmeans" and count == 1:
-        return mean[None]
+        return _mean(X, weights)[None]
     if count >= len(X):
         return without_dead(X, X)
     if init == "samples":
@@ -444,7 +439,7 @@ def chosen_scale(
 
 
 def _neighbours_wrong(X: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    X, _ = _narrow(X - X.mean(axis=0))
+    X, _ = _about(X, X.mean(axis=0))
     # A product with itself is made by half; |x - y|^2 falls as x.y - |y|^2 / 2 grows.
     nearness = X @ X.T
     nearness -= squared_norms(X) / 2
