@@ -555,3 +555,15 @@ def test_bad_metrics_and_candidates(data, settings, message):
     X, y, *_ = data
     with pytest.raises(ValueError, match=message):
         DensityClassifier(**settings).fit(X, y).predict(X[:3])
+
+
+def test_a_sample_given_twice_is_left_out_twice(data):
+    """Else its twin, at no distance, makes the sharpest bumps look best."""
+    X, y, *_ = data
+    model = TangentDensityClassifier(tangents="none")
+    once = clone(model).fit(X, y)
+    twice = clone(model).fit(np.repeat(X, 2, axis=0), np.repeat(y, 2))
+    heavy = clone(model).fit(X, y, sample_weight=np.full(len(y), 2.0))
+    assert once.gamma_ == pytest.approx(twice.gamma_)
+    np.testing.assert_allclose(once.cv_scores_, twice.cv_scores_)
+    np.testing.assert_allclose(once.cv_scores_, heavy.cv_scores_)

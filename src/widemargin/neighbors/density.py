@@ -56,7 +56,7 @@ from widemargin._core.checks import (
 from widemargin._core.classifier import MarginClassifier, fit_method, with_answers
 from widemargin._core.decisions import as_labels
 from widemargin._core.lazy import bare, is_lazy, parted_cannot_move
-from widemargin._core.samples import Samples, check_samples, check_X
+from widemargin._core.samples import Samples, check_samples, check_X, merge_duplicates
 from widemargin._core.shards import Shards, check_shards
 from widemargin.metrics import TangentMetric
 from widemargin.neighbors.search import (
@@ -153,7 +153,8 @@ class KernelDensities(MarginClassifier):
             Weight of each bump; samples of weight 0 are left out.
         groups : array-like of shape (n_samples,), default=None
             Samples that resemble each other, such as those of one writer or one day:
-            all of a left-out sample's group are left out when `gamma` is chosen.
+            all of a left-out sample's group are left out when `gamma` is chosen. By
+            default those that are equal.
 
         Returns
         -------
@@ -839,7 +840,8 @@ def _in_unit(gammas: NDArray, unit: float) -> NDArray:
 def _check_groups(groups: Any, X: Any, samples: Samples) -> NDArray:
     """Return the group of every sample that has weight, numbered."""
     if groups is None:
-        return np.arange(len(samples))
+        # A sample that is there twice is not left out by half.
+        return merge_duplicates(samples).inverse
     given = as_labels("groups", groups, X.shape[0] if hasattr(X, "shape") else len(X))
     return np.unique(given, return_inverse=True)[1][samples.rows]
 
