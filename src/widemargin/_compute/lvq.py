@@ -37,17 +37,19 @@ from widemargin._compute.heads import lower_bounds, take_along
 def spreads(X, codes, shares, means, mean):
     """Weighted mean squares of every feature about the class means and about `mean`.
 
-    Returned with the largest number of every feature, and whether any sample differs
-    from the mean of its class.
+    Returned with the largest number of every feature, the largest share of a sample in
+    its mean square about the class means, and whether any sample differs from its own.
     """
     d = X.shape[1]
-    within, total, reach = np.zeros(d), np.zeros(d), np.zeros(d)
+    within, total, reach, most = np.zeros(d), np.zeros(d), np.zeros(d), np.zeros(d)
     for i in range(X.shape[0]):
         own, share = means[codes[i]], shares[i]
         for f in range(d):
             x = X[i, f]
             inner, outer = np.float64(x - own[f]), np.float64(x - mean[f])
-            within[f] += share * inner * inner
+            square = share * inner * inner
+            within[f] += square
+            most[f] = max(most[f], square)
             total[f] += share * outer * outer
             reach[f] = max(reach[f], np.abs(x))
     varies = False
@@ -57,7 +59,7 @@ def spreads(X, codes, shares, means, mean):
             varies |= X[i, f] != own[f]
         if varies:
             break
-    return within, total, reach, varies
+    return within, total, reach, most, varies
 
 
 @njit(cache=True, nogil=True)

@@ -841,7 +841,9 @@ def _check_groups(groups: Any, X: Any, samples: Samples) -> NDArray:
     """Return the group of every sample that has weight, numbered."""
     if groups is None:
         # A sample that is there twice is not left out by half.
-        return merge_duplicates(samples).inverse
+        twins = merge_duplicates(samples).inverse
+        assert twins is not None
+        return twins
     given = as_labels("groups", groups, X.shape[0] if hasattr(X, "shape") else len(X))
     return np.unique(given, return_inverse=True)[1][samples.rows]
 

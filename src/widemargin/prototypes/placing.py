@@ -405,8 +405,8 @@ def residuals(X: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> np.ndarr
 
 
 SCALES = ("auto", "spread", "none")
-# Samples that a scale is tried on.
-TRIED = 1000
+# Samples that a scale is tried on, and fewer than tell what is far away.
+TRIED, FEW = 1000, 20
 
 
 def chosen_scale(
@@ -431,8 +431,11 @@ def chosen_scale(
     rows = np.random.RandomState(0).permutation(len(X))[:TRIED]
     if len(rows) < 2:
         return None
-    x, y = X[rows], codes[rows]
-    x = to_numpy(x)
+    x, y = to_numpy(X[rows]), codes[rows]
+    # A sample is not told by its own duplicate.
+    keys = (x * np.random.RandomState(0).uniform(1, 2, x.shape[1])).sum(axis=1)
+    rows = np.sort(np.unique(np.stack([y, keys]), axis=1, return_index=True)[1])
+    x, y = x[rows], y[rows]
     raw, divided = (_neighbours_wrong(z, y) for z in (x, x / spread))
     gain = np.count_nonzero(raw & ~divided) - np.count_nonzero(divided & ~raw)
     return spread if gain > np.sqrt(np.count_nonzero(raw != divided)) else None
@@ -453,24 +456,32 @@ def within_class_spread(
     """Root mean square deviation of each feature from its class mean, never zero.
 
     A feature that is constant in every class has a thousandth of its spread between
-    them; one that is constant everywhere has no unit, and takes one from the others.
+    them; one that is constant everywhere has no unit, and takes one from the others. A
+    sample that alone makes more than half of the variance, of most features, does not
+    count: a broken record would set the unit of all others.
     """
     shares = weights / weights.sum()
     if is_tensor(X):
         R, mean = residuals(X, codes, weights), like(X, shares) @ X
         reach = to_numpy(xp_of(X).amax(abs(X), axis=0))
-        within, total = (
-            to_numpy(put(shares, X.device) @ (D * D).double()) for D in (R, X - mean)
-        )
+        squares = put(shares, X.device)[:, None] * (R * R).double()
+        within, most = to_numpy(squares.sum(axis=0)), to_numpy(squares.amax(axis=0))
+        total = to_numpy(put(shares, X.device) @ ((X - mean) ** 2).double())
     else:
         from widemargin._compute.lvq import spreads
 
         means = like(X, class_means(X, codes, weights, int(codes.max()) + 1))
         mean = (shares @ X).astype(np.float64)
-        within, total, reach, varies = spreads(X, codes, shares, means, mean)
+        within, total, reach, most, varies = spreads(X, codes, shares, means, mean)
         if not varies:
             mean = means.mean(axis=0, dtype=np.float64)
             within = spreads(X, codes, shares, means, mean)[1]
+    if len(X) >= FEW and np.median(most) > 0 and np.mean(most > within / 2) > 0.5:
+        R = to_numpy(residuals(X, codes, weights)).astype(float)
+        parts = shares * (R * R / np.where(within > 0, within, np.inf)).mean(axis=1)
+        if parts.max() > 0.5:
+            kept = np.arange(len(X)) != parts.argmax()
+            return within_class_spread(X[kept], codes[kept], weights[kept])
     rounding = np.finfo(numpy_dtype(X)).eps * reach
     none = 1e-6 * within.mean() or 1.0
     variance = np.where(
