@@ -1,9 +1,9 @@
 """Which prototypes may be the nearest: distances bounded by a few coordinates.
 
-With m orthonormal rows V, z = (x - centre) unit and what they leave of its length,
+With m orthonormal rows V, z = (x - centre) / u and what they leave of its length,
 ``r = sqrt(|z|^2 - |V z|^2)``,
 
-    unit^2 |x - p|^2  >=  |V z_x - V z_p|^2 + (r_x - r_p)^2 :
+    |x - p|^2 / u^2  >=  |V z_x - V z_p|^2 + (r_x - r_p)^2 :
 
 squares of m + 1 numbers, the head of a point. V are leading directions of the samples,
 and most prototypes are told to be farther than the nearest by their heads. A prototype
@@ -27,7 +27,6 @@ import numpy as np
 
 from widemargin._compute.compiled import REORDER, dot, least_of, njit, up_to
 from widemargin._compute.lanes import load, splat, store
-from widemargin._compute.nearest import narrowed, squared_norms
 
 LENGTH, RENEW, SLACK = 32, 64, 2e-4
 # Prototypes that are compared at once.
@@ -37,12 +36,14 @@ WIDE = 128
 
 
 class Heads:
-    """Heads of samples, and of the prototypes of an epoch."""
+    """Heads of samples, and of the prototypes of an epoch.
 
-    def __init__(self, X: np.ndarray, limits: np.ndarray) -> None:
-        n, d = X.shape
-        self.centre = X.mean(axis=0)
-        Z, self.unit = narrowed(X, self.centre, limits)
+    Of samples are given z in float32, its centre and the unit it is divided by.
+    """
+
+    def __init__(self, Z: np.ndarray, centre: np.ndarray, unit: Any) -> None:
+        n, d = Z.shape
+        self.centre, self.unit = centre, unit
         rows = Z[:: -(-n // 1000)]
         axes = np.random.RandomState(0).standard_normal((d, LENGTH - 1))
         for _ in range(2):
@@ -55,7 +56,7 @@ class Heads:
     def _heads(self, Z: np.ndarray) -> tuple[np.ndarray, ...]:
         """Heads of points, what to take from their bounds, and squared lengths."""
         H = Z @ self.axes.T
-        inside, squares = (squared_norms(A).astype(float) for A in (H, Z))
+        inside, squares = (np.einsum("ij,ij->i", A, A).astype(float) for A in (H, Z))
         rest = np.maximum(squares - inside, 0) + SLACK * squares
         heads = np.column_stack([H, np.sqrt(rest).astype(np.float32)])
         return heads, (self.slack * squares + 1e-30).astype(np.float32), squares

@@ -33,7 +33,7 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from widemargin._compute.nearest import squared_norms
+from widemargin._compute.nearest import narrowed, squared_norms
 from widemargin._core.checks import (
     check_count,
     check_flag,
@@ -328,7 +328,11 @@ class LVQClassifier(TrainedPrototypes):
 
         # Not worth it for the one epoch of a batch.
         bounded = data.X.shape[1] >= WIDE and n_epochs < np.inf
-        heads = Heads(data.X, data.limits) if bounded else None
+        heads = None
+        if bounded:
+            centre = data.X.mean(axis=0)
+            Z, unit = narrowed(data.X, centre, data.limits)
+            heads = Heads(Z, centre, unit)
 
         def train(state: State, at: int) -> Outcome:
             stage, epoch = plan[at]
