@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 from widemargin._compute.heads import Heads, lower_bounds, take_along
-from widemargin._compute.nearest import narrowed
 from widemargin._compute.lvq import pair_epoch, settle_means
+from widemargin._compute.nearest import narrowed
 from widemargin._core.samples import Samples
 from widemargin.prototypes import LVQClassifier
 from widemargin.prototypes.lvq import class_balls
