@@ -117,7 +117,7 @@ def run(
         f"{seconds:.1f} s, training error {100 * wrong:.2f} %"
     )
     if max_error is not None:
-        print(words_of(refusing))
+        print(words_of(refusing, max_error))
     print(f"Model: {out} ({out.stat().st_size / 1024:.0f} KiB)")
 
 
@@ -142,13 +142,13 @@ def hold_out(
     return X[rows], y[rows], X[others], y[others]
 
 
-def words_of(refusing: RejectingClassifier) -> str:
+def words_of(refusing: RejectingClassifier, max_error: float) -> str:
     """Say what a model that refuses promises."""
-    error, n = f"{100 * refusing.max_error:g} %", refusing.n_held_out_
+    error, n = f"{100 * max_error:g} %", refusing.n_held_out_
     if refusing.threshold_ == np.inf:
         return (
-            f"Refuses every sample: that at most {error} of its answers are wrong could "
-            f"not be shown on the {n} samples held out"
+            f"Refuses every sample: that at most {error} of its answers are wrong "
+            f"could not be shown on the {n} samples held out"
         )
     return (
         f"Answers {100 * refusing.coverage_:.1f} % of {n} samples held out; of its "
