@@ -384,7 +384,7 @@ class RejectingClassifier(WrappingClassifier):
         self.threshold_ = rejection.reject_threshold(
             np.zeros(len(sure)), wrong_near, sure, delta=self.delta, **promise
         )
-        answered = (confidence >= self.threshold_) & near
+        answered = self._is_sure(confidence) & near
         self.coverage_ = float(answered.mean())
         self.error_ = float(wrong[answered].mean()) if answered.any() else float("nan")
         if self.threshold_ == np.inf:
@@ -412,6 +412,10 @@ class RejectingClassifier(WrappingClassifier):
                 f"({_num_samples(X)},); it returned shape {values.shape}."
             )
         return values
+
+    def _is_sure(self, confidence: NDArray) -> NDArray:
+        # In float64: beside float32 the threshold would be rounded to it.
+        return confidence.astype(np.float64, copy=False) >= self.threshold_
 
     def _is_near(self, X: Any) -> NDArray | bool:
         if self.distance_threshold_ is None:
@@ -451,7 +455,7 @@ class RejectingClassifier(WrappingClassifier):
             True where the confidence reaches ``threshold_`` and the distance does not
             exceed ``distance_threshold_``.
         """
-        return (self.confidence(X) >= self.threshold_) & self._is_near(X)
+        return self._is_sure(self.confidence(X)) & self._is_near(X)
 
     def predict(self, X: Any) -> NDArray:
         """Return labels, ``reject_label_`` where the classifier is not sure enough.
@@ -469,7 +473,7 @@ class RejectingClassifier(WrappingClassifier):
         self._check_predict(X)
         answers, confidence = self._sure_answers(X)
         labels = answers.astype(mixed_dtype(answers, self.reject_label_))
-        accepted = (confidence >= self.threshold_) & self._is_near(X)
+        accepted = self._is_sure(confidence) & self._is_near(X)
         labels[~accepted] = self.reject_label_
         return labels
 
