@@ -296,11 +296,9 @@ def climb_sums(now: Climbers, theta: float, bins: int, samples: Passed) -> Sums:
     found, given = now.found, samples.given
     assert found is not None
     mu = found.margins
-    return Sums(
-        found.gradient, found.moments, found.sizes,
-        *margin_sums(mu, theta, now.weights, now.before, given),
-        np.histogram(mu, bins, (-1.0, 1.0))[0] if bins else np.zeros(0),
-    )  # fmt: skip
+    counts = np.histogram(mu, bins, (-1.0, 1.0))[0] if bins else np.zeros(0)
+    weighed = margin_sums(mu, theta, now.weights, now.before, given)
+    return Sums._make([*found[2:], *weighed, counts])
 
 
 def climbed(
