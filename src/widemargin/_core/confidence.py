@@ -44,7 +44,7 @@ def inner_of(estimator: Any) -> Any:
     if hasattr(estimator, "best_estimator_"):
         return estimator.best_estimator_
     if hasattr(estimator, "steps") and hasattr(estimator, "named_steps"):
-        return estimator.steps[-1][1]
+        return estimator.steps[-1][1] if estimator.steps else None
     return None
 
 
@@ -56,6 +56,25 @@ def look_through(estimator: Any, X: Any) -> tuple[Any, Any]:
             if len(estimator.steps) > 1:
                 X = estimator[:-1].transform(X)
         estimator = inner
+    return estimator, X
+
+
+def nested(estimator: Any) -> Iterator[Any]:
+    """Give a classifier and those inside it, refusing ones opened, to what decides."""
+    while estimator is not None:
+        yield estimator
+        refusing = hasattr(estimator, "reject_label_")
+        estimator = estimator.estimator_ if refusing else inner_of(estimator)
+
+
+def decisive(estimator: Any, X: Any) -> tuple[Any, Any]:
+    """Return what decides, inside refusing classifiers too, and what it sees of X.
+
+    The answers of a refusing classifier hold refusals, which are no mistakes.
+    """
+    estimator, X = look_through(estimator, X)
+    while hasattr(estimator, "reject_label_"):
+        estimator, X = look_through(estimator.estimator_, X)
     return estimator, X
 
 
