@@ -23,7 +23,7 @@ from widemargin._compute.compiled import REORDER, fetch, njit
 _RUN = 64
 
 
-@njit(cache=True, nogil=True, fastmath=REORDER)
+@njit(fastmath=REORDER)
 def _squared_distances(Z, norms, offsets, squared):
     """Write the (K, n) squared distances; along the samples, loops vectorise."""
     n_models, width = offsets.shape
@@ -41,7 +41,7 @@ def _squared_distances(Z, norms, offsets, squared):
             out[i] = max(out[i], zero)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _slopes(z_plus, z_minus, gamma, tiny):
     """Return c of the nearest right and of the nearest wrong model."""
     total = z_plus + z_minus
@@ -51,7 +51,7 @@ def _slopes(z_plus, z_minus, gamma, tiny):
     return scale * (z_minus / total), -scale * (z_plus / total)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _margin(z_plus, z_minus):
     """Relative margin; an infinite distance means that there is no such model."""
     if z_plus == z_minus:
