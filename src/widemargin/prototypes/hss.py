@@ -93,11 +93,8 @@ class ClassSamples:
         """Whether one round is all: there is nothing to alternate with."""
         return len(models.C) == 1 and self.bundle.n_tangents == 0
 
-    def settled(
-        self, count: int, init: str, rng: np.random.RandomState, max_iter: int
-    ) -> Models:
+    def settled(self, models: Models, max_iter: int) -> Models:
         """Models after `max_iter` rounds, or fewer where these change nothing."""
-        models = self.start(count, init, rng)
         if self.is_exact(models):
             return self._fitted(models)
         for _ in range(max_iter):
@@ -425,7 +422,8 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
         T = state["tangents"].astype(float) if known else np.empty((0, m, d))
         counts = prototype_counts(self.prototypes_per_class, self.classes_)
         for c in data.keys() - {*codes.tolist()}:
-            models = data[c].settled(int(counts[c]), self.init, rng, self.max_iter)
+            start = data[c].start(int(counts[c]), self.init, rng)
+            models = data[c].settled(start, self.max_iter)
             codes = np.concatenate([codes, np.full(len(models.C), c)])
             C, T = np.concatenate([C, models.C]), np.concatenate([T, models.T])
         shapes = {"mass": (), "mean": (d,), "covariance": (d, d)}

@@ -39,7 +39,7 @@ from widemargin.prototypes.ascent import (
     TwoSidedPass,
     Watch,
 )
-from widemargin.prototypes.hss import by_class, random_models
+from widemargin.prototypes.hss import ClassSamples, Models, by_class, random_models
 from widemargin.prototypes.placing import prototype_counts
 from widemargin.prototypes.tangent_models import (
     TangentModels,
@@ -367,32 +367,39 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
             size=1 + n_tangents,
             most=MOST_DIMENSIONS,
         )
-        C, T, codes = [], [], []
         classes = by_class(
             data.bundle, data.samples, self.metric_, n_tangents, self.n_jobs
         )
-        for c, own in classes.items():
-            X, w, count = own.bundle.points, own.weights, int(counts[c])
-            count = min(count, len(X))
-            if self.init == "hss":
-                models = own.settled(count, "kmeans", rng, HSS_ROUNDS)
-                centroids, frames = models.C, models.T
-            elif self.init == "weights":
-                centroids, frames = random_models(
-                    to_numpy(X), w, count, n_tangents, rng
-                )
-            else:
-                centroids = _centroids(to_numpy(X), w, count, self.init, rng)
-                frames = random_frames(len(centroids), n_tangents, X.shape[1], rng)
-            C.append(centroids)
-            T.append(frames)
-            codes.append(np.full(len(centroids), c))
+        models = [
+            self._first_of_class(own, int(counts[c]), rng) for c, own in classes.items()
+        ]
+        if self.init == "hss":
+            # Distances that bend inputs, and devices, have threads of their own.
+            alone = self.metric_.has_tangents or is_tensor(data.bundle.points)
+            settled = (map if alone else data.run)(
+                lambda pair: pair[0].settled(pair[1], HSS_ROUNDS),
+                zip(classes.values(), models, strict=True),
+            )
+            models = list(settled)
         dtype = numpy_dtype(data.bundle.points)
         return (
-            np.concatenate(C).astype(dtype),
-            np.concatenate(T).astype(dtype),
-            np.concatenate(codes),
+            np.concatenate([own.C for own in models]).astype(dtype),
+            np.concatenate([own.T for own in models]).astype(dtype),
+            np.repeat(list(classes), [len(own.C) for own in models]),
         )
+
+    def _first_of_class(
+        self, own: ClassSamples, count: int, rng: np.random.RandomState
+    ) -> Models:
+        """Models of one class; those of HSS have yet to settle."""
+        if self.init == "hss":
+            return own.start(count, "kmeans", rng)
+        X, w, m = to_numpy(own.bundle.points), own.weights, own.n_tangents
+        count = min(count, len(X))
+        if self.init == "weights":
+            return Models(*random_models(X, w, count, m, rng), None, X)
+        C = _centroids(X, w, count, self.init, rng)
+        return Models(C, random_frames(len(C), m, X.shape[1], rng), None, X)
 
     def _ascent(self, data: Bent, k: Any) -> tuple[np.ndarray, Ascent]:
         """Prepare the climb; models are held about the mean of the samples."""
