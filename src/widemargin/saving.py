@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import widemargin
-from widemargin._core.confidence import inner_of
+from widemargin._core.confidence import nested
 from widemargin._core.files import write_atomically
 
 FORMAT = 2
@@ -68,9 +68,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     >>> bool((again.predict(X) == model.predict(X)).all())
     True
     """
-    inner = model
-    while (within := inner_of(inner)) is not None:
-        inner = within
+    *_, inner = nested(model)
     n_features = getattr(model, "n_features_in_", None)
     if isinstance(model, type) or n_features is None:
         raise ValueError(
@@ -108,7 +106,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     Returns
     -------
     fitted classifier or pipeline
-        As it was saved; of the command's files a pipeline.
+        As it was saved; of the command's files a pipeline, or a
+        :class:`~widemargin.RejectingClassifier` around one.
 
     Raises
     ------
@@ -131,9 +130,12 @@ def write(content: dict[str, Any], path: Path) -> None:
     data = skops().dumps(content, compression=zipfile.ZIP_DEFLATED, compresslevel=3)
     unknown = _unknown_types(data)
     if unknown:
+        instead = "use parameters that are numbers, text or parts of widemargin"
+        if hasattr(content["model"], "best_estimator_"):
+            instead = "save its best_estimator_"
         raise ValueError(
-            f"a model with {', '.join(unknown[:3])} inside cannot be saved safely; use "
-            "parameters that are numbers, text or parts of widemargin"
+            f"a model with {', '.join(unknown[:3])} inside cannot be saved safely; "
+            f"{instead}"
         )
     write_atomically(path, lambda temporary: temporary.write_bytes(data))
 
