@@ -46,7 +46,16 @@ def pytest_collection_finish():
 # Two workers begin with halves of the tests: with parts that compile different kernels,
 # or both would compile the same ones. What is many and short ends either half.
 HALVES = (
-    ("prototypes", "linear", "cli", "export", "inspection", "reproduce", "browser"),
+    (
+        "prototypes",
+        "linear",
+        "_core",
+        "cli",
+        "export",
+        "inspection",
+        "reproduce",
+        "browser",
+    ),
     ("metrics", "neighbors", "svm", "tangents"),
 )
 SHORT = ("contract", "test_sklearn_checks.py")
