@@ -87,6 +87,7 @@ from widemargin.linear.spaces import (
     LinearSpace,
     check_semidefinite,
     kernel_function,
+    rounding,
 )
 from widemargin.linear.walks import Walk, learn, solve_by_search, start_walk
 
@@ -101,6 +102,8 @@ _FEW_FEATURES = 1000
 _FEW_SPARSE_FEATURES = 2000
 # Squared private coordinates of samples of size one, below which slack does not pay.
 _ALMOST_HARD = 1e-24
+# Private coordinates beyond which a margin is hard, or all slack, as doubles can tell.
+_SIZES = 1e-120, 1e120
 
 
 class _Data(NamedTuple):
@@ -602,8 +605,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
         private = self._private(weights, exponent)
         if private is None:
             return None
-        # Beyond these the margin is hard, or all slack, as far as doubles can tell.
-        return np.clip(private, 1e-120, 1e120) ** 2
+        return np.clip(private, *_SIZES) ** 2
 
     def _solve_problem(self, data: _Data, problem, dtype, seed, start) -> _Certified:
         """Solve and certify one two-class problem; dual vectors cover all rows."""
@@ -697,8 +699,8 @@ class MaxMarginClassifier(HyperplaneClassifier):
         # A normal that may be nothing but rounding has no direction.
         norm = norm if shortest > 0.0 else 0.0
         intercept = found.bias / norm if norm > 0.0 else float(np.sign(found.bias))
-        bias = intercept * (norm or 1.0)
-        pair = self._margins_of(space, signs, found.coef, bias, 1.0, private, height)
+        args = (found.coef, intercept * norm, float(norm > 0.0), private, height)
+        pair = self._margins_of(space, signs, *args)
         verdict = ""
         if diag is None and pair[height is not None] <= 0.0:
             verdict = self._why_not_separated(space, signs, found, height, options)
@@ -711,9 +713,15 @@ class MaxMarginClassifier(HyperplaneClassifier):
         )  # fmt: skip
 
     def _margins_of(self, space, signs, coef, bias, norm, private, height):
-        """(Geometric, directional) margin of a plane, equal where there is but one."""
+        """(Geometric, directional) margin of a plane, equal where there is but one.
+
+        Without a plane, `norm` zero, a soft margin is that of the best bias.
+        """
         if private is not None:
             soft = soft_margin(space, signs, coef, bias, norm, private, height)
+            if norm == 0.0:
+                none = no_plane(np.clip(private, *_SIZES) ** 2, signs, height)
+                soft = max(soft, none * (1 - rounding(len(signs) + 8)))
             return soft, soft
         geometric = plane_margin(space, signs, coef, bias)
         if height is None:
