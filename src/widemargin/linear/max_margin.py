@@ -102,8 +102,6 @@ _FEW_FEATURES = 1000
 _FEW_SPARSE_FEATURES = 2000
 # Squared private coordinates of samples of size one, below which slack does not pay.
 _ALMOST_HARD = 1e-24
-# Private coordinates beyond which a margin is hard, or all slack, as doubles can tell.
-_SIZES = 1e-120, 1e120
 
 
 class _Data(NamedTuple):
@@ -605,7 +603,8 @@ class MaxMarginClassifier(HyperplaneClassifier):
         private = self._private(weights, exponent)
         if private is None:
             return None
-        return np.clip(private, *_SIZES) ** 2
+        # Beyond these the margin is hard, or all slack, as far as doubles can tell.
+        return np.clip(private, 1e-120, 1e120) ** 2
 
     def _solve_problem(self, data: _Data, problem, dtype, seed, start) -> _Certified:
         """Solve and certify one two-class problem; dual vectors cover all rows."""
@@ -668,7 +667,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
             coef, float(np.ldexp(bias, exponent)), float(np.ldexp(norm, -exponent)),
             dual, margins[0], margins[2], margins[1], margins[3], float(given),
             found.dual, found.n_iter, found.n_updates, verdict,
-            float(np.ldexp(no_plane(diag, signs, height), exponent)),
+            float(np.ldexp(no_plane(private, signs, height), exponent)),
         )  # fmt: skip
 
     def _harder(self, X, signs, diag, height, options, found: Solution) -> Solution:
@@ -709,7 +708,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
         return _Certified(
             None, intercept, norm, found.coef * signs, pair[0], uppers[0], pair[1],
             uppers[1], height or 1.0, found.dual, found.n_iter, found.n_updates,
-            verdict, no_plane(diag, signs, height),
+            verdict, no_plane(private, signs, height),
         )  # fmt: skip
 
     def _margins_of(self, space, signs, coef, bias, norm, private, height):
@@ -720,7 +719,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
         if private is not None:
             soft = soft_margin(space, signs, coef, bias, norm, private, height)
             if norm == 0.0:
-                none = no_plane(np.clip(private, *_SIZES) ** 2, signs, height)
+                none = no_plane(private, signs, height)
                 soft = max(soft, none * (1 - rounding(len(signs) + 8)))
             return soft, soft
         geometric = plane_margin(space, signs, coef, bias)
