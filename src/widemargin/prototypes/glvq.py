@@ -535,6 +535,7 @@ class GLVQClassifier(TrainedPrototypes):
 
     _exact_weights = True
     _takes_missing = True
+    _joins = True
     device_methods: ClassVar[tuple[str, ...]] = DEVICE_METHODS
     lazy_methods: ClassVar[tuple[str, ...]] = ("fit",)
 
@@ -621,7 +622,8 @@ class GLVQClassifier(TrainedPrototypes):
         most: int = 512,
     ) -> list[tuple[slice, float]]:
         size = self._size_of_batch(n, most)
-        return list(shuffled_batches(size, self.learning_rate, n, rng, epoch, n_epochs))
+        rate = self.learning_rate * (self._pace if n_epochs == np.inf else 1)
+        return list(shuffled_batches(size, rate, n, rng, epoch, n_epochs))
 
     def _size_of_batch(self, n: int, most: int = 512) -> int:
         if isinstance(self.batch_size, str):

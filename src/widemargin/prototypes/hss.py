@@ -368,6 +368,8 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
     _exact_weights = True
     _of_samples = ("models", "moments", "objective")
     lazy_methods: ClassVar = ("fit",)
+    # Moments add up: a batch tells as much whenever it comes.
+    _begins_anew = False
     # Those of a fit over a Dask collection, until it begins.
     _shards = cast("Shards | None", None)
 

@@ -209,6 +209,11 @@ class KernelLVQClassifier(GLVQClassifier):
         return not self._precomputed
 
     @property
+    def _begins_anew(self) -> bool:
+        # Columns of a precomputed kernel are the samples of the first batch.
+        return not self._precomputed
+
+    @property
     def dual_coef_(self) -> NDArray:
         """The combinations of the support samples that the prototypes are."""
         return self.prototypes_ @ self._coordinates.T

@@ -264,6 +264,11 @@ class LVQClassifier(TrainedPrototypes):
             )
         return list(value)
 
+    @property
+    def _begins_anew(self) -> bool:
+        # Prototypes that are given need no samples to be placed.
+        return isinstance(self.init, str)
+
     def _check_parameters(self) -> None:
         self._stages()
         check_number("window", self.window, above=0, below=1)

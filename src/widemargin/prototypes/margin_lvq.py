@@ -195,6 +195,11 @@ class MarginLVQClassifier(TrainedPrototypes):
                 "one sample after the other, wherever they are."
             )
 
+    @property
+    def _begins_anew(self) -> bool:
+        # Prototypes that are given need no samples to be placed.
+        return isinstance(self.init, str)
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_option("decision", self.decision, DECISIONS)

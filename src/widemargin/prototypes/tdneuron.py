@@ -31,6 +31,7 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
+from sklearn.utils.validation import _num_samples
 
 from widemargin._compute.machine import SAMPLE_ROWS, batched_slices, held_threads
 from widemargin._core.checks import (
@@ -57,6 +58,7 @@ from widemargin.prototypes.training import (
     Outcome,
     Run,
     State,
+    Stream,
     check_scale,
     hold_out,
     run_epochs,
@@ -197,9 +199,9 @@ class Training:
                 break
         return units, slope.error, n_steps
 
-    def step(self, units: Units) -> tuple[Units, float]:
+    def step(self, units: Units, rate: float = START) -> tuple[Units, float]:
         """One step, so short that the error falls; return units and error."""
-        rate, slope = START, self.slope(units)
+        slope = self.slope(units)
         while rate >= SMALLEST:
             proposal = self._step(units, slope, rate)
             error = self.slope(proposal).error
@@ -375,15 +377,27 @@ class TDNeuronClassifier(TangentModels):
         check_scale(samples.X)
         self.classes_ = samples.classes
         samples = merge_duplicates(samples)
-        n_features = samples.X.shape[1]
+        self.n_iter_, self.history_ = self._learn(
+            samples, check_random_state(self.random_state)
+        )
+        # A unit has the samples of a whole class: one more or less hardly moves it.
+        self._calibrate(samples, samples)
+        self._stream = Stream(seen=len(samples))
+        self.__dict__.pop("_rng", None)
+        return self
+
+    def _learn(
+        self, samples: Samples, rng: np.random.RandomState, told: bool = True
+    ) -> tuple[int, dict[str, list]]:
+        """Build up units of the classes there are; return last steps and history."""
+        n_features, codes = samples.X.shape[1], np.unique(samples.codes)
         n_tangents = resolve_n_tangents(self.max_tangents, n_features, "max_tangents")
-        self.prototype_labels_ = self.classes_.copy()
+        self.prototype_labels_ = self.classes_[codes]
         train, held = samples, None
         if n_tangents:
-            rng = check_random_state(self.random_state)
             train, held = _parted(samples, self.validation_fraction, rng)
         with held_threads(self.n_jobs) as run:
-            parts, whole = Training.of(train, run), Training.of(samples, run)
+            parts, whole = (Training.of(some, run, codes) for some in (train, samples))
 
             def grow(state: State, count: int) -> Outcome:
                 units = parts.shifted(state["units"], -1)
@@ -404,7 +418,7 @@ class TDNeuronClassifier(TangentModels):
 
             dtype = samples.X.dtype
             first = parts.shifted(parts.first(), 1)
-            state, self.history_ = run_epochs(
+            state, history = run_epochs(
                 self,
                 {"units": first, "dtype": dtype, "n_steps": 0},
                 grow,
@@ -413,15 +427,12 @@ class TDNeuronClassifier(TangentModels):
                 held=held,
                 patience=self.n_iter_no_change,
                 last=finish,
+                told=told,
             )
         self._take(state)
-        # A unit has the samples of a whole class: one more or less hardly moves it.
-        self._calibrate(samples, samples)
-        self.history_.setdefault("validation_score", [])
-        self.n_iter_ = state["n_steps"]
         self._scale = state["units"].scale
         self.n_tangents_ = self.tangents_.shape[1]
-        return self
+        return state["n_steps"], {"validation_score": [], **history}
 
     @whole_or_not_at_all
     def partial_fit(
@@ -461,20 +472,16 @@ class TDNeuronClassifier(TangentModels):
             samples = replace(samples, X=samples.X.astype(self.prototypes_.dtype))
         samples = merge_duplicates(samples)
         before = None if first else self._relative_distances(samples.X)
-        known = np.empty(0, int)
-        if not first:
-            known = np.searchsorted(self.classes_, self.prototype_labels_)
-        new = np.setdiff1d(samples.codes, known)
-        codes = np.union1d(known, new)
         self.classes_ = samples.classes
-        with held_threads(self.n_jobs) as run:
-            batch = Training.of(samples, run, codes)
-            units = batch.shifted(self._with_new(samples, known, new), -1)
-            units, error = batch.step(units)
-        self.prototype_labels_ = self.classes_[codes]
-        state = {"units": batch.shifted(units, 1), "dtype": samples.X.dtype}
-        self._take(state)
-        self._scale, self.n_tangents_ = units.scale, self.tangents_.shape[1]
+        rng = self.__dict__.get("_rng") or check_random_state(self.random_state)
+        stream = Stream() if first else self._stream
+        stream = stream.after(samples, _num_samples(X), rng, keep=True)
+        are_all = False
+        if stream.begins:
+            stream, few, are_all = stream.begin(rng, merge=True)
+            error = self._learn(few, rng, told=False)[1]["error"][-1]
+        if not are_all:
+            error = self._step(samples, stream)
         if before is None:
             self._calibrate(samples, samples)
         else:
@@ -484,25 +491,34 @@ class TDNeuronClassifier(TangentModels):
         for name, value in (("n_tangents", self.n_tangents_), ("error", error)):
             self.history_.setdefault(name, []).append(value)
         self.n_iter_ += 1
+        self._rng, self._stream = rng, stream
         return self
+
+    def _step(self, samples: Samples, stream: Stream) -> float:
+        """Take the step of a batch; return its error."""
+        pace = stream.pace(len(samples))
+        samples = stream.joined(samples)
+        known = np.searchsorted(self.classes_, self.prototype_labels_)
+        new = np.setdiff1d(samples.codes, known)
+        codes = np.union1d(known, new)
+        with held_threads(self.n_jobs) as run:
+            batch = Training.of(samples, run, codes)
+            units = batch.shifted(self._with_new(samples, known, new), -1)
+            units, error = batch.step(units, START * pace)
+        self.prototype_labels_ = self.classes_[codes]
+        self._take({"units": batch.shifted(units, 1), "dtype": samples.X.dtype})
+        return error
 
     def _with_new(self, samples: Samples, known: NDArray, new: NDArray) -> Units:
         """Units of the classes known, and of those that a batch brings."""
-        d = samples.X.shape[1]
-        if len(known):
-            stack = np.concatenate([self.prototypes_[:, None], self.tangents_], axis=1)
-            a, c = self.slopes_.astype(float), self.thresholds_.astype(float)
-            old = Units(stack.astype(float), np.log(a), c, 1.0).measured_in(self._scale)
-            n_tangents = stack.shape[1] - 1
-        else:
-            n_tangents = resolve_n_tangents(self.max_tangents, d, "max_tangents")
+        stack = np.concatenate([self.prototypes_[:, None], self.tangents_], axis=1)
+        a, c = self.slopes_.astype(float), self.thresholds_.astype(float)
+        old = Units(stack.astype(float), np.log(a), c, 1.0).measured_in(self._scale)
         if not len(new):
             return old
         own = samples.take(np.flatnonzero(np.isin(samples.codes, new)))
         beside = Training.of(own, codes=new)
-        added = beside.shifted(beside.first(n_tangents), 1)
-        if not len(known):
-            return added
+        added = beside.shifted(beside.first(stack.shape[1] - 1), 1)
         added = added.measured_in(old.scale)
         order = np.argsort(np.concatenate([known, new]))
         return Units(

@@ -15,7 +15,7 @@ numbers that are not finite, and ``partial_fit`` are here, once for all of them.
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -59,6 +59,11 @@ from widemargin.prototypes.placing import (
 )
 
 State = dict[str, Any]
+# How many samples the model of a stream is begun with, and to how many a small batch is
+# joined. After HALF samples steps are half as long as the first ones, in the end the
+# part LEAST of them: where a tenth and a third of the first ones do best on training
+# parts of optdigits, pendigits and satimage, that stay as they are or move.
+BEGIN, JOINED, HALF, LEAST = ROWS[0], 200, 300, 0.1
 # What the learners do on a device that know how to.
 DEVICE_METHODS = (
     *("fit", "partial_fit", "predict", "predict_proba", "decision_function"),
@@ -186,18 +191,19 @@ def run_epochs(
     held: Samples | Shards | None = None,
     patience: int = 1,
     last: Step | None = None,
+    told: bool = True,
 ) -> tuple[State, dict[str, list]]:
     """Step from `state` until the epochs, the learner or the held-out samples say stop.
 
     `model` takes every state as its own (``_take``), so that callbacks and held-out
     samples see it. Returned is the last state, or the best on `held`, the first of
     equals; never one that is not finite. Where there is a `last` step, it is the last
-    epoch, and takes what would else be returned.
+    epoch, and takes what would else be returned. Callbacks are `told` in a fit.
     """
     history: dict[str, list] = {}
     best, best_score, waited = state, -np.inf, 0
     progress = FitProgress(
-        model,
+        model if told else None,
         n_epochs,
         X=samples.X,
         y=samples.labels,
@@ -238,6 +244,77 @@ def run_epochs(
     return (state if held is None else best), history
 
 
+def _together(one: Samples | None, other: Samples) -> Samples:
+    if one is None:
+        return other
+    names = "X", "codes", "weights", "rows"
+    parts = {k: np.concatenate([getattr(one, k), getattr(other, k)]) for k in names}
+    return replace(other, **parts)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """What is known of the samples that came in batches, or in a fit before.
+
+    The first ones are kept until a model was begun with BEGIN of them: it is begun
+    anew whenever there are twice as many as it was begun with. The latest are kept for
+    small batches to be joined with: whatever it is cut into, a stream moves the models
+    about as far.
+    """
+
+    first: Samples | None = None
+    begun: int = 0
+    latest: Samples | None = None
+    # How many there were, and rows given, those of no weight and equal ones included.
+    seen: int = 0
+    rows: int = 0
+
+    def after(
+        self, batch: Samples, n_rows: int, rng: np.random.RandomState, keep: bool
+    ) -> "Stream":
+        """Take in a batch of `n_rows` rows; `keep` it if it is one of the first."""
+        batch = replace(batch, rows=batch.rows + self.rows, inverse=None, device=None)
+        first = self.first
+        if keep and (first is not None or not self.seen):
+            first = _together(first, batch)
+        last = batch
+        if len(batch) > JOINED:
+            last = batch.take(np.sort(rng.permutation(len(batch))[:JOINED]))
+        latest = _together(self.latest, last)
+        latest = latest.take(slice(max(0, len(latest) - JOINED), None))
+        seen, rows = self.seen + len(batch), self.rows + n_rows
+        return Stream(first, self.begun, latest, seen, rows)
+
+    @property
+    def begins(self) -> bool:
+        """Whether there are enough samples to begin, or to begin anew."""
+        n = 0 if self.first is None else len(self.first)
+        return n > 0 and n >= min(2 * self.begun, BEGIN)
+
+    def begin(
+        self, rng: np.random.RandomState, merge: bool
+    ) -> tuple["Stream", Samples, bool]:
+        """Return what to keep, the samples to begin with, and whether these are all."""
+        assert self.first is not None
+        samples, n = self.first, len(self.first)
+        kept = replace(self, first=None if n >= BEGIN else samples, begun=n)
+        if n > 2 * BEGIN:
+            samples = samples.take(np.sort(rng.permutation(n)[:BEGIN]))
+        samples = merge_duplicates(samples) if merge else samples
+        return kept, samples, n <= 2 * BEGIN
+
+    def joined(self, batch: Samples) -> Samples:
+        """Return the last batch, a small one with the latest samples before it."""
+        if self.latest is None or len(batch) >= JOINED:
+            return batch
+        return replace(self.latest, device=batch.device)
+
+    def pace(self, n: int) -> float:
+        """Return the length of the steps of the last batch, of `n` samples."""
+        before = self.seen - n
+        return min(1.0, n / JOINED) * max(LEAST, HALF / (HALF + before))
+
+
 class TrainedPrototypes(PrototypeClassifier):
     """Base of the classifiers whose prototypes are moved epoch by epoch."""
 
@@ -249,8 +326,10 @@ class TrainedPrototypes(PrototypeClassifier):
     _stays: Any = False
     # Entries of a state that belong to the samples: the next batch has its own.
     _of_samples: ClassVar[tuple[str, ...]] = ()
-    # Samples of batches, and how many of them factors were learned from.
-    _seen: tuple[np.ndarray, np.ndarray, np.ndarray, int] | None = None
+    # Whether a small batch is joined with the samples before it.
+    _joins: ClassVar[bool] = False
+    # Whether a stream's model is begun anew when there are more samples to begin with.
+    _begins_anew: Any = True
 
     def _n_epochs(self) -> int:
         return self.max_iter
@@ -345,7 +424,6 @@ class TrainedPrototypes(PrototypeClassifier):
         # BLAS has one thread per worker: products of a batch are too small to share.
         with held_threads(getattr(self, "n_jobs", 1)) as run:
             self._learn_completion(samples)
-            self._seen = None
             samples = self._completed_samples(samples)
             if isinstance(held, Samples):
                 held = self._completed_samples(held)
@@ -362,6 +440,7 @@ class TrainedPrototypes(PrototypeClassifier):
         self._keep(state)
         self._calibrate(samples, held if isinstance(held, Samples) else None)
         self.__dict__.pop("_rng", None)
+        self._stream = Stream(seen=samples.n_rows)
         self.n_iter_ = max(map(len, self.history_.values()))
         if not is_lazy(X):
             self._finish(_num_samples(X), checked, merged, samples)
@@ -442,55 +521,66 @@ class TrainedPrototypes(PrototypeClassifier):
         before = None
         if not first:
             before = self._relative_distances(self._completed(samples.X))
+        stream = Stream() if first else self._stream
+        keep = self._begins_anew or self._takes_missing
+        stream = stream.after(samples, _num_samples(X), rng, keep)
+        self._pace = stream.pace(len(samples))
+        outcome, are_all = None, False
         with (
             held_threads(getattr(self, "n_jobs", 1)) as run,
             np.errstate(over="ignore", invalid="ignore", divide="ignore"),
         ):
-            self._learn_further(samples, first)
-            samples = self._completed_samples(samples)
-            data = self._prepare(samples, rng, run, first)
-            if first:
-                self.history_ = {}
-                self.n_iter_ = 0
-                state = self._start(data, rng)
-            else:
-                names = self._state_names.items()
-                state = {key: getattr(self, name) for key, name in names}
-                state = self._resume({**self._training, **state}, data, rng)
-            state, row, _ = self._step(data, rng, np.inf)(state, 0)
+            if stream.begins:
+                stream, few, are_all = stream.begin(rng, self._exact_weights)
+                self._learn_completion(few)
+                if self._begins_anew:
+                    few = replace(self._completed_samples(few), device=samples.device)
+                    outcome = self._begin(few, rng, run)
+                    self._keep(outcome.state)
+            if outcome is None or not are_all:
+                batch = stream.joined(samples) if self._joins else samples
+                is_new = first and outcome is None
+                data = self._prepare(self._completed_samples(batch), rng, run, is_new)
+                if is_new:
+                    state = self._start(data, rng)
+                else:
+                    names = self._state_names.items()
+                    state = {key: getattr(self, name) for key, name in names}
+                    state = self._resume({**self._training, **state}, data, rng)
+                outcome = self._step(data, rng, np.inf)(state, 0)
+        state, row, _ = outcome
         if not is_sound(self, state):
             raise ValueError(
                 "this batch leads to prototypes without finite squares; the model is "
                 "kept as it was. A smaller learning_rate, or scaled data, may help."
             )
         self._keep(state)
+        samples = self._completed_samples(samples)
         if before is None:
             self._calibrate(samples)
         else:
             self._calibrate_further(before, samples)
-        self._rng = rng
-        for key, value in row.items():
+        self._rng, self._stream = rng, stream
+        if first:
+            self.history_, self.n_iter_ = {}, 0
+        # Of a batch only its loss, the first entry of a row.
+        for key, value in list(row.items())[:1]:
             self.history_.setdefault(key, []).append(value)
         self.n_iter_ += 1
         return self
 
-    def _learn_further(self, samples: Samples, first: bool) -> None:
-        """Learn what to expect of missing values again where there are twice as many.
-
-        Samples are kept until there are enough to learn from.
-        """
-        if not self._takes_missing or not (first or self._seen):
-            return
-        X, codes, weights, learned = samples.X, samples.codes, samples.weights, 0
-        if self._seen is not None:
-            *known, learned = self._seen
-            given = zip(known, (X, codes, weights), strict=True)
-            X, codes, weights = (np.concatenate(pair) for pair in given)
-        if len(X) >= min(2 * learned, ROWS[0]):
-            rows = np.arange(len(X))
-            self._learn_completion(Samples(X, codes, weights, self.classes_, rows))
-            learned = len(X)
-        self._seen = (X, codes, weights, learned) if len(X) < ROWS[0] else None
+    def _begin(self, samples: Samples, rng: np.random.RandomState, run: Run) -> Outcome:
+        """Train a model on the first samples of a stream, as `fit` would."""
+        data = self._prepare(samples, rng, run, True)
+        state = self._start(data, rng)
+        if len(np.unique(self._prototype_codes)) < 2:
+            # One class has nothing to be told from.
+            return self._step(data, rng, np.inf)(state, 0)
+        step = self._step(data, rng, self._n_epochs())
+        state, history = run_epochs(
+            self, state, step, self._n_epochs(), samples, told=False
+        )
+        return Outcome(state, {key: values[-1] for key, values in history.items()})
 
     def _place(
         self, X: np.ndarray, samples: Samples, rng: np.random.RandomState

@@ -232,6 +232,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         "watch",
     )
     lazy_methods: ClassVar = ("fit",)
+    _joins = True
 
     prototypes_per_class: Any = "auto"
     n_tangents: int | Literal["auto"] = "auto"
@@ -465,6 +466,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
                 return Outcome(state, {"loss": loss})
             centre, ascent = self._ascent(data.take(mistakes), 0)
             climb = ascent.start(_stacked(state, centre))
+        climb["rate"] *= self._pace
         climb = ascent.step(climb)
         moved = _unstacked(climb, centre, data.samples.X.dtype)
         return Outcome({**state, **moved}, {"loss": loss})
