@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import widemargin
-from widemargin._core.confidence import inner_of
+from widemargin._core.confidence import nested
 from widemargin._core.files import write_atomically
 
 FORMAT = 2
@@ -68,9 +68,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     >>> bool((again.predict(X) == model.predict(X)).all())
     True
     """
-    inner = model
-    while (within := inner_of(inner)) is not None:
-        inner = within
+    *_, inner = nested(model)
     n_features = getattr(model, "n_features_in_", None)
     if isinstance(model, type) or n_features is None:
         raise ValueError(
@@ -108,7 +106,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     Returns
     -------
     fitted classifier or pipeline
-        As it was saved; of the command's files a pipeline.
+        As it was saved; of the command's files a pipeline, or a
+        :class:`~widemargin.RejectingClassifier` around one.
 
     Raises
     ------

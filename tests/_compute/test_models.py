@@ -1,8 +1,9 @@
-"""Passes of tangent models read what is theirs."""
+"""Passes of tangent models read what is theirs; sums and ranks of their margins."""
 
 import numpy as np
+import pytest
 
-from widemargin._compute.models import one_sided, scratch_size
+from widemargin._compute.models import margin_sums, one_sided, ranked, scratch_size
 
 
 def test_models_without_tangents_read_nothing_behind_their_products():
@@ -14,9 +15,11 @@ def test_models_without_tangents_read_nothing_behind_their_products():
     # What may be written over ends where numbers end, and holds blocks of two samples.
     behind = np.full(2 * scratch_size(2, 1, 3) + 1, np.nan)
     ones = np.ones(5)
-    sums, moments, sizes = one_sided(
-        X, C, norms, offsets, right, ones, 0.0, nearest, margins, 2, behind[:-1]
-    )
+    sums, moments, sizes = np.empty((2, 1, 3)), np.empty((2, 1, 1)), np.empty((2, 1))
+    one_sided(
+        X, C, norms, offsets, right, ones, 0.0, nearest, margins, 2, behind[:-1],
+        sums, moments, sizes,
+    )  # fmt: skip
     assert np.isnan(behind[-1])
     D = ((X[:, None] - C) ** 2).sum(axis=2)
     plus, minus = D[right], D[~right]
@@ -27,3 +30,31 @@ def test_models_without_tangents_read_nothing_behind_their_products():
         np.testing.assert_allclose(sums[j, 0], c @ X)
         np.testing.assert_allclose(moments[j, 0, 0], c.sum())
         np.testing.assert_allclose(sizes[j, 0], np.abs(c).sum())
+
+
+@pytest.mark.parametrize("theta", [-0.3, 0.0, 0.4])
+def test_sums_of_margins(theta):
+    rng = np.random.default_rng(1)
+    mu = np.concatenate([rng.uniform(-1, 1, 40), [0.0, theta]])
+    w, before, given = rng.uniform(0, 3, (3, len(mu)))
+    expected = (
+        w.sum(), w @ mu, before.sum(), before @ mu, given.sum(),
+        given @ np.maximum(0, theta - mu), given @ (mu <= 0), given @ (mu < theta),
+        np.count_nonzero(mu < theta),
+    )  # fmt: skip
+    np.testing.assert_allclose(margin_sums(mu, theta, w, before, given), expected)
+    mu[3] = np.nan
+    sums = margin_sums(mu, theta, w, before, given)
+    assert np.isnan([sums[1], sums[3], sums[5]]).all()
+
+
+@pytest.mark.parametrize("spread", [1.0, 1e-9])
+def test_ranks_are_those_of_sorted_margins(spread):
+    rng = np.random.default_rng(2)
+    margins = np.concatenate([spread * rng.uniform(-1, 1, 500), [-1.0, 1.0, 1.0]])
+    ranks = np.array([0, 0, 1, 250, 250, 251, 501, 502])
+    some, at = ranked(margins, ranks, 64)
+    np.testing.assert_array_equal(np.sort(some)[at], np.sort(margins)[ranks])
+    assert len(some) < len(margins) or spread < 1
+    # What is no number is in no order, but does no harm.
+    assert len(ranked(np.full(5, np.nan), np.array([0, 4]), 64)[0]) == 5

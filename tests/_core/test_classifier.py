@@ -2,19 +2,26 @@
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_iris
+from sklearn.ensemble import BaggingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import (
+    FixedThresholdClassifier,
+    GridSearchCV,
+    TunedThresholdClassifierCV,
+)
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC
+from sklearn.svm import SVC, LinearSVC
 
 from widemargin._core.checks import check_number, warn_caller
 from widemargin._core.classifier import MarginClassifier, fit_method
-from widemargin._core.confidence import confidence_of, margins_of
+from widemargin._core.confidence import answers_of, confidence_of, margins_of
 from widemargin._core.decisions import class_codes, label_margins
 from widemargin._core.samples import check_samples, merge_duplicates
 from widemargin.meta import RejectingClassifier
+from widemargin.neighbors import TangentKNeighborsClassifier
 
 
 class NearestMean(MarginClassifier):
@@ -167,3 +174,49 @@ def test_warnings_point_at_the_caller():
             np.arange(9.0)[:, None], np.arange(9) % 2
         )
     assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        FixedThresholdClassifier(LogisticRegression(), threshold=0.1),
+        FixedThresholdClassifier(
+            LogisticRegression(),
+            threshold=0.7,
+            pos_label=0,
+            response_method="decision_function",
+        ),
+        TunedThresholdClassifierCV(LogisticRegression(), scoring="f1", cv=3),
+        # Answers by vote, scores by mean.
+        BaggingClassifier(LinearSVC(), 5, max_samples=0.1, random_state=0),
+    ],
+    ids=["probability", "decision", "tuned", "vote"],
+)
+def test_margins_are_positive_for_the_answer_of_other_peoples_models(model):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    y = (X[:, 0] + rng.normal(size=300) > 0) * 1
+    model.fit(X, y)
+    answers = model.predict(X)
+    assert (answers != y).any()
+    for label in (0, 1):
+        margins = margins_of(model, X, np.full(300, label))
+        np.testing.assert_array_equal(margins > 0, answers == label)
+    np.testing.assert_array_equal(
+        margins_of(model, X, answers), confidence_of(model, X)
+    )
+    told = answers_of(model, X, answers)
+    np.testing.assert_array_equal(told.confidence, told.margins)
+    if hasattr(model, "response_method"):
+        # They fall to nothing at the threshold, and not only beyond it.
+        margins = margins_of(model, X, np.ones(300))
+        beyond, before = margins[margins > 0].min(), -margins[margins <= 0].max()
+        assert max(beyond, before) < 0.1 * np.ptp(margins)
+
+
+def test_answers_about_a_frame():
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    model = TangentKNeighborsClassifier(tangents="none").fit(X, y)
+    other = np.roll(y, 7)
+    told = answers_of(model, X, other)
+    np.testing.assert_array_equal(told.margins, margins_of(model, X, other))

@@ -3,13 +3,18 @@
 import contextlib
 import csv
 import io
+import json
 import os
+import shutil
 
 import numpy as np
 import pytest
 from sklearn.datasets import dump_svmlight_file, load_digits
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from widemargin.cli import models
+import widemargin
+from widemargin.cli import fit, models
 from widemargin.cli.judge import Judgement
 from widemargin.cli.models import MODELS
 
@@ -124,7 +129,110 @@ def test_a_model_that_refuses_keeps_refusing(command, refuses, tmp_path):
     for line in (["evaluate"], ["report"]):
         code, _, err = command(*line, "model.skops", "b.npz")
         assert code == 0, err
-    assert "max_error" in refuses("fit", "a.npz", "--model", "glvq", "--max-error", "2")
+    said = refuses("fit", "a.npz", "--model", "glvq", "--max-error", "2")
+    assert "--max-error must be" in said
+
+
+@pytest.fixture
+def overlapping(tmp_path):
+    """Two classes that overlap, some values missing; the labels are those of SVMs."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    y = np.where(X[:, 0] + 0.5 * rng.normal(size=400) > 0, 1, -1)
+    X[::7, 1] = np.nan
+    np.savez(tmp_path / "a.npz", X=X, y=y)
+    return X, y
+
+
+def test_the_promise_is_made_on_samples_that_nothing_has_seen(
+    command, overlapping, monkeypatch, tmp_path
+):
+    searched = []
+    whole = fit.search_grid
+
+    def search_grid(pipeline, grid, X, y, seed):
+        searched.append(len(X))
+        return whole(pipeline, grid, X, y, seed)
+
+    monkeypatch.setattr(fit, "search_grid", search_grid)
+    options = ("--model", "knn", "--search", "--impute", "mean", "--max-error", "0.2")
+    code, out, err = command("fit", "a.npz", *options)
+    assert code == 0, err
+    saved = models.load(tmp_path / "model.skops")
+    refusing = saved.pipeline[-1]
+    learned = 400 - refusing.n_held_out_
+    assert searched == [learned]
+    assert saved.pipeline["scale"].n_samples_seen_ == learned
+    assert len(saved.estimator.bundle_.points) == learned
+    assert f"knn: {learned} samples" in out
+    # The share is that of samples held out: k-NN is sure of those it remembers.
+    share = 100 * refusing.coverage_
+    assert f"Answers {share:.1f} % of {refusing.n_held_out_} samples held out" in out
+    X, _ = overlapping
+    _, out, _ = command("predict", "model.skops", "a.npz")
+    answered = [row[3] == "yes" for row in list(csv.reader(io.StringIO(out)))[1:]]
+    np.testing.assert_array_equal(answered, saved.pipeline.predict(X) != -2)
+
+
+def test_a_model_that_refuses_everything_says_so(command, overlapping):
+    options = ("--model", "knn", "--impute", "mean", "--max-error", "0.001")
+    code, out, err = command("fit", "a.npz", *options)
+    assert code == 0, err
+    assert "Refuses every sample: that at most 0.1 % of its answers are wrong" in out
+    assert "Answers" not in out
+    assert "held-out samples are needed" in err
+
+
+def test_unknown_labels_break_no_promise(command, refuses, overlapping, tmp_path):
+    """A third of the samples to calibrate by are of a class that was never learned."""
+    rng = np.random.default_rng(1)
+    X = np.r_[rng.normal(size=(400, 3)), rng.normal(size=(200, 3))]
+    y = np.r_[np.where(X[:400, 0] > 0, 1, -1), np.full(200, 7)]
+    np.savez(tmp_path / "b.npz", X=X, y=y)
+    # As text: files that hold a name among numbers are read so.
+    np.savez(tmp_path / "c.npz", X=X, y=np.where(y == 7, "other", y.astype(str)))
+    code, _, err = command("fit", "a.npz", "--model", "glvq", "--impute", "mean")
+    assert code == 0, err
+    for name, label in (("b.npz", "7"), ("c.npz", "other")):
+        options = ("--max-error", "0.1", "--calibrate", name)
+        code, out, err = command("predict", "model.skops", "b.npz", *options)
+        assert code == 0, err
+        assert "200 of 600 samples that --max-error is kept by have labels" in err
+        assert f"does not know: {label}; they count as mistakes" in err
+        rows = list(csv.reader(io.StringIO(out)))[1:]
+        # They are as likely as others to be sure ones: nothing can be promised.
+        assert {row[3] for row in rows} == {"no"}
+        assert "200 of 600 samples are wrong" in refuses(
+            "evaluate", "model.skops", name
+        )
+
+
+def test_refusing_around_a_pipeline_is_read_from_python(command, tmp_path):
+    X, y = load_digits(return_X_y=True)
+    np.savez(tmp_path / "b.npz", X=X[600:900].reshape(-1, 8, 8), y=y[600:900])
+    inner = make_pipeline(StandardScaler(), widemargin.GLVQClassifier(random_state=0))
+    model = widemargin.RejectingClassifier(inner, max_error=0.04, random_state=0)
+    model.fit(X[:600], y[:600])
+    widemargin.save(model, tmp_path / "m.skops")
+    _, out, err = command("predict", "m.skops", "b.npz")
+    answered = [row[3] == "yes" for row in list(csv.reader(io.StringIO(out)))[1:]]
+    assert 0.3 < np.mean(answered) < 1, err
+    np.testing.assert_array_equal(answered, model.accepts(X[600:900]))
+    more = ("--max-error", "0.2", "--calibrate", "b.npz")
+    code, _, err = command("predict", "m.skops", "b.npz", *more)
+    assert code == 0, err
+    code, out, err = command("evaluate", "m.skops", "b.npz", "--json")
+    assert code == 0, err
+    right = (model.estimator_.predict(X[600:900]) == y[600:900]).mean()
+    assert json.loads(out)["error"] == pytest.approx(1 - right)
+    code, _, err = command("report", "m.skops", "b.npz", "--out", "page.html")
+    assert code == 0, err
+    assert "in standardised features" in (tmp_path / "page.html").read_text()
+    if shutil.which("gcc"):
+        options = ("--to", "c", "--out", "m.h", "--data", "b.npz")
+        code, out, err = command("export", "m.skops", *options)
+        assert code == 0, err
+        assert "GLVQClassifier to c" in out
 
 
 def test_sparse_text_is_fitted_sparse_or_made_dense(command, digits, tmp_path):

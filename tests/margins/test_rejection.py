@@ -214,3 +214,13 @@ def test_bad_arrays_are_refused(arguments, message):
 def test_bad_options_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         reject_threshold([0, 1], [0, 1], [0.1, 0.2], **options)
+
+
+def test_ties_at_the_rank_are_rejected_in_float32_too():
+    """The sure are all right; of those that tie behind them, none is."""
+    confidence = np.repeat([0.9, 0.3], [59, 11]).astype(np.float32)
+    wrong = confidence < 0.5
+    threshold = reject_threshold(np.zeros(70), wrong, confidence, max_error=0.05)
+    # As anybody compares, by a Python number, which float32 rounds to its own.
+    np.testing.assert_array_equal(confidence >= threshold, ~wrong)
+    assert np.float32(threshold) == threshold

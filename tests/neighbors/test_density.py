@@ -555,3 +555,30 @@ def test_bad_metrics_and_candidates(data, settings, message):
     X, y, *_ = data
     with pytest.raises(ValueError, match=message):
         DensityClassifier(**settings).fit(X, y).predict(X[:3])
+
+
+def test_a_sample_given_twice_is_left_out_twice(data):
+    """Else its twin, at no distance, makes the sharpest bumps look best."""
+    X, y, *_ = data
+    model = TangentDensityClassifier(tangents="none")
+    once = clone(model).fit(X, y)
+    twice = clone(model).fit(np.repeat(X, 2, axis=0), np.repeat(y, 2))
+    heavy = clone(model).fit(X, y, sample_weight=np.full(len(y), 2.0))
+    assert once.gamma_ == pytest.approx(twice.gamma_)
+    np.testing.assert_allclose(once.cv_scores_, twice.cv_scores_)
+    np.testing.assert_allclose(once.cv_scores_, heavy.cv_scores_)
+
+
+def test_the_order_of_samples_does_not_choose_gamma():
+    """One class is a thousand times as dense as the others, and comes first."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2], 210)
+    X = rng.normal(size=(630, 2)) * np.where(y == 0, 1e-3, 1)[:, None]
+    X[:, 0] += [-9, 0, 1] @ (y == np.arange(3)[:, None])
+    model = TangentDensityClassifier(tangents="none", random_state=0)
+    for cv_samples in (1000, 300):
+        model.set_params(cv_samples=cv_samples)
+        order = rng.permutation(630)
+        sorted_, shuffled = clone(model).fit(X, y), clone(model).fit(X[order], y[order])
+        assert sorted_.gamma_ == pytest.approx(shuffled.gamma_)
+        assert sorted_.gamma_ < 1e4

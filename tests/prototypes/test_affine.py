@@ -69,6 +69,21 @@ def test_retract_keeps_the_space_and_zero_rows(size):
         assert_allclose(before - before @ after.T @ after, 0, atol=1e-7 * size)
 
 
+@given(st.integers(0, 99), st.sampled_from([0.0, 1e-9, 1e-4, 1.0]))
+@settings(deadline=None, max_examples=40)
+def test_retract_is_gram_schmidt_in_order(seed, apart):
+    rng = np.random.RandomState(seed)
+    frames = rng.standard_normal((2, 4, 6))
+    frames[0, 2] = frames[0, 0] - 3 * frames[0, 1] + apart * frames[0, 2]
+    Q, R = np.linalg.qr(frames.transpose(0, 2, 1))
+    Q = (Q * np.sign(np.einsum("kii->ki", R))[:, None]).transpose(0, 2, 1)
+    out = retract(frames)
+    assert_allclose(out[1], Q[1], atol=1e-10)
+    assert_allclose(out[0] @ out[0].T, np.diag([1, 1, 1, apart > 0]), atol=1e-13)
+    if apart:
+        assert_allclose(out[0], Q[0], atol=1e-12 / apart)
+
+
 @pytest.mark.parametrize("n_own", [0, 2, 4])
 @pytest.mark.parametrize("spring", [1e-5, 0.3])
 def test_slide_is_the_alignment(n_own, spring):

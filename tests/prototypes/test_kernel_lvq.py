@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from sklearn import config_context
-from sklearn.datasets import load_iris, make_circles, make_classification
+from sklearn.datasets import load_iris, make_circles, make_classification, make_moons
 from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
 
 from widemargin.prototypes import GLVQClassifier, KernelLVQClassifier
@@ -161,3 +161,25 @@ def test_few_coordinates_leave_distances_exact(n_components):
     assert model.prototypes_.shape[1] <= min(90, 200)
     if isinstance(n_components, int):
         assert model.prototypes_.shape[1] == min(n_components, 90)
+
+
+@pytest.mark.parametrize("scale", ["none", "spread"])
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+def test_no_move_within_the_radius_changes_a_label(kernel, scale):
+    X, labels = make_moons(200, noise=0.15, random_state=0)
+    X *= [1, 30]
+    gamma = 5.0 if scale == "spread" else 0.1
+    model = KernelLVQClassifier(kernel=kernel, gamma=gamma, scale=scale, random_state=0)
+    model.fit(X, labels)
+    radius, answers = model.certified_radius(X), model.predict(X)
+    assert np.median(radius) > 0
+    for angle in np.linspace(0, 2 * np.pi, 60):
+        moves = 0.999 * radius[:, None] * [np.cos(angle), np.sin(angle)]
+        np.testing.assert_array_equal(model.predict(X + moves), answers)
+
+
+@pytest.mark.parametrize("kernel", ["poly", "laplacian", gaussian])
+def test_a_radius_needs_images_that_move_no_faster(kernel):
+    model = KernelLVQClassifier(1, kernel=kernel, max_iter=1).fit(iris, y)
+    with pytest.raises(ValueError, match="certified_radius needs kernel='rbf' or"):
+        model.certified_radius(iris)

@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from widemargin._compute.heads import Heads, lower_bounds, take_along
 from widemargin._compute.lvq import pair_epoch, settle_means
+from widemargin._compute.nearest import narrowed
 from widemargin._core.samples import Samples
 from widemargin.prototypes import LVQClassifier
 from widemargin.prototypes.lvq import class_balls
@@ -266,22 +267,28 @@ def test_bounds_change_no_bit(rule, offset, dtype):
     X[150:] = X[rng.randint(5, size=150)] + 1e-9 * rng.standard_normal((150, 60))
     X = X.astype(dtype)
     y = rng.randint(3, size=300)
-    P = X[rng.permutation(300)[:24]]
+    P = X[rng.permutation(300)[:40]]
     P[7] = P[3]
-    labels, order = np.arange(24) % 3, rng.permutation(300)
+    labels, order = np.arange(40) % 3, rng.permutation(300)
     model = LVQClassifier(algorithm=rule)
     model.classes_ = np.arange(3)
     balls = np.zeros((3, 60), dtype) + dtype(offset), np.full(3, 100, dtype)
     box = X.mean(axis=0) + np.array([[-3], [3]], dtype) * X.std(axis=0)
     found = []
     for bounded in (False, True):
-        Q, wins, rates = P.copy(), np.zeros(24, np.intp), np.full(24, 0.3)
-        search = Heads(X).at(Q) if bounded else None
+        Q, wins, rates = P.copy(), np.zeros(40, np.intp), np.full(40, 0.3)
+        search = heads_of(X).at(Q) if bounded else None
         shared = (Q, labels, X, y, order, wins, box)
         told = model._present(rule, shared, 0.4, (0, 300.0), rates, balls, search)
         found.append((Q, wins, rates, told))
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def heads_of(X):
+    centre = X.mean(axis=0)
+    Z, unit = narrowed(X, centre)
+    return Heads(Z, centre, unit)
 
 
 @settings(max_examples=20, deadline=None)
@@ -293,7 +300,7 @@ def test_heads_bound_distances_wherever_prototypes_went(seed, dtype):
         dtype
     )
     P = X[:5] + X[5:10]
-    search = Heads(X).at(P)
+    search = heads_of(X).at(P)
     for _ in range(200):
         j, i, rate = rng.randint(5), rng.randint(80), rng.uniform(-0.05, 0.1)
         distance = ((X[i].astype(float) - P[j]) ** 2).sum()

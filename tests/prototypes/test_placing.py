@@ -8,6 +8,7 @@ from sklearn.cluster import KMeans
 
 from widemargin._compute.nearest import squared_distances
 from widemargin.prototypes.placing import (
+    chosen_scale,
     initial_prototypes,
     lloyd,
     revivals,
@@ -99,3 +100,25 @@ def test_spread_of_a_feature_is_in_its_own_unit():
     spread, weights = within_class_spread(X, codes, np.ones(40)), np.ones(40)
     np.testing.assert_allclose(within_class_spread(X * units, codes, weights),
                                spread * units)  # fmt: skip
+
+
+def test_one_broken_record_sets_no_unit():
+    X, y = rng.standard_normal((60, 5)), np.arange(60) % 3
+    weights = rng.uniform(1, 2, 60)
+    usual = within_class_spread(X, y, weights)
+    far = np.append(X, [[1e3] * 5, [-1e5] * 5], axis=0), np.append(y, [0, 1])
+    found = within_class_spread(*far, np.append(weights, [1, 1]))
+    np.testing.assert_allclose(found, usual)
+    # Nor do many features that are rarely other than nothing hide a sample.
+    rare = np.eye(60)
+    shares = rare.var(axis=0)
+    np.testing.assert_array_less(shares / 2, within_class_spread(rare, y, weights) ** 2)
+
+
+def test_duplicates_tell_nothing_of_units():
+    X, y = rng.standard_normal((90, 2)), np.arange(90) % 3
+    X[:, 0] += 6 * y
+    X[:, 1] *= 1e3
+    for times in (1, 2):
+        given = np.repeat(X, times, axis=0), np.repeat(y, times), np.ones(90 * times)
+        assert chosen_scale(*given, "auto") is not None

@@ -128,3 +128,23 @@ def squared_distance(x: Any, p: Any) -> Any:
         delta = x[f] - p[f]
         total += delta * delta
     return total
+
+
+@njit(fastmath=NUMBERS)
+def least_of(scores: Any, start: int, stop: int) -> Any:
+    """Smallest of some scores."""
+    least = scores.dtype.type(np.inf)
+    for j in range(start, stop):
+        least = min(least, scores[j])
+    return least
+
+
+@njit()
+def up_to(scores: Any, start: int, stop: int, limit: Any) -> Any:
+    """How many columns have scores up to `limit`, and the sum of their numbers."""
+    count, columns = np.int32(0), np.int32(0)
+    for j in range(start, stop):
+        if scores[j] <= limit:
+            count += np.int32(1)
+            columns += np.int32(j)
+    return count, columns

@@ -21,6 +21,8 @@ from widemargin._compute.compiled import REORDER, dot, njit
 
 # What two projections leave of a dependent row of length one.
 ROUNDING = 1e-14
+# What projections leave, squared, of a row that depends on others.
+DEPENDENT = 1e-20
 # What kernels call the sides; "x" is "y" with the ends exchanged.
 AT_Y, TWO_SIDED, MEAN = 0, 1, 2
 SIDE_CODES = {"y": AT_Y, "two": TWO_SIDED, "mean": MEAN}
@@ -102,6 +104,37 @@ def gram_schmidt(tangents, rtol):
         for j in range(rank, n_tangents):
             for i in range(n_features):
                 rows[j, i] = 0.0
+
+
+@njit()
+def straighten(stack, first):
+    """Make the rows of every ``stack[n]`` from `first` on orthonormal again, in place.
+
+    In their order, and by one projection where they nearly are. Rows that depend on
+    those before them become zero and stand last.
+    """
+    for n in range(stack.shape[0]):
+        rank = first
+        for j in range(first, stack.shape[1]):
+            row = stack[n, rank]
+            if rank < j:
+                for i in range(row.shape[0]):
+                    row[i] = stack[n, j, i]
+            square = left = dot(row, row)
+            before = np.inf
+            # Once more where most of it has gone, and with it digits.
+            while DEPENDENT * square < left < 0.5 * before:
+                before = left
+                for k in range(first, rank):
+                    left = _remove(row, stack[n, k])
+            if not left <= DEPENDENT * square:
+                norm = np.sqrt(left)
+                for i in range(row.shape[0]):
+                    row[i] /= norm
+                rank += 1
+        for j in range(rank, stack.shape[1]):
+            for i in range(stack.shape[2]):
+                stack[n, j, i] = 0.0
 
 
 def orthonormal(tangents, rtol):

@@ -19,7 +19,7 @@ moments and `wins` change in place.
 
 import numpy as np
 
-from widemargin._compute.compiled import NUMBERS, REORDER, fetch, njit
+from widemargin._compute.compiled import REORDER, fetch, least_of, njit, up_to
 from widemargin._compute.lvq import adam_in_place, loss_and_slope
 
 # Below this a square may vanish in float32.
@@ -71,26 +71,6 @@ def _add(scores, norms):
         scores[j] += norms[j]
 
 
-@njit(fastmath=NUMBERS)
-def _least(scores, start, stop):
-    """Smallest of some scores."""
-    least = scores.dtype.type(np.inf)
-    for j in range(start, stop):
-        least = min(least, scores[j])
-    return least
-
-
-@njit()
-def _up_to(scores, start, stop, limit):
-    """How many columns have scores up to `limit`, and the sum of their numbers."""
-    count, columns = np.int32(0), np.int32(0)
-    for j in range(start, stop):
-        if scores[j] <= limit:
-            count += np.int32(1)
-            columns += np.int32(j)
-    return count, columns
-
-
 @njit()
 def _settle(scores, start, stop, limit, x, P, order):
     """Nearest by difference among the columns with scores up to `limit`."""
@@ -109,12 +89,12 @@ def _nearest(scores, start, stop, error, x, P, order):
 
     Loops without branches, which are cheaper than guesses of where the nearest is.
     """
-    limit = np.float64(_least(scores, start, stop)) + 2.0 * error
+    limit = np.float64(least_of(scores, start, stop)) + 2.0 * error
     if not limit < np.inf:
         return -1, np.inf
     # Rounded up.
     limit = np.float32(limit + EPS * abs(limit))
-    count, column = _up_to(scores, start, stop, limit)
+    count, column = up_to(scores, start, stop, limit)
     if count == 1:
         return order[column], gap(x, P[order[column]])
     return _settle(scores, start, stop, limit, x, P, order)

@@ -1,9 +1,9 @@
 """Which prototypes may be the nearest: distances bounded by a few coordinates.
 
-With m orthonormal rows V, z = (x - centre) unit and what they leave of its length,
+With m orthonormal rows V, z = (x - centre) / u and what they leave of its length,
 ``r = sqrt(|z|^2 - |V z|^2)``,
 
-    unit^2 |x - p|^2  >=  |V z_x - V z_p|^2 + (r_x - r_p)^2 :
+    |x - p|^2 / u^2  >=  |V z_x - V z_p|^2 + (r_x - r_p)^2 :
 
 squares of m + 1 numbers, the head of a point. V are leading directions of the samples,
 and most prototypes are told to be farther than the nearest by their heads. A prototype
@@ -16,29 +16,34 @@ a square that is ``SLACK |z|^2`` too large, and from every bound is taken
 ``(SLACK + d eps) 8 (|z_x|^2 + |z_p|^2)``. What a bound leaves open is decided by the
 distances themselves.
 
-Shapes: X (n, d), P (K, d), V (m, d), heads (n, m + 1) and (K, m + 1).
+Shapes: X (n, d), P (K, d), V (m, d), heads (n, m + 1). Those of prototypes lie side by
+side, number k of prototype j at ``k K' + j``, and are filled up to K', whole groups of
+lanes, with some that are infinitely far.
 """
 
 from typing import Any
 
 import numpy as np
 
-from widemargin._compute.compiled import REORDER, dot, njit, squared_distance
+from widemargin._compute.compiled import REORDER, dot, least_of, njit, up_to
+from widemargin._compute.lanes import load, splat, store
 
 LENGTH, RENEW, SLACK = 32, 64, 2e-4
+# Prototypes that are compared at once.
+GROUP = (0,) * 32
 # Features from which a bound is worth its price.
 WIDE = 128
 
 
 class Heads:
-    """Heads of samples, and of the prototypes of an epoch."""
+    """Heads of samples, and of the prototypes of an epoch.
 
-    def __init__(self, X: np.ndarray) -> None:
-        n, d = X.shape
-        self.centre = X.mean(axis=0)
-        reach = max((X.max(axis=0) - self.centre).max(), 0.0)
-        self.unit = 1.0 / (max(float((self.centre - X.min(axis=0)).max()), reach) or 1)
-        Z = self._narrow(X)
+    Of samples are given z in float32, its centre and the unit it is divided by.
+    """
+
+    def __init__(self, Z: np.ndarray, centre: np.ndarray, unit: Any) -> None:
+        n, d = Z.shape
+        self.centre, self.unit = centre, unit
         rows = Z[:: -(-n // 1000)]
         axes = np.random.RandomState(0).standard_normal((d, LENGTH - 1))
         for _ in range(2):
@@ -47,11 +52,6 @@ class Heads:
         self.axes = np.ascontiguousarray(axes.T, np.float32)
         self.slack = 8 * (SLACK + d * float(np.finfo(np.float32).eps))
         self.samples = self._heads(Z)
-
-    def _narrow(self, X: np.ndarray) -> np.ndarray:
-        """Points about the centre in units, in float32."""
-        Z, unit = np.empty(X.shape, np.float32), X.dtype.type(self.unit)
-        return np.multiply(X - self.centre, unit, out=Z, casting="same_kind")
 
     def _heads(self, Z: np.ndarray) -> tuple[np.ndarray, ...]:
         """Heads of points, what to take from their bounds, and squared lengths."""
@@ -63,32 +63,63 @@ class Heads:
 
     def at(self, P: np.ndarray) -> tuple[Any, ...]:
         """Return what the kernels need to find the nearest of some prototypes."""
-        low, ages = np.empty(len(P)), np.zeros(len(P))
+        K = -(-len(P) // len(GROUP)) * len(GROUP)
+        heads, slacks = np.zeros((LENGTH, K), np.float32), np.full(K, -np.inf, "f4")
+        Z = ((P - self.centre) / self.unit).astype(np.float32)
+        H, slacks[: len(P)], squares = self._heads(Z)
+        heads[:, : len(P)] = H.T
         *x, x_squares = self.samples
-        *p, p_squares = self._heads(self._narrow(P))
-        scale = (self.centre, P.dtype.type(self.unit), self.slack)
-        return (*x, *p, self.axes, *scale, ages, low, p_squares, x_squares)
+        scale = (self.centre, P.dtype.type(1 / self.unit), self.slack)
+        ages, low, grouped = np.zeros(len(P)), np.empty(len(P)), np.empty(K, np.float32)
+        return (
+            *x, heads.ravel(), slacks, self.axes, *scale, ages, low, squares, x_squares,
+            grouped,
+        )  # fmt: skip
+
+
+@njit(fastmath=REORDER)
+def _grouped_bounds(x, heads, slacks, slack, group, low):
+    """Fill in the bounds of a sample in units, one group of prototypes after another.
+
+    A group stays in registers while the coordinates pass by.
+    """
+    K = slacks.shape[0]
+    for j in range(0, K, len(group)):
+        total = splat(np.float32(-slack), group) - load(slacks, j, group)
+        for k in range(x.shape[0]):
+            delta = splat(x[k], group) - load(heads, k * K + j, group)
+            total = total + delta * delta
+        store(low, j, total)
 
 
 @njit(inline="always")
 def lower_bounds(i, search):
     """Fill in the bounds of the squared distances of sample i; index of the least."""
-    x, heads, slacks, low = search[0][i], search[2], search[3], search[9]
-    scale, slack = 1.0 / (np.float64(search[6]) ** 2), search[1][i]
-    at = 0
-    for j in range(heads.shape[0]):
-        low[j] = scale * np.float64(squared_distance(x, heads[j]) - slack - slacks[j])
-        if low[j] < low[at]:
-            at = j
+    low, grouped = search[9], search[12]
+    _grouped_bounds(search[0][i], search[2], search[3], search[1][i], GROUP, grouped)
+    scale = 1.0 / (np.float64(search[6]) ** 2)
+    for j in range(low.shape[0]):
+        low[j] = scale * np.float64(grouped[j])
+    smallest = least_of(grouped, 0, low.shape[0])
+    count, at = up_to(grouped, 0, low.shape[0], smallest)
+    if count != 1:
+        at = 0
+        for j in range(low.shape[0]):
+            if low[j] < low[at]:
+                at = j
     return at
 
 
 @njit(fastmath=REORDER)
-def _moved(head, x, step):
+def _moved(heads, at, K, x, step):
     """Move a head, and return its squared length but for its end, which is not one."""
-    for k in range(x.shape[0]):
-        head[k] += step * (x[k] - head[k])
-    return dot(head, head) - head[-1] * head[-1]
+    inside = np.float32(0)
+    for k in range(x.shape[0] - 1):
+        value = heads[at] + step * (x[k] - heads[at])
+        heads[at] = value
+        inside += value * value
+        at += K
+    return inside
 
 
 @njit(inline="always")
@@ -100,19 +131,20 @@ def take_along(j, i, rate, distance, P, search):
     """
     heads, slacks, axes, centre = search[2], search[3], search[4], search[5]
     unit, slack, ages, squares = search[6], search[7], search[8], search[10]
-    m = len(axes)
+    m, K = len(axes), slacks.shape[0]
     ages[j] += 1.0 if rate > 0 else 1.0 - RENEW * rate
     if ages[j] < RENEW:
-        inside = _moved(heads[j], search[0][i], np.float32(rate))
+        inside = _moved(heads, j, K, search[0][i], np.float32(rate))
         # |(1 - a) p + a x|^2 = (1 - a) |p|^2 + a |x|^2 - a (1 - a) |x - p|^2.
         far = (np.float64(unit) ** 2) * distance
         squares[j] += rate * (search[11][i] - squares[j] - (1.0 - rate) * far)
         slacks[j] = max(slacks[j], search[1][i], np.float32(slack * squares[j]))
     else:
-        z = (P[j] - centre) * unit
+        z, inside = (P[j] - centre) * unit, np.float32(0)
         for k in range(m):
-            heads[j, k] = dot(axes[k], z)
-        inside = dot(heads[j], heads[j]) - heads[j, m] * heads[j, m]
+            value = dot(axes[k], z)
+            heads[k * K + j] = value
+            inside += value * value
         ages[j], squares[j] = 0.0, dot(z, z)
         slacks[j] = slack * squares[j] + 1e-30
-    heads[j, m] = np.sqrt(max(squares[j] - inside, 0.0) + SLACK * squares[j])
+    heads[m * K + j] = np.sqrt(max(squares[j] - inside, 0.0) + SLACK * squares[j])

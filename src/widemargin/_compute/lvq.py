@@ -29,7 +29,7 @@ T. Kohonen, "Self-Organizing Maps", 3rd edition, section 6.
 
 import numpy as np
 
-from widemargin._compute.compiled import REORDER, fetch, njit, squared_distance
+from widemargin._compute.compiled import REORDER, fetch, njit, squared_distance, up_to
 from widemargin._compute.heads import lower_bounds, take_along
 
 
@@ -37,17 +37,19 @@ from widemargin._compute.heads import lower_bounds, take_along
 def spreads(X, codes, shares, means, mean):
     """Weighted mean squares of every feature about the class means and about `mean`.
 
-    Returned with the largest number of every feature, and whether any sample differs
-    from the mean of its class.
+    Returned with the largest number of every feature, the largest share of a sample in
+    its mean square about the class means, and whether any sample differs from its own.
     """
     d = X.shape[1]
-    within, total, reach = np.zeros(d), np.zeros(d), np.zeros(d)
+    within, total, reach, most = np.zeros(d), np.zeros(d), np.zeros(d), np.zeros(d)
     for i in range(X.shape[0]):
         own, share = means[codes[i]], shares[i]
         for f in range(d):
             x = X[i, f]
             inner, outer = np.float64(x - own[f]), np.float64(x - mean[f])
-            within[f] += share * inner * inner
+            square = share * inner * inner
+            within[f] += square
+            most[f] = max(most[f], square)
             total[f] += share * outer * outer
             reach[f] = max(reach[f], np.abs(x))
     varies = False
@@ -57,7 +59,7 @@ def spreads(X, codes, shares, means, mean):
             varies |= X[i, f] != own[f]
         if varies:
             break
-    return within, total, reach, varies
+    return within, total, reach, most, varies
 
 
 @njit(cache=True, nogil=True)
@@ -93,6 +95,8 @@ def quick_nearest(i, X, P, search):
         return nearest(X[i], P)
     x, at, low = X[i], lower_bounds(i, search), search[9]
     best = squared_distance(x, P[at])
+    if up_to(low, 0, low.shape[0], best)[0] == 1:
+        return at, best
     for j in range(P.shape[0]):
         if j != at and not low[j] > best:
             distance = squared_distance(x, P[j])

@@ -11,7 +11,7 @@ coefficients [1, alpha] and the pulls c [1, alpha], where
 
 Then the sums of pull x^T over the samples of each model are the whole gradient but for
 the small corrections in `moments`, the sums of pull [1, alpha]; `_add_pulls` forms
-both, by products.
+both, by products. `moved` takes the step; `margin_sums` and `ranked` see the margins.
 Shapes: Z (K (1+m), n), pulls (2, n, 1+m), moments (K, 1+m, 1+m).
 """
 
@@ -63,18 +63,20 @@ def _margin(z_plus, z_minus):
 
 @njit()
 def one_sided(
-    X, rows, norms, offsets, right, gamma, tiny, nearest, margins, size, scratch
-):
-    """Fill nearest (n, 2) and margins (n,); return the sums of pulls, moments, sizes.
+    X, rows, norms, offsets, right, gamma, tiny, nearest, margins, size, scratch,
+    sums, moments, sizes,
+):  # fmt: skip
+    """Fill nearest (n, 2) and margins (n,), and the sums of pulls, moments and sizes.
 
     `rows` is (K (1+m), d), the stacked models, and `offsets` (K, 1+m) their products
     with the own centroid; `right` is (n, K), true where the model has the sample's
     class. Sums are (K, 1+m, d). At most `size` samples at a time need what is written
     over, `scratch`: `scratch_size` numbers for each.
     """
-    (n, d), (n_models, width) = X.shape, offsets.shape
-    sums, sizes = np.zeros((n_models, width, d)), np.zeros((n_models, width))
-    moments = np.zeros((n_models, width, width))
+    n = X.shape[0]
+    sums.fill(0.0)
+    moments.fill(0.0)
+    sizes.fill(0.0)
     count = -(-n // size)
     for b in range(count):
         s = slice(n * b // count, n * (b + 1) // count)
@@ -83,7 +85,6 @@ def one_sided(
             X[s], rows, norms[s], offsets, right[s], gamma[s], tiny, nearest[s],
             margins[s], scratch, sums, moments, sizes, ahead,
         )  # fmt: skip
-    return sums, moments, sizes
 
 
 def scratch_size(n_models: int, width: int, d: int) -> int:
@@ -199,3 +200,116 @@ def _add_pulls(X, nearest, pulls, alphas, starts, gathered, weighted, sums, mome
             np.dot(weighted[part].T, gathered[part], both)
             _add(sums[j], both, none)
             _add(moments[j], both, d)
+
+
+@njit(fastmath=REORDER)
+def gradient_of(sums, moments, stack):
+    """Return sums over parts (P, K, 1+m, d) less moments times the models."""
+    gradient = np.empty_like(stack)
+    n_models, width, d = stack.shape
+    for j in range(n_models):
+        for k in range(width):
+            row = gradient[j, k]
+            for f in range(d):
+                row[f] = sums[0, j, k, f]
+            for p in range(1, sums.shape[0]):
+                part = sums[p, j, k]
+                for f in range(d):
+                    row[f] += part[f]
+            for i in range(width):
+                factor, other = moments[j, k, i], stack[j, i]
+                for f in range(d):
+                    row[f] -= factor * other[f]
+    return gradient
+
+
+@njit(fastmath=REORDER)
+def moved(stack, direction, rates):
+    """Return models a step along `direction`, row k by ``rates[k]``.
+
+    With it the sums of absolute values, before and after: NaN where there is one.
+    """
+    after = np.empty_like(stack)
+    sizes = np.zeros(2)
+    for j in range(stack.shape[0]):
+        for k in range(stack.shape[1]):
+            rate, here, along, there = (
+                rates[k],
+                stack[j, k],
+                direction[j, k],
+                after[j, k],
+            )
+            size = grown = 0.0
+            for f in range(stack.shape[2]):
+                there[f] = here[f] + rate * along[f]
+                size += abs(here[f])
+                grown += abs(there[f])
+            sizes[0] += size
+            sizes[1] += grown
+    return after, sizes
+
+
+@njit(fastmath=REORDER)
+def margin_sums(margins, theta, weights, before, given):
+    """Return what samples of these margins add up to, for three kinds of weights.
+
+    Of `weights` and of those `before` the sum, and that of their products with the
+    margins; of those `given` the sum, and of their products with the hinge at `theta`,
+    with mistakes, and with margins below `theta`; last how many these are.
+    """
+    total = value = total_before = value_before = 0.0
+    all_given = hinge = wrong = small = 0.0
+    n_small = 0
+    for i in range(margins.shape[0]):
+        mu = margins[i]
+        total += weights[i]
+        value += weights[i] * mu
+        total_before += before[i]
+        value_before += before[i] * mu
+        all_given += given[i]
+        # Written so that NaN counts.
+        hinge += 0.0 if mu >= theta else given[i] * (theta - mu)
+        wrong += given[i] if mu <= 0 else 0.0
+        small += given[i] if mu < theta else 0.0
+        n_small += mu < theta
+    return (
+        total, value, total_before, value_before, all_given, hinge, wrong, small,
+        n_small,
+    )  # fmt: skip
+
+
+@njit()
+def _interval(margin, n_intervals):
+    """Return which interval of [-1, 1] a margin is in; 0 of NaN."""
+    if not margin > -1.0:
+        return 0
+    return min(int((margin + 1.0) * (0.5 * n_intervals)), n_intervals - 1)
+
+
+@njit()
+def ranked(margins, ranks, n_intervals):
+    """Return some of the margins, and where those of `ranks` are among them, sorted.
+
+    Some are all in the same of equal intervals: to sort, or to part, all of them takes
+    longer. Ranks ascend.
+    """
+    counts = np.zeros(n_intervals, np.intp)
+    for i in range(margins.shape[0]):
+        counts[_interval(margins[i], n_intervals)] += 1
+    starts, places = np.full(n_intervals, -1), np.empty_like(ranks)
+    n_some = 0
+    for r in range(ranks.shape[0]):
+        below, at = 0, 0
+        while below + counts[at] <= ranks[r]:
+            below += counts[at]
+            at += 1
+        if starts[at] < 0:
+            starts[at] = n_some
+            n_some += counts[at]
+        places[r] = starts[at] + ranks[r] - below
+    some, filled = np.empty(n_some), 0
+    for i in range(margins.shape[0]):
+        if starts[_interval(margins[i], n_intervals)] >= 0:
+            some[filled] = margins[i]
+            filled += 1
+    return some, places

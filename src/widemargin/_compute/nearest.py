@@ -28,6 +28,20 @@ def squared_norms(X: np.ndarray) -> np.ndarray:
     return np.einsum("ij,ij->i", X, X)
 
 
+def narrowed(X: Any, centre: Any, limits: Any = None) -> tuple[np.ndarray, Any]:
+    """Return rows about a centre in float32, in units of the largest, and the unit.
+
+    `limits` are the smallest and largest rows, if known. Made block by block: what is
+    between stays in the cache.
+    """
+    low, high = (X.min(axis=0), X.max(axis=0)) if limits is None else limits
+    unit = X.dtype.type(max((high - centre).max(), (centre - low).max()) or 1)
+    narrow = np.empty(X.shape, np.float32)
+    for s in batched_slices(len(X), BLOCK_NUMBERS // (8 * max(1, X.shape[1]))):
+        np.divide(X[s] - centre, unit, out=narrow[s], casting="same_kind")
+    return narrow, unit
+
+
 def expanded_distances(
     X: np.ndarray, P: np.ndarray, X_norms: np.ndarray | None = None
 ) -> np.ndarray:

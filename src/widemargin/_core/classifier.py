@@ -151,6 +151,8 @@ class MarginClassifier(
         return self._completion.factors.completed(X)
 
     def _completed_samples(self, samples: Samples) -> Samples:
+        if samples.is_whole:
+            return samples
         return replace(samples, X=self._completed(samples.X))
 
     def _checked(self, X: Any) -> Any:
@@ -333,7 +335,7 @@ def softmax_of_costs(costs: NDArray, temperature: float, answers: NDArray) -> ND
 
 
 def with_answers(P: NDArray, answers: NDArray) -> NDArray:
-    """Let the first largest probability be that of the answer, by the least there is.
+    """Let the first largest of each row be that of the answer, by the least there is.
 
     >>> P = with_answers(np.array([[0.5, 0.5]]), np.array([1]))
     >>> int(P.argmax()), bool(np.allclose(P, 0.5, rtol=1e-15))
@@ -343,7 +345,7 @@ def with_answers(P: NDArray, answers: NDArray) -> NDArray:
     if len(behind):
         P = P.copy()
         P[behind, answers[behind]] = np.nextafter(
-            P[behind].max(axis=1), P.dtype.type(2)
+            P[behind].max(axis=1), P.dtype.type(np.inf)
         )
     return P
 

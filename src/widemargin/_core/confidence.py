@@ -1,8 +1,10 @@
 """How sure any classifier is, ours or not: margins and confidences on one footing.
 
 Our classifiers say it themselves. Of others the gap between scores is taken, from
-``decision_function`` or else ``predict_proba``; pipelines and searches are looked
-through, so that the last step is asked about what it sees. Margins are (n_samples,),
+``decision_function`` or else ``predict_proba``, less a threshold of its own; pipelines
+and searches are looked through, so that the last step is asked about what it sees.
+Where a classifier answers otherwise than its scores (one that votes), its answer has
+the least lead there is. Margins are (n_samples,),
 positive where the given label is the answer; the confidence is the margin of the
 answer.
 """
@@ -14,10 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import NotFittedError
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin._core.arrays import inside, to_numpy
-from widemargin._core.classifier import MarginClassifier
+from widemargin._core.classifier import MarginClassifier, with_answers
 from widemargin._core.decisions import (
     class_codes,
     from_decision,
@@ -41,7 +44,7 @@ def inner_of(estimator: Any) -> Any:
     if hasattr(estimator, "best_estimator_"):
         return estimator.best_estimator_
     if hasattr(estimator, "steps") and hasattr(estimator, "named_steps"):
-        return estimator.steps[-1][1]
+        return estimator.steps[-1][1] if estimator.steps else None
     return None
 
 
@@ -53,6 +56,25 @@ def look_through(estimator: Any, X: Any) -> tuple[Any, Any]:
             if len(estimator.steps) > 1:
                 X = estimator[:-1].transform(X)
         estimator = inner
+    return estimator, X
+
+
+def nested(estimator: Any) -> Iterator[Any]:
+    """Give a classifier and those inside it, refusing ones opened, to what decides."""
+    while estimator is not None:
+        yield estimator
+        refusing = hasattr(estimator, "reject_label_")
+        estimator = estimator.estimator_ if refusing else inner_of(estimator)
+
+
+def decisive(estimator: Any, X: Any) -> tuple[Any, Any]:
+    """Return what decides, inside refusing classifiers too, and what it sees of X.
+
+    The answers of a refusing classifier hold refusals, which are no mistakes.
+    """
+    estimator, X = look_through(estimator, X)
+    while hasattr(estimator, "reject_label_"):
+        estimator, X = look_through(estimator.estimator_, X)
     return estimator, X
 
 
@@ -89,18 +111,39 @@ def class_scores_of(estimator: Any, X: Any) -> NDArray:
     for method in SCORES:
         if hasattr(inner, method):
             with answering(inner):
-                scores = np.asarray(to_numpy(getattr(inner, method)(seen)))
-            if scores.dtype.kind != "f":
-                scores = scores.astype(float)
-            # Decisions may be one per pair of classes, as SVC gives them.
-            shape = getattr(inner, "decision_function_shape", None)
-            if scores.ndim == 2 and method == SCORES[0] and shape == "ovo":
-                return vote_scores(scores, len(inner.classes_))
-            return from_decision(scores)
+                scores = _scores_by(inner, method, seen)
+                if isinstance(inner, MarginClassifier):
+                    return scores
+                labels = to_numpy(inner.predict(seen))
+            return with_answers(scores, class_codes(labels, inner.classes_))
     raise ValueError(
         f"estimator: {type(inner).__name__} has none of margins, {', '.join(SCORES)}, "
         "so nothing tells how sure it is; give a classifier that has one of them."
     )
+
+
+def _scores_by(model: Any, method: str, X: Any) -> NDArray:
+    """Scores of the classes by one method, about the threshold where there is one."""
+    threshold = getattr(model, "best_threshold_", getattr(model, "threshold", "auto"))
+    if not (hasattr(model, "response_method") and isinstance(threshold, float | int)):
+        scores = np.asarray(to_numpy(getattr(model, method)(X)))
+        if scores.dtype.kind != "f":
+            scores = scores.astype(float)
+        # Decisions may be one per pair of classes, as SVC gives them.
+        shape = getattr(model, "decision_function_shape", None)
+        if scores.ndim == 2 and method == SCORES[0] and shape == "ovo":
+            return vote_scores(scores, len(model.classes_))
+        return from_decision(scores)
+    # Those of scikit-learn that tune it: one score of two classes.
+    method = model.response_method
+    if method == "auto":
+        method = SCORES[hasattr(model, SCORES[1])]
+    scores = getattr(model, method)(X)
+    positive = getattr(model, "pos_label", None)
+    at = 1 if positive is None else int(np.flatnonzero(model.classes_ == positive)[0])
+    if scores.ndim == 2:
+        return from_decision((1 if at else -1) * (scores[:, at] - threshold))
+    return from_decision(scores - (1 if at else -1) * threshold)
 
 
 def margins_of(estimator: Any, X: Any, y: ArrayLike) -> NDArray:
@@ -239,7 +282,9 @@ def _margins_beside(
         return None
     margins, other = sure.copy(), np.flatnonzero(np.asarray(y) != labels)
     if len(other):
-        margins[other] = margins_of(estimator, X[other], np.asarray(y)[other])
+        margins[other] = margins_of(
+            estimator, _safe_indexing(X, other), np.asarray(y)[other]
+        )
     return margins
 
 

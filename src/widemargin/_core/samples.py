@@ -14,6 +14,7 @@ A promise about new samples needs a draw that does not look at the labels. Masks
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -30,6 +31,7 @@ from widemargin._core.arrays import (
     on_device,
     put,
     to_numpy,
+    xp_of,
 )
 from widemargin._core.checks import (
     FLOATS,
@@ -78,6 +80,27 @@ class Samples:
     def labels(self) -> NDArray:
         """The labels in the user's terms."""
         return self.classes[self.codes]
+
+    @cached_property
+    def _extent(self) -> tuple[Any, bool]:
+        if not len(self):
+            return np.zeros((2, self.X.shape[1])), True
+        xp = xp_of(self.X)
+        low, high = xp.amin(self.X, axis=0), xp.amax(self.X, axis=0)
+        whole = not bool(xp.isnan(low).any())
+        if not whole:
+            low, high = np.fmin.reduce(self.X), np.fmax.reduce(self.X)
+        return xp.stack([low, high]), whole
+
+    @property
+    def limits(self) -> Any:
+        """(2, d) smallest and largest value of every feature, missing ones aside."""
+        return self._extent[0] if self.shards is None else self.shards.limits
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no value is missing."""
+        return self._extent[1]
 
     def take(self, rows: NDArray | slice) -> "Samples":
         """Return the samples of `rows`."""
@@ -291,7 +314,7 @@ def merge_duplicates(samples: Samples) -> Samples:
     X, codes = samples.X, samples.codes
     direction = np.random.RandomState(0).uniform(1, 2, size=(X.shape[1],))
     direction = direction.astype(numpy_dtype(X))
-    if isinstance(X, np.ndarray) and np.isnan(X.min(initial=0)):
+    if not samples.is_whole:
         # A missing value is itself; the number that orders it hardly occurs.
         X = np.where(np.isnan(X), X.dtype.type(-0.6180339887), X)
     # Not a product: BLAS may round equal rows differently, depending on where they are.
@@ -314,7 +337,10 @@ def merge_duplicates(samples: Samples) -> Samples:
     inverse[order] = np.cumsum(fresh) - 1
     merged = ordered if fresh.all() else ordered.take(starts)
     totals = np.add.reduceat(ordered.weights, starts)
-    return replace(merged, weights=totals, inverse=inverse)
+    merged = replace(merged, weights=totals, inverse=inverse)
+    # The same rows have the same limits.
+    merged.__dict__["_extent"] = samples._extent
+    return merged
 
 
 def batch_classes(classes: Any, known: NDArray | None) -> Any:

@@ -21,7 +21,6 @@ from sklearn.datasets import load_digits
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC
 
 from widemargin._core.files import write_atomically
@@ -336,8 +335,7 @@ def print_prototypes(model: Any, screen: Any) -> None:
 
 def demo_page(rows: list[Row], tvq: Row, X_test: NDArray, picture: Path) -> html.Page:
     """Return TVQ's report with the story and the table of models before it."""
-    pipeline = Pipeline([("model", tvq.model)])
-    model = SavedModel(pipeline, "tvq", [], SHAPE, None, X_test.shape[1])
+    model = SavedModel(tvq.model, "tvq", [], SHAPE, None, X_test.shape[1])
     page = build(model, X_test, tvq.judged, "scikit-learn's digits")
     page.title = "widemargin: the demonstration"
     page.lead = (

@@ -20,8 +20,9 @@ from sklearn.preprocessing import StandardScaler
 
 from widemargin._compute.progress import show_progress
 from widemargin._core.callbacks import HAS_CALLBACKS
+from widemargin._core.checks import check_number
 from widemargin.cli import Refusal, check_out, console, models, tell, text_table
-from widemargin.cli.judge import answer
+from widemargin.cli.judge import answer, promise
 from widemargin.cli.models import SavedModel, check_skops, save
 from widemargin.cli.read import (
     Reading,
@@ -32,6 +33,7 @@ from widemargin.cli.read import (
     read,
 )
 from widemargin.meta import RejectingClassifier
+from widemargin.meta.rejecting import DELTA, rows_to_hold_out
 
 IMPUTED = ("mean", "median", "most_frequent")
 
@@ -76,6 +78,9 @@ def run(
     assert y is not None
     check_classes(y)
     X = as_usable(table.X, entry.sparse, model)
+    X_held, y_held = X, y
+    if max_error is not None:
+        X, y, X_held, y_held = hold_out(X, y, max_error, seed)
     estimator = models.build(
         model, read_settings, image_shape=table.image_shape, seed=seed
     )
@@ -88,11 +93,6 @@ def run(
     if search:
         grid = {k: v for k, v in entry.grid.items() if k not in read_settings}
         pipeline, found = search_grid(pipeline, grid, X, y, seed)
-    if max_error is not None:
-        refusing = RejectingClassifier(
-            pipeline[-1], max_error=max_error, random_state=seed
-        )
-        pipeline = Pipeline([*pipeline.steps[:-1], ("model", refusing)])
     start = time.perf_counter()
     notes, prepared = fit_or_refuse(pipeline, X, y)
     seconds = time.perf_counter() - start
@@ -102,6 +102,11 @@ def run(
     with show_progress():
         labels = answer(saved.estimator, prepared).labels
     wrong, more = check_learned(labels, y)
+    if max_error is not None:
+        seen = saved.prepare(X_held)
+        refusing, said = promise(saved.estimator, max_error, seen, y_held)
+        saved.pipeline = Pipeline([*pipeline.steps[:-1], ("model", refusing)])
+        more += said
     save(saved, out)
     tell([*table.notes, *notes, *more])
     for part in found:
@@ -112,13 +117,43 @@ def run(
         f"{seconds:.1f} s, training error {100 * wrong:.2f} %"
     )
     if max_error is not None:
-        share = float(np.mean(saved.accepts(prepared)))
-        print(
-            f"Answers {100 * share:.1f} % of them; of its answers at most "
-            f"{100 * max_error:g} % are wrong, with probability "
-            f"{100 * (1 - pipeline[-1].delta):g} %"
-        )
+        print(words_of(refusing, max_error))
     print(f"Model: {out} ({out.stat().st_size / 1024:.0f} KiB)")
+
+
+def hold_out(
+    X: Any, y: NDArray, max_error: float, seed: int
+) -> tuple[Any, NDArray, Any, NDArray]:
+    """Return samples to learn from, and some that nothing of the model may see.
+
+    What fills in, scales or chooses settings has seen the samples it was given.
+    """
+    try:
+        check_number("--max-error", max_error, above=0, below=1)
+    except ValueError as error:
+        raise Refusal(str(error)) from None
+    held = rows_to_hold_out(len(y), max_error, DELTA, random_state=seed)
+    if len(np.unique(y[~held])) < 2:
+        raise Refusal(
+            f"--max-error holds {held.sum()} of {len(y)} samples out, and all others "
+            "are of one class; give more samples"
+        )
+    rows, others = np.flatnonzero(~held), np.flatnonzero(held)
+    return X[rows], y[rows], X[others], y[others]
+
+
+def words_of(refusing: RejectingClassifier, max_error: float) -> str:
+    """Say what a model that refuses promises."""
+    error, n = f"{100 * max_error:g} %", refusing.n_held_out_
+    if refusing.threshold_ == np.inf:
+        return (
+            f"Refuses every sample: that at most {error} of its answers are wrong "
+            f"could not be shown on the {n} samples held out"
+        )
+    return (
+        f"Answers {100 * refusing.coverage_:.1f} % of {n} samples held out; of its "
+        f"answers at most {error} are wrong, with probability {100 * (1 - DELTA):g} %"
+    )
 
 
 def scaling(table: Table, X: Any, scale: bool | None) -> list[tuple[str, Any]]:
@@ -193,7 +228,7 @@ def search_grid(
     pipeline: Any, grid: dict, X: Any, y: NDArray, seed: int
 ) -> tuple[Any, list[Any]]:
     """Return the pipeline of least cross-validated error, and what to print of it."""
-    folds = min(5, int(np.unique(y, return_counts=True)[1].min()))
+    folds = min(5, max(2, int(np.unique(y, return_counts=True)[1].min())))
     cv = StratifiedKFold(folds, shuffle=True, random_state=seed)
     steps = {f"model__{key}": values for key, values in grid.items()}
     stderr = console(stderr=True)

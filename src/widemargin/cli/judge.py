@@ -128,7 +128,7 @@ def read_for(
     target: str | None = None,
     how: Reading | None = None,
 ) -> tuple[Table, Any]:
-    """Read data the way the model's training data were read, and scale them so."""
+    """Read data the way the model's training data were read."""
     table = read(
         data,
         target=target,
@@ -142,7 +142,7 @@ def read_for(
     )
     match_features(model, table, data)
     takes_sparse = model.name in MODELS and MODELS[model.name].sparse
-    return table, model.prepare(as_usable(table.X, takes_sparse, model.name))
+    return table, as_usable(table.X, takes_sparse, model.name)
 
 
 def predict(
@@ -159,10 +159,11 @@ def predict(
         check_out("--out", out)
     saved = load(model)
     if max_error is not None or calibrate is not None:
-        promise(saved, max_error, calibrate, how)
+        calibrated(saved, max_error, calibrate, how)
     table, X = read_for(saved, data, labelled=False, how=how)
     with show_progress():
-        labels, sure, _ = answer(saved.estimator, on_device(X, device))
+        seen = on_device(saved.prepare(X), device)
+        labels, sure, _ = answer(saved.estimator, seen)
         accepted = saved.accepts(X)
     header = ["row", "label", "margin"]
     lines: list[Any] = [
@@ -185,7 +186,7 @@ def predict(
     print(f"Predictions: {out} ({len(labels)} rows)")
 
 
-def promise(
+def calibrated(
     model: SavedModel,
     max_error: float | None,
     calibrate: Path | None,
@@ -201,36 +202,69 @@ def promise(
         )
     table, X = read_for(model, calibrate, labelled=True, how=how)
     assert table.y is not None
-    y = check_labels_known(model, table.y, calibrate)
-    refusing = RejectingClassifier(model.estimator, max_error=max_error, cv="prefit")
+    refusing, notes = promise(model.estimator, max_error, model.prepare(X), table.y)
+    tell(notes)
+    steps = [(str(i), step) for i, step in enumerate(model.before)]
+    model.pipeline = Pipeline([*steps, ("model", refusing)])
+
+
+def promise(
+    estimator: Any, max_error: float, X: Any, y: NDArray
+) -> tuple[RejectingClassifier, list[str]]:
+    """Make it refuse, by samples that it has not seen; return notes, too.
+
+    Samples of a class that it does not know are mistakes, whatever it answers.
+    """
+    classes = estimator.classes_
+    codes, unknown = known_codes(y, classes)
+    numbers = classes.dtype.kind in "biuf"
+    label: Any = min(-1, int(classes.min()) - 1) if numbers else "reject"
+    while label in classes.tolist():
+        label += "?"
+    # An unknown label has the place -1, the last.
+    truth = np.array([*classes.tolist(), label])[codes]
+    refusing = RejectingClassifier(
+        estimator, max_error=max_error, cv="prefit", reject_label=label
+    )
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            refusing.fit(X, y)
+            refusing.fit(X, truth)
     except (ValueError, TypeError) as error:
         raise Refusal(f"--max-error: {error}") from error
-    tell(str(warning.message) for warning in caught)
-    steps = model.pipeline.steps[:-1]
-    model.pipeline = Pipeline([*steps, ("model", refusing)])
+    notes = [str(warning.message) for warning in caught]
+    if unknown:
+        notes.insert(
+            0,
+            f"{int((codes < 0).sum())} of {len(y)} samples that --max-error is kept by "
+            f"have labels that the model does not know: {', '.join(unknown[:5])}; "
+            "they count as mistakes where it answers",
+        )
+    return refusing, notes
+
+
+def known_codes(y: NDArray, classes: NDArray) -> tuple[NDArray, list[str]]:
+    """Return the places of labels among `classes`, -1 for others, and these others."""
+    if classes.dtype.kind in "SU" or y.dtype.kind in "SU":
+        y, classes = y.astype(str), classes.astype(str)
+    places = {label: i for i, label in enumerate(classes.tolist())}
+    codes = np.array([places.get(label, -1) for label in y.tolist()])
+    return codes, sorted({str(label) for label in y[codes < 0].tolist()})
 
 
 def check_labels_known(model: SavedModel, y: NDArray, data: Path) -> NDArray:
     """Return `y` in the type of the model's classes, or name what it never saw."""
     classes = model.estimator.classes_
-    if classes.dtype.kind in "SU" or y.dtype.kind in "SU":
-        y = y.astype(str)
-        classes = classes.astype(str)
-    unseen = sorted(set(y.tolist()) - set(classes.tolist()), key=str)
-    if unseen:
+    codes, unknown = known_codes(y, classes)
+    if unknown:
         knows = ", ".join(map(str, classes[:10]))
         raise Refusal(
             f"{data} has labels that were not in the training data: "
-            f"{', '.join(map(str, unseen[:5]))}; the model knows {knows}. Remove those "
-            "rows or fit again with them"
+            f"{', '.join(unknown[:5])}; the model knows {knows}. Its answers to these "
+            f"{int((codes < 0).sum())} of {len(y)} samples are wrong, whatever they "
+            "are: fit again with such samples, or leave them out to judge the others"
         )
-    order = {str(label): label for label in model.estimator.classes_.tolist()}
-    known = [order[str(label)] for label in y.tolist()]
-    return np.array(known, dtype=model.estimator.classes_.dtype)
+    return classes[codes]
 
 
 def load_and_judge(
@@ -245,6 +279,7 @@ def load_and_judge(
     table, X = read_for(model, data, labelled=True, target=target, how=how)
     assert table.y is not None
     y = check_labels_known(model, table.y, data)
+    X = model.prepare(X)
     judged = judge(model.estimator, on_device(X, device), y)
     tell(table.notes)
     return model, table, X, judged

@@ -16,10 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sklearn.pipeline import Pipeline
-
 import widemargin
 from widemargin import saving
+from widemargin._core.confidence import decisive, look_through, nested
 from widemargin.cli import Refusal, check_library, near
 from widemargin.cli.read import Table
 
@@ -205,7 +204,10 @@ def build(
 
 @dataclass
 class SavedModel:
-    """A fitted pipeline and the shape of the data it was fitted on."""
+    """A fitted classifier and the shape of the data it was fitted on.
+
+    What is before the classifier, and what refuses, may be nested in any order.
+    """
 
     pipeline: Any
     name: str
@@ -217,28 +219,30 @@ class SavedModel:
     @property
     def estimator(self) -> Any:
         """The classifier itself, without scaling before it or refusing after it."""
-        last = self.pipeline[-1]
-        return getattr(last, "estimator_", last) if self.refuses else last
+        *_, classifier = nested(self.pipeline)
+        return classifier
 
     @property
-    def refuses(self) -> bool:
-        """Whether it keeps some answers back."""
-        return hasattr(self.pipeline[-1], "accepts")
+    def before(self) -> list[Any]:
+        """What the samples pass on their way to the classifier."""
+        pipelines = (one for one in nested(self.pipeline) if hasattr(one, "steps"))
+        return [step for one in pipelines for _, step in one.steps[:-1]]
 
     @property
     def takes_missing(self) -> bool:
         """Whether it fills in what is missing, by a step before it or by itself."""
-        before = any(hasattr(step, "missing_values") for _, step in self.pipeline.steps)
-        return before or bool(getattr(self.estimator, "_takes_missing", False))
+        fills = any(hasattr(step, "missing_values") for step in self.before)
+        return fills or bool(getattr(self.estimator, "_takes_missing", False))
 
     def accepts(self, X: Any) -> Any:
-        """Return which answers on prepared samples it stands by; None where all."""
-        return self.pipeline[-1].accepts(X) if self.refuses else None
+        """Return which answers on samples as given it stands by; None where all."""
+        last, seen = look_through(self.pipeline, X)
+        return last.accepts(seen) if hasattr(last, "accepts") else None
 
     def prepare(self, X: Any) -> Any:
         """Return `X` as the classifier sees it, missing values completed."""
-        X = self.pipeline[:-1].transform(X) if len(self.pipeline) > 1 else X
-        complete = getattr(self.estimator, "_completed", None)
+        estimator, X = decisive(self.pipeline, X)
+        complete = getattr(estimator, "_completed", None)
         return X if complete is None else complete(X)
 
 
@@ -260,15 +264,12 @@ def load(path: Path) -> SavedModel:
         content = saving.read(path)
     except (ValueError, FileNotFoundError) as error:
         raise Refusal(str(error)) from None
-    pipeline = content["model"]
-    if not isinstance(pipeline, Pipeline):
-        pipeline = Pipeline([("model", pipeline)])
     fields = {
         name: content[name]
         for name in SavedModel.__dataclass_fields__
         if name in content
     }
-    model = SavedModel(pipeline, **fields)
+    model = SavedModel(content["model"], **fields)
     if not _is_usable(model):
         raise Refusal(f"{path} holds no classifier of widemargin; {saving.AGAIN}")
     return model
@@ -277,8 +278,7 @@ def load(path: Path) -> SavedModel:
 def _is_usable(model: SavedModel) -> bool:
     """Whether the fields have the types that the commands count on."""
     return (
-        bool(model.pipeline.steps)
-        and hasattr(model.estimator, "margins")
+        hasattr(model.estimator, "margins")
         and hasattr(model.estimator, "classes_")
         and isinstance(model.n_features, int)
         and isinstance(model.name, str)

@@ -271,7 +271,7 @@ def add_prototypes(page: Page, model: SavedModel) -> None:
         shape=model.image_shape,
         feature_names=model.names or None,
     ).plot()
-    scaled = ", in standardised features" if len(model.pipeline) > 1 else ""
+    scaled = ", in standardised features" if model.before else ""
     page.add(
         "What the model knows",
         f"{len(prototypes)} prototypes, by class{scaled}.",
@@ -385,7 +385,7 @@ def snippet(model: SavedModel) -> str:
     if getattr(estimator, "tangents", None) is not None:
         lines.append("from widemargin.tangents import ImageTangents")
     steps = repr(estimator)
-    if len(model.pipeline) > 1:
+    if model.before:
         lines += [
             "from sklearn.pipeline import make_pipeline",
             "from sklearn.preprocessing import StandardScaler",

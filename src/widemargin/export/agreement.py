@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from widemargin._core.checks import as_matrix
 from widemargin._core.confidence import (
-    inner_of,
-    look_through,
+    decisive,
     margin_unit_of,
     margins_of,
+    nested,
 )
 from widemargin.export.c_header import PARTS, named
 
@@ -94,7 +94,7 @@ def python_answers(model: Any, X: NDArray) -> Answers:
     """Return what the model says, in float64."""
     X = X.astype(np.float64)
     classes, accepted = np.asarray(model.classes_), None
-    inner, seen = _decisive(model, X)
+    inner, seen = decisive(model, X)
     margins = np.column_stack(
         [margins_of(inner, seen, np.full(len(X), label)) for label in classes]
     )
@@ -105,20 +105,9 @@ def python_answers(model: Any, X: NDArray) -> Answers:
     return Answers(np.asarray(model.predict(X)), margins, confidence, accepted)
 
 
-def _decisive(model: Any, X: NDArray) -> tuple[Any, NDArray]:
-    """Return the classifier that answers, and the samples as it sees them."""
-    while True:
-        model, X = look_through(model, X)
-        if not (hasattr(model, "threshold_") and hasattr(model, "estimator_")):
-            return model, X
-        model = model.estimator_
-
-
 def _rejecting(model: Any) -> Any:
     """Return the classifier within that has learned when to refuse, or None."""
-    while (inner := inner_of(model)) is not None:
-        model = inner
-    return model if hasattr(model, "threshold_") else None
+    return next((one for one in nested(model) if hasattr(one, "threshold_")), None)
 
 
 def onnx_answers(exported: Any, X: NDArray) -> Answers:
@@ -259,7 +248,7 @@ def compare(
 ) -> Agreement:
     """Compare exported answers with the model's own."""
     mine = python_answers(model, X)
-    unit = margin_unit_of(_decisive(model, X[:1])[0])
+    unit = margin_unit_of(decisive(model, X[:1])[0])
     scale = 1.0 if unit in ("relative", "share") else np.abs(mine.margins).mean() or 1.0
     close = mine.confidence <= CLOSE * scale
     rejecting = _rejecting(model)

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from widemargin._core.checks import as_floats, check_flag, check_number
-from widemargin._core.confidence import answers_of, margins_of
+from widemargin._core.confidence import answers_of, decisive, margins_of
 from widemargin._core.decisions import (
     are_alike,
     as_labels,
@@ -43,7 +43,6 @@ from widemargin.inspection.models import (
     check_name,
     common_theta,
     fitted,
-    without_refusals,
 )
 from widemargin.margins import ErrorRejectCurve, error_reject_curve
 
@@ -334,7 +333,7 @@ class ErrorRejectDisplay:
         """
         curves = {}
         for key, model in by_name(estimator, name).items():
-            answers, sure, _ = answers_of(*without_refusals(model, X))
+            answers, sure, _ = answers_of(*decisive(model, X))
             truth = as_labels("y", y, len(answers))
             if not are_alike(truth, answers):
                 raise ValueError(

@@ -58,17 +58,6 @@ def inside(estimator: Any) -> Any:
         estimator = inner
 
 
-def without_refusals(estimator: Any, X: Any) -> tuple[Any, Any]:
-    """Return the classifier inside a refusing one, and the samples as it sees them.
-
-    Its own answers hold refusals, which are no mistakes.
-    """
-    while hasattr(look_through(estimator, X)[0], "reject_label_"):
-        refusing, X = look_through(estimator, X)
-        estimator = refusing.estimator_
-    return estimator, X
-
-
 def as_seen(estimator: Any, rows: NDArray) -> NDArray:
     """Return samples as the classifier inside a pipeline sees them."""
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):

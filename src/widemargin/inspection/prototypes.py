@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from widemargin._core.checks import check_count
+from widemargin._core.confidence import decisive
 from widemargin.inspection import style
 from widemargin.inspection.models import (
     as_given,
@@ -32,7 +33,6 @@ from widemargin.inspection.models import (
     fitted,
     inside,
     look_of,
-    without_refusals,
 )
 
 # Curves of more matrices than this cannot be told apart.
@@ -332,7 +332,7 @@ class RelevanceDisplay(style.SampleDisplay):
         matrix = np.asarray(fitted(estimator, "relevance_matrix_"), dtype=float)
         model = inside(estimator)
         if X is not None:
-            spread = as_seen(*without_refusals(estimator, X)).std(axis=0)
+            spread = as_seen(*decisive(estimator, X)).std(axis=0)
             matrix = matrix * spread * spread[:, None]
         labels = None
         if matrix.ndim == 3:

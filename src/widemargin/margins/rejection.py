@@ -351,8 +351,10 @@ def _tested_rank(
     passed = _binomial_cdf(mistakes[[above]], accepted[[above]], max_error)[0] <= delta
     if not passed:
         return np.inf
-    # What lies between t and the next larger of the sample is accepted too.
-    return -np.inf if lax < 0 else float(np.nextafter(float(thresholds[lax]), np.inf))
+    # What lies between t and the next larger of the sample is accepted too. The next
+    # number is one of the confidences' own type, in which they are compared.
+    infinity = thresholds.dtype.type(np.inf)
+    return -np.inf if lax < 0 else float(np.nextafter(thresholds[lax], infinity))
 
 
 def _binomial_cdf(k: NDArray, n: NDArray, p: float) -> FloatArray:

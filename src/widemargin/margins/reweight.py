@@ -97,9 +97,7 @@ def reweighted(
     """Return the weights of the next round, of arrays that were checked."""
     mistakes = mu < np.float64(theta)
     with np.errstate(over="ignore", invalid="ignore"):
-        # Of the share that each sample is of the largest, nothing overflows.
-        shares = copies / copies.max()
-        step = _step(k, w, mistakes, float(shares.sum()), float(shares[mistakes].sum()))
+        step = _step(k, w, mistakes, copies)
         new = (w + step * copies.astype(np.float64) * mistakes).astype(w.dtype)
     if not np.isfinite(new).all():
         raise ValueError(
@@ -113,8 +111,7 @@ def _step(
     k: StepRule,
     weights: FloatArray,
     mistakes: NDArray,
-    n_samples: float,
-    n_mistakes: float,
+    copies: FloatArray,
 ) -> float:
     if isinstance(k, Real) and not isinstance(k, bool):
         return check_number("k", k, above=0, otherwise='"ratio", a function or ')
@@ -123,12 +120,15 @@ def _step(
             f'k must be a number > 0, "ratio" or a function of (weights, mistakes); '
             f"got {k!r}."
         )
+    # Of the share that each sample is of the largest, nothing overflows.
+    shares = copies / copies.max()
+    n_mistakes = float(shares[mistakes].sum())
     if n_mistakes == 0:
         return 0.0
     if callable(k):
         step = k(weights.copy(), mistakes.copy())
         return check_number("k(weights, mistakes)", step, above=0)
-    return n_samples / n_mistakes
+    return float(shares.sum()) / n_mistakes
 
 
 def _check_weights(name: str, weights: ArrayLike) -> FloatArray:

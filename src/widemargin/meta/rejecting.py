@@ -66,6 +66,8 @@ from widemargin._core.samples import check_weights, hold_out_at_random
 from widemargin.margins import rejection
 from widemargin.meta.wrapping import WrappingClassifier, takes_weights, weighed_rows
 
+DELTA = 0.05
+
 
 @parameters
 class RejectingClassifier(WrappingClassifier):
@@ -220,7 +222,7 @@ class RejectingClassifier(WrappingClassifier):
     _: KW_ONLY
     max_error: float | None = None
     coverage: float | None = None
-    delta: float | None = 0.05
+    delta: float | None = DELTA
     criterion: Callable[[Any, Any], ArrayLike] | None = None
     strange: float | None = None
     distance: Callable[[Any, Any], ArrayLike] | None = None
@@ -315,8 +317,8 @@ class RejectingClassifier(WrappingClassifier):
                 f"Found {len(rows)} sample(s), n_samples={len(rows)}, with a positive "
                 "weight; at least two are needed, one of them to hold out."
             )
-        held = hold_out_at_random(
-            len(rows), self._n_held(len(rows)), check_random_state(self.random_state)
+        held = rows_to_hold_out(
+            len(rows), self.max_error, self.delta, self.cv, self.random_state
         )
         train, held_out = rows[~held], rows[held]
         learned = np.unique(y[train])
@@ -335,19 +337,6 @@ class RejectingClassifier(WrappingClassifier):
             **_check_method_params(X, params, indices=train),
         )
         return held_out
-
-    def _n_held(self, n_samples: int) -> int:
-        if not isinstance(self.cv, str):
-            return round(float(self.cv) * n_samples)
-        wanted = 0
-        if self.max_error is not None and self.delta is not None:
-            enough = rejection.samples_needed(self.max_error, self.delta)
-            # Where half is too little anyway, nothing is gained by looking further.
-            if enough <= n_samples // 2:
-                wanted = rejection.samples_for_rejecting(self.max_error, self.delta)
-            else:
-                wanted = enough
-        return min(max(round(n_samples / 4), wanted), n_samples // 2)
 
     def _check_prefit(self, params: dict[str, Any]) -> None:
         if params:
@@ -384,7 +373,7 @@ class RejectingClassifier(WrappingClassifier):
         self.threshold_ = rejection.reject_threshold(
             np.zeros(len(sure)), wrong_near, sure, delta=self.delta, **promise
         )
-        answered = (confidence >= self.threshold_) & near
+        answered = self._is_sure(confidence) & near
         self.coverage_ = float(answered.mean())
         self.error_ = float(wrong[answered].mean()) if answered.any() else float("nan")
         if self.threshold_ == np.inf:
@@ -412,6 +401,10 @@ class RejectingClassifier(WrappingClassifier):
                 f"({_num_samples(X)},); it returned shape {values.shape}."
             )
         return values
+
+    def _is_sure(self, confidence: NDArray) -> NDArray:
+        # In float64: beside float32 the threshold would be rounded to it.
+        return confidence.astype(np.float64, copy=False) >= self.threshold_
 
     def _is_near(self, X: Any) -> NDArray | bool:
         if self.distance_threshold_ is None:
@@ -451,7 +444,7 @@ class RejectingClassifier(WrappingClassifier):
             True where the confidence reaches ``threshold_`` and the distance does not
             exceed ``distance_threshold_``.
         """
-        return (self.confidence(X) >= self.threshold_) & self._is_near(X)
+        return self._is_sure(self.confidence(X)) & self._is_near(X)
 
     def predict(self, X: Any) -> NDArray:
         """Return labels, ``reject_label_`` where the classifier is not sure enough.
@@ -469,7 +462,7 @@ class RejectingClassifier(WrappingClassifier):
         self._check_predict(X)
         answers, confidence = self._sure_answers(X)
         labels = answers.astype(mixed_dtype(answers, self.reject_label_))
-        accepted = (confidence >= self.threshold_) & self._is_near(X)
+        accepted = self._is_sure(confidence) & self._is_near(X)
         labels[~accepted] = self.reject_label_
         return labels
 
@@ -509,6 +502,27 @@ class RejectingClassifier(WrappingClassifier):
         mapping = MethodMapping().add(caller="fit", callee="fit")
         router = MetadataRouter(owner=self)
         return router.add(estimator=self.estimator, method_mapping=mapping)
+
+
+def rows_to_hold_out(
+    n_samples: int,
+    max_error: float | None,
+    delta: float | None,
+    cv: float | Literal["auto"] = "auto",
+    random_state: Any = None,
+) -> NDArray:
+    """Return a mask of the samples that a threshold is chosen on; see `cv` above."""
+    if not isinstance(cv, str):
+        n_held = round(float(cv) * n_samples)
+    else:
+        wanted = 0
+        if max_error is not None and delta is not None:
+            wanted = rejection.samples_needed(max_error, delta)
+            # Where half is too little anyway, nothing is gained by looking further.
+            if wanted <= n_samples // 2:
+                wanted = rejection.samples_for_rejecting(max_error, delta)
+        n_held = min(max(round(n_samples / 4), wanted), n_samples // 2)
+    return hold_out_at_random(n_samples, n_held, check_random_state(random_state))
 
 
 def differs(truth: NDArray, answers: NDArray) -> NDArray:

@@ -96,9 +96,9 @@ def tangent_kernel(
     gamma : float or "scale", default="scale"
         Width of "rbf", exponent of the others; not used by a callable. "scale" is 1
         for the others; for "rbf" it is two over the mean squared distance of all pairs
-        of rows of `X`, which is close to scikit-learn's where there are no tangents,
-        and `Y` must be None: kernels of other samples need the number that was used
-        for the training samples.
+        of rows of `X`, without tangents one over the sum of the variances of the
+        features, and `Y` must be None: kernels of other samples need the number that
+        was used for the training samples.
 
     Returns
     -------

@@ -56,7 +56,7 @@ from widemargin._core.checks import (
 from widemargin._core.classifier import MarginClassifier, fit_method, with_answers
 from widemargin._core.decisions import as_labels
 from widemargin._core.lazy import bare, is_lazy, parted_cannot_move
-from widemargin._core.samples import Samples, check_samples, check_X
+from widemargin._core.samples import Samples, check_samples, check_X, merge_duplicates
 from widemargin._core.shards import Shards, check_shards
 from widemargin.metrics import TangentMetric
 from widemargin.neighbors.search import (
@@ -153,7 +153,8 @@ class KernelDensities(MarginClassifier):
             Weight of each bump; samples of weight 0 are left out.
         groups : array-like of shape (n_samples,), default=None
             Samples that resemble each other, such as those of one writer or one day:
-            all of a left-out sample's group are left out when `gamma` is chosen.
+            all of a left-out sample's group are left out when `gamma` is chosen. By
+            default those that are equal.
 
         Returns
         -------
@@ -300,23 +301,29 @@ class KernelDensities(MarginClassifier):
 
     def _choose_gamma(self, samples, weights, gammas, groups):
         """Leave groups out, copies and all, and score every gamma on one pass."""
+        # In an order that depends on the values alone.
+        twins = merge_duplicates(samples).inverse
+        assert twins is not None
+        # A sample that is there twice is not left out by half.
+        groups = twins if groups is None else groups
         if len(np.unique(groups)) == 1:
             raise ValueError(
                 "gamma='cv' leaves samples out, which one group of samples does not "
                 "allow; give gamma a number."
             )
-        left_out = np.arange(len(samples))
+        left_out = np.argsort(twins, kind="stable")
         if len(samples) > self.cv_samples:
             random = check_random_state(self.random_state)
-            left_out = random.choice(len(samples), int(self.cv_samples), replace=False)
-            left_out = np.sort(left_out)
+            some = random.choice(len(samples), int(self.cv_samples), replace=False)
+            left_out = left_out[np.sort(some)]
 
         def distances(asked):
             """Distances of each version of some samples, of other groups only."""
             return self._distances(samples.X[asked], (groups[asked], groups))
 
         if gammas is None:
-            near = next(distances(left_out[:200]))
+            spread = np.linspace(0, len(left_out) - 1, min(200, len(left_out)))
+            near = next(distances(left_out[spread.astype(int)]))
             near = near.distances if isinstance(near, Near) else to_numpy(near)
             inner = RELATIVE_GAMMAS / _typical(near)
             gammas = _in_unit(inner, 1 / self._metric.unit)
@@ -836,10 +843,10 @@ def _in_unit(gammas: NDArray, unit: float) -> NDArray:
         return np.clip(gammas * unit * unit, 1e-300, 1e300)
 
 
-def _check_groups(groups: Any, X: Any, samples: Samples) -> NDArray:
-    """Return the group of every sample that has weight, numbered."""
+def _check_groups(groups: Any, X: Any, samples: Samples) -> NDArray | None:
+    """Return the group of every sample that has weight, numbered; None if not given."""
     if groups is None:
-        return np.arange(len(samples))
+        return None
     given = as_labels("groups", groups, X.shape[0] if hasattr(X, "shape") else len(X))
     return np.unique(given, return_inverse=True)[1][samples.rows]
 

@@ -43,13 +43,13 @@ from widemargin._compute.machine import (
     even_slices,
     rows_in_budget,
 )
-from widemargin._core.arrays import largest_of, put, to_numpy
+from widemargin._core.arrays import put, to_numpy
 from widemargin._core.checks import warn_caller
 from widemargin._core.shards import Here, Shards
 from widemargin.margins import relative_margin
 from widemargin.margins.reweight import reweighted
 from widemargin.metrics import TangentMetric
-from widemargin.prototypes.tangent_models import retract, slide
+from widemargin.prototypes.tangent_models import slide
 from widemargin.prototypes.training import State
 from widemargin.tangents import Bundle
 
@@ -100,7 +100,7 @@ class OneSidedPass:
 
     def __call__(self, stack: NDArray, gamma: NDArray, run: Any = map) -> Pass:
         """Run one pass; `run` is the ``map`` of ``held_threads``."""
-        from widemargin._compute.models import one_sided, scratch_size
+        from widemargin._compute.models import gradient_of, one_sided, scratch_size
 
         n_models, width, d = stack.shape
         n, dtype = len(self.X), self.X.dtype
@@ -109,20 +109,24 @@ class OneSidedPass:
         nearest, margins = np.empty((n, 2), np.intp), np.empty(n)
         size = min(BLOCK_ROWS, rows_in_budget(8 * n_models * width))
         needed = min(n, size) * scratch_size(n_models, width, d)
+        parts = list(even_slices(n, BLOCKS * size))
+        sums = self.room.take("sums", (len(parts), *stack.shape), float)
+        moments = np.empty((len(parts), n_models, width, width))
+        sizes = np.empty((len(parts), n_models, width))
 
-        def part(rows: slice) -> tuple[NDArray, ...]:
+        def one_part(p: int) -> None:
+            rows = parts[p]
             scratch = self.room.take("scratch", (needed,), dtype)
-            return one_sided(
+            one_sided(
                 self.X[rows], flat, self.norms[rows], offsets, self.right[rows],
                 gamma[rows], self.tiny, nearest[rows], margins[rows], size, scratch,
+                sums[p], moments[p], sizes[p],
             )  # fmt: skip
 
-        (sums, moments, sizes), *rest = run(part, even_slices(n, BLOCKS * size))
-        for others in rest:
-            for total, more in zip((sums, moments, sizes), others, strict=True):
-                total += more
-        gradient = sums - np.matmul(moments, stack)
-        return Pass(margins, nearest, gradient, moments, sizes)
+        list(run(one_part, range(len(parts))))
+        total = moments.sum(axis=0)
+        gradient = gradient_of(sums, total, stack)
+        return Pass(margins, nearest, gradient, total, sizes.sum(axis=0))
 
 
 class TwoSidedPass:
@@ -218,23 +222,21 @@ def margin_slopes(
     return scale * (minus / safe), -scale * (plus / safe)
 
 
-def paper_direction(found: Pass, stack: NDArray) -> NDArray:
+def paper_direction(sums: "Sums", stack: NDArray) -> NDArray:
     """Plain gradient; that of the tangents keeps its part inside the model."""
-    direction = found.gradient.copy()
-    inside = np.matmul(found.moments[:, 1:, 1:], stack[:, 1:])
-    direction[:, 1:] += inside
-    return direction
+    direction = sums.gradient.copy()
+    direction[:, 1:] += np.matmul(sums.moments[:, 1:, 1:], stack[:, 1:])
+    return direction / sums.total
 
 
-def scaled_direction(found: Pass) -> NDArray:
-    """Gradient in units of the models: centroids and tangents each by their mass."""
-    centroids, tangents = found.sizes[:, 0], found.sizes[:, 1:]
-    direction = np.zeros_like(found.gradient)
-    if centroids.mean() > 0:
-        direction[:, 0] = found.gradient[:, 0] / centroids.mean()
-    if tangents.size and tangents.mean() > 0:
-        direction[:, 1:] = found.gradient[:, 1:] / tangents.mean()
-    return direction
+def scaled_rates(sizes: NDArray) -> NDArray:
+    """(1 + m,) steps along the gradient: centroids and tangents each by their mass."""
+    rates = np.zeros(sizes.shape[1])
+    for rows in (slice(0, 1), slice(1, None)):
+        mass = sizes[:, rows].mean() if rates[rows].size else 0.0
+        if mass > 0:
+            rates[rows] = 1 / mass
+    return rates
 
 
 class Climbers(NamedTuple):
@@ -286,28 +288,17 @@ class Sums(NamedTuple):
         """Weighted mean margin."""
         return self.value / self.total
 
-    @property
-    def direction(self) -> Pass:
-        """The pass for weights that sum to one; margins are with their samples."""
-        none = np.empty(0)
-        sums = (self.gradient, self.moments, self.sizes)
-        return Pass(none, none, *(part / self.total for part in sums))
-
 
 def climb_sums(now: Climbers, theta: float, bins: int, samples: Passed) -> Sums:
     """Return what a part contributes after a pass, its margins counted in `bins`."""
+    from widemargin._compute.models import margin_sums
+
     found, given = now.found, samples.given
     assert found is not None
     mu = found.margins
-    return Sums(
-        found.gradient, found.moments, found.sizes,
-        float(now.weights.sum()), float(now.weights @ mu),
-        float(now.before.sum()), float(now.before @ mu),
-        float(given.sum()), float(given @ np.maximum(0, theta - mu)),
-        float(given @ (mu <= 0)), float(given @ (mu < theta)),
-        int(np.count_nonzero(mu < theta)),
-        np.histogram(mu, bins, (-1.0, 1.0))[0] if bins else np.zeros(0),
-    )  # fmt: skip
+    counts = np.histogram(mu, bins, (-1.0, 1.0))[0] if bins else np.zeros(0)
+    weighed = margin_sums(mu, theta, now.weights, now.before, given)
+    return Sums._make([*found[2:], *weighed, counts])
 
 
 def climbed(
@@ -327,11 +318,15 @@ def climbed(
 
 def quantiles_of(margins: NDArray) -> NDArray:
     """Quantiles as NumPy has them, which takes ten times as long for few margins."""
+    from widemargin._compute.models import ranked
+
     places = np.multiply(QUANTILES, len(margins) - 1)
     below = places.astype(np.intp)
     above = np.minimum(below + 1, len(margins) - 1)
-    ordered = np.partition(margins, [*below, *above])
-    low, high = ordered[below], ordered[above]
+    ranks = np.sort(np.concatenate([below, above]))
+    some, at = ranked(margins, ranks, BINS)
+    values = np.sort(some)[at]
+    low, high = (values[np.searchsorted(ranks, rank)] for rank in (below, above))
     return low + (places - below) * (high - low)
 
 
@@ -399,17 +394,20 @@ class Ascent(NamedTuple):
 
     def step(self, state: State) -> State:
         """Climb once; a step that fails is taken back, and the next one is half."""
+        from widemargin._compute.frames import straighten
+        from widemargin._compute.models import moved
+
         stack, sums = state["stack"], state["sums"]
+        direction, rates = sums.gradient, np.ones(stack.shape[1])
         if self.adapts:
-            direction = scaled_direction(sums.direction)
+            rates = scaled_rates(sums.sizes)
         else:
-            direction = paper_direction(sums.direction, stack)
-        with np.errstate(over="ignore", invalid="ignore"):
-            proposal = stack + state["rate"] * direction
+            direction = paper_direction(sums, stack)
+        proposal, (size, grown) = moved(stack, direction, state["rate"] * rates)
         # Written so that NaN is too large.
-        if not np.abs(proposal).max() <= 1e100 * (largest_of(stack) + 1):
+        if not grown <= 1e100 * (size + 1):
             return self._taken_back(state)
-        proposal[:, 1:] = retract(proposal[:, 1:])
+        straighten(proposal, 1)
         reached = state["climbers"].step(
             climbed,
             proposal,

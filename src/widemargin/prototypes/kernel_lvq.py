@@ -19,6 +19,7 @@ Qin and Suganthan, "A novel kernel prototype-based learning algorithm", ICPR 200
 Hofmann et al., "Efficient approximations of robust soft LVQ", Neurocomputing 2014.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY
 from typing import ClassVar, Literal
@@ -62,8 +63,8 @@ class KernelLVQClassifier(GLVQClassifier):
         that takes two arrays of samples and returns the matrix of kernel values, as
         in ``SVC``.
     gamma : float, "scale" or "auto", default="scale"
-        Scale of the named kernels: ``1 / (n_features * X.var())`` or
-        ``1 / n_features``.
+        Scale of the named kernels: one over the sum of the variances of the features,
+        as they are scaled, or ``1 / n_features``.
     degree : float, default=3
         Degree of the polynomial kernel.
     coef0 : float, default=0.0
@@ -157,8 +158,10 @@ class KernelLVQClassifier(GLVQClassifier):
     by bit, except for a precomputed kernel, where it holds up to rounding only if
     the support holds all samples. ``partial_fit`` takes its support from the first
     batch. Margins are relative margins in the space of the kernel; for a precomputed
-    kernel, where k(x, x) of a new x is not known, those of the projection z. The
-    certified radius is a distance in that space.
+    kernel, where k(x, x) of a new x is not known, those of the projection z. Images of
+    two samples at a distance r are no farther apart than r for the linear kernel and
+    ``sqrt(2 gamma) r`` for "rbf", by which ``certified_radius`` divides; other kernels
+    have none.
 
     References
     ----------
@@ -375,7 +378,16 @@ class KernelLVQClassifier(GLVQClassifier):
         return P
 
     def _lipschitz(self) -> float:
-        return 1.0
+        kernel, gamma = self._kernel["kernel"], float(self._kernel["gamma"])  # type: ignore[arg-type]
+        if kernel not in ("rbf", "linear"):
+            named = repr(kernel) if isinstance(kernel, str) else "a callable"
+            raise ValueError(
+                "certified_radius needs kernel='rbf' or 'linear', whose images move no "
+                f"faster than their samples by a known factor; got {named}."
+            )
+        # |phi(x) - phi(z)|^2 = 2 - 2 exp(-gamma r^2) <= 2 gamma r^2.
+        steep = math.sqrt(2 * gamma) if kernel == "rbf" else 1.0
+        return steep * super()._lipschitz() * (1 + 1e-9)
 
     def _residual(self, X: NDArray, Z: NDArray) -> NDArray:
         if self._kernel["kernel"] == "precomputed":

@@ -33,7 +33,7 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from widemargin._compute.nearest import squared_norms
+from widemargin._compute.nearest import narrowed, squared_norms
 from widemargin._core.checks import (
     check_count,
     check_flag,
@@ -76,11 +76,10 @@ def class_balls(samples: Samples, n_classes: int) -> tuple[np.ndarray, np.ndarra
     return centres, radii_squared
 
 
-def hull(X: np.ndarray, P: np.ndarray, known: np.ndarray | None = None) -> np.ndarray:
+def hull(*met: np.ndarray) -> np.ndarray:
     """(2, d) smallest and largest value of every feature met so far."""
-    met = [X, P] if known is None else [X, P, known]
-    low = np.min([part.min(axis=0) for part in met], axis=0)
-    return np.stack([low, np.max([part.max(axis=0) for part in met], axis=0)])
+    rows = np.concatenate(met)
+    return np.stack([rows.min(axis=0), rows.max(axis=0)])
 
 
 def pen(hull: np.ndarray) -> np.ndarray:
@@ -292,11 +291,15 @@ class LVQClassifier(TrainedPrototypes):
             self.scale_ = chosen_scale(
                 samples.X, samples.codes, samples.weights, self.scale
             )
+        if self.scale_ is None:
+            return samples
         return replace(samples, X=self._scaled(samples.X))
 
     def _start(self, data: Samples, rng: np.random.RandomState) -> State:
         P = self._place(data.X, data, rng)
-        return self._state(P, np.full(len(P), self._stages()[-1][2]), hull(data.X, P))
+        return self._state(
+            P, np.full(len(P), self._stages()[-1][2]), hull(data.limits, P)
+        )
 
     def _state(self, P: np.ndarray, rates: np.ndarray, hull: np.ndarray) -> State:
         codes = self._prototype_codes
@@ -314,7 +317,7 @@ class LVQClassifier(TrainedPrototypes):
         P = np.concatenate([self._scaled(state["prototypes"]), added])
         fresh = np.full(len(added), self._stages()[-1][2])
         rates = np.concatenate([state["rates"], fresh])
-        return self._state(P, rates, hull(data.X, P, state["hull"]))
+        return self._state(P, rates, hull(data.limits, P, state["hull"]))
 
     def _step(self, data: Samples, rng: np.random.RandomState, n_epochs: float) -> Step:
         stages = self._stages()
@@ -330,7 +333,11 @@ class LVQClassifier(TrainedPrototypes):
 
         # Not worth it for the one epoch of a batch.
         bounded = data.X.shape[1] >= WIDE and n_epochs < np.inf
-        heads = Heads(data.X) if bounded else None
+        heads = None
+        if bounded:
+            centre = data.X.mean(axis=0)
+            Z, unit = narrowed(data.X, centre, data.limits)
+            heads = Heads(Z, centre, unit)
 
         def train(state: State, at: int) -> Outcome:
             stage, epoch = plan[at]

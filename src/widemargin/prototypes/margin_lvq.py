@@ -257,13 +257,12 @@ class MarginLVQClassifier(TrainedPrototypes):
         self.decision_, self.n_neighbors_ = self.decision, int(self.n_neighbors)
         self._loss = check_loss(self.loss)
         self._set_scale(data, P)
-        met = data.X if data.shards is None else data.shards.limits
-        return {"prototypes": P, "hull": hull(met, P)}
+        return {"prototypes": P, "hull": hull(data.limits, P)}
 
     def _resume(self, state: State, data: Samples, rng: np.random.RandomState) -> State:
         added = self._place_new(data.X, data, rng)
         P = self._sorted(np.concatenate([state["prototypes"], added]))
-        return {"prototypes": P, "hull": hull(data.X, P, state["hull"])}
+        return {"prototypes": P, "hull": hull(data.limits, P, state["hull"])}
 
     def _sorted(self, P: NDArray) -> NDArray:
         """Put the prototypes of a class side by side."""

@@ -18,10 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from widemargin._compute.nearest import (
-    squared_distances,
-    squared_norms,
-)
+from widemargin._compute.nearest import narrowed, squared_distances, squared_norms
 from widemargin._core.arrays import (
     in_dtype,
     is_tensor,
@@ -111,18 +108,16 @@ def k_means(
 ) -> np.ndarray:
     """Weighted k-means from the seeds of k-means++; near enough, not converged."""
     centre = _mean(X, weights)
-    X, unit = _narrow(X - centre)
+    X, unit = _about(X, centre)
     starts = X[spread_rows(X, weights, count, rng)]
     return lloyd(X, weights, starts, max_iter) * unit + centre
 
 
-def _narrow(X: Any) -> tuple[Any, Any]:
-    """Return float64 as float32 in units of the largest; places need no more digits."""
+def _about(X: Any, centre: Any) -> tuple[Any, Any]:
+    """Return rows about a centre, float64 as float32: places need no more digits."""
     if is_tensor(X) or X.dtype != np.float64:
-        return X, 1
-    unit = np.float64(largest_of(X) or 1.0)
-    narrow = np.empty(X.shape, np.float32)
-    return np.divide(X, unit, out=narrow, casting="same_kind"), unit
+        return X - centre, 1
+    return narrowed(X, centre)
 
 
 def like(X: Any, array: Any) -> Any:
@@ -200,14 +195,14 @@ def _one_class(
     init: str,
     rng: np.random.RandomState,
 ) -> np.ndarray:
-    mean, W = _mean(X, weights), like(X, weights)
     if init == "means":
+        mean, W = _mean(X, weights), like(X, weights)
         spread = to_numpy(((W / W.sum()) @ (X - mean) ** 2) ** 0.5)
         noise = rng.standard_normal((count, X.shape[1])) if count > 1 else 0.0
         near = to_numpy(mean) + 0.01 * spread * noise
         return like(X, near.reshape(count, -1))
     if init == "kmeans" and count == 1:
-        return mean[None]
+        return _mean(X, weights)[None]
     if count >= len(X):
         return without_dead(X, X)
     if init == "samples":
@@ -410,8 +405,8 @@ def residuals(X: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> np.ndarr
 
 
 SCALES = ("auto", "spread", "none")
-# Samples that a scale is tried on.
-TRIED = 1000
+# Samples that a scale is tried on, and fewer than tell what is far away.
+TRIED, FEW = 1000, 20
 
 
 def chosen_scale(
@@ -436,15 +431,18 @@ def chosen_scale(
     rows = np.random.RandomState(0).permutation(len(X))[:TRIED]
     if len(rows) < 2:
         return None
-    x, y = X[rows], codes[rows]
-    x = to_numpy(x)
+    x, y = to_numpy(X[rows]), codes[rows]
+    # A sample is not told by its own duplicate.
+    keys = (x * np.random.RandomState(0).uniform(1, 2, x.shape[1])).sum(axis=1)
+    rows = np.sort(np.unique(np.stack([y, keys]), axis=1, return_index=True)[1])
+    x, y = x[rows], y[rows]
     raw, divided = (_neighbours_wrong(z, y) for z in (x, x / spread))
     gain = np.count_nonzero(raw & ~divided) - np.count_nonzero(divided & ~raw)
     return spread if gain > np.sqrt(np.count_nonzero(raw != divided)) else None
 
 
 def _neighbours_wrong(X: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    X, _ = _narrow(X - X.mean(axis=0))
+    X, _ = _about(X, X.mean(axis=0))
     # A product with itself is made by half; |x - y|^2 falls as x.y - |y|^2 / 2 grows.
     nearness = X @ X.T
     nearness -= squared_norms(X) / 2
@@ -458,24 +456,32 @@ def within_class_spread(
     """Root mean square deviation of each feature from its class mean, never zero.
 
     A feature that is constant in every class has a thousandth of its spread between
-    them; one that is constant everywhere has no unit, and takes one from the others.
+    them; one that is constant everywhere has no unit, and takes one from the others. A
+    sample that alone makes more than half of the variance, of most features, does not
+    count: a broken record would set the unit of all others.
     """
     shares = weights / weights.sum()
     if is_tensor(X):
         R, mean = residuals(X, codes, weights), like(X, shares) @ X
         reach = to_numpy(xp_of(X).amax(abs(X), axis=0))
-        within, total = (
-            to_numpy(put(shares, X.device) @ (D * D).double()) for D in (R, X - mean)
-        )
+        squares = put(shares, X.device)[:, None] * (R * R).double()
+        within, most = to_numpy(squares.sum(axis=0)), to_numpy(squares.amax(axis=0))
+        total = to_numpy(put(shares, X.device) @ ((X - mean) ** 2).double())
     else:
         from widemargin._compute.lvq import spreads
 
         means = like(X, class_means(X, codes, weights, int(codes.max()) + 1))
         mean = (shares @ X).astype(np.float64)
-        within, total, reach, varies = spreads(X, codes, shares, means, mean)
+        within, total, reach, most, varies = spreads(X, codes, shares, means, mean)
         if not varies:
             mean = means.mean(axis=0, dtype=np.float64)
             within = spreads(X, codes, shares, means, mean)[1]
+    if len(X) >= FEW and np.median(most) > 0 and np.mean(most > within / 2) > 0.5:
+        R = to_numpy(residuals(X, codes, weights)).astype(float)
+        parts = shares * (R * R / np.where(within > 0, within, np.inf)).mean(axis=1)
+        if parts.max() > 0.5:
+            kept = np.arange(len(X)) != parts.argmax()
+            return within_class_spread(X[kept], codes[kept], weights[kept])
     rounding = np.finfo(numpy_dtype(X)).eps * reach
     none = 1e-6 * within.mean() or 1.0
     variance = np.where(

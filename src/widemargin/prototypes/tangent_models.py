@@ -114,19 +114,12 @@ def random_frames(
 
 
 def retract(frames: np.ndarray) -> np.ndarray:
-    """Orthonormalise frames that a step has moved; rows of zero stay so."""
-    if frames.shape[1] == 0:
-        return frames
-    gram = np.matmul(frames, frames.transpose(0, 2, 1))
-    diagonal = np.einsum("kii->ki", gram)
-    diagonal[diagonal == 0] = 1.0
-    # Near an orthonormal frame two small products do; far from it they lose digits.
-    if diagonal.max() > 1e4 * diagonal.min():
-        return orthonormalize(frames)
-    try:
-        return np.matmul(np.linalg.inv(np.linalg.cholesky(gram)), frames)
-    except np.linalg.LinAlgError:
-        return orthonormalize(frames)
+    """Orthonormalise frames that a step has moved; dependent rows are zero, last."""
+    from widemargin._compute.frames import straighten
+
+    straight = np.array(frames, dtype=float, order="C")
+    straighten(straight, 0)
+    return straight
 
 
 def slide(

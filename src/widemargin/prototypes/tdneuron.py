@@ -374,7 +374,7 @@ class TDNeuronClassifier(TangentModels):
         check_count("n_iter_no_change", self.n_iter_no_change)
         check_number("validation_fraction", self.validation_fraction, above=0, below=1)
         samples = check_samples(self, X, y, sample_weight)
-        check_scale(samples.X)
+        check_scale(samples.limits)
         self.classes_ = samples.classes
         samples = merge_duplicates(samples)
         self.n_iter_, self.history_ = self._learn(
@@ -467,7 +467,7 @@ class TDNeuronClassifier(TangentModels):
         first = not hasattr(self, "prototypes_")
         classes = batch_classes(classes, None if first else self.classes_)
         samples = check_samples(self, X, y, sample_weight, classes=classes, reset=first)
-        check_scale(samples.X)
+        check_scale(samples.limits)
         if not first:
             samples = replace(samples, X=samples.X.astype(self.prototypes_.dtype))
         samples = merge_duplicates(samples)

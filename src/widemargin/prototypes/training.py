@@ -25,7 +25,7 @@ from sklearn.utils.validation import _num_samples
 
 from widemargin._compute.machine import held_threads
 from widemargin._compute.missing import ROWS
-from widemargin._core.arrays import is_tensor, largest_of, numpy_dtype, xp_of
+from widemargin._core.arrays import largest_of, numpy_dtype
 from widemargin._core.callbacks import FitProgress
 from widemargin._core.checks import (
     check_count,
@@ -115,17 +115,10 @@ def is_sound(model: Any, state: State) -> bool:
     return not P.size or largest_of(P) <= largest_square_root(P)
 
 
-def check_scale(X: np.ndarray) -> np.ndarray:
-    """Return samples whose squared distances neither overflow nor vanish."""
-    check_squares(X)
-    xp, dtype = xp_of(X), numpy_dtype(X)
-    high, low = (
-        (xp.amax(X, axis=0), xp.amin(X, axis=0))
-        if is_tensor(X)
-        # NaN, a missing value, is neither.
-        else (np.fmax.reduce(X), np.fmin.reduce(X))
-    )
-    reach = float((high - low).max())
+def check_scale(limits: Any) -> None:
+    """Raise unless squared distances of samples neither overflow nor vanish."""
+    check_squares(limits)
+    dtype, reach = numpy_dtype(limits), float((limits[1] - limits[0]).max())
     if 0 < reach < np.sqrt(1e3 * float(np.finfo(dtype).tiny)):
         instead = "scale the data, for instance by StandardScaler"
         if dtype == np.float32:
@@ -134,7 +127,6 @@ def check_scale(X: np.ndarray) -> np.ndarray:
             f"X varies by no more than {reach:.2g}, whose squares vanish in {dtype}; "
             f"{instead}."
         )
-    return X
 
 
 def with_relative_weights(samples: Samples) -> Samples:
@@ -379,7 +371,7 @@ class TrainedPrototypes(PrototypeClassifier):
 
     def _check_samples(self, *args: Any, **options: Any) -> Samples:
         samples = check_samples(self, *args, **options)
-        check_scale(samples.X)
+        check_scale(samples.limits)
         self.classes_ = samples.classes
         return with_relative_weights(samples)
 
