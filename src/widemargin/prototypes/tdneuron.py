@@ -55,6 +55,8 @@ from widemargin.prototypes.tangent_models import (
     retract,
 )
 from widemargin.prototypes.training import (
+    BEGIN,
+    BOLD,
     Outcome,
     Run,
     State,
@@ -62,6 +64,7 @@ from widemargin.prototypes.training import (
     check_scale,
     hold_out,
     run_epochs,
+    share_wrong,
 )
 
 START, GROWTH, SMALLEST = 0.2, 1.2, 1e-6
@@ -322,6 +325,14 @@ class TDNeuronClassifier(TangentModels):
     :meth:`decision_function` and :meth:`margins`, are ``-log(output)``: outputs and not
     distances decide, so that there is neither a certified radius nor a margin bound.
 
+    :meth:`partial_fit` takes one step of the descent, so short that the error of the
+    batch falls, after the first 500 samples, or after :meth:`fit`. A batch of fewer
+    than 200 samples is joined with the latest before it and its step is shorter by its
+    share in them. Steps are those that a training begins with, times 15 times the share
+    of mistakes among about the latest 200 samples before they were learned, at most
+    once and at least 0.09 times: a good model stays so, and a stream that changes is
+    followed.
+
     References
     ----------
     .. [1] D. Sona, A. Sperduti, A. Starita, Discriminant pattern recognition using
@@ -382,7 +393,7 @@ class TDNeuronClassifier(TangentModels):
         )
         # A unit has the samples of a whole class: one more or less hardly moves it.
         self._calibrate(samples, samples)
-        self._stream = Stream(seen=len(samples))
+        self._stream = Stream()
         self.__dict__.pop("_rng", None)
         return self
 
@@ -442,11 +453,13 @@ class TDNeuronClassifier(TangentModels):
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Take one step of the descent on one batch.
+        """Go on with one batch, of one sample or of many.
 
-        A class gets its unit with the first batch that holds it, and with as many
-        tangents as the units have that are there: `max_tangents` of them where there
-        are none, since nothing is held out.
+        The first samples of a stream are kept and trained on as by `fit`, anew whenever
+        there are twice as many, until there are 500; a model that was fitted goes on
+        from there. After that a batch is one step of the descent, see the Notes. A
+        class gets its unit with the first batch that holds it, and with as many
+        tangents as the units have that are there.
 
         Parameters
         ----------
@@ -457,7 +470,7 @@ class TDNeuronClassifier(TangentModels):
         classes : array-like of shape (n_classes,), optional
             All labels there will be; needed in the first call.
         sample_weight : array-like of shape (n_samples,), optional
-            Weights, not negative, relative to each other.
+            Weights, not negative, relative to each other, also of other batches.
 
         Returns
         -------
@@ -475,12 +488,13 @@ class TDNeuronClassifier(TangentModels):
         self.classes_ = samples.classes
         rng = self.__dict__.get("_rng") or check_random_state(self.random_state)
         stream = Stream() if first else self._stream
-        stream = stream.after(samples, _num_samples(X), rng, keep=True)
-        are_all = False
-        if stream.begins:
-            stream, few, are_all = stream.begin(rng, merge=True)
-            error = self._learn(few, rng, told=False)[1]["error"][-1]
-        if not are_all:
+        wrong = share_wrong(before, samples)
+        stream = stream.after(samples, _num_samples(X), wrong, rng, BEGIN, True)
+        if stream.begins(BEGIN):
+            stream, known = stream.begin(BEGIN)
+            history = self._learn(merge_duplicates(known), rng, told=False)[1]
+            error = history["error"][-1]
+        else:
             error = self._step(samples, stream)
         if before is None:
             self._calibrate(samples, samples)
@@ -504,7 +518,7 @@ class TDNeuronClassifier(TangentModels):
         with held_threads(self.n_jobs) as run:
             batch = Training.of(samples, run, codes)
             units = batch.shifted(self._with_new(samples, known, new), -1)
-            units, error = batch.step(units, START * pace)
+            units, error = batch.step(units, START * min(1.0, BOLD * pace))
         self.prototype_labels_ = self.classes_[codes]
         self._take({"units": batch.shifted(units, 1), "dtype": samples.X.dtype})
         return error

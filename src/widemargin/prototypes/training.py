@@ -60,10 +60,10 @@ from widemargin.prototypes.placing import (
 
 State = dict[str, Any]
 # How many samples the model of a stream is begun with, and to how many a small batch is
-# joined. After HALF samples steps are half as long as the first ones, in the end the
-# part LEAST of them: where a tenth and a third of the first ones do best on training
-# parts of optdigits, pendigits and satimage, that stay as they are or move.
-BEGIN, JOINED, HALF, LEAST = ROWS[0], 200, 300, 0.1
+# joined. Steps are as long as those that a training begins with, times HASTE times the
+# share of mistakes; LEAST is the least. Tangent models go BOLD times as far, but no
+# farther than at first: they make one step of a batch.
+BEGIN, JOINED, HASTE, LEAST, BOLD = 500, 200, 5.0, 0.03, 3.0
 # What the learners do on a device that know how to.
 DEVICE_METHODS = (
     *("fit", "partial_fit", "predict", "predict_proba", "decision_function"),
@@ -236,6 +236,14 @@ def run_epochs(
     return (state if held is None else best), history
 
 
+def share_wrong(costs: np.ndarray | None, samples: Samples) -> float | None:
+    """Share of the samples whose least cost is not that of their class."""
+    if costs is None:
+        return None
+    wrong = costs.argmin(axis=1) != samples.codes
+    return float(np.average(wrong, weights=samples.weights))
+
+
 def _together(one: Samples | None, other: Samples) -> Samples:
     if one is None:
         return other
@@ -250,50 +258,61 @@ class Stream:
 
     The first ones are kept until a model was begun with BEGIN of them: it is begun
     anew whenever there are twice as many as it was begun with. The latest are kept for
-    small batches to be joined with: whatever it is cut into, a stream moves the models
-    about as far.
+    small batches to be joined with. Steps are shorter by the share of a batch in what
+    it is joined to: whatever it is cut into, a stream moves a model about as far. They
+    are the longer the more mistakes a model makes of late: one that is good stays so,
+    and one whose samples change follows them.
     """
 
     first: Samples | None = None
     begun: int = 0
     latest: Samples | None = None
-    # How many there were, and rows given, those of no weight and equal ones included.
-    seen: int = 0
+    # Rows given, those of no weight and equal ones included.
     rows: int = 0
+    # Share of mistakes, of about the latest JOINED samples before they were learned;
+    # what it is after a fit, samples that were learned cannot say.
+    mistakes: float = 0.06
 
     def after(
-        self, batch: Samples, n_rows: int, rng: np.random.RandomState, keep: bool
+        self,
+        batch: Samples,
+        n_rows: int,
+        wrong: float | None,
+        rng: np.random.RandomState,
+        begins: int,
+        joins: bool,
     ) -> "Stream":
-        """Take in a batch of `n_rows` rows; `keep` it if it is one of the first."""
+        """Take in a batch of `n_rows` rows, a part `wrong` of which was not known.
+
+        It is one of the first where fewer than `begins` were kept.
+        """
         batch = replace(batch, rows=batch.rows + self.rows, inverse=None, device=None)
         first = self.first
-        if keep and (first is not None or not self.seen):
+        if begins and (first is not None or wrong is None):
             first = _together(first, batch)
-        last = batch
-        if len(batch) > JOINED:
-            last = batch.take(np.sort(rng.permutation(len(batch))[:JOINED]))
-        latest = _together(self.latest, last)
-        latest = latest.take(slice(max(0, len(latest) - JOINED), None))
-        seen, rows = self.seen + len(batch), self.rows + n_rows
-        return Stream(first, self.begun, latest, seen, rows)
+        latest = None
+        if joins:
+            last = batch
+            if len(batch) > JOINED:
+                last = batch.take(np.sort(rng.permutation(len(batch))[:JOINED]))
+            latest = _together(self.latest, last)
+            latest = latest.take(slice(max(0, len(latest) - JOINED), None))
+        mistakes = self.mistakes
+        if wrong is not None:
+            mistakes += len(batch) / (len(batch) + JOINED) * (wrong - mistakes)
+        return Stream(first, self.begun, latest, self.rows + n_rows, mistakes)
 
-    @property
-    def begins(self) -> bool:
-        """Whether there are enough samples to begin, or to begin anew."""
+    def begins(self, most: int) -> bool:
+        """Whether there are enough samples to begin, or to begin anew with `most`."""
         n = 0 if self.first is None else len(self.first)
-        return n > 0 and n >= min(2 * self.begun, BEGIN)
+        return n > 0 and n >= min(2 * self.begun, most)
 
-    def begin(
-        self, rng: np.random.RandomState, merge: bool
-    ) -> tuple["Stream", Samples, bool]:
-        """Return what to keep, the samples to begin with, and whether these are all."""
+    def begin(self, most: int) -> tuple["Stream", Samples]:
+        """Return what to keep, and the samples to begin with."""
         assert self.first is not None
-        samples, n = self.first, len(self.first)
-        kept = replace(self, first=None if n >= BEGIN else samples, begun=n)
-        if n > 2 * BEGIN:
-            samples = samples.take(np.sort(rng.permutation(n)[:BEGIN]))
-        samples = merge_duplicates(samples) if merge else samples
-        return kept, samples, n <= 2 * BEGIN
+        n = len(self.first)
+        kept = None if n >= most else self.first
+        return replace(self, first=kept, begun=n), self.first
 
     def joined(self, batch: Samples) -> Samples:
         """Return the last batch, a small one with the latest samples before it."""
@@ -303,8 +322,7 @@ class Stream:
 
     def pace(self, n: int) -> float:
         """Return the length of the steps of the last batch, of `n` samples."""
-        before = self.seen - n
-        return min(1.0, n / JOINED) * max(LEAST, HALF / (HALF + before))
+        return min(1.0, n / JOINED) * min(1.0, max(LEAST, HASTE * self.mistakes))
 
 
 class TrainedPrototypes(PrototypeClassifier):
@@ -322,6 +340,8 @@ class TrainedPrototypes(PrototypeClassifier):
     _joins: ClassVar[bool] = False
     # Whether a stream's model is begun anew when there are more samples to begin with.
     _begins_anew: Any = True
+    # How long the steps of a batch are, where the first of a training are one.
+    _pace = 1.0
 
     def _n_epochs(self) -> int:
         return self.max_iter
@@ -432,7 +452,7 @@ class TrainedPrototypes(PrototypeClassifier):
         self._keep(state)
         self._calibrate(samples, held if isinstance(held, Samples) else None)
         self.__dict__.pop("_rng", None)
-        self._stream = Stream(seen=samples.n_rows)
+        self._stream = Stream()
         self.n_iter_ = max(map(len, self.history_.values()))
         if not is_lazy(X):
             self._finish(_num_samples(X), checked, merged, samples)
@@ -480,9 +500,12 @@ class TrainedPrototypes(PrototypeClassifier):
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Train for one epoch on one batch, with a step that does not decay.
+        """Go on with one batch, of one sample or of many.
 
-        A class gets its prototypes with the first batch that holds it.
+        The first samples of a stream are kept and trained on as by `fit`, anew whenever
+        there are twice as many, until there are 500; a model that was fitted goes on
+        from there. After that a batch is learned by one pass, see the Notes. A class
+        gets its prototypes with the first batch that holds it.
 
         Parameters
         ----------
@@ -493,7 +516,7 @@ class TrainedPrototypes(PrototypeClassifier):
         classes : array-like of shape (n_classes,), optional
             All labels there will be; needed in the first call.
         sample_weight : array-like of shape (n_samples,), optional
-            Weights, not negative, relative to each other.
+            Weights, not negative, relative to each other, also of other batches.
 
         Returns
         -------
@@ -514,26 +537,28 @@ class TrainedPrototypes(PrototypeClassifier):
         if not first:
             before = self._relative_distances(self._completed(samples.X))
         stream = Stream() if first else self._stream
-        keep = self._begins_anew or self._takes_missing
-        stream = stream.after(samples, _num_samples(X), rng, keep)
+        most = ROWS[0] if self._takes_missing else BEGIN if self._begins_anew else 0
+        anew = self._begins_anew and stream.begun < BEGIN
+        wrong = share_wrong(before, samples)
+        stream = stream.after(samples, _num_samples(X), wrong, rng, most, self._joins)
         self._pace = stream.pace(len(samples))
-        outcome, are_all = None, False
+        outcome = None
         with (
             held_threads(getattr(self, "n_jobs", 1)) as run,
             np.errstate(over="ignore", invalid="ignore", divide="ignore"),
         ):
-            if stream.begins:
-                stream, few, are_all = stream.begin(rng, self._exact_weights)
-                self._learn_completion(few)
-                if self._begins_anew:
-                    few = replace(self._completed_samples(few), device=samples.device)
-                    outcome = self._begin(few, rng, run)
-                    self._keep(outcome.state)
-            if outcome is None or not are_all:
-                batch = stream.joined(samples) if self._joins else samples
-                is_new = first and outcome is None
-                data = self._prepare(self._completed_samples(batch), rng, run, is_new)
-                if is_new:
+            if stream.begins(most):
+                stream, known = stream.begin(most)
+                if self._exact_weights:
+                    known = merge_duplicates(known)
+                self._learn_completion(known)
+                if anew:
+                    known = replace(known, device=samples.device)
+                    outcome = self._begin(self._completed_samples(known), rng, run)
+            if outcome is None:
+                batch = self._completed_samples(stream.joined(samples))
+                data = self._prepare(batch, rng, run, first)
+                if first:
                     state = self._start(data, rng)
                 else:
                     names = self._state_names.items()
@@ -572,7 +597,7 @@ class TrainedPrototypes(PrototypeClassifier):
         state, history = run_epochs(
             self, state, step, self._n_epochs(), samples, told=False
         )
-        return Outcome(state, {key: values[-1] for key, values in history.items()})
+        return Outcome(state, {key: row[-1] for key, row in history.items() if row})
 
     def _place(
         self, X: np.ndarray, samples: Samples, rng: np.random.RandomState
