@@ -5,6 +5,8 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -40,6 +42,13 @@ def again(model, tmp_path):
         widemargin.TangentKNeighborsClassifier(tangents=IMAGE, sides="midpoint"),
         widemargin.TangentDensityClassifier(tangents=IMAGE, random_state=0),
         make_pipeline(StandardScaler(), widemargin.GLVQClassifier(random_state=0)),
+        widemargin.ProductClassifier(
+            [
+                ("far", LogisticRegression()),
+                ("near", widemargin.GLVQClassifier(random_state=0)),
+            ],
+            weights=[1, 1],
+        ),
         widemargin.RejectingClassifier(
             widemargin.HSSClassifier(random_state=0), max_error=0.2, random_state=0
         ),
@@ -108,3 +117,13 @@ def test_refusals_say_what_would_work(tmp_path):
     with pytest.raises(ValueError, match="damaged"):
         widemargin.load(tmp_path / "m")
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
+
+
+def test_of_a_search_its_best_is_saved(tmp_path):
+    search = GridSearchCV(
+        widemargin.GLVQClassifier(random_state=0), {"max_iter": [1, 2]}, cv=2
+    ).fit(X, y)
+    with pytest.raises(ValueError, match="save its best_estimator_"):
+        widemargin.save(search, tmp_path / "m.skops")
+    loaded = again(search.best_estimator_, tmp_path)
+    assert np.array_equal(loaded.predict(NEW), search.predict(NEW))

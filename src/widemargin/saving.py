@@ -130,9 +130,12 @@ def write(content: dict[str, Any], path: Path) -> None:
     data = skops().dumps(content, compression=zipfile.ZIP_DEFLATED, compresslevel=3)
     unknown = _unknown_types(data)
     if unknown:
+        instead = "use parameters that are numbers, text or parts of widemargin"
+        if hasattr(content["model"], "best_estimator_"):
+            instead = "save its best_estimator_"
         raise ValueError(
-            f"a model with {', '.join(unknown[:3])} inside cannot be saved safely; use "
-            "parameters that are numbers, text or parts of widemargin"
+            f"a model with {', '.join(unknown[:3])} inside cannot be saved safely; "
+            f"{instead}"
         )
     write_atomically(path, lambda temporary: temporary.write_bytes(data))
 

@@ -231,7 +231,7 @@ class TestTrainingCurve:
         model = SimpleNamespace(history_={"loss": [1.0]})
         with pytest.raises(ValueError, match="keys can be 'loss'"):
             TrainingCurveDisplay.from_estimator(model, keys=["error"])
-        with pytest.raises(ValueError, match="has no history_; fit it first"):
+        with pytest.raises(ValueError, match="Regression is not fitted; fit it"):
             TrainingCurveDisplay.from_estimator(LogisticRegression())
         with pytest.raises(ValueError, match="no quantity to draw"):
             TrainingCurveDisplay(histories={"a": {}}).plot()

@@ -104,8 +104,12 @@ def test_images_are_images_and_spectra_are_curves():
 
 
 def test_what_cannot_be_drawn_is_told():
-    with pytest.raises(ValueError, match="GLVQClassifier has no relevance_matrix_"):
+    with pytest.raises(ValueError, match="has no relevance_matrix_; give one that"):
         RelevanceDisplay.from_estimator(GLVQClassifier(1).fit(X, y))
+    with pytest.raises(ValueError, match="GMLVQClassifier is not fitted; fit it fir"):
+        RelevanceDisplay.from_estimator(GMLVQClassifier(1))
+    with pytest.raises(ValueError, match="X must have samples that differ"):
+        RelevanceDisplay.from_estimator(GMLVQClassifier(1).fit(X, y), X[:1])
     with pytest.raises(ValueError, match="matrix must have shape"):
         RelevanceDisplay(matrix=np.ones((2, 3))).plot()
     with pytest.raises(ValueError, match="matrix must be finite, with relevances"):

@@ -11,7 +11,11 @@ from tests.inspection.stand_ins import Prototypes, TangentModels
 from widemargin.inspection import AlignmentDisplay, PrototypeDisplay, TangentDisplay
 from widemargin.metrics import tangent_alignment, tangent_distances
 from widemargin.neighbors import TangentKNeighborsClassifier
-from widemargin.prototypes import GLVQClassifier, HSSClassifier
+from widemargin.prototypes import (
+    GLVQClassifier,
+    HSSClassifier,
+    KernelLVQClassifier,
+)
 from widemargin.tangents import (
     ImageTangents,
     LearnedTangents,
@@ -285,3 +289,10 @@ class TestLookingThrough:
         display = TangentDisplay.from_estimator(ImageTangents((8, 8)), X[0])
         assert display.names[:4] == ["x_shift", "y_shift", "scaling", "rotation"]
         assert len(display.names) == 7
+
+
+def test_prototypes_of_another_space_are_not_drawn():
+    X, y = load_digits(return_X_y=True)
+    model = KernelLVQClassifier(1, max_iter=1, n_components=9).fit(X[:100], y[:100])
+    with pytest.raises(ValueError, match="KernelLVQClassifier has prototypes in a sp"):
+        PrototypeDisplay.from_estimator(model)

@@ -202,3 +202,12 @@ def test_overlapping_classes_end_early():
     patient = MarginPerceptron(random_state=0, n_iter_no_change=None, max_iter=300)
     with pytest.warns(ConvergenceWarning, match="still updating"):
         assert patient.fit(X, y).n_iter_ == 300
+
+
+def test_a_warning_names_the_offset():
+    X, y = load_iris(return_X_y=True)
+    for offset, named in ((0, False), (1000, True)):
+        X = np.column_stack([X[:, :4], np.full(len(X), offset)])
+        with pytest.warns(ConvergenceWarning) as told:
+            MarginPerceptron(random_state=0).fit(X, y)
+        assert ("farther from the origin" in str(told[0].message)) == named

@@ -206,15 +206,27 @@ def test_bounds_are_refused_where_the_theorem_does_not_hold():
         TDNeuronClassifier(0),
         HSSClassifier(n_tangents=1),
         GLVQClassifier(scale="spread", random_state=0),
+        KernelLVQClassifier(scale="none", random_state=0),
     ):
         with pytest.raises(ValueError, match="margin_bound holds for"):
             model.fit(iris, y).margin_bound(iris, y, theta=0.1)
     for model in (
         LVQClassifier(scale="none", random_state=0),
         HSSClassifier(n_tangents=0),
+        KernelLVQClassifier(scale="none", gamma=0.1, random_state=0),
     ):
         assert model.fit(iris, y).margin_bound(iris, y, theta=0.1).value > 0
     assert "same sample" in " ".join(LVQClassifier.margin_bound.__doc__.split())
+
+
+def test_a_bound_pays_for_prototypes_that_the_samples_asked_for():
+    model = LVQClassifier(scale="none", random_state=0).fit(iris, y)
+    counts = np.unique(model.prototype_labels_, return_counts=True)[1]
+    paid = model.margin_bound(iris, y, theta=0.1, delta=0.1).value
+    model.set_params(prototypes_per_class=int(counts[0]))
+    delta = 0.1 / np.prod(counts * (counts + 1.0))
+    assert model.margin_bound(iris, y, theta=0.1, delta=delta).value == paid
+    assert model.margin_bound(iris, y, theta=0.1, delta=0.1).value < paid
 
 
 @pytest.mark.parametrize(

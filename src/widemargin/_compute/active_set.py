@@ -35,7 +35,7 @@ _ROUNDING = 2.0**-53
 _PATIENCE = 30
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _append_to_factor(Z, Q, factor, k, j):
     """Extend the factor by pattern j.
 
@@ -62,7 +62,7 @@ def _append_to_factor(Z, Q, factor, k, j):
     return True
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(fastmath=True)
 def _remove_from_factor(Q, factor, active, k, position):
     """Drop one active pattern: shift the rows up and rotate the factor back."""
     for i in range(position, k - 1):
@@ -86,7 +86,7 @@ def _remove_from_factor(Q, factor, active, k, position):
     return k - 1
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(fastmath=True)
 def _solve_lower(factor, k, x):
     for i in range(k):
         value = x[i]
@@ -95,7 +95,7 @@ def _solve_lower(factor, k, x):
         x[i] = value / factor[i, i]
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(fastmath=True)
 def _solve_upper(factor, k, x):
     for i in range(k - 1, -1, -1):
         x[i] /= factor[i, i]
@@ -104,7 +104,7 @@ def _solve_upper(factor, k, x):
             x[p] -= factor[i, p] * value
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _step_until_zero(a, active, k, target):
     """Move the active part of `a` towards `target`; position that blocks, or -1."""
     step, blocking = 1.0, -1
@@ -121,7 +121,7 @@ def _step_until_zero(a, active, k, target):
     return blocking
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _ray(a, active, k, j, ray):
     """Follow a direction without curvature; position that leaves, or -1 if none."""
     length, leaving = np.inf, -1
@@ -138,7 +138,7 @@ def _ray(a, active, k, j, ray):
     return leaving
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _optimise_active(h, a, active, Q, factor, k, target):
     """Minimise over the active patterns, letting go of those that turn negative."""
     while k > 0:
@@ -153,7 +153,7 @@ def _optimise_active(h, a, active, Q, factor, k, target):
     return k
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _price(Z, h, a, active, k, skip, tol, longest):
     """Most violated pattern outside the active ones, or -1."""
     w = np.zeros(Z.shape[1])
@@ -170,13 +170,13 @@ def _price(Z, h, a, active, k, skip, tol, longest):
     return entering
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _set_demands(h, bias, signs):
     for p in range(h.shape[0]):
         h[p] = 1.0 - bias * signs[p]
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def nonnegative_qp(Z, signs, a, bias, pull, tol, balance_tol, max_steps):
     """Minimise ||a.Z||^2 / 2 - (1 - bias signs).a over a >= 0, starting from `a`.
 
@@ -259,7 +259,7 @@ def nonnegative_qp(Z, signs, a, bias, pull, tol, balance_tol, max_steps):
     return OUT_OF_STEPS, bias, steps
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def solve_working_set(Z, signs, alpha, bias, rho, height, exact):
     """Optimum of the reflected rows Z; a negative `rho` leaves the bias free.
 
@@ -291,7 +291,7 @@ def solve_working_set(Z, signs, alpha, bias, rho, height, exact):
     return status, scaled, bias, steps
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _taken(values, places):
     out = np.empty(places.shape[0], values.dtype)
     for i in range(places.shape[0]):
@@ -299,7 +299,7 @@ def _taken(values, places):
     return out
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _reflected_rows(X, centre, signs, rows):
     Z = np.empty((rows.shape[0], X.shape[1]))
     for i in range(rows.shape[0]):
@@ -309,7 +309,7 @@ def _reflected_rows(X, centre, signs, rows):
     return Z
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(fastmath=True)
 def _scores(X, w, offset):
     scores = np.empty(X.shape[0])
     for k in range(X.shape[0]):
@@ -320,7 +320,7 @@ def _scores(X, w, offset):
     return scores
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _hull_distance(Z, alpha, signs):
     """Half the distance of the class averages under `alpha`; inf if one is empty."""
     plus, minus = 0.0, 0.0
@@ -338,7 +338,7 @@ def _hull_distance(Z, alpha, signs):
     return np.sqrt(np.dot(difference, difference))
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _kth_largest(values, k):
     """Give entry k of `values` in falling order, by quickselect; reorders them."""
     first, last = 0, values.shape[0] - 1
@@ -361,7 +361,7 @@ def _kth_largest(values, k):
     return values[k]
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _worst(violation, signs, batch, least):
     """Rows of either class with the largest violations above `least`.
 
@@ -385,7 +385,7 @@ def _worst(violation, signs, batch, least):
     return chosen[:count].copy()
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _facing_rows(X, signs, w, batch):
     """Rows of each class least far along `w`, `batch` of each at most."""
     reach = _scores(X, w, 0.0)
@@ -394,7 +394,7 @@ def _facing_rows(X, signs, w, batch):
     return _worst(reach, signs, batch, -np.inf)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _round(X, centre, signs, rows, alpha, bias, height, rho, exact, batch):
     """Solve the working set `rows` and look at all patterns once.
 
@@ -443,7 +443,7 @@ def _round(X, centre, signs, rows, alpha, bias, height, rho, exact, batch):
     return status, steps, rows, alpha, bias, lower, upper, found, w, added
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _class_means(X, signs):
     d = X.shape[1]
     plus, minus = np.zeros(d), np.zeros(d)
@@ -462,7 +462,7 @@ def _class_means(X, signs):
     return plus, minus
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def dense_active_set(
     X, signs, start, rho, height, exact, first_batch, batch, tol, max_iter
 ):

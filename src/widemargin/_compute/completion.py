@@ -16,7 +16,7 @@ import numpy as np
 from widemargin._compute.compiled import njit
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def factorise(x, F, precision, root):
     """Write the Cholesky root of M; return the log of its part in the density."""
     d, q = F.shape
@@ -41,7 +41,7 @@ def factorise(x, F, precision, root):
     return height
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def posterior(x, mean, F, precision, root, z):
     """Write z; return what gaps to the mean add to the log density."""
     d, q = F.shape
@@ -66,7 +66,7 @@ def posterior(x, mean, F, precision, root, z):
     return height
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def complete(X, logs, owners, means, factors, precisions):
     """Put conditional means, in place, where the rows of X are NaN."""
     n_parts, d = means.shape

@@ -33,7 +33,7 @@ from widemargin._compute.compiled import REORDER, fetch, njit, squared_distance,
 from widemargin._compute.heads import lower_bounds, take_along
 
 
-@njit(cache=True, nogil=True, fastmath=REORDER)
+@njit(fastmath=REORDER)
 def spreads(X, codes, shares, means, mean):
     """Weighted mean squares of every feature about the class means and about `mean`.
 
@@ -62,7 +62,7 @@ def spreads(X, codes, shares, means, mean):
     return within, total, reach, most, varies
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def nearest(x, P):
     """Index of the first of the nearest prototypes, and its squared distance."""
     best, best_distance = -1, x.dtype.type(np.inf)
@@ -73,7 +73,7 @@ def nearest(x, P):
     return best, best_distance
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def two_nearest(x, P):
     """Return index and squared distance of the nearest and the next prototype."""
     first, first_distance = -1, x.dtype.type(np.inf)
@@ -105,7 +105,7 @@ def quick_nearest(i, X, P, search):
     return at, best
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def two_smallest(low, x, P):
     """Largest distance that one of the two nearest can have."""
     if low.shape[0] < 2:
@@ -194,7 +194,7 @@ def quick_two_nearest(i, X, P, search):
     return first, first_distance, second, second_distance
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def nearest_pair(x, P, labels, code):
     """Return index and squared distance of the nearest of a class and of the others."""
     plus, d_plus = -1, x.dtype.type(np.inf)
@@ -255,7 +255,7 @@ def follow(j, i, rate, distance, P, search):
         take_along(j, i, rate, np.float64(distance), P, search)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def move(p, x, rate):
     """Move `p` by the fraction `rate` of the way to `x` (away where negative)."""
     step = x.dtype.type(rate)
@@ -263,7 +263,7 @@ def move(p, x, rate):
         p[f] += step * (x[f] - p[f])
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def push(p, x, rate, box):
     """Move `p` away from `x`, unless that takes it out of the box; whether it did."""
     step = x.dtype.type(rate)
@@ -276,7 +276,7 @@ def push(p, x, rate, box):
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def push_inside(p, x, rate, box):
     """Move `p` away from `x`, and back into the box; whether that was needed."""
     step, back = x.dtype.type(rate), False
@@ -287,7 +287,7 @@ def push_inside(p, x, rate, box):
     return back
 
 
-@njit(cache=True, nogil=True, fastmath=REORDER)
+@njit(fastmath=REORDER)
 def leaves_ball(p, x, rate, centre, radius_squared):
     """Whether a push away from `x` takes `p` out of a ball."""
     step = x.dtype.type(rate)
@@ -298,7 +298,7 @@ def leaves_ball(p, x, rate, centre, radius_squared):
     return reach > radius_squared
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def lvq1_epoch(
     P,
     labels,
@@ -332,7 +332,7 @@ def lvq1_epoch(
     return errors, stopped
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def olvq1_epoch(P, labels, X, y, order, wins, box, alpha_0, rates, search=None):
     """OLVQ1: as LVQ1, with a rate per prototype that adapts after every move."""
     errors, stopped = 0, 0
@@ -356,7 +356,7 @@ def olvq1_epoch(P, labels, X, y, order, wins, box, alpha_0, rates, search=None):
     return errors, stopped
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def window_epoch(
     P,
     labels,
@@ -416,7 +416,7 @@ def window_epoch(
     return errors, stopped
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def pair_epoch(
     P,
     labels,
@@ -474,7 +474,7 @@ KTH, SOFT = 0, 1
 HINGE, BROKEN, EXPONENTIAL, SIGMOID, IDENTITY = 0, 1, 2, 3, 4
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def relative_margins(D, labels, y, x_errors, p_errors):
     """Margins mu of a batch, their slopes in D_plus and D_minus, and the columns.
 
@@ -536,7 +536,7 @@ def adam_in_place(m, v, gradient, forget, forget_squares, t, least):
         gradient[i] = scale * m[i] * (np.sqrt(v[i]) / (v[i] + floor))
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def pair_product(pair, at, X, K):
     """Return ``C^T X`` for the (n, K) matrix C with entries `pair` in columns `at`."""
     out = np.zeros((K, X.shape[1]), X.dtype)
@@ -548,7 +548,7 @@ def pair_product(pair, at, X, K):
     return out
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def class_distance(d, start, stop, rule, k, h, w):
     """Distance to the class of prototypes [start, stop); its derivative goes to `w`.
 
@@ -573,7 +573,7 @@ def class_distance(d, start, stop, rule, k, h, w):
     return d[at]
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def find_pair(x, P, bounds, c_plus, rule, k, h, d, w):
     """Return s_plus, s_minus and the nearest wrong class; fill distances, weights."""
     for j in range(P.shape[0]):
@@ -591,7 +591,7 @@ def find_pair(x, P, bounds, c_plus, rule, k, h, d, w):
     return s_plus, s_minus, c_minus
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def margin_coefficients(P, bounds, X, y, rule, k, h):
     """Theta (n,) and S_l(r) w_r / ||x_l - p_r|| (n, K), S the sign of the class."""
     n, K = X.shape[0], P.shape[0]
@@ -610,7 +610,7 @@ def margin_coefficients(P, bounds, X, y, rule, k, h):
     return theta, pulls
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def move_class(x, P, start, stop, d, w, step, box):
     """Move the prototypes of a class by `step` in all, along the unit vectors to x."""
     for j in range(start, stop):
@@ -622,7 +622,7 @@ def move_class(x, P, start, stop, d, w, step, box):
                 push(P[j], x, -rate, box)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def loss_and_slope(kind, beta, theta):
     """Value and derivative of a named loss."""
     if kind == EXPONENTIAL:
@@ -639,7 +639,7 @@ def loss_and_slope(kind, beta, theta):
     return value, (-beta if value > 0.0 else 0.0)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def weighted_pairs(D, labels, y, x_errors, p_errors, weights, kind, beta):
     """Sum a named loss over a batch, with its two derivatives per sample.
 
@@ -657,14 +657,14 @@ def weighted_pairs(D, labels, y, x_errors, p_errors, weights, kind, beta):
     return total, values, at, sums.astype(D.dtype)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def move_pair(x, P, bounds, right, wrong, d, w, step, box):
     """Bring the right class nearer by `step` and drive the wrong one away."""
     move_class(x, P, bounds[right], bounds[right + 1], d, w, step, box)
     move_class(x, P, bounds[wrong], bounds[wrong + 1], d, w, -step, box)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def margin_epoch(
     P, bounds, X, y, order, box, kind, beta, unit, gamma, start, total, rule, k, h
 ):
@@ -685,7 +685,7 @@ def margin_epoch(
     return losses
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def doubtful(D, x_errors, p_errors, coarse):
     """Pairs whose squared distance decides something that its rounding leaves open.
 
@@ -720,7 +720,7 @@ def doubtful(D, x_errors, p_errors, coarse):
     return rows[:count], columns[:count]
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def class_minima(D, codes, n_classes):
     """(n, n_classes) smallest distance to a reference of each class."""
     out = np.full((D.shape[0], n_classes), D.dtype.type(np.inf), D.dtype)

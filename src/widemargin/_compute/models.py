@@ -23,7 +23,7 @@ from widemargin._compute.compiled import REORDER, fetch, njit
 _RUN = 64
 
 
-@njit(cache=True, nogil=True, fastmath=REORDER)
+@njit(fastmath=REORDER)
 def _squared_distances(Z, norms, offsets, squared):
     """Write the (K, n) squared distances; along the samples, loops vectorise."""
     n_models, width = offsets.shape
@@ -41,7 +41,7 @@ def _squared_distances(Z, norms, offsets, squared):
             out[i] = max(out[i], zero)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _slopes(z_plus, z_minus, gamma, tiny):
     """Return c of the nearest right and of the nearest wrong model."""
     total = z_plus + z_minus
@@ -51,7 +51,7 @@ def _slopes(z_plus, z_minus, gamma, tiny):
     return scale * (z_minus / total), -scale * (z_plus / total)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _margin(z_plus, z_minus):
     """Relative margin; an infinite distance means that there is no such model."""
     if z_plus == z_minus:
@@ -296,20 +296,21 @@ def ranked(margins, ranks, n_intervals):
     counts = np.zeros(n_intervals, np.intp)
     for i in range(margins.shape[0]):
         counts[_interval(margins[i], n_intervals)] += 1
-    starts, places = np.full(n_intervals, -1), np.empty_like(ranks)
+    starts, places = np.zeros(n_intervals, np.intp), np.zeros(len(ranks), np.intp)
     n_some = 0
     for r in range(ranks.shape[0]):
         below, at = 0, 0
         while below + counts[at] <= ranks[r]:
             below += counts[at]
             at += 1
-        if starts[at] < 0:
-            starts[at] = n_some
+        # One more than the number before it; 0 where none is wanted.
+        if starts[at] == 0:
+            starts[at] = n_some + 1
             n_some += counts[at]
-        places[r] = starts[at] + ranks[r] - below
+        places[r] = starts[at] - 1 + ranks[r] - below
     some, filled = np.empty(n_some), 0
     for i in range(margins.shape[0]):
-        if starts[_interval(margins[i], n_intervals)] >= 0:
+        if starts[_interval(margins[i], n_intervals)]:
             some[filled] = margins[i]
             filled += 1
     return some, places

@@ -81,7 +81,7 @@ from widemargin._compute.patterns import (
 )
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(fastmath=True)
 def _dense_dot(row, vector):
     total = 0.0
     for j in range(row.shape[0]):
@@ -91,7 +91,7 @@ def _dense_dot(row, vector):
 
 # Reordering sums pays only for contiguous rows: on sparse ones it makes the compiler
 # gather and scatter, which is half as fast as reading one entry after another.
-@njit(cache=True, nogil=True)
+@njit()
 def row_dot(dense, data, indices, indptr, k, vector):
     """Inner product of row `k` with `vector`."""
     if indptr.shape[0] == 0:
@@ -102,7 +102,7 @@ def row_dot(dense, data, indices, indptr, k, vector):
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def row_add(dense, data, indices, indptr, k, factor, vector):
     """Add `factor` times row `k` to `vector`, in place."""
     if indptr.shape[0] == 0:
@@ -114,7 +114,7 @@ def row_add(dense, data, indices, indptr, k, factor, vector):
             vector[indices[j]] += factor * data[j]
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def next_random(state):
     """Next 64 pseudo-random bits of the one-element `state` (xorshift64*)."""
     x = state[0]
@@ -125,7 +125,7 @@ def next_random(state):
     return x * np.uint64(2685821657736338717)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def shuffle(order, n, state):
     """Permute the first `n` entries of `order` at random, in place."""
     for i in range(n - 1, 0, -1):
@@ -133,7 +133,7 @@ def shuffle(order, n, state):
         order[i], order[j] = order[j], order[i]
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def weighted_gram(data, indices, indptr, weight, n_features):
     """Sum of `weight`-ed outer products of the rows, each extended by a one."""
     gram = np.zeros((n_features + 1, n_features + 1))
@@ -158,7 +158,7 @@ _SHARE = 0.02
 _CYCLES = 20
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def squared_norm(rows, m, v, sums):
     """``||a||^2`` from scratch: the running value drifts."""
     total = rows.rho * rows.rho * sums[TOTAL] * sums[TOTAL] + sums[PRIVATE]
@@ -170,7 +170,7 @@ def squared_norm(rows, m, v, sums):
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _rescale(v, m, sums, factor):
     for j in range(v.shape[0]):
         v[j] *= factor
@@ -183,7 +183,7 @@ def _rescale(v, m, sums, factor):
     sums[PRIVATE] *= factor * factor
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _fails(rule, s, q, mass):
     if rule.kind <= RELAXATION:
         return s <= rule.b
@@ -192,7 +192,7 @@ def _fails(rule, s, q, mass):
     return s <= rule.beta * np.sqrt(q)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _repetitions(rule, s, q, n, mass, updates, step):
     """How often the pattern would be presented in a row before it passes its test."""
     cap = 1.0 + _SHARE * updates
@@ -211,7 +211,7 @@ def _repetitions(rule, s, q, n, mass, updates, step):
     return max(1.0, min(np.floor(times) + 1.0, np.floor(cap)))
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _step(rule, s, q, n, f):
     if rule.kind == STANDARD:
         return rule.rate * f
@@ -224,7 +224,7 @@ def _step(rule, s, q, n, f):
     return f
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _add(rows, factors, m, v, sums, rule, repeat, k, s, trace):
     """Add pattern k, whose ``y.a`` is s."""
     n = rows.squares[k] + rows.diag[k]
@@ -249,7 +249,7 @@ def _add(rows, factors, m, v, sums, rule, repeat, k, s, trace):
         _rescale(v, m, sums, 1e-90)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def learn(
     rows, factors, m, v, sums, rule, show, max_sweeps, max_updates, fewest, trace
 ):
@@ -323,21 +323,21 @@ def learn(
 OMEGA = 1.6
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def descend(rows, a, v, sums, bias, free, order, n_active, largest, seed, most, tol):
     """Run up to `most` passes over the active patterns; arrays change in place.
 
     `sums` holds (sum of l a, v.c). With `free` the bias moves by ``rho^2 sum(l a)``
     after every pass (method of multipliers). Returns (n_active, largest, spread,
-    sweeps, updates, bias); `spread` is the range of the projected slopes in the last
-    pass, and the passes end early when it is at most `tol`.
+    sweeps, updates, bias); `spread` is the range of zero and the projected slopes in
+    the last pass, and the passes end early when it is at most `tol`.
     """
     spread = np.inf
     updates = 0
     sweeps = 0
     while sweeps < most:
         shuffle(order, n_active, seed)
-        high, low = -np.inf, np.inf
+        high, low = 0.0, 0.0
         i = 0
         while i < n_active:
             k = order[i]
@@ -366,7 +366,7 @@ def descend(rows, a, v, sums, bias, free, order, n_active, largest, seed, most, 
                     updates += 1
             i += 1
         sweeps += 1
-        spread = high - low if n_active > 0 else 0.0
+        spread = high - low
         if free:
             bias += rows.rho * rows.rho * sums[0]
         largest = high if high > 0.0 else np.inf

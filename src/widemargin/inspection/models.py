@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.machine import PAIR_ROWS
 from widemargin._compute.nearest import squared_distances
@@ -89,10 +90,15 @@ def fitted(estimator: Any, attribute: str, name: str = "estimator") -> Any:
     for candidate in (estimator, inside(estimator)):
         if hasattr(candidate, attribute):
             return getattr(candidate, attribute)
-    raise ValueError(
-        f"{name}: {type(inside(estimator)).__name__} has no {attribute}; fit it first, "
-        "or give one that keeps it."
-    )
+    model = inside(estimator)
+    kind = type(model).__name__
+    try:
+        check_is_fitted(model)
+    except NotFittedError:
+        raise ValueError(f"{name}: this {kind} is not fitted; fit it first.") from None
+    except TypeError:
+        pass
+    raise ValueError(f"{name}: {kind} has no {attribute}; give one that keeps it.")
 
 
 def common_theta(estimators: Iterable[Any]) -> float | None:

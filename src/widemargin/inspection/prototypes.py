@@ -118,12 +118,20 @@ class PrototypeDisplay(style.SampleDisplay):
             The drawn display.
         """
         prototypes = np.asarray(fitted(estimator, "prototypes_"))
+        model = inside(estimator)
+        expected = getattr(model, "n_features_in_", prototypes.shape[1])
+        if prototypes.shape[1] != expected:
+            raise ValueError(
+                f"estimator: {type(model).__name__} has prototypes in a space of their "
+                f"own, of {prototypes.shape[1]} coordinates where samples have "
+                f"{expected} features; there is nothing to draw."
+            )
         look = look_of(estimator, shape, positions, feature_names)
         # Columns of a table have units of their own: as the classifier sees them they
         # fit on one axis.
         if look["feature_names"] is None:
             prototypes = as_given(estimator, prototypes)
-        labels = getattr(inside(estimator), "prototype_labels_", None)
+        labels = getattr(model, "prototype_labels_", None)
         return cls(prototypes=prototypes, labels=labels, **look).plot(ax, **options)
 
     def plot(
@@ -333,6 +341,11 @@ class RelevanceDisplay(style.SampleDisplay):
         model = inside(estimator)
         if X is not None:
             spread = as_seen(*decisive(estimator, X)).std(axis=0)
+            if not (spread > 0).any():
+                raise ValueError(
+                    "X must have samples that differ, whose spread is the unit of each "
+                    "feature; leave it out, or give more."
+                )
             matrix = matrix * spread * spread[:, None]
         labels = None
         if matrix.ndim == 3:

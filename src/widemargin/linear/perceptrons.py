@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.patterns import (
@@ -86,6 +87,19 @@ def pattern_geometry(patterns: Patterns, f: NDArray) -> Geometry:
     longest = float(np.sqrt(patterns.squares.max()))
     shortest = float(np.sqrt(patterns.squares.min()))
     return Geometry(longest, shortest, float(f.min()), float(f.max()))
+
+
+FAR = (
+    "The samples lie farther from the origin than they spread, by more than ten times, "
+    "where a perceptron learns little: centre them, for instance by StandardScaler."
+)
+
+
+def _is_far(X: Any) -> bool:
+    """Whether samples spread by less than a tenth of their distance to the origin."""
+    if issparse(X):
+        return False
+    return bool(10 * np.linalg.norm(X.std(axis=0)) < np.linalg.norm(X.mean(axis=0)))
 
 
 @parameters
@@ -195,6 +209,8 @@ class PerceptronClassifier(HyperplaneClassifier):
         self.n_iter_ = max(1, max(sweeps))
         self._publish(samples, parts, runs, rho, exponent)
         self._calibrate(samples)
+        if any(unfinished) and _is_far(X):
+            unfinished = [text and f"{text} {FAR}" for text in unfinished]
         warn_unfinished(unfinished)
         return self
 

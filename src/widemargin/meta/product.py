@@ -226,10 +226,12 @@ class ProductClassifier(HandingClassifier, _BaseComposition):
                 )
             self.estimators_ = fitted(rows)
         self.weights_ = weights
-        self.named_estimators_ = Bunch(
-            **dict(zip(self._names, self.estimators_, strict=True))
-        )
         return self
+
+    @property
+    def named_estimators_(self) -> Bunch:
+        """The fitted members by name."""
+        return Bunch(**dict(zip(self._names, self.estimators_, strict=True)))
 
     def _check_parameters(self) -> NDArray | None:
         """Return the weights that were given, if any."""

@@ -23,7 +23,7 @@ from widemargin._compute.machine import batched_slices, rows_in_budget
 from widemargin._compute.nearest import class_minima, squared_distances
 from widemargin._compute.progress import announced
 from widemargin._core.arrays import is_tensor, numpy_dtype, put, to_numpy
-from widemargin._core.checks import check_squares
+from widemargin._core.checks import check_number, check_squares, is_auto
 from widemargin._core.classifier import FITTED, SoftClassifier
 from widemargin._core.decisions import best_other, class_codes
 from widemargin._core.samples import Samples
@@ -300,9 +300,11 @@ class PrototypeClassifier(SoftClassifier):
         The theorem takes the radius of a ball that holds every sample there can be as
         known. Here radius and centre come from `X` itself, the same sample that the
         margins come from: the bound holds as stated only if no new sample lies farther
-        from the mean of `X` than the farthest of `X`. It holds for prototypes that are
-        points, compared by a distance fixed beforehand, where the nearest decides;
-        other models refuse.
+        from the mean of `X` than the farthest of `X`. Where the number of prototypes
+        was chosen by the samples ("auto"), it pays for that: of ``delta`` a class that
+        has k of them gets the part 1 / (k (k + 1)), which add up to one. It
+        holds for prototypes that are points, compared by a distance fixed beforehand,
+        where the nearest decides; other models refuse.
         """
         samples = self._checked(X)
         self._check_bound()
@@ -312,12 +314,16 @@ class PrototypeClassifier(SoftClassifier):
         radius = float(np.sqrt(self._squared_norms(samples).max())) or 1.0
         margins = self._hypothesis_margins(samples, codes) / radius
         counts = np.bincount(self._prototype_codes, minlength=len(self.classes_))
+        counts = counts.clip(min=1)
+        if is_auto(getattr(self, "prototypes_per_class", 1)):
+            delta = check_number("delta", options.get("delta", 0.05), above=0, below=1)
+            options["delta"] = delta * float(np.prod(1 / (counts * (counts + 1.0))))
         return lvq_margin_bound(
             margins,
             theta=theta,
             radius=1.0,
             n_features=self._space_dimension(),
-            prototypes_per_class=counts.clip(min=1).tolist(),
+            prototypes_per_class=counts.tolist(),
             **options,
         )
 

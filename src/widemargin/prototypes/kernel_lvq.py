@@ -34,7 +34,7 @@ from widemargin._compute.machine import batched_slices, rows_in_budget
 from widemargin._compute.nearest import rbf_values, squared_distances, squared_norms
 from widemargin._core.checks import check_count, check_number, parameters
 from widemargin._core.samples import Samples
-from widemargin.prototypes.base import CERTAIN
+from widemargin.prototypes.base import CERTAIN, no_bound
 from widemargin.prototypes.glvq import GLVQClassifier, Mapped
 from widemargin.prototypes.placing import chosen_scale
 from widemargin.prototypes.training import Run
@@ -43,6 +43,7 @@ from widemargin.prototypes.training import Run
 # that they hold where fewer do.
 MOST_COMPONENTS, HELD = 200, 0.99
 KERNELS = ("rbf", "linear", "polynomial", "poly", "sigmoid", "laplacian", "cosine")
+SCALED_BY_GAMMA = ("rbf", "polynomial", "poly", "sigmoid", "laplacian", "chi2")
 
 
 @parameters
@@ -419,6 +420,11 @@ class KernelLVQClassifier(GLVQClassifier):
 
     def _squared_norms(self, X: NDArray) -> NDArray:
         return super()._squared_norms(self._coordinates_of(X))
+
+    def _check_bound(self) -> None:
+        super()._check_bound()
+        if isinstance(self.gamma, str) and self._kernel["kernel"] in SCALED_BY_GAMMA:
+            no_bound(f"gamma={self.gamma!r} was found in the same samples; give one")
 
     def _space_dimension(self) -> float:
         return np.inf
