@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,9 +10,10 @@ from tests.export.models import IN_C, glvq, tvq
 from tests.export.test_onnx import fitted
 
 import widemargin as wm
-from widemargin.export import NotExportable, check_export, to_c
+from widemargin.export import NotExportable, check_export, to_c, to_onnx
 from widemargin.export.agreement import (
     c_answers,
+    compare,
     compile_header,
     name_of,
     python_answers,
@@ -72,6 +74,38 @@ def test_votes_in_a_circle_are_no_doubt_in_float32():
     np.testing.assert_array_equal(found.labels, model.predict(samples.astype(float)))
     rounded = check_export(model, to_c(model, dtype="int8"), samples)
     assert rounded.agrees, rounded
+
+
+@pytest.mark.parametrize("to", [to_c, to_onnx])
+@pytest.mark.parametrize(
+    ("scheme", "n_classes"), [("ovo", 2), ("ovo", 4), ("ddag", 4), ("ovr", 4)]
+)
+def test_ties_fall_as_in_python(scheme, n_classes, to):
+    """Duels are the features, small whole numbers: ties of all kinds, and no plane."""
+    rng = np.random.default_rng(0)
+    n_planes = {2: 1}.get(n_classes, 4 if scheme == "ovr" else 6)
+    X = rng.integers(-2, 3, size=(400, n_planes)).astype(float)
+    X[:4] = 0.0
+    model = wm.MaxMarginClassifier(multiclass=scheme).fit(X, np.arange(400) % n_classes)
+    for coef in (-np.eye(n_planes), np.zeros((n_planes, n_planes))):
+        model.coef_, model.intercept_ = coef, np.zeros(n_planes)
+        model.center_ = np.zeros((n_planes, n_planes))
+        model.weight_norm_ = np.abs(coef).max(axis=1)
+        model._set_borders(coef @ coef.T)
+        agreement = check_export(model, to(model), X)
+        assert agreement.n_close_differing == 0, agreement
+        assert agreement.agrees, agreement
+
+
+def test_no_agreement_where_all_answers_differ(digits):
+    X, y, _, _ = digits
+    model = wm.MaxMarginClassifier().fit(X, y)
+    model.coef_, model.intercept_ = 0 * model.coef_, 0 * model.intercept_
+    mine = python_answers(model, X)
+    assert not mine.confidence.any()
+    other = replace(mine, labels=(mine.labels + 1) % 4)
+    assert compare(model, mine, X).agrees
+    assert not compare(model, other, X).agrees
 
 
 def test_tables_are_small(digits):

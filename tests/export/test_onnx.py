@@ -106,22 +106,29 @@ def test_far_from_the_origin_float64_agrees_and_float32_is_told(digits):
 def test_duels_decide_as_in_python(scheme, n_classes):
     rng = np.random.default_rng(n_classes)
     duels = rng.normal(size=(500, n_classes * (n_classes - 1) // 2))
+    # Many ties.
+    duels[250:] = duels[250:].round()
     graph = Graph(np.float64)
-    out = duel_margins(graph, "duels", n_classes, scheme)
-    double = onnx.TensorProto.DOUBLE
+    out, best = duel_margins(graph, "duels", n_classes, scheme)
+    double, whole = onnx.TensorProto.DOUBLE, onnx.TensorProto.INT64
     model = onnx.helper.make_model(
         onnx.helper.make_graph(
             graph.nodes,
             "duels",
             [onnx.helper.make_tensor_value_info("duels", double, ["n", None])],
-            [onnx.helper.make_tensor_value_info(out, double, ["n", n_classes])],
+            [
+                onnx.helper.make_tensor_value_info(out, double, ["n", n_classes]),
+                onnx.helper.make_tensor_value_info(best, whole, ["n", 1]),
+            ],
             graph.initializers,
         ),
         opset_imports=[onnx.helper.make_opsetid("", 18)],
         ir_version=8,
     )
     session = onnxruntime.InferenceSession(model.SerializeToString())
-    (found,) = session.run([out], {"duels": duels})
+    found, answers = session.run([out, best], {"duels": duels})
+    scores = decisions.combine(duels, n_classes, scheme)
+    np.testing.assert_array_equal(answers[:, 0], scores.argmax(axis=1))
     expected = decisions.duel_margins(duels, n_classes, scheme)
     np.testing.assert_allclose(found, expected, atol=1e-12)
 

@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import minimize
+from scipy.optimize import minimize, minimize_scalar
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris, make_blobs, make_moons
 from sklearn.exceptions import ConvergenceWarning
@@ -577,3 +577,57 @@ def test_the_whole_matrix_of_a_kernel_is_the_same_as_its_blocks():
     np.testing.assert_allclose(held.gram(some), kernel(X[some], X[some]))
     coef = np.where(np.arange(12) % 3, 0.0, 1.0)
     np.testing.assert_allclose(held.scores(coef), kernel(X, X) @ coef)
+
+
+@pytest.mark.parametrize("unit", [1e-2, 2e-3, 1e-3, 1e-6, 1e-12, 1e-30])
+@pytest.mark.parametrize("n_features", [4, 1100])
+def test_small_units_have_a_plane(unit, n_features):
+    """All samples are inside the margin: the squared hinge is least squares."""
+    X, y = load_iris(return_X_y=True)
+    X, y = X[y > 0], y[y > 0]
+    noise = np.random.default_rng(0).normal(size=(100, n_features - 4))
+    X = np.hstack([X, 1e-3 * noise])
+    X = unit * (X - X.mean(axis=0))
+    model = MaxMarginClassifier(random_state=0).fit(X, y)
+    signs = np.where(y == 1, -1.0, 1.0)
+    assert (model.weight_norm_ * np.abs(model.decision_function(X)) < 1).all()
+    # (I / 2C + X'X) w = X'l in as many unknowns as samples, the mean at zero.
+    w = X.T @ np.linalg.solve(0.5 * np.eye(100) + X @ X.T, signs)
+    assert model.coef_[0] @ w / np.linalg.norm(w) == pytest.approx(1, abs=1e-3)
+    assert model.weight_norm_[0] == pytest.approx(np.linalg.norm(w), rel=0.05)
+    assert model.gap_ <= model.tol
+    assert (model.predict(X) == np.where(X @ w > 0, 2, 1)).mean() >= 0.99
+
+
+@pytest.mark.parametrize("recenter", [True, False])
+def test_the_gap_is_that_of_what_a_plane_adds(recenter):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(90, 3)), np.arange(90) % 3 > 0
+    X[y] += 0.3
+    weights = rng.uniform(0.5, 2, 90)
+    model = MaxMarginClassifier(C=0.02, tol=0.05, recenter=recenter, rho=2.0)
+    model.fit(X, y, sample_weight=weights)
+    signs = np.where(y, 1.0, -1.0)
+
+    def objective(bias):
+        slack = np.maximum(0.0, 1 - signs * bias)
+        return 0.02 * weights @ slack**2 + (0 if recenter else (bias / 2) ** 2 / 2)
+
+    none = 1 / np.sqrt(2 * minimize_scalar(objective).fun)
+    upper = model.margin_upper_bound_
+    assert none < model.margin_ <= upper
+    gap = (upper - model.margin_) / (upper - none)
+    assert model.gap_ == pytest.approx(gap, abs=1e-6)
+    assert 1 - model.margin_ / upper < model.gap_ <= 0.05
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_classes_of_one_mean_have_no_plane(seed):
+    """What is left of the normal is rounding, and no direction."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(41, 3))
+    X = np.r_[X, X[rng.permutation(41)]]
+    model = MaxMarginClassifier().fit(X, np.arange(82) < 41)
+    assert not model.coef_.any()
+    assert model.gap_ <= model.tol
+    assert not model.confidence(X).any()

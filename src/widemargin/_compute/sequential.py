@@ -329,15 +329,15 @@ def descend(rows, a, v, sums, bias, free, order, n_active, largest, seed, most, 
 
     `sums` holds (sum of l a, v.c). With `free` the bias moves by ``rho^2 sum(l a)``
     after every pass (method of multipliers). Returns (n_active, largest, spread,
-    sweeps, updates, bias); `spread` is the range of the projected slopes in the last
-    pass, and the passes end early when it is at most `tol`.
+    sweeps, updates, bias); `spread` is the range of zero and the projected slopes in
+    the last pass, and the passes end early when it is at most `tol`.
     """
     spread = np.inf
     updates = 0
     sweeps = 0
     while sweeps < most:
         shuffle(order, n_active, seed)
-        high, low = -np.inf, np.inf
+        high, low = 0.0, 0.0
         i = 0
         while i < n_active:
             k = order[i]
@@ -366,7 +366,7 @@ def descend(rows, a, v, sums, bias, free, order, n_active, largest, seed, most, 
                     updates += 1
             i += 1
         sweeps += 1
-        spread = high - low if n_active > 0 else 0.0
+        spread = high - low
         if free:
             bias += rows.rho * rows.rho * sums[0]
         largest = high if high > 0.0 else np.inf

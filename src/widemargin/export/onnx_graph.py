@@ -402,10 +402,11 @@ def gap_margins(graph: Graph, scores: str, n_classes: int) -> str:
 
 def duel_margins(
     graph: Graph, duels: str, n_classes: int, scheme: str, unit: float = 1.0
-) -> str:
-    """Margins of all classes from the duels of all pairs."""
+) -> tuple[str, str]:
+    """Margins of all classes from the duels of all pairs, and who wins."""
     if n_classes == 2:
-        return graph("Concat", duels, graph("Neg", duels), axis=1)
+        margins = graph("Concat", duels, graph("Neg", duels), axis=1)
+        return margins, graph("ArgMax", margins, axis=1)
     if scheme == "ddag":
         return _graph_margins(graph, duels, n_classes)
     column = np.zeros((n_classes, n_classes), np.int64)
@@ -417,11 +418,15 @@ def duel_margins(
     scores = _vote_scores(graph, scaled, n_classes)
     against = graph("Gather", duels, column, axis=1)
     against = graph("Mul", against, graph.table(sign))
-    return margins_of_pairs(graph, scores, against, n_classes)
+    margins, best = margins_of_pairs(graph, scores, against, n_classes)
+    equal = graph("Equal", gap_margins(graph, scores, n_classes), 0.0)
+    return graph("Where", equal, 0.0, margins), best
 
 
-def margins_of_pairs(graph: Graph, scores: str, against: str, n_classes: int) -> str:
-    """Margins from (n, K, K): by how much each class beats each other one.
+def margins_of_pairs(
+    graph: Graph, scores: str, against: str, n_classes: int
+) -> tuple[str, str]:
+    """Margins from (n, K, K): by how much each class beats each other one; the answer.
 
     The closest of the answer; of another class what it lost to the answer by, or where
     it beat the answer, the closest of those it lost.
@@ -429,15 +434,17 @@ def margins_of_pairs(graph: Graph, scores: str, against: str, n_classes: int) ->
     best = graph.many("TopK", (scores, np.array([1])), 2)[1]
     own = graph("Equal", best, np.arange(n_classes))
     size, never = graph("Abs", against), float(np.finfo(graph.real).max)
-    closest = graph("Where", ~np.eye(n_classes, dtype=bool), size, never)
+    others = ~np.eye(n_classes, dtype=bool)
+    closest = graph("Where", others, size, never)
     closest = graph("ReduceMin", closest, np.array([2]), keepdims=0)
     of_answer = graph.cast(graph.axes("Unsqueeze", own, [1]), graph.real)
     beaten = graph.axes("ReduceSum", graph("Mul", against, of_answer), [2])
     beaten = graph.axes("Squeeze", beaten, [2])
-    lost = graph("Where", graph("Less", against, 0.0), size, never)
+    lost = graph("And", graph("LessOrEqual", against, 0.0), others)
+    lost = graph("Where", lost, size, never)
     lost = graph("Neg", graph("ReduceMin", lost, np.array([2]), keepdims=0))
     behind = graph("Where", graph("Greater", beaten, 0.0), lost, beaten)
-    return graph("Where", own, closest, behind)
+    return graph("Where", own, closest, behind), best
 
 
 def _vote_scores(graph: Graph, duels: str, n_classes: int) -> str:
@@ -454,7 +461,7 @@ def _vote_scores(graph: Graph, duels: str, n_classes: int) -> str:
     return graph("Add", votes, graph("Div", clear, damped))
 
 
-def _graph_margins(graph: Graph, duels: str, n_classes: int) -> str:
+def _graph_margins(graph: Graph, duels: str, n_classes: int) -> tuple[str, str]:
     """Let the first of the classes left meet the last, drop the loser, again."""
     column = np.zeros((n_classes, n_classes), np.int64)
     for number, (i, j) in enumerate(combinations(range(n_classes), 2)):
@@ -485,7 +492,8 @@ def _graph_margins(graph: Graph, duels: str, n_classes: int) -> str:
         won = graph.cast(wins, np.int64)
         last = graph("Sub", last, won)
         first = graph("Add", first, graph("Sub", np.array([1]), won))
-    return graph("Where", graph("Equal", first, classes), closest, margins)
+    own = graph("Equal", first, classes)
+    return graph("Where", own, closest, margins), first
 
 
 def plane_margins(graph: Graph, x: str, decision: Planes, n_classes: int) -> tuple:
@@ -496,11 +504,11 @@ def plane_margins(graph: Graph, x: str, decision: Planes, n_classes: int) -> tup
     values = graph("Add", values, graph.table(decision.intercept))
     if decision.borders is None:
         scheme, unit = decision.scheme, decision.unit
-        return duel_margins(graph, values, n_classes, scheme, unit), graph
+        return *duel_margins(graph, values, n_classes, scheme, unit), graph
     gaps = graph.axes("Unsqueeze", values, [2])
     gaps = graph("Sub", gaps, graph.axes("Unsqueeze", values, [1]))
     gaps = graph("Div", gaps, graph.table(decision.borders))
-    return margins_of_pairs(graph, values, gaps, n_classes), graph
+    return *margins_of_pairs(graph, values, gaps, n_classes), graph
 
 
 def expansion_margins(
@@ -520,7 +528,7 @@ def expansion_margins(
         K = graph("Mul", graph("Add", K, mirrored), 0.5)
     duels = graph("MatMul", K, graph.table(decision.coef))
     duels = graph("Add", duels, graph.table(decision.intercept))
-    return duel_margins(graph, duels, n_classes, decision.scheme), graph
+    return *duel_margins(graph, duels, n_classes, decision.scheme), graph
 
 
 def kernel_values(graph: Graph, d2: str, kernel: str, gamma: float) -> str:
@@ -579,8 +587,10 @@ def build(graph: Graph, x: str, program: Program) -> dict[str, str]:
         width = len(step.matrix) if isinstance(step, Project) else width
     n_classes = len(program.classes)
     write: Any = MARGINS[type(program.decision)]
-    margins, wide = write(graph, x, program.decision, n_classes)
-    answer = graph("ArgMax", margins, axis=1, keepdims=0)
+    margins, *winner, wide = write(graph, x, program.decision, n_classes)
+    # On a tie margins do not tell who wins.
+    best = winner[0] if winner else graph("ArgMax", margins, axis=1)
+    answer = graph.axes("Squeeze", best, [1])
     if wide.real != graph.real:
         margins = graph.cast(margins, graph.real)
     confidence = graph("ReduceMax", margins, np.array([1]), keepdims=0)

@@ -239,16 +239,19 @@ static inline int NAME_margins(const float *x, float *margins, float *least)
         own = c < i ? value[j] : -value[j];
         if (fabsf(own) < won)
           won = fabsf(own);
-        if (own < 0 && -own < lost)
+        if (own <= 0 && -own < lost)
           lost = -own;
         if (i == best)
           direct = own;
         if (c == best && fabsf(own) - wrong[j] < sure)
           sure = fabsf(own) - wrong[j];
       }
-      margins[c] = c == best ? won : -(direct < 0 ? -direct : lost);
+      margins[c] = c == best ? won : direct <= 0 ? direct : -lost;
       doubtful |= wrong[0] > 0 && c != best && most[c] >= fewest[best];
     }
+    for (c = 0; c < @K@; c++)
+      if (c != best && votes[c] == votes[best])
+        margins[c] = margins[best] = 0;
     *least = doubtful ? -1 : sure;
     return best;
   }

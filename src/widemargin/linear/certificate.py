@@ -9,9 +9,11 @@ and any two points p, q of the convex hulls of the two classes bound it from abo
 A dual vector alpha >= 0 gives the points, p and q being the averages of each class
 under alpha. With a 2-norm soft margin the same holds in the space where sample k owns a
 coordinate of squared length 1 / (2 C_k); there the lower side is
-``1 / sqrt(||w||^2 + sum_k 2 C_k xi_k^2)`` for slacks xi at functional margin one. The
-directional margin of a = [w, w0] at the height rho, and its bound
-``||sum_k c_k y_k||`` with c >= 0 summing to one, do the same around the origin.
+``1 / sqrt(||w||^2 + sum_k 2 C_k xi_k^2)`` for slacks xi at functional margin one. Of a
+soft margin much may be had by slack alone, with w = 0, so that the gap is measured
+against what a plane can add to that. The directional margin of a = [w, w0] at the
+height rho, and its bound ``||sum_k c_k y_k||`` with c >= 0 summing to one, do the same
+around the origin.
 
 All of it is computed from what is stored, after the fit, with the error of the
 arithmetic taken to the safe side: a margin is never more, a bound never less than the
@@ -35,6 +37,8 @@ Space = LinearSpace | KernelSpace
 
 # Unknowns up to which a combination is made exactly zero in integers.
 _EXACT_SIZE = 64
+# Gains of a plane over none, relative to the margin, that rounding hides.
+SLIGHT = 1e-8
 # Singular values are right to this many units times the largest.
 _SAFE = 16
 
@@ -65,18 +69,49 @@ class Solution(NamedTuple):
     closed: bool = True
 
 
-def relative_gap(lower: float, upper: float) -> float:
-    """``1 - lower / upper``, above one where nothing is separated; NaN stays NaN.
+def relative_gap(lower: float, upper: float, none: float = 0.0) -> float:
+    """``(upper - lower) / (upper - none)``: of what a plane can gain, what is open.
 
-    >>> relative_gap(0.75, 1.0)
-    0.25
+    `none` is the margin without a plane, see :func:`no_plane`. Above one where nothing
+    is separated; NaN stays NaN; where doubles see no gain, it is taken of all.
+
+    >>> relative_gap(0.75, 1.0), relative_gap(0.75, 1.0, 0.5)
+    (0.25, 0.5)
     """
     if not upper > 0.0 or lower == -np.inf:
         return np.nan if np.isnan(lower) or np.isnan(upper) else np.inf
     if upper == np.inf:
         return 1.0
     gap = 1.0 - lower / upper
+    if has_gain(upper, none):
+        gap /= 1.0 - none / upper
     return gap if not gap < 0.0 else 0.0
+
+
+def has_gain(upper: float, none: float) -> bool:
+    """Whether doubles see that a plane can be better than none."""
+    return none < (1.0 - SLIGHT) * upper
+
+
+def no_plane(diag: NDArray | None, signs: NDArray, rho: float | None = None) -> float:
+    """Soft margin of ``w = 0`` with the best bias, for squared private coordinates.
+
+    Slack alone has it, the more so the smaller the unit of X: what a plane is good for
+    is what it adds. Without slack it is zero.
+
+    >>> no_plane(np.ones(2), np.array([1.0, -1.0]))**2
+    0.5
+    """
+    if diag is None or not diag.any():
+        return 0.0
+    least = float(diag.min())
+    prices, positive = least / diag, signs > 0
+    first, second = float(prices @ positive), float(prices @ ~positive)
+    total = first + second
+    # S - (S+ - S-)^2 / (S + 1 / rho^2) is what is paid, in units of 1 / least.
+    pull = 0.0 if rho is None else least / rho**2
+    paid = (4.0 * first * second + total * pull) / (total + pull)
+    return float(np.sqrt(least / paid)) if paid > 0.0 else 0.0
 
 
 def midpoint_bias(scores: NDArray, signs: NDArray) -> tuple[float, float]:

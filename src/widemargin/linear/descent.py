@@ -11,11 +11,14 @@ from numpy.typing import NDArray
 
 from widemargin._compute.progress import announce
 from widemargin.linear.certificate import (
+    SLIGHT,
     Options,
     Solution,
     bias_from_dual,
     class_averages,
+    has_gain,
     midpoint_bias,
+    no_plane,
     relative_gap,
 )
 from widemargin.linear.patterns import Patterns, random_state_array
@@ -81,6 +84,7 @@ def solve_descent(
         scores = X @ v - sums[0] * rows.cx - sums[1] + rows.lift * sums[0]
         bias = bias_from_dual(scores, signs, a, patterns.diag)
     hard = not patterns.diag.any()
+    none = no_plane(patterns.diag, signs, None if free else patterns.rho)
     slope_tol = 1.5 * options.tol if hard else max(0.1, options.tol)
     lower, upper, n_updates, n_iter = -np.inf, np.inf, 0, 0
     best, dual = (np.zeros(d), 0.0), a
@@ -100,14 +104,17 @@ def solve_descent(
             margin, bound, offset = enclose(patterns, a, w, offset, free)
             if bound < upper:
                 upper, dual = bound, a.copy()
-            if margin > lower:
+            # Where no gap can be seen, slopes tell, and the last is the best.
+            seen = has_gain(upper, none)
+            if margin > lower or not seen:
                 lower, best = margin, (w, offset)
-            gap = relative_gap(lower, upper)
-            if gap <= options.tol:
+            gap = relative_gap(lower, upper, none)
+            if gap <= options.tol and (seen or spread <= SLIGHT):
                 break
             if spread <= slope_tol:
                 if spread == 0.0:
                     break
-                slope_tol = spread * np.clip(0.9 * options.tol / gap, 0.1, 0.7)
+                lacking = 0.9 * options.tol / max(gap, options.tol)
+                slope_tol = spread * np.clip(lacking, 0.1, 0.7)
                 active, largest = n, np.inf
     return Solution(*best, dual, n_iter, n_updates)

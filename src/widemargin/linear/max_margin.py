@@ -61,6 +61,7 @@ from widemargin.linear.certificate import (
     Solution,
     is_proven_inseparable,
     midpoint_bias,
+    no_plane,
     plane_margin,
     relative_gap,
     safe_norm,
@@ -123,7 +124,8 @@ class _Certified(NamedTuple):
     """A plane as it is stored, and what is proven about it, in the units of X.
 
     `margin` and `upper` are geometric, `directional` and `directional_upper` belong to
-    the height `rho`; with a soft margin, or a free bias, the pairs are equal.
+    the height `rho`; with a soft margin, or a free bias, the pairs are equal. `none` is
+    what a soft margin is without a plane.
     """
 
     coef: Any
@@ -139,6 +141,7 @@ class _Certified(NamedTuple):
     n_iter: int
     n_updates: int
     verdict: str
+    none: float = 0.0
 
 
 def few_unknowns(X: Any) -> bool:
@@ -189,7 +192,8 @@ class MaxMarginClassifier(HyperplaneClassifier):
     Finds the hyperplane whose distance to the nearest sample is largest, and an upper
     bound of what any hyperplane could reach. Training stops when the two are within
     `tol` of each other, so that the result is known to be at least ``1 - tol`` of the
-    optimum. A hard margin (``C=inf``) is the geometric one,
+    optimum; of a soft margin, of what a plane can add to slack alone, whatever the unit
+    of X. A hard margin (``C=inf``) is the geometric one,
 
     .. math:: \gamma = \max_{w, b} \min_k \frac{l_k (w \cdot x_k + b)}{\lVert w \rVert}.
 
@@ -238,7 +242,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
     class_weight : dict, "balanced" or None, default=None
         Factors of `C` per class.
     tol : float, default=1e-3
-        Certified relative gap to stop at, 0 < tol < 1.
+        Certified relative gap to stop at, 0 < tol < 1; see `gap_`.
     max_iter : int, default=10000
         Most sweeps over the training set per two-class problem; reaching it with the
         gap still above `tol` warns.
@@ -278,8 +282,10 @@ class MaxMarginClassifier(HyperplaneClassifier):
         The same for the vector [w, w0] at height `rho_` around `center_`. With
         ``recenter=True`` the centre lies on the hyperplane, and they agree.
     gap_ : float or ndarray of shape (n_problems,)
-        What could still be gained, relatively: one minus the margin maximised over its
-        upper bound (geometric, or directional with ``recenter=False``).
+        What could still be gained, relatively: upper bound less margin (geometric, or
+        directional with ``recenter=False``) over the upper bound. With a finite `C`
+        over what the bound leaves above the margin of no plane at all, w = 0 with its
+        best bias, which slack alone has; classes of one mean have nothing above it.
     rho_ : float or ndarray of shape (n_problems,)
         Height that the directional margin refers to.
     center_ : ndarray of shape (n_problems, n_features)
@@ -513,7 +519,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
                 found[p] = found[p]._replace(
                     intercept=planes[i].intercept, margin=margin, directional=margin
                 )
-                if not relative_gap(margin, found[p].upper) <= self.tol:
+                if not self._gap(found[p]) <= self.tol:
                     still.append(p)
             joining = [part for part, _ in parts if len(part)]
             if not still or not joining:
@@ -660,6 +666,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
             coef, float(np.ldexp(bias, exponent)), float(np.ldexp(norm, -exponent)),
             dual, margins[0], margins[2], margins[1], margins[3], float(given),
             found.dual, found.n_iter, found.n_updates, verdict,
+            float(np.ldexp(no_plane(diag, signs, height), exponent)),
         )  # fmt: skip
 
     def _harder(self, X, signs, diag, height, options, found: Solution) -> Solution:
@@ -700,7 +707,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
         return _Certified(
             None, intercept, norm, found.coef * signs, pair[0], uppers[0], pair[1],
             uppers[1], height or 1.0, found.dual, found.n_iter, found.n_updates,
-            verdict,
+            verdict, no_plane(diag, signs, height),
         )  # fmt: skip
 
     def _margins_of(self, space, signs, coef, bias, norm, private, height):
@@ -741,6 +748,10 @@ class MaxMarginClassifier(HyperplaneClassifier):
             return found.margin, found.upper
         return found.directional, found.directional_upper
 
+    def _gap(self, found: _Certified) -> float:
+        """Return what could still be gained, of all that a plane can gain."""
+        return relative_gap(*self._enclosure(found), found.none)
+
     def _judge(self, found: _Certified, problem: tuple[int, int]) -> str:
         """Raise if there is no plane; what there is to say if the gap stayed open."""
         name = self._problem_name(self.classes_, problem)
@@ -758,7 +769,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
                 "decided at this precision. Allow slack with a finite C, for example "
                 "C=1.0, or scale the features to similar sizes."
             )
-        gap = relative_gap(reached, upper)
+        gap = self._gap(found)
         if gap <= self.tol:
             return ""
         hint = " Raise max_iter or tol, or try method='dual'."
@@ -801,7 +812,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
         self.directional_margin_upper_bound_ = scalar(
             [f.directional_upper for f in found]
         )
-        self.gap_ = scalar([relative_gap(*self._enclosure(f)) for f in found])
+        self.gap_ = scalar([self._gap(f) for f in found])
         self.n_iter_ = max(1, max(f.n_iter for f in found))
         self.n_updates_ = scalar([f.n_updates for f in found])
         self.rho_ = scalar([f.rho for f in found])

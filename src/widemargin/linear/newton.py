@@ -34,11 +34,13 @@ from widemargin.linear.certificate import (
     Solution,
     bias_from_dual,
     class_averages,
+    has_gain,
+    no_plane,
     relative_gap,
     safe_norm,
 )
 from widemargin.linear.patterns import matrix_arrays
-from widemargin.linear.spaces import KernelSpace, LinearSpace
+from widemargin.linear.spaces import KernelSpace, LinearSpace, rounding
 
 # Steps without a smaller gap or a better plane after which only rounding is left.
 _PATIENCE = 5
@@ -236,19 +238,21 @@ def _descend(space, signs, diag, rho, options: Options, start) -> Solution:
     kernel = isinstance(space, KernelSpace)
     solve: Any = _solve_kernel if kernel else _solve_linear
     point = _first_point(space, signs, diag, rho, options, start)
+    none = no_plane(diag, signs, rho)
     lower, upper, alpha = _enclose(space, point, signs, diag, rho)
     smallest, idle, n_iter, highest = np.inf, 0, 0, 0.0
     best = (point, alpha)
     with announce("rounds") as tell:
         while n_iter < options.max_iter and idle < _PATIENCE:
-            gap = relative_gap(lower, upper)
+            gap = relative_gap(lower, upper, none)
             idle += 1
             # The bound may wait for its turn while the objective falls.
             if lower > highest * (1 + _RISE):
                 highest, idle = lower, 0
             if gap < smallest:
                 smallest, idle, best = gap, 0, (point, alpha)
-            if gap <= options.tol:
+            # Where no gap can be seen, steps tell: one to the minimum is the last.
+            if gap <= options.tol and has_gain(upper, none):
                 break
             inside = signs * (point.scores + point.bias) < 1.0
             new = solve(space, signs, diag, inside, rho)
@@ -261,10 +265,15 @@ def _descend(space, signs, diag, rho, options: Options, start) -> Solution:
             lower, upper, alpha = _enclose(space, point, signs, diag, rho)
             settled = np.array_equal(inside, signs * (point.scores + point.bias) < 1.0)
             if settled and abs(t - 1.0) < 1e-9:
-                gap = relative_gap(lower, upper)
-                if gap <= smallest:
+                gap = relative_gap(lower, upper, none)
+                if gap <= smallest or not has_gain(upper, none):
                     smallest, best = gap, (point, alpha)
                 break
     point, alpha = best
     closed = smallest <= options.tol
+    if not (kernel or has_gain(upper, none)):
+        noise = rounding(space.n_samples) * space.longest * alpha.sum()
+        if safe_norm(point.coef) <= noise:
+            # A normal that may be nothing but rounding has no direction.
+            point = point._replace(coef=np.zeros_like(point.coef))
     return Solution(point.coef, point.bias, alpha, n_iter, n_iter, closed)

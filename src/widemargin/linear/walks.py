@@ -61,7 +61,7 @@ from widemargin._compute.patterns import (
     Trace,
 )
 from widemargin._compute.progress import Advance, announce, silent
-from widemargin.linear.certificate import Options, Solution, relative_gap
+from widemargin.linear.certificate import Options, Solution, no_plane, relative_gap
 from widemargin.linear.descent import enclose
 from widemargin.linear.patterns import (
     Patterns,
@@ -417,6 +417,7 @@ def _solve_recentring(patterns, walk, search, options, budget, seed) -> Solution
     # Half of the tolerance for the search, the other half for the centre.
     inner = options.tol / 2
     rough = max(inner, 0.1)
+    none = no_plane(patterns.diag, patterns.signs)
     lower, upper, updates = -np.inf, np.inf, 0
     best, dual = (np.zeros(patterns.X.shape[1]), 0.0), walk.m
     while budget.left > 0:
@@ -434,10 +435,10 @@ def _solve_recentring(patterns, walk, search, options, budget, seed) -> Solution
                 upper, dual = bound, combination
         if margin > lower:
             lower, best = margin, (w, shifted)
-        if relative_gap(lower, upper) <= options.tol or not w.any():
+        if relative_gap(lower, upper, none) <= options.tol or not w.any():
             break
         if relative_gap(found.margin, found.upper) <= rough:
-            rough = max(rough / 2, inner / 4)
+            rough = max(rough / 2, inner / 4 * (1.0 - none / upper))
         centre = patterns.centre
         height = float(w @ centre) + shifted
         patterns = recentre(patterns, centre - height / float(w @ w) * w)
