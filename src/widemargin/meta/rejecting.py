@@ -325,8 +325,9 @@ class RejectingClassifier(WrappingClassifier):
             len(rows), self.max_error, self.delta, self.cv, self.random_state
         )
         train, held_out = rows[~held], rows[held]
-        twins = repeated_rows(_safe_indexing(X, rows), y[rows])[held]
-        warn_of_repeats(int(twins.sum()), len(twins), self.max_error)
+        copies = words_on_copies(_safe_indexing(X, rows), y[rows], held, self.max_error)
+        if copies:
+            warn_caller(copies)
         learned = np.unique(y[train])
         if len(learned) < 2:
             raise ValueError(
@@ -531,15 +532,17 @@ def rows_to_hold_out(
     return hold_out_at_random(n_samples, n_held, check_random_state(random_state))
 
 
-def warn_of_repeats(n_repeated: int, n_held: int, max_error: float | None) -> None:
-    """Warn where so many samples are not alone that copies may break a promise."""
-    if n_repeated > n_held * (max_error or 0.1) / 2:
-        warn_caller(
-            f"{n_repeated} of {n_held} samples held out equal others that were given, "
-            "label and all. Where rows were repeated (up-sampled, drawn with "
-            "replacement) the promise does not hold: give each once, with a "
-            "sample_weight. Where such samples are only frequent, it does."
-        )
+def words_on_copies(X: Any, y: NDArray, held: NDArray, max_error: float | None) -> str:
+    """Say it where so many samples are not alone that copies may break a promise."""
+    copies = repeated_rows(X, y)[held]
+    if copies.mean() <= (max_error or 0.1) / 2:
+        return ""
+    return (
+        f"{copies.sum()} of {len(copies)} samples held out equal others that were "
+        "given, label and all. Where rows were repeated (up-sampled, drawn with "
+        "replacement) the promise does not hold: give each once, with a sample_weight. "
+        "Where such samples are only frequent, it does."
+    )
 
 
 def differs(truth: NDArray, answers: NDArray) -> NDArray:
