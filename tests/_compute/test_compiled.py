@@ -6,10 +6,11 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+import numba
 import numpy as np
 from numpy.testing import assert_array_equal
 
-from widemargin._compute import frames, tails
+from widemargin._compute import frames, models, tails
 from widemargin._compute.compiled import njit
 from widemargin.metrics import tangent_distances
 from widemargin.tangents import Bundle, ImageTangents
@@ -77,6 +78,23 @@ def test_what_must_not_be_written_is_shown_without_a_copy():
     assert _first_of_named(Named(values, 1.0)) == 1
     assert _first_of_named(Named(np.ones(2), 1.0)) == 2
     assert len(_first_of_named.signatures) == 1
+
+
+def test_no_sum_depends_on_who_compiled_it():
+    """A process that compiles would else call another version than those after it."""
+    inner = models._squared_distances
+
+    @numba.njit
+    def outer(Z, norms, offsets, squared):
+        inner(Z, norms, offsets, squared)
+        inner(Z, norms, offsets, squared)
+
+    Z, offsets = np.ones((4, 5), np.float32), np.ones((2, 2), np.float32)
+    outer(Z, Z[0], offsets, np.empty((2, 5), np.float32))
+    (code,) = outer.inspect_llvm().values()
+    called = [line for line in code.splitlines() if " call " in line]
+    assert called
+    assert not any("_squared_distances" in line for line in called)
 
 
 def test_without_a_place_to_write_there_is_no_cache(tmp_path):

@@ -33,6 +33,10 @@ def njit(**options: Any) -> Callable[[Callable], Any]:
     # calls it.
     usual = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
     options = {**usual, **options, "cache": True}
+    if options.get("fastmath"):
+        # Of a function that is called there are two versions, the process that compiles
+        # it takes one and those after it the other: their sums would differ.
+        options["forceinline"] = True
     if isinstance(options.get("fastmath"), frozenset):
         options["fastmath"] = set(options["fastmath"])
 

@@ -296,20 +296,21 @@ def ranked(margins, ranks, n_intervals):
     counts = np.zeros(n_intervals, np.intp)
     for i in range(margins.shape[0]):
         counts[_interval(margins[i], n_intervals)] += 1
-    starts, places = np.full(n_intervals, -1), np.empty_like(ranks)
+    starts, places = np.zeros(n_intervals, np.intp), np.zeros(len(ranks), np.intp)
     n_some = 0
     for r in range(ranks.shape[0]):
         below, at = 0, 0
         while below + counts[at] <= ranks[r]:
             below += counts[at]
             at += 1
-        if starts[at] < 0:
-            starts[at] = n_some
+        # One more than the number before it; 0 where none is wanted.
+        if starts[at] == 0:
+            starts[at] = n_some + 1
             n_some += counts[at]
-        places[r] = starts[at] + ranks[r] - below
+        places[r] = starts[at] - 1 + ranks[r] - below
     some, filled = np.empty(n_some), 0
     for i in range(margins.shape[0]):
-        if starts[_interval(margins[i], n_intervals)] >= 0:
+        if starts[_interval(margins[i], n_intervals)]:
             some[filled] = margins[i]
             filled += 1
     return some, places
