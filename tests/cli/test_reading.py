@@ -1,3 +1,4 @@
+import csv
 import importlib.util
 from pathlib import Path
 
@@ -38,6 +39,39 @@ def test_csv_without_header_and_integer_labels(tmp_path):
     np.testing.assert_array_equal(table.X, [[1, 2], [3, 4]])
     assert table.y.dtype == np.int64
     assert table.target == "2"
+
+
+@pytest.mark.parametrize(
+    ("texts", "labels"),
+    [
+        (["1", "01", "001", "1"], ["1", "01", "001", "1"]),
+        (["00", "01", "00", "01"], ["00", "01", "00", "01"]),
+        (["+1", "-1", "-1", "+1"], ["+1", "-1", "-1", "+1"]),
+        (["2", "-1", "10", "2"], [2, -1, 10, 2]),
+        (["2.0", "1.0", "1.0", "2.0"], [2, 1, 1, 2]),
+        (["a\nb", 'c "d"', "a\n\nb", "e\r\nf"], None),
+        (['5" pipe', "x", "y", '5" pipe'], None),
+    ],
+)
+@pytest.mark.parametrize("note", ["", "text"])
+def test_labels_are_those_of_the_file(tmp_path, texts, labels, note):
+    """`note` makes the reading go cell by cell: it begins as a number."""
+    with (tmp_path / "a.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["a", "k", "note"])
+        for i, text in enumerate(texts):
+            writer.writerow([i, text, note if i else "1"])
+    drop = ["note"]
+    table = read(tmp_path / "a.csv", target="k", drop=drop)
+    assert table.y.tolist() == (labels or texts)
+    np.testing.assert_array_equal(table.X[:, 0], range(4))
+    # As they are written, without quotes that nobody needs.
+    if "\n" not in "".join(texts):
+        lines = [f"{i},{text},{note if i else 1}" for i, text in enumerate(texts)]
+        (tmp_path / "b.csv").write_text("\r\n".join(["a,k,note", *lines, ""]))
+        assert read(tmp_path / "b.csv", target="k", drop=drop).y.tolist() == (
+            labels or texts
+        )
 
 
 def test_fast_and_slow_csv_agree(tmp_path):

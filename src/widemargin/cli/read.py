@@ -11,12 +11,14 @@ the model calls a column decides, then these signs; a doubtful reading is told.
 
 import csv
 import gzip
+import io
 import re
 import sys
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -103,17 +105,23 @@ class Columns:
 
 
 def csv_columns(
-    path: Path, asked: Iterable[str] = (), how: Reading | None = None
+    path: Path,
+    asked: Iterable[str] = (),
+    how: Reading | None = None,
+    target: str | None = None,
 ) -> Columns:
-    """Read CSV; `asked` are names that the user or the model has for columns."""
+    """Read CSV; `asked` are names that the user or the model has for columns.
+
+    Cells of the `target` stay text: 01 is another label than 1.
+    """
     how = how or Reading()
-    lines = _text(path, how.encoding).splitlines()
-    numbers = [number for number, line in enumerate(lines, 1) if line.strip()]
-    lines = [line for line in lines if line.strip()]
-    if not lines:
+    lines = [*io.StringIO(_text(path, how.encoding), newline="")]
+    first_line = next((line for line in lines if line.strip()), None)
+    if first_line is None:
         raise Refusal(f"{path} is empty; give a file with data")
     usual = ",;\t" if how.decimal == "." else ";\t"
-    separator = how.separator or max(usual, key=lines[0].count)
+    separator = how.separator or max(usual, key=first_line.count)
+    lines, numbers = _records(lines, separator)
     first, *second = csv.reader(lines[:2], delimiter=separator)
     first = [how.number(cell.strip()) for cell in first]
     below = [how.number(cell) for cell in second[0]] if second else []
@@ -124,7 +132,9 @@ def csv_columns(
     body, numbers = lines[has_header:], numbers[has_header:]
     if not body:
         raise Refusal(f"{path} has a header and no rows; give a file with data")
-    columns = _fast(body, separator, len(names)) if how.decimal == "." else None
+    labels_in = None if target is None else _column_name(target, names)
+    is_text = [name == labels_in for name in names]
+    columns = _fast(body, separator, is_text) if how.decimal == "." else None
     if columns is None:
         columns = _cell_by_cell(path, body, separator, names, numbers)
         if how.decimal == ",":
@@ -136,6 +146,20 @@ def csv_columns(
         index=[name for name in names if UNNAMED.fullmatch(name)],
         notes=[f"{path}: {note}"] if note else [],
     )
+
+
+def _records(lines: list[str], separator: str) -> tuple[list[str], list[int]]:
+    """Join lines that quotes hold together; the number of each first line, too."""
+    starts = [number for number, line in enumerate(lines) if line.strip()]
+    if any(line.count('"') % 2 for line in lines):
+        rows = csv.reader(lines, delimiter=separator)
+        ends = [0, *(rows.line_num for _ in rows)]
+        starts = [start for start in ends[:-1] if lines[start].strip()]
+        following = dict(pairwise(ends))
+        lines = ["".join(lines[start : following[start]]) for start in starts]
+    else:
+        lines = [lines[start] for start in starts]
+    return lines, [start + 1 for start in starts]
 
 
 def _text(path: Path, encoding: str) -> str:
@@ -178,12 +202,18 @@ def _is_header(
     )
 
 
-def _fast(body: list[str], separator: str, width: int) -> list[Sequence] | None:
+def _fast(
+    body: list[str], separator: str, is_text: list[bool]
+) -> list[Sequence] | None:
     """Columns as the first row has them: numbers or text; None where that fails."""
     first = next(csv.reader(body[:1], delimiter=separator))
-    if len(first) != width:
+    joined = any(len(line.splitlines()) > 1 for line in body)
+    if joined or len(first) != len(is_text):
         return None
-    kinds = [(f"f{i}", float if _is_number(c) else object) for i, c in enumerate(first)]
+    kinds = [
+        (f"f{i}", float if _is_number(cell) and not text else object)
+        for i, (cell, text) in enumerate(zip(first, is_text, strict=True))
+    ]
     try:
         rows = np.loadtxt(
             body,
@@ -344,7 +374,10 @@ def _text_of(cell: Any) -> str:
 def labels(
     column: Sequence, what: str, place: Callable[[int], str] = "row {}".format
 ) -> NDArray:
-    """Return labels as integers where they are whole numbers, else as text."""
+    """Return labels as integers where they are whole numbers, else as text.
+
+    Text that is not how a number is written, such as 01, is a name like others.
+    """
     texts = [_text_of(cell) for cell in column]
     for row, text in enumerate(texts):
         if text.lower() in MISSING:
@@ -357,7 +390,11 @@ def labels(
         return np.array(texts)
     if not (numbers == np.round(numbers)).all() or np.abs(numbers).max() >= 2**53:
         raise Refusal(f"{what} holds real numbers; a classifier needs class labels")
-    return numbers.astype(np.int64)
+    whole = numbers.astype(np.int64)
+    written = zip(column, texts, whole.tolist(), strict=True)
+    if any(isinstance(c, str) and t not in (f"{n}", f"{n}.0") for c, t, n in written):
+        return np.array(texts)
+    return whole
 
 
 def check_finite(X: NDArray, what: str, missing: bool = False) -> NDArray:
@@ -476,7 +513,9 @@ def read_path(
         wanted = target or usual_target
         asked = [*drop, *keep, *([wanted] if wanted else [])]
         columns = (
-            csv_columns(path, asked, how) if kind == "csv" else parquet_columns(path)
+            csv_columns(path, asked, how, wanted if labelled else None)
+            if kind == "csv"
+            else parquet_columns(path)
         )
         chosen = _column_name(wanted, columns.names) if labelled else None
         table = as_table(
