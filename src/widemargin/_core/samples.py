@@ -347,6 +347,7 @@ def merge_duplicates(samples: Samples) -> Samples:
 def distinct_rows(samples: Samples) -> tuple[NDArray, NDArray]:
     """Return the first of equal samples, in an order of values alone, and weights."""
     merged = merge_duplicates(samples)
+    assert merged.inverse is not None
     return np.unique(merged.inverse, return_index=True)[1], merged.weights
 
 
