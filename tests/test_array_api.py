@@ -209,10 +209,10 @@ def test_distortion_on_a_device(metric, gradients, on_device):
 )
 @pytest.mark.parametrize("tangents", [IMAGES, SHARED, "none"], ids=["own", "one", "no"])
 def test_neighbours_are_those_of_the_cpu(sides, algorithm, tangents, dtype, on_device):
-    known, labels = X[:150].astype(dtype), y[:150]
+    known, labels = X[:90].astype(dtype), y[:90]
     # Duplicates, blanks, ties: the first index wins on both.
-    known[100:110], known[120:122] = known[:10], 0
-    asked = np.concatenate([known[95:105], X[600:630]]).astype(dtype)
+    known[60:70], known[80:82] = known[:10], 0
+    asked = np.concatenate([known[55:65], X[600:610]]).astype(dtype)
     knn = TangentKNeighborsClassifier(
         4, tangents=tangents, sides=sides, n_candidates=40, n_components=16
     )

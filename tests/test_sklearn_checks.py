@@ -69,9 +69,9 @@ SETTINGS = {
         wm.KernelLVQClassifier(kernel="precomputed", max_iter=20),
     ],
     "RelationalLVQClassifier": [
-        wm.RelationalLVQClassifier(max_iter=5),
+        wm.RelationalLVQClassifier(max_iter=2),
         wm.RelationalLVQClassifier(2, method="median"),
-        wm.RelationalLVQClassifier(metric=DISTANCES, max_iter=5),
+        wm.RelationalLVQClassifier(metric=DISTANCES, max_iter=2),
     ],
     "LVQClassifier": [
         wm.LVQClassifier(max_iter=5),

@@ -130,6 +130,7 @@ async function answer() {
     return;
   }
   busy = true;
+  document.documentElement.dataset.busy = "yes";
   asked += 1;
   const name = $("model").value;
   const model = await session(name);
@@ -148,7 +149,7 @@ async function answer() {
   if (stale) {
     stale = false;
     await answer();
-  }
+  } else document.documentElement.dataset.busy = "no";
 }
 function tell(name, digit, outputs) {
   const margins = Array.from(outputs.margin.data);

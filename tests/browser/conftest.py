@@ -36,16 +36,13 @@ def chromium():
         browser.close()
 
 
-@pytest.fixture
-def open_page(chromium):
-    """Open a file or an address; at the end, nothing was written as an error."""
-    contexts, errors = [], []
+@pytest.fixture(scope="session")
+def new_page(chromium):
+    """Open a file or an address: gives the page, and what it writes as errors."""
 
-    def open_page(where, *, ready=True, **options):
+    def new_page(where, *, ready=True, **options):
         options = {"viewport": {"width": 1100, "height": 900}, **options}
-        context = chromium.new_context(**options)
-        contexts.append(context)
-        page = context.new_page()
+        page, errors = chromium.new_context(**options).new_page(), []
         page.on(
             "console",
             lambda said: errors.append(said.text) if said.type == "error" else None,
@@ -54,12 +51,24 @@ def open_page(chromium):
         page.goto(where.as_uri() if isinstance(where, Path) else where)
         if ready:
             page.wait_for_selector("html[data-ready=yes]")
-        return page
+        return page, errors
+
+    return new_page
+
+
+@pytest.fixture
+def open_page(new_page):
+    """Open pages for one test; at the end, nothing was written as an error."""
+    opened = []
+
+    def open_page(where, **options):
+        opened.append(new_page(where, **options))
+        return opened[-1][0]
 
     yield open_page
-    for context in contexts:
-        context.close()
-    assert errors == []
+    for page, _ in opened:
+        page.context.close()
+    assert [error for _, errors in opened for error in errors] == []
 
 
 @pytest.fixture(scope="session")

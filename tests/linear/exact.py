@@ -107,6 +107,15 @@ def false_claims(model, X, y, *, weights=None):
         size += 2 * sum(
             (c * x * x for c, x in zip(prices, slack, strict=True)), Fraction(0)
         )
+        if model.weight_norm_[0] == 0:
+            # No plane: slack alone, at the best bias, which has no length to be kept.
+            pull = 0 if free else 1 / rho**2
+            both = [
+                2 * sum((c for c, s in zip(prices, signs, strict=True) if s == t), 0)
+                for t in (1, -1)
+            ]
+            size = 4 * both[0] * both[1] + sum(both) * pull
+            size /= sum(both) + pull
         if not at_most(model.margin_, Fraction(1), size):
             claims.append("soft margin")
     # The combination that is named, and what it bounds.

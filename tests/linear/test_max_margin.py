@@ -622,12 +622,20 @@ def test_the_gap_is_that_of_what_a_plane_adds(recenter):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_classes_of_one_mean_have_no_plane(seed):
+@pytest.mark.parametrize("copies", [1, 2])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_classes_of_one_mean_have_no_plane(seed, copies, kernel):
     """What is left of the normal is rounding, and no direction."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(41, 3))
-    X = np.r_[X, X[rng.permutation(41)]]
-    model = MaxMarginClassifier().fit(X, np.arange(82) < 41)
-    assert not model.coef_.any()
+    X = np.r_[X, *(X[rng.permutation(41)] for _ in range(copies))]
+    y = np.arange(len(X)) < 41
+    model = MaxMarginClassifier(kernel=kernel).fit(X, y)
+    assert not model.weight_norm_.any()
     assert model.gap_ <= model.tol
-    assert not model.confidence(X).any()
+    # Slack alone, at the best bias: 2 C (1 - b)^2 for each sample.
+    few, many = 41, 41 * copies
+    paid = 2 * 4 * few * many / (few + many)
+    assert model.margin_ == pytest.approx(1 / np.sqrt(paid), rel=1e-9)
+    if copies == 2:
+        assert not model.predict(X).any()

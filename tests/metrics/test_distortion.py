@@ -28,15 +28,13 @@ def noise(*shape, dtype=np.float64, seed=0):
 @given(
     seed=st.integers(0, 10**6),
     shape=st.sampled_from([(4, 4), (3, 5), (5, 2)]),
-    window=st.integers(0, 1),
-    patch=st.integers(0, 1),
+    reach=st.sampled_from([(1, 1), (1, 0), (0, 1)]),  # each is compiled
     eps=st.sampled_from([None, 0.2]),
     penalty=st.sampled_from([0.0, 0.3]),
     background=st.sampled_from([0.0, -1.0]),
 )
-def test_the_formula(
-    metric, slow, seed, shape, window, patch, eps, penalty, background
-):
+def test_the_formula(metric, slow, seed, shape, reach, eps, penalty, background):
+    window, patch = reach
     X, Y = noise(2, *shape, seed=seed), noise(1, *shape, seed=seed + 1)
     moves = {"penalty": penalty} if metric is image_distortion_distances else {}
     found = metric(

@@ -42,7 +42,7 @@ def explicit(queries, references, sides, spring):
     ends = (
         array.astype(float)
         for end in (queries, references)
-        for array in (end.points, np.array(end.frames))
+        for array in (end.points, np.array(end.frames, order="C"))
     )
     repair(d2, *ends, code, float(spring))
     return d2

@@ -223,7 +223,10 @@ def test_a_bound_pays_for_prototypes_that_the_samples_asked_for():
     model = LVQClassifier(scale="none", random_state=0).fit(iris, y)
     counts = np.unique(model.prototype_labels_, return_counts=True)[1]
     paid = model.margin_bound(iris, y, theta=0.1, delta=0.1).value
+    # What fit decided stays.
     model.set_params(prototypes_per_class=int(counts[0]))
+    assert model.margin_bound(iris, y, theta=0.1, delta=0.1).value == paid
+    model._counts_chosen = False
     delta = 0.1 / np.prod(counts * (counts + 1.0))
     assert model.margin_bound(iris, y, theta=0.1, delta=delta).value == paid
     assert model.margin_bound(iris, y, theta=0.1, delta=0.1).value < paid

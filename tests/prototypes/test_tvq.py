@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
-from sklearn.datasets import load_digits, load_iris
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris
 from sklearn.model_selection import cross_val_score
 
 from widemargin.margins import margin_reweight
@@ -264,3 +264,15 @@ def test_only_clear_differences_choose(monkeypatch):
     monkeypatch.setattr(TVQClassifier, "_mistakes", mistakes)
     model = TVQClassifier(1, max_iter=3).fit(X, y)
     assert model.tangents_.shape[1] == 3
+
+
+def test_float32_learns_where_tangents_explain_nearly_all():
+    """Of unscaled units a few explain all but a millionth."""
+    X, y = load_breast_cancer(return_X_y=True)
+    scores = []
+    for dtype in (np.float64, np.float32):
+        model = TVQClassifier(n_tangents=7, random_state=0)
+        model.fit(X[:300].astype(dtype), y[:300])
+        assert model.prototypes_.dtype == dtype
+        scores.append(model.score(X[300:].astype(dtype), y[300:]))
+    assert scores[1] > scores[0] - 0.02

@@ -77,7 +77,8 @@ def _lower_costs(
     """Costs of a strip of pixels, all moved alike, where they are lower than `costs`.
 
     The strip begins `at_x` and is compared with what is `at_y`, `rows` far down.
-    `patches` and `lanes` are tuples as long as a patch and a strip are wide.
+    `patches` and `lanes` are tuples as long as a patch and a strip are wide. A literal
+    for `at_costs` would be another type, and compile it again.
     """
     x_0, x_1, y_0, y_1 = x[0], x[1], y[0], y[1]
     extra = splat(costs.dtype.type(penalty), lanes)
@@ -111,7 +112,7 @@ def distortion_tile(x, y, shape, window, penalty, patches, lanes, out):
                         far = (a - window) ** 2 + (b - window) ** 2
                         _lower_costs(
                             x[i], y[j], left, a * strides[1] + b + left, height,
-                            strides, penalty * far, patches, lanes, best, 0,
+                            strides, penalty * far, patches, lanes, best, np.int64(0),
                         )  # fmt: skip
                 down = load(best, 0, lanes)
                 for r in range(1, height):

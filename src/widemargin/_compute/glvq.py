@@ -111,7 +111,7 @@ def nearest_pair(row, norms, bounds, code, error, x, P, order):
     plus, d_plus = _nearest(row, start, stop, error, x, P, order)
     for j in range(start, stop):
         row[j] = np.inf
-    minus, d_minus = _nearest(row, 0, row.shape[0], error, x, P, order)
+    minus, d_minus = _nearest(row, np.int64(0), row.shape[0], error, x, P, order)
     return plus, minus, d_plus, d_minus
 
 
@@ -306,5 +306,5 @@ def nearest_rows(X, P, unit):
             scores = G[i - start]
             error = err * (squares[i - start] + largest) + TINY
             _add(scores, norms)
-            found[i], _ = _nearest(scores, 0, K, error, X[i], P, order)
+            found[i], _ = _nearest(scores, np.int64(0), K, error, X[i], P, order)
     return found

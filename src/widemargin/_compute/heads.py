@@ -122,6 +122,25 @@ def _moved(heads, at, K, x, step):
     return inside
 
 
+@njit()
+def _renewed(j, P, search):
+    """Make the head of a prototype anew, but for its end; its squared length.
+
+    Apart, and in loops: it is seldom called, and would be compiled wherever heads move.
+    """
+    heads, slacks, axes, centre = search[2], search[3], search[4], search[5]
+    K, inside, z = slacks.shape[0], np.float32(0), np.empty(P.shape[1], P.dtype)
+    for f in range(P.shape[1]):
+        z[f] = (P[j, f] - centre[f]) * search[6]
+    for k in range(len(axes)):
+        value = dot(axes[k], z)
+        heads[k * K + j] = value
+        inside += value * value
+    search[10][j] = dot(z, z)
+    slacks[j] = search[7] * search[10][j] + 1e-30
+    return inside
+
+
 @njit(inline="always")
 def take_along(j, i, rate, distance, P, search):
     """Move the head of prototype j as it was moved, a fraction of the way to i.
@@ -129,9 +148,9 @@ def take_along(j, i, rate, distance, P, search):
     Their squared distance was `distance` before. With a rate of NaN it was moved
     otherwise.
     """
-    heads, slacks, axes, centre = search[2], search[3], search[4], search[5]
-    unit, slack, ages, squares = search[6], search[7], search[8], search[10]
-    m, K = len(axes), slacks.shape[0]
+    heads, slacks, unit, slack = search[2], search[3], search[6], search[7]
+    ages, squares = search[8], search[10]
+    m, K = len(search[4]), slacks.shape[0]
     ages[j] += 1.0 if rate > 0 else 1.0 - RENEW * rate
     if ages[j] < RENEW:
         inside = _moved(heads, j, K, search[0][i], np.float32(rate))
@@ -140,11 +159,5 @@ def take_along(j, i, rate, distance, P, search):
         squares[j] += rate * (search[11][i] - squares[j] - (1.0 - rate) * far)
         slacks[j] = max(slacks[j], search[1][i], np.float32(slack * squares[j]))
     else:
-        z, inside = (P[j] - centre) * unit, np.float32(0)
-        for k in range(m):
-            value = dot(axes[k], z)
-            heads[k * K + j] = value
-            inside += value * value
-        ages[j], squares[j] = 0.0, dot(z, z)
-        slacks[j] = slack * squares[j] + 1e-30
+        inside, ages[j] = _renewed(j, P, search), 0.0
     heads[m * K + j] = np.sqrt(max(squares[j] - inside, 0.0) + SLACK * squares[j])

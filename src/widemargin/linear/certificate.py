@@ -93,8 +93,10 @@ def has_gain(upper: float, none: float) -> bool:
     return none < (1.0 - SLIGHT) * upper
 
 
-def no_plane(diag: NDArray | None, signs: NDArray, rho: float | None = None) -> float:
-    """Soft margin of ``w = 0`` with the best bias, for squared private coordinates.
+def no_plane(
+    private: NDArray | None, signs: NDArray, rho: float | None = None
+) -> float:
+    """Soft margin of ``w = 0`` with the best bias, for lengths `private`.
 
     Slack alone has it, the more so the smaller the unit of X: what a plane is good for
     is what it adds. Without slack it is zero.
@@ -102,16 +104,16 @@ def no_plane(diag: NDArray | None, signs: NDArray, rho: float | None = None) -> 
     >>> no_plane(np.ones(2), np.array([1.0, -1.0]))**2
     0.5
     """
-    if diag is None or not diag.any():
+    if private is None or not private.any():
         return 0.0
-    least = float(diag.min())
-    prices, positive = least / diag, signs > 0
+    least = float(private.min())
+    prices, positive = (least / private) ** 2, signs > 0
     first, second = float(prices @ positive), float(prices @ ~positive)
     total = first + second
-    # S - (S+ - S-)^2 / (S + 1 / rho^2) is what is paid, in units of 1 / least.
-    pull = 0.0 if rho is None else least / rho**2
+    # S - (S+ - S-)^2 / (S + 1 / rho^2) is what is paid, in units of 1 / least^2.
+    pull = 0.0 if rho is None else (least / rho) ** 2
     paid = (4.0 * first * second + total * pull) / (total + pull)
-    return float(np.sqrt(least / paid)) if paid > 0.0 else 0.0
+    return float(least / np.sqrt(paid)) if paid > 0.0 else 0.0
 
 
 def midpoint_bias(scores: NDArray, signs: NDArray) -> tuple[float, float]:

@@ -84,7 +84,8 @@ def solve_descent(
         scores = X @ v - sums[0] * rows.cx - sums[1] + rows.lift * sums[0]
         bias = bias_from_dual(scores, signs, a, patterns.diag)
     hard = not patterns.diag.any()
-    none = no_plane(patterns.diag, signs, None if free else patterns.rho)
+    height = None if free else patterns.rho
+    none = no_plane(np.sqrt(patterns.diag), signs, height)
     slope_tol = 1.5 * options.tol if hard else max(0.1, options.tol)
     lower, upper, n_updates, n_iter = -np.inf, np.inf, 0, 0
     best, dual = (np.zeros(d), 0.0), a

@@ -87,6 +87,7 @@ from widemargin.linear.spaces import (
     LinearSpace,
     check_semidefinite,
     kernel_function,
+    rounding,
 )
 from widemargin.linear.walks import Walk, learn, solve_by_search, start_walk
 
@@ -666,7 +667,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
             coef, float(np.ldexp(bias, exponent)), float(np.ldexp(norm, -exponent)),
             dual, margins[0], margins[2], margins[1], margins[3], float(given),
             found.dual, found.n_iter, found.n_updates, verdict,
-            float(np.ldexp(no_plane(diag, signs, height), exponent)),
+            float(np.ldexp(no_plane(private, signs, height), exponent)),
         )  # fmt: skip
 
     def _harder(self, X, signs, diag, height, options, found: Solution) -> Solution:
@@ -697,8 +698,8 @@ class MaxMarginClassifier(HyperplaneClassifier):
         # A normal that may be nothing but rounding has no direction.
         norm = norm if shortest > 0.0 else 0.0
         intercept = found.bias / norm if norm > 0.0 else float(np.sign(found.bias))
-        bias = intercept * (norm or 1.0)
-        pair = self._margins_of(space, signs, found.coef, bias, 1.0, private, height)
+        args = (found.coef, intercept * norm, float(norm > 0.0), private, height)
+        pair = self._margins_of(space, signs, *args)
         verdict = ""
         if diag is None and pair[height is not None] <= 0.0:
             verdict = self._why_not_separated(space, signs, found, height, options)
@@ -707,13 +708,19 @@ class MaxMarginClassifier(HyperplaneClassifier):
         return _Certified(
             None, intercept, norm, found.coef * signs, pair[0], uppers[0], pair[1],
             uppers[1], height or 1.0, found.dual, found.n_iter, found.n_updates,
-            verdict, no_plane(diag, signs, height),
+            verdict, no_plane(private, signs, height),
         )  # fmt: skip
 
     def _margins_of(self, space, signs, coef, bias, norm, private, height):
-        """(Geometric, directional) margin of a plane, equal where there is but one."""
+        """(Geometric, directional) margin of a plane, equal where there is but one.
+
+        Without a plane, `norm` zero, a soft margin is that of the best bias.
+        """
         if private is not None:
             soft = soft_margin(space, signs, coef, bias, norm, private, height)
+            if norm == 0.0:
+                none = no_plane(private, signs, height)
+                soft = max(soft, none * (1 - rounding(len(signs) + 8)))
             return soft, soft
         geometric = plane_margin(space, signs, coef, bias)
         if height is None:

@@ -238,7 +238,7 @@ def _descend(space, signs, diag, rho, options: Options, start) -> Solution:
     kernel = isinstance(space, KernelSpace)
     solve: Any = _solve_kernel if kernel else _solve_linear
     point = _first_point(space, signs, diag, rho, options, start)
-    none = no_plane(diag, signs, rho)
+    none = no_plane(np.sqrt(diag), signs, rho)
     lower, upper, alpha = _enclose(space, point, signs, diag, rho)
     smallest, idle, n_iter, highest = np.inf, 0, 0, 0.0
     best = (point, alpha)

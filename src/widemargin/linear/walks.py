@@ -417,7 +417,7 @@ def _solve_recentring(patterns, walk, search, options, budget, seed) -> Solution
     # Half of the tolerance for the search, the other half for the centre.
     inner = options.tol / 2
     rough = max(inner, 0.1)
-    none = no_plane(patterns.diag, patterns.signs)
+    none = no_plane(np.sqrt(patterns.diag), patterns.signs)
     lower, upper, updates = -np.inf, np.inf, 0
     best, dual = (np.zeros(patterns.X.shape[1]), 0.0), walk.m
     while budget.left > 0:

@@ -421,8 +421,11 @@ class TangentSearch:
         """Lower bounds of the squared distances; "brute" gets all but the rounding."""
         bounds = self._all_pairs(queries, self.sides, n_jobs, lower=True)
         # One dtype for all: another would compile the search again.
-        dtype = np.result_type(queries.points, self.references.points, bounds)
-        return bounds.astype(dtype, copy=False)
+        dtype = np.result_type(queries.points, self.references.points)
+        if np.can_cast(bounds.dtype, dtype):
+            return bounds.astype(dtype, copy=False)
+        with np.errstate(over="ignore"):
+            return np.nextafter(bounds.astype(dtype), dtype.type(-np.inf))
 
     def candidates(self, queries, n_neighbors, n_jobs):
         """Find references, (n, n_candidates), that the nearest should be among."""

@@ -603,6 +603,7 @@ class TrainedPrototypes(PrototypeClassifier):
         self, X: np.ndarray, samples: Samples, rng: np.random.RandomState
     ) -> np.ndarray:
         """First prototypes among the rows `X` that stand for the samples."""
+        self._counts_chosen = self._grows
         counts = prototype_counts(
             self.prototypes_per_class, self.classes_, samples.codes, samples.weights
         )

@@ -366,6 +366,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         self, data: Bent, n_tangents: int, rng: np.random.RandomState
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Centroids (K, d), frames (K, m, d) and class codes (K,) to start from."""
+        self._counts_chosen = is_auto(self.prototypes_per_class)
         counts = prototype_counts(
             self.prototypes_per_class,
             self.classes_,
