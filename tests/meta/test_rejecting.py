@@ -1,8 +1,12 @@
+import warnings
+
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_digits, make_classification
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Perceptron
@@ -484,3 +488,22 @@ def test_score_counts_refusals_of_any_kind_as_mistakes(label):
     assert model.score(X, y, weights) == pytest.approx(expected)
     with pytest.raises(ValueError, match="y must have one label per sample"):
         model.score(X, y[1:])
+
+
+def test_copies_are_told():
+    rng = np.random.default_rng(0)
+    y = np.arange(300) % 2
+    X = rng.standard_normal((300, 10)) + 0.35 * y[:, None]
+    model = RejectingClassifier(
+        RandomForestClassifier(5, random_state=0), max_error=0.2, random_state=0
+    )
+    twice = np.tile(X, (2, 1))
+    for given in (twice, twice.astype(np.float32), pd.DataFrame(twice)):
+        with pytest.warns(UserWarning, match=r"of \d+ samples held out equal others"):
+            model.fit(given, np.tile(y, 2))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X, y)
+        # Two places are not many, nor is a place where both classes are.
+        model.fit(np.concatenate([X, X[:2], X]), np.concatenate([y, y[:2], 1 - y]))
+    assert not any("equal others" in str(warning.message) for warning in caught)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.decomposition import PCA
+from sklearn.metrics import log_loss
 from sklearn.preprocessing import FunctionTransformer
 
 from widemargin.metrics import TangentMetric, tangent_distances
@@ -489,7 +490,11 @@ def test_few_others_than_those_of_a_group(data):
     near = DensityClassifier(metric=chebyshev, n_candidates=30)
     near.fit(X, y, groups=groups)
     assert np.isfinite(near.cv_scores_).all()
-    assert len(all_of_them.cv_scores_) == len(near.cv_scores_)
+    # The sharper half, in which only the nearest count.
+    last = slice(-8, None)
+    np.testing.assert_allclose(
+        near.cv_scores_[last], all_of_them.cv_scores_[last], 2e-2
+    )
 
 
 def test_tangent_distances_to_candidates(data):
@@ -582,3 +587,21 @@ def test_the_order_of_samples_does_not_choose_gamma():
         sorted_, shuffled = clone(model).fit(X, y), clone(model).fit(X[order], y[order])
         assert sorted_.gamma_ == pytest.approx(shuffled.gamma_)
         assert sorted_.gamma_ < 1e4
+
+
+@pytest.mark.parametrize("n_features", [1, 2])
+def test_gammas_go_on_beyond_an_end(n_features):
+    """In few dimensions the nearest is nearer by far than a bump is wide."""
+    rng = np.random.default_rng(0)
+    y = np.arange(1000) % 2
+    X = rng.standard_normal((1000, n_features)) + 0.5 * y[:, None]
+    model = TangentDensityClassifier(tangents="none").fit(X[:500], y[:500])
+    best = int(model.cv_scores_.argmin())
+    assert 0 < best < len(model.gammas_) - 1
+    assert len(model.gammas_) == len(model.cv_errors_) > 19
+    np.testing.assert_allclose(np.diff(np.log(model.gammas_)), np.log(512) / 18)
+    assert model.gamma_ == model.gammas_[best]
+    # Better than to say one half of everything.
+    assert log_loss(y[500:], model.predict_proba(X[500:])) < 0.69
+    given = TangentDensityClassifier(model.gammas_[:3], tangents="none").fit(X, y)
+    np.testing.assert_array_equal(given.gammas_, model.gammas_[:3])

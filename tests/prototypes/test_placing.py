@@ -102,13 +102,17 @@ def test_spread_of_a_feature_is_in_its_own_unit():
                                spread * units)  # fmt: skip
 
 
-def test_one_broken_record_sets_no_unit():
+def test_broken_records_set_no_unit():
     X, y = rng.standard_normal((60, 5)), np.arange(60) % 3
     weights = rng.uniform(1, 2, 60)
     usual = within_class_spread(X, y, weights)
-    far = np.append(X, [[1e3] * 5, [-1e5] * 5], axis=0), np.append(y, [0, 1])
-    found = within_class_spread(*far, np.append(weights, [1, 1]))
-    np.testing.assert_allclose(found, usual)
+    for far in ([1e3], [1e3, -1e5], [1e3, 1e3]):
+        broken = np.append(X, np.outer(far, np.ones(5)), axis=0)
+        labels = np.append(y, np.arange(len(far)))
+        found = within_class_spread(
+            broken, labels, np.append(weights, np.ones(len(far)))
+        )
+        np.testing.assert_allclose(found, usual)
     # Nor do many features that are rarely other than nothing hide a sample.
     rare = np.eye(60)
     shares = rare.var(axis=0)

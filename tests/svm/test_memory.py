@@ -91,7 +91,7 @@ def digits():
         ({}, np.float64, 8),
         ({}, np.float32, 12),
         ({"sides": "y"}, np.float64, 8),
-        ({"probability": True}, np.float64, 16),
+        ({"probability": True}, np.float64, 24),
         ({"repair": "shift"}, np.float64, 16),
         ({"repair": "clip", "probability": True}, np.float32, 24),
     ],

@@ -288,7 +288,8 @@ def test_probabilities_count_weights(digits):
         costs, _ = svc._costs_of(left_out_duels(machine, K, y, of_machine))
         return temperature_of(heat_of(costs, codes, of_samples))
 
-    assert svc.temperature_ == pytest.approx(temperature(weights, weights), rel=1e-3)
+    # Folds are those of another order of the samples.
+    assert svc.temperature_ == pytest.approx(temperature(weights, weights), rel=1e-2)
     ones = np.ones(len(y))
     for other in (temperature(weights, ones), temperature(None, weights)):
         assert abs(np.log(svc.temperature_ / other)) > 0.1
@@ -400,7 +401,7 @@ def bars(n, seed=0):
 
 
 def test_moves_cost_where_classes_differ_by_them():
-    X, y = bars(1200)
+    X, y = bars(1500)
     tangents = ImageTangents((12, 12))
     model = TangentSVC(tangents=tangents).fit(X[:600], y[:600])
     free = TangentSVC(C=10.0, spring=1e-5, tangents=tangents).fit(X[:600], y[:600])

@@ -262,3 +262,19 @@ def test_a_failed_fit_leaves_the_old_model(digits):
         with pytest.raises(ValueError, match="class"):
             fitted.fit(X, np.full(len(X), "a"))
         np.testing.assert_array_equal(fitted.decision_function(X_test), before)
+
+
+def test_neither_copies_nor_the_order_of_samples_choose():
+    """A copy that is held out is known: it would speak for the largest C."""
+    rng = np.random.default_rng(0)
+    y = np.arange(120) % 2
+    X = rng.standard_normal((120, 10)) + 0.5 * y[:, None]
+    model = TangentSVC(tangents="none", probability=True)
+    once = clone(model).fit(X, y)
+    twice = clone(model).fit(np.repeat(X, 2, axis=0), np.repeat(y, 2))
+    heavy = clone(model).fit(X, y, sample_weight=np.full(120, 2.0))
+    order = rng.permutation(120)
+    other = clone(model).fit(X[order], y[order])
+    assert once.C_ == twice.C_ == heavy.C_ == other.C_ == 1
+    assert other.temperature_ == pytest.approx(once.temperature_, rel=1e-2)
+    assert twice.temperature_ == pytest.approx(heavy.temperature_, rel=1e-2)

@@ -12,6 +12,7 @@ A promise about new samples needs a draw that does not look at the labels. Masks
 (n_samples,), True where a sample is held out.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -341,6 +342,33 @@ def merge_duplicates(samples: Samples) -> Samples:
     # The same rows have the same limits.
     merged.__dict__["_extent"] = samples._extent
     return merged
+
+
+def distinct_rows(samples: Samples) -> tuple[NDArray, NDArray]:
+    """Return the first of equal samples, in an order of values alone, and weights."""
+    merged = merge_duplicates(samples)
+    assert merged.inverse is not None
+    return np.unique(merged.inverse, return_index=True)[1], merged.weights
+
+
+def repeated_rows(X: Any, y: NDArray) -> NDArray:
+    """Return which samples are there more than once, as chance does not make them.
+
+    None of what is no plain array, or has so few values that equal rows are usual.
+    """
+    try:
+        rows = np.asarray(X)
+    except (TypeError, ValueError):
+        rows = np.empty(0)
+    if rows.ndim != 2 or rows.dtype.kind not in "biuf" or len(rows) != len(y):
+        return np.zeros(len(y), bool)
+    keys = [(row.tobytes(), label) for row, label in zip(rows, y.tolist(), strict=True)]
+    times = Counter(keys)
+    repeated = np.array([times[key] > 1 for key in keys], bool)
+    if repeated.any():
+        sizes = [len(np.unique(column)) for column in rows.T]
+        repeated &= np.log(sizes).sum() > np.log(100 * len(rows))
+    return repeated
 
 
 def batch_classes(classes: Any, known: NDArray | None) -> Any:

@@ -33,7 +33,7 @@ from widemargin.cli.read import (
     read,
 )
 from widemargin.meta import RejectingClassifier
-from widemargin.meta.rejecting import DELTA, rows_to_hold_out
+from widemargin.meta.rejecting import DELTA, rows_to_hold_out, words_on_copies
 
 IMPUTED = ("mean", "median", "most_frequent")
 
@@ -80,7 +80,7 @@ def run(
     X = as_usable(table.X, entry.sparse, model)
     X_held, y_held = X, y
     if max_error is not None:
-        X, y, X_held, y_held = hold_out(X, y, max_error, seed)
+        X, y, X_held, y_held = hold_out(X, y, max_error, seed, table.notes)
     estimator = models.build(
         model, read_settings, image_shape=table.image_shape, seed=seed
     )
@@ -122,7 +122,7 @@ def run(
 
 
 def hold_out(
-    X: Any, y: NDArray, max_error: float, seed: int
+    X: Any, y: NDArray, max_error: float, seed: int, notes: list[str]
 ) -> tuple[Any, NDArray, Any, NDArray]:
     """Return samples to learn from, and some that nothing of the model may see.
 
@@ -138,6 +138,8 @@ def hold_out(
             f"--max-error holds {held.sum()} of {len(y)} samples out, and all others "
             "are of one class; give more samples"
         )
+    copies = words_on_copies(X, y, held, max_error)
+    notes += [copies] if copies else []
     rows, others = np.flatnonzero(~held), np.flatnonzero(held)
     return X[rows], y[rows], X[others], y[others]
 

@@ -62,7 +62,11 @@ from widemargin._core.classifier import fit_method
 from widemargin._core.confidence import answers_of, confidence_of, distance_of
 from widemargin._core.decisions import are_alike, as_labels
 from widemargin._core.lazy import accuracy, is_lazy
-from widemargin._core.samples import check_weights, hold_out_at_random
+from widemargin._core.samples import (
+    check_weights,
+    hold_out_at_random,
+    repeated_rows,
+)
 from widemargin.margins import rejection
 from widemargin.meta.wrapping import WrappingClassifier, takes_weights, weighed_rows
 
@@ -179,8 +183,8 @@ class RejectingClassifier(WrappingClassifier):
     several models, each tested on a fraction. A class of which all samples are held
     out is not learned; its samples count as the mistakes they are. `max_error` is
     chosen beforehand; trying several on the same samples until one passes is not. Rows
-    that belong together (one patient, one recording) break the independence: split
-    them yourself and use ``cv="prefit"``.
+    that belong together (one patient, one recording, copies of one row, which are told)
+    break the independence: split them yourself and use ``cv="prefit"``.
 
     Nothing can be promised on fewer than ``log(delta) / log(1 - max_error)`` held-out
     samples, about 3 / max_error: then everything is refused, with a warning that names
@@ -321,6 +325,9 @@ class RejectingClassifier(WrappingClassifier):
             len(rows), self.max_error, self.delta, self.cv, self.random_state
         )
         train, held_out = rows[~held], rows[held]
+        copies = words_on_copies(_safe_indexing(X, rows), y[rows], held, self.max_error)
+        if copies:
+            warn_caller(copies)
         learned = np.unique(y[train])
         if len(learned) < 2:
             raise ValueError(
@@ -523,6 +530,19 @@ def rows_to_hold_out(
                 wanted = rejection.samples_for_rejecting(max_error, delta)
         n_held = min(max(round(n_samples / 4), wanted), n_samples // 2)
     return hold_out_at_random(n_samples, n_held, check_random_state(random_state))
+
+
+def words_on_copies(X: Any, y: NDArray, held: NDArray, max_error: float | None) -> str:
+    """Say it where so many samples are not alone that copies may break a promise."""
+    copies = repeated_rows(X, y)[held]
+    if copies.mean() <= (max_error or 0.1) / 2:
+        return ""
+    return (
+        f"{copies.sum()} of {len(copies)} samples held out equal others that were "
+        "given, label and all. Where rows were repeated (up-sampled, drawn with "
+        "replacement) the promise does not hold: give each once, with a sample_weight. "
+        "Where such samples are only frequent, it does."
+    )
 
 
 def differs(truth: NDArray, answers: NDArray) -> NDArray:

@@ -74,6 +74,9 @@ from widemargin.tangents.transform import check_transformations, copies
 
 # Candidates of gamma, in units of one over the median squared nearest distance.
 RELATIVE_GAMMAS = np.geomspace(0.5, 256, 19)
+# How many more are tried beyond the end that the best is at, and how often.
+# The best must become better by this part.
+BEYOND, WIDER, CLEARLY = 8, 5, 1e-3
 # No log density is below this: the difference of two is a number.
 LEAST = -1e300
 
@@ -326,27 +329,49 @@ class KernelDensities(MarginClassifier):
             near = next(distances(left_out[spread.astype(int)]))
             near = near.distances if isinstance(near, Near) else to_numpy(near)
             inner = RELATIVE_GAMMAS / _typical(near)
-            gammas = _in_unit(inner, 1 / self._metric.unit)
         else:
             inner = _in_unit(gammas, self._metric.unit)
-        errors, brier = np.zeros(len(inner)), np.zeros(len(inner))
         chunks = list(self._chunks(samples.X, len(left_out)))
-        for step in FitProgress(self, len(chunks), X=samples.X, y=samples.labels):
-            asked = left_out[chunks[step]]
-            truth, weight = samples.codes[asked], weights[asked]
-            for g, scores in enumerate(self._log_densities(distances(asked), inner)):
-                wrong = scores.argmax(axis=1) != truth
-                posterior = np.exp(_log_normalized(scores))
-                posterior[np.arange(len(truth)), truth] -= 1
-                errors[g] += weight @ wrong
-                brier[g] += weight @ (posterior**2).sum(axis=1)
-        total = weights[left_out].sum()
-        self.gammas_ = gammas
-        self.cv_errors_, self.cv_scores_ = errors / total, brier / total
+
+        def judged(inner, steps):
+            """Mistakes and Brier scores of every gamma, over the samples left out."""
+            errors, brier = np.zeros(len(inner)), np.zeros(len(inner))
+            for step in steps:
+                asked = left_out[chunks[step]]
+                truth, weight = samples.codes[asked], weights[asked]
+                every = self._log_densities(distances(asked), inner)
+                for g, scores in enumerate(every):
+                    wrong = scores.argmax(axis=1) != truth
+                    posterior = np.exp(_log_normalized(scores))
+                    posterior[np.arange(len(truth)), truth] -= 1
+                    errors[g] += weight @ wrong
+                    brier[g] += weight @ (posterior**2).sum(axis=1)
+            return np.stack([errors, brier]) / weights[left_out].sum()
+
+        progress = FitProgress(self, len(chunks), X=samples.X, y=samples.labels)
+        scores = judged(inner, progress)
+        for _ in range(WIDER if gammas is None else 0):
+            # In few dimensions the nearest is nearer by far than a bump is wide.
+            best, ratio = int(scores[1].argmin()), inner[1] / inner[0]
+            if 0 < best < len(inner) - 1:
+                break
+            more = inner[best] * ratio ** np.arange(1.0, BEYOND + 1)
+            if best == 0:
+                more = inner[0] / ratio ** np.arange(BEYOND, 0.0, -1)
+            found, known = judged(more, range(len(chunks))), scores[1].min()
+            at = 0 if best == 0 else len(inner)
+            inner = np.insert(inner, at, more)
+            scores = np.insert(scores, [at], found, axis=1)
+            if not found[1].min() < (1 - CLEARLY) * known:
+                break
+        self.gammas_ = _in_unit(inner, 1 / self._metric.unit)
+        if gammas is not None:
+            self.gammas_ = gammas
+        self.cv_errors_, self.cv_scores_ = scores
         # Proper, smooth in gamma as counts of errors are not, and bounded as the log
         # loss is not, which a few outliers would decide.
-        self.gamma_ = float(self.gammas_[brier.argmin()])
-        self._inner_gamma = float(inner[brier.argmin()])
+        best = int(scores[1].argmin())
+        self.gamma_, self._inner_gamma = float(self.gammas_[best]), float(inner[best])
 
     def _distances(
         self, X: NDArray, groups: tuple[NDArray, NDArray] | None = None
@@ -578,7 +603,7 @@ class DensityClassifier(KernelDensities):
         Sharpness of the bumps exp(-gamma d²). Of several values, the one with the least
         Brier score, the squared error of the posterior, on left-out training samples is
         taken; "cv" tries 19 around one over the median squared distance to the nearest
-        neighbour.
+        neighbour, and more beyond while the best is at an end.
     metric : "euclidean", TangentMetric or callable, default="euclidean"
         The distance. A function ``metric(X, Y) -> (n_x, n_y)`` gives what stands for
         d², such as a ``functools.partial`` of
@@ -687,7 +712,7 @@ class TangentDensityClassifier(KernelDensities):
         Sharpness of the bumps exp(-gamma d²). Of several values, the one with the least
         Brier score, the squared error of the posterior, on left-out training samples is
         taken; "cv" tries 19 around one over the median squared distance to the nearest
-        neighbour.
+        neighbour, and more beyond while the best is at an end.
     tangents : generator, array of shape (n_tangents, n_features), "none" or None, \
             default=None
         What may vary. Nothing does with None, which is the Euclidean distance and

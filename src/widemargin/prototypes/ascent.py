@@ -44,6 +44,7 @@ from widemargin._compute.machine import (
     even_slices,
     rows_in_budget,
 )
+from widemargin._compute.nearest import squared_norms
 from widemargin._core.arrays import put, to_numpy
 from widemargin._core.checks import warn_caller
 from widemargin._core.shards import Here, Shards
@@ -60,6 +61,8 @@ QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75)
 BINS = 4096
 # Samples of a block, whose products stay in a core's cache, and blocks of one call.
 BLOCK_ROWS, BLOCKS = 320, 4
+# Samples that tell whether float32 is enough.
+TOLD_BY = 200
 # Rates at which the models cannot move any more.
 SMALLEST = 1e-7
 
@@ -92,17 +95,36 @@ class OneSidedPass:
     """Passes over samples that stay put: only the models bend."""
 
     def __init__(self, X: NDArray, right: NDArray, centre: NDArray) -> None:
-        self.X = np.ascontiguousarray(X - centre.astype(X.dtype))
-        self.norms = np.einsum("ij,ij->i", self.X, self.X)
-        self.right = right
-        scale = float(self.norms.mean(dtype=float))
-        self.tiny = 1e2 * np.finfo(X.dtype).eps * scale
+        self.right, self.given = right, (X, centre)
         self.room = Room()
+        self._take(X.dtype)
+
+    def _take(self, dtype: Any) -> None:
+        X, centre = (part.astype(dtype, copy=False) for part in self.given)
+        self.X = np.ascontiguousarray(X - centre)
+        self.norms = np.einsum("ij,ij->i", self.X, self.X)
+        scale = float(self.norms.mean(dtype=float))
+        self.tiny = 1e2 * np.finfo(dtype).eps * scale
+        # Of float32 the first pass tells whether it is enough.
+        self.is_settled = dtype == np.float64
+
+    def _settle(self, stack: NDArray) -> None:
+        """Go on in float64 where models explain so much that little more is left."""
+        rows = self.X[:: -(-len(self.X) // TOLD_BY)].astype(float)
+        left = []
+        for model in stack:
+            moved, T = rows - model[0], model[1:]
+            left.append(squared_norms(moved - (moved @ T.T) @ T))
+        if np.quantile(np.min(left, axis=0), 0.1) < 1e2 * self.tiny:
+            self._take(np.float64)
+        self.is_settled = True
 
     def __call__(self, stack: NDArray, gamma: NDArray, run: Any = map) -> Pass:
         """Run one pass; `run` is the ``map`` of ``held_threads``."""
         from widemargin._compute.models import one_sided, scratch_size
 
+        if not self.is_settled:
+            self._settle(stack)
         n_models, width, d = stack.shape
         n, dtype = len(self.X), self.X.dtype
         flat = np.ascontiguousarray(stack.reshape(-1, d), dtype=dtype)

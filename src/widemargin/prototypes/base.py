@@ -23,7 +23,7 @@ from widemargin._compute.machine import batched_slices, rows_in_budget
 from widemargin._compute.nearest import class_minima, squared_distances
 from widemargin._compute.progress import announced
 from widemargin._core.arrays import is_tensor, numpy_dtype, put, to_numpy
-from widemargin._core.checks import check_number, check_squares, is_auto
+from widemargin._core.checks import check_number, check_squares
 from widemargin._core.classifier import FITTED, SoftClassifier
 from widemargin._core.decisions import best_other, class_codes
 from widemargin._core.samples import Samples
@@ -67,6 +67,8 @@ class PrototypeClassifier(SoftClassifier):
     margin_unit = "relative"
     # What features are divided by before they are compared; None for nothing.
     scale_: NDArray | None = None
+    # Whether the samples decided how many references there are.
+    _counts_chosen = False
     # As how many a sample counts in the reference that it is nearest to.
     _freedom: Any = 1
 
@@ -315,7 +317,7 @@ class PrototypeClassifier(SoftClassifier):
         margins = self._hypothesis_margins(samples, codes) / radius
         counts = np.bincount(self._prototype_codes, minlength=len(self.classes_))
         counts = counts.clip(min=1)
-        if is_auto(getattr(self, "prototypes_per_class", 1)):
+        if self._counts_chosen:
             delta = check_number("delta", options.get("delta", 0.05), above=0, below=1)
             options["delta"] = delta * float(np.prod(1 / (counts * (counts + 1.0))))
         return lvq_margin_bound(

@@ -405,8 +405,9 @@ def residuals(X: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> np.ndarr
 
 
 SCALES = ("auto", "spread", "none")
-# Samples that a scale is tried on, and fewer than tell what is far away.
-TRIED, FEW = 1000, 20
+# Samples that a scale is tried on; fewer than tell what is far away, and how far that
+# is, in root mean squares.
+TRIED, FEW, FAR = 1000, 20, 100
 
 
 def chosen_scale(
@@ -456,9 +457,9 @@ def within_class_spread(
     """Root mean square deviation of each feature from its class mean, never zero.
 
     A feature that is constant in every class has a thousandth of its spread between
-    them; one that is constant everywhere has no unit, and takes one from the others. A
-    sample that alone makes more than half of the variance, of most features, does not
-    count: a broken record would set the unit of all others.
+    them; one that is constant everywhere has no unit, and takes one from the others.
+    Samples a hundred times as far from their class as is usual do not count: broken
+    records would set the unit of all others.
     """
     shares = weights / weights.sum()
     if is_tensor(X):
@@ -476,11 +477,15 @@ def within_class_spread(
         if not varies:
             mean = means.mean(axis=0, dtype=np.float64)
             within = spreads(X, codes, shares, means, mean)[1]
-    if len(X) >= FEW and np.median(most) > 0 and np.mean(most > within / 2) > 0.5:
-        R = to_numpy(residuals(X, codes, weights)).astype(float)
-        parts = shares * (R * R / np.where(within > 0, within, np.inf)).mean(axis=1)
-        if parts.max() > 0.5:
-            kept = np.arange(len(X)) != parts.argmax()
+    # Where no sample has much of the variance of most features, none is that far.
+    if len(X) >= FEW and np.mean(len(X) * most > FEW * within) > 0.5:
+        # About medians, which they do not move.
+        R = to_numpy(X).astype(float)
+        for c in np.unique(codes):
+            R[codes == c] -= np.median(R[codes == c], axis=0)
+        parts = (R * R / np.where(within > 0, within, np.inf)).mean(axis=1)
+        kept = parts <= FAR**2 * np.median(parts)
+        if 0 < np.count_nonzero(~kept) <= len(X) // 10:
             return within_class_spread(X[kept], codes[kept], weights[kept])
     rounding = np.finfo(numpy_dtype(X)).eps * reach
     none = 1e-6 * within.mean() or 1.0

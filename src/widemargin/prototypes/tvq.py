@@ -48,6 +48,7 @@ from widemargin.prototypes.tangent_models import (
     resolve_n_tangents,
 )
 from widemargin.prototypes.training import (
+    BOLD,
     DEVICE_METHODS,
     Outcome,
     Run,
@@ -194,9 +195,14 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
     A sample that lies in models of two classes (duplicates with different labels can)
     has margin 0 and pulls at neither. A class of one sample is a point.
 
-    :meth:`partial_fit` takes one step per batch with the limit of the re-weighting:
-    only the samples of the batch whose margin is below `theta` count (all of them,
-    where ``k=0``). A class gets its models with the first batch that has it.
+    :meth:`partial_fit` takes one step per batch after the first 500 samples, or after
+    :meth:`fit`, with the limit of the re-weighting: only samples whose margin is below
+    `theta` count (all of them, where ``k=0``). A batch of fewer than 200 samples is
+    joined with the latest before it and its step is shorter by its share in them. Steps
+    are those that a training begins with, times 15 times the share of mistakes among
+    about the latest 200 samples before they were learned, at most once and at least
+    0.09 times: a good model stays so, and a stream that changes is followed. A step
+    after which the margins of the batch are smaller is not taken.
 
     References
     ----------
@@ -232,6 +238,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         "watch",
     )
     lazy_methods: ClassVar = ("fit",)
+    _joins = True
 
     prototypes_per_class: Any = "auto"
     n_tangents: int | Literal["auto"] = "auto"
@@ -359,6 +366,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         self, data: Bent, n_tangents: int, rng: np.random.RandomState
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Centroids (K, d), frames (K, m, d) and class codes (K,) to start from."""
+        self._counts_chosen = is_auto(self.prototypes_per_class)
         counts = prototype_counts(
             self.prototypes_per_class,
             self.classes_,
@@ -472,6 +480,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
                 return Outcome(state, {"loss": loss})
             centre, ascent = self._ascent(data.take(mistakes), 0)
             climb = ascent.start(_stacked(state, centre))
+        climb["rate"] *= min(1.0, BOLD * self._pace)
         climb = ascent.step(climb)
         moved = _unstacked(climb, centre, data.samples.X.dtype)
         return Outcome({**state, **moved}, {"loss": loss})

@@ -53,6 +53,7 @@ from widemargin._core.samples import (
     check_samples,
     check_X,
     clear_winner,
+    distinct_rows,
     hold_out_of_classes,
 )
 from widemargin.metrics import TangentMetric, kernels
@@ -351,13 +352,21 @@ class TangentSVC(pairwise.DuelClassifier, SoftClassifier):
                 metric = metric.fit(X, samples.labels)
                 kernel = TangentKernel(self.kernel, gamma, metric)
                 bundle = kernel.bundle(X, samples.labels, self.n_jobs)
-            self.C_, self.spring_ = self._chosen(kernel, bundle, codes, weights)
+            # A sample that comes twice is not told by itself, nor by its place.
+            distinct = distinct_rows(samples)
+            self.C_, self.spring_ = self._chosen(kernel, bundle, codes, *distinct)
             metric = replace(metric, spring=self.spring_)
             kernel = replace(kernel, metric=metric)
             self.input_tangents_ = metric.tangents
             metric.warn_of_blanks(bundle)
             train = self._fit_gram if self.landmarks is None else self._fit_landmarks
-            train(kernel.fitted_to(bundle), bundle, codes, weights, tasks)
+            machine, matrix = train(
+                kernel.fitted_to(bundle), bundle, codes, weights, tasks
+            )
+            self.__dict__.pop("temperature_", None)
+            if self.probability:
+                with tasks.whole("calibrate"):
+                    self._calibrate(machine, matrix, codes, *distinct)
         return self
 
     def _check_parameters(self) -> TangentMetric:
@@ -381,7 +390,7 @@ class TangentSVC(pairwise.DuelClassifier, SoftClassifier):
             )
         return metric
 
-    def _chosen(self, kernel, bundle, codes, weights):
+    def _chosen(self, kernel, bundle, codes, rows, weights):
         """C and spring: those given, or what is clearly best where held out."""
         Cs = PENALTIES if is_auto(self.C) else (float(self.C),)
         springs: Any = (kernel.metric.spring,)
@@ -389,7 +398,8 @@ class TangentSVC(pairwise.DuelClassifier, SoftClassifier):
             springs = SPRINGS
         candidates = [(C, spring) for C in Cs for spring in springs]
         random, trials = np.random.RandomState(0), []
-        rows = np.sort(random.permutation(len(codes))[:TRIED_ON])
+        tried = np.sort(random.permutation(len(rows))[:TRIED_ON])
+        rows, weights = rows[tried], weights[tried]
         for _ in range(TRIALS if len(candidates) > 1 and len(rows) >= LEAST else 0):
             held = hold_out_of_classes(codes[rows], 1 / 3, random, needed=False)
             if held.any() and len(np.unique(codes[rows[~held]])) > 1:
@@ -411,20 +421,20 @@ class TangentSVC(pairwise.DuelClassifier, SoftClassifier):
                     "gram", C, self.multiclass, self.tol, int(self.max_iter), 0
                 )
                 fit, out = np.flatnonzero(~held), np.flatnonzero(held)
-                machine.fit(K[np.ix_(fit, fit)], codes[rows[fit]], weights[rows[fit]])
+                machine.fit(K[np.ix_(fit, fit)], codes[rows[fit]], weights[fit])
                 answers = machine.predict(K[np.ix_(out, fit)])
                 wrong.append(answers != codes[rows[out]])
             return np.concatenate(wrong).astype(float)
 
-        of_held = np.concatenate([weights[rows[held]] for held in trials])
+        of_held = np.concatenate([weights[held] for held in trials])
         return clear_winner(candidates, mistakes, of_held)
 
     def _require_memory(self, X):
         # Distances in the dtype of the samples, then LIBSVM's float64.
         needed = 8 if X.dtype == np.float64 else 12
         if self.probability:
-            # The part of the matrix that five-fold cross-validation trains on.
-            needed = max(needed, 16)
+            # What comes once, and the part that five-fold cross-validation trains on.
+            needed = max(needed, 24)
         if self.repair != "none":
             # LAPACK overwrites a copy, and eigenvectors are as large again.
             needed = max(needed, 16 if self.repair == "shift" else 24)
@@ -456,10 +466,10 @@ class TangentSVC(pairwise.DuelClassifier, SoftClassifier):
             self.smallest_eigenvalue_ = repair.smallest_eigenvalue
         with tasks.whole("solve"):
             machine.fit(K, codes, weights)
-        self._calibrate(machine, K, codes, weights, tasks)
         coef = machine.coef_ if repair is None else repair.transform(machine.coef_)
         self.support_ = np.flatnonzero(np.any(coef != 0, axis=1))
         self._keep(machine, kernel, bundle, coef[self.support_])
+        return machine, K
 
     def _fit_landmarks(self, kernel, bundle, codes, weights, tasks):
         random = check_random_state(self.random_state)
@@ -471,16 +481,14 @@ class TangentSVC(pairwise.DuelClassifier, SoftClassifier):
             features = landmark_features(landmarks, bundle, self.n_jobs)
         with tasks.parts("solve"):
             machine.fit(features, codes, weights)
-        self._calibrate(machine, features, codes, weights, tasks)
         self.support_ = landmarks.positions
         self._keep(machine, landmarks.kernel, bundle, landmarks.root @ machine.coef_)
+        return machine, features
 
-    def _calibrate(self, machine, matrix, codes, weights, tasks):
-        self.__dict__.pop("temperature_", None)
-        if self.probability:
-            with tasks.whole("calibrate"):
-                duels = pairwise.left_out_duels(machine, matrix, codes, weights)
-                self._heat_up(self._costs_of(duels)[0], codes, weights)
+    def _calibrate(self, machine, matrix, codes, rows, weights):
+        own = matrix[np.ix_(rows, rows)] if self.landmarks is None else matrix[rows]
+        duels = pairwise.left_out_duels(machine, own, codes[rows], weights)
+        self._heat_up(self._costs_of(duels)[0], codes[rows], weights)
 
     def _keep(self, machine, kernel, bundle, coef):
         """Keep what prediction needs; `coef` are those of the supports."""

@@ -43,7 +43,7 @@ from widemargin._core.checks import (
     unit_of_squares,
 )
 from widemargin._core.decisions import class_codes
-from widemargin._core.samples import check_orderable
+from widemargin._core.samples import Samples, check_orderable, distinct_rows
 from widemargin.tangents.bundle import Blocks, Bundle, broadcast, like
 from widemargin.tangents.generator import DEVICE_METHODS, TangentGenerator
 
@@ -142,6 +142,11 @@ class LearnedTangents(TangentGenerator):
             self.classes_, codes = np.unique(labels, return_inverse=True)
         elif self.per_class:
             raise ValueError("y must be given to learn tangents with per_class=True.")
+        # The nearest of a sample that comes twice is itself, and shows no direction.
+        ones, rows = np.ones(len(samples)), np.arange(len(samples))
+        given = Samples(samples, codes, ones, np.unique(codes), rows)
+        first = np.sort(distinct_rows(given)[0])
+        samples, codes = samples[first], codes[first]
         self._unit = unit_of_squares(samples)
         if self.local:
             self.samples_, self.codes_ = to_numpy(samples), codes
@@ -152,8 +157,8 @@ class LearnedTangents(TangentGenerator):
         pairs = [Differences(group, n_neighbors) for group in groups]
         if not any(len(part) for part in pairs):
             raise ValueError(
-                "LearnedTangents found no two samples of the same class; y must have "
-                "at least two samples of some class."
+                "LearnedTangents found no two samples of the same class that differ; y "
+                "must have at least two samples of some class."
             )
         if self.per_class:
             learned = [leading_directions([part], self.n_tangents) for part in pairs]
