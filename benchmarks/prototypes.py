@@ -9,6 +9,7 @@ Run: python benchmarks/prototypes.py [--only PART] [--sets usps letter ...]
 """
 
 import argparse
+from copy import deepcopy
 from time import process_time
 
 import numpy as np
@@ -36,7 +37,9 @@ from widemargin.prototypes import (
     HSSClassifier,
     KernelLVQClassifier,
     LVQClassifier,
+    MarginLVQClassifier,
     RelationalLVQClassifier,
+    TDNeuronClassifier,
     TVQClassifier,
 )
 from widemargin.tangents import ImageTangents
@@ -418,6 +421,55 @@ def few_prototypes():
     print_table("LVQClassifier(5) on USPS, error in percent", header, rows)
 
 
+def streams():
+    """Learn training rows in batches: from nothing, after a fit, and as they move."""
+    kinds = (GLVQClassifier, GMLVQClassifier, KernelLVQClassifier, TVQClassifier)
+    kinds = (*kinds, TDNeuronClassifier, LVQClassifier, MarginLVQClassifier)
+    rows = []
+    for name in ("optdigits", "pendigits", "satimage"):
+        X, y, _, _ = load_any(name)
+        order = np.random.RandomState(0).permutation(len(X))[:3000]
+        codes = np.unique(y, return_inverse=True)[1]
+        X, X_held, codes, held = train_test_split(
+            X[order], codes[order], test_size=1000, shuffle=False
+        )
+        # Every feature goes its way, as far as it varies; and labels change places.
+        away = np.random.RandomState(1).choice([-1, 1], X.shape[1]) * X.std(axis=0)
+        turned, held_turned = ((a + 1) % (codes.max() + 1) for a in (codes, held))
+        for kind in (*kinds, HSSClassifier):
+            fitted = kind(random_state=0).fit(X[:1000], codes[:1000])
+            row = [name, kind.__name__, f"{percent_wrong(fitted, X_held, held):.1f}"]
+            for size in (1, 50):
+                model = kind(random_state=0)
+                learn(model, X[:1000], codes[:1000], size)
+                row.append(f"{percent_wrong(model, X_held, held):.1f}")
+            for size in (1, 50):
+                model = deepcopy(fitted)
+                learn(model, X[1000:], codes[1000:], size)
+                row.append(f"{percent_wrong(model, X_held, held):.1f}")
+            row.append(f"{percent_wrong(fitted, X_held + away, held):.1f}")
+            model = deepcopy(fitted)
+            learn(model, X + np.linspace(0, 1, 2000)[:, None] * away, codes, 50)
+            row.append(f"{percent_wrong(model, X_held + away, held):.1f}")
+            model = deepcopy(fitted)
+            learn(model, X, turned, 50)
+            row.append(f"{percent_wrong(model, X_held, held_turned):.1f}")
+            rows.append(row)
+            print("|", " | ".join(rows[-1]), "|", flush=True)
+    header = (
+        *("set", "model", "fit", "stream by 1", "by 50", "fit, then by 1", "by 50"),
+        *("features moved, only fit", "followed", "labels changed, followed"),
+    )
+    print_table("Held-out training rows, error in percent", header, rows)
+
+
+def learn(model, X, y, size):
+    """Give a model the samples in batches."""
+    for start in range(0, len(X), size):
+        rows = slice(start, start + size)
+        model.partial_fit(X[rows], y[rows], classes=np.unique(y))
+
+
 def relational():
     """Compare LVQ on matrices of dissimilarities with GLVQ and 1-NN on digits."""
     X, y = load_digits(return_X_y=True)
@@ -570,7 +622,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parts = (
         *("accuracy", "speed", "defaults", "local", "relevances", "soft"),
-        *("missing", "holes", "relational", "numbers", "few"),
+        *("missing", "holes", "relational", "numbers", "few", "streams"),
     )
     parser.add_argument("--only", choices=parts)
     parser.add_argument("--sets", nargs="+", choices=ALL_SETS)
@@ -588,6 +640,8 @@ def main():
         numbers()
     if arguments.only in (None, "few"):
         few_prototypes()
+    if arguments.only in (None, "streams"):
+        streams()
     if arguments.only in (None, "relational"):
         relational()
     if arguments.only in (None, "missing"):

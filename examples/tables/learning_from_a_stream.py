@@ -2,10 +2,10 @@
 Learning from a stream with ``partial_fit``
 ===========================================
 
-Samples arrive by the hundred and cannot be kept, and what they look like drifts: every
-batch is turned a little further. A model that goes on learning follows; one that was
-fitted once does not. Prototypes follow because a prototype is only ever moved to where
-its samples are now.
+Samples arrive by the hundred and cannot all be kept, and what they look like drifts:
+every batch is turned a little further. A model that goes on learning follows; one that
+was fitted once does not. Prototypes follow because a prototype is only ever moved to
+where its samples are now.
 """
 
 import numpy as np

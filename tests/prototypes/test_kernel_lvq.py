@@ -88,16 +88,32 @@ def test_weights_are_exact():
     np.testing.assert_array_equal(weighted, repeated.decision_function(iris))
 
 
-def test_support_keeps_every_class_and_partial_fit_keeps_the_support():
+def test_support_keeps_every_class_and_grows_with_a_stream():
     model = KernelLVQClassifier(max_support=10, random_state=0).fit(iris, y)
     assert set(y[model.support_]) == {0, 1, 2}
     online = KernelLVQClassifier(gamma=0.1, random_state=0)
-    for _ in range(20):
-        online.partial_fit(iris[::2], y[::2], classes=[0, 1, 2])
-        online.partial_fit(iris[1::2], y[1::2])
-    # The first batch without its duplicates.
-    assert len(online.support_) == len(np.unique(iris[::2], axis=0))
+    order = np.random.RandomState(0).permutation(150)
+    for i, row in enumerate(order):
+        online.partial_fit(iris[[row]], y[[row]], classes=[0, 1, 2])
+        # Begun anew whenever there are twice as many samples, less their duplicates.
+        rows = order[: 2 ** int(np.log2(i + 1))]
+        assert len(online.support_) == len(np.unique(iris[rows], axis=0))
+        np.testing.assert_array_equal(
+            online.support_vectors_, iris[order[online.support_]]
+        )
     assert online.score(iris, y) > 0.95
+    fitted = KernelLVQClassifier(gamma=0.1, random_state=0).fit(iris[::2], y[::2])
+    support = fitted.support_vectors_
+    assert fitted.partial_fit(iris, y).support_vectors_ is support
+
+
+def test_batches_of_a_precomputed_kernel_have_the_columns_of_the_first():
+    K = rbf_kernel(iris, iris[::2], gamma=0.1)
+    model = KernelLVQClassifier(2, kernel="precomputed", random_state=0)
+    model.partial_fit(K[::2], y[::2], classes=[0, 1, 2])
+    for rows in np.array_split(np.arange(150), 30):
+        model.partial_fit(K[rows], y[rows])
+    assert model.score(K, y) > 0.9
 
 
 def test_memory_is_bounded():

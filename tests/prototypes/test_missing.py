@@ -195,7 +195,7 @@ def test_batches_learn_what_to_expect_from_all_so_far():
     # Learned again whenever there are twice as many, until there are enough.
     changes = [i for i in range(1, len(seen)) if seen[i] is not seen[i - 1]]
     assert changes == [1, 3, 6]
-    assert model._seen is None
+    assert model._stream.first is None
     held = with_holes(digits, 0.3)
     some = slice(0, ROWS[1])
     best = learned_factors(digits[some], y[some], np.ones(ROWS[1]))

@@ -365,3 +365,32 @@ def test_batches_of_hss_add_up():
     np.testing.assert_allclose(batched.prototypes_, whole.prototypes_, atol=1e-9)
     for one, other in zip(batched.tangents_, whole.tangents_, strict=True):
         np.testing.assert_allclose(one.T @ one, other.T @ other, atol=1e-8)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_batches_of_hss_go_on_from_a_fit(count):
+    """The covariance of a fit goes on without what is beyond the frame."""
+    X, labels = load_digits(return_X_y=True)
+    model = HSSClassifier(count, n_tangents=3, random_state=0)
+    model.fit(X[:400], labels[:400])
+    C, T = model.prototypes_.copy(), model.tangents_.copy()
+    model.partial_fit(X[400:401], labels[400:401])
+    c = labels[400]
+    moved = np.abs(model.prototypes_ - C).max(axis=1) > 1e-9
+    assert moved.sum() == 1
+    assert model.prototype_labels_[moved] == c
+    if count > 1:
+        return
+    own = X[:400][labels[:400] == c]
+    n, mean = len(own), own.mean(axis=0)
+    np.testing.assert_allclose(model.prototypes_[c], (n * mean + X[400]) / (n + 1))
+    S = np.cov(own.T, bias=True)
+    along = T[c] @ S @ T[c].T
+    rest = (np.trace(S) - np.trace(along)) / 61
+    S = T[c].T @ along @ T[c] + rest * (np.eye(64) - T[c].T @ T[c])
+    away = X[400] - mean
+    S = n / (n + 1) * S + n / (n + 1) ** 2 * np.outer(away, away)
+    frame = np.linalg.eigh(S)[1][:, -3:]
+    np.testing.assert_allclose(
+        model.tangents_[c].T @ model.tangents_[c], frame @ frame.T, atol=1e-8
+    )

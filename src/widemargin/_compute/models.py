@@ -203,27 +203,6 @@ def _add_pulls(X, nearest, pulls, alphas, starts, gathered, weighted, sums, mome
 
 
 @njit(fastmath=REORDER)
-def gradient_of(sums, moments, stack):
-    """Return sums over parts (P, K, 1+m, d) less moments times the models."""
-    gradient = np.empty_like(stack)
-    n_models, width, d = stack.shape
-    for j in range(n_models):
-        for k in range(width):
-            row = gradient[j, k]
-            for f in range(d):
-                row[f] = sums[0, j, k, f]
-            for p in range(1, sums.shape[0]):
-                part = sums[p, j, k]
-                for f in range(d):
-                    row[f] += part[f]
-            for i in range(width):
-                factor, other = moments[j, k, i], stack[j, i]
-                for f in range(d):
-                    row[f] -= factor * other[f]
-    return gradient
-
-
-@njit(fastmath=REORDER)
 def moved(stack, direction, rates):
     """Return models a step along `direction`, row k by ``rates[k]``.
 

@@ -30,6 +30,7 @@ Reference: Aiolli and Sperduti, section 4.1 and Figures 1 and 2. Shapes: stack
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -120,7 +121,7 @@ class OneSidedPass:
 
     def __call__(self, stack: NDArray, gamma: NDArray, run: Any = map) -> Pass:
         """Run one pass; `run` is the ``map`` of ``held_threads``."""
-        from widemargin._compute.models import gradient_of, one_sided, scratch_size
+        from widemargin._compute.models import one_sided, scratch_size
 
         if not self.is_settled:
             self._settle(stack)
@@ -147,7 +148,8 @@ class OneSidedPass:
 
         list(run(one_part, range(len(parts))))
         total = moments.sum(axis=0)
-        gradient = gradient_of(sums, total, stack)
+        gradient = sums.sum(axis=0)
+        gradient -= np.matmul(total, stack)
         return Pass(margins, nearest, gradient, total, sizes.sum(axis=0))
 
 
@@ -342,14 +344,21 @@ def quantiles_of(margins: NDArray) -> NDArray:
     """Quantiles as NumPy has them, which takes ten times as long for few margins."""
     from widemargin._compute.models import ranked
 
-    places = np.multiply(QUANTILES, len(margins) - 1)
-    below = places.astype(np.intp)
-    above = np.minimum(below + 1, len(margins) - 1)
-    ranks = np.sort(np.concatenate([below, above]))
+    places, below, above, ranks = _ranks(len(margins))
     some, at = ranked(margins, ranks, BINS)
     values = np.sort(some)[at]
-    low, high = (values[np.searchsorted(ranks, rank)] for rank in (below, above))
-    return low + (places - below) * (high - low)
+    low, high = values[below], values[above]
+    return low + places * (high - low)
+
+
+@lru_cache(maxsize=4)
+def _ranks(n: int) -> tuple[NDArray, ...]:
+    """Say between which ranks of n the quantiles are, and how far; ranks ascend."""
+    places = np.multiply(QUANTILES, n - 1)
+    below = places.astype(np.intp)
+    above = np.minimum(below + 1, n - 1)
+    ranks, at = np.unique([below, above], return_inverse=True)
+    return places - below, *at.reshape(2, -1), ranks
 
 
 def quantiles_of_counts(counts: NDArray) -> NDArray:

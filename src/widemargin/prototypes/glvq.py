@@ -507,7 +507,15 @@ class GLVQClassifier(TrainedPrototypes):
     Notes
     -----
     A sample of weight 2 and the same sample given twice lead to the same model, bit
-    by bit. ``partial_fit`` makes one pass over each batch with a rate that stays.
+    by bit.
+
+    ``partial_fit`` makes one pass over each batch after the first 500 samples, or
+    after ``fit``, with Adam's moments and the spread of the samples before. A batch
+    of fewer than 200 samples is joined with the latest before it, and the rate is lower
+    by its share in them. The rate is `learning_rate`, times five times the share of
+    mistakes among about the latest 200 samples before they were learned, at most once
+    and at least 0.03 times: a good model stays so, and a stream that changes is
+    followed.
 
     NaN in X is a missing value: in its place, in training too, is what the values that
     are there let expect, by a mixture of Gaussians of at most 36 factors, one per class
@@ -535,6 +543,7 @@ class GLVQClassifier(TrainedPrototypes):
 
     _exact_weights = True
     _takes_missing = True
+    _joins = True
     device_methods: ClassVar[tuple[str, ...]] = DEVICE_METHODS
     lazy_methods: ClassVar[tuple[str, ...]] = ("fit",)
 
@@ -621,7 +630,8 @@ class GLVQClassifier(TrainedPrototypes):
         most: int = 512,
     ) -> list[tuple[slice, float]]:
         size = self._size_of_batch(n, most)
-        return list(shuffled_batches(size, self.learning_rate, n, rng, epoch, n_epochs))
+        rate = self.learning_rate * (self._pace if n_epochs == np.inf else 1)
+        return list(shuffled_batches(size, rate, n, rng, epoch, n_epochs))
 
     def _size_of_batch(self, n: int, most: int = 512) -> int:
         if isinstance(self.batch_size, str):

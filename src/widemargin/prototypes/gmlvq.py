@@ -151,6 +151,14 @@ class GMLVQClassifier(
     corrected for the null space of the training data: directions in which these do not
     vary count nothing.
 
+    ``partial_fit`` makes one pass over each batch after the first 500 samples, or
+    after ``fit``, with Adam's moments and the spread of the samples before. A batch
+    of fewer than 200 samples is joined with the latest before it, and the rate is lower
+    by its share in them. The rate is `learning_rate`, times five times the share of
+    mistakes among about the latest 200 samples before they were learned, at most once
+    and at least 0.03 times: a good model stays so, and a stream that changes is
+    followed.
+
     NaN in X is a missing value: in its place, in training too, is what the values that
     are there let expect, by a mixture of Gaussians of at most 36 factors, one per class
     or up to eight where these expect more of values that were hidden, learned from up

@@ -14,6 +14,7 @@ Reference: T. Hastie, P. Simard, E. Säckinger, Learning prototype models for ta
 distance, NIPS 1994. Shapes: points (n, d), frames (n, l, d).
 """
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, cast
 
@@ -49,6 +50,10 @@ from widemargin.prototypes.training import (
 from widemargin.tangents import Bundle
 
 INITS = ("kmeans", "weights")
+
+
+# What a fit leaves of the moments of its models.
+LEADING = ("mass", "along", "across")
 
 
 class Models(NamedTuple):
@@ -93,11 +98,8 @@ class ClassSamples:
         """Whether one round is all: there is nothing to alternate with."""
         return len(models.C) == 1 and self.bundle.n_tangents == 0
 
-    def settled(
-        self, count: int, init: str, rng: np.random.RandomState, max_iter: int
-    ) -> Models:
+    def settled(self, models: Models, max_iter: int) -> Models:
         """Models after `max_iter` rounds, or fewer where these change nothing."""
-        models = self.start(count, init, rng)
         if self.is_exact(models):
             return self._fitted(models)
         for _ in range(max_iter):
@@ -214,6 +216,44 @@ def model_moments(own: ClassSamples, models: Models) -> dict[str, NDArray]:
         parts.append((w.sum(), mean, covariance))
     mass, mean, covariance = (np.stack(part) for part in zip(*parts, strict=True))
     return {"mass": mass, "mean": mean, "covariance": covariance}
+
+
+def leading_moments(own: ClassSamples, models: Models) -> State:
+    """Moments of what each model owns in the directions of its frame.
+
+    Weight (Q,), variances along the frame (Q, m), and the mean one across it (Q,).
+    """
+    parts = []
+    for q, (C, T) in enumerate(zip(models.C, models.T, strict=True)):
+        rows = np.flatnonzero(models.owner == q)
+        w, delta = own.weights[rows], to_numpy(models.moved[rows]) - C
+        share = w / (w.sum() or 1.0)
+        parts.append(
+            (w.sum(), share @ (delta @ T.T) ** 2, share @ squared_norms(delta))
+        )
+    mass, along, total = (np.array(part) for part in zip(*parts, strict=True))
+    return _leading(mass, along, total, models.C.shape[1])
+
+
+def leading_of(moments: State, T: NDArray) -> State:
+    """Return the same where all moments are known."""
+    S = moments["covariance"]
+    along = np.einsum("kmi,kij,kmj->km", T, S, T, optimize=True)
+    return _leading(moments["mass"], along, np.einsum("kii->k", S), S.shape[1])
+
+
+def _leading(mass: NDArray, along: NDArray, total: NDArray, d: int) -> State:
+    across = np.maximum(total - along.sum(axis=1), 0) / (d - along.shape[1])
+    return {"mass": mass, "along": along, "across": across}
+
+
+def whole_moments(C: NDArray, T: NDArray, state: State) -> State:
+    """Moments of models (C, T) from the leading ones, alike in all other directions."""
+    along, across = state["along"], state["across"]
+    beyond = along - across[:, None]
+    covariance = np.einsum("kmi,km,kmj->kij", T, beyond, T, optimize=True)
+    covariance += across[:, None, None] * np.eye(C.shape[1])
+    return {"mass": state["mass"], "mean": C, "covariance": covariance}
 
 
 def add_moments(one: State, other: State) -> State:
@@ -337,7 +377,9 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
     there is no ``class_weight``. :meth:`partial_fit` keeps the mean and the covariance
     of the samples that each model owns: one-sided, with one model per class, batches
     give the model of all their samples. A class gets its models with its first batch.
-    After :meth:`fit`, which keeps no covariances, it begins anew.
+    After :meth:`fit`, which keeps of a covariance the variances along the tangents and
+    the mean of the others, it goes on from these. All samples count the same: a stream
+    that changes is followed ever more slowly.
 
     References
     ----------
@@ -368,6 +410,8 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
     _exact_weights = True
     _of_samples = ("models", "moments", "objective")
     lazy_methods: ClassVar = ("fit",)
+    # Moments add up: a batch tells as much whenever it comes.
+    _begins_anew = False
     # Those of a fit over a Dask collection, until it begins.
     _shards = cast("Shards | None", None)
 
@@ -404,7 +448,9 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
         models = {c: own.start(counts[c], self.init, rng) for c, own in data.items()}
         return self._gathered(models, data)
 
-    def _gathered(self, models: dict[int, Models], data: dict) -> State:
+    def _gathered(
+        self, models: dict[int, Models], data: dict, leading: Sequence[State] = ()
+    ) -> State:
         codes = np.repeat(list(models), [len(m.C) for m in models.values()])
         self.prototype_labels_ = self.classes_[codes]
         dtype = numpy_dtype(next(iter(data.values())).bundle.points)
@@ -412,7 +458,19 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
             "models": models,
             "prototypes": np.concatenate([m.C for m in models.values()]).astype(dtype),
             "tangents": np.concatenate([m.T for m in models.values()]).astype(dtype),
+            **{
+                name: np.concatenate([part[name] for part in leading])
+                for name in LEADING
+                if leading
+            },
         }
+
+    def _resume(self, state: State, data: Any, rng: Any) -> State:
+        if "along" not in state:
+            return state
+        C, T = (state[name].astype(float) for name in ("prototypes", "tangents"))
+        known = {name: state[name] for name in ("prototypes", "tangents")}
+        return {**known, **whole_moments(C, T, state)}
 
     def _absorb(self, state: State, data: dict[int, ClassSamples], rng: Any) -> Outcome:
         """Add the moments of a batch to those of the models that own its samples."""
@@ -425,7 +483,8 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
         T = state["tangents"].astype(float) if known else np.empty((0, m, d))
         counts = prototype_counts(self.prototypes_per_class, self.classes_)
         for c in data.keys() - {*codes.tolist()}:
-            models = data[c].settled(int(counts[c]), self.init, rng, self.max_iter)
+            start = data[c].start(int(counts[c]), self.init, rng)
+            models = data[c].settled(start, self.max_iter)
             codes = np.concatenate([codes, np.full(len(models.C), c)])
             C, T = np.concatenate([C, models.C]), np.concatenate([T, models.T])
         shapes = {"mass": (), "mean": (d,), "covariance": (d, d)}
@@ -476,8 +535,9 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
         if before is not None:
             done = done or before - moments.objective <= self.tol * before
         found = {c: Models(C, T, None, None) for c, (C, T) in models.items()}
+        leading = [leading_of(moments.by_class[c], T) for c, (_, T) in models.items()]
         state = {
-            **self._gathered(found, few),
+            **self._gathered(found, few, leading),
             "models": models,
             "moments": moments,
             "objective": moments.objective,
@@ -501,7 +561,9 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
             done = all(own.is_exact(models[c]) for c, own in data.items())
             if before is not None:
                 done = done or before - objective <= self.tol * before
-            state = {**self._gathered(models, data), "objective": objective}
+            leading = [leading_moments(own, models[c]) for c, own in data.items()]
+            state = self._gathered(models, data, leading)
+            state = {**state, "objective": objective}
             return Outcome(state, {"objective": objective}, done)
 
         return train

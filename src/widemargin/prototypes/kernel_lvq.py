@@ -157,12 +157,20 @@ class KernelLVQClassifier(GLVQClassifier):
     -----
     A sample of weight 2 and the same sample given twice lead to the same model, bit
     by bit, except for a precomputed kernel, where it holds up to rounding only if
-    the support holds all samples. ``partial_fit`` takes its support from the first
-    batch. Margins are relative margins in the space of the kernel; for a precomputed
-    kernel, where k(x, x) of a new x is not known, those of the projection z. Images of
-    two samples at a distance r are no farther apart than r for the linear kernel and
-    ``sqrt(2 gamma) r`` for "rbf", by which ``certified_radius`` divides; other kernels
-    have none.
+    the support holds all samples. Margins are relative margins in the space of the
+    kernel; for a precomputed kernel, where k(x, x) of a new x is not known, those of
+    the projection z. Images of two samples at a distance r are no farther apart than r
+    for the linear kernel and ``sqrt(2 gamma) r`` for "rbf", by which
+    ``certified_radius`` divides; other kernels have none.
+
+    ``partial_fit`` takes its support from the first 500 samples, or from ``fit``, of a
+    precomputed kernel from the first batch. After them it makes one pass over each
+    batch, with Adam's moments and the spread of the samples before. A batch
+    of fewer than 200 samples is joined with the latest before it, and the rate is lower
+    by its share in them. The rate is `learning_rate`, times five times the share of
+    mistakes among about the latest 200 samples before they were learned, at most once
+    and at least 0.03 times: a good model stays so, and a stream that changes is
+    followed.
 
     References
     ----------
@@ -210,6 +218,11 @@ class KernelLVQClassifier(GLVQClassifier):
 
     @property
     def _exact_weights(self) -> bool:  # type: ignore[override]
+        return not self._precomputed
+
+    @property
+    def _begins_anew(self) -> bool:
+        # Columns of a precomputed kernel are the samples of the first batch.
         return not self._precomputed
 
     @property

@@ -179,9 +179,10 @@ class LVQClassifier(TrainedPrototypes):
     The weights of samples act through how often they are presented: an epoch has as
     many presentations as there are samples, and a sample of weight w takes part
     ``n w / sum(w)`` times in expectation. ``partial_fit`` presents each batch once,
-    with the last rule of the chain and a rate that stays at alpha_0 (OLVQ1 keeps
-    adapting its rates; GLVQ's is alpha_0 / 4, and beta 28, where three quarters of a
-    training are done).
+    after the first 500 samples or after ``fit`` (from the first one on, where `init`
+    says where the prototypes are), with the last rule of the chain and a rate that
+    stays at alpha_0 (OLVQ1 keeps adapting its rates; GLVQ's is alpha_0 / 4, and beta
+    28, where three quarters of a training are done).
 
     Where most of the samples nearest to a prototype have another label than it, the
     rules push it away at exponential speed, its samples fall to the next, and in the
@@ -262,6 +263,11 @@ class LVQClassifier(TrainedPrototypes):
                 f"of algorithm; got {value!r}."
             )
         return list(value)
+
+    @property
+    def _begins_anew(self) -> bool:
+        # Prototypes that are given need no samples to be placed.
+        return isinstance(self.init, str)
 
     def _check_parameters(self) -> None:
         self._stages()

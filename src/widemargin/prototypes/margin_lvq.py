@@ -146,8 +146,10 @@ class MarginLVQClassifier(TrainedPrototypes):
     to the classes; the hypothesis margin of an answer, in the units of the features,
     is its ``certified_radius``. The weights of samples act through how often they are
     presented, n times ``w / sum(w)`` per epoch in expectation, and as they are in the
-    batch form. ``partial_fit`` presents each batch once, with a rate that stays. No
-    prototype is pushed farther out of the data than the data are wide.
+    batch form. ``partial_fit`` presents each batch once, with a rate that stays, after
+    the first 500 samples or after ``fit`` (from the first one on, where `init` says
+    where the prototypes are). No prototype is pushed farther out of the data than the
+    data are wide.
 
     References
     ----------
@@ -194,6 +196,11 @@ class MarginLVQClassifier(TrainedPrototypes):
                 "update must be 'batch' where X is a Dask collection: 'online' takes "
                 "one sample after the other, wherever they are."
             )
+
+    @property
+    def _begins_anew(self) -> bool:
+        # Prototypes that are given need no samples to be placed.
+        return isinstance(self.init, str)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

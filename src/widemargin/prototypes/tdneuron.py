@@ -31,6 +31,7 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
+from sklearn.utils.validation import _num_samples
 
 from widemargin._compute.machine import SAMPLE_ROWS, batched_slices, held_threads
 from widemargin._core.checks import (
@@ -54,12 +55,16 @@ from widemargin.prototypes.tangent_models import (
     retract,
 )
 from widemargin.prototypes.training import (
+    BEGIN,
+    BOLD,
     Outcome,
     Run,
     State,
+    Stream,
     check_scale,
     hold_out,
     run_epochs,
+    share_wrong,
 )
 
 START, GROWTH, SMALLEST = 0.2, 1.2, 1e-6
@@ -197,9 +202,9 @@ class Training:
                 break
         return units, slope.error, n_steps
 
-    def step(self, units: Units) -> tuple[Units, float]:
+    def step(self, units: Units, rate: float = START) -> tuple[Units, float]:
         """One step, so short that the error falls; return units and error."""
-        rate, slope = START, self.slope(units)
+        slope = self.slope(units)
         while rate >= SMALLEST:
             proposal = self._step(units, slope, rate)
             error = self.slope(proposal).error
@@ -320,6 +325,14 @@ class TDNeuronClassifier(TangentModels):
     :meth:`decision_function` and :meth:`margins`, are ``-log(output)``: outputs and not
     distances decide, so that there is neither a certified radius nor a margin bound.
 
+    :meth:`partial_fit` takes one step of the descent, so short that the error of the
+    batch falls, after the first 500 samples, or after :meth:`fit`. A batch of fewer
+    than 200 samples is joined with the latest before it and its step is shorter by its
+    share in them. Steps are those that a training begins with, times 15 times the share
+    of mistakes among about the latest 200 samples before they were learned, at most
+    once and at least 0.09 times: a good model stays so, and a stream that changes is
+    followed.
+
     References
     ----------
     .. [1] D. Sona, A. Sperduti, A. Starita, Discriminant pattern recognition using
@@ -375,15 +388,27 @@ class TDNeuronClassifier(TangentModels):
         check_scale(samples.limits)
         self.classes_ = samples.classes
         samples = merge_duplicates(samples)
-        n_features = samples.X.shape[1]
+        self.n_iter_, self.history_ = self._learn(
+            samples, check_random_state(self.random_state)
+        )
+        # A unit has the samples of a whole class: one more or less hardly moves it.
+        self._calibrate(samples, samples)
+        self._stream = Stream()
+        self.__dict__.pop("_rng", None)
+        return self
+
+    def _learn(
+        self, samples: Samples, rng: np.random.RandomState, told: bool = True
+    ) -> tuple[int, dict[str, list]]:
+        """Build up units of the classes there are; return last steps and history."""
+        n_features, codes = samples.X.shape[1], np.unique(samples.codes)
         n_tangents = resolve_n_tangents(self.max_tangents, n_features, "max_tangents")
-        self.prototype_labels_ = self.classes_.copy()
+        self.prototype_labels_ = self.classes_[codes]
         train, held = samples, None
         if n_tangents:
-            rng = check_random_state(self.random_state)
             train, held = _parted(samples, self.validation_fraction, rng)
         with held_threads(self.n_jobs) as run:
-            parts, whole = Training.of(train, run), Training.of(samples, run)
+            parts, whole = (Training.of(some, run, codes) for some in (train, samples))
 
             def grow(state: State, count: int) -> Outcome:
                 units = parts.shifted(state["units"], -1)
@@ -404,7 +429,7 @@ class TDNeuronClassifier(TangentModels):
 
             dtype = samples.X.dtype
             first = parts.shifted(parts.first(), 1)
-            state, self.history_ = run_epochs(
+            state, history = run_epochs(
                 self,
                 {"units": first, "dtype": dtype, "n_steps": 0},
                 grow,
@@ -413,15 +438,12 @@ class TDNeuronClassifier(TangentModels):
                 held=held,
                 patience=self.n_iter_no_change,
                 last=finish,
+                told=told,
             )
         self._take(state)
-        # A unit has the samples of a whole class: one more or less hardly moves it.
-        self._calibrate(samples, samples)
-        self.history_.setdefault("validation_score", [])
-        self.n_iter_ = state["n_steps"]
         self._scale = state["units"].scale
         self.n_tangents_ = self.tangents_.shape[1]
-        return self
+        return state["n_steps"], {"validation_score": [], **history}
 
     @whole_or_not_at_all
     def partial_fit(
@@ -431,11 +453,13 @@ class TDNeuronClassifier(TangentModels):
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Take one step of the descent on one batch.
+        """Go on with one batch, of one sample or of many.
 
-        A class gets its unit with the first batch that holds it, and with as many
-        tangents as the units have that are there: `max_tangents` of them where there
-        are none, since nothing is held out.
+        The first samples of a stream are kept and trained on as by `fit`, anew whenever
+        there are twice as many, until there are 500; a model that was fitted goes on
+        from there. After that a batch is one step of the descent, see the Notes. A
+        class gets its unit with the first batch that holds it, and with as many
+        tangents as the units have that are there.
 
         Parameters
         ----------
@@ -446,7 +470,7 @@ class TDNeuronClassifier(TangentModels):
         classes : array-like of shape (n_classes,), optional
             All labels there will be; needed in the first call.
         sample_weight : array-like of shape (n_samples,), optional
-            Weights, not negative, relative to each other.
+            Weights, not negative, relative to each other, also of other batches.
 
         Returns
         -------
@@ -461,20 +485,17 @@ class TDNeuronClassifier(TangentModels):
             samples = replace(samples, X=samples.X.astype(self.prototypes_.dtype))
         samples = merge_duplicates(samples)
         before = None if first else self._relative_distances(samples.X)
-        known = np.empty(0, int)
-        if not first:
-            known = np.searchsorted(self.classes_, self.prototype_labels_)
-        new = np.setdiff1d(samples.codes, known)
-        codes = np.union1d(known, new)
         self.classes_ = samples.classes
-        with held_threads(self.n_jobs) as run:
-            batch = Training.of(samples, run, codes)
-            units = batch.shifted(self._with_new(samples, known, new), -1)
-            units, error = batch.step(units)
-        self.prototype_labels_ = self.classes_[codes]
-        state = {"units": batch.shifted(units, 1), "dtype": samples.X.dtype}
-        self._take(state)
-        self._scale, self.n_tangents_ = units.scale, self.tangents_.shape[1]
+        rng = self.__dict__.get("_rng") or check_random_state(self.random_state)
+        stream = Stream() if first else self._stream
+        wrong = share_wrong(before, samples)
+        stream = stream.after(samples, _num_samples(X), wrong, rng, BEGIN, True)
+        if stream.begins(BEGIN):
+            stream, known = stream.begin(BEGIN)
+            history = self._learn(merge_duplicates(known), rng, told=False)[1]
+            error = history["error"][-1]
+        else:
+            error = self._step(samples, stream)
         if before is None:
             self._calibrate(samples, samples)
         else:
@@ -484,25 +505,34 @@ class TDNeuronClassifier(TangentModels):
         for name, value in (("n_tangents", self.n_tangents_), ("error", error)):
             self.history_.setdefault(name, []).append(value)
         self.n_iter_ += 1
+        self._rng, self._stream = rng, stream
         return self
+
+    def _step(self, samples: Samples, stream: Stream) -> float:
+        """Take the step of a batch; return its error."""
+        pace = stream.pace(len(samples))
+        samples = stream.joined(samples)
+        known = np.searchsorted(self.classes_, self.prototype_labels_)
+        new = np.setdiff1d(samples.codes, known)
+        codes = np.union1d(known, new)
+        with held_threads(self.n_jobs) as run:
+            batch = Training.of(samples, run, codes)
+            units = batch.shifted(self._with_new(samples, known, new), -1)
+            units, error = batch.step(units, START * min(1.0, BOLD * pace))
+        self.prototype_labels_ = self.classes_[codes]
+        self._take({"units": batch.shifted(units, 1), "dtype": samples.X.dtype})
+        return error
 
     def _with_new(self, samples: Samples, known: NDArray, new: NDArray) -> Units:
         """Units of the classes known, and of those that a batch brings."""
-        d = samples.X.shape[1]
-        if len(known):
-            stack = np.concatenate([self.prototypes_[:, None], self.tangents_], axis=1)
-            a, c = self.slopes_.astype(float), self.thresholds_.astype(float)
-            old = Units(stack.astype(float), np.log(a), c, 1.0).measured_in(self._scale)
-            n_tangents = stack.shape[1] - 1
-        else:
-            n_tangents = resolve_n_tangents(self.max_tangents, d, "max_tangents")
+        stack = np.concatenate([self.prototypes_[:, None], self.tangents_], axis=1)
+        a, c = self.slopes_.astype(float), self.thresholds_.astype(float)
+        old = Units(stack.astype(float), np.log(a), c, 1.0).measured_in(self._scale)
         if not len(new):
             return old
         own = samples.take(np.flatnonzero(np.isin(samples.codes, new)))
         beside = Training.of(own, codes=new)
-        added = beside.shifted(beside.first(n_tangents), 1)
-        if not len(known):
-            return added
+        added = beside.shifted(beside.first(stack.shape[1] - 1), 1)
         added = added.measured_in(old.scale)
         order = np.argsort(np.concatenate([known, new]))
         return Units(

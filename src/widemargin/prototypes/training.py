@@ -15,7 +15,7 @@ numbers that are not finite, and ``partial_fit`` are here, once for all of them.
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -59,6 +59,11 @@ from widemargin.prototypes.placing import (
 )
 
 State = dict[str, Any]
+# How many samples the model of a stream is begun with, and to how many a small batch is
+# joined. Steps are as long as those that a training begins with, times HASTE times the
+# share of mistakes; LEAST is the least. Tangent models go BOLD times as far, but no
+# farther than at first: they make one step of a batch.
+BEGIN, JOINED, HASTE, LEAST, BOLD = 500, 200, 5.0, 0.03, 3.0
 # What the learners do on a device that know how to.
 DEVICE_METHODS = (
     *("fit", "partial_fit", "predict", "predict_proba", "decision_function"),
@@ -178,18 +183,19 @@ def run_epochs(
     held: Samples | Shards | None = None,
     patience: int = 1,
     last: Step | None = None,
+    told: bool = True,
 ) -> tuple[State, dict[str, list]]:
     """Step from `state` until the epochs, the learner or the held-out samples say stop.
 
     `model` takes every state as its own (``_take``), so that callbacks and held-out
     samples see it. Returned is the last state, or the best on `held`, the first of
     equals; never one that is not finite. Where there is a `last` step, it is the last
-    epoch, and takes what would else be returned.
+    epoch, and takes what would else be returned. Callbacks are `told` in a fit.
     """
     history: dict[str, list] = {}
     best, best_score, waited = state, -np.inf, 0
     progress = FitProgress(
-        model,
+        model if told else None,
         n_epochs,
         X=samples.X,
         y=samples.labels,
@@ -230,6 +236,95 @@ def run_epochs(
     return (state if held is None else best), history
 
 
+def share_wrong(costs: np.ndarray | None, samples: Samples) -> float | None:
+    """Share of the samples whose least cost is not that of their class."""
+    if costs is None:
+        return None
+    wrong = costs.argmin(axis=1) != samples.codes
+    return float(np.average(wrong, weights=samples.weights))
+
+
+def _together(one: Samples | None, other: Samples) -> Samples:
+    if one is None:
+        return other
+    names = "X", "codes", "weights", "rows"
+    parts = {k: np.concatenate([getattr(one, k), getattr(other, k)]) for k in names}
+    return replace(other, **parts)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """What is known of the samples that came in batches, or in a fit before.
+
+    The first ones are kept until a model was begun with BEGIN of them: it is begun
+    anew whenever there are twice as many as it was begun with. The latest are kept for
+    small batches to be joined with. Steps are shorter by the share of a batch in what
+    it is joined to: whatever it is cut into, a stream moves a model about as far. They
+    are the longer the more mistakes a model makes of late: one that is good stays so,
+    and one whose samples change follows them.
+    """
+
+    first: Samples | None = None
+    begun: int = 0
+    latest: Samples | None = None
+    # Rows given, those of no weight and equal ones included.
+    rows: int = 0
+    # Share of mistakes, of about the latest JOINED samples before they were learned;
+    # what it is after a fit, samples that were learned cannot say.
+    mistakes: float = 0.06
+
+    def after(
+        self,
+        batch: Samples,
+        n_rows: int,
+        wrong: float | None,
+        rng: np.random.RandomState,
+        begins: int,
+        joins: bool,
+    ) -> "Stream":
+        """Take in a batch of `n_rows` rows, a part `wrong` of which was not known.
+
+        It is one of the first where fewer than `begins` were kept.
+        """
+        batch = replace(batch, rows=batch.rows + self.rows, inverse=None, device=None)
+        first = self.first
+        if begins and (first is not None or wrong is None):
+            first = _together(first, batch)
+        latest = None
+        if joins:
+            last = batch
+            if len(batch) > JOINED:
+                last = batch.take(np.sort(rng.permutation(len(batch))[:JOINED]))
+            latest = _together(self.latest, last)
+            latest = latest.take(slice(max(0, len(latest) - JOINED), None))
+        mistakes = self.mistakes
+        if wrong is not None:
+            mistakes += len(batch) / (len(batch) + JOINED) * (wrong - mistakes)
+        return Stream(first, self.begun, latest, self.rows + n_rows, mistakes)
+
+    def begins(self, most: int) -> bool:
+        """Whether there are enough samples to begin, or to begin anew with `most`."""
+        n = 0 if self.first is None else len(self.first)
+        return n > 0 and n >= min(2 * self.begun, most)
+
+    def begin(self, most: int) -> tuple["Stream", Samples]:
+        """Return what to keep, and the samples to begin with."""
+        assert self.first is not None
+        n = len(self.first)
+        kept = None if n >= most else self.first
+        return replace(self, first=kept, begun=n), self.first
+
+    def joined(self, batch: Samples) -> Samples:
+        """Return the last batch, a small one with the latest samples before it."""
+        if self.latest is None or len(batch) >= JOINED:
+            return batch
+        return replace(self.latest, device=batch.device)
+
+    def pace(self, n: int) -> float:
+        """Return the length of the steps of the last batch, of `n` samples."""
+        return min(1.0, n / JOINED) * min(1.0, max(LEAST, HASTE * self.mistakes))
+
+
 class TrainedPrototypes(PrototypeClassifier):
     """Base of the classifiers whose prototypes are moved epoch by epoch."""
 
@@ -241,8 +336,12 @@ class TrainedPrototypes(PrototypeClassifier):
     _stays: Any = False
     # Entries of a state that belong to the samples: the next batch has its own.
     _of_samples: ClassVar[tuple[str, ...]] = ()
-    # Samples of batches, and how many of them factors were learned from.
-    _seen: tuple[np.ndarray, np.ndarray, np.ndarray, int] | None = None
+    # Whether a small batch is joined with the samples before it.
+    _joins: ClassVar[bool] = False
+    # Whether a stream's model is begun anew when there are more samples to begin with.
+    _begins_anew: Any = True
+    # How long the steps of a batch are, where the first of a training are one.
+    _pace = 1.0
 
     def _n_epochs(self) -> int:
         return self.max_iter
@@ -337,7 +436,6 @@ class TrainedPrototypes(PrototypeClassifier):
         # BLAS has one thread per worker: products of a batch are too small to share.
         with held_threads(getattr(self, "n_jobs", 1)) as run:
             self._learn_completion(samples)
-            self._seen = None
             samples = self._completed_samples(samples)
             if isinstance(held, Samples):
                 held = self._completed_samples(held)
@@ -354,6 +452,7 @@ class TrainedPrototypes(PrototypeClassifier):
         self._keep(state)
         self._calibrate(samples, held if isinstance(held, Samples) else None)
         self.__dict__.pop("_rng", None)
+        self._stream = Stream()
         self.n_iter_ = max(map(len, self.history_.values()))
         if not is_lazy(X):
             self._finish(_num_samples(X), checked, merged, samples)
@@ -401,9 +500,12 @@ class TrainedPrototypes(PrototypeClassifier):
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Train for one epoch on one batch, with a step that does not decay.
+        """Go on with one batch, of one sample or of many.
 
-        A class gets its prototypes with the first batch that holds it.
+        The first samples of a stream are kept and trained on as by `fit`, anew whenever
+        there are twice as many, until there are 500; a model that was fitted goes on
+        from there. After that a batch is learned by one pass, see the Notes. A class
+        gets its prototypes with the first batch that holds it.
 
         Parameters
         ----------
@@ -414,7 +516,7 @@ class TrainedPrototypes(PrototypeClassifier):
         classes : array-like of shape (n_classes,), optional
             All labels there will be; needed in the first call.
         sample_weight : array-like of shape (n_samples,), optional
-            Weights, not negative, relative to each other.
+            Weights, not negative, relative to each other, also of other batches.
 
         Returns
         -------
@@ -434,55 +536,68 @@ class TrainedPrototypes(PrototypeClassifier):
         before = None
         if not first:
             before = self._relative_distances(self._completed(samples.X))
+        stream = Stream() if first else self._stream
+        most = ROWS[0] if self._takes_missing else BEGIN if self._begins_anew else 0
+        anew = self._begins_anew and stream.begun < BEGIN
+        wrong = share_wrong(before, samples)
+        stream = stream.after(samples, _num_samples(X), wrong, rng, most, self._joins)
+        self._pace = stream.pace(len(samples))
+        outcome = None
         with (
             held_threads(getattr(self, "n_jobs", 1)) as run,
             np.errstate(over="ignore", invalid="ignore", divide="ignore"),
         ):
-            self._learn_further(samples, first)
-            samples = self._completed_samples(samples)
-            data = self._prepare(samples, rng, run, first)
-            if first:
-                self.history_ = {}
-                self.n_iter_ = 0
-                state = self._start(data, rng)
-            else:
-                names = self._state_names.items()
-                state = {key: getattr(self, name) for key, name in names}
-                state = self._resume({**self._training, **state}, data, rng)
-            state, row, _ = self._step(data, rng, np.inf)(state, 0)
+            if stream.begins(most):
+                stream, known = stream.begin(most)
+                if self._exact_weights:
+                    known = merge_duplicates(known)
+                self._learn_completion(known)
+                if anew:
+                    known = replace(known, device=samples.device)
+                    outcome = self._begin(self._completed_samples(known), rng, run)
+            if outcome is None:
+                batch = self._completed_samples(stream.joined(samples))
+                data = self._prepare(batch, rng, run, first)
+                if first:
+                    state = self._start(data, rng)
+                else:
+                    names = self._state_names.items()
+                    state = {key: getattr(self, name) for key, name in names}
+                    state = self._resume({**self._training, **state}, data, rng)
+                outcome = self._step(data, rng, np.inf)(state, 0)
+        state, row, _ = outcome
         if not is_sound(self, state):
             raise ValueError(
                 "this batch leads to prototypes without finite squares; the model is "
                 "kept as it was. A smaller learning_rate, or scaled data, may help."
             )
         self._keep(state)
+        samples = self._completed_samples(samples)
         if before is None:
             self._calibrate(samples)
         else:
             self._calibrate_further(before, samples)
-        self._rng = rng
-        for key, value in row.items():
+        self._rng, self._stream = rng, stream
+        if first:
+            self.history_, self.n_iter_ = {}, 0
+        # Of a batch only its loss, the first entry of a row.
+        for key, value in list(row.items())[:1]:
             self.history_.setdefault(key, []).append(value)
         self.n_iter_ += 1
         return self
 
-    def _learn_further(self, samples: Samples, first: bool) -> None:
-        """Learn what to expect of missing values again where there are twice as many.
-
-        Samples are kept until there are enough to learn from.
-        """
-        if not self._takes_missing or not (first or self._seen):
-            return
-        X, codes, weights, learned = samples.X, samples.codes, samples.weights, 0
-        if self._seen is not None:
-            *known, learned = self._seen
-            given = zip(known, (X, codes, weights), strict=True)
-            X, codes, weights = (np.concatenate(pair) for pair in given)
-        if len(X) >= min(2 * learned, ROWS[0]):
-            rows = np.arange(len(X))
-            self._learn_completion(Samples(X, codes, weights, self.classes_, rows))
-            learned = len(X)
-        self._seen = (X, codes, weights, learned) if len(X) < ROWS[0] else None
+    def _begin(self, samples: Samples, rng: np.random.RandomState, run: Run) -> Outcome:
+        """Train a model on the first samples of a stream, as `fit` would."""
+        data = self._prepare(samples, rng, run, True)
+        state = self._start(data, rng)
+        if len(np.unique(self._prototype_codes)) < 2:
+            # One class has nothing to be told from.
+            return self._step(data, rng, np.inf)(state, 0)
+        step = self._step(data, rng, self._n_epochs())
+        state, history = run_epochs(
+            self, state, step, self._n_epochs(), samples, told=False
+        )
+        return Outcome(state, {key: row[-1] for key, row in history.items() if row})
 
     def _place(
         self, X: np.ndarray, samples: Samples, rng: np.random.RandomState

@@ -39,7 +39,7 @@ from widemargin.prototypes.ascent import (
     TwoSidedPass,
     Watch,
 )
-from widemargin.prototypes.hss import by_class, random_models
+from widemargin.prototypes.hss import ClassSamples, Models, by_class, random_models
 from widemargin.prototypes.placing import prototype_counts
 from widemargin.prototypes.tangent_models import (
     TangentModels,
@@ -48,6 +48,7 @@ from widemargin.prototypes.tangent_models import (
     resolve_n_tangents,
 )
 from widemargin.prototypes.training import (
+    BOLD,
     DEVICE_METHODS,
     Outcome,
     Run,
@@ -194,9 +195,14 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
     A sample that lies in models of two classes (duplicates with different labels can)
     has margin 0 and pulls at neither. A class of one sample is a point.
 
-    :meth:`partial_fit` takes one step per batch with the limit of the re-weighting:
-    only the samples of the batch whose margin is below `theta` count (all of them,
-    where ``k=0``). A class gets its models with the first batch that has it.
+    :meth:`partial_fit` takes one step per batch after the first 500 samples, or after
+    :meth:`fit`, with the limit of the re-weighting: only samples whose margin is below
+    `theta` count (all of them, where ``k=0``). A batch of fewer than 200 samples is
+    joined with the latest before it and its step is shorter by its share in them. Steps
+    are those that a training begins with, times 15 times the share of mistakes among
+    about the latest 200 samples before they were learned, at most once and at least
+    0.09 times: a good model stays so, and a stream that changes is followed. A step
+    after which the margins of the batch are smaller is not taken.
 
     References
     ----------
@@ -232,6 +238,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         "watch",
     )
     lazy_methods: ClassVar = ("fit",)
+    _joins = True
 
     prototypes_per_class: Any = "auto"
     n_tangents: int | Literal["auto"] = "auto"
@@ -368,32 +375,39 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
             size=1 + n_tangents,
             most=MOST_DIMENSIONS,
         )
-        C, T, codes = [], [], []
         classes = by_class(
             data.bundle, data.samples, self.metric_, n_tangents, self.n_jobs
         )
-        for c, own in classes.items():
-            X, w, count = own.bundle.points, own.weights, int(counts[c])
-            count = min(count, len(X))
-            if self.init == "hss":
-                models = own.settled(count, "kmeans", rng, HSS_ROUNDS)
-                centroids, frames = models.C, models.T
-            elif self.init == "weights":
-                centroids, frames = random_models(
-                    to_numpy(X), w, count, n_tangents, rng
-                )
-            else:
-                centroids = _centroids(to_numpy(X), w, count, self.init, rng)
-                frames = random_frames(len(centroids), n_tangents, X.shape[1], rng)
-            C.append(centroids)
-            T.append(frames)
-            codes.append(np.full(len(centroids), c))
+        models = [
+            self._first_of_class(own, int(counts[c]), rng) for c, own in classes.items()
+        ]
+        if self.init == "hss":
+            # Distances that bend inputs, and devices, have threads of their own.
+            alone = self.metric_.has_tangents or is_tensor(data.bundle.points)
+            settled = (map if alone else data.run)(
+                lambda pair: pair[0].settled(pair[1], HSS_ROUNDS),
+                zip(classes.values(), models, strict=True),
+            )
+            models = list(settled)
         dtype = numpy_dtype(data.bundle.points)
         return (
-            np.concatenate(C).astype(dtype),
-            np.concatenate(T).astype(dtype),
-            np.concatenate(codes),
+            np.concatenate([own.C for own in models]).astype(dtype),
+            np.concatenate([own.T for own in models]).astype(dtype),
+            np.repeat(list(classes), [len(own.C) for own in models]),
         )
+
+    def _first_of_class(
+        self, own: ClassSamples, count: int, rng: np.random.RandomState
+    ) -> Models:
+        """Models of one class; those of HSS have yet to settle."""
+        if self.init == "hss":
+            return own.start(count, "kmeans", rng)
+        X, w, m = to_numpy(own.bundle.points), own.weights, own.n_tangents
+        count = min(count, len(X))
+        if self.init == "weights":
+            return Models(*random_models(X, w, count, m, rng), None, X)
+        C = _centroids(X, w, count, self.init, rng)
+        return Models(C, random_frames(len(C), m, X.shape[1], rng), None, X)
 
     def _ascent(self, data: Bent, k: Any) -> tuple[np.ndarray, Ascent]:
         """Prepare the climb; models are held about the mean of the samples."""
@@ -466,6 +480,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
                 return Outcome(state, {"loss": loss})
             centre, ascent = self._ascent(data.take(mistakes), 0)
             climb = ascent.start(_stacked(state, centre))
+        climb["rate"] *= min(1.0, BOLD * self._pace)
         climb = ascent.step(climb)
         moved = _unstacked(climb, centre, data.samples.X.dtype)
         return Outcome({**state, **moved}, {"loss": loss})
