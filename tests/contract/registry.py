@@ -27,6 +27,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "MarginPerceptron": {"max_iter": 50},
     "MarginReweightingClassifier": {"max_iter": 3},
     "MaxMarginClassifier": {"max_iter": 200},
+    "ProductClassifier": {"cv": 2},
     "RejectingClassifier": {"coverage": 0.5, "delta": None},
     "RelationalLVQClassifier": {"max_iter": 5, "metric": _squares},
     "TDNeuronClassifier": {"max_iter": 3},

@@ -3,7 +3,7 @@ import pytest
 import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.datasets import load_breast_cancer, make_classification
+from sklearn.datasets import load_breast_cancer, load_iris, make_classification
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
@@ -307,3 +307,22 @@ def test_first_round_honours_weights_by_drawing(three):
     assert_array_equal(plain, y)
     drawn = model.fit(X, y, sample_weight=np.where(y == 1, 20.0, 1.0)).estimator_
     assert np.mean(drawn.labels_ == 1) > 0.8
+
+
+def test_of_equal_rounds_margins_decide():
+    """Few held-out samples cannot tell by mistakes: all rounds make none."""
+    X, y = load_iris(return_X_y=True)
+    model = MarginReweightingClassifier(
+        LogisticRegression(max_iter=500), random_state=0
+    )
+    model.fit(X, y)
+    assert len(set(model.history_["validation_score"])) == 1
+    assert model.best_iteration_ > 0
+    assert model.history_["loss"][model.best_iteration_] < model.history_["loss"][0]
+
+
+def test_certain_margins_are_large_enough():
+    X, y = load_iris(return_X_y=True)
+    model = MarginReweightingClassifier(DecisionTreeClassifier(random_state=0))
+    assert model.fit(X, y).theta_ < 1
+    assert model.n_iter_ == 1

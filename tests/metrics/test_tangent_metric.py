@@ -188,8 +188,10 @@ def test_samples_that_can_fade_away_are_told(sides, background):
     faded = TangentMetric(contrast, sides).check().fit(images)
     bundle = faded.bundle(images)
     if sides == "two":
-        with pytest.warns(UserWarning, match="both ends fade away"):
-            faded.warn_of_blanks(bundle)
+        # Copies side by side, too.
+        for some in (bundle, faded.bundle(np.repeat(images[:40], 3, axis=0))):
+            with pytest.warns(UserWarning, match="both ends fade away"):
+                faded.warn_of_blanks(some)
         with pytest.warns(UserWarning, match="most samples in X lie in the span"):
             tangent_distances(images, tangents=contrast)
     else:

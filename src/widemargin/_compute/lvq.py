@@ -256,6 +256,12 @@ def follow(j, i, rate, distance, P, search):
 
 
 @njit()
+def follow_apart(j, i, rate, distance, P, search):
+    """As `follow`, compiled once for all who call; LVQ1 saves the call instead."""
+    follow(j, i, rate, distance, P, search)
+
+
+@njit()
 def move(p, x, rate):
     """Move `p` by the fraction `rate` of the way to `x` (away where negative)."""
     step = x.dtype.type(rate)
@@ -344,12 +350,12 @@ def olvq1_epoch(P, labels, X, y, order, wins, box, alpha_0, rates, search=None):
         wins[j] += 1
         if labels[j] == y[i]:
             move(P[j], X[i], rate)
-            follow(j, i, rate, distance, P, search)
+            follow_apart(j, i, rate, distance, P, search)
             rates[j] = min(alpha_0, rate / (1.0 + rate))
         else:
             errors += 1
             if push(P[j], X[i], rate, box):
-                follow(j, i, -rate, distance, P, search)
+                follow_apart(j, i, -rate, distance, P, search)
             else:
                 stopped += 1
             rates[j] = min(alpha_0, rate / (1.0 - rate))
@@ -396,21 +402,21 @@ def window_epoch(
             if epsilon > 0.0:
                 move(P[first], X[i], epsilon * rate)
                 move(P[second], X[i], epsilon * rate)
-                follow(first, i, epsilon * rate, d_first, P, search)
-                follow(second, i, epsilon * rate, d_second, P, search)
+                follow_apart(first, i, epsilon * rate, d_first, P, search)
+                follow_apart(second, i, epsilon * rate, d_second, P, search)
         elif first_right != second_right and d_first > ratio * d_second:
             right, d_right, wrong, d_wrong = first, d_first, second, d_second
             if second_right:
                 right, d_right, wrong, d_wrong = second, d_second, first, d_first
             move(P[right], X[i], rate)
-            follow(right, i, rate, d_right, P, search)
+            follow_apart(right, i, rate, d_right, P, search)
             c = labels[wrong]
             if guard and leaves_ball(
                 P[wrong], X[i], rate, centres[c], radii_squared[c]
             ):
                 continue
             if push(P[wrong], X[i], rate, box):
-                follow(wrong, i, -rate, d_wrong, P, search)
+                follow_apart(wrong, i, -rate, d_wrong, P, search)
             else:
                 stopped += 1
     return errors, stopped
@@ -461,12 +467,12 @@ def pair_epoch(
         rate = alpha_0 * (1.0 - progress) * 4.0 * s * (1.0 - s)
         nearer = rate * (d_minus / both)
         move(P[plus], X[i], nearer)
-        follow(plus, i, nearer, d_plus, P, search)
+        follow_apart(plus, i, nearer, d_plus, P, search)
         away, c = rate * (d_plus / both), labels[minus]
         if guard and leaves_ball(P[minus], X[i], away, centres[c], radii_squared[c]):
             continue
         back = push_inside(P[minus], X[i], away, box)
-        follow(minus, i, np.nan if back else -away, d_minus, P, search)
+        follow_apart(minus, i, np.nan if back else -away, d_minus, P, search)
     return errors, 0
 
 

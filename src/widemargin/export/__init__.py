@@ -79,8 +79,9 @@ def to_c(model: Any, *, name: str = "model", dtype: str = "float32") -> str:
         What the functions of the header are called after.
     dtype : {"float32", "int8"}, default="float32"
         Of the tables; the arithmetic is float32. Eight bits have a proven bound on what
-        rounding does to a margin, by which the threshold of refusing is widened:
-        whatever the header answers, the model in Python answers alike.
+        rounding does to a margin, by which the threshold of a
+        :class:`~widemargin.RejectingClassifier` is widened: whatever its header
+        answers, the model in Python answers alike.
 
     Returns
     -------

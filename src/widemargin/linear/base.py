@@ -254,7 +254,9 @@ class HyperplaneClassifier(SoftClassifier):
             Softmax over the classes of ``-distance / temperature_``, with the distance
             by which the answer is on its side of its border with the class: the
             largest is the class predicted, and of two classes probabilities are a
-            sigmoid of the margin.
+            sigmoid of the margin. The temperature is fitted to training samples, and
+            is too sure where classes overlap; scikit-learn's
+            ``CalibratedClassifierCV`` fits its own to others.
         """
         return super().predict_proba(X)
 

@@ -87,8 +87,9 @@ class MarginReweightingClassifier(WrappingClassifier):
         ended, or by one call of partial_fit. "auto" is "warm_start" for learners that
         have it and coefficients, where it saves time, else "refit".
     validation_fraction : float or None, default=0.1
-        Share of the samples on which the best round is chosen; None, or too few
-        samples to spare one, keeps the last round.
+        Share of the samples on which the best round is chosen: by mistakes, and among
+        equals by how far margins fall short of `theta`. None, or too few samples to
+        spare one, keeps the last round.
     n_iter_no_change : int, default=10
         Rounds without a better validation score after which training stops.
     random_state : int, RandomState or None, default=None
@@ -252,7 +253,7 @@ class MarginReweightingClassifier(WrappingClassifier):
     def _rounds(self, data: Bunch, routed: dict, rng: Any, tasks: FitTasks) -> NDArray:
         total = data.given.sum()
         weights, learner = data.given.copy(), None
-        best_score, waited = -np.inf, 0
+        best_score, waited = (-np.inf, -np.inf), 0
         keys = ("loss", "H", "n_theta_mistakes", "train_error")
         self.history_: dict[str, list] = {key: [] for key in keys}
         if len(data.y_valid):
@@ -304,7 +305,8 @@ class MarginReweightingClassifier(WrappingClassifier):
         right = mu > 0
         if reached <= 0:
             reached = _fifth(mu[right], given[right]) if right.any() else 0.0
-        return float(reached)
+        # Where margins are certain, none is too small.
+        return min(float(reached), float(np.nextafter(1.0, 0.0)))
 
     def _record(self, mu: NDArray, given: NDArray, scaled: NDArray) -> None:
         row = {
@@ -316,15 +318,18 @@ class MarginReweightingClassifier(WrappingClassifier):
         for key, value in row.items():
             self.history_[key].append(value)
 
-    def _score(self, learner: Any, data: Bunch) -> float:
+    def _score(self, learner: Any, data: Bunch) -> tuple[float, float]:
+        """Accuracy on the samples held out, and of equals the smaller loss there."""
         if not len(data.y_valid):
-            return 0.0
+            return 0.0, 0.0
         with answering(learner):
             right = learner.predict(data.X_valid) == data.y_valid
-        self.history_["validation_score"].append(
-            float(np.average(right, weights=data.w_valid))
-        )
-        return self.history_["validation_score"][-1]
+        accuracy = float(np.average(right, weights=data.w_valid))
+        self.history_["validation_score"].append(accuracy)
+        mu = self._relative_margins(learner, data.X_valid, data.y_valid)
+        short = np.average(np.maximum(0, self.theta_ - mu), weights=data.w_valid)
+        # Rounded: the last digits of a learner that has settled decide nothing.
+        return accuracy, -round(float(short), 6)
 
     def _next_learner(
         self,

@@ -409,7 +409,10 @@ class TangentMetric:
 
         points = some.points.astype(float)
         points /= np.abs(points).max(initial=1e-300)
-        apart = np.median(left(np.roll(points, 1, axis=0) - points))
+        gaps = points[np.random.RandomState(0).permutation(len(points))] - points
+        # Copies, and a sample itself, are no measure of how far others are.
+        differ = gaps.any(axis=1)
+        apart = np.median(left(gaps)[differ]) if differ.any() else 0.0
         for background in (0.0, getattr(self.tangents, "background", 0.0)):
             x = some.points.astype(float) - background
             x /= np.abs(some.points.astype(float)).max(initial=1e-300)
