@@ -41,6 +41,18 @@ def slow_posterior(d2, y, gamma, weights):
     return sums / sums.sum(axis=1, keepdims=True)
 
 
+def brier_with_one_more(posteriors, rights):
+    """Squared errors of samples, and of one more whose class is any of the others."""
+    own = [
+        ((p - right) ** 2).sum() for p, right in zip(posteriors, rights, strict=True)
+    ]
+    other = [
+        np.mean([((p - e) ** 2).sum() for e in np.eye(len(p))[~right]])
+        for p, right in zip(posteriors, rights, strict=True)
+    ]
+    return (sum(own) + np.mean(other)) / (len(own) + 1)
+
+
 @pytest.mark.parametrize("sides", ["two", "y", "midpoint"])
 def test_posterior_is_the_formula(data, sides):
     X, y, X_test, _ = data
@@ -116,11 +128,11 @@ def test_gamma_leaves_groups_out_with_all_their_copies(data, grouped, transform_
             answers = np.tile(labels[others], len(asked))
             posterior = slow_posterior(d2[None], answers, gamma, 1.0)[0]
             right = np.array(list("abc")) == y[i]
-            brier = ((posterior - right) ** 2).sum()
-            truth.append((brier, not right[posterior.argmax()]))
-        squares, wrong = np.array(truth).T
+            truth.append((posterior, right))
+        posteriors, rights = np.array(truth).transpose(1, 0, 2)
+        wrong = posteriors.argmax(axis=1) != rights.argmax(axis=1)
         assert error == pytest.approx(wrong.mean())
-        assert score == pytest.approx(squares.mean())
+        assert score == pytest.approx(brier_with_one_more(posteriors, rights))
     assert model.gamma_ == gammas[model.cv_scores_.argmin()]
     if not grouped:
         model.fit(X, y)
@@ -469,16 +481,15 @@ def test_gamma_of_candidates_leaves_groups_out(data):
     for gamma, error, score in zip(
         gammas, model.cv_errors_, model.cv_scores_, strict=True
     ):
-        brier, wrong = [], []
+        posteriors = []
         for i in range(len(X)):
             others = groups != groups[i]
-            posterior = slow_near(
-                model, X[i], X[others], y[others], identity, 9, moves, gamma
+            posteriors.append(
+                slow_near(model, X[i], X[others], y[others], identity, 9, moves, gamma)
             )
-            right = np.unique(y) == y[i]
-            brier.append(((posterior - right) ** 2).sum())
-            wrong.append(not right[posterior.argmax()])
-        assert score == pytest.approx(np.mean(brier))
+        rights = np.unique(y) == y[:, None]
+        wrong = np.argmax(posteriors, axis=1) != rights.argmax(axis=1)
+        assert score == pytest.approx(brier_with_one_more(posteriors, rights))
         assert error == pytest.approx(np.mean(wrong))
 
 
@@ -605,3 +616,13 @@ def test_gammas_go_on_beyond_an_end(n_features):
     assert log_loss(y[500:], model.predict_proba(X[500:])) < 0.69
     given = TangentDensityClassifier(model.gammas_[:3], tangents="none").fit(X, y)
     np.testing.assert_array_equal(given.gammas_, model.gammas_[:3])
+
+
+def test_without_a_mistake_the_sharpest_is_not_the_best():
+    rng = np.random.default_rng(0)
+    centres = np.array([[0, 0], [5, 0], [0, 5]])
+    y = np.arange(3060) % 3
+    X = centres[y] + rng.standard_normal((3060, 2))
+    model = TangentDensityClassifier(tangents="none").fit(X[:60], y[:60])
+    assert model.cv_errors_[model.cv_scores_.argmin()] <= 1 / 60
+    assert log_loss(y[60:], model.predict_proba(X[60:])) < 0.1

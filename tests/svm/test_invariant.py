@@ -114,3 +114,10 @@ def test_margins_are_positive_where_right(digits):
 def test_bad_parameters(digits, settings, message):
     with pytest.raises(ValueError, match=message):
         InvariantHyperplaneSVC(**settings).fit(*digits[:2])
+
+
+def test_units_that_leave_nothing_are_told():
+    X, y = load_digits(n_class=3, return_X_y=True)
+    model = InvariantHyperplaneSVC(tangents=ImageTangents((8, 8)))
+    with pytest.warns(UserWarning, match="Divide samples by their largest value"):
+        model.fit(1e4 * X[:90], y[:90])

@@ -27,7 +27,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 from sklearn import get_config
 from sklearn.base import clone
-from sklearn.model_selection import GroupKFold, check_cv
+from sklearn.model_selection import GroupKFold, StratifiedKFold
 from sklearn.utils import Bunch, _safe_indexing, get_tags
 from sklearn.utils.metadata_routing import (
     UNUSED,
@@ -76,8 +76,8 @@ class ProductClassifier(HandingClassifier, _BaseComposition):
         predictions held out by `cv`.
     cv : int, splitter, iterable of (train, test) or None, default=None
         How samples are held out, see
-        :func:`sklearn.model_selection.check_cv`; None is five parts. With `groups` in
-        `fit`, a number of parts means whole groups.
+        :func:`sklearn.model_selection.check_cv`; None is five parts. A number of parts
+        means shuffled ones, and with `groups` in `fit` whole groups.
     floor : float, default=1e-4
         Least posterior of a member, in (0, 1): no member alone rules a class out.
 
@@ -321,7 +321,8 @@ class ProductClassifier(HandingClassifier, _BaseComposition):
                 "y has a class of one sample, which cannot be held out and learned: "
                 "give weights, more samples, or a cv of your own."
             )
-        return check_cv(min(n_parts, smallest), y, classifier=True)
+        # Shuffled: a file may be sorted by what it measures.
+        return StratifiedKFold(min(n_parts, smallest), shuffle=True, random_state=0)
 
     def _choose(self, logs: NDArray, codes: NDArray, of_samples: NDArray) -> NDArray:
         of_samples = of_samples / of_samples.sum()

@@ -332,10 +332,11 @@ class KernelDensities(MarginClassifier):
         else:
             inner = _in_unit(gammas, self._metric.unit)
         chunks = list(self._chunks(samples.X, len(left_out)))
+        n_left_out, n_others = len(np.unique(twins[left_out])), len(self.classes_) - 1
 
         def judged(inner, steps):
             """Mistakes and Brier scores of every gamma, over the samples left out."""
-            errors, brier = np.zeros(len(inner)), np.zeros(len(inner))
+            errors, brier, other = np.zeros((3, len(inner)))
             for step in steps:
                 asked = left_out[chunks[step]]
                 truth, weight = samples.codes[asked], weights[asked]
@@ -343,9 +344,14 @@ class KernelDensities(MarginClassifier):
                 for g, scores in enumerate(every):
                     wrong = scores.argmax(axis=1) != truth
                     posterior = np.exp(_log_normalized(scores))
-                    posterior[np.arange(len(truth)), truth] -= 1
+                    own = posterior[np.arange(len(truth)), truth]
+                    squares = (posterior**2).sum(axis=1) + 1
                     errors[g] += weight @ wrong
-                    brier[g] += weight @ (posterior**2).sum(axis=1)
+                    brier[g] += weight @ (squares - 2 * own)
+                    other[g] += weight @ (squares - 2 * (1 - own) / n_others)
+            # And one more of another class: else, without a mistake, the sharpest is
+            # the best.
+            brier = (n_left_out * brier + other) / (n_left_out + 1)
             return np.stack([errors, brier]) / weights[left_out].sum()
 
         progress = FitProgress(self, len(chunks), X=samples.X, y=samples.labels)
@@ -638,7 +644,8 @@ class DensityClassifier(KernelDensities):
     gamma_ : float
         The sharpness used.
     cv_scores_, cv_errors_ : ndarray of shape (n_gammas,)
-        Mean Brier score and share of errors on the left-out samples, for each candidate
+        Mean Brier score, with one more sample of another class, and share of errors on
+        the left-out samples, for each candidate
         in `gammas_`; empty where gamma was given.
     gammas_ : ndarray of shape (n_gammas,)
         The candidates.
@@ -741,7 +748,8 @@ class TangentDensityClassifier(KernelDensities):
     gamma_ : float
         The sharpness used.
     cv_scores_, cv_errors_ : ndarray of shape (n_gammas,)
-        Mean Brier score and share of errors on the left-out samples, for each candidate
+        Mean Brier score, with one more sample of another class, and share of errors on
+        the left-out samples, for each candidate
         in `gammas_`; empty where gamma was given.
     gammas_ : ndarray of shape (n_gammas,)
         The candidates.

@@ -31,6 +31,7 @@ from widemargin._core.checks import (
     check_random_state,
     check_squares,
     parameters,
+    warn_caller,
 )
 from widemargin._core.classifier import fit_method
 from widemargin._core.samples import check_samples
@@ -175,6 +176,12 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier):
                         raise
                     raise self._overflow() from error
         pairwise.say_how_it_ended(end, self)
+        if len(np.unique(self.svc_.predict(whitened))) == 1:
+            warn_caller(
+                "all training samples are given one label: their tangents are so long "
+                "beside 1 that lam leaves nothing of the samples. Divide samples by "
+                "their largest value, or raise lam."
+            )
         return self
 
     def _whiten(self, X, labels, generator, n_dimensions):

@@ -35,7 +35,7 @@ from sklearn.base import (
     is_classifier,
 )
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import cross_val_predict
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.validation import has_fit_parameter
 
@@ -315,7 +315,9 @@ def left_out_duels(
         )
     params = {} if sample_weight is None else {"sample_weight": sample_weight}
     left_out = _Duels(**machine.get_params())
-    return cross_val_predict(left_out, K, y, cv=min(5, smallest), params=params)
+    # Shuffled: samples may come in an order of their values.
+    folds = StratifiedKFold(min(5, smallest), shuffle=True, random_state=0)
+    return cross_val_predict(left_out, K, y, cv=folds, params=params)
 
 
 def unit_for(X: NDArray, kernel: Any, gamma: Any) -> float:
