@@ -40,17 +40,15 @@ def test_results_come_in_order(n_jobs):
     ]
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2, 5])
-def test_held_threads_keep_order_settings_and_errors(n_jobs):
-    with held_threads(n_jobs) as run, config_context(working_memory=7):
-        assert list(run(lambda i: i**2, iter(range(50)))) == [i**2 for i in range(50)]
-        assert list(run(lambda i: i, [])) == []
-        assert set(run(lambda _: get_config()["working_memory"], range(50))) == {7}
-        # One of them asks itself: nobody waits for a thread that is not free.
-        nested = run(lambda i: sum(run(lambda k: k + i, range(3))), range(4))
-        assert list(nested) == [3, 6, 9, 12]
-        with pytest.raises(ZeroDivisionError):
-            list(run(lambda i: 1 // (i - 20), range(50)))
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_threads_have_the_settings_of_who_asks(n_jobs):
+    def setting(_):
+        return get_config()["working_memory"]
+
+    with config_context(working_memory=7):
+        assert set(thread_map(setting, range(9), n_jobs)) == {7}
+        with held_threads(n_jobs) as run:
+            assert set(run(setting, range(9))) == {7}
 
 
 @pytest.mark.parametrize(("n", "size"), [(0, 3), (7, 3), (7, 7), (7, 100), (5, 0.5)])

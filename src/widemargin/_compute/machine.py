@@ -13,7 +13,7 @@ files not in use can be had as well.
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache, partial
 from itertools import pairwise
@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from joblib import effective_n_jobs
-from sklearn import config_context, get_config
+from sklearn import get_config, set_config
 from sklearn.utils.parallel import Parallel, delayed
 from threadpoolctl import ThreadpoolController
 
@@ -124,9 +124,14 @@ def thread_map(
     with one_blas_thread():
         if workers == 1:
             return list(announced(map(function, items), description, weights))
-        with ThreadPoolExecutor(workers) as pool:
+        with _threads(workers) as pool:
             results = _mapped(pool, function, items)
             return list(announced(results, description, weights))
+
+
+def _threads(workers: int) -> ThreadPoolExecutor:
+    """Return threads with the caller's settings of scikit-learn: each has its own."""
+    return ThreadPoolExecutor(workers, initializer=partial(set_config, **get_config()))
 
 
 def _mapped(pool, function, items):
@@ -156,50 +161,14 @@ def even_slices(n: int, size: int) -> Iterable[slice]:
 
 @contextmanager
 def held_threads(n_jobs: int | None = None) -> Iterator[Callable[..., Iterable[Any]]]:
-    """Yield an ordered ``map`` that runs on `n_jobs` threads, BLAS held to one each.
-
-    The thread that asks is one of them, as it would only wait.
-    """
+    """Yield an ordered ``map`` that runs on `n_jobs` threads, BLAS held to one each."""
     workers = worker_count(n_jobs)
     with one_blas_thread():
         if workers == 1:
             yield map
             return
-        with ThreadPoolExecutor(workers - 1) as pool:
-            yield partial(_shared, pool, workers - 1)
-
-
-def _shared(
-    pool: ThreadPoolExecutor,
-    n_helpers: int,
-    function: Callable[[Item], Result],
-    items: Iterable[Item],
-) -> list[Result]:
-    """Apply `function` to every item, here and on threads of the pool."""
-    given, config = list(items), get_config()
-    results: list[Any] = [None] * len(given)
-    todo = iter(enumerate(given))
-
-    def work() -> None:
-        # Settings of scikit-learn are each thread's own.
-        with config_context(**config):
-            try:
-                for i, item in todo:
-                    results[i] = function(item)
-            finally:
-                # After an error nothing more is begun.
-                list(todo)
-
-    helpers = [pool.submit(work) for _ in range(min(n_helpers, len(given) - 1))]
-    try:
-        work()
-    finally:
-        # One that did not begin has nothing to do; the others end with their item.
-        begun = [helper for helper in helpers if not helper.cancel()]
-        wait(begun)
-    for helper in begun:
-        helper.result()
-    return results
+        with _threads(workers) as pool:
+            yield pool.map
 
 
 def process_map(
