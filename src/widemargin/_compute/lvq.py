@@ -257,7 +257,7 @@ def follow(j, i, rate, distance, P, search):
 
 @njit()
 def follow_apart(j, i, rate, distance, P, search):
-    """As `follow`, compiled once for all who call; LVQ1 saves the call instead."""
+    """As `follow`, compiled once: where there are four calls, not where each counts."""
     follow(j, i, rate, distance, P, search)
 
 
@@ -350,12 +350,12 @@ def olvq1_epoch(P, labels, X, y, order, wins, box, alpha_0, rates, search=None):
         wins[j] += 1
         if labels[j] == y[i]:
             move(P[j], X[i], rate)
-            follow_apart(j, i, rate, distance, P, search)
+            follow(j, i, rate, distance, P, search)
             rates[j] = min(alpha_0, rate / (1.0 + rate))
         else:
             errors += 1
             if push(P[j], X[i], rate, box):
-                follow_apart(j, i, -rate, distance, P, search)
+                follow(j, i, -rate, distance, P, search)
             else:
                 stopped += 1
             rates[j] = min(alpha_0, rate / (1.0 - rate))
@@ -467,12 +467,12 @@ def pair_epoch(
         rate = alpha_0 * (1.0 - progress) * 4.0 * s * (1.0 - s)
         nearer = rate * (d_minus / both)
         move(P[plus], X[i], nearer)
-        follow_apart(plus, i, nearer, d_plus, P, search)
+        follow(plus, i, nearer, d_plus, P, search)
         away, c = rate * (d_plus / both), labels[minus]
         if guard and leaves_ball(P[minus], X[i], away, centres[c], radii_squared[c]):
             continue
         back = push_inside(P[minus], X[i], away, box)
-        follow_apart(minus, i, np.nan if back else -away, d_minus, P, search)
+        follow(minus, i, np.nan if back else -away, d_minus, P, search)
     return errors, 0
 
 
