@@ -43,13 +43,11 @@ def slow_posterior(d2, y, gamma, weights):
 
 def brier_with_one_more(posteriors, rights):
     """Squared errors of samples, and of one more whose class is any of the others."""
-    own = [
-        ((p - right) ** 2).sum() for p, right in zip(posteriors, rights, strict=True)
-    ]
-    other = [
-        np.mean([((p - e) ** 2).sum() for e in np.eye(len(p))[~right]])
-        for p, right in zip(posteriors, rights, strict=True)
-    ]
+    own, other = [], []
+    for p, right in zip(posteriors, rights, strict=True):
+        squares = [((p - e) ** 2).sum() for e in np.eye(len(p))]
+        own.append(squares[right.argmax()])
+        other.append((sum(squares) - own[-1]) / (len(p) - 1))
     return (sum(own) + np.mean(other)) / (len(own) + 1)
 
 
