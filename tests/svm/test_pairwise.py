@@ -68,7 +68,8 @@ def test_left_out_duels_come_from_weighted_machines_without_the_sample(problem, 
     K, weights = matrices[matrix], np.linspace(0.5, 2, 90)
     machine = PairwiseMachine(matrix, random_state=0)
     found = left_out_duels(machine, K, y, weights)
-    for train, test in StratifiedKFold(5).split(y, y):
+    folds = StratifiedKFold(5, shuffle=True, random_state=0)
+    for train, test in folds.split(y, y):
         columns = train if matrix == "gram" else np.arange(K.shape[1])
         machine.fit(K[np.ix_(train, columns)], y[train], weights[train])
         duels = K[np.ix_(test, columns)] @ machine.coef_ + machine.intercept_

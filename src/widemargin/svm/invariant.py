@@ -176,7 +176,8 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier):
                         raise
                     raise self._overflow() from error
         pairwise.say_how_it_ended(end, self)
-        if len(np.unique(self.svc_.predict(whitened))) == 1:
+        shrunk = generator is not None and self.lam < 1
+        if shrunk and len(np.unique(self.svc_.predict(whitened))) == 1:
             warn_caller(
                 "all training samples are given one label: their tangents are so long "
                 "beside 1 that lam leaves nothing of the samples. Divide samples by "
