@@ -50,6 +50,7 @@ HALVES = (
         "prototypes",
         "linear",
         "_core",
+        "cluster",
         "cli",
         "export",
         "inspection",

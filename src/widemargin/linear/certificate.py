@@ -101,7 +101,7 @@ def no_plane(
     Slack alone has it, the more so the smaller the unit of X: what a plane is good for
     is what it adds. Without slack it is zero.
 
-    >>> no_plane(np.ones(2), np.array([1.0, -1.0]))**2
+    >>> round(no_plane(np.ones(2), np.array([1.0, -1.0])) ** 2, 12)
     0.5
     """
     if private is None or not private.any():
