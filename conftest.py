@@ -13,8 +13,8 @@ for library in ("OMP", "OPENBLAS", "MKL"):
 # scikit-learn's checks of other arrays skip without it, and it is read but once.
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
 
-# Tests, and what numba holds as it compiles, are a million objects that stay: to look
-# through them for garbage less often saves a tenth of compiling.
+# Tests, and what numba holds as it compiles, are a million objects that stay: they are
+# looked through for garbage less often. Compiling alone in a script took 15 % less.
 gc.set_threshold(100_000, 20, 20)
 
 # Doctests import the modules they are in.
