@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
+from widemargin._compute.machine import batched_slices, rows_in_budget
 from widemargin._compute.nearest import narrowed, squared_distances, squared_norms
 from widemargin._core.arrays import (
     in_dtype,
@@ -451,6 +452,28 @@ def _neighbours_wrong(X: np.ndarray, codes: np.ndarray) -> np.ndarray:
     return codes[nearness.argmax(axis=1)] != codes
 
 
+def _parts_of_spread(X: Any, codes: np.ndarray, within: np.ndarray) -> np.ndarray:
+    """Squared distances of samples to the medians of their classes, in spreads.
+
+    Medians of some: what is far does not move them, and all take long.
+    """
+    centres = np.zeros((int(codes.max()) + 1, X.shape[1]))
+    for c in np.unique(codes):
+        rows = np.flatnonzero(codes == c)
+        some = to_numpy(X[rows[:: -(-len(rows) // 200)]])
+        centres[c] = np.median(some, axis=0)
+    centres = like(X, centres)
+    # In the unit of the widest, which any type holds.
+    share = within.max() / np.maximum(within, 1e-30 * within.max())
+    share = like(X, np.where(within > 0, share, 0.0))
+    with np.errstate(over="ignore"):
+        parts = [
+            to_numpy(((X[s] - centres[codes[s]]) ** 2) @ share)
+            for s in batched_slices(len(X), rows_in_budget(8 * X.shape[1]))
+        ]
+    return np.concatenate(parts)
+
+
 def within_class_spread(
     X: np.ndarray, codes: np.ndarray, weights: np.ndarray
 ) -> np.ndarray:
@@ -479,11 +502,7 @@ def within_class_spread(
             within = spreads(X, codes, shares, means, mean)[1]
     # Where no sample has much of the variance of most features, none is that far.
     if len(X) >= FEW and np.mean(len(X) * most > FEW * within) > 0.5:
-        # About medians, which they do not move.
-        R = to_numpy(X).astype(float)
-        for c in np.unique(codes):
-            R[codes == c] -= np.median(R[codes == c], axis=0)
-        parts = (R * R / np.where(within > 0, within, np.inf)).mean(axis=1)
+        parts = _parts_of_spread(X, codes, within)
         kept = parts <= FAR**2 * np.median(parts)
         if 0 < np.count_nonzero(~kept) <= len(X) // 10:
             return within_class_spread(X[kept], codes[kept], weights[kept])
