@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.datasets import load_digits, make_classification
+from sklearn.datasets import load_digits, make_classification, make_moons
 from sklearn.linear_model import LogisticRegression, Perceptron
 from sklearn.model_selection import (
     GridSearchCV,
@@ -294,3 +294,14 @@ def test_a_failed_fit_leaves_the_old_model():
     with pytest.raises(ValueError, match="groups"):
         model.fit(X, y, groups=np.zeros(60))
     np.testing.assert_array_equal(model.predict_proba(X), before)
+
+
+def test_a_sorted_file_chooses_the_same_weights():
+    """Parts that follow each other would be slabs of the space."""
+    X, y = make_moons(300, noise=0.25, random_state=0)
+    members = [("line", LogisticRegression()), ("near", KNeighborsClassifier(15))]
+    order = np.argsort(X[:, 0])
+    drawn = ProductClassifier(members).fit(X, y)
+    ordered = ProductClassifier(members).fit(X[order], y[order])
+    assert ordered.cv_score_ == pytest.approx(drawn.cv_score_, rel=0.1)
+    assert ordered.weights_.argmax() == drawn.weights_.argmax() == 1
