@@ -108,16 +108,21 @@ def answering(estimator: Any) -> Iterator[None]:
 def class_scores_of(estimator: Any, X: Any) -> NDArray:
     """(n_samples, n_classes) scores of any classifier; the largest is its answer."""
     inner, seen = look_through(estimator, X)
+    return _scores_and_labels(inner, seen)[0]
+
+
+def _scores_and_labels(model: Any, X: Any) -> tuple[NDArray, NDArray]:
+    """Scores of the classes, and the answers, whose scores are the largest."""
     for method in SCORES:
-        if hasattr(inner, method):
-            with answering(inner):
-                scores = _scores_by(inner, method, seen)
-                if isinstance(inner, MarginClassifier):
-                    return scores
-                labels = to_numpy(inner.predict(seen))
-            return with_answers(scores, class_codes(labels, inner.classes_))
+        if hasattr(model, method):
+            with answering(model):
+                scores = _scores_by(model, method, X)
+                if isinstance(model, MarginClassifier):
+                    return scores, model.classes_[scores.argmax(axis=1)]
+                labels = np.asarray(to_numpy(model.predict(X)))
+            return with_answers(scores, class_codes(labels, model.classes_)), labels
     raise ValueError(
-        f"estimator: {type(inner).__name__} has none of margins, {', '.join(SCORES)}, "
+        f"estimator: {type(model).__name__} has none of margins, {', '.join(SCORES)}, "
         "so nothing tells how sure it is; give a classifier that has one of them."
     )
 
@@ -255,8 +260,9 @@ def answers_of(estimator: Any, X: Any, y: ArrayLike | None = None) -> Answers:
         best = scores.argmax(axis=1)
         labels, sure = inner.classes_[best], by_label[np.arange(len(best)), best]
     elif not hasattr(inner, "margins"):
-        by_label = _finite(label_margins(class_scores_of(inner, seen)))
-        labels, sure = to_numpy(inner.predict(seen)), by_label.max(axis=1)
+        scores, labels = _scores_and_labels(inner, seen)
+        by_label = _finite(label_margins(scores))
+        sure = by_label.max(axis=1)
     else:
         labels, sure = to_numpy(inner.predict(seen)), confidence_of(inner, seen)
         return Answers(labels, sure, _margins_beside(inner, seen, y, labels, sure))

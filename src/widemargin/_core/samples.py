@@ -12,7 +12,6 @@ A promise about new samples needs a draw that does not look at the labels. Masks
 (n_samples,), True where a sample is held out.
 """
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -344,11 +343,20 @@ def merge_duplicates(samples: Samples) -> Samples:
     return merged
 
 
+def twins(X: Any, codes: NDArray) -> NDArray:
+    """Return one number for equal rows of one class, in an order of values alone."""
+    n = len(codes)
+    given = Samples(X, codes, np.ones(n), np.unique(codes), np.arange(n))
+    inverse = merge_duplicates(given).inverse
+    assert inverse is not None
+    return inverse
+
+
 def distinct_rows(samples: Samples) -> tuple[NDArray, NDArray]:
     """Return the first of equal samples, in an order of values alone, and weights."""
-    merged = merge_duplicates(samples)
-    assert merged.inverse is not None
-    return np.unique(merged.inverse, return_index=True)[1], merged.weights
+    groups = twins(samples.X, samples.codes)
+    first = np.unique(groups, return_index=True)[1]
+    return first, np.bincount(groups, samples.weights)
 
 
 def repeated_rows(X: Any, y: NDArray) -> NDArray:
@@ -362,9 +370,8 @@ def repeated_rows(X: Any, y: NDArray) -> NDArray:
         rows = np.empty(0)
     if rows.ndim != 2 or rows.dtype.kind not in "biuf" or len(rows) != len(y):
         return np.zeros(len(y), bool)
-    keys = [(row.tobytes(), label) for row, label in zip(rows, y.tolist(), strict=True)]
-    times = Counter(keys)
-    repeated = np.array([times[key] > 1 for key in keys], bool)
+    groups = twins(rows.astype(float), np.unique(y, return_inverse=True)[1])
+    repeated = np.bincount(groups)[groups] > 1
     if repeated.any():
         sizes = [len(np.unique(column)) for column in rows.T]
         repeated &= np.log(sizes).sum() > np.log(100 * len(rows))

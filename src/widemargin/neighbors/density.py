@@ -56,7 +56,7 @@ from widemargin._core.checks import (
 from widemargin._core.classifier import MarginClassifier, fit_method, with_answers
 from widemargin._core.decisions import as_labels
 from widemargin._core.lazy import bare, is_lazy, parted_cannot_move
-from widemargin._core.samples import Samples, check_samples, check_X, merge_duplicates
+from widemargin._core.samples import Samples, check_samples, check_X, twins
 from widemargin._core.shards import Shards, check_shards
 from widemargin.metrics import TangentMetric
 from widemargin.neighbors.search import (
@@ -305,16 +305,15 @@ class KernelDensities(MarginClassifier):
     def _choose_gamma(self, samples, weights, gammas, groups):
         """Leave groups out, copies and all, and score every gamma on one pass."""
         # In an order that depends on the values alone.
-        twins = merge_duplicates(samples).inverse
-        assert twins is not None
+        equal = twins(samples.X, samples.codes)
         # A sample that is there twice is not left out by half.
-        groups = twins if groups is None else groups
+        groups = equal if groups is None else groups
         if len(np.unique(groups)) == 1:
             raise ValueError(
                 "gamma='cv' leaves samples out, which one group of samples does not "
                 "allow; give gamma a number."
             )
-        left_out = np.argsort(twins, kind="stable")
+        left_out = np.argsort(equal, kind="stable")
         if len(samples) > self.cv_samples:
             random = check_random_state(self.random_state)
             some = random.choice(len(samples), int(self.cv_samples), replace=False)
@@ -332,7 +331,7 @@ class KernelDensities(MarginClassifier):
         else:
             inner = _in_unit(gammas, self._metric.unit)
         chunks = list(self._chunks(samples.X, len(left_out)))
-        n_left_out, n_others = len(np.unique(twins[left_out])), len(self.classes_) - 1
+        n_left_out, n_others = len(np.unique(equal[left_out])), len(self.classes_) - 1
 
         def judged(inner, steps):
             """Mistakes and Brier scores of every gamma, over the samples left out."""

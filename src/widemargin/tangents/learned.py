@@ -43,7 +43,7 @@ from widemargin._core.checks import (
     unit_of_squares,
 )
 from widemargin._core.decisions import class_codes
-from widemargin._core.samples import Samples, check_orderable, distinct_rows
+from widemargin._core.samples import check_orderable, twins
 from widemargin.tangents.bundle import Blocks, Bundle, broadcast, like
 from widemargin.tangents.generator import DEVICE_METHODS, TangentGenerator
 
@@ -143,9 +143,7 @@ class LearnedTangents(TangentGenerator):
         elif self.per_class:
             raise ValueError("y must be given to learn tangents with per_class=True.")
         # The nearest of a sample that comes twice is itself, and shows no direction.
-        ones, rows = np.ones(len(samples)), np.arange(len(samples))
-        given = Samples(samples, codes, ones, np.unique(codes), rows)
-        first = np.sort(distinct_rows(given)[0])
+        first = np.sort(np.unique(twins(samples, codes), return_index=True)[1])
         samples, codes = samples[first], codes[first]
         self._unit = unit_of_squares(samples)
         if self.local:
