@@ -104,7 +104,7 @@ def run(
     wrong, more = check_learned(labels, y)
     if max_error is not None:
         seen = saved.prepare(X_held)
-        refusing, said = promise(saved.estimator, max_error, seen, y_held)
+        refusing, said = promise(saved.estimator, max_error, seen, y_held, seed)
         saved.pipeline = Pipeline([*pipeline.steps[:-1], ("model", refusing)])
         more += said
     save(saved, out)

@@ -229,6 +229,12 @@ class SavedModel:
         return [step for one in pipelines for _, step in one.steps[:-1]]
 
     @property
+    def refusing(self) -> Any:
+        """The outermost that refuses answers; None where nothing does."""
+        found = (one for one in nested(self.pipeline) if hasattr(one, "reject_label_"))
+        return next(found, None)
+
+    @property
     def takes_missing(self) -> bool:
         """Whether it fills in what is missing, by a step before it or by itself."""
         fills = any(hasattr(step, "missing_values") for step in self.before)
