@@ -778,15 +778,47 @@ def _size(shape: tuple[int, ...]) -> str:
 
 
 def _read_image(path: Path, shape: tuple[int, ...] | None) -> NDArray:
+    """Return grey levels in 0..1, turned as the camera was held."""
     try:
-        from PIL import Image, UnidentifiedImageError
+        from PIL import Image, ImageOps, UnidentifiedImageError
     except ModuleNotFoundError:
         raise Refusal("images need Pillow: pip install pillow") from None
     try:
         with Image.open(path) as image:
-            grey = image.convert("L")
+            grey, white = _grey(path, ImageOps.exif_transpose(image))
             if shape is not None and grey.size != (shape[1], shape[0]):
                 grey = grey.resize((shape[1], shape[0]), Image.Resampling.BILINEAR)
-            return np.asarray(grey, dtype=np.float32) / 255
+            return np.asarray(grey, dtype=np.float32) / white
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError):
         raise Refusal(f"{path} is no readable image; mend or remove it") from None
+
+
+def _grey(path: Path, image: Any) -> tuple[Any, int]:
+    """Return an image of one channel, and the value that is white in it.
+
+    What is transparent is seen on white. Pillow would cut 16 bits and real numbers off
+    at 255.
+    """
+    from PIL import Image
+
+    if image.mode == "F" or image.mode.startswith("I"):
+        values = np.asarray(image, dtype=np.float32)
+        white = 1 if image.mode == "F" else 65535
+        if not (values.min() >= 0 and values.max() <= white):
+            raise Refusal(
+                f"{path} holds {values.min():g} to {values.max():g} (mode "
+                f"{image.mode}), and such images are read as 0 to {white}; scale it, or "
+                "save it with 8 bits"
+            )
+        return Image.fromarray(values), white
+    if "A" not in image.getbands() and "transparency" not in image.info:
+        return image.convert("L"), 255
+    drawn = image.convert("RGBA")
+    seen = Image.alpha_composite(Image.new("RGBA", image.size, "white"), drawn)
+    grey, alpha = seen.convert("L"), drawn.getchannel("A").getextrema()
+    if grey.getextrema() == (255, 255) and alpha[0] < alpha[1]:
+        raise Refusal(
+            f"{path} is white on transparent (mode {image.mode}), and what is "
+            "transparent is read as white; give it a dark background"
+        )
+    return grey, 255
