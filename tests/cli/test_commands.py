@@ -161,6 +161,14 @@ def test_a_model_that_refuses_everything_says_so(command, overlapping):
     assert "held-out samples are needed" in err
 
 
+def test_repeated_rows_are_told_in_words_of_the_command(command, digits, tmp_path):
+    X, y = digits
+    np.savez(tmp_path / "a.npz", X=np.r_[X, X, X], y=np.r_[y, y, y])
+    code, _, err = command("fit", "a.npz", "--model", "glvq", "--max-error", "0.1")
+    assert code == 0, err
+    assert "the promise does not hold: give each once. Where" in err
+
+
 def test_unknown_labels_break_no_promise(command, refuses, overlapping, tmp_path):
     """A third of the samples to calibrate by are of a class that was never learned."""
     rng = np.random.default_rng(1)

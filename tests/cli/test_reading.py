@@ -18,7 +18,7 @@ helpers = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(helpers)
 
 
-@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
 def test_csv(tmp_path, iris_rows, delimiter):
     names, rows = iris_rows
     path = helpers.write_csv(tmp_path / "a.csv", names, rows, delimiter)

@@ -227,6 +227,8 @@ def test_promises_in_words(settings, words):
 def test_bad_out_is_refused(refuses, command, iris):
     command("fit", iris, "--target", "species", "--model", "glvq")
     assert "--out" in refuses("report", "model.skops", iris, "--out", "no/r.html")
+    message = refuses("report", "model.skops", iris, "--out", "r.txt")
+    assert "--out must end in .html" in message
 
 
 def test_labels_are_escaped():

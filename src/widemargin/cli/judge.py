@@ -171,7 +171,7 @@ def predict(
 ) -> None:
     """Write one line per sample: its name, the label, how sure."""
     if out is not None:
-        check_out("--out", out)
+        check_out("--out", out, inputs=(model, data, calibrate))
     saved = load(model)
     if max_error is not None or calibrate is not None:
         calibrated(saved, max_error, calibrate, how)

@@ -46,7 +46,7 @@ MOST_REJECTED = 0.5
 
 def run(model: Path, data: Path, target: str | None, out: Path, how: Any) -> None:
     """Judge the model on labelled data and write the page, whole or not at all."""
-    check_out("--out", out)
+    check_out("--out", out, ".html", inputs=(model, data, target))
     use_agg()
     saved, table, X, judged = load_and_judge(model, data, target, how)
     size = model.stat().st_size
