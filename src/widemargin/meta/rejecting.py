@@ -329,6 +329,10 @@ class RejectingClassifier(WrappingClassifier):
         if copies:
             warn_caller(copies)
         learned = np.unique(y[train])
+        if len(np.unique(y[rows])) < 2:
+            raise ValueError(
+                f"y must hold at least two classes; it holds one class, {learned[0]!r}."
+            )
         if len(learned) < 2:
             raise ValueError(
                 f"The {len(train)} samples that are left to learn from are all of one "
