@@ -563,7 +563,9 @@ def farthest(distances: NDArray, strange: float) -> float:
     """
     k = max(1, int(np.floor(strange * (len(distances) + 1))))
     largest = np.sort(distances)[::-1][min(k, len(distances)) - 1]
-    return float(np.nextafter(largest, -np.inf))
+    # Half of what is one distance for rounding, as confidences have it.
+    width = rejection.tie_width(distances)
+    return float(min(largest - width / 2, np.nextafter(largest, -np.inf)))
 
 
 def nothing_promised(
