@@ -222,6 +222,24 @@ def test_refusing_around_a_pipeline_is_read_from_python(command, tmp_path):
         assert "GLVQClassifier to c" in out
 
 
+def test_light_paper_is_the_background(command, digits, tmp_path):
+    X, y = digits
+    np.savez(tmp_path / "dark.npz", X=X.reshape(-1, 8, 8), y=y)
+    np.savez(tmp_path / "light.npz", X=1 - X.reshape(-1, 8, 8), y=y)
+    margins, notes = [], []
+    for name in ("dark", "light"):
+        _, _, err = command("fit", f"{name}.npz", "--model", "knn")
+        notes.append("most of the border of the images is 1, which tangents" in err)
+        model = models.load(tmp_path / "model.skops").estimator
+        margins.append(model.confidence(X[::-1] if name == "dark" else 1 - X[::-1]))
+    assert notes == [False, True]
+    np.testing.assert_allclose(*margins, atol=1e-6)
+    options = ("--model", "knn", "--set", "tangents__background=0")
+    _, _, err = command("fit", "light.npz", *options)
+    assert "border" not in err
+    assert models.load(tmp_path / "model.skops").estimator.tangents.background == 0
+
+
 def test_sparse_text_is_fitted_sparse_or_made_dense(command, digits, tmp_path):
     X, y = digits
     dump_svmlight_file(X[y < 2], y[y < 2], str(tmp_path / "a"))

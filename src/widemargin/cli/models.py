@@ -176,6 +176,7 @@ def build(
     *,
     image_shape: tuple[int, ...] | None,
     seed: int,
+    background: float = 0.0,
 ) -> Any:
     """Return the unfitted estimator with image tangents, seed and settings."""
     entry = find(name)
@@ -189,7 +190,8 @@ def build(
     if wants and image_shape is not None:
         from widemargin.tangents import ImageTangents
 
-        estimator.set_params(tangents=ImageTangents(shape=image_shape))
+        moves = ImageTangents(shape=image_shape, background=background)
+        estimator.set_params(tangents=moves)
     elif entry.tangents == "inputs":
         # A table has no tangents, and whoever fits one knows.
         estimator.set_params(tangents="none")
