@@ -114,10 +114,9 @@ def run(
         labels = answer(saved.estimator, prepared).labels
     wrong, more = check_learned(labels, y)
     if max_error is not None:
-        seen = saved.prepare(X_held)
-        refusing, said = promise(saved.estimator, max_error, seen, y_held, seed)
-        saved.pipeline = Pipeline([*pipeline.steps[:-1], ("model", refusing)])
+        saved.pipeline, said = promise(pipeline, max_error, X_held, y_held, seed)
         more += said
+    saved.name_columns()
     save(saved, out)
     tell([*table.notes, *notes, *more])
     for part in found:
@@ -128,7 +127,7 @@ def run(
         f"{seconds:.1f} s, training error {100 * wrong:.2f} %"
     )
     if max_error is not None:
-        print(words_of(refusing, max_error))
+        print(words_of(saved.refusing, max_error))
     print(f"Model: {out} ({out.stat().st_size / 1024:.0f} KiB)")
 
 

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import widemargin
 from widemargin import saving
 from widemargin._core.confidence import decisive, look_through, nested
@@ -245,6 +247,13 @@ class SavedModel:
         """Whether it fills in what is missing, by a step before it or by itself."""
         fills = any(hasattr(step, "missing_values") for step in self.before)
         return fills or bool(getattr(self.estimator, "_takes_missing", False))
+
+    def name_columns(self) -> None:
+        """Let Python know the names, too, as a fit on a data frame would."""
+        if self.names:
+            first = (*self.before, self.estimator)[0]
+            for one in (first, self.refusing or first):
+                one.feature_names_in_ = np.array(self.names, dtype=object)
 
     def accepts(self, X: Any) -> Any:
         """Return which answers on samples as given it stands by; None where all."""
