@@ -177,7 +177,7 @@ def test_frames_of_queries_are_made_chunk_by_chunk(digits, monkeypatch):
     svc = TangentSVC(gamma=0.1, tangents=GENERATOR).fit(X, y)
     many = np.tile(X_test, (12, 1))
     kernel, supports = svc._kernel, svc.support_bundle_
-    at_once = kernel.bundle(many)
+    at_once = kernel.metric.bundle(many)
     expected = np.concatenate(
         [
             kernel.between(at_once[rows], supports) @ svc.coef_

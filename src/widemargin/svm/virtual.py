@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from widemargin._compute.progress import announce
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
-    check_count,
-    check_number,
     check_option,
     check_squares,
     in_unit,
@@ -183,8 +181,6 @@ class VirtualSVC(pairwise.DuelClassifier):
         if not callable(self.kernel):
             check_option("kernel", self.kernel, KERNELS)
         self._check_solver(step=self.step)
-        check_count("degree", self.degree)
-        check_number("coef0", self.coef0)
         return tangents, transformations
 
     def _new_machine(self, gamma):
