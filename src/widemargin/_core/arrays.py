@@ -374,7 +374,7 @@ def _twin(estimator: Any, arrays: dict[str, Any]) -> Any:
     return with_state(type(estimator), vars(estimator) | arrays)
 
 
-def inside(estimator: Any) -> Any:
+def on_host(estimator: Any) -> Any:
     """Return an estimator whose private methods can be called: its arrays NumPy's."""
     held = {key: value for key, value in vars(estimator).items() if is_foreign(value)}
     return _twin(estimator, {key: to_numpy(value) for key, value in held.items()})

@@ -67,15 +67,6 @@ def bare(estimator: Any) -> Any:
     return twin
 
 
-def parted_cannot_move(estimator: Any) -> str:
-    """Say why a model whose parts are with workers is no file."""
-    return (
-        f"this {type(estimator).__name__} cannot be saved or sent: its training "
-        "samples are with the workers that it was fitted on. Fit it again where it is "
-        "needed."
-    )
-
-
 class Part:
     """What a worker holds, which knows its size: Dask moves what it thinks is small.
 
@@ -252,9 +243,7 @@ def _about_arrays(owner: Any, name: str, X: Any, args: tuple, options: dict) -> 
     import dask
     import dask.array as da
 
-    from widemargin._core.samples import check_X
-
-    X = check_X(owner, X)
+    X = owner._checked(X)
     if hasattr(owner, "feature_names_in_"):
         # The parts know them too.
         import dask.dataframe as dd
@@ -347,12 +336,12 @@ def _of_block(
 
 
 @contextmanager
-def naming_block(number: int, name: str = "X") -> Iterator[None]:
+def naming_block(number: int) -> Iterator[None]:
     """Say in which block it was that something went wrong."""
     try:
         yield
     except Exception as error:
-        words = f"{name}, partition {number}: {error}"
+        words = f"X, partition {number}: {error}"
         try:
             again = type(error)(words)
         except Exception:

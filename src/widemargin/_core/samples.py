@@ -169,6 +169,20 @@ def check_on_device(estimator: Any, X: Any, *, reset: bool) -> Any:
     return X
 
 
+def check_rows(estimator: Any, X: Any, *, reset: bool = True, **options: Any) -> Any:
+    """Return samples of floats, on a device if they are there."""
+    if on_device(X):
+        return check_on_device(estimator, X, reset=reset)
+    return validate_data(estimator, X, dtype=FLOATS, reset=reset, **options)
+
+
+def class_labels(y: Any, n_samples: int | None = None) -> NDArray:
+    """Return labels that can be sorted into classes, one per sample."""
+    labels = check_orderable(as_labels("y", y, n_samples))
+    check_classification_targets(labels)
+    return labels
+
+
 def check_weights(sample_weight: Any, X: Any) -> NDArray:
     """Return one finite weight per sample, none negative, with a finite sum."""
     given = np.asarray(1.0 if sample_weight is None else sample_weight)
@@ -394,7 +408,6 @@ def hold_out_of_classes(
     rng: np.random.RandomState,
     usable: NDArray | None = None,
     *,
-    name: str = "validation_fraction",
     needed: bool = True,
 ) -> NDArray:
     """Hold out `fraction` of every class; each keeps at least one sample.
@@ -415,8 +428,9 @@ def hold_out_of_classes(
         held[rows[: min(round(fraction * len(rows)), len(rows) - 1)]] = True
     if needed and not held.any():
         raise ValueError(
-            f"{name}={fraction} of {len(codes)} samples holds none out, as every class "
-            f"keeps one to learn from; raise {name}, give more samples, or do without."
+            f"validation_fraction={fraction} of {len(codes)} samples holds none out, "
+            "as every class keeps one to learn from; raise it, give more samples, or "
+            "do without."
         )
     return held
 

@@ -10,7 +10,6 @@ from sklearn.base import MetaEstimatorMixin
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_samples, check_is_fitted, has_fit_parameter
 
 from widemargin._core.checks import validate_data
@@ -21,8 +20,7 @@ from widemargin._core.confidence import (
     margin_unit_of,
     margins_of,
 )
-from widemargin._core.decisions import as_labels
-from widemargin._core.samples import check_orderable, check_weights
+from widemargin._core.samples import check_weights, class_labels
 
 
 def _estimator_has(method: str) -> Any:
@@ -52,9 +50,7 @@ class HandingClassifier(MetaEstimatorMixin, MarginClassifier):
                 "required."
             )
         validate_data(self, X, skip_check_array=True)
-        labels = check_orderable(as_labels("y", y))
-        check_classification_targets(labels)
-        return X, labels
+        return X, class_labels(y)
 
     def _set_classes(self, labels: NDArray) -> NDArray:
         """Keep the classes of labels of positive weight; return the labels' codes."""

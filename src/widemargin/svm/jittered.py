@@ -47,7 +47,7 @@ class JitteredKernel:
 
     def versions(self, Y: NDArray) -> list[tuple[NDArray, NDArray]]:
         """List samples and their copies, each with its own kernel values k(q, q)."""
-        versions = [Y, *copies(Y, self.transformations, "transformations")]
+        versions = [Y, *copies(Y, self.transformations)]
         versions = [in_unit(version, self.unit) for version in versions]
         return [(version, self._own_values(version)) for version in versions]
 
@@ -183,7 +183,7 @@ class JitteredSVC(pairwise.DuelClassifier):
                 "a plain SVC. Give some, for instance image_shifts(shape=(16, 16)), or "
                 "an empty list to say that this is meant."
             )
-        transformations = check_transformations("transformations", self.transformations)
+        transformations = check_transformations(self.transformations)
         samples = check_samples(self, X, y, sample_weight)
         self.classes_ = samples.classes
         X, weights = samples.X, samples.weights

@@ -51,6 +51,7 @@ from widemargin._core.checks import (
     check_option,
     check_squares,
     parameters,
+    refuse_class,
     unit_of_squares,
     warn_caller,
 )
@@ -459,11 +460,7 @@ class DDAGClassifier(MetaEstimatorMixin, MarginClassifier):
             The fitted classifier.
         """
         node = self._node
-        if isinstance(node, type):
-            raise TypeError(
-                f"estimator is the class {node.__name__}; pass an instance, "
-                f"{node.__name__}()."
-            )
+        refuse_class("estimator", node)
         if not hasattr(node, "fit") or not is_classifier(node):
             raise ValueError(
                 "estimator must be a classifier such as SVC(); got "

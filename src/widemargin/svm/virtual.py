@@ -158,7 +158,7 @@ class VirtualSVC(pairwise.DuelClassifier):
             with tasks.whole("virtual samples"):
                 virtual = [
                     *self._moved(X[rows], labels[rows], generator),
-                    *copies(X[rows], transformations, "transformations"),
+                    *copies(X[rows], transformations),
                 ]
             self.n_virtual_ = len(rows) * len(virtual)
             with tasks.whole("solve again"):
@@ -173,7 +173,7 @@ class VirtualSVC(pairwise.DuelClassifier):
         return self
 
     def _check_parameters(self):
-        transformations = check_transformations("transformations", self.transformations)
+        transformations = check_transformations(self.transformations)
         tangents = self.tangents
         if self.transformations is None or isinstance(tangents, str):
             tangents = tangents_meant(tangents, type(self).__name__)
