@@ -10,13 +10,6 @@ from widemargin.tangents import ImageTangents
 GENERATOR = ImageTangents((8, 8), ["x_shift", "y_shift"])
 
 
-@pytest.fixture(scope="module")
-def digits():
-    X, y = load_digits(n_class=4, return_X_y=True)
-    X = X / 16
-    return X[:160], y[:160], X[160:260], y[160:260]
-
-
 def test_lambda_one_is_the_plain_machine(digits):
     X, y, X_test, _ = digits
     ours = InvariantHyperplaneSVC(1.0, tangents=GENERATOR).fit(X, y)

@@ -4,9 +4,8 @@ Our classifiers say it themselves. Of others the gap between scores is taken, fr
 ``decision_function`` or else ``predict_proba``, less a threshold of its own; pipelines
 and searches are looked through, so that the last step is asked about what it sees.
 Where a classifier answers otherwise than its scores (one that votes), its answer has
-the least lead there is. Margins are (n_samples,),
-positive where the given label is the answer; the confidence is the margin of the
-answer.
+the least lead there is. Margins are (n_samples,), positive where the given label is the
+answer; the confidence is the margin of the answer.
 """
 
 from collections.abc import Iterator
