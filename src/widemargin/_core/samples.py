@@ -366,23 +366,30 @@ def distinct_rows(samples: Samples) -> tuple[NDArray, NDArray]:
     return first, np.bincount(groups, samples.weights)
 
 
-def repeated_rows(X: Any, y: NDArray) -> NDArray:
-    """Return which samples are there more than once, as chance does not make them.
+def groups_of_copies(X: Any, y: NDArray) -> NDArray:
+    """Return one number for samples that are equal, as chance does not make them.
 
-    None of what is no plain array, or has so few values that equal rows are usual.
+    Each has its own in what is no plain array, or has so few values that equal rows are
+    usual.
     """
+    alone = np.arange(len(y))
     try:
         rows = np.asarray(X)
     except (TypeError, ValueError):
-        rows = np.empty(0)
+        return alone
     if rows.ndim != 2 or rows.dtype.kind not in "biuf" or len(rows) != len(y):
-        return np.zeros(len(y), bool)
+        return alone
     groups = twins(rows.astype(float), np.unique(y, return_inverse=True)[1])
-    repeated = np.bincount(groups)[groups] > 1
-    if repeated.any():
-        sizes = [len(np.unique(column)) for column in rows.T]
-        repeated &= np.log(sizes).sum() > np.log(100 * len(rows))
-    return repeated
+    if len(np.unique(groups)) == len(y):
+        return alone
+    sizes = [len(np.unique(column)) for column in rows.T]
+    return groups if np.log(sizes).sum() > np.log(100 * len(rows)) else alone
+
+
+def repeated_rows(X: Any, y: NDArray) -> NDArray:
+    """Return which samples are there more than once, as chance does not make them."""
+    groups = groups_of_copies(X, y)
+    return np.bincount(groups)[groups] > 1
 
 
 def batch_classes(classes: Any, known: NDArray | None) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import get_config
-from sklearn.base import MetaEstimatorMixin
+from sklearn.base import MetaEstimatorMixin, is_clusterer, is_regressor
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.metaestimators import available_if
@@ -64,10 +64,14 @@ class HandingClassifier(MetaEstimatorMixin, MarginClassifier):
 
     def _check_predict(self, X: Any) -> Any:
         check_is_fitted(self)
-        if hasattr(self, "n_features_in_") and len(getattr(X, "shape", (0, 0))) == 1:
+        shape = getattr(X, "shape", (0, 0))
+        if hasattr(self, "n_features_in_") and len(shape) != 2:
+            how = (
+                "(1, -1) is one sample" if len(shape) == 1 else "(len(X), -1) are rows"
+            )
             raise ValueError(
                 f"X must have shape (n_samples, {self.n_features_in_}); got one of "
-                f"{X.shape}. Reshape your data: X.reshape(1, -1) is one sample."
+                f"{shape}. Reshape your data: X.reshape{how}."
             )
         validate_data(self, X, skip_check_array=True, reset=False)
         return X
@@ -169,6 +173,11 @@ def check_classifier(name: str, estimator: Any) -> None:
         raise ValueError(
             f"{name} must be a classifier, an object with fit and predict, for "
             f"instance SVC(); got {estimator!r}."
+        )
+    if is_regressor(estimator) or is_clusterer(estimator):
+        raise ValueError(
+            f"{name} must be a classifier, for instance SVC(); {estimator!r} predicts "
+            "no labels."
         )
 
 
