@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits
 from sklearn.kernel_approximation import Nystroem
 from sklearn.svm import SVC
 
