@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 from widemargin.cli.app import app
 from widemargin.cli.models import MODELS
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "command.md").read_text()
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "command.md").read_text()
 LINES = re.findall(r"^widemargin (.*)$", PAGE, flags=re.MULTILINE)
 
 
@@ -17,6 +18,12 @@ def test_every_command_has_an_example():
     listed = CliRunner().invoke(app, ["--help"]).output.split("Commands:")[1]
     commands = {line.split()[0] for line in listed.splitlines() if line[:3].strip()}
     assert commands == {line.split()[0] for line in LINES}
+
+
+def test_the_table_of_the_demo_is_one():
+    table = re.compile(r"^\| model \| error .*?\n\n", re.MULTILINE | re.DOTALL)
+    texts = [(ROOT / name).read_text() for name in ("README.md", "docs/performance.md")]
+    assert len({table.search(text)[0] for text in texts}) == 1
 
 
 @pytest.mark.parametrize("line", LINES)

@@ -46,6 +46,22 @@ def test_c(command, glvq, iris, tmp_path, dtype):
     assert str(tmp_path) not in header
 
 
+@needs_gcc
+@pytest.mark.parametrize("to", ["onnx", "c"])
+def test_what_impute_fills_in_leaves_too(command, iris, tmp_path, to):
+    lines = iris.read_text().splitlines()
+    holes = [lines[0], *(f",{line.split(',', 1)[1]}" for line in lines[1:10])]
+    (tmp_path / "holes.csv").write_text("\n".join([*holes, *lines[10:]]) + "\n")
+    arguments = "--target", "species", "--model", "tvq", "--impute", "median"
+    assert command("fit", "holes.csv", *arguments, "--out", "iris.skops")[0] == 0
+    file = {"onnx": "iris.onnx", "c": "iris.h"}[to]
+    code, out, err = command(
+        "export", "iris.skops", "--to", to, "--out", file, "--data", "holes.csv"
+    )
+    assert code == 0, err
+    assert f"Check: {len(lines) - 1} of {len(lines) - 1} labels equal" in out
+
+
 def test_without_data_it_says_that_nothing_was_checked(command, glvq, tmp_path):
     code, _, err = command("export", glvq, "--to", "onnx", "--out", "iris.onnx")
     assert code == 0

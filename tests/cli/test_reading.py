@@ -18,7 +18,7 @@ helpers = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(helpers)
 
 
-@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
 def test_csv(tmp_path, iris_rows, delimiter):
     names, rows = iris_rows
     path = helpers.write_csv(tmp_path / "a.csv", names, rows, delimiter)
@@ -161,3 +161,79 @@ def test_images(image_folder, digits):
     flat = read(image_folder / "digit0", labelled=False)
     assert flat.y is None
     assert len(flat.X) == (y == 0).sum()
+
+
+def pictures(X):
+    """Ways to store the same grey levels in 0..1, by file name."""
+    image = pytest.importorskip("PIL.Image")
+    black = np.zeros((8, 8, 4), np.uint8)
+    black[..., 3] = 255 - np.round(255 * X)
+    symbol = image.fromarray(black)
+    palette = image.fromarray(np.round(255 * X).astype(np.uint8)).convert("P")
+    return {
+        "16.png": image.fromarray(np.round(65535 * X).astype(np.uint16)),
+        "16.tif": image.fromarray(np.round(65535 * X).astype(np.uint16)),
+        "32.tif": image.fromarray(np.round(65535 * X).astype(np.int32)),
+        "float.tif": image.fromarray(X.astype(np.float32)),
+        "alpha.png": symbol,
+        "grey_alpha.png": symbol.convert("LA"),
+        "palette.png": palette,
+        "colour.png": palette.convert("RGB"),
+        "opaque.png": palette.convert("RGBA"),
+    }
+
+
+def test_grey_levels_are_kept_however_they_are_stored(tmp_path, digits):
+    X = digits[0][3].reshape(8, 8)
+    for name, picture in pictures(X).items():
+        picture.save(tmp_path / name)
+        found = read(tmp_path / name, labelled=False).X
+        np.testing.assert_allclose(found[0], X.ravel(), atol=1 / 250, err_msg=name)
+        # Resized as eight bits are.
+        small = read(tmp_path / name, labelled=False, size=(4, 4)).X[0]
+        (tmp_path / "8").mkdir(exist_ok=True)
+        pictures(X)["colour.png"].convert("L").save(tmp_path / "8" / "a.png")
+        usual = read(tmp_path / "8", labelled=False, image_shape=(4, 4)).X[0]
+        np.testing.assert_allclose(small, usual, atol=1 / 100, err_msg=name)
+
+
+def test_a_transparent_colour_of_a_palette_is_white(tmp_path, digits):
+    picture = pictures(digits[0][3].reshape(8, 8))["palette.png"]
+    picture.save(tmp_path / "a.png", transparency=picture.getpixel((0, 0)))
+    assert read(tmp_path / "a.png", labelled=False).X[0, 0] == 1
+
+
+def test_photographs_stand_as_the_camera_was_held(tmp_path, digits):
+    image = pytest.importorskip("PIL.Image")
+    pixels = (255 * digits[0][3].reshape(8, 8)[:, :6]).astype(np.uint8)
+    exif = image.Exif()
+    exif[0x0112] = 6  # turned by a quarter
+    image.fromarray(pixels).save(tmp_path / "a.png", exif=exif)
+    table = read(tmp_path / "a.png", labelled=False)
+    assert table.image_shape == (6, 8)
+    turned = np.rot90(pixels, -1) / 255
+    np.testing.assert_allclose(table.X[0], turned.ravel(), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (np.linspace(0, 255, 64, dtype=np.float32), r"holds 0 to 255 \(mode F\)"),
+        (np.full(64, np.nan, np.float32), r"holds nan to nan \(mode F\)"),
+        (np.arange(-1, 63, dtype=np.int32), r"holds -1 to 62 \(mode I\)"),
+    ],
+)
+def test_images_of_unknown_white_are_refused(tmp_path, values, words):
+    image = pytest.importorskip("PIL.Image")
+    image.fromarray(values.reshape(8, 8)).save(tmp_path / "a.tif")
+    with pytest.raises(Refusal, match=rf"a\.tif {words}"):
+        read(tmp_path / "a.tif", labelled=False)
+
+
+def test_white_on_transparent_is_refused(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    pixels = np.full((8, 8, 4), 255, np.uint8)
+    pixels[2:4, :, 3] = 0
+    image.fromarray(pixels).save(tmp_path / "a.png")
+    with pytest.raises(Refusal, match=r"a\.png is white on transparent"):
+        read(tmp_path / "a.png", labelled=False)

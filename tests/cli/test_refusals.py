@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -72,7 +73,88 @@ def test_missing_cell_is_named(refuses, iris, cell):
     other = ("--target", "species", "--model", "hss")
     message = refuses("fit", iris, *other)
     assert "line 6, column 'petal_length': no value" in message
-    assert "lvq, glvq and gmlvq take it as it is" in message
+    assert "lvq, glvq, gmlvq and knn take it as it is" in message
+
+
+@pytest.mark.parametrize("cell", ["5,8", "1_0", "wide"])
+def test_cells_that_are_no_numbers_say_what_would_do(refuses, iris_rows, cell):
+    names, rows = iris_rows
+    rows[2][1] = cell
+    lines = [";".join(row) for row in [names, *rows]]
+    Path("a.csv").write_text("\n".join(lines))
+    message = refuses("fit", "a.csv", *FIT)
+    way = "add --decimal ," if cell == "5,8" else "--drop sepal_width"
+    assert repr(cell) in message
+    assert way in message
+
+
+def test_blanks_between_columns(refuses, iris):
+    iris.write_text(iris.read_text().replace(",", " "))
+    assert "--delimiter space" in refuses("fit", iris, *FIT)
+
+
+def test_json_is_named(refuses, tmp_path):
+    (tmp_path / "a.json").write_text('[{"a": 1, "species": "x"}]')
+    assert "a.json is JSON; save it as CSV" in refuses("fit", "a.json", *FIT)
+
+
+def test_archives_that_hold_no_arrays(command, refuses, iris, tmp_path):
+    command("fit", iris, *FIT)
+    for name, inside, words in [
+        ("book.xlsx", "xl/workbook.xml", "is a spreadsheet; save it as CSV"),
+        ("book.ods", "content.xml", "is a spreadsheet; save it as CSV"),
+        ("texts.zip", "a.csv", "is an archive of other files"),
+    ]:
+        with zipfile.ZipFile(tmp_path / name, "w") as archive:
+            archive.writestr(inside, "text")
+        assert f"{name} {words}" in refuses("fit", name, *FIT)
+        assert f"{name} {words}" in refuses("predict", "model.skops", name)
+    message = refuses("predict", "model.skops", "model.skops")
+    assert "model.skops is a model; give data" in message
+
+
+def test_columns_without_values(command, refuses, iris_rows, tmp_path):
+    names, rows = iris_rows
+    rows = [[*row[:2], "", *row[2:]] for row in rows]
+    lines = [",".join(row) for row in [[*names[:2], "none", *names[2:]], *rows]]
+    (tmp_path / "a.csv").write_text("\n".join(lines))
+    message = refuses("fit", "a.csv", *FIT)
+    assert "column 'none' has no value at all; leave it out with --drop none" in message
+    code, out, err = command("fit", "a.csv", *FIT, "--impute", "median")
+    assert code == 0, err
+    assert "note: column 'none' has no value at all and is filled with 0" in err
+    assert "5 features" in out
+
+
+@pytest.mark.parametrize("end", [",", ",,,"])
+def test_commas_at_the_end_of_every_line(command, iris, end):
+    lines = iris.read_text().splitlines()
+    iris.write_text("\n".join(line + end for line in lines))
+    code, out, err = command("fit", iris, *FIT)
+    assert code == 0, err
+    assert "4 features" in out
+    assert f"note: {len(end)} columns of no name and no value were left out" in err
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("fit", "iris.csv", *FIT, "--out", "iris.csv"),
+        ("predict", "model.skops", "iris.csv", "--out", "iris.csv"),
+        ("predict", "model.skops", "iris.csv", "--out", "model.skops"),
+        ("predict", "model.skops", "iris.csv", "--max-error", 0.1, "--calibrate",
+         "other.csv", "--out", "link.csv"),
+        ("report", "model.skops", "iris.html", "--out", "iris.html"),
+    ],
+)  # fmt: skip
+def test_what_is_read_is_not_written_over(command, refuses, iris, line):
+    command("fit", iris, *FIT)
+    for name in ("other.csv", "iris.html"):
+        Path(name).write_text(iris.read_text())
+    Path("link.csv").hardlink_to("other.csv")
+    before = iris.read_text()
+    assert "is to be read; name another file" in refuses(*line)
+    assert iris.read_text() == before == Path("other.csv").read_text()
 
 
 def test_missing_label(refuses, iris):

@@ -1,16 +1,26 @@
-"""The HTML report: self-contained, with what applies and nothing else."""
+"""Every model from file to page, and the page: self-contained, with what applies."""
 
 import base64
+import csv
 import hashlib
+import io
+import json
 import re
+import warnings
+from html import unescape
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
+from sklearn.naive_bayes import GaussianNB
 
-from widemargin.cli import html
+from widemargin import RejectingClassifier
+from widemargin.cli import html, models
+from widemargin.cli.judge import promise_of
 from widemargin.cli.models import MODELS
 from widemargin.cli.report import vectors_kept
+from widemargin.cli.touch import _start
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("widemargin.inspection")
@@ -39,7 +49,6 @@ def check_page(text):
     parser = Balanced()
     parser.feed(text)
     assert parser.open == []
-    assert parser.loads
     for source in parser.loads:
         assert source.startswith("data:image/png;base64,")
         assert base64.b64decode(source.split(",")[1]).startswith(b"\x89PNG")
@@ -55,15 +64,50 @@ def check_page(text):
     assert len(text) < 3_000_000
 
 
+@pytest.fixture
+def read_page(tmp_path):
+    def read(name="widemargin-report.html"):
+        text = (tmp_path / name).read_text()
+        check_page(text)
+        return text
+
+    return read
+
+
+def run_snippet(page, X, y):
+    """Run the page's Python; return the model that it fits."""
+    (code,) = re.findall(r"<pre[^>]*><code>(.*?)</code>", page, flags=re.DOTALL)
+    names = {"X_train": X, "y_train": y, "X_test": X}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what fit says of these data is not looked at
+        exec(unescape(code), names)
+    return names["model"]
+
+
 @pytest.mark.parametrize("name", MODELS)
-def test_every_model_has_a_report(name, command, digits_npz):
-    command("fit", digits_npz, "--model", name, *QUICK.get(name, []))
-    code, out, err = command("report", "model.skops", digits_npz, "--out", "r.html")
+def test_every_model_of_images(name, command, digits_npz, read_page):
+    options = QUICK.get(name, [])
+    code, out, err = command("fit", digits_npz, "--model", name, "--out", "m", *options)
+    assert code == 0, err
+    assert "120 samples, 64 features, 10 classes" in out
+    code, out, err = command("predict", "m", digits_npz)
+    assert code == 0, err
+    rows = list(csv.reader(io.StringIO(out)))
+    assert rows[0] == ["row", "label", "margin"]
+    labels = np.array([int(row[1]) for row in rows[1:]])
+    with np.load(digits_npz) as data:
+        truth, X = data["y"], data["X"].reshape(-1, 64)
+    assert (labels != truth).mean() < 0.1
+    model = models.load(digits_npz.with_name("m"))
+    np.testing.assert_array_equal(model.pipeline.predict(X), labels)
+    # A margin of the answer given: positive, up to ties.
+    assert min(float(row[2]) for row in rows[1:]) >= 0
+    code, out, err = command("report", "m", digits_npz, "--out", "r.html")
     assert code == 0, err
     assert "Report: r.html" in out
-    text = digits_npz.with_name("r.html").read_text()
-    check_page(text)
-    sections = re.findall(r"<h2>(.*?)</h2>", text)
+    page = read_page("r.html")
+    assert "data:image/png;base64," in page
+    sections = re.findall(r"<h2>(.*?)</h2>", page)
     assert {"How sure the answers are", "What rejecting buys"} <= set(sections)
     prototypes = MODELS[name].path.startswith("widemargin.prototypes")
     # A kernel LVQ keeps its prototypes as combinations of samples, not as images.
@@ -72,19 +116,119 @@ def test_every_model_has_a_report(name, command, digits_npz):
     assert ("What may vary" in sections) == varies
 
 
-def test_a_table_of_named_columns_has_a_report_too(command, iris):
-    command("fit", iris, "--target", "species", "--model", "glvq")
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_of_a_table(name, command, iris, iris_rows, read_page):
+    options = ("--target", "species", "--model", name, *QUICK.get(name, []))
+    code, _, err = command("fit", iris, *options)
+    assert code == 0, err
     code, _, err = command("report", "model.skops", iris)
     assert code == 0, err
-    text = iris.with_name("widemargin-report.html").read_text()
-    check_page(text)
-    assert "in standardised features" in text
-    assert "make_pipeline(StandardScaler()" in text
+    page = read_page()
+    # Rows of a table have no tangents but those that a model learned of them.
+    if MODELS[name].tangents == "inputs":
+        assert "<h2>What may vary</h2>" not in page
+    X = np.array([row[:4] for row in iris_rows[1]], float)
+    y = np.array([row[4] for row in iris_rows[1]])
+    saved = models.load(iris.with_name("model.skops")).pipeline
+    again = run_snippet(page, X, y)
+    np.testing.assert_array_equal(again.predict(X), saved.predict(X))
+
+
+def test_a_page_tells_what_stands_before_the_model(command, iris, read_page):
+    fit = ("fit", iris, "--target", "species", "--model", "glvq", "--impute", "median")
+    command(*fit)
+    command("report", "model.skops", iris)
+    assert "by class, in features as StandardScaler gives them." in read_page()
+    command(*fit, "--no-scale")
+    command("report", "model.skops", iris)
+    page = read_page()
+    assert "prototypes, by class." in page
+    assert "SimpleImputer(" in page
+    assert "StandardScaler" not in page
+
+
+def test_the_python_of_images_brings_their_tangents(command, digits, digits_npz):
+    command("fit", digits_npz, "--model", "knn")
+    command("report", "model.skops", digits_npz)
+    page = digits_npz.with_name("widemargin-report.html").read_text()
+    model = run_snippet(page, *digits)
+    assert model.tangents.shape == (8, 8)
+
+
+@pytest.mark.parametrize("max_error", [0.04, 0.001])
+def test_a_page_tells_refusals(command, read_page, tmp_path, max_error):
+    X, y = load_digits(return_X_y=True)
+    X = X / 16
+    new = np.arange(len(y)) % 3 == 0
+    np.savez(tmp_path / "a.npz", X=X[~new], y=y[~new])
+    np.savez(tmp_path / "b.npz", X=X[new], y=y[new])
+    options = ("--model", "glvq", "--scale", "--seed", 3, "--max-error", max_error)
+    code, out, err = command("fit", "a.npz", *options)
+    assert code == 0, err
+    saved = models.load(tmp_path / "model.skops")
+    answered = saved.accepts(X[new])
+    labels = saved.estimator.predict(saved.prepare(X[new]))
+    wrong = (labels != y[new]) & answered
+    error = wrong.sum() / answered.sum() if answered.any() else None
+    code, out, err = command("evaluate", "model.skops", "b.npz")
+    assert code == 0, err
+    out = " ".join(out.split())
+    assert f"It answers {answered.sum()} of {new.sum()}" in out
+    if answered.any():
+        said = f"{wrong.sum()} of them wrongly: error {100 * error:.2f} %. "
+        said += "Promised: of its answers at most 4 % are wrong, with probability 95 %."
+        assert said in out
+    else:
+        assert "It refuses every sample: nothing could be promised." in out
+    found = json.loads(command("evaluate", "model.skops", "b.npz", "--json")[1])
+    assert found["error"] == pytest.approx((labels != y[new]).mean())
+    assert found["refusal"] == {
+        "answered": answered.sum(), "wrong": wrong.sum(), "error": error,
+        "max_error": max_error, "coverage": None, "delta": 0.05,
+    }  # fmt: skip
+    code, _, err = command("report", "model.skops", "b.npz")
+    assert code == 0, err
+    page = read_page()
+    share = f"<b>{100 * answered.mean():.1f} %</b><span>answered</span>"
+    assert share in page
+    assert ("with probability 95 %" in page) == answered.any()
+    # The slider begins where the model does.
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page)[1])
+    level = np.frombuffer(base64.b64decode(data["level"]), "<u4")
+    np.testing.assert_array_equal(level >= data["start"], answered)
+    # The Python holds out the same samples, and nothing sees them.
+    again = run_snippet(page, X[~new], y[~new])
+    assert isinstance(again, RejectingClassifier)
+    assert again.threshold_ == pytest.approx(saved.refusing.threshold_)
+    np.testing.assert_array_equal(again.predict(X[new]), saved.pipeline.predict(X[new]))
+
+
+def test_a_slider_of_confidence_cannot_begin_at_other_refusals():
+    level = np.array([0, 1, 2, 3])
+    assert _start(level, None) == 0
+    assert _start(level, level > 1) == 2
+    assert _start(level, level > 9) == 4
+    assert _start(level, level == 1) == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"coverage": 0.8}, "Promised: at least 80 % of samples are answered, with"),
+        ({"max_error": 0.1, "delta": None}, "on the samples held out, of its answers"),
+    ],
+)
+def test_promises_in_words(settings, words):
+    X, y = load_digits(return_X_y=True)
+    model = RejectingClassifier(GaussianNB(), random_state=0, **settings).fit(X, y)
+    assert words in promise_of(model)
 
 
 def test_bad_out_is_refused(refuses, command, iris):
     command("fit", iris, "--target", "species", "--model", "glvq")
     assert "--out" in refuses("report", "model.skops", iris, "--out", "no/r.html")
+    message = refuses("report", "model.skops", iris, "--out", "r.txt")
+    assert "--out must end in .html" in message
 
 
 def test_labels_are_escaped():

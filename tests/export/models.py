@@ -1,11 +1,15 @@
 """Every kind of model that `to_onnx` carries, by name; `IN_C` are those of `to_c`."""
 
 import numpy as np
+from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA, IncrementalPCA, TruncatedSVD
+from sklearn.feature_selection import SelectFromModel, SelectKBest, VarianceThreshold
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import (
+    FunctionTransformer,
     MaxAbsScaler,
     MinMaxScaler,
     Normalizer,
@@ -72,6 +76,43 @@ IN_C = {
     ),
     "smoothed signal": lambda: make_pipeline(GaussianSmoother(), glvq()),
     "smoothed channels": lambda: make_pipeline(GaussianSmoother((4, 8, 2)), glvq()),
+    "components": lambda: make_pipeline(
+        PCA(9), IncrementalPCA(8, whiten=True), TruncatedSVD(6, random_state=0), glvq()
+    ),
+    "whitened": lambda: make_pipeline(PCA(5, whiten=True), tvq()),
+    "selected": lambda: make_pipeline(
+        VarianceThreshold(0.01),
+        SelectKBest(k=20),
+        SelectFromModel(wm.MaxMarginClassifier(), max_features=10),
+        glvq(),
+    ),
+    "by columns": lambda: make_pipeline(
+        StandardScaler(),
+        make_column_transformer(
+            (MinMaxScaler(), [40, 3, 3, 21]),
+            ("drop", [1]),
+            (make_pipeline(PCA(3), StandardScaler()), slice(8, 30)),
+            (PCA(2), np.arange(64) > 50),
+            (StandardScaler(), []),
+            ("passthrough", [-1]),
+            remainder=Normalizer("max"),
+        ),
+        glvq(),
+    ),
+    "side by side": lambda: make_pipeline(
+        make_union(
+            PCA(4),
+            make_union(PCA(2), make_column_transformer((PCA(1), [20, 21]))),
+            "drop",
+            "passthrough",
+        ),
+        wm.MaxMarginClassifier(),
+    ),
+    "pipelines in pipelines": lambda: make_pipeline(
+        make_pipeline(FunctionTransformer(), make_pipeline("passthrough", PCA(9))),
+        FrozenEstimator(StandardScaler().fit(np.eye(9))),
+        make_pipeline(MaxAbsScaler(), glvq()),
+    ),
     "rejecting": lambda: wm.RejectingClassifier(tvq(), max_error=0.1, random_state=0),
     "rejecting pipeline": lambda: wm.RejectingClassifier(
         make_pipeline(StandardScaler(), glvq()), max_error=0.2, random_state=0

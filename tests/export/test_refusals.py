@@ -8,7 +8,8 @@ import pytest
 from sklearn.datasets import load_iris
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures
 from tests.export.models import IMAGES, glvq, tvq
 from tests.export.test_onnx import fitted
 
@@ -48,7 +49,15 @@ def first_feature(estimator, X):
 REFUSED = {
     "subclass of GLVQClassifier": lambda: Halved(random_state=0, max_iter=1),
     "LogisticRegression cannot be exported": LogisticRegression,
-    "PCA cannot be exported": lambda: make_pipeline(PCA(3), glvq()),
+    "PolynomialFeatures cannot be exported.*skl2onnx": lambda: make_pipeline(
+        PolynomialFeatures(1), glvq()
+    ),
+    "FunctionTransformer cannot be exported: its func": lambda: make_pipeline(
+        FunctionTransformer(np.sqrt), glvq()
+    ),
+    "FeatureUnion cannot be exported: its transformer_weights": lambda: make_pipeline(
+        FeatureUnion([("a", PCA(2))], transformer_weights={"a": 2.0}), glvq()
+    ),
     "TangentDensityClassifier cannot": lambda: wm.TangentDensityClassifier(
         tangents=IMAGES
     ),
@@ -194,7 +203,7 @@ def test_missing_values_stay_in_python(tmp_path):
     session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString())
     (sure,) = session.run(["confidence"], {"X": asked})
     assert np.isnan(sure).tolist() == [False, True, True]
-    with pytest.raises(ValueError, match="X has missing values, which only the model"):
+    with pytest.raises(ValueError, match="X has missing values, which the exported"):
         check_export(model, to_onnx(model), asked)
     if shutil.which("gcc"):
         program = compile_header(to_c(model), ASK, "model", tmp_path)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from matplotlib import pyplot as plt
 from sklearn.datasets import load_digits, load_wine
 from sklearn.decomposition import PCA
 from sklearn.model_selection import GridSearchCV
@@ -30,9 +31,11 @@ def test_bars_are_the_relevances_the_largest_first():
     order = np.argsort(-model.relevances_)
     widths = [bar.get_width() for bar in bars.patches]
     assert np.allclose(widths, 100 * model.relevances_[order])
-    assert [name[:17] for name in names_of(bars)] == [
-        wine.feature_names[k][:17] for k in order
+    assert [name[:9] for name in names_of(bars)] == [
+        wine.feature_names[k][:9] for k in order
     ]
+    # Relevances of raw features are no shares of the distance.
+    assert bars.get_xlabel() == "relevance in the unit of each feature, %"
     drawn = np.asarray(beside.images[0].get_array())
     assert np.allclose(drawn, 100 * model.relevance_matrix_[np.ix_(order, order)])
 
@@ -44,6 +47,7 @@ def test_the_units_of_the_features_do_not_count_where_samples_are_given():
         model = learner(scale="spread").fit(samples, y)
         display = RelevanceDisplay.from_estimator(model, samples)
         assert np.isclose(display.relevances_.sum(), 1)
+        assert display.axes_[0, 0].get_xlabel() == "share of the distance, %"
         shown.append(display.relevances_)
     # Equal but for the order of the samples, which is that of their bits.
     assert np.allclose(*shown, atol=0.03)
@@ -68,6 +72,26 @@ def test_a_pipeline_gives_its_classifier_and_its_names():
     mixed = make_pipeline(StandardScaler(), PCA(3), learner()).fit(table, y)
     display = RelevanceDisplay.from_estimator(mixed)
     assert sorted(names_of(display.axes_[0, 0])) == ["0", "1", "2"]
+
+
+def test_in_given_axes_bars_stand_alone():
+    axes = plt.subplots(2, 2)[1]
+    display = RelevanceDisplay.from_estimator(learner().fit(X, y), ax=axes[0, 0])
+    assert display.axes_.shape == (1, 1)
+
+
+def test_the_words_of_several_matrices_are_inside_the_picture():
+    model = learner("class").fit(X, y)
+    display = RelevanceDisplay.from_estimator(
+        model, X, feature_names=wine.feature_names
+    )
+    figure = display.figure_
+    figure.canvas.draw()
+    inside = figure.bbox.padded(1)
+    for axes in figure.axes:
+        box = axes.get_tightbbox()
+        assert inside.contains(*box.min)
+        assert inside.contains(*box.max)
 
 
 def test_a_diagonal_metric_has_bars_only():

@@ -197,8 +197,37 @@ class TestTangents:
         with pytest.raises(ValueError, match=words):
             make()
 
+    def test_channels_are_curves_of_their_own(self):
+        two = SignalTangents(["shift", "offset"], n_channels=2)
+        display = TangentDisplay.from_estimator(two, X[3])
+        first, second = display.axes_.flat[0].lines[:2]
+        assert len(first.get_xdata()) == 32
+        np.testing.assert_array_equal(
+            display.axes_.flat[0].lines[4].get_xdata(), np.arange(32)
+        )
+        assert not np.array_equal(first.get_ydata(), second.get_ydata())
+        shown = AlignmentDisplay.from_estimator(two, X[3], X[4])
+        np.testing.assert_array_equal(shown.axes_[0, 0].lines[0].get_ydata(), X[3, ::2])
+
+    def test_many_or_high_images_fit_on_a_page(self):
+        display = TangentDisplay.from_estimator(ImageTangents((32, 2)), X[3])
+        assert max(display.figure_.get_size_inches()) < 13
+        labels = np.arange(60) // 2
+        display = PrototypeDisplay(
+            prototypes=X[:60], labels=labels, shape=(8, 8)
+        ).plot()
+        assert max(display.figure_.get_size_inches()) < 13
+        names = [f"column {k}" for k in range(64)]
+        display = PrototypeDisplay(prototypes=X[:30], feature_names=names).plot()
+        assert max(display.figure_.get_size_inches()) < 13
+
 
 class TestAlignment:
+    def test_neighbours_have_no_model_to_align_with(self):
+        model = TangentKNeighborsClassifier(tangents=ImageTangents((8, 8))).fit(X, y)
+        with pytest.raises(ValueError, match=r"^y must be given: TangentKNeighbors"):
+            AlignmentDisplay.from_estimator(model, X[3])
+
     @pytest.mark.parametrize("sides", ["x", "y", "two", "midpoint"])
     def test_distances_and_samples_are_those_of_the_metrics(self, sides):
         generator = ImageTangents((8, 8))
@@ -258,7 +287,7 @@ class TestAlignment:
     def test_bad_input_is_named(self):
         with pytest.raises(ValueError, match="leave y out"):
             AlignmentDisplay.from_estimator(TangentModels().fit(X, y), X[0], X[1])
-        with pytest.raises(ValueError, match="no prototypes_"):
+        with pytest.raises(ValueError, match="y must be given: ImageTangents keeps"):
             AlignmentDisplay.from_estimator(ImageTangents((8, 8)), X[0])
 
 

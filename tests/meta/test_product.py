@@ -35,6 +35,21 @@ def two():
     return [("nb", GaussianNB()), ("line", LogisticRegression())]
 
 
+def test_copies_of_a_sample_are_held_out_together():
+    X, y = noisy(200)
+    members = [("near", KNeighborsClassifier(1)), ("nb", GaussianNB())]
+    once = ProductClassifier(members).fit(X, y)
+    twice = ProductClassifier(members).fit(np.repeat(X, 2, 0), np.repeat(y, 2))
+    # A neighbour that is the sample itself would know every label.
+    assert twice.cv_score_ == pytest.approx(once.cv_score_, abs=0.03)
+    np.testing.assert_allclose(twice.weights_, once.weights_, atol=0.1)
+    # All samples of a class are one: it cannot be held out and learned.
+    with pytest.raises(ValueError, match="y has a class of one sample"):
+        ProductClassifier(members).fit(
+            np.r_[X, np.repeat(X[:1], 3, 0)], np.r_[y, [3, 3, 3]]
+        )
+
+
 def random_logs(seed, n_members=3, n=40, n_classes=4):
     rng = np.random.default_rng(seed)
     codes = rng.integers(n_classes, size=n)

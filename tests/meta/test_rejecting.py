@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits, make_classification
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LogisticRegression, Perceptron
+from sklearn.linear_model import LogisticRegression, Perceptron, Ridge
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
@@ -257,7 +257,7 @@ def test_bad_parameters_are_named(params, words):
 
 
 @pytest.mark.parametrize("wrapper", [RejectingClassifier, MarginReweightingClassifier])
-@pytest.mark.parametrize("estimator", [None, "svc", LogisticRegression, 3])
+@pytest.mark.parametrize("estimator", [None, "svc", LogisticRegression, 3, Ridge()])
 def test_what_is_no_classifier_is_refused(wrapper, estimator):
     model = wrapper(LogisticRegression())
     if wrapper is RejectingClassifier:
@@ -507,3 +507,12 @@ def test_copies_are_told():
         # Two places are not many, nor is a place where both classes are.
         model.fit(np.concatenate([X, X[:2], X]), np.concatenate([y, y[:2], 1 - y]))
     assert not any("equal others" in str(warning.message) for warning in caught)
+
+
+def test_what_is_wrong_with_labels_and_shapes_is_told():
+    X, y = noisy()
+    model = RejectingClassifier(LogisticRegression(), coverage=0.5)
+    with pytest.raises(ValueError, match=r"^y must hold at least two classes"):
+        model.fit(X, np.zeros(len(X)))
+    with pytest.raises(ValueError, match=r"X.reshape\(len\(X\), -1\)"):
+        model.fit(X, y).predict(X.reshape(len(X), 2, -1))

@@ -203,10 +203,11 @@ def test_partial_fit_wants_its_classes_once(model):
 
 
 @every_model
-def test_margins_refuse_unknown_labels(model):
-    model = clone(model).fit(iris, names)
-    with pytest.raises(ValueError, match="y contains 'daisy'"):
-        model.margins(iris[:1], ["daisy"])
+def test_float32_is_kept(model):
+    single = iris.astype(np.float32)
+    model = clone(model).fit(single, y)
+    assert model.prototypes_.dtype == np.float32
+    assert model.decision_function(single).dtype == np.float32
 
 
 @pytest.mark.parametrize("model", MODELS[:4], ids=lambda m: type(m).__name__)

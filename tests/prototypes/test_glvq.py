@@ -124,20 +124,6 @@ class TestBoth:
         repeated = model.fit(data.repeat(counts, axis=0), y.repeat(counts)).prototypes_
         np.testing.assert_array_equal(weighted, repeated)
 
-    def test_scale_of_features_does_not_matter(self, model):
-        # A power of two scales without rounding, so the models must be the same.
-        data, y = load_iris(return_X_y=True)
-        model.set_params(random_state=0, early_stopping=False, repair="none")
-        one = model.fit(data, y).prototypes_
-        many = model.fit(1024 * data, y).prototypes_
-        np.testing.assert_allclose(many, 1024 * one, rtol=1e-6)
-
-    def test_float32_is_kept(self, model):
-        data, y = load_iris(return_X_y=True)
-        model.set_params(random_state=0).fit(data.astype(np.float32), y)
-        assert model.prototypes_.dtype == np.float32
-        assert model.decision_function(data.astype(np.float32)).dtype == np.float32
-
     def test_partial_fit_learns_and_takes_classes_as_they_come(self, model):
         data, y = load_iris(return_X_y=True)
         model = type(model)(2, random_state=0)
@@ -149,13 +135,6 @@ class TestBoth:
         for _ in range(30):
             model.partial_fit(data, y)
         assert model.score(data, y) > 0.95
-
-    def test_same_seed_same_model(self, model):
-        data, y = load_iris(return_X_y=True)
-        model.set_params(random_state=3)
-        np.testing.assert_array_equal(
-            model.fit(data, y).prototypes_, model.fit(data, y).prototypes_
-        )
 
 
 def test_losses_can_be_named_or_own():

@@ -124,12 +124,6 @@ def test_memory_is_bounded():
         KernelLVQClassifier().fit(iris, y)
 
 
-def test_float32_is_kept():
-    model = KernelLVQClassifier(random_state=0).fit(iris.astype(np.float32), y)
-    assert model.prototypes_.dtype == np.float32
-    assert model.decision_function(iris.astype(np.float32)).dtype == np.float32
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

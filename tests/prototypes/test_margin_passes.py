@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from widemargin._compute.frames import straighten
 from widemargin._compute.machine import held_threads
 from widemargin.margins import relative_margin
 from widemargin.metrics import TangentMetric, tangent_distances
@@ -114,6 +115,27 @@ def test_threads_change_nothing(sides, n_own):
         together = run_pass(stack, gamma, run)
     for one, two in zip(alone, together, strict=True):
         assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("step", [1e-3, 0.5])
+def test_models_that_are_left_out_are_not_nearest(step, dtype):
+    bundle, right, stack, gamma = problem(n=400, d=40, n_models=12, m=15, dtype=dtype)
+    # A class that varies in few directions has tangents of zeros.
+    stack[0, -2:] = 0
+    run_pass, _ = make_pass(bundle, right, "one")
+    rng, waits = np.random.RandomState(0), []
+    for _ in range(12):
+        stack = stack + step * rng.standard_normal(stack.shape) * (stack != 0)
+        straighten(stack, 1)
+        found = run_pass(stack, gamma)
+        fresh = make_pass(bundle, right, "one")[0](stack, gamma)
+        assert_array_equal(found.nearest, fresh.nearest)
+        for one, other in zip(found, fresh, strict=True):
+            assert_allclose(one, other, atol=1e4 * np.finfo(dtype).eps)
+        waits.append(run_pass.known.waits[0])
+    # Models that hardly move are left out, and others only tried.
+    assert sum(waits) == 0 or (step == 0.5 and max(waits) > 0)
 
 
 def test_float32_is_close():

@@ -94,6 +94,17 @@ def test_spread_is_within_classes_and_never_zero():
     assert np.all(flat == 1)
 
 
+@pytest.mark.parametrize("n", [20, 300, 3000])
+@pytest.mark.parametrize("constant", [1.0, 7.0, 0.1, 37.5, 2026.0])
+def test_a_constant_feature_takes_its_unit_from_others(n, constant):
+    rng = np.random.default_rng(n)
+    X = np.c_[rng.normal(size=(n, 3)), np.full(n, constant)]
+    codes, weights = rng.integers(0, 3, n), rng.uniform(0.5, 2, n)
+    spread = within_class_spread(X, codes, weights)
+    expected = np.sqrt(1e-6 * np.mean(np.append(spread[:3] ** 2, 0)))
+    np.testing.assert_allclose(spread[3], expected)
+
+
 def test_spread_of_a_feature_is_in_its_own_unit():
     X, codes = rng.standard_normal((40, 3)), rng.randint(0, 2, 40)
     units = np.array([1e-9, 1.0, 1e9])

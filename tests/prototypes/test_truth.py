@@ -82,7 +82,7 @@ def test_models_are_finite(model, name):
 
 
 @every_model
-@pytest.mark.parametrize("scale", [2.0**-498, 2.0**-10, 2.0**498])
+@pytest.mark.parametrize("scale", [2.0**-498, 2.0**498])
 def test_units_do_not_matter(model, scale):
     plain = clone(model).fit(iris, y)
     scaled = clone(model).fit(scale * iris, y)
@@ -230,24 +230,6 @@ def test_a_bound_pays_for_prototypes_that_the_samples_asked_for():
     delta = 0.1 / np.prod(counts * (counts + 1.0))
     assert model.margin_bound(iris, y, theta=0.1, delta=delta).value == paid
     assert model.margin_bound(iris, y, theta=0.1, delta=0.1).value < paid
-
-
-@pytest.mark.parametrize(
-    ("model", "changes"),
-    [
-        (MarginLVQClassifier(3, random_state=0), {"decision": "parzen"}),
-        (KernelLVQClassifier(random_state=0), {"kernel": "linear", "gamma": 9.0}),
-        (TVQClassifier(1, 1, max_iter=3), {"spring": 9.0, "sides": "two"}),
-        (GLVQClassifier(random_state=0), {"loss": "identity"}),
-    ],
-    ids=repr,
-)
-def test_parameters_set_after_fit_change_nothing(model, changes):
-    model = clone(model).fit(iris, y)
-    before = model.decision_function(iris)
-    np.testing.assert_array_equal(
-        model.set_params(**changes).decision_function(iris), before
-    )
 
 
 class NamesLabels(TangentGenerator):

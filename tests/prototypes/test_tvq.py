@@ -175,15 +175,6 @@ def test_partial_fit_goes_on(digits):
     assert model.n_iter_ == 42
 
 
-def test_partial_fit_meets_classes_one_by_one(digits):
-    X, y = digits
-    model = TVQClassifier(1, n_tangents=2)
-    for c in range(10):
-        model.partial_fit(X[y == c], y[y == c], classes=np.arange(10))
-    assert_array_equal(np.unique(model.prototype_labels_), np.arange(10))
-    assert np.isfinite(model.tangents_).all()
-
-
 def test_hard_input_has_finite_answers():
     rng = np.random.RandomState(0)
     X = rng.standard_normal((30, 20))

@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits
 from sklearn.kernel_approximation import Nystroem
 from sklearn.svm import SVC
 
@@ -8,13 +7,6 @@ from widemargin.svm import InvariantHyperplaneSVC
 from widemargin.tangents import ImageTangents
 
 GENERATOR = ImageTangents((8, 8), ["x_shift", "y_shift"])
-
-
-@pytest.fixture(scope="module")
-def digits():
-    X, y = load_digits(n_class=4, return_X_y=True)
-    X = X / 16
-    return X[:160], y[:160], X[160:260], y[160:260]
 
 
 def test_lambda_one_is_the_plain_machine(digits):
@@ -39,7 +31,8 @@ def test_the_whitening_is_the_inverse_root_of_the_covariance(digits):
     X, y, *_ = digits
     ours = InvariantHyperplaneSVC(0.2, tangents=GENERATOR).fit(X, y)
     t = GENERATOR.tangents(X).reshape(-1, 64)
-    mixed = 0.8 * (t.T @ t) / len(t) + 0.2 * np.eye(64)
+    C = t.T @ t
+    mixed = 0.8 * C / np.trace(C) + 0.2 * np.eye(64)
     B = ours.whitening_
     np.testing.assert_allclose(B @ mixed @ B, np.eye(64), atol=1e-9)
     np.testing.assert_allclose(B, B.T, atol=1e-12)
@@ -116,8 +109,19 @@ def test_bad_parameters(digits, settings, message):
         InvariantHyperplaneSVC(**settings).fit(*digits[:2])
 
 
-def test_units_that_leave_nothing_are_told():
-    X, y = load_digits(n_class=3, return_X_y=True)
-    model = InvariantHyperplaneSVC(tangents=ImageTangents((8, 8)))
-    with pytest.warns(UserWarning, match="Divide samples by their largest value"):
-        model.fit(1e4 * X[:90], y[:90])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_lambda_has_no_unit(digits, kernel):
+    X, y, *_ = digits
+    model = InvariantHyperplaneSVC(
+        tangents=GENERATOR, kernel=kernel, n_components=40, random_state=0
+    )
+    expected = model.fit(X, y).whitening_
+    for unit in (1e-3, 255.0):
+        found = model.fit(unit * X, y).whitening_
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_samples_without_tangents_are_left_as_they_are():
+    X, y = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 5.0]]), [0, 1, 1]
+    model = InvariantHyperplaneSVC(0.25, tangents=np.zeros((1, 2))).fit(X, y)
+    np.testing.assert_allclose(model.whitening_, 2 * np.eye(2))

@@ -37,11 +37,13 @@ from widemargin._compute.heads import lower_bounds, take_along
 def spreads(X, codes, shares, means, mean):
     """Weighted mean squares of every feature about the class means and about `mean`.
 
-    Returned with the largest number of every feature, the largest share of a sample in
-    its mean square about the class means, and whether any sample differs from its own.
+    Returned with the smallest and the largest number of every feature, the largest
+    share of a sample in its mean square about the class means, and whether any sample
+    differs from its own.
     """
     d = X.shape[1]
-    within, total, reach, most = np.zeros(d), np.zeros(d), np.zeros(d), np.zeros(d)
+    within, total, most = np.zeros(d), np.zeros(d), np.zeros(d)
+    least, largest = np.full(d, np.inf), np.full(d, -np.inf)
     for i in range(X.shape[0]):
         own, share = means[codes[i]], shares[i]
         for f in range(d):
@@ -51,7 +53,7 @@ def spreads(X, codes, shares, means, mean):
             within[f] += square
             most[f] = max(most[f], square)
             total[f] += share * outer * outer
-            reach[f] = max(reach[f], np.abs(x))
+            least[f], largest[f] = min(least[f], x), max(largest[f], x)
     varies = False
     for i in range(X.shape[0]):
         own = means[codes[i]]
@@ -59,7 +61,7 @@ def spreads(X, codes, shares, means, mean):
             varies |= X[i, f] != own[f]
         if varies:
             break
-    return within, total, reach, most, varies
+    return within, total, (least, largest), most, varies
 
 
 @njit()

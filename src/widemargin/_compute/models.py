@@ -9,6 +9,11 @@ coefficients [1, alpha] and the pulls c [1, alpha], where
     c = 4 gamma z_minus / (z_plus + z_minus)^2       (right model),
     c = -4 gamma z_plus / (z_plus + z_minus)^2       (wrong model).
 
+Between passes models move little: the angle of a sample above the tangents of a model
+changes by at most the angle these turn by, and its distance by how far the centroid
+goes. Models that were far enough cannot have become the nearest, and `_some` leaves
+them out; samples are gathered by the models that they are still compared with.
+
 Then the sums of pull x^T over the samples of each model are the whole gradient but for
 the small corrections in `moments`, the sums of pull [1, alpha]; `_add_pulls` forms
 both, by products. `moved` takes the step; `margin_sums` and `ranked` see the margins.
@@ -41,6 +46,93 @@ def _squared_distances(Z, norms, offsets, squared):
             out[i] = max(out[i], zero)
 
 
+@njit(fastmath=REORDER)
+def _remember(Z, norms, offsets, squared, low, reach):
+    """Write distances, and how far samples are from centroids, to begin bounds with."""
+    n_models, width = offsets.shape
+    two, zero = Z.dtype.type(2), Z.dtype.type(0)
+    for j in range(n_models):
+        centroid, offset = Z[j * width], offsets[j, 0]
+        for i in range(len(norms)):
+            low[j, i] = np.sqrt(squared[j, i])
+            reach[j, i] = np.sqrt(max(norms[i] - two * centroid[i] + offset, zero))
+
+
+@njit(fastmath=REORDER)
+def _loosen(low, reach, cosine, sine, shift):
+    """Let a model turn and shift: distances that were `low` are no lower after it.
+
+    A sample `reach` from the centroid stands above the tangents at an angle, whose sine
+    is low / reach. More than rounding is taken off.
+    """
+    zero, less = low.dtype.type(0), low.dtype.type(1 - 2.0**-20)
+    for i in range(low.shape[0]):
+        along = np.sqrt(max(reach[i] * reach[i] - low[i] * low[i], zero))
+        low[i] = max(less * (cosine * low[i] - sine * along - shift), zero)
+        reach[i] = (reach[i] + shift) / less
+
+
+@njit(fastmath=REORDER)
+def _explained(products, offset):
+    """Return the squared length of the part of a sample along a model's tangents."""
+    total = products.dtype.type(0)
+    for k in range(1, products.shape[0]):
+        alpha = products[k] - offset[k]
+        total += alpha * alpha
+    return total
+
+
+@njit()
+def _some(
+    X, rows, norms, offsets, right, nearest, low, reach, gathered, pairs, squared, slots
+):
+    """Write squared distances to the models that may be nearest, infinity for others.
+
+    Those that were `nearest` come first; others need not where their distance cannot be
+    below these. Products go to `pairs`, a row for each pair, at `slots` (-1: none);
+    return how many there are.
+    """
+    n_models, width = offsets.shape
+    n, d = X.shape
+    zero = X.dtype.type(0)
+    best = np.full((2, n), np.inf, X.dtype)
+    listed = np.empty(n, np.intp)
+    filled = 0
+    for again in range(2):
+        for j in range(n_models):
+            count = 0
+            for i in range(n):
+                side = 0 if right[i, j] else 1
+                if again == 0:
+                    squared[j, i], slots[j, i] = np.inf, -1
+                    wanted = nearest[i, side] == j
+                else:
+                    # Written so that NaN is wanted.
+                    far = low[j, i] * low[j, i] > best[side, i]
+                    wanted = slots[j, i] < 0 and not far
+                if wanted:
+                    listed[count] = i
+                    count += 1
+            if count == 0:
+                continue
+            for a in range(count):
+                row, sample = gathered[a], X[listed[a]]
+                for f in range(d):
+                    row[f] = sample[f]
+            products = pairs[filled : filled + count]
+            np.dot(gathered[:count], rows[j * width : (j + 1) * width].T, products)
+            for a in range(count):
+                i = listed[a]
+                above = norms[i] - 2 * products[a, 0] + offsets[j, 0]
+                left = max(above - _explained(products[a], offsets[j]), zero)
+                squared[j, i], slots[j, i] = left, filled + a
+                low[j, i], reach[j, i] = np.sqrt(left), np.sqrt(max(above, zero))
+                side = 0 if right[i, j] else 1
+                best[side, i] = min(best[side, i], left)
+            filled += count
+    return filled
+
+
 @njit()
 def _slopes(z_plus, z_minus, gamma, tiny):
     """Return c of the nearest right and of the nearest wrong model."""
@@ -64,7 +156,7 @@ def _margin(z_plus, z_minus):
 @njit()
 def one_sided(
     X, rows, norms, offsets, right, gamma, tiny, nearest, margins, size, scratch,
-    sums, moments, sizes,
+    sums, moments, sizes, moves, low, reach, compares_all,
 ):  # fmt: skip
     """Fill nearest (n, 2) and margins (n,), and the sums of pulls, moments and sizes.
 
@@ -72,8 +164,18 @@ def one_sided(
     with the own centroid; `right` is (n, K), true where the model has the sample's
     class. Sums are (K, 1+m, d). At most `size` samples at a time need what is written
     over, `scratch`: `scratch_size` numbers for each.
+
+    Unless the pass `compares_all`, it leaves out what bounds tell: `low` and `reach`,
+    (K, n), of before the models made `moves` (K, 3), cosine and sine of their turn and
+    the shift of the centroid; `nearest` is what was so then. Bounds are written too,
+    unless they are (K, 0). Return how many pairs were compared.
     """
     n = X.shape[0]
+    n_models, tracks = offsets.shape[0], low.shape[1] > 0
+    if not compares_all:
+        for j in range(n_models):
+            _loosen(low[j], reach[j], moves[j, 0], moves[j, 1], moves[j, 2])
+    compared = 0
     sums.fill(0.0)
     moments.fill(0.0)
     sizes.fill(0.0)
@@ -81,10 +183,13 @@ def one_sided(
     for b in range(count):
         s = slice(n * b // count, n * (b + 1) // count)
         ahead = X[s.stop : n * (b + 2) // count] if b + 1 < count else X[n:]
-        _block(
+        known = s if tracks else slice(0, 0)
+        compared += _block(
             X[s], rows, norms[s], offsets, right[s], gamma[s], tiny, nearest[s],
-            margins[s], scratch, sums, moments, sizes, ahead,
+            margins[s], scratch, sums, moments, sizes, ahead, low[:, known],
+            reach[:, known], compares_all,
         )  # fmt: skip
+    return compared
 
 
 def scratch_size(n_models: int, width: int, d: int) -> int:
@@ -102,7 +207,7 @@ def _part(scratch, start, rows, columns):
 @njit()
 def _block(
     X, rows, norms, offsets, right, gamma, tiny, nearest, margins, scratch, sums,
-    moments, sizes, ahead,
+    moments, sizes, ahead, low, reach, compares_all,
 ):  # fmt: skip
     """Do so for one block, `ahead` being the next, and add to what is returned."""
     n_models, width = offsets.shape
@@ -115,8 +220,19 @@ def _block(
     weighted, at = _part(scratch, at, 2 * n, width)
     pulls = flat_pulls.reshape(2, n, width)
     alphas = flat_alphas.reshape(2, n, width)
-    np.dot(rows, X.T, Z)
-    _squared_distances(Z, norms, offsets, squared)
+    pairs = Z.reshape(n * n_models, width)
+    slots = np.empty((n_models, n), np.intp)
+    compared = n * n_models
+    if compares_all:
+        np.dot(rows, X.T, Z)
+        _squared_distances(Z, norms, offsets, squared)
+        if low.shape[1]:
+            _remember(Z, norms, offsets, squared, low, reach)
+    else:
+        compared = _some(
+            X, rows, norms, offsets, right, nearest, low, reach,
+            gathered.reshape(-1)[: n * d].reshape(n, d), pairs, squared, slots,
+        )  # fmt: skip
     starts = np.zeros(n_models + 1, np.intp)
     for i in range(n):
         # The next block is on its way meanwhile.
@@ -141,12 +257,14 @@ def _block(
             alpha = alphas[side, i]
             alpha[0] = 1
             for k in range(1, width):
-                alpha[k] = Z[j * width + k, i] - offsets[j, k]
+                product = Z[j * width + k, i] if compares_all else pairs[slots[j, i], k]
+                alpha[k] = product - offsets[j, k]
             for k in range(width):
                 pulls[side, i, k] = c * alpha[k]
                 sizes[j, k] += abs(c) * alpha[k] * alpha[k]
     starts = np.cumsum(starts)
     _add_pulls(X, nearest, pulls, alphas, starts, gathered, weighted, sums, moments)
+    return compared
 
 
 @njit()

@@ -70,14 +70,23 @@ def near(word: str, options: Iterable[str]) -> str:
     return f"there are: {shown}"
 
 
-def check_out(option: str, path: Path, ending: str | None = None) -> None:
-    """Refuse, before any work, a path where no file can be written."""
+def check_out(
+    option: str,
+    path: Path,
+    ending: str | None = None,
+    inputs: Iterable[Path | str | None] = (),
+) -> None:
+    """Refuse, before any work, a path where no file can be or should be written."""
     if ending is not None and path.suffix != ending:
         raise Refusal(f"{option} must end in {ending}; got {path}")
     if path.is_dir():
         raise Refusal(f"{option}: {path} is a folder; name a file in it")
     if path.exists() and not path.is_file():
         raise Refusal(f"{option}: {path} is no plain file; name one")
+    if path.is_file():
+        for given in (Path(one) for one in inputs if one is not None):
+            if given.exists() and path.samefile(given):
+                raise Refusal(f"{option}: {path} is to be read; name another file")
     if not path.parent.is_dir():
         raise Refusal(f"{option}: there is no folder {path.parent}; make it first")
     if not os.access(path.parent, os.W_OK | os.X_OK):

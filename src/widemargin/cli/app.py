@@ -217,9 +217,9 @@ def report(
     model: ModelPath,
     data: DataPath,
     target: Target = None,
-    out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path(
-        "widemargin-report.html"
-    ),
+    out: Annotated[
+        Path, typer.Option(help="Where the report is saved; must end in .html.")
+    ] = Path("widemargin-report.html"),
 ) -> None:
     """Write one HTML file with every display that applies to the model."""
 

@@ -57,7 +57,7 @@ def run(
     completes = model is not None and models.find(model).completes
     if impute not in (None, *IMPUTED):
         raise Refusal(f"--impute must be {', '.join(IMPUTED)}; got {impute!r}")
-    check_out("--out", out)
+    check_out("--out", out, inputs=(data, target))
     check_skops()
     read_settings = models.parse_settings(settings or [])
     table = read(
@@ -78,6 +78,7 @@ def run(
     assert y is not None
     check_classes(y)
     X = as_usable(table.X, entry.sparse, model)
+    check_empty(table, impute)
     X_held, y_held = X, y
     if max_error is not None:
         X, y, X_held, y_held = hold_out(X, y, max_error, seed, table.notes)
@@ -104,7 +105,7 @@ def run(
     wrong, more = check_learned(labels, y)
     if max_error is not None:
         seen = saved.prepare(X_held)
-        refusing, said = promise(saved.estimator, max_error, seen, y_held)
+        refusing, said = promise(saved.estimator, max_error, seen, y_held, seed)
         saved.pipeline = Pipeline([*pipeline.steps[:-1], ("model", refusing)])
         more += said
     save(saved, out)
@@ -119,6 +120,21 @@ def run(
     if max_error is not None:
         print(words_of(refusing, max_error))
     print(f"Model: {out} ({out.stat().st_size / 1024:.0f} KiB)")
+
+
+def check_empty(table: Table, impute: str | None) -> None:
+    """Refuse columns without any value; where values are filled in, tell it."""
+    if sparse.issparse(table.X):
+        return
+    names = [repr(name) for name in table.names]
+    for place in np.flatnonzero(np.isnan(table.X).all(axis=0)):
+        column = names[place] if names else str(place + 1)
+        if impute is None:
+            raise Refusal(
+                f"column {column} has no value at all; leave it out"
+                + (f" with --drop {table.names[place]}" if names else "")
+            )
+        table.notes.append(f"column {column} has no value at all and is filled with 0")
 
 
 def hold_out(
@@ -139,7 +155,7 @@ def hold_out(
             "are of one class; give more samples"
         )
     copies = words_on_copies(X, y, held, max_error)
-    notes += [copies] if copies else []
+    notes += [copies.replace(", with a sample_weight", "")] if copies else []
     rows, others = np.flatnonzero(~held), np.flatnonzero(held)
     return X[rows], y[rows], X[others], y[others]
 
@@ -192,8 +208,9 @@ def check_learned(labels: NDArray, y: NDArray) -> tuple[float, list[str]]:
     be meant: then it is told.
     """
     classes, counts = np.unique(y, return_counts=True)
-    wrong, usual = float(np.mean(labels != y)), 1 - float(counts.max()) / len(y)
-    if wrong < usual:
+    mistakes, others = int((labels != y).sum()), len(y) - int(counts.max())
+    wrong, usual = mistakes / len(y), others / len(y)
+    if mistakes < others:
         return wrong, []
     words = (
         f"training error {100 * wrong:.2f} %, no better than always answering "

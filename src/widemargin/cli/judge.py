@@ -38,7 +38,10 @@ WIDEST_CONFUSION = 26
 
 @dataclass(frozen=True)
 class Judgement:
-    """A model's answers on labelled samples; margins are positive where right."""
+    """A model's answers on labelled samples; margins are positive where right.
+
+    `accepted` says which answers it stands by, None where it refuses nothing.
+    """
 
     truth: NDArray
     answers: NDArray
@@ -46,11 +49,23 @@ class Judgement:
     margins: NDArray
     classes: NDArray
     seconds: float
+    accepted: NDArray | None = None
+
+    @property
+    def wrong(self) -> NDArray:
+        """Which answers are wrong, refused or not."""
+        return np.asarray(self.truth != self.answers)
 
     @property
     def error(self) -> float:
-        """Share of wrong answers."""
-        return float(np.mean(self.truth != self.answers))
+        """Share of wrong answers, refused or not."""
+        return float(np.mean(self.wrong))
+
+    @property
+    def error_of_answered(self) -> float | None:
+        """Share of wrong answers among those it stands by; None where there is none."""
+        kept = self.wrong if self.accepted is None else self.wrong[self.accepted]
+        return float(np.mean(kept)) if len(kept) else None
 
     @cached_property
     def curve(self) -> ErrorRejectCurve:
@@ -156,7 +171,7 @@ def predict(
 ) -> None:
     """Write one line per sample: its name, the label, how sure."""
     if out is not None:
-        check_out("--out", out)
+        check_out("--out", out, inputs=(model, data, calibrate))
     saved = load(model)
     if max_error is not None or calibrate is not None:
         calibrated(saved, max_error, calibrate, how)
@@ -209,11 +224,12 @@ def calibrated(
 
 
 def promise(
-    estimator: Any, max_error: float, X: Any, y: NDArray
+    estimator: Any, max_error: float, X: Any, y: NDArray, seed: int | None = None
 ) -> tuple[RejectingClassifier, list[str]]:
     """Make it refuse, by samples that it has not seen; return notes, too.
 
-    Samples of a class that it does not know are mistakes, whatever it answers.
+    Samples of a class that it does not know are mistakes, whatever it answers. `seed`,
+    which chose the samples, is kept with it.
     """
     classes = estimator.classes_
     codes, unknown = known_codes(y, classes)
@@ -224,7 +240,11 @@ def promise(
     # An unknown label has the place -1, the last.
     truth = np.array([*classes.tolist(), label])[codes]
     refusing = RejectingClassifier(
-        estimator, max_error=max_error, cv="prefit", reject_label=label
+        estimator,
+        max_error=max_error,
+        cv="prefit",
+        reject_label=label,
+        random_state=seed,
     )
     try:
         with warnings.catch_warnings(record=True) as caught:
@@ -279,10 +299,11 @@ def load_and_judge(
     table, X = read_for(model, data, labelled=True, target=target, how=how)
     assert table.y is not None
     y = check_labels_known(model, table.y, data)
+    accepted = model.accepts(X)
     X = model.prepare(X)
     judged = judge(model.estimator, on_device(X, device), y)
     tell(table.notes)
-    return model, table, X, judged
+    return model, table, X, replace(judged, accepted=accepted)
 
 
 def evaluate(
@@ -299,11 +320,13 @@ def evaluate(
         print(json.dumps(as_data(saved, judged)))
         return
     out = console()
-    n, wrong = len(judged.truth), int((judged.truth != judged.answers).sum())
+    n, wrong = len(judged.truth), int(judged.wrong.sum())
     out.print(
         f"{saved.name} on {data.name}: error {100 * judged.error:.2f} % "
         f"({wrong} of {n}), {1e6 * judged.seconds / n:.3g} µs per sample"
     )
+    if saved.refusing is not None:
+        out.print(refusal_words(saved.refusing, judged))
     out.print(margin_table(judged))
     out.print(reject_table(judged))
     if len(judged.classes) <= WIDEST_CONFUSION:
@@ -311,14 +334,53 @@ def evaluate(
     out.print(worst_pairs(judged))
 
 
+def refusal_words(refusing: Any, judged: Judgement) -> str:
+    """Say how many samples a refusing model answers, and how many of them wrongly."""
+    assert judged.accepted is not None
+    n, error = int(judged.accepted.sum()), judged.error_of_answered
+    words = (
+        f"It answers {n} of {len(judged.truth)} ({100 * judged.accepted.mean():.1f} %)"
+    )
+    if error is not None:
+        wrong = int(judged.wrong[judged.accepted].sum())
+        words += f", {wrong} of them wrongly: error {100 * error:.2f} %"
+    return f"{words}. {promise_of(refusing)} What follows is of all answers."
+
+
+def promise_of(refusing: Any) -> str:
+    """Say what a refusing model promises for new data, if anything."""
+    if refusing.threshold_ == np.inf:
+        return "It refuses every sample: nothing could be promised."
+    shown = (
+        f"of its answers at most {100 * refusing.max_error:g} % are wrong"
+        if refusing.max_error is not None
+        else f"at least {100 * refusing.coverage:g} % of samples are answered"
+    )
+    if refusing.delta is None:
+        return f"It refuses so that, on the samples held out, {shown}."
+    return f"Promised: {shown}, with probability {100 * (1 - refusing.delta):g} %."
+
+
 def as_data(model: SavedModel, judged: Judgement) -> dict[str, Any]:
     """Return what evaluate prints, as JSON has it."""
     quantiles = np.quantile(judged.margins, QUANTILES)
+    refusal = None
+    if model.refusing is not None and judged.accepted is not None:
+        refusal = {
+            "answered": int(judged.accepted.sum()),
+            "wrong": int(judged.wrong[judged.accepted].sum()),
+            "error": judged.error_of_answered,
+            **{
+                k: getattr(model.refusing, k)
+                for k in ("max_error", "coverage", "delta")
+            },
+        }
     return {
         "model": model.name,
         "samples": len(judged.truth),
-        "wrong": int((judged.truth != judged.answers).sum()),
+        "wrong": int(judged.wrong.sum()),
         "error": judged.error,
+        "refusal": refusal,
         "seconds_per_sample": judged.seconds / len(judged.truth),
         "margins": {
             str(share): float(value)

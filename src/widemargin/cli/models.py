@@ -44,8 +44,11 @@ class ModelEntry:
 
     @property
     def completes(self) -> bool:
-        """Whether it completes missing values itself, whatever its parameters are."""
-        return getattr(self.load(), "_takes_missing", False) is True
+        """Whether it takes missing values of a table as they are."""
+        estimator = self.load()()
+        if self.tangents == "inputs":
+            estimator.set_params(tangents="none")
+        return bool(getattr(estimator, "_takes_missing", False))
 
 
 def _row(
@@ -102,11 +105,12 @@ MODELS = {
 def run(name: str | None, as_json: bool) -> None:
     """Print the models, or the parameters of one."""
     if as_json:
-        shown = {name: find(name)} if name else MODELS
+        shown = {name: find(name, "")} if name else MODELS
         print(json.dumps({key: as_data(one) for key, one in shown.items()}))
     elif name is not None:
-        print(f"{name}: {find(name).says}; {find(name).path}")
-        for one in parameters(find(name)):
+        entry = find(name, "")
+        print(f"{name}: {entry.says}; {entry.path}")
+        for one in parameters(entry):
             print(f"  {one['name']}={one['default']}  {one['type']}")
     else:
         for name, entry in MODELS.items():
@@ -138,10 +142,10 @@ def as_data(entry: ModelEntry) -> dict[str, Any]:
     }
 
 
-def find(name: str) -> ModelEntry:
-    """Return the entry called `name`."""
+def find(name: str, option: str = "--model: ") -> ModelEntry:
+    """Return the entry called `name`, which the user gave by this option."""
     if name not in MODELS:
-        raise Refusal(f"--model: no model {name!r}; {near(name, MODELS)}")
+        raise Refusal(f"{option}no model {name!r}; {near(name, MODELS)}")
     return MODELS[name]
 
 
@@ -227,6 +231,12 @@ class SavedModel:
         """What the samples pass on their way to the classifier."""
         pipelines = (one for one in nested(self.pipeline) if hasattr(one, "steps"))
         return [step for one in pipelines for _, step in one.steps[:-1]]
+
+    @property
+    def refusing(self) -> Any:
+        """The outermost that refuses answers; None where nothing does."""
+        found = (one for one in nested(self.pipeline) if hasattr(one, "reject_label_"))
+        return next(found, None)
 
     @property
     def takes_missing(self) -> bool:

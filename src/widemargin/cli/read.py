@@ -9,6 +9,7 @@ numbers as text; pandas counts them 0, 1, 2 where nobody named them. What the us
 the model calls a column decides, then these signs; a doubtful reading is told.
 """
 
+import contextlib
 import csv
 import gzip
 import io
@@ -17,7 +18,7 @@ import sys
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -71,7 +72,7 @@ class Reading:
                 f"--delimiter must be one character or tab; got {self.delimiter!r}"
             )
         if self.separator == self.decimal:
-            raise Refusal("--delimiter and --decimal must differ; add --delimiter ;")
+            raise Refusal("--delimiter and --decimal must differ; add --delimiter ';'")
         try:
             "".encode(self.encoding)
         except LookupError:
@@ -119,11 +120,17 @@ def csv_columns(
     first_line = next((line for line in lines if line.strip()), None)
     if first_line is None:
         raise Refusal(f"{path} is empty; give a file with data")
-    usual = ",;\t" if how.decimal == "." else ";\t"
+    usual = ",;\t|" if how.decimal == "." else ";\t|"
     separator = how.separator or max(usual, key=first_line.count)
     lines, numbers = _records(lines, separator)
     first, *second = csv.reader(lines[:2], delimiter=separator)
     first = [how.number(cell.strip()) for cell in first]
+    alone = len(first) == 1 and first[0] not in asked and not how.separator
+    if alone and " " in first[0]:
+        raise Refusal(
+            f"{path} has one column, {first[0]!r}; if blanks separate columns, add "
+            "--delimiter space"
+        )
     below = [how.number(cell) for cell in second[0]] if second else []
     has_header, note = _is_header(first, below, set(asked))
     if how.header != "auto":
@@ -246,7 +253,7 @@ def _is_number(text: str) -> bool:
         float(text)
     except ValueError:
         return False
-    return True
+    return "_" not in text  # 1_0 is ten in Python only
 
 
 def parquet_columns(path: Path) -> Columns:
@@ -284,6 +291,7 @@ def as_table(
     The features are the columns in `keep`, in that order; else all but the target,
     those in `drop`, and an index that somebody saved along.
     """
+    columns, notes = _without_empty(columns)
     names, place = columns.names, columns.place
     twice = {name for name in names if names.count(name) > 1}
     if twice:
@@ -301,7 +309,6 @@ def as_table(
     y = None
     if target is not None:
         y = labels(by_name.pop(target), f"column {target!r}", place)
-    notes = list(columns.notes)
     chosen = list(keep)
     if not keep:
         index = [n for n in columns.index if n in by_name and n not in drop]
@@ -322,6 +329,29 @@ def as_table(
     return Table(X, y, chosen, target=target, notes=notes)
 
 
+def _without_empty(columns: Columns) -> tuple[Columns, list[str]]:
+    """Leave out columns of neither name nor value, as commas at the end of lines make.
+
+    Returns also what there is to tell.
+    """
+    empty = [
+        bool(UNNAMED.fullmatch(name)) and all(map(_is_missing, values))
+        for name, values in zip(columns.names, columns.values, strict=True)
+    ]
+    if not any(empty):
+        return columns, list(columns.notes)
+    kept = [
+        (name, values)
+        for name, values, drop in zip(columns.names, columns.values, empty, strict=True)
+        if not drop
+    ]
+    names, values = [name for name, _ in kept], [values for _, values in kept]
+    index = [name for name in columns.index if name in names]
+    note = f"{sum(empty)} columns of no name and no value were left out"
+    left = replace(columns, names=names, values=values, index=index)
+    return left, [*columns.notes, note]
+
+
 def _counts_rows(column: NDArray) -> bool:
     n = len(column)
     if n <= FEW_ROWS or np.isnan(column).any() or column.max() - column.min() != n - 1:
@@ -333,11 +363,11 @@ def _numbers(
     name: str, column: Sequence, place: Callable[[int], str], missing: bool
 ) -> NDArray:
     if missing:
-        column = [np.nan if _text_of(c).lower() in MISSING else c for c in column]
-    try:
-        values = np.asarray(column, dtype=np.float64)
-    except (TypeError, ValueError):
-        values = None
+        column = [np.nan if _is_missing(cell) else cell for cell in column]
+    values = None
+    if not any("_" in cell for cell in column if isinstance(cell, str)):
+        with contextlib.suppress(TypeError, ValueError):
+            values = np.asarray(column, dtype=np.float64)
     if (
         values is not None
         and (np.isfinite(values) | (missing & np.isnan(values))).all()
@@ -345,20 +375,23 @@ def _numbers(
         return values
     for row, cell in enumerate(column):
         text = _text_of(cell)
-        if text.lower() in MISSING:
+        if _is_missing(cell):
             raise Refusal(
                 f"{place(row)}, column {name!r}: no value; fill it in, remove the row, "
-                "or let fit --impute median fill it in; the models lvq, glvq and gmlvq "
-                "take it as it is"
+                "or let fit --impute median fill it in; the models lvq, glvq, gmlvq "
+                "and knn take it as it is"
             )
-        try:
-            number = float(text)
-        except ValueError:
+        if DECIMAL_COMMA.fullmatch(text):
+            raise Refusal(
+                f"column {name!r} holds {text!r} in {place(row)}; where the comma is "
+                "its decimal sign, add --decimal ,"
+            )
+        if not _is_number(text):
             raise Refusal(
                 f"column {name!r} holds text ({text!r} in {place(row)}); turn it into "
                 f"numbers or leave it out with --drop {name}"
-            ) from None
-        if not np.isfinite(number):
+            )
+        if not np.isfinite(float(text)):
             raise Refusal(
                 f"{place(row)}, column {name!r}: {text} is not finite; mend it"
             )
@@ -371,6 +404,10 @@ def _text_of(cell: Any) -> str:
     return "" if cell is None else str(cell).strip()
 
 
+def _is_missing(cell: Any) -> bool:
+    return _text_of(cell).lower() in MISSING
+
+
 def labels(
     column: Sequence, what: str, place: Callable[[int], str] = "row {}".format
 ) -> NDArray:
@@ -380,7 +417,7 @@ def labels(
     """
     texts = [_text_of(cell) for cell in column]
     for row, text in enumerate(texts):
-        if text.lower() in MISSING:
+        if _is_missing(text):
             raise Refusal(
                 f"{place(row)}, {what}: no label; fill it in or remove the row"
             )
@@ -573,6 +610,8 @@ def kind_of(path: Path) -> str:
             f"{path} is of no known kind; give CSV, Parquet, npz, npy, idx, LIBSVM "
             "text, an image or a folder of images, or name the encoding of a text"
         ) from None
+    if first.lstrip().startswith(("{", "[{", "[[")) or path.suffix == ".json":
+        raise Refusal(f"{path} is JSON; save it as CSV or Parquet")
     lines = [line for line in first.splitlines() if line.strip()]
     return "libsvm" if lines and LIBSVM_LINE.match(lines[0]) else "csv"
 
@@ -617,36 +656,45 @@ def _rows(
 
 
 def _read_npy(path: Path, target: str | None, labelled: bool, missing: bool) -> Table:
-    X = _npy(path)
+    X = _loaded(path)
     if X.ndim < 2 or X.dtype.kind not in "fiub":
         raise Refusal(
             f"{path} holds {X.ndim} axes of {X.dtype}; samples are numbers, in rows"
         )
     if not labelled:
         return _rows(X, None, path, None, missing)
-    if target is None or not Path(target).is_file():
+    found = None
+    if target is not None and Path(target).is_file():
+        found = _loaded(Path(target))
+    if target is None or not isinstance(found, np.ndarray):
         raise Refusal(f"--target: give the npy file of the labels of {path.name}")
-    y = labels(_npy(Path(target)).ravel().tolist(), target)
+    y = labels(found.ravel().tolist(), target)
     return _rows(X, y, path, target, missing)
 
 
-def _npy(path: Path) -> NDArray:
+def _loaded(path: Path) -> Any:
+    """Return the array of a npy file, or those of a npz file by name."""
     try:
-        return np.asarray(np.load(path, allow_pickle=False))
-    except (ValueError, OSError, EOFError) as error:
+        found = np.load(path, allow_pickle=False)
+        if isinstance(found, np.ndarray):
+            return found
+        with found:
+            arrays = {name: found[name] for name in found.files}
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
         raise Refusal(
-            f"{path} is no readable npy file ({error}); save it again"
+            f"{path} is no readable npy or npz file ({error}); save it again"
         ) from None
+    if all(isinstance(array, np.ndarray) for array in arrays.values()):
+        return arrays
+    if any(name.startswith("xl/") or name == "content.xml" for name in arrays):
+        raise Refusal(f"{path} is a spreadsheet; save it as CSV")
+    if "schema.json" in arrays:
+        raise Refusal(f"{path} is a model; give data: widemargin predict MODEL DATA")
+    raise Refusal(f"{path} is an archive of other files than arrays; unpack it")
 
 
 def _read_npz(path: Path, target: str | None, labelled: bool, missing: bool) -> Table:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise Refusal(
-            f"{path} is no readable npz file ({error}); save it again"
-        ) from None
+    arrays = _loaded(path)
     target = target or "y"
     if labelled and target not in arrays:
         raise Refusal(
@@ -778,15 +826,47 @@ def _size(shape: tuple[int, ...]) -> str:
 
 
 def _read_image(path: Path, shape: tuple[int, ...] | None) -> NDArray:
+    """Return grey levels in 0..1, turned as the camera was held."""
     try:
-        from PIL import Image, UnidentifiedImageError
+        from PIL import Image, ImageOps, UnidentifiedImageError
     except ModuleNotFoundError:
         raise Refusal("images need Pillow: pip install pillow") from None
     try:
         with Image.open(path) as image:
-            grey = image.convert("L")
+            grey, white = _grey(path, ImageOps.exif_transpose(image))
             if shape is not None and grey.size != (shape[1], shape[0]):
                 grey = grey.resize((shape[1], shape[0]), Image.Resampling.BILINEAR)
-            return np.asarray(grey, dtype=np.float32) / 255
+            return np.asarray(grey, dtype=np.float32) / white
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError):
         raise Refusal(f"{path} is no readable image; mend or remove it") from None
+
+
+def _grey(path: Path, image: Any) -> tuple[Any, int]:
+    """Return an image of one channel, and the value that is white in it.
+
+    What is transparent is seen on white. Pillow would cut 16 bits and real numbers off
+    at 255.
+    """
+    from PIL import Image
+
+    if image.mode == "F" or image.mode.startswith("I"):
+        values = np.asarray(image, dtype=np.float32)
+        white = 1 if image.mode == "F" else 65535
+        if not (values.min() >= 0 and values.max() <= white):
+            raise Refusal(
+                f"{path} holds {values.min():g} to {values.max():g} (mode "
+                f"{image.mode}), and such images are read as 0 to {white}; scale it, "
+                "or save it with 8 bits"
+            )
+        return Image.fromarray(values), white
+    if "A" not in image.getbands() and "transparency" not in image.info:
+        return image.convert("L"), 255
+    drawn = image.convert("RGBA")
+    seen = Image.alpha_composite(Image.new("RGBA", image.size, "white"), drawn)
+    grey, alpha = seen.convert("L"), drawn.getchannel("A").getextrema()
+    if grey.getextrema() == (255, 255) and alpha[0] < alpha[1]:
+        raise Refusal(
+            f"{path} is white on transparent (mode {image.mode}), and what is "
+            "transparent is read as white; give it a dark background"
+        )
+    return grey, 255

@@ -4,14 +4,18 @@ import platform
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import sklearn
 from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
 
 import widemargin
+from widemargin._core.confidence import nested
 from widemargin._core.files import write_atomically
 from widemargin.cli import check_library, check_out
 from widemargin.cli.html import (
@@ -24,10 +28,10 @@ from widemargin.cli.html import (
     round_steps,
     table,
 )
-from widemargin.cli.judge import Judgement, load_and_judge
+from widemargin.cli.judge import Judgement, load_and_judge, promise_of
 from widemargin.cli.models import SavedModel
 from widemargin.cli.touch import touch
-from widemargin.inspection.models import common_theta
+from widemargin.inspection.models import common_theta, generator_of
 
 REJECTED = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)
 QUANTILES = (0.01, 0.05, 0.1, 0.25, 0.5, 0.9)
@@ -42,7 +46,7 @@ MOST_REJECTED = 0.5
 
 def run(model: Path, data: Path, target: str | None, out: Path, how: Any) -> None:
     """Judge the model on labelled data and write the page, whole or not at all."""
-    check_out("--out", out)
+    check_out("--out", out, ".html", inputs=(model, data, target))
     use_agg()
     saved, table, X, judged = load_and_judge(model, data, target, how)
     size = model.stat().st_size
@@ -86,7 +90,8 @@ def build(
             f"Set: {', '.join(changed)}."
             if changed
             else "All parameters as by default."
-        ),
+        )
+        + (f" {promise_of(model.refusing)}" if model.refusing is not None else ""),
         footer=f"widemargin {widemargin.__version__}, scikit-learn "
         f"{sklearn.__version__}, Python {platform.python_version()}",
     )
@@ -118,8 +123,15 @@ def build(
 def tiles(model: SavedModel, judged: Judgement, size: int | None) -> list:
     """Return the numbers at the top of the page."""
     n = len(judged.truth)
-    found = [
-        ("error", f"{100 * judged.error:.2f} %"),
+    found = [("error", f"{100 * judged.error:.2f} %")]
+    if judged.accepted is not None:
+        share, error = judged.accepted.mean(), judged.error_of_answered
+        found = [
+            ("answered", f"{100 * share:.1f} %"),
+            ("error of the answered", "–" if error is None else f"{100 * error:.2f} %"),
+            ("error if all were answered", found[0][1]),
+        ]
+    found += [
         ("rejected for 1 % error", f"{100 * judged.rejected_at(0.01):.1f} %"),
         ("µs per prediction", f"{1e6 * judged.seconds / n:.3g}"),
     ]
@@ -271,10 +283,16 @@ def add_prototypes(page: Page, model: SavedModel) -> None:
         shape=model.image_shape,
         feature_names=model.names or None,
     ).plot()
-    scaled = ", in standardised features" if model.before else ""
+    # What fills in missing values leaves features in their units.
+    steps = [
+        type(step).__name__
+        for step in model.before
+        if not hasattr(step, "missing_values")
+    ]
+    after = f", in features as {', then '.join(steps)} gives them" if steps else ""
     page.add(
         "What the model knows",
-        f"{len(prototypes)} prototypes, by class{scaled}.",
+        f"{len(prototypes)} prototypes, by class{after}.",
         picture(shown.figure_, "the prototypes of each class"),
         wide=model.image_shape is None,
     )
@@ -301,7 +319,7 @@ def add_tangents(page: Page, model: SavedModel, X: Any, sweeps: bool) -> None:
             f"A model along what it learned; each of its {len(moves)} tangents is a "
             "change that it takes for the same."
         )
-    elif getattr(estimator, "tangents", None) is not None:
+    elif generator_of(estimator) is not None:
         shown = TangentDisplay.from_estimator(
             estimator, sample=X[0], shape=model.image_shape
         )
@@ -378,21 +396,37 @@ def _drawable(model: SavedModel) -> bool:
 
 
 def snippet(model: SavedModel) -> str:
-    """Return Python that builds the same estimator."""
-    estimator = model.estimator
-    module = type(estimator).__module__.rsplit(".", 1)[0]
-    lines = [f"from {module} import {type(estimator).__name__}"]
-    if getattr(estimator, "tangents", None) is not None:
-        lines.append("from widemargin.tangents import ImageTangents")
-    steps = repr(estimator)
-    if model.before:
-        lines += [
-            "from sklearn.pipeline import make_pipeline",
-            "from sklearn.preprocessing import StandardScaler",
-        ]
-        steps = f"make_pipeline(StandardScaler(), {steps})"
-    lines += ["", f"model = {steps}", "model.fit(X_train, y_train)"]
-    return "\n".join([*lines, "model.predict(X_test)"])
+    """Return Python that builds and fits the same."""
+    built = unfitted(model)
+    parts = [built, *built.get_params().values()]
+    imports = sorted({_import_of(type(p)) for p in parts if hasattr(p, "get_params")})
+    written = built.__repr__(N_CHAR_MAX=float("inf"))
+    fitted = ["", f"model = {written}", "model.fit(X_train, y_train)"]
+    return "\n".join([*imports, *fitted, "model.predict(X_test)"])
+
+
+def unfitted(model: SavedModel) -> Any:
+    """Return what a fit of which gives the model: refusing goes around everything.
+
+    What was held out to choose a threshold was seen by no step before the classifier.
+    """
+    steps = [clone(step) for step in (*model.before, model.estimator)]
+    built = make_pipeline(*steps) if len(steps) > 1 else steps[0]
+    refusing = [one for one in nested(model.pipeline) if hasattr(one, "reject_label_")]
+    for one in reversed(refusing):
+        settings = one.get_params(deep=False)
+        prefit = isinstance(one.cv, str) and one.cv == "prefit"
+        settings |= {"estimator": built, "cv": "auto" if prefit else one.cv}
+        built = type(one)(**settings)
+    return built
+
+
+def _import_of(kind: type) -> str:
+    """Return how a class is imported: from the outermost package that has it."""
+    parts = kind.__module__.split(".")
+    homes = (".".join(parts[:k]) for k in range(1, len(parts) + 1))
+    home = next(h for h in homes if getattr(import_module(h), kind.__name__, 0) is kind)
+    return f"from {home} import {kind.__name__}"
 
 
 def learned_tangents(estimator: Any) -> NDArray | None:

@@ -74,6 +74,7 @@ def touch(
         "answer": _packed([code[y] for y in judged.answers], np.uint16),
         "level": _packed(level, np.uint32),
         "levels": _packed(levels, np.float32),
+        "start": _start(level, judged.accepted),
         "margin": _packed(judged.margins, np.float32),
         "rows": [str(row) for row in rows] or None,
         "plots": plots,
@@ -92,6 +93,14 @@ def touch(
     data["place"] = _packed(place, np.int32)
     data["sweeps"] = _sweeps(model, X, judged)
     return Touch(data, sprites)
+
+
+def _start(level: NDArray, accepted: NDArray | None) -> int:
+    """Return the level from which the model itself answers; 0 where none tells."""
+    if accepted is None:
+        return 0
+    start = int(level[accepted].min()) if accepted.any() else int(level.max()) + 1
+    return start if np.array_equal(level >= start, accepted) else 0
 
 
 def _packed(values: Any, dtype: Any) -> str:

@@ -26,9 +26,11 @@ def to_onnx(model: Any, *, dtype: str = "float32") -> Any:
         LVQ, MarginLVQ, GLVQ, GMLVQ, HSS, TVQ, TD-Neuron, the hyperplanes of
         :mod:`widemargin.linear`, :class:`~widemargin.TangentSVC`,
         :class:`~widemargin.TangentKNeighborsClassifier`, a
-        :class:`~widemargin.RejectingClassifier` around one of them, or a pipeline of
-        scikit-learn's scalers and
-        :class:`~widemargin.tangents.GaussianSmoother` that ends in one.
+        :class:`~widemargin.RejectingClassifier` around one of them, or a pipeline that
+        ends in one. Before it may be, of scikit-learn, scalers, ``SimpleImputer``,
+        ``PCA``, ``TruncatedSVD``, selectors of features, ``ColumnTransformer``,
+        ``FeatureUnion`` and pipelines of these, and
+        :class:`~widemargin.tangents.GaussianSmoother`.
     dtype : {"float32", "float64"}, default="float32"
         Of the input and of the arithmetic. Distances to many references, and those in
         which the samples bend, are in float64 in either case.
@@ -38,10 +40,10 @@ def to_onnx(model: Any, *, dtype: str = "float32") -> Any:
     onnx.ModelProto
         Input ``X`` (n, n_features). Outputs ``label`` (n,), ``margin``
         (n, n_classes), ``confidence`` (n,), and ``accepted`` (n,) where a threshold was
-        learned: what is not accepted has the reject label. What completes missing
-        values is not in it: a sample with NaN has a confidence of NaN, no label, and is
-        not accepted. Opset 18, default domain only; ``model.SerializeToString()`` are
-        the bytes of the file.
+        learned: what is not accepted has the reject label. An imputer fills in what is
+        NaN; what completes missing values in a model itself is not in it: a sample with
+        NaN then has a confidence of NaN, no label, and is not accepted. Opset 18,
+        default domain only; ``model.SerializeToString()`` are the bytes of the file.
 
     Raises
     ------
@@ -73,8 +75,8 @@ def to_c(model: Any, *, name: str = "model", dtype: str = "float32") -> str:
     model : fitted classifier
         LVQ, MarginLVQ, GLVQ, GMLVQ, HSS and TVQ with tangents at the models only, the
         hyperplanes of :mod:`widemargin.linear`, a
-        :class:`~widemargin.RejectingClassifier` around one of them, or a pipeline of
-        scalers that ends in one.
+        :class:`~widemargin.RejectingClassifier` around one of them, or a pipeline that
+        ends in one, with the steps that :func:`to_onnx` knows.
     name : str, default="model"
         What the functions of the header are called after.
     dtype : {"float32", "int8"}, default="float32"

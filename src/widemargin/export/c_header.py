@@ -25,6 +25,7 @@ leaves an error e per row. What follows holds for every sample, not on average:
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
@@ -36,15 +37,20 @@ import widemargin
 from widemargin.export.program import (
     Affine,
     Clip,
+    Fill,
+    Join,
     Nearest,
     NotExportable,
+    Pick,
     Planes,
     Program,
     Project,
     Smooth,
+    Step,
     Unit,
     exact_labels,
     require_squares,
+    width_after,
 )
 
 PER_LINE = 8
@@ -130,7 +136,7 @@ class Writer:
         self.tables.append(
             f"static const {kind} {full}[{len(cells)}] = {{\n{body}\n}};"
         )
-        size = {"float": 4, "int8_t": 1, "uint16_t": 2}[kind]
+        size = {"float": 4, "int8_t": 1, "uint16_t": 2, "int32_t": 4}[kind]
         self.table_bytes += size * len(cells)
         return full
 
@@ -198,7 +204,8 @@ def _comment(program: Program, writer: Writer, quantisation: str) -> str:
         "sure enough,",
         f"and writes how sure it is ({program.margin_unit}). "
         f"{writer.name}_label gives the label.",
-        "Features must be finite.",
+        "Features must be finite. NaN is filled in where the model has an imputer, and",
+        "refused else; not so with -ffast-math.",
     ]
     if quantisation:
         lines += ["", quantisation]
@@ -264,31 +271,73 @@ def _dots(name: str, bits: int) -> list[str]:
 
 
 def _prepare(writer: Writer, program: Program) -> tuple[str, int]:
-    """Write the steps, as a function that fills z, and how wide z is after them."""
-    name, width = writer.name, program.n_features
+    """Write the steps, as functions of which the last fills z; how wide z is then."""
+    functions: list[str] = []
+    width = program.n_features
+    body, after, widest = _steps(writer, program.steps, width, "step", functions)
+    text = written("prepare", writer.name, FEATURES=width, BODY=body, AS="prepare")
+    wide = f"#define {writer.name.upper()}_WIDEST {widest}"
+    text = "\n\n".join([wide, *functions, text])
+    return re.sub(r"\n\n+", "\n\n", text), after
+
+
+def _steps(
+    writer: Writer, steps: Iterable[Step], width: int, tag: str, functions: list[str]
+) -> tuple[str, int, int]:
+    """Write steps on z, how wide it is after them, and at most on the way.
+
+    What they call is put to the functions.
+    """
     body: list[str] = []
-    for number, step in enumerate(program.steps):
-        tag = f"step{number}"
-        if isinstance(step, Affine):
-            body.append(_affine(writer, step, tag, width))
-        elif isinstance(step, Clip):
-            low, high = _float(step.low), _float(step.high)
-            body.append(
-                f"  for (i = 0; i < {width}; i++)\n"
-                f"    z[i] = z[i] < {low} ? {low} : z[i] > {high} ? {high} : z[i];"
-            )
-        elif isinstance(step, Unit):
-            body.append(_unit(step, width))
-        elif isinstance(step, Smooth):
-            body.append(_smooth(writer, step, tag))
-        elif isinstance(step, Project):
-            body.append(_project(writer, step, tag, width))
-            width = len(step.matrix)
-    text = written(
-        "prepare", name, WIDEST=max(width, program.n_features),
-        FEATURES=program.n_features, BODY="\n".join(body),
-    )  # fmt: skip
-    return re.sub(r"\n\n+", "\n\n", text), width
+    widest = width
+    for number, step in enumerate(steps):
+        own = f"{tag}{number}"
+        if isinstance(step, Join):
+            body.append(_join(writer, step, own, width, functions))
+        else:
+            write: Any = STEPS[type(step)]
+            body.append(write(writer, step, own, width))
+        width = width_after(step, width)
+        widest = max(widest, width)
+    return "\n".join(body), width, widest
+
+
+def _join(
+    writer: Writer, step: Join, tag: str, width: int, functions: list[str]
+) -> str:
+    """Write every chain as a function of its own, and the calls of all."""
+    calls, size, room = [], 0, 0
+    for number, part in enumerate(step.parts):
+        own = f"{tag}_{number}"
+        body, after, widest = _steps(writer, part, width, f"{own}_", functions)
+        functions.append(
+            written("prepare", writer.name, FEATURES=width, BODY=body, AS=own)
+        )
+        calls.append(f"    NAME_{own}(z, joined + {size});")
+        # What a chain leaves behind its features the next ones cover.
+        room, size = max(room, size + widest), size + after
+    return written("join", writer.name, ROOM=room, N=size, CALLS="\n".join(calls))
+
+
+def _clip(writer: Writer, step: Clip, tag: str, width: int) -> str:
+    low, high = _float(step.low), _float(step.high)
+    return (
+        f"  for (i = 0; i < {width}; i++)\n"
+        f"    z[i] = z[i] < {low} ? {low} : z[i] > {high} ? {high} : z[i];"
+    )
+
+
+def _fill(writer: Writer, step: Fill, tag: str, width: int) -> str:
+    values = writer.table(f"{tag}_values", step.values)
+    return (
+        f"  for (i = 0; i < {width}; i++)\n"
+        f"    z[i] = z[i] != z[i] ? {values}[i] : z[i];"
+    )
+
+
+def _pick(writer: Writer, step: Pick, tag: str, width: int) -> str:
+    columns = writer.table(f"{tag}_columns", step.columns, "int32_t")
+    return written("pick", writer.name, N=len(step.columns), COLUMNS=columns)
 
 
 def _affine(writer: Writer, step: Affine, tag: str, width: int) -> str:
@@ -304,7 +353,7 @@ def _affine(writer: Writer, step: Affine, tag: str, width: int) -> str:
     return f"  for (i = 0; i < {width}; i++)\n    z[i] = {value};"
 
 
-def _unit(step: Unit, width: int) -> str:
+def _unit(writer: Writer, step: Unit, tag: str, width: int) -> str:
     grow = {
         "l1": "length += fabsf(z[i])",
         "l2": "length += z[i] * z[i]",
@@ -314,7 +363,7 @@ def _unit(step: Unit, width: int) -> str:
     return written("unit", "", WIDTH=width, GROW=grow, ROOT=root)
 
 
-def _smooth(writer: Writer, step: Smooth, tag: str) -> str:
+def _smooth(writer: Writer, step: Smooth, tag: str, width: int) -> str:
     h, w, c = len(step.down), len(step.across), step.channels
     across = writer.table(f"{tag}_across", step.across)
     down = writer.table(f"{tag}_down", step.down)
@@ -332,6 +381,17 @@ def _project(writer: Writer, step: Project, tag: str, width: int) -> str:
         "project", writer.name, N=len(step.matrix), WIDTH=width, CENTRE=centre,
         MATRIX=matrix,
     )  # fmt: skip
+
+
+STEPS = {
+    Affine: _affine,
+    Clip: _clip,
+    Fill: _fill,
+    Pick: _pick,
+    Unit: _unit,
+    Smooth: _smooth,
+    Project: _project,
+}
 
 
 def _rounding(width: int) -> str:

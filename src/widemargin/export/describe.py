@@ -11,16 +11,23 @@ of :class:`~widemargin.tangents.ImageTangents` can: it is the sum of the squares
 affine tangents.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from math import isnan
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import feature_selection
+from sklearn.compose import ColumnTransformer
+from sklearn.decomposition import PCA, IncrementalPCA, TruncatedSVD
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import (
+    FunctionTransformer,
     MaxAbsScaler,
     MinMaxScaler,
     Normalizer,
@@ -35,8 +42,11 @@ from widemargin.export.program import (
     Affine,
     Clip,
     Expansion,
+    Fill,
     InputTangents,
+    Join,
     Nearest,
+    Pick,
     Planes,
     Program,
     Project,
@@ -305,27 +315,120 @@ def _searched(model: Any) -> Program:
 def _pipeline(model: Any) -> Program:
     *before, (_, last) = model.steps
     program = describe(last)
-    steps: list[Step] = []
-    first = None
-    for _, transformer in before:
-        if transformer is None or transformer == "passthrough":
-            continue
-        steps += prepared_by(transformer)
-        first = first or transformer
-    width = program.n_features if first is None else int(first.n_features_in_)
-    return program.after(*steps, n_features=width)
+    real = [one for _, one in before if one is not None and one != "passthrough"]
+    width = int(real[0].n_features_in_) if real else program.n_features
+    return program.after(*_chain(real), n_features=width)
 
 
 def prepared_by(transformer: Any) -> list[Step]:
     """Return the steps of a fitted transformer, or refuse."""
+    if transformer is None or isinstance(transformer, str):
+        return []
     function = TRANSFORMERS.get(type(transformer))
     if function is None:
         known = ", ".join(sorted(t.__name__ for t in TRANSFORMERS))
         raise refuse(
-            transformer, f"of the steps before a classifier only {known} are known"
+            transformer,
+            f"of the steps before a classifier only {known} are known; where skl2onnx "
+            "converts it, register_converters lets it convert the whole",
         )
     check_is_fitted(transformer)
     return function(transformer)
+
+
+def _chain(transformers: Iterable[Any]) -> list[Step]:
+    """Return the steps of transformers one after another.
+
+    What is filled in before a scaler is filled in scaled, lest float32 round it first.
+    """
+    steps: list[Step] = []
+    for step in (s for one in transformers for s in prepared_by(one)):
+        if isinstance(step, Affine) and steps and isinstance(steps[-1], Fill):
+            scaled = (steps[-1].values - step.centre) * step.scale + step.shift
+            steps[-1:] = [step, Fill(scaled)]
+        else:
+            steps.append(step)
+    return steps
+
+
+@prepares(Pipeline)
+def _inner_pipeline(pipeline: Any) -> list[Step]:
+    return _chain(transformer for _, transformer in pipeline.steps)
+
+
+@prepares(FrozenEstimator)
+def _frozen_step(frozen: Any) -> list[Step]:
+    return prepared_by(frozen.estimator)
+
+
+@prepares(FunctionTransformer)
+def _function(transformer: Any) -> list[Step]:
+    if transformer.func is not None:
+        raise refuse(transformer, "its func is a function of Python")
+    return []
+
+
+@prepares(SimpleImputer)
+def _imputer(imputer: Any) -> list[Step]:
+    if imputer.add_indicator:
+        raise refuse(
+            imputer, "add_indicator=True adds features; fit with add_indicator=False"
+        )
+    if not (isinstance(imputer.missing_values, Real) and isnan(imputer.missing_values)):
+        raise refuse(
+            imputer,
+            f"missing_values={imputer.missing_values!r} are numbers elsewhere; fit "
+            "with NaN for what is missing",
+        )
+    try:
+        values = np.asarray(imputer.statistics_).astype(float)
+    except ValueError as error:
+        raise refuse(imputer, "it fills in text; give numeric features") from error
+    empty = np.isnan(values)
+    # What nobody had is dropped.
+    dropped = [Pick(np.flatnonzero(~empty))] if empty.any() else []
+    return [*dropped, Fill(values[~empty])]
+
+
+@prepares(
+    *(
+        kind
+        for kind in vars(feature_selection).values()
+        if isinstance(kind, type) and hasattr(kind, "get_support")
+    )
+)
+def _selector(selector: Any) -> list[Step]:
+    return [Pick(selector.get_support(indices=True))]
+
+
+@prepares(PCA, IncrementalPCA, TruncatedSVD)
+def _components(model: Any) -> list[Step]:
+    matrix = np.asarray(model.components_, float)
+    if getattr(model, "whiten", False):
+        scale = np.sqrt(model.explained_variance_)
+        matrix = matrix / np.maximum(scale, np.finfo(scale.dtype).eps)[:, None]
+    return [Project(getattr(model, "mean_", np.zeros(matrix.shape[1])), matrix)]
+
+
+@prepares(ColumnTransformer)
+def _by_columns(transformer: Any) -> list[Step]:
+    columns = transformer._transformer_to_input_indices
+    parts = [
+        (Pick(np.asarray(columns[name], np.int64)), *prepared_by(one))
+        for name, one, _ in transformer.transformers_
+        if len(columns[name]) and not (isinstance(one, str) and one == "drop")
+    ]
+    return [Join(tuple(parts))]
+
+
+@prepares(FeatureUnion)
+def _side_by_side(union: Any) -> list[Step]:
+    if union.transformer_weights:
+        raise refuse(union, "its transformer_weights are not carried; scale instead")
+    parts = [
+        tuple(prepared_by(one)) for _, one in union.transformer_list if one != "drop"
+    ]
+    return [Join(tuple(parts))]
 
 
 def _affine(n: int, centre: Any, scale: Any, shift: Any) -> Affine:

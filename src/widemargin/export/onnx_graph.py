@@ -17,6 +17,7 @@ making, with the outputs of :func:`~widemargin.export.to_onnx`.
 """
 
 import json
+from collections.abc import Iterable
 from itertools import combinations
 from typing import Any
 
@@ -29,18 +30,23 @@ from widemargin.export.program import (
     Affine,
     Clip,
     Expansion,
+    Fill,
     InputTangents,
+    Join,
     Nearest,
     NotExportable,
+    Pick,
     Planes,
     Program,
     Project,
     References,
     Smooth,
+    Step,
     Unit,
     Votes,
     exact_labels,
     require_squares,
+    width_after,
 )
 from widemargin.tangents import orthonormalize
 
@@ -139,6 +145,13 @@ def prepare(graph: Graph, x: str, step: Any, width: int) -> str:
         return graph("Add", x, graph.table(step.shift)) if step.shift.any() else x
     if isinstance(step, Clip):
         return graph("Clip", x, float(step.low), float(step.high))
+    if isinstance(step, Fill):
+        return graph("Where", graph("IsNaN", x), graph.table(step.values), x)
+    if isinstance(step, Pick):
+        return graph("Gather", x, step.columns, axis=1)
+    if isinstance(step, Join):
+        parts = [prepare_all(graph, x, part, width) for part in step.parts]
+        return graph("Concat", *parts, axis=1)
     if isinstance(step, Project):
         x = graph("Sub", x, graph.table(step.centre))
         return graph("MatMul", x, graph.table(step.matrix.T))
@@ -147,6 +160,14 @@ def prepare(graph: Graph, x: str, step: Any, width: int) -> str:
     if isinstance(step, Smooth):
         return _smooth(graph, x, step, width)
     raise TypeError(step)
+
+
+def prepare_all(graph: Graph, x: str, steps: Iterable[Step], width: int) -> str:
+    """Apply steps, one after another, to x (n, width)."""
+    for step in steps:
+        x = prepare(graph, x, step, width)
+        width = width_after(step, width)
+    return x
 
 
 def _unit(graph: Graph, x: str, norm: str) -> str:
@@ -581,10 +602,7 @@ MARGINS = {
 
 def build(graph: Graph, x: str, program: Program) -> dict[str, str]:
     """Add a program to a graph; the names of its outputs."""
-    width = program.n_features
-    for step in program.steps:
-        x = prepare(graph, x, step, width)
-        width = len(step.matrix) if isinstance(step, Project) else width
+    x = prepare_all(graph, x, program.steps, program.n_features)
     n_classes = len(program.classes)
     write: Any = MARGINS[type(program.decision)]
     margins, *winner, wide = write(graph, x, program.decision, n_classes)
@@ -788,6 +806,5 @@ def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
 def _convert_transformer(scope: Any, operator: Any, container: Any) -> None:
     graph, x = _graph(scope, operator, container)
     transformer = operator.raw_operator
-    for step in prepared_by(transformer):
-        x = prepare(graph, x, step, int(transformer.n_features_in_))
+    x = prepare_all(graph, x, prepared_by(transformer), transformer.n_features_in_)
     _add(graph, container, {x: operator.outputs[0].full_name})

@@ -19,6 +19,7 @@ confidence, and answers below a learned threshold are refused. Arrays keep the d
 which the model holds them.
 """
 
+from functools import reduce
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -47,6 +48,24 @@ class Clip(NamedTuple):
 
     low: float
     high: float
+
+
+class Fill(NamedTuple):
+    """Put `values` where features are NaN."""
+
+    values: NDArray
+
+
+class Pick(NamedTuple):
+    """Features by their numbers, in this order."""
+
+    columns: NDArray
+
+
+class Join(NamedTuple):
+    """Chains of steps, each on the whole sample, with their features side by side."""
+
+    parts: "tuple[tuple[Step, ...], ...]"
 
 
 class Unit(NamedTuple):
@@ -157,7 +176,7 @@ class Expansion(NamedTuple):
     scheme: str
 
 
-Step = Affine | Clip | Unit | Smooth | Project
+Step = Affine | Clip | Fill | Pick | Join | Unit | Smooth | Project
 Decision = Nearest | Votes | Planes | Expansion
 
 
@@ -176,6 +195,17 @@ class Program(NamedTuple):
     def after(self, *steps: Step, n_features: int) -> Self:
         """Return the program with steps before its own."""
         return self._replace(steps=(*steps, *self.steps), n_features=n_features)
+
+
+def width_after(step: Step, width: int) -> int:
+    """Return how many features there are after a step."""
+    if isinstance(step, Pick):
+        return len(step.columns)
+    if isinstance(step, Project):
+        return len(step.matrix)
+    if isinstance(step, Join):
+        return sum(reduce(lambda w, s: width_after(s, w), p, width) for p in step.parts)
+    return width
 
 
 def require_squares(points: NDArray, dtype: Any) -> None:

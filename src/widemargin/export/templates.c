@@ -27,9 +27,7 @@ static inline float NAME_dot(const float *a, const float *b, int n)
 }
 
 /// prepare
-#define UPPER_WIDEST @WIDEST@
-
-static inline void NAME_prepare(const float *x, float *z)
+static inline void NAME_@AS@(const float *x, float *z)
 {
   int i;
   for (i = 0; i < @FEATURES@; i++)
@@ -67,6 +65,23 @@ static inline void NAME_prepare(const float *x, float *z)
           sum += @DOWN@[j * @H@ + i] * rows[i * @ROW@ + k];
         z[j * @ROW@ + k] = sum + @BACK@;
       }
+  }
+
+/// pick
+  {
+    float picked[@N@];
+    for (i = 0; i < @N@; i++)
+      picked[i] = z[@COLUMNS@[i]];
+    for (i = 0; i < @N@; i++)
+      z[i] = picked[i];
+  }
+
+/// join
+  {
+    float joined[@ROOM@];
+@CALLS@
+    for (i = 0; i < @N@; i++)
+      z[i] = joined[i];
   }
 
 /// project
@@ -330,7 +345,7 @@ int main(void)
   while (fread(x, sizeof(float), UPPER_FEATURES, stdin) == UPPER_FEATURES) {
     const int answer = NAME_predict(x, &margin);
     const int best = NAME_margins(x, margins, &least);
-    if (margins[best] != margin)
+    if (margin == margin && margins[best] != margin)
       return 1;
     if (fwrite(&answer, sizeof answer, 1, stdout) != 1
         || fwrite(&best, sizeof best, 1, stdout) != 1

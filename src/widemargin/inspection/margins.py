@@ -202,7 +202,7 @@ class MarginDistributionDisplay:
         ax.axvline(0, color=style.GREY, linewidth=0.8, zorder=0)
         if self.theta is not None:
             ax.axvline(
-                self.theta, color=style.INK, linewidth=0.8, linestyle=":", zorder=0
+                self.theta, color=style.ink(), linewidth=0.8, linestyle=":", zorder=0
             )
             ax.annotate(
                 f"θ = {self.theta:g}",
@@ -212,7 +212,7 @@ class MarginDistributionDisplay:
                 xytext=(4, 3),
                 textcoords="offset points",
                 va="bottom",
-                color=style.INK,
+                color=style.ink(),
             )
         ax.set(xlabel="margin", ylabel="samples with a smaller margin, %")
         ax.set_ylim(-1.2, 102)
@@ -421,6 +421,8 @@ class ErrorRejectDisplay:
             drawn = (
                 {"linewidth": 1.8, "label": name} | style.series_style(k) | line_options
             )
+            if shown.sum() == 1:
+                drawn = {"marker": "o"} | drawn  # a curve of one point is not seen
             self.lines_ += ax.plot(100 * refused[shown], 100 * error[shown], **drawn)
         ax.set(xlabel="samples rejected, %", ylabel="error among the accepted, %")
         ax.set_xlim(0, 100 * max_rejection)
@@ -554,7 +556,7 @@ class BoundDisplay:
         ax = style.own_axes(type(self).__name__, ax)
         for name, values, drawn in (
             ("bound", self.bounds, {"color": style.RED, "marker": "o"}),
-            ("held-out error", self.errors, {"color": style.INK, "marker": "s"}),
+            ("held-out error", self.errors, {"color": style.ink(), "marker": "s"}),
             (
                 "training error",
                 self.train_errors,
@@ -590,7 +592,7 @@ class BoundDisplay:
                 textcoords="offset points",
                 ha="right",
                 fontsize=8,
-                color=style.INK,
+                color=style.ink(),
             )
         ax.set(xlabel="prototypes", ylabel="error, %")
         style.legend(ax, fontsize=9)

@@ -152,12 +152,16 @@ def feature_names_of(estimator: Any) -> list[str] | None:
 
 
 def look_of(
-    estimator: Any, shape: Any, positions: Any, feature_names: Any
+    estimator: Any, n_features: int, shape: Any, positions: Any, feature_names: Any
 ) -> dict[str, Any]:
     """Return how its samples look: what was given, else what the estimator knows."""
     if shape is None and positions is None:
-        shape = getattr(generator_of(estimator), "shape", None)
-        if shape is None and feature_names is None:
+        generator = generator_of(estimator)
+        shape = getattr(generator, "shape", None)
+        channels = getattr(generator, "n_channels", 1)
+        if channels > 1:
+            positions = np.arange(n_features // channels)
+        elif shape is None and feature_names is None:
             feature_names = feature_names_of(estimator)
         shape = None if shape is None else tuple(shape)
     return {"shape": shape, "positions": positions, "feature_names": feature_names}

@@ -126,7 +126,7 @@ class PrototypeDisplay(style.SampleDisplay):
                 f"own, of {prototypes.shape[1]} coordinates where samples have "
                 f"{expected} features; there is nothing to draw."
             )
-        look = look_of(estimator, shape, positions, feature_names)
+        look = look_of(estimator, prototypes.shape[1], shape, positions, feature_names)
         # Columns of a table have units of their own: as the classifier sees them they
         # fit on one axis.
         if look["feature_names"] is None:
@@ -221,7 +221,8 @@ class PrototypeDisplay(style.SampleDisplay):
         limits: tuple[float, float] | None,
         cmap: str,
     ) -> tuple[Any, Any]:
-        usual = ceil(sqrt(len(groups))) if look.names is None else 1
+        # Columns of a table want width, so far as the figure does not get too high.
+        usual = ceil(sqrt(len(groups)) if look.names is None else len(groups) / 8)
         width = min(n_columns or usual, len(groups))
         size = (ceil(len(groups) / width), width)
         inches = (2.6 * size[1], 1.9 * size[0])
@@ -248,9 +249,10 @@ class PrototypeDisplay(style.SampleDisplay):
 class RelevanceDisplay(style.SampleDisplay):
     """Shares of the features in a learned distance: bars, a curve, or an image.
 
-    Columns of a table are bars, the most relevant first, and beside them the matrix of
-    the same features, unless it is diagonal; of several matrices the relevances are the
-    rows of one picture. Spectra and signals are curves, images are images.
+    Columns of a table are bars, the most relevant first, and beside them, in a figure
+    of their own, the matrix of the same features, unless it is diagonal; of several
+    matrices the relevances are the rows of one picture. Spectra and signals are curves,
+    images are images.
 
     Parameters
     ----------
@@ -264,6 +266,9 @@ class RelevanceDisplay(style.SampleDisplay):
         Where the values of a curve lie: times, wavelengths.
     feature_names : sequence of str, default=None
         Names of the features of a table; None numbers them.
+    in_spreads : bool, default=False
+        Whether the matrix is that of features in units of their spread: then relevances
+        are shares of the distance, and the axis says so.
 
     Attributes
     ----------
@@ -296,6 +301,7 @@ class RelevanceDisplay(style.SampleDisplay):
 
     matrix: ArrayLike
     labels: ArrayLike | None = None
+    in_spreads: bool = False
 
     @classmethod
     def from_estimator(
@@ -318,8 +324,9 @@ class RelevanceDisplay(style.SampleDisplay):
             those that the classifier sees.
         X : array-like of shape (n_samples, n_features), default=None
             Samples, as the estimator takes them. Relevances depend on the units of the
-            features; with X, every feature is counted in its standard deviation. None
-            takes the units as they are, which is fair after a scaler.
+            features; with X, every feature is counted in its standard deviation, and
+            relevances are shares of the distance. None takes the units as they are,
+            which is fair after a scaler.
         shape : tuple (height, width) or (height, width, channels), default=None
             Shape of a sample as an image.
         positions : array-like of shape (length,), default=None
@@ -359,6 +366,7 @@ class RelevanceDisplay(style.SampleDisplay):
             shape=shape,
             positions=positions,
             feature_names=feature_names,
+            in_spreads=X is not None,
         ).plot(ax, **options)
 
     def plot(
@@ -369,7 +377,7 @@ class RelevanceDisplay(style.SampleDisplay):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; None makes a figure.
+            Where to draw; None makes a figure. In given axes bars stand alone.
         n_features : int, default=20
             Features of a table to show at most, the most relevant ones.
         cmap : str, default="gray_r"
@@ -400,6 +408,12 @@ class RelevanceDisplay(style.SampleDisplay):
             self._plot_table(ax, matrices[:, shown][:, :, shown], columns, names, cmap)
         self.figure_ = self.ax_.figure
         return self
+
+    @property
+    def _axis(self) -> str:
+        if self.in_spreads:
+            return "share of the distance, %"
+        return "relevance in the unit of each feature, %"
 
     def _labels(self, n_matrices: int) -> list[str]:
         labels = range(n_matrices) if self.labels is None else np.ravel(self.labels)
@@ -434,7 +448,7 @@ class RelevanceDisplay(style.SampleDisplay):
         for k, (name, row) in enumerate(zip(names, self.relevances_, strict=True)):
             look.draw(ax, 100 * row, linewidth=1.5, label=name, **style.series_style(k))
         look.label(ax)
-        ax.set_ylabel("share of the distance, %")
+        ax.set_ylabel(self._axis)
         style.from_zero(ax)
         if len(names) > 1:
             style.legend(ax)
@@ -458,11 +472,12 @@ class RelevanceDisplay(style.SampleDisplay):
             picture = ax.imshow(relevances, cmap=cmap, vmin=0, aspect="auto")
             ax.set_xticks(places, columns, rotation=40, ha="right", fontsize=8)
             ax.set_yticks(range(len(names)), names, fontsize=8)
-            ax.figure.colorbar(picture, ax=ax, label="share of the distance, %")
+            ax.set_title(self._axis, fontsize=10)
+            ax.figure.colorbar(picture, ax=ax)
             self.ax_, self.axes_ = ax, np.array([[ax]])
             return
         matrix = matrices[0]
-        with_matrix = bool(np.any(matrix != np.diag(np.diag(matrix))))
+        with_matrix = ax is None and bool(np.any(matrix != np.diag(np.diag(matrix))))
         inches = (5.0 + with_matrix * (high + 0.5), high)
         self.ax_, self.axes_ = style.panels(
             type(self).__name__, ax, (1, 1 + with_matrix), inches
@@ -471,7 +486,7 @@ class RelevanceDisplay(style.SampleDisplay):
         bars.barh(places, relevances[0], color=style.SERIES[1])
         bars.set_yticks(places, columns, fontsize=8)
         bars.set_ylim(len(columns) - 0.5, -0.5)
-        bars.set_xlabel("share of the distance, %")
+        bars.set_xlabel(self._axis)
         style.tidy(bars)
         if with_matrix:
             beside = self.axes_[0, 1]

@@ -2,7 +2,8 @@
 
 The colours of unordered series differ in lightness as well as in hue, and come with
 dashes of their own, so that no line is told apart by its hue alone. Ordered series run
-through greys to red. Nothing here changes matplotlib's global settings.
+through greys to red. Nothing here changes matplotlib's global settings; where these ask
+for a dark background, what is ink elsewhere has the colour of their text.
 
 A row of features is an image, a curve over positions, or named numbers. Features with
 names are the columns of a table: dots, since nothing lies between them. Image (i, j) of
@@ -25,6 +26,7 @@ SERIES = (RED, "#1f5f8b", "#e0a526", INK, "#3fa796", "#8a6fb3", GREY)
 DASHES = ("-", (0, (5, 1.5)), "-.", "-", (0, (1, 1.2)), (0, (5, 1.5)), "-")
 _GAP, _LABEL_GAP = 0.1, 0.42
 MOST_NAMES, LONGEST_NAME = 16, 18
+MOST_INCHES = 12.0
 
 
 def pyplot(user: str) -> Any:
@@ -36,6 +38,16 @@ def pyplot(user: str) -> Any:
             f"{user} needs matplotlib; install it with `pip install widemargin[plot]`."
         ) from error
     return plt
+
+
+def ink() -> str:
+    """Return the colour of lines and text: dark, or the text's on a dark background."""
+    from matplotlib import rcParams
+    from matplotlib.colors import to_rgb
+
+    paper = rcParams["axes.facecolor"]
+    dark = paper != "none" and sum(to_rgb(paper)) < 1.5
+    return rcParams["text.color"] if dark else INK
 
 
 def own_axes(user: str, ax: Any, figsize: tuple[float, float] = (6.0, 4.2)) -> Any:
@@ -60,11 +72,11 @@ def new_axes(user: str, figsize: tuple[float, float]) -> Any:
 def tidy(ax: Any) -> None:
     """Frame a plot by its two axes only."""
     ax.spines[["top", "right"]].set_visible(False)
-    for side in ("left", "bottom"):
-        ax.spines[side].set_color(INK)
-    ax.tick_params(colors=INK)
+    colour = ink()
+    ax.spines[["left", "bottom"]].set_color(colour)
+    ax.tick_params(colors=colour)
     for text in (ax.xaxis.label, ax.yaxis.label, ax.title):
-        text.set_color(INK)
+        text.set_color(colour)
 
 
 def panels(
@@ -103,17 +115,19 @@ def panels(
 
 def series_style(index: int) -> dict[str, Any]:
     """Return colour and dashes of unordered series number `index`."""
+    colour = SERIES[index % len(SERIES)]
     return {
-        "color": SERIES[index % len(SERIES)],
+        "color": ink() if colour == INK else colour,
         "linestyle": DASHES[index % len(DASHES)],
     }
 
 
 def stage_colours(n_stages: int) -> list[Any]:
-    """Return colours of ordered series: ever darker greys, and red for the last."""
+    """Return colours of ordered series: greys ever nearer to ink, red for the last."""
     from matplotlib.colors import LinearSegmentedColormap
 
-    ramp = LinearSegmentedColormap.from_list("stages", ["#c3cbd4", "#7b8794", INK])
+    faint = "#c3cbd4" if ink() == INK else "#4a5560"
+    ramp = LinearSegmentedColormap.from_list("stages", [faint, "#7b8794", ink()])
     before = [ramp(k / max(n_stages - 2, 1)) for k in range(n_stages - 1)]
     return [*before, RED]
 
@@ -137,7 +151,7 @@ def scaled_colours(image: Any, limits: tuple[float, float]) -> Any:
 
 def legend(ax: Any, **options: Any) -> Any:
     """Add a legend without a frame."""
-    return ax.legend(frameon=False, labelcolor=INK, **options)
+    return ax.legend(frameon=False, labelcolor=ink(), **options)
 
 
 def from_zero(ax: Any, room: float = 1.0) -> None:
@@ -222,7 +236,10 @@ class Look:
 
 def short(name: str) -> str:
     """Return a name that fits below a panel."""
-    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
+    if len(name) <= LONGEST_NAME:
+        return name
+    half = LONGEST_NAME // 2
+    return f"{name[: LONGEST_NAME - half]}…{name[1 - half :]}"
 
 
 def check_look(
@@ -323,7 +340,7 @@ def draw_mosaic(
                     ha="center",
                     va="bottom",
                     fontsize=9,
-                    color=INK,
+                    color=ink(),
                 )
     width = max(len(row) for row in images) * (1 + _GAP) - _GAP
     above = 0 if labels is None else _LABEL_GAP
@@ -335,14 +352,15 @@ def draw_mosaic(
     if row_labels is not None:
         middles = [i * step + height / 2 for i in range(len(images))]
         ax.set_yticks(middles, row_labels)
-    ax.tick_params(length=0, colors=INK)
+    ax.tick_params(length=0, colors=ink())
     ax.spines[:].set_visible(False)
 
 
 def mosaic_inches(
     n_rows: int, n_columns: int, image: NDArray, *, labelled: bool, margin: float
 ) -> tuple[float, float]:
-    """Return the size of a figure that shows each image 0.85 inches wide."""
+    """Return the size of a figure: images 0.85 inches wide, less where many or high."""
     height = image.shape[0] / image.shape[1]
     gap = _LABEL_GAP if labelled else _GAP
-    return 0.85 * n_columns * (1 + _GAP) + margin, 0.85 * n_rows * (height + gap) + 0.1
+    wide = min(0.85, MOST_INCHES / (n_rows * (height + gap)))
+    return wide * n_columns * (1 + _GAP) + margin, wide * n_rows * (height + gap) + 0.1

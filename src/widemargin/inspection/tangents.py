@@ -118,7 +118,6 @@ class TangentDisplay(style.SampleDisplay):
         display : TangentDisplay
             The drawn display.
         """
-        look = look_of(estimator, shape, positions, feature_names)
         if sample is None:
             centres = np.asarray(fitted(estimator, "prototypes_"))
             frames = np.asarray(fitted(estimator, "tangents_"))
@@ -143,6 +142,7 @@ class TangentDisplay(style.SampleDisplay):
             row = as_seen(estimator, style.one_row(sample, "sample")[None])[0]
             tangents = generator.tangents(row[None])[0]
             names = tangent_names(generator, len(tangents))
+        look = look_of(estimator, len(row), shape, positions, feature_names)
         shown = cls(sample=row, tangents=tangents, names=names, **look)
         return shown.plot(ax, **options)
 
@@ -245,7 +245,7 @@ def _step_style(step: float, steps: Sequence[float]) -> dict[str, Any]:
     from matplotlib.colors import LinearSegmentedColormap
 
     if step == 0:
-        return {"color": style.INK, "linewidth": 1.8, "zorder": 3}
+        return {"color": style.ink(), "linewidth": 1.8, "zorder": 3}
     ends = ["#1f5f8b", "#b5cbdc", "#eec4c4", "#d64545"]
     ramp = LinearSegmentedColormap.from_list("steps", ends)
     share = step / max(abs(s) for s in steps)
@@ -401,8 +401,8 @@ class AlignmentDisplay(style.SampleDisplay):
         display : AlignmentDisplay
             The drawn display.
         """
-        look = look_of(estimator, shape, positions, feature_names)
         row = as_seen(estimator, style.one_row(x, "x")[None])[0]
+        look = look_of(estimator, len(row), shape, positions, feature_names)
         other = None
         if y is not None:
             other = as_seen(estimator, style.one_row(y, "y")[None])[0]
@@ -530,12 +530,12 @@ class AlignmentDisplay(style.SampleDisplay):
             if difference.ndim == 3:
                 difference = difference.mean(axis=2)
             style.show_image(row[2], difference, limits=(-reach, reach), cmap="RdBu_r")
-            row[0].set_ylabel(stage, color=style.INK)
+            row[0].set_ylabel(stage, color=style.ink())
             words = (*self.names, title.replace(": ", "\n"))
             if stage == "after":
                 words = (*(f"{name}, moved" for name in self.names), words[2])
             for panel, text in zip(row, words, strict=True):
-                panel.set_title(text, fontsize=9, color=style.INK, pad=4)
+                panel.set_title(text, fontsize=9, color=style.ink(), pad=4)
         return ax, axes
 
     def _plot_curves(
@@ -548,13 +548,13 @@ class AlignmentDisplay(style.SampleDisplay):
         stages = ("before", "after")
         for row, (x, y), title, stage in zip(axes, pairs, titles, stages, strict=True):
             for sample, name, colour, dashes in (
-                (x, self.names[0], style.INK, "-"),
+                (x, self.names[0], style.ink(), "-"),
                 (y, self.names[1], style.RED, (0, (5, 1.5))),
             ):
                 lines = look.draw(row[0], sample, color=colour, linestyle=dashes)
                 lines[0].set_label(name)
             look.draw(row[1], x - y, color=style.SERIES[1])
-            row[1].axhline(0, color=style.INK, linewidth=0.6)
+            row[1].axhline(0, color=style.ink(), linewidth=0.6)
             row[0].set_title(stage, fontsize=10)
             row[1].set_title(title, fontsize=10)
             row[0].set_ylim(limits)
@@ -570,6 +570,11 @@ def _nearest_model(
     estimator: Any, x: NDArray, sides: str, spring: float
 ) -> tuple[int, dict[str, Any]]:
     """Return the number of the model nearest to x, and the tangents at both ends."""
+    if generator_of(estimator) is not None and not hasattr(estimator, "prototypes_"):
+        raise ValueError(
+            f"y must be given: {type(estimator).__name__} keeps no models that x could "
+            "be aligned with; give the other sample, from_estimator(estimator, x, y)."
+        )
     centres = np.asarray(fitted(estimator, "prototypes_"), dtype=float)
     frames = np.asarray(fitted(estimator, "tangents_"), dtype=float)
     ends: dict[str, Any] = {"Y_tangents": frames}

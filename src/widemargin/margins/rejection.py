@@ -26,6 +26,12 @@ beforehand. Given t and how many lie above it, those are independent draws from 
 distribution above t, so their mistakes are binomial with the error of exactly that
 rule; ties at t are rejected.
 
+The confidence of one sample, asked alone and among others, differs by rounding, and
+where features are discrete many samples have it: a threshold must not part them. So
+confidences are rounded to multiples of a unit, which only makes ties of them; a
+threshold is put between two of the sample, where all tests are the same, and above t by
+half a unit.
+
 Arrays have shape (n_samples,), curves (n_thresholds,).
 
 References
@@ -35,7 +41,7 @@ sequences). C. Clopper, E. Pearson, The use of confidence or fiducial limits, 19
 """
 
 from functools import lru_cache
-from math import ceil, log1p
+from math import ceil, frexp, ldexp, log1p
 from math import log as ln
 from typing import NamedTuple
 
@@ -51,6 +57,9 @@ from widemargin._core.checks import (
     check_same_length,
 )
 from widemargin._core.decisions import are_alike, as_labels
+
+# Parts of the largest confidence that are rounding, by the size of its numbers.
+ROUNDING = {4: 2.0**-14, 8: 2.0**-30}
 
 
 class ErrorRejectCurve(NamedTuple):
@@ -94,7 +103,7 @@ def error_reject_curve(
     >>> curve.thresholds
     array([0.1, 0.7, 0.9, inf])
     """
-    thresholds, accepted, mistakes = _count_accepted(y_true, y_pred, confidence)
+    thresholds, accepted, mistakes, *_ = _count_accepted(y_true, y_pred, confidence)
     return ErrorRejectCurve(
         rejection_rate=np.append(1 - accepted / accepted[0], 1.0),
         error_rate=np.append(mistakes / accepted, 0.0),
@@ -139,10 +148,14 @@ def reject_threshold(
     threshold : float
         Accept where ``confidence >= threshold``. inf, reject everything: no threshold
         could be shown to keep `max_error`; a larger sample, a larger `max_error` or
-        a better classifier is needed. −inf, reject nothing.
+        a better classifier is needed. −inf, reject nothing. Others lie between
+        two confidences of this sample.
 
     Notes
     -----
+    Confidences that differ by rounding, 2⁻³⁰ of the largest (float32: 2⁻¹⁴), count as
+    ties and are accepted or rejected together.
+
     With `max_error` no fewer than log(delta) / log(1 - max_error) samples, about
     3 / max_error at delta = 0.05, can ever show anything; twice as many leave room for
     rejecting the unsure third. `max_error` must be chosen before looking: to try
@@ -154,50 +167,70 @@ def reject_threshold(
     >>> from widemargin.margins import reject_threshold
     >>> confidence = np.arange(400) / 400
     >>> y_true, y_pred = np.ones(400), np.where(confidence < 0.1, 0, 1)
-    >>> reject_threshold(y_true, y_pred, confidence, max_error=0.05, delta=None)
-    0.055
+    >>> threshold = reject_threshold(
+    ...     y_true, y_pred, confidence, max_error=0.05, delta=None
+    ... )
+    >>> print(np.sum(confidence >= threshold))
+    378
     >>> reject_threshold(y_true, y_pred, confidence, max_error=0.05)
     0.07...
     >>> reject_threshold(y_true, y_pred, confidence, max_error=0.005)
     inf
-    >>> reject_threshold(y_true, y_pred, confidence, coverage=0.5, delta=None)
-    0.5
+    >>> threshold = reject_threshold(
+    ...     y_true, y_pred, confidence, coverage=0.5, delta=None
+    ... )
+    >>> print(np.sum(confidence >= threshold))
+    200
     """
-    thresholds, accepted, mistakes = _count_accepted(y_true, y_pred, confidence)
+    counts = _count_accepted(y_true, y_pred, confidence, ties=True)
     if delta is not None:
         delta = check_number("delta", delta, above=0, below=1, otherwise="None or ")
     if (max_error is None) == (coverage is None):
         raise ValueError("Give exactly one of max_error and coverage.")
     if coverage is not None:
         coverage = check_number("coverage", coverage, above=0, below=1)
-        keep = _covers(accepted, coverage, delta)
-        chosen = np.flatnonzero(keep)[-1] if keep.any() else 0
-        return -np.inf if chosen == 0 else float(thresholds[chosen])
+        keep = _covers(counts.accepted, coverage, delta)
+        return float(counts.between[np.flatnonzero(keep)[-1] if keep.any() else 0])
     max_error = check_number("max_error", max_error, above=0, below=1)
-    return _laxest(thresholds, accepted, mistakes, max_error, delta)
+    return _laxest(counts, max_error, delta)
 
 
-def _laxest(
-    thresholds: FloatArray,
-    accepted: NDArray,
-    mistakes: NDArray,
-    max_error: float,
-    delta: float | None,
-) -> float:
+class _Counts(NamedTuple):
+    """Distinct confidences, rising, with the accepted and the mistakes at each.
+
+    Where rounding makes ties they are multiples of its `width`; `between` is a number
+    below those that stand for each, and above all smaller ones.
+    """
+
+    thresholds: FloatArray
+    accepted: NDArray
+    mistakes: NDArray
+    width: float
+    between: FloatArray
+
+
+def tie_width(values: FloatArray) -> float:
+    """Return what a number may differ by for rounding: a part of the largest of them.
+
+    It is a power of two, so that the few samples it is told from hardly matter to it.
+    """
+    largest = float(np.abs(values).max(initial=0))
+    part = ROUNDING.get(values.dtype.itemsize, ROUNDING[8])
+    return max(ldexp(part, frexp(largest)[1]), float(np.finfo(np.float64).tiny))
+
+
+def _laxest(counts: _Counts, max_error: float, delta: float | None) -> float:
     """Return the laxest threshold at which `max_error` is shown, or inf."""
     if delta is None:
-        keep = mistakes / accepted <= max_error
+        keep = counts.mistakes / counts.accepted <= max_error
     else:
-        way = _plan(int(accepted[0]), max_error, delta)
+        way = _plan(int(counts.accepted[0]), max_error, delta)
         if way is None:
             return np.inf
         if isinstance(way, int):
-            return _tested_rank(thresholds, accepted, mistakes, max_error, delta, way)
-        keep = _walked(accepted, mistakes, max_error, way)
-    if not keep.any():
-        return np.inf
-    chosen = np.flatnonzero(keep)[0]
-    return -np.inf if chosen == 0 else float(thresholds[chosen])
+            return _tested_rank(counts, max_error, delta, way)
+        keep = _walked(counts.accepted, counts.mistakes, max_error, way)
+    return float(counts.between[keep][0]) if keep.any() else np.inf
 
 
 def smallest_max_error(n_samples: int, delta: float = 0.05) -> float:
@@ -231,12 +264,13 @@ def smallest_shown(
 ) -> float | None:
     """Smallest error that answers with these mistakes would have shown, or None."""
     wrong = np.asarray(wrong)
-    counts = _count_accepted(np.zeros(len(wrong), bool), wrong, confidence)
+    truth = np.zeros(len(wrong), bool)
+    counts = _count_accepted(truth, wrong, confidence, ties=True)
     errors = np.geomspace(smallest_max_error(len(wrong), delta), 0.99, 48)
     low, high = -1, len(errors)
     while high - low > 1:
         middle = (low + high) // 2
-        shown = _laxest(*counts, float(errors[middle]), delta) < np.inf
+        shown = _laxest(counts, float(errors[middle]), delta) < np.inf
         low, high = (low, middle) if shown else (middle, high)
     return float(errors[high]) if high < len(errors) else None
 
@@ -256,18 +290,23 @@ def samples_for_rejecting(max_error: float, delta: float) -> int:
 
 
 def _count_accepted(
-    y_true: ArrayLike, y_pred: ArrayLike, confidence: ArrayLike
-) -> tuple[FloatArray, NDArray, NDArray]:
-    """Distinct confidences, rising, with the accepted and the mistakes at each."""
+    y_true: ArrayLike, y_pred: ArrayLike, confidence: ArrayLike, *, ties: bool = False
+) -> _Counts:
+    """Count what is accepted at each confidence; `ties` takes rounding for equal."""
     truth, answer = as_labels("y_true", y_true), as_labels("y_pred", y_pred)
     score = as_float_vector("confidence", confidence)
     check_same_length(y_true=truth, y_pred=answer, confidence=score)
     if not np.isfinite(score).all():
         raise ValueError("confidence contains infinity; every value must be finite.")
-    thresholds, group = np.unique(score, return_inverse=True)
+    width = tie_width(score) if ties else 0.0
+    rounded = np.round(score.astype(np.float64) / width) * width if ties else score
+    thresholds, group = np.unique(rounded, return_inverse=True)
     total = np.bincount(group)
+    first, ordered = total.cumsum()[:-1], np.sort(score.astype(np.float64))
+    between = np.append(-np.inf, ordered[first - 1] / 2 + ordered[first] / 2)
     wrong = np.bincount(group, weights=_differ(truth, answer)).astype(np.intp)
-    return thresholds, total[::-1].cumsum()[::-1], wrong[::-1].cumsum()[::-1]
+    accepted, mistakes = (part[::-1].cumsum()[::-1] for part in (total, wrong))
+    return _Counts(thresholds, accepted, mistakes, width, between)
 
 
 def _differ(truth: NDArray, answer: NDArray) -> NDArray:
@@ -332,29 +371,21 @@ def _walked(
     return reached & (accepted >= way.believed)
 
 
-def _tested_rank(
-    thresholds: FloatArray,
-    accepted: NDArray,
-    mistakes: NDArray,
-    max_error: float,
-    delta: float,
-    rank: int,
-) -> float:
-    """Accept what is surer than the `rank`-th largest confidence, or nothing.
+def _tested_rank(counts: _Counts, max_error: float, delta: float, rank: int) -> float:
+    """Accept what is surer than t, the `rank`-th largest confidence, or nothing.
 
     The rank after the last stands for -inf: everything is accepted.
     """
+    thresholds, accepted, mistakes, width, _ = counts
     lax = int(np.count_nonzero(accepted >= rank)) - 1  # the place of t
     above = lax + 1
-    if above == len(thresholds):
+    if above == len(accepted):
         return np.inf
     passed = _binomial_cdf(mistakes[[above]], accepted[[above]], max_error)[0] <= delta
     if not passed:
         return np.inf
-    # What lies between t and the next larger of the sample is accepted too. The next
-    # number is one of the confidences' own type, in which they are compared.
-    infinity = thresholds.dtype.type(np.inf)
-    return -np.inf if lax < 0 else float(np.nextafter(thresholds[lax], infinity))
+    # What lies between t and the next larger of the sample is accepted too.
+    return -np.inf if lax < 0 else float(thresholds[lax] + width / 2)
 
 
 def _binomial_cdf(k: NDArray, n: NDArray, p: float) -> FloatArray:

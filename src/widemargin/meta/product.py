@@ -27,7 +27,11 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 from sklearn import get_config
 from sklearn.base import clone
-from sklearn.model_selection import GroupKFold, StratifiedKFold
+from sklearn.model_selection import (
+    GroupKFold,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+)
 from sklearn.utils import Bunch, _safe_indexing, get_tags
 from sklearn.utils.metadata_routing import (
     UNUSED,
@@ -50,6 +54,7 @@ from widemargin._core.checks import (
 from widemargin._core.classifier import fit_method, with_answers
 from widemargin._core.confidence import answering
 from widemargin._core.decisions import as_labels, brier_scores, class_codes
+from widemargin._core.samples import groups_of_copies
 from widemargin.meta.wrapping import (
     HandingClassifier,
     check_classifier,
@@ -77,7 +82,8 @@ class ProductClassifier(HandingClassifier, _BaseComposition):
     cv : int, splitter, iterable of (train, test) or None, default=None
         How samples are held out, see
         :func:`sklearn.model_selection.check_cv`; None is five parts. A number of parts
-        means shuffled ones, and with `groups` in `fit` whole groups.
+        means shuffled ones, equal samples in one of them, and with `groups` in `fit`
+        whole groups.
     floor : float, default=1e-4
         Least posterior of a member, in (0, 1): no member alone rules a class out.
 
@@ -185,12 +191,7 @@ class ProductClassifier(HandingClassifier, _BaseComposition):
         X, labels = self._check_rows(X, y)
         members = [member for _, member in self.estimators]
         rows, of_samples = weighed_rows(members, labels, sample_weight)
-        self.classes_, codes = np.unique(labels[rows], return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                "y must hold at least two classes with samples of positive weight; it "
-                f"holds one class, {self.classes_.tolist()}."
-            )
+        codes = self._set_classes(labels[rows])
         if sample_weight is not None:
             params["sample_weight"] = sample_weight
         if groups is not None:
@@ -289,9 +290,11 @@ class ProductClassifier(HandingClassifier, _BaseComposition):
                 raise ValueError(
                     f"groups must be given to fit: cv={cv!r} holds whole groups out."
                 )
-            some = None if groups is None else groups[rows]
-            splitter = self._splitter(labels[rows], some)
-            found = splitter.split(_safe_indexing(X, rows), labels[rows], some)
+            samples, some = _safe_indexing(X, rows), groups
+            if groups is not None:
+                some = groups[rows]
+            splitter, some = self._splitter(samples, labels[rows], some)
+            found = splitter.split(samples, labels[rows], some)
             pairs = [(rows[fit], rows[held]) for fit, held in found]
         for fit, held in pairs:
             if len(np.unique(labels[fit])) < 2 or not len(held):
@@ -303,9 +306,10 @@ class ProductClassifier(HandingClassifier, _BaseComposition):
                 )
         return pairs
 
-    def _splitter(self, y: NDArray, groups: NDArray | None) -> Any:
+    def _splitter(self, X: Any, y: NDArray, groups: NDArray | None) -> tuple[Any, Any]:
+        """Return what makes parts, and the groups that it holds together."""
         if _is_splitter(self.cv):
-            return self.cv
+            return self.cv, groups
         n_parts = 5 if self.cv is None else check_count("cv", self.cv, low=2)
         if groups is not None:
             n_groups = len(np.unique(groups))
@@ -314,15 +318,22 @@ class ProductClassifier(HandingClassifier, _BaseComposition):
                     f"groups must hold at least two groups to hold one out; got "
                     f"{n_groups}."
                 )
-            return GroupKFold(min(n_parts, n_groups))
-        smallest = int(np.unique(y, return_counts=True)[1].min())
+            return GroupKFold(min(n_parts, n_groups)), groups
+        # Beside its copy a sample is not held out.
+        copies = groups_of_copies(X, y)
+        first = np.unique(copies, return_index=True)[1]
+        smallest = int(np.unique(y[first], return_counts=True)[1].min())
         if smallest < 2:
             raise ValueError(
                 "y has a class of one sample, which cannot be held out and learned: "
                 "give weights, more samples, or a cv of your own."
             )
         # Shuffled: a file may be sorted by what it measures.
-        return StratifiedKFold(min(n_parts, smallest), shuffle=True, random_state=0)
+        options = {"shuffle": True, "random_state": 0}
+        n_parts = min(n_parts, smallest)
+        if len(first) == len(y):
+            return StratifiedKFold(n_parts, **options), None
+        return StratifiedGroupKFold(n_parts, **options), copies
 
     def _choose(self, logs: NDArray, codes: NDArray, of_samples: NDArray) -> NDArray:
         of_samples = of_samples / of_samples.sum()

@@ -329,6 +329,10 @@ class RejectingClassifier(WrappingClassifier):
         if copies:
             warn_caller(copies)
         learned = np.unique(y[train])
+        if len(np.unique(y[rows])) < 2:
+            raise ValueError(
+                f"y must hold at least two classes; it holds one class, {learned[0]!r}."
+            )
         if len(learned) < 2:
             raise ValueError(
                 f"The {len(train)} samples that are left to learn from are all of one "
@@ -559,7 +563,9 @@ def farthest(distances: NDArray, strange: float) -> float:
     """
     k = max(1, int(np.floor(strange * (len(distances) + 1))))
     largest = np.sort(distances)[::-1][min(k, len(distances)) - 1]
-    return float(np.nextafter(largest, -np.inf))
+    # Half of what is one distance for rounding, as confidences have it.
+    width = rejection.tie_width(distances)
+    return float(min(largest - width / 2, np.nextafter(largest, -np.inf)))
 
 
 def nothing_promised(

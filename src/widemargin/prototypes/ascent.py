@@ -61,6 +61,9 @@ QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75)
 BINS = 4096
 # Samples of a block, whose products stay in a core's cache, and blocks of one call.
 BLOCK_ROWS, BLOCKS = 320, 4
+# To gather a sample takes as long as this many of its products; passes that compare all
+# pairs after one that had to compare too many.
+GATHERING, WAIT = 5, 8
 # Samples that tell whether float32 is enough.
 TOLD_BY = 200
 # Rates at which the models cannot move any more.
@@ -91,6 +94,28 @@ class Pass(NamedTuple):
     sizes: NDArray
 
 
+class Known(NamedTuple):
+    """What a pass leaves to the next one, to tell which models may be nearest.
+
+    The models it saw, and which were nearest; for parts of the samples (K, n) distances
+    that are `low` enough, and `reach`, those to the centroids, and for how many passes
+    more all pairs are to be compared.
+    """
+
+    stack: NDArray
+    nearest: NDArray
+    low: list[NDArray]
+    reach: list[NDArray]
+    waits: list[int]
+
+    def moves(self, stack: NDArray) -> NDArray:
+        """(K, 3) cosine and sine of how far models have turned since, and shifts."""
+        change = stack - self.stack
+        sine = np.minimum(np.linalg.norm(change[:, 1:], axis=(1, 2)), 1)
+        shift = np.linalg.norm(change[:, 0], axis=1)
+        return np.stack([np.sqrt(1 - sine**2), sine, shift], axis=1)
+
+
 class OneSidedPass:
     """Passes over samples that stay put: only the models bend."""
 
@@ -105,6 +130,7 @@ class OneSidedPass:
         self.norms = np.einsum("ij,ij->i", self.X, self.X)
         scale = float(self.norms.mean(dtype=float))
         self.tiny = 1e2 * np.finfo(dtype).eps * scale
+        self.known: Known | None = None
         # Of float32 the first pass tells whether it is enough.
         self.is_settled = dtype == np.float64
 
@@ -129,28 +155,58 @@ class OneSidedPass:
         n, dtype = len(self.X), self.X.dtype
         flat = np.ascontiguousarray(stack.reshape(-1, d), dtype=dtype)
         offsets = np.matmul(stack, stack[:, 0, :, None])[:, :, 0].astype(dtype)
-        nearest, margins = np.empty((n, 2), np.intp), np.empty(n)
+        margins = np.empty(n)
         size = min(BLOCK_ROWS, rows_in_budget(8 * n_models * width))
         needed = min(n, size) * scratch_size(n_models, width, d)
         parts = list(even_slices(n, BLOCKS * size))
         sums = self.room.take("sums", (len(parts), *stack.shape), float)
         moments = np.empty((len(parts), n_models, width, width))
         sizes = np.empty((len(parts), n_models, width))
+        # Taken away meanwhile: a pass that is broken off, or made beside this one, must
+        # not go on from what is half of it.
+        known, self.known = self.known or self._nothing_known(stack, parts), None
+        moves = known.moves(stack).astype(dtype)
+        nearest = known.nearest.copy()
 
-        def one_part(p: int) -> None:
+        def one_part(p: int) -> int:
             rows = parts[p]
             scratch = self.room.take("scratch", (needed,), dtype)
-            one_sided(
+            compared = one_sided(
                 self.X[rows], flat, self.norms[rows], offsets, self.right[rows],
                 gamma[rows], self.tiny, nearest[rows], margins[rows], size, scratch,
-                sums[p], moments[p], sizes[p],
+                sums[p], moments[p], sizes[p], moves, known.low[p], known.reach[p],
+                known.waits[p] > 0,
             )  # fmt: skip
+            if known.waits[p] > 0:
+                return known.waits[p] - 1
+            return 0 if compared < _worth(width) * known.low[p].size else WAIT
 
-        list(run(one_part, range(len(parts))))
+        waits = list(run(one_part, range(len(parts))))
+        if known.low[0].size:
+            self.known = Known(stack, nearest, known.low, known.reach, waits)
         total = moments.sum(axis=0)
         gradient = sums.sum(axis=0)
         gradient -= np.matmul(total, stack)
         return Pass(margins, nearest, gradient, total, sizes.sum(axis=0))
+
+    def _nothing_known(self, stack: NDArray, parts: list[slice]) -> Known:
+        n_models, width, _ = stack.shape
+        # Two are always compared: bounds that cannot pay are not kept.
+        pays = 2 / n_models < _worth(width)
+        low, reach = (
+            [
+                np.empty((n_models, pays * (p.stop - p.start)), self.X.dtype)
+                for p in parts
+            ]
+            for _ in range(2)
+        )
+        nearest = np.empty((len(self.X), 2), np.intp)
+        return Known(stack, nearest, low, reach, [1] * len(parts))
+
+
+def _worth(width: int) -> float:
+    """Share of the pairs up to which to gather them takes less than to compare all."""
+    return 1 / (1 + GATHERING / width)
 
 
 class TwoSidedPass:

@@ -487,7 +487,7 @@ def within_class_spread(
     shares = weights / weights.sum()
     if is_tensor(X):
         R, mean = residuals(X, codes, weights), like(X, shares) @ X
-        reach = to_numpy(xp_of(X).amax(abs(X), axis=0))
+        ends = tuple(to_numpy(end(X, axis=0)) for end in (xp_of(X).amin, xp_of(X).amax))
         squares = put(shares, X.device)[:, None] * (R * R).double()
         within, most = to_numpy(squares.sum(axis=0)), to_numpy(squares.amax(axis=0))
         total = to_numpy(put(shares, X.device) @ ((X - mean) ** 2).double())
@@ -496,7 +496,7 @@ def within_class_spread(
 
         means = like(X, class_means(X, codes, weights, int(codes.max()) + 1))
         mean = (shares @ X).astype(np.float64)
-        within, total, reach, most, varies = spreads(X, codes, shares, means, mean)
+        within, total, ends, most, varies = spreads(X, codes, shares, means, mean)
         if not varies:
             mean = means.mean(axis=0, dtype=np.float64)
             within = spreads(X, codes, shares, means, mean)[1]
@@ -506,11 +506,11 @@ def within_class_spread(
         kept = parts <= FAR**2 * np.median(parts)
         if 0 < np.count_nonzero(~kept) <= len(X) // 10:
             return within_class_spread(X[kept], codes[kept], weights[kept])
-    rounding = np.finfo(numpy_dtype(X)).eps * reach
+    rounding = 8 * np.finfo(numpy_dtype(X)).eps * np.abs(ends).max(axis=0)
+    # Means of equal numbers need not be equal to them: the range tells.
+    varying = (total > rounding**2) & (ends[1] - ends[0] > rounding)
     none = 1e-6 * within.mean() or 1.0
-    variance = np.where(
-        total > (8 * rounding) ** 2, np.maximum(within, 1e-6 * total), none
-    )
+    variance = np.where(varying, np.maximum(within, 1e-6 * total), none)
     spread = np.sqrt(variance).astype(numpy_dtype(X))
     # What rounding alone has spread may be too little to divide by.
     return np.where(spread > np.finfo(spread.dtype).tiny, spread, spread.dtype.type(1))

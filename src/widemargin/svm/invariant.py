@@ -1,12 +1,14 @@
 r"""Invariant hyperplanes: whiten the directions in which samples may vary.
 
-With the tangents t of all samples, C = mean of t tᵀ and C_λ = (1-λ) C + λ I, the map
+With the tangents t of all samples, C = sum of t tᵀ / sum of tᵀt, of trace 1, and
+C_λ = (1-λ) C + λ I, the map
 
     x -> C_λ^{-1/2} x
 
 shrinks what varies without meaning, and a hyperplane found there by a plain SVM
-hardly depends on it; λ = 1 is the plain SVM. For a kernel the same is done in a
-Nyström feature space φ, with the tangents (φ(x + h t) - φ(x - h t)) / 2h.
+hardly depends on it; λ = 1 is the plain SVM. In the papers C is the mean of t tᵀ, in
+units of the samples squared, on which then depends what λ means. For a kernel all
+is done in a Nyström feature space φ, with the tangents (φ(x + ht) - φ(x - ht)) / 2h.
 
 Reference: B. Schölkopf, P. Simard, A. Smola, V. Vapnik, Prior knowledge in support
 vector kernels, NIPS 1997; O. Chapelle, B. Schölkopf, Incorporating invariances in
@@ -18,10 +20,8 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.linalg import eigh, svd
-from sklearn.metrics.pairwise import polynomial_kernel
 
 from widemargin._compute.machine import batched_slices
-from widemargin._compute.nearest import rbf_values
 from widemargin._compute.progress import announce, announced
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
@@ -31,7 +31,6 @@ from widemargin._core.checks import (
     check_random_state,
     check_squares,
     parameters,
-    warn_caller,
 )
 from widemargin._core.classifier import fit_method
 from widemargin._core.samples import check_samples
@@ -53,7 +52,9 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier):
     Parameters
     ----------
     lam : float in (0, 1], default=0.1
-        Weight of the identity in C_λ; 1 is the plain SVM.
+        Weight of the identity in C_λ; 1 is the plain SVM. Where all tangents are one
+        direction it becomes shorter by the root of lam, beside all others; where they
+        are many each does less.
     kernel : {"linear", "rbf", "poly"}, default="linear"
         "linear" whitens the samples themselves, the others whiten a Nyström
         approximation of their feature space.
@@ -156,7 +157,6 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier):
         samples = check_samples(self, X, y, sample_weight)
         self.classes_ = samples.classes
         X, labels, weights = samples.X, samples.labels, samples.weights
-        # Tangents have lengths that are compared with 1: no unit is as good as another.
         pairwise.unit_for(X, "linear", self.gamma)
         with FitTasks(self, 4, X=X, y=labels, sample_weight=weights) as tasks:
             with tasks.whole("tangents"):
@@ -176,13 +176,6 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier):
                         raise
                     raise self._overflow() from error
         pairwise.say_how_it_ended(end, self)
-        shrunk = generator is not None and self.lam < 1
-        if shrunk and len(np.unique(self.svc_.predict(whitened))) == 1:
-            warn_caller(
-                "all training samples are given one label: their tangents are so long "
-                "beside 1 that lam leaves nothing of the samples. Divide samples by "
-                "their largest value, or raise lam."
-            )
         return self
 
     def _whiten(self, X, labels, generator, n_dimensions):
@@ -192,10 +185,10 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier):
             covariance = self._tangent_covariance(X, labels, generator, n_dimensions)
         if not np.isfinite(covariance).all():
             raise self._overflow()
-        covariance *= 1 - self.lam
-        covariance[np.diag_indices_from(covariance)] += self.lam
         values, vectors = eigh(covariance)
-        return (vectors / np.sqrt(values)) @ vectors.T
+        values = np.maximum(values, 0)
+        values /= values.sum() or 1.0
+        return (vectors / np.sqrt((1 - self.lam) * values + self.lam)) @ vectors.T
 
     def _check_parameters(self):
         tangents = tangents_meant(self.tangents, type(self).__name__)
@@ -203,8 +196,6 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier):
         check_number("lam", self.lam, above=0, at_most=1)
         check_option("kernel", self.kernel, KERNELS)
         self._check_solver(step=self.step)
-        check_count("degree", self.degree)
-        check_number("coef0", self.coef0)
         check_count("n_components", self.n_components)
         return tangents
 
@@ -214,7 +205,7 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier):
         if self.kernel == "linear":
             return
         gamma = pairwise.gamma_in_unit(self.gamma, X, 1.0)
-        self._kernel = self.kernel, self.degree, gamma, self.coef0
+        self._kernel = self.kernel, gamma, self.degree, self.coef0
         order = check_random_state(self.random_state).permutation(len(X))
         self._landmarks = X[order[: int(self.n_components)]]
         try:
@@ -226,11 +217,8 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier):
 
     def _kernel_values(self, X):
         """Values of the kernel (n, m) at the landmarks."""
-        kernel, degree, gamma, coef0 = self._kernel
-        if kernel == "rbf":
-            return rbf_values(X, self._landmarks, gamma)
         X, Y = X.astype(float), self._landmarks.astype(float)
-        return polynomial_kernel(X, Y, degree, gamma, coef0)
+        return pairwise.kernel_values(X, Y, *self._kernel)
 
     def _overflow(self) -> ValueError:
         return ValueError(

@@ -336,7 +336,7 @@
   }
 
   slider.max = levels.length;
-  slider.value = 0;
+  slider.value = data.start;
   slider.addEventListener("input", moveThreshold);
   for (const part of document.querySelectorAll(".touch")) part.hidden = false;
   for (const part of document.querySelectorAll(".still")) part.hidden = true;
