@@ -252,11 +252,13 @@ def _expansion(
     model: Any, kernel: Any, points: Any, gamma: float, duels: tuple, scheme: str
 ) -> Program:
     """Duels (coefficients of points, offsets) of a kernel of plain distances."""
+    coef, intercept = duels
     if kernel == "linear":
-        return _program(model, Planes(duels[0].T @ points, duels[1], scheme))
+        return _program(model, Planes(coef.T @ points, intercept, scheme))
     if kernel != "rbf":
         raise refuse(model, f"kernel={kernel!r} cannot; use 'linear' or 'rbf'")
-    decision = Expansion(References(points), "rbf", float(gamma), *duels, scheme)
+    references = References(points)
+    decision = Expansion(references, "rbf", float(gamma), coef, intercept, scheme)
     return _program(model, decision)
 
 
