@@ -76,6 +76,19 @@ def test_nothing_is_accepted_where_numbers_end(scheme, digits):
 
 
 @pytest.mark.usefixtures("gcc")
+def test_yes_and_no_can_be_refused(digits):
+    """Beside them the label of a refusal is -1: all are whole numbers, as in Python."""
+    X, y, X_test, _ = digits
+    model = wm.RejectingClassifier(glvq(), max_error=0.1, random_state=0)
+    model.fit(X, y % 2 == 1)
+    assert set(model.predict(X_test)) == {-1, 0, 1}
+    for exported in (to_onnx(model), to_c(model)):
+        agreement = check_export(model, exported, X_test)
+        assert agreement.agrees, agreement
+    assert run(to_onnx(model), X_test)["label"].dtype == np.int64
+
+
+@pytest.mark.usefixtures("gcc")
 @pytest.mark.parametrize("norm", ["l1", "l2", "max"])
 def test_unit_length_of_whatever_length(norm, digits):
     """Squares overflow in float32; below 2e-15 scikit-learn does not divide."""
