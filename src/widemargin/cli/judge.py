@@ -135,6 +135,8 @@ def on_device(X: Any, device: str) -> Any:
     try:
         there = torch.as_tensor(X, device=device)
     except (AssertionError, RuntimeError) as error:
+        if "device type" in str(error):
+            raise Refusal(f"--device must be cpu or cuda; got {device}") from None
         words = str(error).partition("\n")[0]
         raise Refusal(f"--device {device} cannot be used: {words}") from error
     # scikit-learn asks whether SciPy would take part; nothing here needs it to.

@@ -113,6 +113,7 @@ def build(
         touched = touch(model, X, judged, plots, rows)
         page.bar, page.data = asset("threshold.html"), touched.html()
         add_prototypes(page, model)
+        add_relevances(page, model, X)
         add_tangents(page, model, X, touched.data["sweeps"] is not None)
         add_alignment(page, model, X, judged)
         add_training(page, model)
@@ -295,6 +296,29 @@ def add_prototypes(page: Page, model: SavedModel) -> None:
         f"{len(prototypes)} prototypes, by class{after}.",
         picture(shown.figure_, "the prototypes of each class"),
         wide=model.image_shape is None,
+    )
+
+
+def add_relevances(page: Page, model: SavedModel, X: Any) -> None:
+    """Show what counts in a learned distance."""
+    if not hasattr(model.estimator, "relevance_matrix_"):
+        return
+    from widemargin.inspection import RelevanceDisplay
+
+    try:
+        shown = RelevanceDisplay.from_estimator(
+            model.estimator,
+            X,
+            shape=model.image_shape,
+            feature_names=model.names or None,
+        )
+    except ValueError:
+        return  # curves of many matrices, which cannot be told apart
+    page.add(
+        "What counts",
+        "Shares of the features in the learned distance, on these data.",
+        picture(shown.figure_, "relevances of the features"),
+        wide=True,
     )
 
 
