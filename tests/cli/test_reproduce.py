@@ -1,6 +1,7 @@
 import importlib
 import inspect
 import sys
+from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
@@ -23,10 +24,13 @@ def test_the_paper_is_run_with_what_was_asked(command, monkeypatch, tmp_path):
             print("a table")
 
     monkeypatch.setattr(app, "import_module", lambda name: Paper)
-    code, out, err = command("reproduce", "perceptrons", "--quick")
-    assert code == 0, err
-    assert out == "a table\n"
-    assert calls == [(True, tmp_path.resolve())]
+    for more in ((), ("--out", "new/figures")):
+        code, out, err = command("reproduce", "perceptrons", "--quick", *more)
+        assert code == 0, err
+        assert out == "a table\n"
+    new = tmp_path.resolve() / "new" / "figures"
+    assert calls == [(True, tmp_path.resolve()), (True, new)]
+    assert new.is_dir()
 
 
 @pytest.mark.parametrize("paper", app.PAPERS)
@@ -83,4 +87,6 @@ def test_without_data_the_reason_is_one_line(refuses, monkeypatch, tmp_path):
 
 def test_unknown_paper_and_folder(refuses):
     assert "did you mean 'perceptrons'" in refuses("reproduce", "perceptron")
-    assert "no folder" in refuses("reproduce", "perceptrons", "--out", "nowhere")
+    Path("file").touch()
+    message = refuses("reproduce", "perceptrons", "--out", "file")
+    assert "--out: file is a file; name a folder" in message
