@@ -6,7 +6,6 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 import pytest
-from sklearn.utils import Bunch
 
 from widemargin.cli import app
 from widemargin.reproduce import tangent_kernels
@@ -44,8 +43,8 @@ def test_kernels_line_by_line(command, monkeypatch, digits, tmp_path):
     X, y = digits
     wide = np.zeros((len(X), 16, 16), np.float32)
     wide[:, 4:12, 4:12] = X.reshape(-1, 8, 8)
-    small = Bunch(data=wide.reshape(len(X), -1), target=y)
-    monkeypatch.setattr(tangent_kernels, "load_usps", lambda subset: small)
+    small = wide.reshape(len(X), -1), y
+    monkeypatch.setattr(tangent_kernels, "load_usps", lambda subset, return_X_y: small)
     monkeypatch.setattr(tangent_kernels, "QUICK", (90, 30))
     line = tangent_kernels.Line(
         "RBF MN",
