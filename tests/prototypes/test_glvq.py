@@ -1,11 +1,14 @@
 """GLVQ and GMLVQ: finite differences, exact weights, descent, transform."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.model_selection import cross_val_score
 
+from widemargin._compute.lvq import loss_and_slope
 from widemargin._compute.nearest import product_error
 from widemargin.margins import (
     BrokenLinear,
@@ -26,16 +29,11 @@ from widemargin.prototypes.glvq import (
     adam,
     adam_start,
     by_class,
-    coefficients,
     glvq_sums,
 )
 from widemargin.prototypes.gmlvq import discriminant_directions
-from widemargin.prototypes.learned_metrics import (
-    Diagonal,
-    FullMatrix,
-    Local,
-    gmlvq_sums,
-)
+from widemargin.prototypes.learned_metrics import Diagonal, FullMatrix, Local
+from widemargin.prototypes.training import compiled_loss
 
 rng = np.random.RandomState(0)
 X = rng.standard_normal((30, 4))
@@ -79,15 +77,15 @@ def test_sums_of_shards_are_the_sums_of_all():
     parts = [glvq_sums(P, labels, BATCH[s], LOSSES[0]) for s in SHARDS]
     for total, shares in zip(whole, zip(*parts, strict=True), strict=True):
         np.testing.assert_allclose(total, sum(shares), atol=1e-12)
-    whole = gmlvq_sums(P, Omega, labels, BATCH, LOSSES[0])
-    parts = [gmlvq_sums(P, Omega, labels, BATCH[s], LOSSES[0]) for s in SHARDS]
+    of = partial(FullMatrix().sums, P, Omega, labels, labels)
+    whole, parts = of(BATCH, LOSSES[0]), [of(BATCH[s], LOSSES[0]) for s in SHARDS]
     for total, shares in zip(whole, zip(*parts, strict=True), strict=True):
         np.testing.assert_allclose(total, sum(shares), atol=1e-12)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_matrix_gradients(loss):
-    _, dP, dOmega, *_ = gmlvq_sums(P, Omega, labels, BATCH, loss)
+    _, dP, dOmega, *_ = FullMatrix().sums(P, Omega, labels, labels, BATCH, loss)
     np.testing.assert_allclose(
         dP, numerical(lambda p: cost(p, Omega, loss), P), atol=1e-6
     )
@@ -379,23 +377,11 @@ def test_adam_takes_no_step_along_rounding():
     "loss",
     [Sigmoid(beta=3.0), Hinge(), Exponential(beta=2.0), BrokenLinear(), Identity()],
 )
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_compiled_losses_are_the_losses(loss, dtype):
-    """A subclass is unknown to the kernels, and takes the way of NumPy."""
-    rng = np.random.default_rng(0)
-    D = rng.uniform(0.1, 1, size=(40, 6)).astype(dtype)
-    labels, codes = np.arange(6) % 3, rng.integers(3, size=40)
-    rest = rng.uniform(size=40).astype(dtype), loss, np.zeros(40, dtype)
-    own = type("Own", (type(loss),), {})(**loss.get_params())
-    one = coefficients(D, labels, codes, *rest, np.zeros(6, dtype))
-    other = coefficients(D, labels, codes, rest[0], own, rest[2], np.zeros(6, dtype))
-    rtol = 1e-4 if dtype == np.float32 else 1e-12
-    assert one.loss == pytest.approx(other.loss, rel=rtol)
-    for name in ("values", "at", "column_sums"):
-        np.testing.assert_allclose(
-            getattr(one, name), getattr(other, name), rtol=rtol, atol=rtol
-        )
-        assert getattr(one, name).dtype == getattr(other, name).dtype
+def test_compiled_losses_are_the_losses(loss):
+    margins = np.linspace(-1.5, 1.5, 32)
+    found = [loss_and_slope(*compiled_loss(loss), margin) for margin in margins]
+    expected = np.stack([loss.value(margins), loss.derivative(margins)], axis=1)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -30,7 +30,6 @@ Reference: Aiolli and Sperduti, section 4.1 and Figures 1 and 2. Shapes: stack
 """
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -396,27 +395,6 @@ def climbed(
     return after, climb_sums(after, theta, bins, samples)
 
 
-def quantiles_of(margins: NDArray) -> NDArray:
-    """Quantiles as NumPy has them, which takes ten times as long for few margins."""
-    from widemargin._compute.models import ranked
-
-    places, below, above, ranks = _ranks(len(margins))
-    some, at = ranked(margins, ranks, BINS)
-    values = np.sort(some)[at]
-    low, high = values[below], values[above]
-    return low + places * (high - low)
-
-
-@lru_cache(maxsize=4)
-def _ranks(n: int) -> tuple[NDArray, ...]:
-    """Say between which ranks of n the quantiles are, and how far; ranks ascend."""
-    places = np.multiply(QUANTILES, n - 1)
-    below = places.astype(np.intp)
-    above = np.minimum(below + 1, n - 1)
-    ranks, at = np.unique([below, above], return_inverse=True)
-    return places - below, *at.reshape(2, -1), ranks
-
-
 def quantiles_of_counts(counts: NDArray) -> NDArray:
     """Quantiles of margins from how many lie in each of equal intervals of [-1, 1]."""
     edges = np.linspace(-1, 1, len(counts) + 1)
@@ -541,7 +519,7 @@ class Ascent(NamedTuple):
         if found is None:
             quantiles = quantiles_of_counts(sums.counts)
         else:
-            quantiles = quantiles_of(found.margins)
+            quantiles = np.quantile(found.margins, QUANTILES)
         return {
             "loss": sums.hinge / sums.given,
             "H": state["H"],

@@ -22,7 +22,7 @@ Sato and Yamada, "Generalized learning vector quantization", NIPS 1995; Kingma a
 "Adam: a method for stochastic optimization", ICLR 2015.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -117,13 +117,8 @@ def coefficients(
     """
     if isinstance(loss, SoftLoss):
         return soft_pairs(D, labels, codes, weights, loss)
-    from widemargin._compute.lvq import relative_margins, weighted_pairs
+    from widemargin._compute.lvq import relative_margins
 
-    named = compiled_loss(loss)
-    if named is not None:
-        return Pairs(
-            *weighted_pairs(D, labels, codes, X_errors, P_errors, weights, *named)
-        )
     margin, slopes, at = relative_margins(D, labels, codes, X_errors, P_errors)
     values = (weights * loss.derivative(margin))[:, None] * slopes
     sums = np.bincount(at.ravel(), values.ravel(), minlength=D.shape[1])
@@ -145,11 +140,7 @@ class Centred:
     is_risky: bool
 
     def __getitem__(self, rows: slice) -> "Centred":
-        offsets = None if self.offsets is None else self.offsets[rows]
-        return Centred(
-            self.X[rows], self.codes[rows], self.weights[rows], self.norms[rows],
-            offsets, self.is_risky,
-        )  # fmt: skip
+        return self._each(lambda a: a[rows])
 
     @property
     def search(self) -> tuple:
@@ -164,11 +155,12 @@ class Centred:
 
     def at(self, device: Any) -> "Centred":
         """Return the samples, whole if they are to be on a device; None leaves them."""
-        offsets = None if self.offsets is None else put(self.offsets, device)
-        X, codes, weights, norms = (
-            put(a, device) for a in (self.X, self.codes, self.weights, self.norms)
-        )
-        return Centred(X, codes, weights, norms, offsets, self.is_risky)
+        return self._each(lambda a: put(a, device))
+
+    def _each(self, change: Callable[[np.ndarray], np.ndarray]) -> "Centred":
+        arrays = self.X, self.codes, self.weights, self.norms, self.offsets
+        changed = (None if a is None else change(a) for a in arrays)
+        return Centred(*changed, self.is_risky)
 
 
 class Sums(NamedTuple):

@@ -563,18 +563,18 @@ def _means(samples: Samples, omega: NDArray, Q: NDArray, codes: NDArray) -> NDAr
 
 
 def discriminant_directions(
-    X: NDArray, codes: NDArray, weights: NDArray, rank: int, shrinkage: float = 0.1
+    X: NDArray, codes: NDArray, weights: NDArray, rank: int
 ) -> NDArray:
     """Return the `rank` directions in which the classes lie farthest apart.
 
     They are the widest directions of all samples together after a whitening W of the
-    within-class covariance. A fraction `shrinkage` of its mean variance keeps
+    within-class covariance. A tenth of its mean variance keeps
     directions of next to no variance from exploding.
     """
     S = second_moments(placing.residuals(X, codes, weights), weights)
     values, U = np.linalg.eigh(S)
     # Features come divided by their spread: below this there is none.
-    ridge = shrinkage * max(values.mean(), 1e-12)
+    ridge = 0.1 * max(values.mean(), 1e-12)
     W = (U / np.sqrt(np.maximum(values, 0) + ridge)) @ U.T
     T = second_moments(X - weights @ X / weights.sum(), weights)
     widest = np.linalg.eigh(W @ T @ W)[1][:, ::-1][:, :rank]
