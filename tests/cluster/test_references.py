@@ -168,7 +168,7 @@ def test_what_is_wrong_with_a_partition():
     with pytest.raises(ValueError, match=r"X, partition 2: .*NaN"):
         knn.fit(da.from_array(bad, chunks=(50, 64)), r)
     assert not hasattr(knn, "classes_")
-    with pytest.raises(ValueError, match="y holds one class, 'a'"):
+    with pytest.raises(ValueError, match="it holds one class, 'a'"):
         knn.fit(da.from_array(R, chunks=(50, 64)), np.full(250, "a"))
     with pytest.raises(ValueError, match="none of which has one"):
         knn.fit(da.from_array(R, chunks=(50, 64)), r, np.zeros(250))

@@ -295,7 +295,7 @@ def test_bad_data_are_named():
         model.fit(X, y, groups=[0, 1])
     with pytest.raises(ValueError, match="groups must hold at least two"):
         model.fit(X, y, groups=np.zeros(60))
-    with pytest.raises(ValueError, match="y must hold at least two classes"):
+    with pytest.raises(ValueError, match="y must hold at least 2 classes"):
         model.fit(X, np.zeros(60))
     with pytest.raises(ValueError, match="y has a class of one sample"):
         model.fit(X, np.arange(60) == 0)

@@ -512,7 +512,7 @@ def test_copies_are_told():
 def test_what_is_wrong_with_labels_and_shapes_is_told():
     X, y = noisy()
     model = RejectingClassifier(LogisticRegression(), coverage=0.5)
-    with pytest.raises(ValueError, match=r"^y must hold at least two classes"):
+    with pytest.raises(ValueError, match=r"^y must hold at least 2 classes"):
         model.fit(X, np.zeros(len(X)))
     with pytest.raises(ValueError, match=r"X.reshape\(len\(X\), -1\)"):
         model.fit(X, y).predict(X.reshape(len(X), 2, -1))

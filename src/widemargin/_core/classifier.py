@@ -350,6 +350,13 @@ def with_answers(P: NDArray, answers: NDArray) -> NDArray:
     return P
 
 
+def margin_costs(scores: NDArray, margins: NDArray) -> tuple[NDArray, NDArray]:
+    """Costs of classes with these margins, minus them, and the codes of the answers."""
+    answers, costs = scores.argmax(axis=1), np.maximum(-margins, 0)
+    costs[np.arange(len(costs)), answers] = 0
+    return costs, answers
+
+
 class SoftClassifier(MarginClassifier):
     """Base of the classifiers whose margins become probabilities by a temperature.
 
@@ -362,10 +369,7 @@ class SoftClassifier(MarginClassifier):
 
     def _costs(self, X: Any) -> tuple[NDArray, NDArray]:
         """(n, n_classes) costs of checked samples, and the codes of the answers."""
-        scores, margins = self._scored(X)
-        answers, costs = scores.argmax(axis=1), np.maximum(-margins, 0)
-        costs[np.arange(len(costs)), answers] = 0
-        return costs, answers
+        return margin_costs(*self._scored(X))
 
     def _probabilities(self, X: Any) -> NDArray:
         costs, answers = self._costs(X)

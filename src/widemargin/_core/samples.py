@@ -270,11 +270,7 @@ def check_samples(
     else:
         known = np.unique(check_orderable(np.asarray(classes), "classes"))
         codes = class_codes(labels, known, owner="classes does not name: they")
-    if len(known) < min_classes:
-        raise ValueError(
-            f"{type(estimator).__name__} needs samples of at least {min_classes} "
-            f"classes with a positive weight; y holds one class, {some(known)}."
-        )
+    check_classes(estimator, known, min_classes)
     class_weight = getattr(estimator, "class_weight", None)
     check_class_weight(class_weight, known)
     totals = np.bincount(codes, weights, minlength=len(known))
@@ -300,6 +296,15 @@ def check_orderable(labels: NDArray, name: str = "y") -> NDArray:
                 f"Unknown label type: {error}"
             ) from error
     return labels
+
+
+def check_classes(owner: Any, classes: NDArray, least: int = 2) -> None:
+    """Refuse fewer classes, of samples of positive weight, than can be told apart."""
+    if len(classes) < least:
+        raise ValueError(
+            f"y must hold at least {least} classes with samples of positive weight "
+            f"for {type(owner).__name__}; it holds one class, {some(classes)}."
+        )
 
 
 def class_factors(class_weight: Any, classes: NDArray, totals: NDArray) -> NDArray:

@@ -21,9 +21,10 @@ from sklearn.base import clone
 
 from widemargin._core import lazy
 from widemargin._core.arrays import is_tensor, on_device, to_numpy
-from widemargin._core.checks import check_class_weight, some, validate_data
+from widemargin._core.checks import check_class_weight, validate_data
 from widemargin._core.samples import (
     Samples,
+    check_classes,
     check_orderable,
     check_samples,
     class_factors,
@@ -315,11 +316,7 @@ def check_shards(
         # NumPy would turn numbers into strings, and 1 is not "1".
         labels = [one.astype(object) for one in labels]
     classes = np.unique(check_orderable(np.concatenate(labels)))
-    if len(classes) < 2:
-        raise ValueError(
-            f"{type(estimator).__name__} needs samples of at least 2 classes with a "
-            f"positive weight; y holds one class, {some(classes)}."
-        )
+    check_classes(estimator, classes)
     check_class_weight(class_weight, classes)
     counts, totals = np.zeros((2, len(full), len(classes)))
     for at, i in enumerate(full):

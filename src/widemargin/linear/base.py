@@ -21,9 +21,16 @@ from sklearn.exceptions import ConvergenceWarning
 
 from widemargin._core.arrays import largest_of
 from widemargin._core.checks import check_random_state, warn_caller
-from widemargin._core.classifier import FITTED, SoftClassifier, whole_or_not_at_all
+from widemargin._core.classifier import (
+    FITTED,
+    SoftClassifier,
+    margin_costs,
+    whole_or_not_at_all,
+)
 from widemargin._core.decisions import combine, duel_costs, duel_margins, from_decision
+from widemargin._core.left_out import observations
 from widemargin._core.samples import Samples, batch_classes, check_samples
+from widemargin.linear.left_out import Left, walk_margins
 from widemargin.linear.patterns import (
     Patterns,
     comfortable_exponent,
@@ -37,6 +44,9 @@ from widemargin.linear.spaces import rounding
 from widemargin.linear.walks import Budget, Walk, start_walk
 
 SCHEMES = ("ovo", "ddag", "ovr")
+# Samples of a class, more or less, that are left out where each costs much, as it does
+# with a kernel and with as many features.
+OF_A_CLASS, MANY_FEATURES = 250, 100
 # Largest and smallest size of samples whose planes, lengths and distances are numbers.
 _LARGEST, _SMALLEST = 2.0**508, 2.0**-960
 
@@ -93,6 +103,21 @@ def check_size(X: Any, *, small: bool = False) -> None:
             f"{'large' if largest > 1.0 else 'small'} for squared lengths; scale the "
             "data, for instance by StandardScaler."
         )
+
+
+def walked_margins(
+    X: Any, parts: list, walks: list, rho: float, factors: NDArray, left: Left
+) -> NDArray:
+    """Return what samples add to their own margins on walks, (n_problems, n).
+
+    `parts` are rows of X and signs, `walks` went over these rows, or None did.
+    """
+    own = np.zeros((len(parts), X.shape[0]))
+    for p, ((rows, signs), walk) in enumerate(zip(parts, walks, strict=True)):
+        if walk is not None and len(rows):
+            given = some_rows(X, rows), signs, walk, rho, factors[rows], left.take(rows)
+            own[p, rows] = walk_margins(*given)
+    return own
 
 
 class HyperplaneClassifier(SoftClassifier):
@@ -212,7 +237,10 @@ class HyperplaneClassifier(SoftClassifier):
         return self._scores_of(self._distances(X))
 
     def _scored(self, X: Any) -> tuple[NDArray, NDArray]:
-        distances = self._distances(X)
+        return self._scored_at(self._distances(X))
+
+    def _scored_at(self, distances: NDArray) -> tuple[NDArray, NDArray]:
+        """Scores and margins of samples with these distances."""
         scores = self._scores_of(distances)
         if self._scheme == "two":
             return scores, self._label_margins(scores)
@@ -228,17 +256,51 @@ class HyperplaneClassifier(SoftClassifier):
         return scores, margins * self._unit
 
     def _costs(self, X: Any) -> tuple[NDArray, NDArray]:
+        return self._costs_of(self._distances(X))
+
+    def _costs_of(self, distances: NDArray) -> tuple[NDArray, NDArray]:
+        """Costs of the classes, and answers, of samples with these distances."""
         if self._scheme in ("two", "ovr"):
-            return super()._costs(X)
-        duels, n_classes = self._duels_of(self._distances(X)), len(self.classes_)
+            return margin_costs(*self._scored_at(distances))
+        duels, n_classes = self._duels_of(distances), len(self.classes_)
         answers = combine(duels, n_classes, self._scheme).argmax(axis=1)
         return duel_costs(duels, answers, n_classes) * self._unit, answers
 
-    def _calibrate(self, samples: Samples) -> None:
-        """Fit the temperature to the samples: all of them make a plane together."""
-        rows = np.random.RandomState(0).permutation(len(samples))[:FITTED]
-        costs, _ = self._costs(samples.X[rows])
-        self._heat_up(costs, samples.codes[rows], samples.weights[rows])
+    def _left_out(self, samples: Samples, *, few: bool = False) -> Left:
+        """Choose the samples that the temperature is fitted to, each left out.
+
+        They are `few` where each costs much; some of every class they are anyway.
+        """
+        most = FITTED
+        if few or samples.X.shape[1] > MANY_FEATURES:
+            most = min(most, OF_A_CLASS * len(samples.classes))
+        asked = np.zeros(len(samples), bool)
+        asked[np.random.RandomState(0).permutation(len(samples))[:most]] = True
+        return Left(asked, observations(samples.X, samples.codes))
+
+    def _calibrate(
+        self,
+        samples: Samples,
+        problems: list[tuple[int, int]],
+        own: NDArray,
+        left: Left,
+    ) -> None:
+        """Fit the temperature to samples, each left out of the planes it helped make.
+
+        `own` (n_problems, n) are what samples add to their functional margins.
+        """
+        rows = np.flatnonzero(left.asked)
+        codes = samples.codes[rows]
+        positive = codes[:, None] == [first for first, _ in problems]
+        norms = np.where(self.weight_norm_ > 0.0, self.weight_norm_, np.inf)
+        with np.errstate(over="ignore"):
+            parts = own[:, rows].T / norms
+        distances = self._distances(samples.X[rows])
+        distances -= np.where(positive, 1.0, -1.0) * np.where(
+            parts < _LARGEST, parts, 0.0
+        )
+        costs, _ = self._costs_of(distances)
+        self._heat_up(costs, codes, samples.weights[rows])
 
     def predict_proba(self, X: Any) -> NDArray:
         """Return the probability of each class.
@@ -254,9 +316,8 @@ class HyperplaneClassifier(SoftClassifier):
             Softmax over the classes of ``-distance / temperature_``, with the distance
             by which the answer is on its side of its border with the class: the
             largest is the class predicted, and of two classes probabilities are a
-            sigmoid of the margin. The temperature is fitted to training samples, and
-            is too sure where classes overlap; scikit-learn's
-            ``CalibratedClassifierCV`` fits its own to others.
+            sigmoid of the margin. The temperature is fitted to training samples, each
+            left out of the planes that it helped make.
         """
         return super().predict_proba(X)
 
@@ -310,24 +371,33 @@ class HyperplaneClassifier(SoftClassifier):
         seed = int(self._generator.randint(2**31 - 1))
         multiclass = "ovr" if self._scheme == "ovr" else "ovo"
         problems = two_class_problems(len(self.classes_), multiclass)
-        self._online = [
-            self._sweep_batch(X, samples, before, problem, seed + p)
-            for p, (before, problem) in enumerate(
-                zip(self._online or [], problems, strict=True)
+        parts = [signed_rows(samples.codes, problem) for problem in problems]
+        walks = [
+            self._sweep_batch(X, samples, earlier, part, seed + p)
+            for p, (earlier, part) in enumerate(
+                zip(self._online or [], parts, strict=True)
             )
         ]
+        self._online = [forgetful for _, forgetful in walks]
         self.n_iter_ += 1
         self._publish_walks()
         if before is None:
-            self._calibrate(samples)
+            left = self._left_out(samples)
+            rho, factors = self._online_rho, np.ones(len(samples))
+            first_walks = [walk for walk, _ in walks]
+            own = walked_margins(X, parts, first_walks, rho, factors, left)
+            self._calibrate(samples, problems, own, left)
         else:
             self._heat_further(before, samples.codes, samples.weights)
         return self
 
-    def _sweep_batch(self, X, samples, before, problem, seed) -> Walk | None:
-        rows, signs = signed_rows(samples.codes, problem)
+    def _sweep_batch(
+        self, X, samples, before, part, seed
+    ) -> tuple[Walk | None, Walk | None]:
+        """Go on over one batch; return the walk, and what is kept of it."""
+        rows, signs = part
         if len(rows) == 0:
-            return before
+            return before, before
         weights, exponent = samples.weights[rows], self._online_exponent
         patterns = reflect(
             some_rows(X, rows), signs, rho=self._online_rho,
@@ -339,7 +409,7 @@ class HyperplaneClassifier(SoftClassifier):
             walk = before.copy()._replace(m=np.zeros(len(rows)))
         state = random_state_array(seed)
         self._sweep(patterns, walk, weights, Budget(1), state, exponent)
-        return walk.without_patterns(patterns)
+        return walk, walk.without_patterns(patterns)
 
     def _publish_walks(self) -> None:
         planes, bounds, updates = [], [], []

@@ -58,7 +58,7 @@ class Solution(NamedTuple):
     `coef` are the weights, or with a kernel one coefficient per sample; the plane is at
     functional margin one where that means something. `dual` is alpha >= 0 of shape
     (n,), a combination that bounds the margin. `closed` is False where the solver knows
-    that rounding kept the gap open.
+    that rounding kept the gap open. `system` is the last that Newton solved.
     """
 
     coef: NDArray
@@ -67,6 +67,7 @@ class Solution(NamedTuple):
     n_iter: int
     n_updates: int
     closed: bool = True
+    system: Any = None
 
 
 def relative_gap(lower: float, upper: float, none: float = 0.0) -> float:
@@ -297,7 +298,7 @@ def is_proven_inseparable(space: Space, signs: NDArray, dual: NDArray) -> bool:
     alpha, sides = dual[rows] / dual[rows].sum(), signs[rows]
     linear = isinstance(space, LinearSpace)
     # K c = 0 is the same as c.K.c = 0 in a space that exists.
-    points = space.vectors(rows) if linear else space.gram(rows)  # type: ignore[union-attr]
+    points = space.vectors(rows) if linear else space.gram(rows)
     m, d = points.shape
     if m <= _EXACT_SIZE and d * m * m <= 4 * _EXACT_SIZE**3:
         return _is_zero_in_integers(points, sides, alpha)

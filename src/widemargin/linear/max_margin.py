@@ -42,6 +42,7 @@ from widemargin._core.checks import (
 )
 from widemargin._core.classifier import FITTED, fit_method
 from widemargin._core.lazy import bare, is_lazy
+from widemargin._core.left_out import observations
 from widemargin._core.samples import Samples
 from widemargin._core.shards import SampleShards, check_shards, joined
 from widemargin.linear import shards
@@ -70,6 +71,12 @@ from widemargin.linear.certificate import (
     upper_bound,
 )
 from widemargin.linear.descent import solve_descent
+from widemargin.linear.left_out import (
+    Left,
+    Plane,
+    own_margins,
+    walk_private,
+)
 from widemargin.linear.newton import solve_newton
 from widemargin.linear.patterns import (
     comfortable_exponent,
@@ -109,7 +116,7 @@ class _Data(NamedTuple):
 
     `X` is scaled by ``2**-exponent``; `moved` is X, less `offset` where that is far
     from zero. With a kernel all three are the samples as they are. No row of X is
-    longer than `longest`.
+    longer than `longest`. Where probabilities are wanted, `left` says who is left out.
     """
 
     X: Any
@@ -119,6 +126,7 @@ class _Data(NamedTuple):
     codes: NDArray
     weights: NDArray
     longest: float | None = None
+    left: Left | None = None
 
 
 class _Certified(NamedTuple):
@@ -126,7 +134,8 @@ class _Certified(NamedTuple):
 
     `margin` and `upper` are geometric, `directional` and `directional_upper` belong to
     the height `rho`; with a soft margin, or a free bias, the pairs are equal. `none` is
-    what a soft margin is without a plane.
+    what a soft margin is without a plane, `own` what samples add to their own
+    functional margins, before that the plane to ask.
     """
 
     coef: Any
@@ -143,6 +152,7 @@ class _Certified(NamedTuple):
     n_updates: int
     verdict: str
     none: float = 0.0
+    own: Any = None
 
 
 def few_unknowns(X: Any) -> bool:
@@ -292,8 +302,9 @@ class MaxMarginClassifier(HyperplaneClassifier):
     center_ : ndarray of shape (n_problems, n_features)
         Centre that it refers to, linear kernel only.
     temperature_ : float
-        Of ``predict_proba``, in the units of margins: fitted to the training samples;
-        of batches to the latest 2000, each as it was before it was learned.
+        Of ``predict_proba``, in the units of margins: fitted to at most 2000 training
+        samples, each left out of the planes that it helped make; of batches to the
+        latest 2000, each as it was before it was learned.
     n_iter_ : int
         Most sweeps any problem took.
     n_updates_ : int or ndarray of shape (n_problems,)
@@ -316,6 +327,9 @@ class MaxMarginClassifier(HyperplaneClassifier):
     That no hyperplane separates the classes is said only with a proof in integers, or
     by a perturbation argument; otherwise the error says that it is not decided.
     Indefinite kernels are refused: there is no space in which they have a margin.
+    A sample is left out for ``predict_proba`` by the span rule of Chapelle and others,
+    in closed form, exact as long as the same others support the plane. With a kernel,
+    or with more than 100 features, about 250 of each class are.
 
     On scikit-learn 1.9 and later ``set_callbacks(sklearn.callback.ProgressBar())``
     shows how far `fit` is.
@@ -323,6 +337,9 @@ class MaxMarginClassifier(HyperplaneClassifier):
     References
     ----------
     P. Tsampouka, J. Shawe-Taylor, Perceptron-like large margin classifiers, 2005.
+
+    O. Chapelle, V. Vapnik, O. Bousquet, S. Mukherjee, Choosing multiple parameters for
+    support vector machines, Machine Learning 46, 2002.
 
     Examples
     --------
@@ -431,7 +448,8 @@ class MaxMarginClassifier(HyperplaneClassifier):
         previous = getattr(self, "_duals", None) if self.warm_start else None
         samples, dtype = self._check_samples(X, y, sample_weight)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        data = self._prepare(samples, _num_samples(y), seed)
+        left = self._left_out(samples, few=self.kernel != "linear")
+        data = self._prepare(samples, _num_samples(y), seed)._replace(left=left)
         problems = self._set_classes(samples.classes, samples.X)
         if self.kernel != "linear":
             self._unit = 1.0
@@ -452,7 +470,9 @@ class MaxMarginClassifier(HyperplaneClassifier):
             else:
                 with tasks.parts("problems"):
                     found = thread_map(solve, every, self.n_jobs, "problems")
-        return self._finish(samples, problems, found, data, dtype, samples)
+        own = np.array([one.own for one in found])
+        calibrating = samples, problems, own, left
+        return self._finish(samples, problems, found, data, dtype, calibrating)
 
     def _fit_shards(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Find the hyperplanes of a Dask collection, see `widemargin.linear.shards`."""
@@ -473,24 +493,37 @@ class MaxMarginClassifier(HyperplaneClassifier):
         problems = self._set_classes(given.classes, given.limits)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         few = shards.gathered(given, bare(self), problems, seed)
-        with FitTasks(self, 1, X=few.X, y=few.labels) as tasks, tasks.whole("rounds"):
-            few, found = self._rounds(given, few, problems, seed)
-        samples, dtype = shards.doubled(few), given.limits.dtype
-        data = self._prepare(samples, len(samples), seed)
         # The samples gathered are the hard ones; all count for probabilities.
         typical = shards.doubled(given.some(FITTED))
-        return self._finish(samples, problems, found, data, dtype, typical)
+        with FitTasks(self, 1, X=few.X, y=few.labels) as tasks, tasks.whole("rounds"):
+            few, found = self._rounds(given, few, typical.rows, problems, seed)
+        samples, dtype = shards.doubled(few), given.limits.dtype
+        data = self._prepare(samples, len(samples), seed)
+        own = np.zeros((len(found), len(typical)))
+        _, here, there = np.intersect1d(few.rows, typical.rows, return_indices=True)
+        own[:, there] = np.array([one.own for one in found])[:, here]
+        calibrating = typical, problems, own, Left(np.ones(len(typical), bool))
+        return self._finish(samples, problems, found, data, dtype, calibrating)
 
     def _rounds(
-        self, given: SampleShards, few: Samples, problems: list, seed: int
+        self,
+        given: SampleShards,
+        few: Samples,
+        asked: NDArray,
+        problems: list,
+        seed: int,
     ) -> tuple[Samples, list[_Certified]]:
-        """Solve for some samples and ask all shards, until none has a worse one."""
+        """Solve for some samples and ask all shards, until none has a worse one.
+
+        `asked` are numbers of the samples that are left out for probabilities.
+        """
         exponent, dtype = comfortable_exponent(given.limits), given.limits.dtype
         hard, found = not math.isfinite(self.C), dict[int, _Certified]()
         left = list(range(len(problems)))
         for _ in range(shards.ROUNDS):
             samples = shards.doubled(few)
-            data = self._prepare(samples, len(samples), seed)
+            leaving = Left(np.isin(few.rows, asked), observations(few.X, few.codes))
+            data = self._prepare(samples, len(samples), seed)._replace(left=leaving)
             planes = []
             for p in left:
                 one = self._solve_problem(data, problems[p], dtype, seed, None)
@@ -528,7 +561,11 @@ class MaxMarginClassifier(HyperplaneClassifier):
             left, few = still, joined([few, *joining])
         n = len(few)
         padded = [
-            one._replace(dual=_padded(one.dual, n), start=_padded(one.start, n))
+            one._replace(
+                dual=_padded(one.dual, n),
+                start=_padded(one.start, n),
+                own=_padded(one.own, n),
+            )
             for _, one in sorted(found.items())
         ]
         return few, padded
@@ -624,9 +661,11 @@ class MaxMarginClassifier(HyperplaneClassifier):
                 X = X[:, chosen]
             space = KernelSpace(X, self._kernel())
             found = self._solve_kernel(space, signs, private, diag, options, begin)
-        dual, kept = np.zeros((2, len(data.codes)))
+        dual, kept, own = np.zeros((3, len(data.codes)))
         dual[chosen], kept[chosen] = found.dual, found.start
-        return found._replace(dual=dual, start=kept)
+        if data.left is not None and found.norm > 0.0:
+            own[chosen] = own_margins(found.own, data.left.take(chosen))
+        return found._replace(dual=dual, start=kept, own=own)
 
     def _solve_linear(
         self, X, moved, data, signs, private, diag, options, start, dtype
@@ -663,11 +702,19 @@ class MaxMarginClassifier(HyperplaneClassifier):
         uppers = self._uppers_of(space, signs, dual, private, height)
         margins = [float(np.ldexp(v, exponent)) for v in (*pair, *uppers)]
         given = self.rho or 1.0 if height is None else float(np.ldexp(height, exponent))
+        with np.errstate(over="ignore", under="ignore"):
+            alpha = np.ldexp(dual, 2 * exponent)
+        if self.method in SEARCHES:
+            # Coefficients of a perceptron, and more of them than a largest margin has.
+            scores = norm * signs * (X @ coef + bias)
+            factors = 1.0 if diag is None else diag.min() / diag
+            diag = walk_private(scores, alpha, factors)
+        plane = Plane(LinearSpace(moved), alpha, diag, height, found.system)
         return _Certified(
             coef, float(np.ldexp(bias, exponent)), float(np.ldexp(norm, -exponent)),
             dual, margins[0], margins[2], margins[1], margins[3], float(given),
             found.dual, found.n_iter, found.n_updates, verdict,
-            float(np.ldexp(no_plane(private, signs, height), exponent)),
+            float(np.ldexp(no_plane(private, signs, height), exponent)), plane,
         )  # fmt: skip
 
     def _harder(self, X, signs, diag, height, options, found: Solution) -> Solution:
@@ -709,6 +756,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
             None, intercept, norm, found.coef * signs, pair[0], uppers[0], pair[1],
             uppers[1], height or 1.0, found.dual, found.n_iter, found.n_updates,
             verdict, no_plane(private, signs, height),
+            Plane(space, positive, diag, height, found.system),
         )  # fmt: skip
 
     def _margins_of(self, space, signs, coef, bias, norm, private, height):
@@ -793,12 +841,12 @@ class MaxMarginClassifier(HyperplaneClassifier):
             f"tol={self.tol}.{hint}"
         )
 
-    def _finish(self, samples, problems, found, data, dtype, typical) -> Self:
+    def _finish(self, samples, problems, found, data, dtype, calibrating) -> Self:
         """Refuse what has no plane, keep the others, and say whose gap is open."""
         pairs = zip(problems, found, strict=True)
         unfinished = [self._judge(result, problem) for problem, result in pairs]
         self._store(samples, problems, found, data, dtype)
-        self._calibrate(typical)
+        self._calibrate(*calibrating)
         self._online = None
         if self.method == "dynamic":
             self._continue_online(data, problems, found, dtype)

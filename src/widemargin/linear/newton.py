@@ -63,28 +63,50 @@ class _Point(NamedTuple):
         )
 
 
+class Factor(NamedTuple):
+    """Of a system that was solved: its upper Cholesky factor at a unit diagonal.
+
+    The system is that of the patterns `inside`, multiplied by `scale` on both sides.
+    """
+
+    upper: NDArray
+    scale: NDArray
+    inside: NDArray | None = None
+
+
 def _inner(p: _Point, q: _Point, kernel: bool) -> float:
     """Inner product of the two weight vectors."""
     return float(p.coef @ q.scores) if kernel else float(p.coef @ q.coef)
 
 
-def _solve_symmetric(system: NDArray, sides: NDArray) -> NDArray:
+def _solve_symmetric(system: NDArray, sides: NDArray) -> tuple[NDArray, Factor | None]:
     """Solve a positive system, scaled to a unit diagonal; the shortest if singular."""
     diagonal = np.diag(system)
     scale = 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
     system = scale[:, None] * system * scale
     sides = scale[:, None] * sides
     # The transpose of a symmetric system is in the order that LAPACK likes.
-    _, solved, failed = dposv(system.T, sides)
+    upper, solved, failed = dposv(system.T, sides)
     if failed:
         if not (np.isfinite(system).all() and np.isfinite(sides).all()):
-            return np.full(sides.shape, np.nan)
+            return np.full(sides.shape, np.nan), None
         solved = scipy.linalg.lstsq(system, sides, cond=1e-14)[0]
-    return scale[:, None] * solved
+    return scale[:, None] * solved, None if failed else Factor(upper, scale)
+
+
+def penalised_gram(X: Any, h: NDArray, penalty: float, rho: float | None) -> NDArray:
+    """Matrix of the quadratic: ``sum_k h_k [x_k, 1] [x_k, 1]^T`` and the penalty.
+
+    The sum is over rows with h > 0; the penalty is that of w, over rho^2 of the bias.
+    """
+    d = X.shape[1]
+    gram = _weighted_gram(X, h)
+    gram[np.arange(d), np.arange(d)] += penalty
+    gram[d, d] += 0.0 if rho is None else penalty / rho**2
+    return gram
 
 
 def _weighted_gram(X, h):
-    """``sum_k h_k [x_k, 1] [x_k, 1]^T`` over the rows with h > 0."""
     d = X.shape[1]
     if sp.issparse(X):
         from widemargin._compute.sequential import weighted_gram
@@ -103,31 +125,30 @@ def _weighted_gram(X, h):
     return gram
 
 
-def _solve_linear(space: LinearSpace, signs, diag, inside, rho) -> _Point:
+def _solve_linear(space: LinearSpace, signs, diag, inside, rho):
     d = space.X.shape[1]
     # Times the smallest diag, so that no price is too high for the arithmetic.
     least = diag.min()
     h = np.where(inside, least / diag, 0.0)
-    system = _weighted_gram(space.X, h)
-    system[np.arange(d), np.arange(d)] += least
-    system[d, d] += 0.0 if rho is None else least / rho**2
+    system = penalised_gram(space.X, h, least, rho)
     pull = h * signs
     target = np.append(space.X.T @ pull, pull.sum())
-    solved = _solve_symmetric(system, target[:, None])[:, 0]
-    return _Point(solved[:d], space.scores(solved[:d]), float(solved[d]))
+    solved, factor = _solve_symmetric(system, target[:, None])
+    w, bias = solved[:d, 0], float(solved[d, 0])
+    return _Point(w, space.scores(w), bias), factor
 
 
-def _solve_kernel(space: KernelSpace, signs, diag, inside, rho) -> _Point:
+def _solve_kernel(space: KernelSpace, signs, diag, inside, rho):
     rows = np.flatnonzero(inside)
     if len(rows) == 0:
         # Nothing pulls: the shortest weights are none.
-        return _Point(np.zeros(space.n_samples), np.zeros(space.n_samples), 0.0)
+        return _Point(np.zeros(space.n_samples), np.zeros(space.n_samples), 0.0), None
     system = space.gram(rows)
     if rho is not None:
         system = system + rho**2
     system[np.diag_indices_from(system)] += diag[rows]
     sides = np.column_stack([signs[rows], np.ones(len(rows))])
-    solved = _solve_symmetric(system, sides)
+    solved, factor = _solve_symmetric(system, sides)
     if rho is None:
         bias = float(solved[:, 0].sum() / solved[:, 1].sum())
         beta = solved[:, 0] - bias * solved[:, 1]
@@ -136,7 +157,7 @@ def _solve_kernel(space: KernelSpace, signs, diag, inside, rho) -> _Point:
         bias = rho**2 * float(beta.sum())
     coef = np.zeros(space.n_samples)
     coef[rows] = beta
-    return _Point(coef, space.scores(coef), bias)
+    return _Point(coef, space.scores(coef), bias), factor
 
 
 def _line_search(old: _Point, new: _Point, signs, diag, rho, kernel) -> float:
@@ -241,7 +262,7 @@ def _descend(space, signs, diag, rho, options: Options, start) -> Solution:
     none = no_plane(np.sqrt(diag), signs, rho)
     lower, upper, alpha = _enclose(space, point, signs, diag, rho)
     smallest, idle, n_iter, highest = np.inf, 0, 0, 0.0
-    best = (point, alpha)
+    best, system = (point, alpha), None
     with announce("rounds") as tell:
         while n_iter < options.max_iter and idle < _PATIENCE:
             gap = relative_gap(lower, upper, none)
@@ -255,7 +276,8 @@ def _descend(space, signs, diag, rho, options: Options, start) -> Solution:
             if gap <= options.tol and has_gain(upper, none):
                 break
             inside = signs * (point.scores + point.bias) < 1.0
-            new = solve(space, signs, diag, inside, rho)
+            new, factor = solve(space, signs, diag, inside, rho)
+            system = factor and factor._replace(inside=inside)
             t = _line_search(point, new, signs, diag, rho, kernel)
             point = point.towards(new, t)
             n_iter += 1
@@ -276,4 +298,4 @@ def _descend(space, signs, diag, rho, options: Options, start) -> Solution:
         if safe_norm(point.coef) <= noise:
             # A normal that may be nothing but rounding has no direction.
             point = point._replace(coef=np.zeros_like(point.coef))
-    return Solution(point.coef, point.bias, alpha, n_iter, n_iter, closed)
+    return Solution(point.coef, point.bias, alpha, n_iter, n_iter, closed, system)

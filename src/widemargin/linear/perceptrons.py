@@ -43,6 +43,7 @@ from widemargin.linear.base import (
     scalar,
     signed_rows,
     some_rows,
+    walked_margins,
     warn_unfinished,
 )
 from widemargin.linear.certificate import plane_margin, upper_bound
@@ -208,7 +209,10 @@ class PerceptronClassifier(HyperplaneClassifier):
         self._exponent = exponent
         self.n_iter_ = max(1, max(sweeps))
         self._publish(samples, parts, runs, rho, exponent)
-        self._calibrate(samples)
+        left = self._left_out(samples)
+        walks = [walk for _, walk in runs]
+        own = walked_margins(X, parts, walks, rho, factors, left)
+        self._calibrate(samples, problems, own, left)
         if any(unfinished) and _is_far(X):
             unfinished = [text and f"{text} {FAR}" for text in unfinished]
         warn_unfinished(unfinished)
@@ -393,8 +397,9 @@ class MarginPerceptron(PerceptronClassifier):
     dual_coef_ : ndarray of shape (n_problems, n_support)
         How much of each, with its sign: ``coef_ * weight_norm_`` is their sum.
     temperature_ : float
-        Of ``predict_proba``, in the units of margins: fitted to the training samples;
-        of batches to the latest 2000, each as it was before it was learned.
+        Of ``predict_proba``, in the units of margins: fitted to at most 2000 training
+        samples, each left out of the planes that it helped make; of batches to the
+        latest 2000, each as it was before it was learned.
     n_iter_ : int
         Sweeps.
     n_updates_ : int or ndarray of shape (n_problems,)
@@ -413,7 +418,9 @@ class MarginPerceptron(PerceptronClassifier):
 
     Notes
     -----
-    Margins of samples are distances in the units of X.
+    Margins of samples are distances in the units of X. For ``predict_proba`` a sample
+    is left out as of the soft margin whose coefficients spread as these do, which is
+    about what sweeps without it find.
 
     On scikit-learn 1.9 and later ``set_callbacks(sklearn.callback.ProgressBar())``
     shows how far `fit` is.
@@ -568,8 +575,9 @@ class FixedMarginPerceptron(PerceptronClassifier):
     learning_rate_ : float
         Learning rate in the end (fixed length).
     temperature_ : float
-        Of ``predict_proba``, in the units of margins: fitted to the training samples;
-        of batches to the latest 2000, each as it was before it was learned.
+        Of ``predict_proba``, in the units of margins: fitted to at most 2000 training
+        samples, each left out of the planes that it helped make; of batches to the
+        latest 2000, each as it was before it was learned.
     n_iter_ : int
         Sweeps.
     n_updates_ : int or ndarray of shape (n_problems,)
@@ -588,7 +596,9 @@ class FixedMarginPerceptron(PerceptronClassifier):
 
     Notes
     -----
-    Margins of samples are distances in the units of X.
+    Margins of samples are distances in the units of X. For ``predict_proba`` a sample
+    is left out as of the soft margin whose coefficients spread as these do, which is
+    about what sweeps without it find.
 
     On scikit-learn 1.9 and later ``set_callbacks(sklearn.callback.ProgressBar())``
     shows how far `fit` is.

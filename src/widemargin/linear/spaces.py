@@ -72,6 +72,12 @@ class LinearSpace:
         chosen = self.X[rows]
         return chosen.toarray() if sp.issparse(chosen) else chosen
 
+    def gram(self, rows: NDArray) -> NDArray:
+        """Inner products of the chosen samples."""
+        chosen = self.X[rows]
+        K = chosen @ chosen.T
+        return K.toarray() if sp.issparse(K) else K
+
     def weights(self, rows: NDArray, beta: NDArray) -> NDArray:
         """``sum_j beta_j x_j``."""
         return beta @ self.X[rows]

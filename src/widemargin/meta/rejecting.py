@@ -63,6 +63,7 @@ from widemargin._core.confidence import answers_of, confidence_of, distance_of
 from widemargin._core.decisions import are_alike, as_labels
 from widemargin._core.lazy import accuracy, is_lazy
 from widemargin._core.samples import (
+    check_classes,
     check_weights,
     hold_out_at_random,
     repeated_rows,
@@ -328,11 +329,8 @@ class RejectingClassifier(WrappingClassifier):
         copies = words_on_copies(_safe_indexing(X, rows), y[rows], held, self.max_error)
         if copies:
             warn_caller(copies)
+        check_classes(self, np.unique(y[rows]))
         learned = np.unique(y[train])
-        if len(np.unique(y[rows])) < 2:
-            raise ValueError(
-                f"y must hold at least two classes; it holds one class, {learned[0]!r}."
-            )
         if len(learned) < 2:
             raise ValueError(
                 f"The {len(train)} samples that are left to learn from are all of one "

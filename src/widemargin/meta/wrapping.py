@@ -20,7 +20,7 @@ from widemargin._core.confidence import (
     margin_unit_of,
     margins_of,
 )
-from widemargin._core.samples import check_weights, class_labels
+from widemargin._core.samples import check_classes, check_weights, class_labels
 
 
 def _estimator_has(method: str) -> Any:
@@ -55,11 +55,7 @@ class HandingClassifier(MetaEstimatorMixin, MarginClassifier):
     def _set_classes(self, labels: NDArray) -> NDArray:
         """Keep the classes of labels of positive weight; return the labels' codes."""
         self.classes_, codes = np.unique(labels, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                "y must hold at least two classes with samples of positive weight; it "
-                f"holds one class, {self.classes_.tolist()}."
-            )
+        check_classes(self, self.classes_)
         return codes
 
     def _check_predict(self, X: Any) -> Any:

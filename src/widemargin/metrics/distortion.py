@@ -292,13 +292,11 @@ def _check(x: Any, y: Any, owner: str, shape: Any, window: Any, patch: Any,
                 f"{name} must be at most {min(height, width)} for images of shape "
                 f"({height}, {width}); got {value}."
             )
-    softness = check_number("eps", eps, above=0, at_most=1e100) ** 2
-    normalised = "normalised"
-    if check_option("gradients", gradients, GRADIENTS) != normalised:
+    # Not 0, in whatever dtype: constant images have gradients of 0.
+    least = float(np.finfo(numpy_dtype(x)).tiny)
+    softness = max(check_number("eps", eps, above=0, at_most=1e100) ** 2, least)
+    if check_option("gradients", gradients, GRADIENTS) == "sobel":
         softness = -1.0
-    else:
-        # Not 0, in whatever dtype: constant images have gradients of 0.
-        softness = max(softness, float(np.finfo(numpy_dtype(x)).tiny))
     background = check_number("background", background)
     check_squares(x)
     check_squares(y)
