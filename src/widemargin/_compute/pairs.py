@@ -24,11 +24,11 @@ LANES = 64
 FEW, WIDER = 8, 32
 # How near to the ends of a dtype's range the largest squared norm may come.
 SMALLEST, LARGEST = 1e-12, 1e4
+# Springs beyond move nothing that any dtype can tell, and are numbers in all of them.
+STIFF = 1e30
 # Size below which a squared distance is computed again from its residual, relative to
 # the squares it is made of. What is kept is right to 1e-3 in float32, with frames as
 # parallel as rounding allows, and to 1e-6 in float64.
-# Springs beyond move nothing that any dtype can tell, and are numbers in all of them.
-STIFF = 1e30
 SUSPECT = {np.dtype(np.float32): 1e-3, np.dtype(np.float64): 1e-9}
 
 
@@ -330,24 +330,23 @@ class _Block:
             stiffness = (1 + spring) - 1 / (1 + spring)
             floor = max(stiffness, 8 * float(np.finfo(tile.dtype).eps))
             # A spring that keeps S above its rounding spares a look at the pivots.
-            least = 0.0 if stiffness >= 2 * error else 2 * error
             clear = 0.0 if stiffness >= 2 * error else 2 * error
             suspects = tails.two_sided(
                 products, x_norms, x_coefficients, y_norms, y_coefficients,
-                spring, tau, floor, clear, least, lower, tile,
-            )  # fmt: skip
-        elif self.sides == "mean":
-            x_rows = x_end.frames[rows].reshape(-1, y_stack.shape[1])
-            x_products = self.x_products[: len(x_rows)]
-            np.matmul(x_rows, y_stack[: len(y_norms)].T, out=x_products)
-            suspects = tails.mean_sided(
-                products, x_products, x_norms, x_coefficients, y_norms, y_coefficients,
-                spring, tau, lower, tile,
+                spring, tau, floor, clear, lower, tile,
             )  # fmt: skip
         else:
-            suspects = tails.one_sided(
-                products, x_norms, y_norms, y_coefficients, spring, tau, lower, tile
+            # Tangents at y, or of a mean at both ends, each by half.
+            l_x, share = (
+                (x_coefficients.shape[1], 0.5) if self.sides == "mean" else (0, 1.0)
             )
+            x_rows = x_end.frames[rows, :l_x].reshape(-1, y_stack.shape[1])
+            x_products = self.x_products[: len(x_rows)]
+            np.matmul(x_rows, y_stack[: len(y_norms)].T, out=x_products)
+            suspects = tails.one_sided(
+                products, x_products, x_norms, x_coefficients[:, :l_x], y_norms,
+                y_coefficients, share, spring, tau, lower, tile,
+            )  # fmt: skip
         if suspects:
             x, x_frames = x_end.exact(rows)
             y, y_frames = self.y_end.exact(self.columns)

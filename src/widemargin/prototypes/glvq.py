@@ -23,7 +23,7 @@ Sato and Yamada, "Generalized learning vector quantization", NIPS 1995; Kingma a
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -157,10 +157,12 @@ class Centred:
         """Return the samples, whole if they are to be on a device; None leaves them."""
         return self._each(lambda a: put(a, device))
 
-    def _each(self, change: Callable[[np.ndarray], np.ndarray]) -> "Centred":
-        arrays = self.X, self.codes, self.weights, self.norms, self.offsets
-        changed = (None if a is None else change(a) for a in arrays)
-        return Centred(*changed, self.is_risky)
+    def _each(self, change: Callable[[Any], Any]) -> "Centred":
+        names = "X", "codes", "weights", "norms", "offsets"
+        rows = {name: getattr(self, name) for name in names}
+        return replace(
+            self, **{name: change(a) for name, a in rows.items() if a is not None}
+        )
 
 
 class Sums(NamedTuple):
