@@ -2,19 +2,16 @@ import numpy as np
 import pytest
 
 from widemargin._core.decisions import (
-    as_decision,
     class_codes,
     from_decision,
     score_margins,
 )
 
 
-def test_two_classes_are_one_column_and_back():
-    scores = np.array([[1.0, 3.0], [2.0, 0.0]])
-    np.testing.assert_array_equal(as_decision(scores), [2.0, -2.0])
-    back = from_decision(as_decision(scores))
-    np.testing.assert_array_equal(back.argmax(axis=1), scores.argmax(axis=1))
-    np.testing.assert_array_equal(back[:, 1] - back[:, 0], [2.0, -2.0])
+def test_one_column_is_the_scores_of_two_classes():
+    scores = from_decision(np.array([2.0, -2.0]))
+    np.testing.assert_array_equal(scores.argmax(axis=1), [1, 0])
+    np.testing.assert_array_equal(scores[:, 1] - scores[:, 0], [2.0, -2.0])
 
 
 def test_margins():

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from widemargin._core.decisions import class_pairs, combine, graph_scores, vote_scores
+from widemargin._core.decisions import class_pairs, combine, vote_scores, walk_graph
 
 decisions = st.integers(0, 10**6).map(np.random.default_rng)
 
@@ -46,5 +46,5 @@ def test_each_sample_meets_one_duel_less_than_classes():
         met[rows] += 1
         return rng.normal(size=len(rows))
 
-    graph_scores(duel, 30, 5)
+    walk_graph(duel, 30, 5)
     np.testing.assert_array_equal(met, 4)

@@ -1,9 +1,6 @@
 """Files are there whole or not at all, and what a killed writer left goes away."""
 
 import os
-import signal
-import subprocess
-import sys
 import time
 
 import pytest
@@ -44,39 +41,22 @@ def test_a_new_file_follows_the_umask_and_a_link_stays_one(tmp_path):
     assert real.stat().st_mode & 0o777 == 0o666 & ~umask
 
 
-@pytest.mark.skipif(os.name != "posix", reason="kills a process")
+@pytest.mark.parametrize("age", [1800, 7200])
 def test_what_a_killed_writer_left_is_removed_and_what_a_living_one_writes_is_not(
-    tmp_path,
+    tmp_path, age
 ):
-    code = (
-        "import sys, time; from widemargin._core.files import write_atomically\n"
-        "def write(part):\n"
-        "    part.write_text('half'); print('begun', flush=True); time.sleep(60)\n"
-        "write_atomically(sys.argv[1], write)"
-    )
-    path = tmp_path / "model"
-    writers = [
-        subprocess.Popen(
-            [sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, text=True
-        )
-        for _ in range(2)
-    ]
-    for writer in writers:
-        assert writer.stdout.readline() == "begun\n"
-    parts = set(tmp_path.iterdir())
-    assert len(parts) == 2
-    writers[0].send_signal(signal.SIGKILL)
-    writers[0].wait()
-    foreign = tmp_path / ".model.elsewhere-1.part"
-    foreign.write_text("half")
-    write_atomically(path, lambda part: part.write_text("whole"))
-    left = set(tmp_path.iterdir()) - {path, foreign}
-    assert [str(writers[1].pid) in part.name for part in left] == [True]
-    writers[1].send_signal(signal.SIGKILL)
-    writers[1].wait()
-    # Of another machine's process nobody here knows whether it lives; a day decides.
-    os.utime(foreign, (0, time.time() - 2 * 24 * 3600))
-    write_atomically(path, lambda part: part.write_text("whole"))
-    assert list(tmp_path.iterdir()) == [path]
-    for writer in writers:
-        writer.stdout.close()
+    path, own = tmp_path / "model[1]", tmp_path / ".model[1].mine.part"
+    own.write_text("no part of ours")
+    os.utime(own, (0, 0))
+
+    def write_while_another_does(part):
+        part.write_text("half")
+        os.utime(part, (0, time.time() - age))
+        write_atomically(path, lambda part: part.write_text("whole"))
+        assert part.exists() == (age < 3600)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_atomically(path, write_while_another_does)
+    assert sorted(tmp_path.iterdir()) == [own, path]
+    assert path.read_text() == "whole"

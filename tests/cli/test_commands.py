@@ -44,6 +44,50 @@ def test_tables_are_standardised_and_columns_found_by_name(command, iris, iris_r
     assert first == second
 
 
+@pytest.mark.parametrize(
+    "more", [(), ("--no-scale",), ("--impute", "mean"), ("--max-error", 0.2)]
+)
+def test_python_knows_the_names_of_the_columns(command, iris, more):
+    pandas = pytest.importorskip("pandas")
+    code, _, err = command("fit", iris, "--target", "species", "--model", "glvq", *more)
+    assert code == 0, err
+    X = pandas.read_csv(iris)
+    y = X.pop("species")
+    model = widemargin.load("model.skops")
+    answers = model.predict(X)
+    assert (answers == y).mean() > 0.4
+    with pytest.raises(ValueError, match="Feature names must be in the same order"):
+        model.predict(X[X.columns[::-1]])
+    if "--max-error" in more:
+        np.testing.assert_array_equal(model.accepts(X), answers != "reject")
+    # The command asks by name, too, and has nothing to tell.
+    for name in ("predict", "evaluate", "report"):
+        code, _, err = command(name, "model.skops", iris)
+        assert (code, err) == (0, "")
+
+
+def test_models_of_python_and_names_of_columns(command, iris):
+    pandas = pytest.importorskip("pandas")
+    X = pandas.read_csv(iris)
+    y = X.pop("species")
+    model = widemargin.GLVQClassifier(random_state=0)
+    for samples, told in ((X, False), (X.to_numpy(), True)):
+        widemargin.save(model.fit(samples, y), "m.skops")
+        code, _, err = command("predict", "m.skops", iris_without_labels(iris))
+        assert code == 0, err
+        assert ("names of columns; those of bare.csv are taken in their" in err) == told
+        more = ("--max-error", 0.2, "--calibrate", iris)
+        code, _, err = command("predict", "m.skops", "bare.csv", *more)
+        assert "feature names" not in err
+
+
+def iris_without_labels(iris):
+    lines = iris.read_text().splitlines()
+    bare = iris.with_name("bare.csv")
+    bare.write_text("\n".join(line.rpartition(",")[0] for line in lines))
+    return bare
+
+
 def test_no_scale(command, iris):
     options = ("--target", "species", "--model", "lvq", "--no-scale")
     assert command("fit", iris, *options)[0] == 0
@@ -137,10 +181,10 @@ def test_the_promise_is_made_on_samples_that_nothing_has_seen(
     code, out, err = command("fit", "a.npz", *options)
     assert code == 0, err
     saved = models.load(tmp_path / "model.skops")
-    refusing = saved.pipeline[-1]
+    refusing = saved.refusing
     learned = 400 - refusing.n_held_out_
     assert searched == [learned]
-    assert saved.pipeline["scale"].n_samples_seen_ == learned
+    assert refusing.estimator_["scale"].n_samples_seen_ == learned
     assert len(saved.estimator.bundle_.points) == learned
     assert f"knn: {learned} samples" in out
     # The share is that of samples held out: k-NN is sure of those it remembers.
@@ -220,6 +264,24 @@ def test_refusing_around_a_pipeline_is_read_from_python(command, tmp_path):
         code, out, err = command("export", "m.skops", *options)
         assert code == 0, err
         assert "GLVQClassifier to c" in out
+
+
+def test_light_paper_is_the_background(command, digits, tmp_path):
+    X, y = digits
+    np.savez(tmp_path / "dark.npz", X=X.reshape(-1, 8, 8), y=y)
+    np.savez(tmp_path / "light.npz", X=1 - X.reshape(-1, 8, 8), y=y)
+    margins, notes = [], []
+    for name in ("dark", "light"):
+        _, _, err = command("fit", f"{name}.npz", "--model", "knn")
+        notes.append("most of the border of the images is 1, which tangents" in err)
+        model = models.load(tmp_path / "model.skops").estimator
+        margins.append(model.confidence(X[::-1] if name == "dark" else 1 - X[::-1]))
+    assert notes == [False, True]
+    np.testing.assert_allclose(*margins, atol=1e-6)
+    options = ("--model", "knn", "--set", "tangents__background=0")
+    _, _, err = command("fit", "light.npz", *options)
+    assert "border" not in err
+    assert models.load(tmp_path / "model.skops").estimator.tangents.background == 0
 
 
 def test_sparse_text_is_fitted_sparse_or_made_dense(command, digits, tmp_path):

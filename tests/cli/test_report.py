@@ -116,6 +116,7 @@ def test_every_model_of_images(name, command, digits_npz, read_page):
     assert ("What may vary" in sections) == varies
 
 
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_of_a_table(name, command, iris, iris_rows, read_page):
     options = ("--target", "species", "--model", name, *QUICK.get(name, []))

@@ -116,6 +116,7 @@ def test_missing_values_are_filled_in(command, refuses, iris_rows, tmp_path):
     assert command("predict", "model.skops", data)[0] == 0
 
 
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 @pytest.mark.parametrize("model", ["glvq", "knn"])
 @pytest.mark.parametrize("more", [(), ("--max-error", "0.2"), ("--search",)])
 def test_models_that_take_missing_values(command, iris_rows, tmp_path, model, more):

@@ -1,6 +1,7 @@
 """Headers compile without a warning, answer as the models do and keep their bounds."""
 
 import re
+import shutil
 import subprocess
 from dataclasses import replace
 
@@ -180,6 +181,39 @@ int main(void)
 """
     program = compile_header(one + two, main, "one", tmp_path)
     assert subprocess.run([str(program)]).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("compiler", "flags"),
+    [
+        ("gcc", "-std=c99 -Wshadow -Wconversion -Wdouble-promotion -Wundef -O2"),
+        ("gcc", "-std=c11 -Wstrict-prototypes -Wmissing-prototypes -Wcast-qual"),
+        ("g++", "-std=c++11"),
+    ],
+)
+def test_every_header_at_once_and_twice(compiler, flags, digits, tmp_path):
+    """Strict compilers and C++ have nothing to say about any of them."""
+    if shutil.which(compiler) is None:
+        pytest.skip(f"there is no {compiler}")
+    X, y, _, _ = digits
+    made = ("tvq", "max margin, ovo", "max margin, ddag", "max margin, ovr", "smoothed")
+    made = (*made, "unit sum", "by columns", "side by side", "rejecting pipeline")
+    lines = []
+    for number, name in enumerate(made):
+        model = fitted(IN_C[name], X, np.array(["a", "b", "c", 'd"'])[y])
+        for dtype in ("float32", "int8"):
+            file = f"{dtype}_{number}"
+            (tmp_path / f"{file}.h").write_text(to_c(model, name=file, dtype=dtype))
+            lines += [f'#include "{file}.h"'] * 2
+    source = tmp_path / {"gcc": "all.c", "g++": "all.cpp"}[compiler]
+    source.write_text("\n".join([*lines, "int main(void) { return 0; }\n"]))
+    strict = ("-Wall", "-Wextra", "-Wpedantic", "-Werror", *flags.split(), "-c")
+    result = subprocess.run(
+        [compiler, *strict, str(source), "-o", str(tmp_path / "all.o")],
+        capture_output=True,
+        text=True,
+    )
+    assert not result.returncode, result.stderr[:1000]
 
 
 @pytest.mark.parametrize("name", ["", "2x", "a-b", "x;", "x" * 50, "int main"])

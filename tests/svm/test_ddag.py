@@ -101,7 +101,7 @@ def test_one_class_is_refused(digits):
 
 def test_a_class_instead_of_a_classifier_is_refused(digits):
     with pytest.raises(
-        TypeError, match=r"estimator is the class SVC; pass .*, SVC\(\)"
+        TypeError, match=r"estimator is the class SVC; pass .*, SVC\(...\)"
     ):
         DDAGClassifier(SVC).fit(*digits[:2])
 

@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits
 from sklearn.kernel_approximation import Nystroem
 from sklearn.svm import SVC
 
@@ -8,13 +7,6 @@ from widemargin.svm import InvariantHyperplaneSVC
 from widemargin.tangents import ImageTangents
 
 GENERATOR = ImageTangents((8, 8), ["x_shift", "y_shift"])
-
-
-@pytest.fixture(scope="module")
-def digits():
-    X, y = load_digits(n_class=4, return_X_y=True)
-    X = X / 16
-    return X[:160], y[:160], X[160:260], y[160:260]
 
 
 def test_lambda_one_is_the_plain_machine(digits):

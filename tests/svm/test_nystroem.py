@@ -8,13 +8,6 @@ from widemargin.tangents import ImageTangents
 GENERATOR = ImageTangents((8, 8), ["x_shift", "y_shift", "rotation"])
 
 
-@pytest.fixture(scope="module")
-def digits():
-    X, y = load_digits(n_class=4, return_X_y=True)
-    X = X / 16
-    return X[:160], y[:160], X[160:260], y[160:260]
-
-
 def machine(**options):
     defaults = {"gamma": 0.1, "tangents": GENERATOR, "tol": 1e-5, "random_state": 0}
     return TangentSVC(**{**defaults, **options})

@@ -23,13 +23,6 @@ from widemargin.tangents import ImageTangents
 GENERATOR = ImageTangents((8, 8), ["x_shift", "y_shift", "rotation"])
 
 
-@pytest.fixture(scope="module")
-def digits():
-    X, y = load_digits(n_class=4, return_X_y=True)
-    X = X / 16
-    return X[:160], y[:160], X[160:260], y[160:260]
-
-
 def libsvm(digits, sides, kernel="rbf", gamma=0.1, C=10.0, **options):
     """LIBSVM on the full Gram matrix, through scikit-learn alone."""
     X, y, X_test, _ = digits
@@ -177,7 +170,7 @@ def test_frames_of_queries_are_made_chunk_by_chunk(digits, monkeypatch):
     svc = TangentSVC(gamma=0.1, tangents=GENERATOR).fit(X, y)
     many = np.tile(X_test, (12, 1))
     kernel, supports = svc._kernel, svc.support_bundle_
-    at_once = kernel.bundle(many)
+    at_once = kernel.metric.bundle(many)
     expected = np.concatenate(
         [
             kernel.between(at_once[rows], supports) @ svc.coef_

@@ -1,18 +1,10 @@
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits
 from sklearn.svm import SVC
 from sklearn.utils.class_weight import compute_sample_weight
 
 from widemargin.svm import VirtualSVC
 from widemargin.tangents import ImageTangents, image_shifts
-
-
-@pytest.fixture(scope="module")
-def digits():
-    X, y = load_digits(n_class=4, return_X_y=True)
-    X = X / 16
-    return X[:160], y[:160], X[160:260], y[160:260]
 
 
 def test_second_stage_sees_supports_and_their_copies(digits):

@@ -175,7 +175,7 @@ def test_bad_labels_and_samples(digits):
     X, y = digits
     with pytest.raises(ValueError, match=r"y must be given .* per_class=True"):
         LearnedTangents(2, per_class=True).fit(X)
-    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+    with pytest.raises(ValueError, match="one label per sample"):
         LearnedTangents(2).fit(X, y[:-1])
     with pytest.raises(ValueError, match="Unknown label type"):
         LearnedTangents(2).fit(X, X[:, 0])

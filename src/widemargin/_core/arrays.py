@@ -23,18 +23,13 @@ from scipy import sparse
 from sklearn import get_config
 from sklearn.utils._array_api import _convert_to_numpy, get_namespace_and_device
 
-from widemargin._core.lazy import is_lazy, rowwise
+from widemargin._core.lazy import ROWWISE, is_lazy, rowwise, with_state
 
 # Tests set this: tensors in main memory take the way of those on a device.
 EVERY_TENSOR_IS_ON_A_DEVICE = False
 
 FITS = ("fit", "partial_fit")
-ASKS = (
-    *("predict", "decision_function", "predict_proba", "predict_log_proba"),
-    *("margins", "confidence", "accepts", "kneighbors", "certified_radius"),
-    *("margin_bound", "pairwise_distances"),
-    *("transform", "tangents", "bundle", "apply", "adjoint"),
-)
+ASKS = (*ROWWISE, "margin_bound", "bundle", "apply", "adjoint")
 
 
 def is_tensor(array: Any) -> bool:
@@ -376,13 +371,10 @@ def _twin(estimator: Any, arrays: dict[str, Any]) -> Any:
     """Return the same estimator, with other arrays; it changes nothing of the first."""
     if not arrays:
         return estimator
-    twin = object.__new__(type(estimator))
-    vars(twin).update(vars(estimator))
-    vars(twin).update(arrays)
-    return twin
+    return with_state(type(estimator), vars(estimator) | arrays)
 
 
-def inside(estimator: Any) -> Any:
+def on_host(estimator: Any) -> Any:
     """Return an estimator whose private methods can be called: its arrays NumPy's."""
     held = {key: value for key, value in vars(estimator).items() if is_foreign(value)}
     return _twin(estimator, {key: to_numpy(value) for key, value in held.items()})

@@ -10,7 +10,7 @@ On scikit-learn 1.7 and 1.8 the same code runs without ``set_callbacks``. Withou
 callbacks an observer, such as that of ``widemargin.show_progress``, is told the same.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NamedTuple, Self, TypeVar, cast
 
@@ -121,35 +121,28 @@ class FitTasks:
         """End a task; whether a callback asks to stop."""
         return task is not None and self._end(task)
 
-    def whole(self, name: str) -> AbstractContextManager:
-        """Run a task that is one call: nobody can say how far it is."""
-        return announce(name) if self._root is None else self._whole(name)
-
     @contextmanager
-    def _whole(self, name: str) -> Iterator[None]:
+    def whole(self, name: str) -> Iterator[None]:
+        """Run a task that is one call: nobody can say how far it is."""
         task = self.begin(name)
         with announce(name):
             yield
         self.end(task)
 
-    def parts(self, name: str) -> AbstractContextManager:
-        """Run a task whose parts are those of the loop that runs inside it."""
-        return _NOTHING if self._root is None else self._parts(name)
-
     @contextmanager
-    def _parts(self, name: str) -> Iterator[None]:
+    def parts(self, name: str) -> Iterator[None]:
+        """Run a task whose parts are those of the loop that runs inside it."""
+        if self._root is None:
+            yield
+            return
         task = _Parts(self, name, observer() or ignore)
         with observed_by(task.loop):
             yield
         task.finish()
 
-    def each(self, items: Sequence[Item], name: str) -> Iterable[Item]:
+    def each(self, items: Sequence[Item], name: str) -> Iterator[Item]:
         """Yield the items, a task with parts for each of them."""
-        told = announced(items, f"{name}s")
-        return told if self._root is None else self._each(told, name)
-
-    def _each(self, items: Iterable[Item], name: str) -> Iterator[Item]:
-        for item in items:
+        for item in announced(items, f"{name}s"):
             with self.parts(name):
                 yield item
 

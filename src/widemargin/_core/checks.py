@@ -179,13 +179,23 @@ def check_background(background: Any, X: NDArray) -> Any:
     return value if is_tensor(X) else dtype.type(value)
 
 
-def check_at_most(name: str, value: Any, at_most: int, of: str) -> int:
-    """Return a positive integer, or say how many there may be."""
-    if check_count(name, value) > at_most:
+def check_neighbors(n_neighbors: Any, at_most: int) -> int:
+    """Return a number of neighbours, or say how many there may be."""
+    if check_count("n_neighbors", n_neighbors) > at_most:
         raise ValueError(
-            f"{name} must be at most n_samples={at_most}, {of}; got {value}."
+            f"n_neighbors must be at most n_samples={at_most}, the training samples "
+            f"there are; got {n_neighbors}."
         )
-    return int(value)
+    return int(n_neighbors)
+
+
+def refuse_class(name: str, value: Any) -> None:
+    """Say that an instance is wanted, where it is a class."""
+    if isinstance(value, type):
+        raise TypeError(
+            f"{name} is the class {value.__name__}; pass an instance, "
+            f"{value.__name__}(...)."
+        )
 
 
 _SHAPES = {1: "(length,)", 2: "(height, width)", 3: "(height, width, channels)"}
@@ -216,6 +226,12 @@ def check_image_shape(
             f"{n_features} features{hint}."
         )
     return sides
+
+
+def check_sides(shape: Any, owner: str, n_features: int) -> tuple[int, int, int]:
+    """Return the height, width and channels of an image of a shape."""
+    height, width, channels = (*check_image_shape(shape, owner, n_features), 1)[:3]
+    return height, width, channels
 
 
 def _possible_shape(n_features: int | None, axes: tuple) -> str:

@@ -4,9 +4,8 @@ Our classifiers say it themselves. Of others the gap between scores is taken, fr
 ``decision_function`` or else ``predict_proba``, less a threshold of its own; pipelines
 and searches are looked through, so that the last step is asked about what it sees.
 Where a classifier answers otherwise than its scores (one that votes), its answer has
-the least lead there is. Margins are (n_samples,),
-positive where the given label is the answer; the confidence is the margin of the
-answer.
+the least lead there is. Margins are (n_samples,), positive where the given label is the
+answer; the confidence is the margin of the answer.
 """
 
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin._core.arrays import inside, to_numpy
+from widemargin._core.arrays import on_host, to_numpy
 from widemargin._core.classifier import MarginClassifier, with_answers
 from widemargin._core.decisions import (
     class_codes,
@@ -236,7 +235,7 @@ def distance_of(estimator: Any, X: Any) -> NDArray:
     """
     inner, seen = look_through(estimator, X)
     if hasattr(inner, "_nearest_distances"):
-        model = inside(inner)
+        model = on_host(inner)
         return np.asarray(model._nearest_distances(model._check_predict(seen)))
     if hasattr(inner, "kneighbors"):
         return np.asarray(to_numpy(inner.kneighbors(seen, n_neighbors=1)[0]))[:, 0]
@@ -255,7 +254,7 @@ def answers_of(estimator: Any, X: Any, y: ArrayLike | None = None) -> Answers:
     """
     inner, seen = look_through(estimator, X)
     if _is_by_scores(inner):
-        inner = inside(inner)
+        inner = on_host(inner)
         scores, by_label = inner._scored(inner._check_predict(seen))
         best = scores.argmax(axis=1)
         labels, sure = inner.classes_[best], by_label[np.arange(len(best)), best]

@@ -86,13 +86,8 @@ def class_codes(
     return codes
 
 
-def as_decision(scores: NDArray) -> NDArray:
-    """Return scores of more than two classes as they are, of two as one column."""
-    return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
-
-
 def from_decision(decision: NDArray) -> NDArray:
-    """Undo `as_decision`, up to what two classes have in common."""
+    """Return scores; of one column, positive for the second class, those of two."""
     if decision.ndim == 2:
         return decision
     # Halving the smallest numbers there are would lose which is larger.
@@ -204,28 +199,16 @@ def _meetings(first: NDArray, last: NDArray) -> Iterator[tuple]:
         yield (int(code // n_classes), int(code % n_classes)), rows
 
 
-def graph_scores(duel: Duel, n_samples: int, n_classes: int) -> NDArray:
-    """Walk the graph; the later a class is dropped the higher its score.
+def graph_scores(rounds: NDArray, decided: NDArray) -> NDArray:
+    """Scores from what `walk_graph` found: the later a class is dropped the higher.
 
     A class dropped in round s = 0, 1, ... scores s and up to a half more for a narrow
     loss, the winner K - 1 and up to a half more for its narrowest win.
     """
-    return scores_of_walk(*walk_graph(duel, n_samples, n_classes))
-
-
-def scores_of_walk(rounds: NDArray, decided: NDArray) -> NDArray:
-    """Return the scores of `graph_scores`, from what `walk_graph` found."""
     with np.errstate(invalid="ignore"):
         clearness = np.where(np.isinf(decided), 0.5, 0.5 * decided / (1 + decided))
     last = rounds.shape[1] - 1
     return rounds + np.where(rounds == last, clearness, 0.5 - clearness)
-
-
-def combine(duels: NDArray, n_classes: int, multiclass: str) -> NDArray:
-    """Class scores from all duels: "ddag" or "ovo"."""
-    if multiclass == "ovo":
-        return vote_scores(duels, n_classes)
-    return graph_scores(_lookup(duels, n_classes), len(duels), n_classes)
 
 
 def graph_margins(rounds: NDArray, decided: NDArray) -> NDArray:
@@ -237,14 +220,13 @@ def graph_margins(rounds: NDArray, decided: NDArray) -> NDArray:
     return np.where(rounds == rounds.shape[1] - 1, 1, -1) * decided
 
 
-def vote_margins(duels: NDArray, n_classes: int) -> NDArray:
+def vote_margins(duels: NDArray, scores: NDArray) -> NDArray:
     """Return the closest of the winner's duels; of another label minus the one it lost.
 
     The duel it lost to the winner, or where it beat the winner, the closest of those it
-    lost to others.
+    lost to others. `scores` are those of `vote_scores`.
     """
-    scores = vote_scores(duels, n_classes)
-    winners = scores.argmax(axis=1)
+    n_classes, winners = scores.shape[1], scores.argmax(axis=1)
     closest, lost, to_winner = np.full((3, len(duels), n_classes), np.inf)
     for column, pair in enumerate(class_pairs(n_classes)):
         for (i, j), duel in ((pair, duels[:, column]), (pair[::-1], -duels[:, column])):
@@ -256,6 +238,27 @@ def vote_margins(duels: NDArray, n_classes: int) -> NDArray:
     return np.where(label_margins(scores) == 0, 0, margins)
 
 
+def combine(duels: NDArray, n_classes: int, multiclass: str) -> NDArray:
+    """Class scores from all duels: "ddag" or "ovo"; of two classes the duel itself."""
+    if n_classes == 2:
+        return from_decision(-duels[:, 0])
+    if multiclass == "ovo":
+        return vote_scores(duels, n_classes)
+    return graph_scores(*_walk(duels, n_classes))
+
+
+def decided(duels: NDArray, n_classes: int, multiclass: str) -> tuple[NDArray, NDArray]:
+    """Class scores as of `combine`, and the margins of all labels."""
+    if n_classes == 2:
+        margins = np.column_stack([duels[:, 0], -duels[:, 0]])
+        return combine(duels, n_classes, multiclass), margins
+    if multiclass == "ovo":
+        scores = vote_scores(duels, n_classes)
+        return scores, vote_margins(duels, scores)
+    walk = _walk(duels, n_classes)
+    return graph_scores(*walk), graph_margins(*walk)
+
+
 def duel_margins(duels: NDArray, n_classes: int, multiclass: str) -> NDArray:
     """Margins of all labels in the unit of the duels: "ddag" or "ovo"; of two the duel.
 
@@ -263,11 +266,7 @@ def duel_margins(duels: NDArray, n_classes: int, multiclass: str) -> NDArray:
     >>> duel_margins(duels, 3, "ovo")
     array([[-1.,  1., -2.]])
     """
-    if n_classes == 2:
-        return np.column_stack([duels[:, 0], -duels[:, 0]])
-    if multiclass == "ovo":
-        return vote_margins(duels, n_classes)
-    return graph_margins(*walk_graph(_lookup(duels, n_classes), len(duels), n_classes))
+    return decided(duels, n_classes, multiclass)[1]
 
 
 def duel_costs(duels: NDArray, answers: NDArray, n_classes: int) -> NDArray:
@@ -283,6 +282,8 @@ def duel_costs(duels: NDArray, answers: NDArray, n_classes: int) -> NDArray:
     return np.maximum(costs, 0)
 
 
-def _lookup(duels: NDArray, n_classes: int) -> Duel:
+def _walk(duels: NDArray, n_classes: int) -> tuple[NDArray, NDArray]:
     column = {pair: c for c, pair in enumerate(class_pairs(n_classes))}
-    return lambda i, j, rows: duels[rows, column[i, j]]
+    return walk_graph(
+        lambda i, j, rows: duels[rows, column[i, j]], len(duels), n_classes
+    )

@@ -1,19 +1,20 @@
 """Files that are there whole or not at all.
 
 A file is written under another name beside its place, flushed to the disk and then
-moved. A writer that was killed leaves such a part behind; the next one that writes the
-same file removes it.
+moved. A writer that was killed leaves such a part behind; who writes the same file an
+hour later removes it.
 """
 
 import os
-import platform
-import re
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from glob import escape
 from pathlib import Path
+from secrets import token_hex
 
-# Seconds after which a part whose writer cannot be asked counts as left behind.
-STALE = 24 * 3600
+# Seconds after which a part that does not grow counts as left behind.
+STALE = 3600
 
 
 def write_atomically(path: str | Path, write: Callable[[Path], object]) -> None:
@@ -33,7 +34,7 @@ def write_atomically(path: str | Path, write: Callable[[Path], object]) -> None:
     """
     # Through links: what they point at is replaced, not they themselves.
     place = Path(os.path.realpath(path))
-    part = place.with_name(f".{place.name}.{_host()}-{os.getpid()}.part")
+    part = place.with_name(f".{place.name}.{token_hex(4)}.part")
     try:
         remove_parts(place)
         write(part)
@@ -49,34 +50,8 @@ def write_atomically(path: str | Path, write: Callable[[Path], object]) -> None:
 
 
 def remove_parts(path: Path) -> None:
-    """Remove the parts of `path` whose writers are gone."""
-    name = re.compile(re.escape(f".{path.name}.") + r"(.*)-(\d+)\.part")
-    for found in path.parent.iterdir():
-        match = name.fullmatch(found.name)
-        if match and _is_left(found, match[1], int(match[2])):
-            found.unlink(missing_ok=True)
-
-
-def _is_left(part: Path, host: str, pid: int) -> bool:
-    if host == _host():
-        return pid != os.getpid() and not _runs(pid)
-    try:
-        return time.time() - part.stat().st_mtime > STALE
-    except FileNotFoundError:
-        return False
-
-
-def _runs(pid: int) -> bool:
-    if os.name != "posix":
-        return True  # asking would end the process
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        pass
-    return True
-
-
-def _host() -> str:
-    return re.sub(r"[^A-Za-z0-9]", "_", platform.node()) or "here"
+    """Remove the parts of `path` that nobody has written to for long."""
+    for part in path.parent.glob(f".{escape(path.name)}.{'[0-9a-f]' * 8}.part"):
+        with suppress(FileNotFoundError):
+            if time.time() - part.stat().st_mtime > STALE:
+                part.unlink()

@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import config_context, get_config
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
 
 # Methods whose answers have one row per sample, and need no other sample to be made.
 ROWWISE = (
@@ -50,24 +49,22 @@ def node(value: Any, name: str = "model") -> Any:
     return delayed(value, name=f"widemargin-{name}-{uuid4().hex}", traverse=False)
 
 
+def with_state(kind: type, state: dict[str, Any]) -> Any:
+    """Return an object with this state, whatever its pickles leave out or make."""
+    made: Any = object.__new__(kind)
+    vars(made).update(state)
+    return made
+
+
 def bare(estimator: Any) -> Any:
     """Return the same estimator as it can be sent: no callbacks, and no parts."""
-    twin = object.__new__(type(estimator))
     left = ("_skl_callbacks", "_callback_fit_ctx", "_parent_callback_ctx", "_parts")
-    vars(twin).update({k: v for k, v in vars(estimator).items() if k not in left})
+    kept = {k: v for k, v in vars(estimator).items() if k not in left}
+    twin = with_state(type(estimator), kept)
     if "n_jobs" in vars(twin):
         # The workers are the threads.
         twin.n_jobs = None
     return twin
-
-
-def parted_cannot_move(estimator: Any) -> str:
-    """Say why a model whose parts are with workers is no file."""
-    return (
-        f"this {type(estimator).__name__} cannot be saved or sent: its training "
-        "samples are with the workers that it was fitted on. Fit it again where it is "
-        "needed."
-    )
 
 
 class Part:
@@ -91,9 +88,7 @@ class Part:
 
 
 def _moved(kind: type, state: dict[str, Any]) -> Part:
-    value: Any = object.__new__(kind)
-    vars(value).update(state)
-    return Part(value)
+    return Part(with_state(kind, state))
 
 
 def size_of(value: Any, seen: set[int]) -> int:
@@ -248,13 +243,7 @@ def _about_arrays(owner: Any, name: str, X: Any, args: tuple, options: dict) -> 
     import dask
     import dask.array as da
 
-    X = validate_data(
-        owner,
-        X,
-        reset=False,
-        dtype=(np.float64, np.float32),
-        ensure_all_finite="allow-nan" if owner._takes_missing else True,
-    )
+    X = owner._checked(X)
     if hasattr(owner, "feature_names_in_"):
         # The parts know them too.
         import dask.dataframe as dd
@@ -347,12 +336,12 @@ def _of_block(
 
 
 @contextmanager
-def naming_block(number: int, name: str = "X") -> Iterator[None]:
+def naming_block(number: int) -> Iterator[None]:
     """Say in which block it was that something went wrong."""
     try:
         yield
     except Exception as error:
-        words = f"{name}, partition {number}: {error}"
+        words = f"X, partition {number}: {error}"
         try:
             again = type(error)(words)
         except Exception:
@@ -366,23 +355,15 @@ def over_blocks(ask: Callable, X: Any, rows: list, example: NDArray, model: Any)
     `example` is an answer about one sample. There may be one model per block.
     """
     import dask.array as da
-    from dask import delayed
 
+    one = partial(_of_block, ask, example[:0])
     if isinstance(model, list) or is_frame(X):
         # A frame goes as it is: as an array it would lose its names.
-        n = n_blocks(X)
-        models = model if isinstance(model, list) else [model] * n
-        block = delayed(partial(_of_block, ask, example[:0]))
-        others = [array.to_delayed().ravel() for array in rows]
-        sizes = [np.nan] * n if is_frame(X) else X.chunks[0]
+        sizes = [np.nan] * n_blocks(X) if is_frame(X) else X.chunks[0]
         shape, options = example.shape[1:], {"dtype": example.dtype}
-        made = [
-            block(part, [i], *(other[i] for other in others), model=models[i])
-            for i, part in enumerate(blocks_of(X))
-        ]
-        pairs = zip(made, sizes, strict=True)
+        pairs = zip(_delayed(one, X, rows, model), sizes, strict=True)
         return da.concatenate(
-            [da.from_delayed(one, (n, *shape), **options) for one, n in pairs],
+            [da.from_delayed(block, (n, *shape), **options) for block, n in pairs],
             allow_unknown_chunksizes=True,
         )
     axes = "abcd"[: example.ndim]
@@ -390,7 +371,7 @@ def over_blocks(ask: Callable, X: Any, rows: list, example: NDArray, model: Any)
     for array in rows:
         arrays += [array, "a"]
     return da.blockwise(
-        partial(_of_block, ask, example[:0]), axes, *arrays,
+        one, axes, *arrays,
         model=model, dtype=example.dtype, meta=example[:0], align_arrays=False,
         new_axes=dict(zip(axes[1:], example.shape[1:], strict=True)),
         name=f"widemargin-{uuid4().hex}",
@@ -402,24 +383,30 @@ def over_partitions(
 ) -> Any:
     """Return the same for a data frame: a column, or a frame, with its index."""
     import dask.dataframe as dd
-    from dask import delayed
 
-    one = partial(_of_block, ask, example[:0])
-    block = delayed(partial(_of_partition, one, titles))
-    others = [array.to_delayed().ravel() for array in rows]
-    models = model if isinstance(model, list) else [model] * X.npartitions
-    parts = [
-        block(part, i, *(other[i] for other in others), models[i])
-        for i, part in enumerate(X.to_delayed())
-    ]
+    one = partial(_of_partition, partial(_of_block, ask, example[:0]), titles)
+    parts = _delayed(one, X, rows, model)
     meta = _labelled(example[:0], X._meta.index[:0], titles)
     return dd.from_delayed(parts, meta=meta, divisions=X.divisions, verify_meta=False)
 
 
-def _of_partition(ask: Callable, titles: list, X: Any, number: int, *more: Any) -> Any:
+def _delayed(function: Callable, X: Any, rows: list, model: Any) -> list:
+    """Return ``function(block, [number], *rows, model=model)``, delayed, of all."""
+    from dask import delayed
+
+    block, others = delayed(function), [array.to_delayed().ravel() for array in rows]
+    models = model if isinstance(model, list) else [model] * n_blocks(X)
+    return [
+        block(part, [i], *(other[i] for other in others), model=models[i])
+        for i, part in enumerate(blocks_of(X))
+    ]
+
+
+def _of_partition(
+    ask: Callable, titles: list, X: Any, number: Any, *rows: Any, model: Any
+) -> Any:
     """Ask about a partition; the answer has the index of its rows."""
-    *rows, model = more
-    return _labelled(ask(X, [number], *rows, model=model), X.index, titles)
+    return _labelled(ask(X, number, *rows, model=model), X.index, titles)
 
 
 def _labelled(answer: NDArray, index: Any, titles: list) -> Any:

@@ -37,7 +37,6 @@ from widemargin._core.checks import (
     FLOATS,
     check_class_weight,
     is_plain,
-    naming,
     some,
     validate_data,
 )
@@ -149,19 +148,18 @@ def check_X(estimator: Any, X: Any, *, sparse: bool = False, order: Any = None) 
     named = hasattr(estimator, "feature_names_in_")
     if not named and order in (None, "C") and is_plain(X, expected):
         return X if order is None else np.ascontiguousarray(X)
-    with naming("X"):
-        return check_missing(
-            validate_data(
-                estimator,
-                X,
-                dtype=FLOATS,
-                order=order,
-                accept_sparse="csr" if sparse else False,
-                accept_large_sparse=True,
-                ensure_all_finite=finite_or_missing(estimator),
-                reset=False,
-            )
+    return check_missing(
+        validate_data(
+            estimator,
+            X,
+            dtype=FLOATS,
+            order=order,
+            accept_sparse="csr" if sparse else False,
+            accept_large_sparse=True,
+            ensure_all_finite=finite_or_missing(estimator),
+            reset=False,
         )
+    )
 
 
 def check_on_device(estimator: Any, X: Any, *, reset: bool) -> Any:
@@ -171,20 +169,37 @@ def check_on_device(estimator: Any, X: Any, *, reset: bool) -> Any:
     return X
 
 
+def check_rows(estimator: Any, X: Any, *, reset: bool = True, **options: Any) -> Any:
+    """Return samples of floats, on a device if they are there."""
+    if on_device(X):
+        return check_on_device(estimator, X, reset=reset)
+    return validate_data(estimator, X, dtype=FLOATS, reset=reset, **options)
+
+
+def class_labels(y: Any, n_samples: int | None = None) -> NDArray:
+    """Return labels that can be sorted into classes, one per sample."""
+    labels = check_orderable(as_labels("y", y, n_samples))
+    check_classification_targets(labels)
+    return labels
+
+
 def check_weights(sample_weight: Any, X: Any) -> NDArray:
     """Return one finite weight per sample, none negative, with a finite sum."""
-    if sample_weight is not None and np.asarray(sample_weight).dtype.kind not in "buif":
+    given = np.asarray(1.0 if sample_weight is None else sample_weight)
+    if given.dtype.kind not in "buif":
         try:
-            if np.iscomplexobj(sample_weight):
+            if np.iscomplexobj(given):
                 raise TypeError
-            sample_weight = np.asarray(sample_weight).astype(float)
+            sample_weight = given = given.astype(float)
         except (TypeError, ValueError):
             raise ValueError(
                 "sample_weight must be numbers, one per sample; got an array of "
-                f"{np.asarray(sample_weight).dtype}."
+                f"{given.dtype}."
             ) from None
-    if sample_weight is not None and np.asarray(sample_weight).size > 0:
-        _refuse_zeros(np.asarray(sample_weight))
+    if given.size > 0 and not given.any():
+        raise ValueError(
+            "sample_weight is zero for every sample; give one a weight above 0."
+        )
     try:
         weights = _check_sample_weight(
             sample_weight, X, dtype=np.float64, ensure_non_negative=True
@@ -200,13 +215,6 @@ def check_weights(sample_weight: Any, X: Any) -> NDArray:
             "numbers; divide the weights by their mean."
         )
     return weights
-
-
-def _refuse_zeros(weights: NDArray) -> None:
-    if not weights.any():
-        raise ValueError(
-            "sample_weight is zero for every sample; give one a weight above 0."
-        )
 
 
 def check_samples(
@@ -236,18 +244,17 @@ def check_samples(
         labels = as_labels("y", y, len(rows))
         rows = rows if stay else to_numpy(rows)
     else:
-        with naming("X"):
-            rows, labels = validate_data(
-                estimator,
-                X,
-                y,
-                dtype=FLOATS,
-                order="C",
-                accept_sparse="csr" if sparse else False,
-                accept_large_sparse=True,
-                ensure_all_finite=finite_or_missing(estimator),
-                reset=reset,
-            )
+        rows, labels = validate_data(
+            estimator,
+            X,
+            y,
+            dtype=FLOATS,
+            order="C",
+            accept_sparse="csr" if sparse else False,
+            accept_large_sparse=True,
+            ensure_all_finite=finite_or_missing(estimator),
+            reset=reset,
+        )
         check_missing(rows, features=reset)
     check_orderable(labels)
     check_classification_targets(labels)
@@ -408,7 +415,6 @@ def hold_out_of_classes(
     rng: np.random.RandomState,
     usable: NDArray | None = None,
     *,
-    name: str = "validation_fraction",
     needed: bool = True,
 ) -> NDArray:
     """Hold out `fraction` of every class; each keeps at least one sample.
@@ -429,8 +435,9 @@ def hold_out_of_classes(
         held[rows[: min(round(fraction * len(rows)), len(rows) - 1)]] = True
     if needed and not held.any():
         raise ValueError(
-            f"{name}={fraction} of {len(codes)} samples holds none out, as every class "
-            f"keeps one to learn from; raise {name}, give more samples, or do without."
+            f"validation_fraction={fraction} of {len(codes)} samples holds none out, "
+            "as every class keeps one to learn from; raise it, give more samples, or "
+            "do without."
         )
     return held
 

@@ -9,10 +9,13 @@ import io
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
+# The command finds columns by their names itself, and hands rows on.
+UNNAMED = "X does not have valid feature names"
 REFUSED, INTERRUPTED, TERMINATED = 2, 130, 143
 
 
@@ -138,7 +141,9 @@ def one_line(command: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(command)
     def refusing(*args: Any, **options: Any) -> Any:
         try:
-            done = command(*args, **options)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", UNNAMED)
+                done = command(*args, **options)
             # A full disk shows when the last of the output is written, not before.
             sys.stdout.flush()
             return done

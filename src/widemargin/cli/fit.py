@@ -82,9 +82,19 @@ def run(
     X_held, y_held = X, y
     if max_error is not None:
         X, y, X_held, y_held = hold_out(X, y, max_error, seed, table.notes)
+    background = 0.0 if scale else border_of(X, table.image_shape)
     estimator = models.build(
-        model, read_settings, image_shape=table.image_shape, seed=seed
+        model,
+        read_settings,
+        image_shape=table.image_shape,
+        seed=seed,
+        background=background,
     )
+    if background and estimator.get_params().get("tangents__background") == background:
+        table.notes.append(
+            f"most of the border of the images is {background:g}, which tangents take "
+            "for their background; --set tangents__background=0 takes 0"
+        )
     filling = []
     if impute is not None:
         filler = SimpleImputer(strategy=impute, keep_empty_features=True)
@@ -104,10 +114,9 @@ def run(
         labels = answer(saved.estimator, prepared).labels
     wrong, more = check_learned(labels, y)
     if max_error is not None:
-        seen = saved.prepare(X_held)
-        refusing, said = promise(saved.estimator, max_error, seen, y_held, seed)
-        saved.pipeline = Pipeline([*pipeline.steps[:-1], ("model", refusing)])
+        saved.pipeline, said = promise(pipeline, max_error, X_held, y_held, seed)
         more += said
+    saved.name_columns()
     save(saved, out)
     tell([*table.notes, *notes, *more])
     for part in found:
@@ -118,8 +127,23 @@ def run(
         f"{seconds:.1f} s, training error {100 * wrong:.2f} %"
     )
     if max_error is not None:
-        print(words_of(refusing, max_error))
+        print(words_of(saved.refusing, max_error))
     print(f"Model: {out} ({out.stat().st_size / 1024:.0f} KiB)")
+
+
+def border_of(X: Any, image_shape: tuple[int, ...] | None) -> float:
+    """Return what is around images, 0 where it is near: paper may be light.
+
+    Moved images bring it in at their edges.
+    """
+    if image_shape is None or sparse.issparse(X):
+        return 0.0
+    images = np.asarray(X[:1000]).reshape(-1, *image_shape)
+    low, high = np.nanmin(images), np.nanmax(images)
+    inner = np.zeros(image_shape[:2], bool)
+    inner[1:-1, 1:-1] = True
+    border = float(np.nanmedian(images[:, ~inner]))
+    return border if abs(border) > 0.1 * (high - low) else 0.0
 
 
 def check_empty(table: Table, impute: str | None) -> None:

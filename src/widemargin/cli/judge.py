@@ -20,12 +20,20 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.text import Text
 from sklearn.metrics import confusion_matrix
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import make_pipeline
 
 from widemargin._compute.progress import show_progress
 from widemargin._core.confidence import Answers, answers_of
 from widemargin._core.files import write_atomically
-from widemargin.cli import Refusal, check_library, check_out, console, tell, text_table
+from widemargin.cli import (
+    UNNAMED,
+    Refusal,
+    check_library,
+    check_out,
+    console,
+    tell,
+    text_table,
+)
 from widemargin.cli.models import MODELS, SavedModel, load, match_features
 from widemargin.cli.read import Reading, Table, as_usable, read
 from widemargin.margins import ErrorRejectCurve, error_reject_curve
@@ -156,6 +164,11 @@ def read_for(
         size=model.image_shape,
     )
     match_features(model, table, data)
+    if table.names and not model.names:
+        table.notes.append(
+            f"the model does not know names of columns; those of {data.name} are taken "
+            "in their order"
+        )
     takes_sparse = model.name in MODELS and MODELS[model.name].sparse
     return table, as_usable(table.X, takes_sparse, model.name)
 
@@ -217,10 +230,9 @@ def calibrated(
         )
     table, X = read_for(model, calibrate, labelled=True, how=how)
     assert table.y is not None
-    refusing, notes = promise(model.estimator, max_error, model.prepare(X), table.y)
+    answering = make_pipeline(*model.before, model.estimator)
+    model.pipeline, notes = promise(answering, max_error, X, table.y)
     tell(notes)
-    steps = [(str(i), step) for i, step in enumerate(model.before)]
-    model.pipeline = Pipeline([*steps, ("model", refusing)])
 
 
 def promise(
@@ -249,6 +261,7 @@ def promise(
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
+            warnings.filterwarnings("ignore", UNNAMED)
             refusing.fit(X, truth)
     except (ValueError, TypeError) as error:
         raise Refusal(f"--max-error: {error}") from error

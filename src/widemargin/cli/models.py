@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import widemargin
 from widemargin import saving
 from widemargin._core.confidence import decisive, look_through, nested
@@ -176,6 +178,7 @@ def build(
     *,
     image_shape: tuple[int, ...] | None,
     seed: int,
+    background: float = 0.0,
 ) -> Any:
     """Return the unfitted estimator with image tangents, seed and settings."""
     entry = find(name)
@@ -189,7 +192,8 @@ def build(
     if wants and image_shape is not None:
         from widemargin.tangents import ImageTangents
 
-        estimator.set_params(tangents=ImageTangents(shape=image_shape))
+        moves = ImageTangents(shape=image_shape, background=background)
+        estimator.set_params(tangents=moves)
     elif entry.tangents == "inputs":
         # A table has no tangents, and whoever fits one knows.
         estimator.set_params(tangents="none")
@@ -243,6 +247,13 @@ class SavedModel:
         """Whether it fills in what is missing, by a step before it or by itself."""
         fills = any(hasattr(step, "missing_values") for step in self.before)
         return fills or bool(getattr(self.estimator, "_takes_missing", False))
+
+    def name_columns(self) -> None:
+        """Let Python know the names, too, as a fit on a data frame would."""
+        if self.names:
+            first = (*self.before, self.estimator)[0]
+            for one in (first, self.refusing or first):
+                one.feature_names_in_ = np.array(self.names, dtype=object)
 
     def accepts(self, X: Any) -> Any:
         """Return which answers on samples as given it stands by; None where all."""

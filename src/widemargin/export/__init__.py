@@ -42,7 +42,8 @@ def to_onnx(model: Any, *, dtype: str = "float32") -> Any:
         (n, n_classes), ``confidence`` (n,), and ``accepted`` (n,) where a threshold was
         learned: what is not accepted has the reject label. An imputer fills in what is
         NaN; what completes missing values in a model itself is not in it: a sample with
-        NaN then has a confidence of NaN, no label, and is not accepted. Opset 18,
+        NaN then has a confidence of NaN, whatever its label is, and is not accepted,
+        nor is one too far away for squares in `dtype`. Opset 18,
         default domain only; ``model.SerializeToString()`` are the bytes of the file.
 
     Raises
@@ -91,8 +92,9 @@ def to_c(model: Any, *, name: str = "model", dtype: str = "float32") -> str:
         ``int NAME_predict(const float *x, float *margin)`` returns the number of the
         class, -1 if refused, and writes how sure it is; ``NAME_margins`` gives the
         margins of all classes and the least that the best one can have been before the
-        tables were rounded; ``NAME_label`` the label of an answer. No heap; of the
-        mathematics library at most ``sqrtf`` and ``fabsf``.
+        tables were rounded; ``NAME_label`` the label of an answer. A sample with NaN
+        that no imputer fills in, or too far away for squares, is refused. No heap; of
+        the mathematics library at most ``sqrtf`` and ``fabsf``.
 
     Raises
     ------

@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 
 import widemargin
 from widemargin.export.program import (
+    SHORT,
     Affine,
     Clip,
     Fill,
@@ -354,13 +355,14 @@ def _affine(writer: Writer, step: Affine, tag: str, width: int) -> str:
 
 
 def _unit(writer: Writer, step: Unit, tag: str, width: int) -> str:
-    grow = {
-        "l1": "length += fabsf(z[i])",
-        "l2": "length += z[i] * z[i]",
-        "max": "length = fabsf(z[i]) > length ? fabsf(z[i]) : length",
+    length = {
+        "l1": "length += fabsf(z[i] / top)",
+        "l2": "length += (z[i] / top) * (z[i] / top)",
+        "max": "length = 1",
     }[step.norm]
-    root = "length = sqrtf(length);\n    " if step.norm == "l2" else ""
-    return written("unit", "", WIDTH=width, GROW=grow, ROOT=root)
+    root = "sqrtf(length)" if step.norm == "l2" else "length"
+    short = _float(SHORT)
+    return written("unit", "", WIDTH=width, LENGTH=length, ROOT=root, SHORT=short)
 
 
 def _smooth(writer: Writer, step: Smooth, tag: str, width: int) -> str:

@@ -57,6 +57,7 @@ from widemargin.export.program import (
     Votes,
     refuse,
 )
+from widemargin.svm.pairwise import ROUNDINGS
 from widemargin.tangents import (
     Bundle,
     GaussianSmoother,
@@ -276,6 +277,7 @@ def _machine(model: Any) -> Program:
         model.coef_,
         model.intercept_,
         model._multiclass,
+        ROUNDINGS * float(np.finfo(model.support_bundle_.points.dtype).eps),
     )
     return _program(model, decision, steps)
 

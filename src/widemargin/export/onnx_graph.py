@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 import widemargin
 from widemargin.export.describe import CLASSIFIERS, TRANSFORMERS, describe, prepared_by
 from widemargin.export.program import (
+    SHORT,
     Affine,
     Clip,
     Expansion,
@@ -171,13 +172,16 @@ def prepare_all(graph: Graph, x: str, steps: Iterable[Step], width: int) -> str:
 
 
 def _unit(graph: Graph, x: str, norm: str) -> str:
-    if norm == "l2":
-        length = graph("ReduceL2", x, np.array([1]), keepdims=1)
-    else:
-        reduce = {"l1": "ReduceSum", "max": "ReduceMax"}[norm]
-        length = graph(reduce, graph("Abs", x), np.array([1]), keepdims=1)
-    zero = graph("Equal", length, 0.0)
-    return graph("Div", x, graph("Where", zero, 1.0, length))
+    # By the largest first, lest sums overflow.
+    top = graph("ReduceMax", graph("Abs", x), np.array([1]), keepdims=1)
+    unit = graph("Div", x, graph("Where", graph("Equal", top, 0.0), 1.0, top))
+    length = top
+    if norm != "max":
+        reduce = {"l1": "ReduceL1", "l2": "ReduceL2"}[norm]
+        length = graph(reduce, unit, np.array([1]), keepdims=1)
+        unit = graph("Div", unit, graph("Max", length, 1.0))
+        length = graph("Mul", top, length)
+    return graph("Where", graph("Less", length, SHORT), x, unit)
 
 
 def _smooth(graph: Graph, x: str, step: Smooth, width: int) -> str:
@@ -421,12 +425,22 @@ def gap_margins(graph: Graph, scores: str, n_classes: int) -> str:
     return graph("Sub", scores, graph("Where", own, second, first))
 
 
+def numbers(graph: Graph, margins: str, found: str) -> str:
+    """Return margins, all NaN of samples of which something that was found is none.
+
+    Comparisons with NaN have an answer, which looks sure.
+    """
+    nothing = graph.axes("ReduceSum", graph("Mul", found, 0.0), [1])
+    return graph("Add", margins, nothing)
+
+
 def duel_margins(
     graph: Graph, duels: str, n_classes: int, scheme: str, unit: float = 1.0
 ) -> tuple[str, str]:
     """Margins of all classes from the duels of all pairs, and who wins."""
     if n_classes == 2:
         margins = graph("Concat", duels, graph("Neg", duels), axis=1)
+        margins = numbers(graph, margins, duels)
         return margins, graph("ArgMax", margins, axis=1)
     if scheme == "ddag":
         return _graph_margins(graph, duels, n_classes)
@@ -441,7 +455,7 @@ def duel_margins(
     against = graph("Mul", against, graph.table(sign))
     margins, best = margins_of_pairs(graph, scores, against, n_classes)
     equal = graph("Equal", gap_margins(graph, scores, n_classes), 0.0)
-    return graph("Where", equal, 0.0, margins), best
+    return numbers(graph, graph("Where", equal, 0.0, margins), scores), best
 
 
 def margins_of_pairs(
@@ -514,7 +528,7 @@ def _graph_margins(graph: Graph, duels: str, n_classes: int) -> tuple[str, str]:
         last = graph("Sub", last, won)
         first = graph("Add", first, graph("Sub", np.array([1]), won))
     own = graph("Equal", first, classes)
-    return graph("Where", own, closest, margins), first
+    return numbers(graph, graph("Where", own, closest, margins), duels), first
 
 
 def plane_margins(graph: Graph, x: str, decision: Planes, n_classes: int) -> tuple:
@@ -529,26 +543,31 @@ def plane_margins(graph: Graph, x: str, decision: Planes, n_classes: int) -> tup
     gaps = graph.axes("Unsqueeze", values, [2])
     gaps = graph("Sub", gaps, graph.axes("Unsqueeze", values, [1]))
     gaps = graph("Div", gaps, graph.table(decision.borders))
-    return *margins_of_pairs(graph, values, gaps, n_classes), graph
+    margins, best = margins_of_pairs(graph, values, gaps, n_classes)
+    return numbers(graph, margins, values), best, graph
 
 
 def expansion_margins(
     graph: Graph, x: str, decision: Expansion, n_classes: int
 ) -> tuple:
     """Margins of a kernel machine."""
-    # Coefficients of either sign cancel: float32 would lose what is left.
-    x, start = widened(graph, x)
     references = decision.references
-    d2, graph = squared_distances(start, x, references)
+    d2, graph = squared_distances(graph, x, references)
     K = kernel_values(graph, d2, decision.kernel, decision.gamma)
     if references.sides in ("x", "y") and references.frames is not None:
         # A kernel with tangents at one end is made symmetric by the other end.
         other = references._replace(sides="y" if references.sides == "x" else "x")
-        d2, graph = squared_distances(start, x, other)
+        d2, graph = squared_distances(graph, x, other)
         mirrored = kernel_values(graph, d2, decision.kernel, decision.gamma)
         K = graph("Mul", graph("Add", K, mirrored), 0.5)
     duels = graph("MatMul", K, graph.table(decision.coef))
     duels = graph("Add", duels, graph.table(decision.intercept))
+    # What is rounding is a tie, as in Python.
+    noise = graph("ReduceMax", graph("Abs", K), np.array([1]), keepdims=1)
+    noise = graph("Mul", noise, decision.noise * np.abs(decision.coef).sum(axis=0))
+    noise = graph("Add", noise, decision.noise * np.abs(decision.intercept))
+    tie = graph("LessOrEqual", graph("Abs", duels), noise)
+    duels = graph("Where", tie, 0.0, duels)
     return *duel_margins(graph, duels, n_classes, decision.scheme), graph
 
 
@@ -567,8 +586,6 @@ def vote_margins(graph: Graph, x: str, decision: Votes, n_classes: int) -> tuple
     d2, graph = squared_distances(graph, x, decision.references)
     k = decision.n_neighbors
     near, place = graph.many("TopK", (d2, np.array([k])), 2, largest=0)
-    # Which of equal shares is nearer shows in digits that float32 has not.
-    near, graph = widened(graph, near)
     weights = graph("Gather", graph.table(decision.weights), place)
     if decision.by_distance:
         distance = graph("Sqrt", near)
@@ -589,7 +606,8 @@ def vote_margins(graph: Graph, x: str, decision: Votes, n_classes: int) -> tuple
         "ReduceMax", graph("Mul", belongs, nearness), np.array([1]), keepdims=0
     )
     scores = graph("Add", shares, graph("Mul", rank, 1e-9))
-    return gap_margins(graph, scores, n_classes), graph
+    margins = graph("Clip", gap_margins(graph, scores, n_classes), -1.0, 1.0)
+    return numbers(graph, margins, x), graph
 
 
 MARGINS = {
@@ -602,10 +620,15 @@ MARGINS = {
 
 def build(graph: Graph, x: str, program: Program) -> dict[str, str]:
     """Add a program to a graph; the names of its outputs."""
-    x = prepare_all(graph, x, program.steps, program.n_features)
+    inner = graph
+    if isinstance(program.decision, Votes | Expansion):
+        # Who is near enough to vote, and what is left of coefficients of either sign,
+        # shows in digits that float32 has not.
+        x, inner = widened(graph, x)
+    x = prepare_all(inner, x, program.steps, program.n_features)
     n_classes = len(program.classes)
     write: Any = MARGINS[type(program.decision)]
-    margins, *winner, wide = write(graph, x, program.decision, n_classes)
+    margins, *winner, wide = write(inner, x, program.decision, n_classes)
     # On a tie margins do not tell who wins.
     best = winner[0] if winner else graph("ArgMax", margins, axis=1)
     answer = graph.axes("Squeeze", best, [1])

@@ -68,8 +68,12 @@ class Join(NamedTuple):
     parts: "tuple[tuple[Step, ...], ...]"
 
 
+# Samples of smaller norm scikit-learn does not make longer.
+SHORT = 10 * float(np.finfo(np.float64).eps)
+
+
 class Unit(NamedTuple):
-    """Divide a sample by its norm, "l1", "l2" or "max"; zero stays zero."""
+    """Divide a sample by its norm, "l1", "l2" or "max", if that is at least SHORT."""
 
     norm: str
 
@@ -165,7 +169,8 @@ class Expansion(NamedTuple):
     """Duels ``coef.T @ k(D) + intercept`` of kernel values of all references.
 
     `kernel` is "rbf", "nd" or "log" of `gamma`; coef is (K, n_duels). With tangents at
-    one end k is the mean of the kernels with tangents at either end.
+    one end k is the mean of the kernels with tangents at either end. Duels below
+    `noise` times the largest that their sums can be are ties.
     """
 
     references: References
@@ -174,6 +179,7 @@ class Expansion(NamedTuple):
     coef: NDArray
     intercept: NDArray
     scheme: str
+    noise: float = 0.0
 
 
 Step = Affine | Clip | Fill | Pick | Join | Unit | Smooth | Project

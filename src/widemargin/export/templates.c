@@ -37,13 +37,17 @@ static inline void NAME_@AS@(const float *x, float *z)
 
 /// unit
   {
-    float length = 0;
+    /* By the largest first, lest sums overflow. */
+    float top = 0, length = 0;
     for (i = 0; i < @WIDTH@; i++)
-      @GROW@;
-    @ROOT@if (length == 0)
-      length = 1;
-    for (i = 0; i < @WIDTH@; i++)
-      z[i] /= length;
+      top = fabsf(z[i]) > top ? fabsf(z[i]) : top;
+    if (top > 0)
+      for (i = 0; i < @WIDTH@; i++)
+        @LENGTH@;
+    length = @ROOT@;
+    if (top * length >= @SHORT@)
+      for (i = 0; i < @WIDTH@; i++)
+        z[i] = z[i] / top / length;
   }
 
 /// smooth
@@ -172,9 +176,9 @@ static inline int NAME_margins(const float *x, float *margins, float *least)
 /// nearest8_project
     for (k = 0; k < @FRAME@; k++) {
       const int8_t *t = @TANGENTS@ + (j * @FRAME@ + k) * @WIDTH@;
-      const float scale = @TANGENT_SCALES@[j * @FRAME@ + k];
-      const float along = scale * NAME_dot8(t, delta, @WIDTH@);
-      const float step = scale * along;
+      const float unit = @TANGENT_SCALES@[j * @FRAME@ + k];
+      const float along = unit * NAME_dot8(t, delta, @WIDTH@);
+      const float step = unit * along;
       moved += along * along;
       for (i = 0; i < @WIDTH@; i++)
         r[i] -= step * (float)t[i];
@@ -199,7 +203,7 @@ static inline int NAME_margins(const float *x, float *margins, float *least)
 {
   float z[@WIDEST@], value[@PLANES@], wrong[@PLANES@];
   int c, i, j, best = 0;
-  float length;
+  float length, nothing = 0;
   NAME_prepare(x, z);@SUBTRACT@
   length = sqrtf(NAME_dot(z, z, @WIDTH@));
   (void)length;
@@ -207,13 +211,15 @@ static inline int NAME_margins(const float *x, float *margins, float *least)
   for (j = 0; j < @PLANES@; j++) {
     value[j] = @PRODUCT@ + @OFFSETS@[j];
     wrong[j] = 0;@FILL@
+    /* NaN where a value is no number: comparisons with it have an answer. */
+    nothing += 0 * value[j];
   }
 @RULE@
 }
 
 /// planes_two
-  margins[0] = value[0];
-  margins[1] = -value[0];
+  margins[0] = value[0] + nothing;
+  margins[1] = nothing - value[0];
   best = margins[1] > margins[0];
   c = best;
   *least = margins[c] - wrong[0];
@@ -239,6 +245,7 @@ static inline int NAME_margins(const float *x, float *margins, float *least)
         clear[c] -= value[j] / @UNIT@;
       }
     for (c = 0; c < @K@; c++) {
+      nothing += 0 * clear[c];
       votes[c] += clear[c] / (3 * (fabsf(clear[c]) + 1));
       if (votes[c] > votes[best])
         best = c;
@@ -261,12 +268,12 @@ static inline int NAME_margins(const float *x, float *margins, float *least)
         if (c == best && fabsf(own) - wrong[j] < sure)
           sure = fabsf(own) - wrong[j];
       }
-      margins[c] = c == best ? won : direct <= 0 ? direct : -lost;
+      margins[c] = (c == best ? won : direct <= 0 ? direct : -lost) + nothing;
       doubtful |= wrong[0] > 0 && c != best && most[c] >= fewest[best];
     }
     for (c = 0; c < @K@; c++)
       if (c != best && votes[c] == votes[best])
-        margins[c] = margins[best] = 0;
+        margins[c] = margins[best] = nothing;
     *least = doubtful ? -1 : sure;
     return best;
   }
@@ -288,12 +295,12 @@ static inline int NAME_margins(const float *x, float *margins, float *least)
         kept[winner] = left;
       if (left < sure)
         sure = left;
-      margins[wins ? last : first] = -size;
+      margins[wins ? last : first] = nothing - size;
       last -= wins;
       first += !wins;
     }
     best = first;
-    margins[best] = closest[best];
+    margins[best] = closest[best] + nothing;
     /* A duel in doubt on the way may have ended otherwise. */
     *least = sure < 0 ? sure : kept[best];
     return best;
@@ -304,7 +311,7 @@ static inline int NAME_margins(const float *x, float *margins, float *least)
     for (c = 1; c < @K@; c++)
       if (value[c] > value[best])
         best = c;
-    margins[best] = *least = HUGE_VALF;
+    margins[best] = *least = HUGE_VALF + nothing;
     for (c = 0; c < @K@; c++) {
       const int low = c < best ? c : best, high = c < best ? best : c;
       float border, gap, sure;
@@ -313,7 +320,7 @@ static inline int NAME_margins(const float *x, float *margins, float *least)
       border = @BORDERS@[low * (2 * @K@ - low - 1) / 2 + high - low - 1];
       gap = (value[best] - value[c]) / border;
       sure = gap - (wrong[best] + wrong[c]) / border;
-      margins[c] = -gap;
+      margins[c] = nothing - gap;
       if (gap < margins[best])
         margins[best] = gap;
       if (sure < *least)

@@ -249,13 +249,13 @@ def _theta_mistakes(
     return alpha, check_count("n_samples", n_samples, bits=62)
 
 
-def _first_below(bound: Callable[[int], float], limit: float = 1e300) -> int | float:
+def _first_below(bound: Callable[[int], float]) -> int | float:
     # The bound falls with m for every m >= 1, because log²(c m)/m does where c m > e²
     # and here c = 32/θ² > 128: doubling brackets the crossing, halving finds it.
     low, high = 0, 1
     while bound(high) >= 1:
         low, high = high, 2 * high
-        if high > limit:
+        if high > 1e300:
             return math.inf
     while high - low > 1:
         middle = (low + high) // 2

@@ -6,8 +6,8 @@ with the positive factor −L'. The hinge, the broken line and the exponential s
 two axioms L ≥ 0 and L(θ) ≥ 1 for θ < 0: their sum bounds the number of mistakes.
 Arrays of any shape go in and come out, float32 as float32.
 
-A new loss subclasses :class:`MarginLoss`, defines ``_value`` and ``_derivative`` and is
-added to the list of the contract tests.
+A new loss subclasses :class:`MarginLoss`, defines ``_value`` and ``_derivative``, which
+are given float64 at least, and is added to the list of the contract tests.
 
 References
 ----------
@@ -58,11 +58,11 @@ class MarginLoss(BaseEstimator, metaclass=ABCMeta):
 
     def value(self, margin: ArrayLike) -> FloatArray:
         """Return the loss L(θ) of each margin, in the shape of `margin`."""
-        return self._value(as_floats("margin", margin))
+        return _saturated(self._value, as_floats("margin", margin))
 
     def derivative(self, margin: ArrayLike) -> FloatArray:
         """Return the derivative L'(θ) at each margin, in the shape of `margin`."""
-        return self._derivative(as_floats("margin", margin))
+        return _saturated(self._derivative, as_floats("margin", margin))
 
     @abstractmethod
     def _value(self, margin: FloatArray) -> FloatArray: ...
@@ -79,15 +79,6 @@ class _ScaledLoss(MarginLoss):
 
     def _beta(self) -> float:
         return check_number("beta", self.beta, above=0)
-
-    # A scale need not be a number of the margins' dtype, nor what it gives.
-    def value(self, margin: ArrayLike) -> FloatArray:
-        """Return the loss L(θ) of each margin, in the shape of `margin`."""
-        return _saturated(self._value, as_floats("margin", margin))
-
-    def derivative(self, margin: ArrayLike) -> FloatArray:
-        """Return the derivative L'(θ) at each margin, in the shape of `margin`."""
-        return _saturated(self._derivative, as_floats("margin", margin))
 
 
 class Hinge(_ScaledLoss):
@@ -112,7 +103,7 @@ class Hinge(_ScaledLoss):
         return np.maximum(0, 1 - self._beta() * margin)
 
     def _derivative(self, margin: FloatArray) -> FloatArray:
-        return _where(margin < 1 / self._beta(), -self._beta(), margin)
+        return np.where(margin < 1 / self._beta(), -self._beta(), 0.0)
 
 
 class BrokenLinear(_ScaledLoss):
@@ -140,7 +131,7 @@ class BrokenLinear(_ScaledLoss):
         return np.clip(1 - self._beta() * margin, 0, 2)
 
     def _derivative(self, margin: FloatArray) -> FloatArray:
-        return _where(np.abs(margin) < 1 / self._beta(), -self._beta(), margin)
+        return np.where(np.abs(margin) < 1 / self._beta(), -self._beta(), 0.0)
 
 
 class Exponential(_ScaledLoss):
@@ -217,7 +208,7 @@ class Identity(MarginLoss):
         return -margin
 
     def _derivative(self, margin: FloatArray) -> FloatArray:
-        return np.full_like(margin, -1)[()]
+        return np.full_like(margin, -1)
 
 
 LOSSES: dict[str, type[MarginLoss]] = {
@@ -278,14 +269,13 @@ def check_loss(loss: Any) -> Any:
     return loss
 
 
-def _where(active: Any, slope: float, margin: FloatArray) -> FloatArray:
-    return np.where(active, slope, 0.0)
-
-
 def _saturated(
     function: Callable[[FloatArray], FloatArray], margin: FloatArray
 ) -> FloatArray:
-    """Compute in float64 at least; what the dtype does not hold is its largest."""
+    """Compute in float64 at least; what the dtype does not hold is its largest.
+
+    A scale need not be a number of the margins' dtype, nor what it gives.
+    """
     largest = np.finfo(margin.dtype).max
     with np.errstate(over="ignore", under="ignore"):
         values = function(margin.astype(np.result_type(margin, np.float64), copy=False))

@@ -191,12 +191,7 @@ class ProductClassifier(HandingClassifier, _BaseComposition):
         X, labels = self._check_rows(X, y)
         members = [member for _, member in self.estimators]
         rows, of_samples = weighed_rows(members, labels, sample_weight)
-        self.classes_, codes = np.unique(labels[rows], return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                "y must hold at least two classes with samples of positive weight; it "
-                f"holds one class, {self.classes_.tolist()}."
-            )
+        codes = self._set_classes(labels[rows])
         if sample_weight is not None:
             params["sample_weight"] = sample_weight
         if groups is not None:

@@ -197,12 +197,7 @@ class MarginReweightingClassifier(WrappingClassifier):
         routed = self._route(fit_params)
         X, labels = self._check_rows(X, y)
         given = check_weights(sample_weight, X)
-        self.classes_ = np.unique(labels[given > 0])
-        if len(self.classes_) < 2:
-            raise ValueError(
-                "y must hold at least two classes with samples of positive weight; it "
-                f"holds one class, {self.classes_.tolist()}."
-            )
+        self._set_classes(labels[given > 0])
         rng = check_random_state(self.random_state)
         held = np.zeros(len(labels), dtype=bool)
         if self.validation_fraction is not None:

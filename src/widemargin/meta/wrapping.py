@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import MetaEstimatorMixin, is_clusterer, is_regressor
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import _num_samples, check_is_fitted, has_fit_parameter
 
 from widemargin._core.checks import validate_data
 from widemargin._core.classifier import MarginClassifier
@@ -21,8 +20,7 @@ from widemargin._core.confidence import (
     margin_unit_of,
     margins_of,
 )
-from widemargin._core.decisions import as_labels, class_codes
-from widemargin._core.samples import check_orderable, check_weights
+from widemargin._core.samples import check_weights, class_labels
 
 
 def _estimator_has(method: str) -> Any:
@@ -52,9 +50,17 @@ class HandingClassifier(MetaEstimatorMixin, MarginClassifier):
                 "required."
             )
         validate_data(self, X, skip_check_array=True)
-        labels = check_orderable(as_labels("y", y))
-        check_classification_targets(labels)
-        return X, labels
+        return X, class_labels(y)
+
+    def _set_classes(self, labels: NDArray) -> NDArray:
+        """Keep the classes of labels of positive weight; return the labels' codes."""
+        self.classes_, codes = np.unique(labels, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                "y must hold at least two classes with samples of positive weight; it "
+                f"holds one class, {self.classes_.tolist()}."
+            )
+        return codes
 
     def _check_predict(self, X: Any) -> Any:
         check_is_fitted(self)
@@ -109,11 +115,6 @@ class WrappingClassifier(HandingClassifier):
         with answering(self.estimator_):
             return np.asarray(self.estimator_.predict(X))
 
-    def _inner(self, X: Any) -> Any:
-        """Return the classifier inside, once `X` is seen to fit it."""
-        self._check_predict(X)
-        return self.estimator_
-
     @available_if(_estimator_has("predict_proba"))
     def predict_proba(self, X: Any) -> NDArray:
         """Return the probabilities of the classifier inside.
@@ -128,9 +129,9 @@ class WrappingClassifier(HandingClassifier):
         ndarray of shape (n_samples, n_classes)
             Columns in the order of ``classes_``.
         """
-        inner = self._inner(X)
-        with answering(inner):
-            return inner.predict_proba(X)
+        self._check_predict(X)
+        with answering(self.estimator_):
+            return self.estimator_.predict_proba(X)
 
     def decision_function(self, X: Any) -> NDArray:
         """Return the scores of the classifier inside; the largest is its answer.
@@ -148,29 +149,8 @@ class WrappingClassifier(HandingClassifier):
         """
         self._check_predict(X)
         if len(self.classes_) == 2:
-            n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
-            return self._margins(X, np.ones(n_samples, np.intp))
+            return self._margins(X, np.ones(_num_samples(X), np.intp))
         return self._class_scores(X)
-
-    def margins(self, X: Any, y: ArrayLike) -> NDArray:
-        """Return how sure the classifier inside is of each given label.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
-            Samples.
-        y : array-like of shape (n_samples,)
-            Their labels, all among ``classes_``.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            One number per sample in the unit ``margin_unit``: positive where its answer
-            is `y`, zero on a tie.
-        """
-        self._check_predict(X)
-        n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
-        return self._margins(X, class_codes(y, self.classes_, n_samples))
 
     def _margins(self, X: Any, codes: NDArray | None) -> NDArray:
         labels = self._inner_labels(X) if codes is None else self.classes_[codes]

@@ -70,7 +70,7 @@ from widemargin._core.checks import (
 )
 from widemargin._core.lazy import pairs
 from widemargin.tangents import Bundle, as_bundle, orthonormalize
-from widemargin.tangents.bundle import broadcast, like, share_one_frame
+from widemargin.tangents.bundle import share_one_frame
 from widemargin.tangents.generator import check_tangents, fit_tangents, is_generator
 
 # Which ends carry the tangents that a distance looks at. Those of a midpoint belong
@@ -231,7 +231,7 @@ class TangentMetric:
         bare = self._sides == "midpoint" or (end is not None and not self.looks_at(end))
         tangents = None if bare else self.tangents
         bundle = as_bundle(self._in_unit(X), tangents, y, n_jobs=n_jobs)
-        return _in_dtype(bundle, numpy_dtype(bundle.points))
+        return bundle.astype(numpy_dtype(bundle.points))
 
     @staticmethod
     def bundle_like(bundle: Bundle, X: Any) -> Bundle:
@@ -253,7 +253,7 @@ class TangentMetric:
         _check_bundle("bundle", bundle)
         here = bundle.points.device if is_tensor(bundle.points) else None
         moved = bundle if device == here else bundle.to(device)
-        return _in_dtype(moved, _common_dtype(bundle.points, X))
+        return moved.astype(_common_dtype(bundle.points, X))
 
     def squared_distances(
         self,
@@ -332,7 +332,7 @@ class TangentMetric:
             )
         if dtype != numpy_dtype(y.points):
             prepared = None
-        x, y = _in_dtype(x, dtype), _in_dtype(y, dtype)
+        x, y = x.astype(dtype), y.astype(dtype)
         options = {"squared": squared, "symmetric": symmetric, "n_jobs": n_jobs}
         if sides == "midpoint":
             require_generator(self.tangents)
@@ -446,31 +446,24 @@ def _on_device(ends: tuple, sides: str, spring: float, squared: bool) -> Any:
     """Distances of points and frames that are tensors, in a dtype that holds them."""
     from widemargin._compute.device.pairs import pair_distances as on_device
 
-    reach = max(largest_of(ends[0]), largest_of(ends[2]))
-    if reach and not 1e-140 < reach < 1e150:
-        raise ValueError(
-            f"X and Y reach {reach:.2g}: their squared distances cannot be told in "
-            "float64; scale the data, for instance by StandardScaler."
-        )
-    if reach and not 1e-12 < reach < 1e16:
+    if not _fits_squares(ends[0], ends[2]):
         ends = tuple(end.double() for end in ends)
     return on_device(*ends, sides=sides, spring=spring, squared=squared)
 
 
+def _fits_squares(x: Any, y: Any) -> bool:
+    """Whether float32 holds squared distances; raise where not even float64 does."""
+    largest = max(largest_of(x), largest_of(y))
+    if largest and not 1e-140 < largest < 1e150:
+        raise ValueError(
+            f"X and Y reach {largest:.2g}: their squared distances cannot be told in "
+            "float64; scale the data, for instance by StandardScaler."
+        )
+    return not largest or 1e-12 < largest < 1e16
+
+
 def _common_dtype(x: Any, y: Any) -> np.dtype:
     return np.result_type(numpy_dtype(x), numpy_dtype(y))
-
-
-def _in_dtype(bundle: Bundle, dtype: Any) -> Bundle:
-    """Return points and frames of one dtype; a frame that all share stays one."""
-    if numpy_dtype(bundle.points) == dtype == numpy_dtype(bundle.frames):
-        return bundle
-    frames = bundle.frames
-    if bundle.is_shared:
-        frames = broadcast(in_dtype(frames[:1], dtype), frames.shape)
-    else:
-        frames = in_dtype(frames, dtype)
-    return Bundle(in_dtype(bundle.points, dtype), frames)
 
 
 @in_kind(lazily=pairs)
@@ -606,8 +599,8 @@ def check_ends(
         at_ends = X_tangents is not None or Y_tangents is not None
         require_generator(None if at_ends else tangents)
         metric = replace(metric, tangents=tangents)
-        return metric, _bare(x), None if Y is None else _bare(y)
-    x_end, y_end = _bare(x), _bare(y)
+        return metric, Bundle.bare(x), None if Y is None else Bundle.bare(y)
+    x_end, y_end = Bundle.bare(x), Bundle.bare(y)
     if metric.looks_at("x") or own:
         end = "X" if metric.looks_at("x") or X_tangents is not None else "Y"
         x_end = _carrier(X, x, X_tangents, tangents, end, sides, n_jobs)
@@ -619,11 +612,6 @@ def check_ends(
     if not metric.warn_of_blanks(x_end, "samples in X"):
         metric.warn_of_blanks(y_end, "samples in Y")
     return metric, x_end, None if own else y_end
-
-
-def _bare(points: NDArray) -> Bundle:
-    n, d = points.shape
-    return Bundle(points, like((n, 0, d), points))
 
 
 def _carrier(source, points, own, shared, end, sides, n_jobs) -> Bundle:
@@ -642,7 +630,7 @@ def _carrier(source, points, own, shared, end, sides, n_jobs) -> Bundle:
     # those a generator was fitted on, and only the source has them.
     at = points if isinstance(source, Bundle) else source
     bundle = as_bundle(at, given, name=name, n_jobs=n_jobs)
-    return _in_dtype(Bundle(points, bundle.frames), numpy_dtype(points))
+    return Bundle(points, bundle.frames).astype(numpy_dtype(points))
 
 
 def _check_bundle(name: str, bundle: Any) -> None:
@@ -668,7 +656,8 @@ def midpoint_distances(
         return _midpoint_on_device(x, y, generator, spring, squared)
     affine = bool(getattr(generator, "is_affine", False))
     tile = _affine_tile if affine else _general_tile
-    out = np.empty((len(x), len(y)), _dtype_of_squares(x, y))
+    dtype = x.dtype if _fits_squares(x, y) else np.float64
+    out = np.empty((len(x), len(y)), dtype)
 
     def fill(block):
         rows, columns = block
@@ -690,17 +679,6 @@ def midpoint_distances(
     ]
     thread_map(fill, blocks, n_jobs, "distances")
     return out
-
-
-def _dtype_of_squares(x: NDArray, y: NDArray) -> Any:
-    """Return the dtype of the points, or float64 where it cannot hold their squares."""
-    largest = max(float(np.abs(points).max(initial=0)) for points in (x, y))
-    if largest and not 1e-140 < largest < 1e150:
-        raise ValueError(
-            f"X and Y reach {largest:.2g}: their squared distances cannot be told in "
-            "float64; scale the data, for instance by StandardScaler."
-        )
-    return x.dtype if not largest or 1e-12 < largest < 1e16 else np.float64
 
 
 def _side(generator, x, n_jobs, affine) -> int:

@@ -30,6 +30,7 @@ from typing import Any, Literal, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import log_softmax
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -53,12 +54,13 @@ from widemargin._core.checks import (
     check_squares,
     parameters,
 )
-from widemargin._core.classifier import MarginClassifier, fit_method, with_answers
+from widemargin._core.classifier import fit_method, with_answers
 from widemargin._core.decisions import as_labels
-from widemargin._core.lazy import bare, is_lazy, parted_cannot_move
+from widemargin._core.lazy import bare, is_lazy
 from widemargin._core.samples import Samples, check_samples, check_X, twins
-from widemargin._core.shards import Shards, check_shards
+from widemargin._core.shards import check_shards
 from widemargin.metrics import TangentMetric
+from widemargin.neighbors.remembered import RemembersSamples
 from widemargin.neighbors.search import (
     MAX_AXES,
     FeatureCandidates,
@@ -66,6 +68,7 @@ from widemargin.neighbors.search import (
     components_on_device,
     distances_of,
     fit_transform,
+    worth_a_bound,
 )
 from widemargin.tangents import Bundle
 from widemargin.tangents.bundle import default_rtol
@@ -109,20 +112,12 @@ class FunctionMetric(TangentMetric):
 
 
 @parameters
-class KernelDensities(MarginClassifier):
+class KernelDensities(RemembersSamples):
     """Base of the density classifiers: a subclass gives `_given_metric`."""
 
     margin_unit = "log-odds"
-    lazy_methods = ("fit",)
-    # Models of the partitions of a Dask collection, where that was fitted, and what
-    # they said of some samples.
-    _parts = cast("Shards | None", None)
+    # What the models of the partitions of a Dask collection said of some samples.
     _merged = cast("NDArray | None", None)
-    device_methods = (
-        *("fit", "predict", "predict_proba", "decision_function"),
-        *("margins", "confidence"),
-    )
-
     # All samples count, unless a subclass lets candidates be chosen.
     n_candidates = cast("int | None", None)
     candidate_transform = cast(Any, None)
@@ -171,7 +166,7 @@ class KernelDensities(MarginClassifier):
         self._parts = None
         check_count("cv_samples", self.cv_samples)
         gammas = _check_gammas(self.gamma)
-        transformations = check_transformations("transformations", self.transformations)
+        transformations = check_transformations(self.transformations)
         at_test = check_flag("transform_test", self.transform_test)
         samples = check_samples(self, X, y, sample_weight, stay=True)
         groups = _check_groups(groups, X, samples)
@@ -204,7 +199,7 @@ class KernelDensities(MarginClassifier):
         times = 1 + len(transformations)
         # Classes side by side, so that a class is a slice of every distance row.
         order = np.argsort(np.tile(samples.codes, times), kind="stable")
-        versions = [samples.X, *copies(samples.X, transformations, "transformations")]
+        versions = [samples.X, *copies(samples.X, transformations)]
         origin = np.tile(np.arange(len(samples)), times)[order]
         self._origin = origin
         # Where the versions of every sample are, that as it was given first.
@@ -239,9 +234,9 @@ class KernelDensities(MarginClassifier):
         few._check_squares(given.limits)
         names = self._get_param_names()
         kept = {k: v for k, v in vars(bare(few)).items() if k not in names}
-        parts = given.shards.map(_densities_of_part, bare(few), given.heaviest)
-        # What goes wrong, goes wrong now.
-        parts.sum(_size)
+        parts = self._parted(
+            given.shards, _densities_of_part, bare(few), given.heaviest
+        )
         self.__dict__.update(kept)
         self.__dict__.pop("bundle_", None)
         self._dtype, self._parts = numpy_dtype(few.bundle_.points), parts
@@ -282,25 +277,11 @@ class KernelDensities(MarginClassifier):
             return X
         return check_squares(X, self._metric.unit)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out the frames, many times as large as the points they come from."""
-        if self._parts is not None:
-            raise ValueError(parted_cannot_move(self))
-        state = dict(super().__getstate__())
-        if "bundle_" in state:
-            state["_points"] = to_numpy(state.pop("bundle_").points)
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        state = dict(state)
-        points = state.pop("_points", None)
-        super().__setstate__(state)
-        if points is not None:
-            sizes = np.diff(np.append(self._starts, len(points)))
-            labels = np.repeat(self.classes_, sizes)
-            # Points were kept in the metric's unit.
-            metric = replace(self._metric, unit=1.0)
-            self.bundle_ = metric.bundle(points, labels, n_jobs=self.n_jobs)
+    def _remake(self, points: NDArray) -> None:
+        sizes = np.diff(np.append(self._starts, len(points)))
+        labels = np.repeat(self.classes_, sizes)
+        metric = replace(self._metric, unit=1.0)
+        self.bundle_ = metric.bundle(points, labels, n_jobs=self.n_jobs)
 
     def _choose_gamma(self, samples, weights, gammas, groups):
         """Leave groups out, copies and all, and score every gamma on one pass."""
@@ -342,7 +323,7 @@ class KernelDensities(MarginClassifier):
                 every = self._log_densities(distances(asked), inner)
                 for g, scores in enumerate(every):
                     wrong = scores.argmax(axis=1) != truth
-                    posterior = np.exp(_log_normalized(scores))
+                    posterior = np.exp(log_softmax(scores, axis=1))
                     own = posterior[np.arange(len(truth)), truth]
                     squares = (posterior**2).sum(axis=1) + 1
                     errors[g] += weight @ wrong
@@ -385,7 +366,7 @@ class KernelDensities(MarginClassifier):
 
         `groups`, of X and of the training samples, makes those of one group infinite.
         """
-        moved = copies(X, self._test_transformations, "transformations")
+        moved = copies(X, self._test_transformations)
         references = self._references_at(X)
         for version in chain([X], moved):
             queries = self._metric.bundle(version, end="x", n_jobs=self.n_jobs)
@@ -434,11 +415,10 @@ class KernelDensities(MarginClassifier):
         references, metric = self._references_at(X), self._metric
         n, d = references.points.shape
         p = components_on_device(d)
-        if metric.sides == "midpoint" or not references.n_tangents:
+        moves = metric.sides != "midpoint" and references.n_tangents
+        if not moves or references.is_shared or self._n_candidates is not None:
             return None
-        if self._n_candidates is not None:
-            return None
-        if references.is_shared or p >= 0.75 * d or n < 4 * p or d > MAX_AXES:
+        if d > MAX_AXES or not worth_a_bound(n, d, p):
             return None
 
         def make():
@@ -455,7 +435,7 @@ class KernelDensities(MarginClassifier):
         starts = self._starts.tolist()
         weights = put(self._log_weights, X.device)
         total: Any = -np.inf
-        moved = copies(X, self._test_transformations, "transformations")
+        moved = copies(X, self._test_transformations)
         for version in chain([X], moved):
             x = self._metric.bundle(version, end="x")
             sums = finder.log_densities(
@@ -517,8 +497,8 @@ class KernelDensities(MarginClassifier):
 
     def _class_scores(self, X) -> NDArray:
         if self._merged is not None:
-            return _log_normalized(self._merged)
-        return _log_normalized(self._all_log_densities(X))
+            return log_softmax(self._merged, axis=1)
+        return log_softmax(self._all_log_densities(X), axis=1)
 
     def _all_log_densities(self, X) -> NDArray:
         if is_tensor(X):
@@ -544,7 +524,7 @@ class KernelDensities(MarginClassifier):
             close = first - second <= default_rtol(X.dtype) * np.abs(first)
         for i in np.flatnonzero(close):
             row = X[i : i + 1]
-            moved = copies(row, self._test_transformations, "transformations")
+            moved = copies(row, self._test_transformations)
             versions = (
                 self._fine_distances(version) for version in chain([row], moved)
             )
@@ -588,14 +568,10 @@ def _densities_of_part(samples: Samples, model: Any, heaviest: float) -> Any:
     present, codes = np.unique(samples.codes, return_inverse=True)
     part._n_classes, part._present = len(samples.classes), present
     part.classes_ = samples.classes[present]
-    transformations = check_transformations("transformations", model.transformations)
+    transformations = check_transformations(model.transformations)
     mine = replace(samples, codes=codes, classes=part.classes_)
     part._remember(mine, transformations, heaviest)
     return part
-
-
-def _size(part: Any) -> int:
-    return len(part.bundle_)
 
 
 @parameters
@@ -840,15 +816,6 @@ def _log_bumps(
     sums = np.add.reduceat(bumps, starts, axis=-1, dtype=float)
     with np.errstate(divide="ignore"):
         return np.log(sums) + top
-
-
-def _log_normalized(scores: NDArray) -> NDArray:
-    """Scores less the logarithm of the sum of their exponentials.
-
-    Without the largest first, which may be so large that a logarithm vanishes in it.
-    """
-    scores = scores - scores.max(axis=1, keepdims=True)
-    return scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
 
 
 # Squares below are rounding, and have no inverse.

@@ -17,7 +17,7 @@ transformation distance, NIPS 1992. Shapes: neighbours (n, k), scores (n, n_clas
 from collections.abc import Callable
 from dataclasses import KW_ONLY, replace
 from functools import partial
-from typing import Any, Literal, NamedTuple, Self, cast
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,24 +31,24 @@ from widemargin._core.arrays import (
     made_once,
     numpy_dtype,
     refuse_device,
-    to_numpy,
 )
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
-    check_at_most,
     check_count,
+    check_neighbors,
     check_option,
     check_squares,
     in_unit,
     parameters,
 )
-from widemargin._core.classifier import MarginClassifier, fit_method, with_answers
+from widemargin._core.classifier import fit_method, with_answers
 from widemargin._core.decisions import best_other, label_margins
-from widemargin._core.lazy import bare, is_lazy, parted_cannot_move
+from widemargin._core.lazy import bare, is_lazy
 from widemargin._core.samples import Samples, check_samples, check_X
-from widemargin._core.shards import Shards, check_shards
+from widemargin._core.shards import check_shards
 from widemargin.margins import relative_margin
 from widemargin.metrics import TangentMetric
+from widemargin.neighbors.remembered import RemembersSamples
 from widemargin.neighbors.search import (
     DeviceTangentSearch,
     FeatureCandidates,
@@ -69,7 +69,7 @@ NEARNESS = 1e-9
 
 
 @parameters
-class TangentKNeighborsClassifier(MarginClassifier):
+class TangentKNeighborsClassifier(RemembersSamples):
     """k nearest neighbours in tangent distance; in plain distance without `tangents`.
 
     Parameters
@@ -174,13 +174,7 @@ class TangentKNeighborsClassifier(MarginClassifier):
     array(['high'], dtype='<U4')
     """
 
-    device_methods = (
-        *("fit", "predict", "predict_proba", "decision_function"),
-        *("margins", "confidence", "kneighbors"),
-    )
-    lazy_methods = ("fit",)
-    # Models of the partitions of a Dask collection, where that was fitted.
-    _parts = cast("Shards | None", None)
+    device_methods = (*RemembersSamples.device_methods, "kneighbors")
 
     n_neighbors: int = 1
     _: KW_ONLY
@@ -243,9 +237,7 @@ class TangentKNeighborsClassifier(MarginClassifier):
             return self._fit_parts(metric, X, y, sample_weight)
         samples = check_samples(self, X, y, sample_weight, stay=True)
         self._parts = None
-        self._n_neighbors = check_at_most(
-            "n_neighbors", self.n_neighbors, len(samples), "the training samples"
-        )
+        self._n_neighbors = check_neighbors(self.n_neighbors, len(samples))
         self.classes_, self._weights = samples.classes, self.weights
         # Of equally near ones the first is of the first class.
         order = np.argsort(samples.codes, kind="stable")
@@ -316,9 +308,7 @@ class TangentKNeighborsClassifier(MarginClassifier):
     def _fit_parts(self, metric: TangentMetric, X: Any, y: Any, weights: Any) -> Self:
         """Make an index of every partition of a Dask collection, where it is."""
         given = check_shards(self, X, y, weights, stay=True)
-        self._n_neighbors = check_at_most(
-            "n_neighbors", self.n_neighbors, given.n_rows, "the training samples"
-        )
+        self._n_neighbors = check_neighbors(self.n_neighbors, given.n_rows)
         self.classes_, self._weights = given.classes, self.weights
         self._n_training = given.n_rows
         some = given.some()
@@ -335,10 +325,9 @@ class TangentKNeighborsClassifier(MarginClassifier):
             self._parts = None
             own = list(zip(before, starts.tolist(), strict=True))
             light = self._with_found(("none",), None)
-            parts = given.shards.map(_index, light, given.heaviest, own=own)
-            # What goes wrong, goes wrong now.
-            parts.sum(_size)
-            self._parts = parts
+            self._parts = self._parted(
+                given.shards, _index, light, given.heaviest, own=own
+            )
         self.__dict__.pop("bundle_", None)
         self._search = None
         return self
@@ -348,7 +337,7 @@ class TangentKNeighborsClassifier(MarginClassifier):
     ) -> tuple:
         """Ask every part for the nearest of all, or of every class."""
         k = self._n_neighbors if n_neighbors is None else n_neighbors
-        k = check_at_most("n_neighbors", k, self._n_training, "the training samples")
+        k = check_neighbors(k, self._n_training)
         scores = name in ("decision_function", "margins", "confidence")
         return ("classes",) if scores and self._n_neighbors == 1 else ("nearest", k)
 
@@ -397,24 +386,9 @@ class TangentKNeighborsClassifier(MarginClassifier):
             metric = replace(metric, tangents=None)
         return metric.bundle(X, labels, n_jobs=self.n_jobs)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out the frames, many times as large as the points they come from."""
-        if self._parts is not None:
-            raise ValueError(parted_cannot_move(self))
-        state = dict(super().__getstate__())
-        if "bundle_" in state:
-            state["_points"] = to_numpy(state.pop("bundle_").points)
-            state.pop("_search", None)
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        state = dict(state)
-        points = state.pop("_points", None)
-        super().__setstate__(state)
-        if points is not None:
-            # Points were kept in the metric's unit.
-            self.bundle_ = self._bundle(points, self.classes_[self._codes], unit=1.0)
-            self._search = self._choose_search(self.bundle_)
+    def _remake(self, points: NDArray) -> None:
+        self.bundle_ = self._bundle(points, self.classes_[self._codes], unit=1.0)
+        self._search = self._choose_search(self.bundle_)
 
     def _search_among(self, X):
         """Return the search where the queries are; made when it is first needed.
@@ -505,12 +479,8 @@ class TangentKNeighborsClassifier(MarginClassifier):
         """
         check_is_fitted(self)
         own = X is None
-        k = check_at_most(
-            "n_neighbors",
-            self._n_neighbors if n_neighbors is None else n_neighbors,
-            self._n_training - own,
-            "the training samples there are",
-        )
+        k = self._n_neighbors if n_neighbors is None else n_neighbors
+        k = check_neighbors(k, self._n_training - own)
         X = None if own else self._check_predict(X)
         distances, found = self._neighbors(X, k + own)
         if own:
@@ -677,10 +647,6 @@ def _index(
     if not is_tensor(part.bundle_.points):
         part._search = part._choose_search(part.bundle_)
     return part
-
-
-def _size(part: Any) -> int:
-    return part._n_training
 
 
 def _distances_of_points(metric: TangentMetric, X: NDArray, Y: NDArray) -> NDArray:

@@ -119,10 +119,7 @@ class FeatureCandidates:
             d2 = self.squares - 2 * (asked[rows] @ self.features.T)
             if groups is not None:
                 d2[groups[0][rows, None] == groups[1]] = np.inf
-            if count < d2.shape[1]:
-                near = np.argpartition(d2, count - 1, axis=1)[:, :count]
-            else:
-                near = np.tile(np.arange(count), (len(d2), 1))
+            near = smallest(d2, count)
             if groups is not None:
                 near[np.isinf(np.take_along_axis(d2, near, axis=1))] = -1
             found[rows] = np.sort(near, axis=1)
@@ -161,6 +158,13 @@ class FeatureCandidates:
     def _moved(self, features: NDArray) -> NDArray:
         """Take the mean off, so that products lose little by rounding."""
         return in_unit(features - self.centre, self.unit)
+
+
+def smallest(values: NDArray, count: int) -> NDArray:
+    """Columns (n, count) of the smallest of every row, or of all, in any order."""
+    if count < values.shape[1]:
+        return np.argpartition(values, count - 1, axis=1)[:, :count]
+    return np.tile(np.arange(count), (len(values), 1))
 
 
 MAX_QUERIES = 512
@@ -244,13 +248,9 @@ class TangentSearch:
             self.shrinkage = 1 - np.sqrt(self.spring / (1 + self.spring))
         self.algorithm = algorithm
         n, d = references.points.shape
-        # A projection saves nothing where it keeps most dimensions, or where making
-        # it takes longer than meeting the few references there are; without frames of
-        # their own these are met by one product.
-        worthwhile = n_components < 0.75 * d and n >= 4 * n_components
-        if self.shared is not None:
-            worthwhile = worthwhile and d >= MANY_FEATURES
-        if algorithm == "exact" and not worthwhile:
+        # Without frames of their own references are met by one product.
+        few = self.shared is not None and d < MANY_FEATURES
+        if algorithm == "exact" and (few or not worth_a_bound(n, d, n_components)):
             self.algorithm = "brute"
         self.centre = references.points.mean(axis=0, dtype=np.float64)
         if self.shared is not None:
@@ -286,21 +286,12 @@ class TangentSearch:
         size = np.abs(shadows.points).max()
         narrow = points.dtype == np.float64 and NEAR < size < FAR
         for dtype in (np.float32, np.float64) if narrow else (points.dtype,):
-            self._prepare(
-                Bundle(
-                    shadows.points.astype(dtype, copy=False),
-                    shadows.frames.astype(dtype, copy=False),
-                )
-            )
+            self._prepare(shadows.astype(dtype))
             shares[dtype] = self._share_left(n_jobs)
             if shares[dtype] <= FEW_LEFT:
                 return
         if narrow and shares[np.float32] <= 1.5 * shares[np.float64]:
-            self._prepare(
-                Bundle(
-                    shadows.points.astype(np.float32), shadows.frames.astype(np.float32)
-                )
-            )
+            self._prepare(shadows.astype(np.float32))
         if min(shares.values()) > MOST_LEFT:
             self.algorithm, self.axes = "brute", None
 
@@ -380,9 +371,9 @@ class TangentSearch:
         # Tangents at x alone are those of both ends, where y has none.
         sides = SIDE_CODES["two" if self.sides == "x" else self.sides]
         dtype = np.result_type(queries.points, y.points)
-        x, x_frames = _writable(queries.points, dtype), queries.frames
+        x, x_frames = np.ascontiguousarray(queries.points, dtype), queries.frames
         x_frames = x_frames[:, :0] if self.sides == "y" else x_frames
-        x_frames = _writable(x_frames, dtype)
+        x_frames = np.ascontiguousarray(x_frames, dtype)
         y_frames = y.frames if self.shared is None else self.shared
         y_frames = y_frames[:, :0] if self.sides == "x" else y_frames
         most = max(request.how_many for request in requests)
@@ -392,7 +383,7 @@ class TangentSearch:
             nearest, given = search.nearest_under_bounds, given or self._bounds
         # Another order would compile the search again, as another dtype would.
         material = np.ascontiguousarray(given(queries, most, n_jobs))
-        y_points = _writable(y.points, y.points.dtype)
+        y_points = np.ascontiguousarray(y.points)
         error = product_error(y.points.dtype, y.n_features)
         answers = [
             (np.empty((len(x), r.how_many)), np.empty((len(x), r.how_many), np.int64))
@@ -434,9 +425,7 @@ class TangentSearch:
             return self.elsewhere.candidates(queries, n_neighbors, n_jobs)
         side = "x" if self.sides == "x" else "y"
         upper = self._all_pairs(queries, side, n_jobs, lower=False)
-        if count < upper.shape[1]:
-            return np.argpartition(upper, count - 1, axis=1)[:, :count]
-        return np.tile(np.arange(count), (len(upper), 1))
+        return smallest(upper, count)
 
     def _all_pairs(self, x, sides, n_jobs, *, lower):
         y = self.references
@@ -448,8 +437,7 @@ class TangentSearch:
                 return np.zeros((len(x), len(y)), y.points.dtype)
             x = self._shadow(x, y.points.dtype, n_jobs)
         elif x.points.dtype != y.points.dtype and np.abs(x.points).max() > FAR:
-            kind = x.points.dtype
-            y, prepared = Bundle(y.points.astype(kind), y.frames.astype(kind)), None
+            y, prepared = y.astype(x.points.dtype), None
         elif x.points.dtype != y.points.dtype:
             # What rounding to the dtype of the references takes from a query must be
             # small against its distance, not against its offset.
@@ -556,8 +544,8 @@ class DeviceTangentSearch(ByClasses):
             frames = frames[:, :0]
         elif not references.n_tangents:
             sides = "y"
-        worthwhile = n_components < 0.75 * d and n >= 4 * n_components
-        if algorithm != "exact" or shared is not None or not worthwhile or d > MAX_AXES:
+        bounds = algorithm == "exact" and shared is None and d <= MAX_AXES
+        if not bounds or not worth_a_bound(n, d, n_components):
             n_components = 0
         self.needs_frames = sides != "y"
         self.finder = DeviceSearch(
@@ -618,6 +606,15 @@ class DeviceTangentSearch(ByClasses):
                 d2, _ = self.finder.part(slice(start, stop)).query(*ends, 1)
                 nearest[:, c] = to_numpy(d2)[:, 0]
         return nearest
+
+
+def worth_a_bound(n: int, d: int, n_components: int) -> bool:
+    """Whether a projection of n references in d dimensions saves anything.
+
+    It does not where it keeps most dimensions, or where making it takes longer than
+    meeting the few references there are.
+    """
+    return n_components < 0.75 * d and n >= 4 * n_components
 
 
 def components_on_device(n_features: int) -> int:
@@ -763,15 +760,6 @@ def distances_of(metric: Callable[[Any, Any], Any], X: Any, Y: Any) -> Any:
             f"{float(d[wrong][0])}."
         )
     return d
-
-
-def _writable(array: NDArray, dtype: Any) -> NDArray:
-    """Return what the compiled functions know: one that may be written to, in order.
-
-    Queries read from a file may not be, and would be compiled for again.
-    """
-    array = np.ascontiguousarray(array, dtype)
-    return array if array.flags.writeable else array.copy()
 
 
 def principal_axes(points: NDArray, n_components: int) -> NDArray:

@@ -38,7 +38,6 @@ from widemargin._core.samples import Samples
 from widemargin.metrics import TangentMetric
 from widemargin.prototypes.base import PrototypeClassifier, no_bound
 from widemargin.tangents import Bundle, orthonormalize
-from widemargin.tangents.bundle import like
 
 SIDES = ("y", "two")
 # Nothing but the models' own frames, along which moving is free.
@@ -253,7 +252,7 @@ class TangentModels(PrototypeClassifier):
     def _checked_bundle(self, X: np.ndarray) -> Bundle:
         """Give checked samples their frames; a second check costs more than a row."""
         if not self.metric_.has_tangents:
-            return Bundle(X, like((len(X), 0, X.shape[1]), X))
+            return Bundle.bare(X)
         return self.metric_.bundle(X, end="x", n_jobs=self.n_jobs)
 
     def _distance_bounds(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -320,7 +320,7 @@ class WithCopies(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: NDArray, y: NDArray) -> Self:
         """Fit the classifier to samples and copies."""
-        versions = [X, *copies(X, self.transformations, "transformations")]
+        versions = [X, *copies(X, self.transformations)]
         labels = np.tile(y, len(versions))
         self.estimator_ = clone(self.estimator).fit(np.concatenate(versions), labels)
         self.classes_ = self.estimator_.classes_

@@ -20,10 +20,8 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.linalg import eigh, svd
-from sklearn.metrics.pairwise import polynomial_kernel
 
 from widemargin._compute.machine import batched_slices
-from widemargin._compute.nearest import rbf_values
 from widemargin._compute.progress import announce, announced
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
@@ -198,8 +196,6 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier):
         check_number("lam", self.lam, above=0, at_most=1)
         check_option("kernel", self.kernel, KERNELS)
         self._check_solver(step=self.step)
-        check_count("degree", self.degree)
-        check_number("coef0", self.coef0)
         check_count("n_components", self.n_components)
         return tangents
 
@@ -209,7 +205,7 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier):
         if self.kernel == "linear":
             return
         gamma = pairwise.gamma_in_unit(self.gamma, X, 1.0)
-        self._kernel = self.kernel, self.degree, gamma, self.coef0
+        self._kernel = self.kernel, gamma, self.degree, self.coef0
         order = check_random_state(self.random_state).permutation(len(X))
         self._landmarks = X[order[: int(self.n_components)]]
         try:
@@ -221,11 +217,8 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier):
 
     def _kernel_values(self, X):
         """Values of the kernel (n, m) at the landmarks."""
-        kernel, degree, gamma, coef0 = self._kernel
-        if kernel == "rbf":
-            return rbf_values(X, self._landmarks, gamma)
         X, Y = X.astype(float), self._landmarks.astype(float)
-        return polynomial_kernel(X, Y, degree, gamma, coef0)
+        return pairwise.kernel_values(X, Y, *self._kernel)
 
     def _overflow(self) -> ValueError:
         return ValueError(

@@ -15,15 +15,11 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel
 
 from widemargin._compute.machine import batched_slices, rows_in_budget
-from widemargin._compute.nearest import rbf_values
 from widemargin._compute.progress import announce, announced
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
-    check_count,
-    check_number,
     check_option,
     in_unit,
     parameters,
@@ -51,7 +47,7 @@ class JitteredKernel:
 
     def versions(self, Y: NDArray) -> list[tuple[NDArray, NDArray]]:
         """List samples and their copies, each with its own kernel values k(q, q)."""
-        versions = [Y, *copies(Y, self.transformations, "transformations")]
+        versions = [Y, *copies(Y, self.transformations)]
         versions = [in_unit(version, self.unit) for version in versions]
         return [(version, self._own_values(version)) for version in versions]
 
@@ -64,18 +60,10 @@ class JitteredKernel:
         with np.errstate(over="ignore"):
             return (self.gamma * inner + self.coef0) ** self.degree
 
-    def _products(self, X, Y):
-        if self.name == "rbf":
-            return rbf_values(X, Y, self.gamma)
-        if self.name == "linear":
-            return linear_kernel(X, Y)
-        return polynomial_kernel(
-            X, Y, degree=self.degree, gamma=self.gamma, coef0=self.coef0
-        )
-
     def values(self, X: NDArray, versions: list[tuple[NDArray, NDArray]]) -> NDArray:
         """k_J(x, y) for all pairs, y any of its versions; X is in the unit."""
         n = len(versions[0][0])
+        kernel = (self.name, self.gamma, self.degree, self.coef0)
         out = np.full((len(X), n), np.nan)
         chunks = list(batched_slices(len(X), rows_in_budget(40 * n)))
         with announce("kernel", len(chunks) * len(versions)) as advance:
@@ -83,7 +71,7 @@ class JitteredKernel:
                 nearest = np.full((rows.stop - rows.start, n), np.inf)
                 for version, self_value in versions:
                     with np.errstate(over="ignore", invalid="ignore"):
-                        values = self._products(X[rows], version)
+                        values = pairwise.kernel_values(X[rows], version, *kernel)
                         squared = self_value - 2 * values
                     closer = squared < nearest
                     np.copyto(nearest, squared, where=closer)
@@ -189,15 +177,13 @@ class JitteredSVC(pairwise.DuelClassifier):
         """
         check_option("kernel", self.kernel, KERNELS)
         self._check_solver()
-        degree = check_count("degree", self.degree)
-        coef0 = check_number("coef0", self.coef0)
         if self.transformations is None:
             warn_caller(
                 "JitteredSVC was given no transformations, so nothing may vary: it is "
                 "a plain SVC. Give some, for instance image_shifts(shape=(16, 16)), or "
                 "an empty list to say that this is meant."
             )
-        transformations = check_transformations("transformations", self.transformations)
+        transformations = check_transformations(self.transformations)
         samples = check_samples(self, X, y, sample_weight)
         self.classes_ = samples.classes
         X, weights = samples.X, samples.weights
@@ -208,8 +194,9 @@ class JitteredSVC(pairwise.DuelClassifier):
         gamma = pairwise.gamma_in_unit(self.gamma, in_unit(X, unit), unit)
         self.gamma_ = pairwise.gamma_of_data(gamma, unit)
         kernel = JitteredKernel(
-            self.kernel, gamma, degree, coef0, transformations, unit
-        )
+            self.kernel, gamma, int(self.degree), float(self.coef0),
+            transformations, unit,
+        )  # fmt: skip
         machine = pairwise.PairwiseMachine(
             "gram", self.C, self.multiclass, self.tol, int(self.max_iter)
         )

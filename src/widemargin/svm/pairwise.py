@@ -35,11 +35,13 @@ from sklearn.base import (
     is_classifier,
 )
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.validation import has_fit_parameter
 
 from widemargin._compute.machine import available_bytes, process_map
+from widemargin._compute.nearest import rbf_values
 from widemargin._compute.progress import announce, announced
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
@@ -49,20 +51,20 @@ from widemargin._core.checks import (
     check_option,
     check_squares,
     parameters,
+    refuse_class,
     unit_of_squares,
     warn_caller,
 )
 from widemargin._core.classifier import MarginClassifier, fit_method
 from widemargin._core.confidence import margin_unit_of
 from widemargin._core.decisions import (
-    as_decision,
     class_pairs,
     combine,
+    decided,
     duel_costs,
-    duel_margins,
     from_decision,
     graph_margins,
-    scores_of_walk,
+    graph_scores,
     walk_graph,
 )
 from widemargin._core.samples import check_samples
@@ -104,11 +106,10 @@ class DuelClassifier(MarginClassifier):
         """Decisions of checked samples, (n, n_duels), positive for the first class."""
 
     def _class_scores(self, X):
-        return duel_scores(self._duels(X), len(self.classes_), self._multiclass)
+        return combine(self._duels(X), len(self.classes_), self._multiclass)
 
     def _scored(self, X):
-        how = self._duels(X), len(self.classes_), self._multiclass
-        return duel_scores(*how), duel_margins(*how)
+        return decided(self._duels(X), len(self.classes_), self._multiclass)
 
     def _check_predict(self, X):
         return check_squares(self._checked(X), self._unit)
@@ -119,7 +120,7 @@ class DuelClassifier(MarginClassifier):
     def _costs_of(self, duels):
         """Costs of the classes, and answers, of samples with these duels."""
         n_classes = len(self.classes_)
-        answers = duel_scores(duels, n_classes, self._multiclass).argmax(axis=1)
+        answers = combine(duels, n_classes, self._multiclass).argmax(axis=1)
         return duel_costs(duels, answers, n_classes), answers
 
     def _check_solver(self, **more: Any) -> None:
@@ -129,14 +130,10 @@ class DuelClassifier(MarginClassifier):
         check_count("max_iter", self.max_iter)
         check_option("multiclass", self.multiclass, SCHEMES)
         check_gamma(self.gamma)
+        for name, check in (("degree", check_count), ("coef0", check_number)):
+            if hasattr(self, name):
+                check(name, getattr(self, name))
         self._multiclass = self.multiclass
-
-
-def duel_scores(duels: NDArray, n_classes: int, multiclass: str) -> NDArray:
-    """(n, n_classes) scores from all duels; of two classes the decision itself."""
-    if n_classes == 2:
-        return from_decision(-duels[:, 0])
-    return combine(duels, n_classes, multiclass)
 
 
 @parameters
@@ -199,18 +196,14 @@ class PairwiseMachine(ClassifierMixin, BaseEstimator):
         """Samples (or features) that take part in each duel."""
         return np.count_nonzero(self.coef_, axis=0)
 
-    def class_scores(self, K):
-        """Scores (n, n_classes) from kernel values or features of new samples."""
-        duels = K @ self.coef_ + self.intercept_
-        return duel_scores(duels, len(self.classes_), self.multiclass)
-
-    def decision_function(self, K):
-        """Class scores, of two classes as one column."""
-        return as_decision(self.class_scores(K))
+    def duels(self, K):
+        """Decisions of all duels from kernel values or features of new samples."""
+        return K @ self.coef_ + self.intercept_
 
     def predict(self, K):
         """Class that the duels decide for."""
-        return self.classes_[self.class_scores(K).argmax(axis=1)]
+        scores = combine(self.duels(K), len(self.classes_), self.multiclass)
+        return self.classes_[scores.argmax(axis=1)]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -299,8 +292,7 @@ def duels_of(svc: SVC, X: NDArray) -> NDArray:
 class _Duels(PairwiseMachine):
     """A machine whose answers are the duels themselves."""
 
-    def predict(self, K):
-        return K @ self.coef_ + self.intercept_
+    predict = PairwiseMachine.duels
 
 
 def left_out_duels(
@@ -335,6 +327,17 @@ def unit_for(X: NDArray, kernel: Any, gamma: Any) -> float:
         )
     check_squares(X, unit)
     return unit
+
+
+def kernel_values(
+    X: NDArray, Y: NDArray, name: str, gamma: float, degree: int, coef0: float
+) -> NDArray:
+    """Values (n_x, n_y) of the kernel "rbf", "linear" or "poly"."""
+    if name == "rbf":
+        return rbf_values(X, Y, gamma)
+    if name == "linear":
+        return linear_kernel(X, Y)
+    return polynomial_kernel(X, Y, degree, gamma, coef0)
 
 
 def gamma_in_unit(gamma: Any, X: NDArray, unit: float) -> float:
@@ -457,11 +460,7 @@ class DDAGClassifier(MetaEstimatorMixin, MarginClassifier):
             The fitted classifier.
         """
         node = self._node
-        if isinstance(node, type):
-            raise TypeError(
-                f"estimator is the class {node.__name__}; pass an instance, "
-                f"{node.__name__}()."
-            )
+        refuse_class("estimator", node)
         if not hasattr(node, "fit") or not is_classifier(node):
             raise ValueError(
                 "estimator must be a classifier such as SVC(); got "
@@ -513,13 +512,13 @@ class DDAGClassifier(MetaEstimatorMixin, MarginClassifier):
     def _class_scores(self, X):
         if len(self.classes_) == 2:
             return from_decision(_node_decision(self.estimators_[0], X))
-        return scores_of_walk(*self._walk(X))
+        return graph_scores(*self._walk(X))
 
     def _scored(self, X):
         if len(self.classes_) == 2:
             return super()._scored(X)
         walk = self._walk(X)
-        return scores_of_walk(*walk), graph_margins(*walk)
+        return graph_scores(*walk), graph_margins(*walk)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

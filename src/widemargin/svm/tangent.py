@@ -78,12 +78,6 @@ class TangentKernel:
     gamma: Any
     metric: TangentMetric
 
-    def bundle(
-        self, X: NDArray, y: NDArray | None = None, n_jobs: int | None = None
-    ) -> Bundle:
-        """Give samples, of known labels or not, the frames the distance looks at."""
-        return self.metric.bundle(X, y, n_jobs=n_jobs)
-
     def fitted_to(self, bundle: Bundle) -> Self:
         """Take the cheapest of equal distances, knowing what frames look like."""
         if self.metric.sides in ("x", "y") and bundle.is_shared:
@@ -96,15 +90,6 @@ class TangentKernel:
         return replace(
             self, gamma=kernels.resolve_gamma(d2, self.function, self.gamma, n_samples)
         )
-
-    @property
-    def needs_scale(self) -> bool:
-        """Whether distances are needed to tell gamma."""
-        return isinstance(self.gamma, str) and self.function == "rbf"
-
-    def squared_distances(self, x: Bundle, n_jobs: int | None = None) -> NDArray:
-        """Squared distances of all pairs of a set."""
-        return self.metric.squared_distances(x, n_jobs=n_jobs)
 
     def gram(self, d2: NDArray) -> NDArray:
         """Kernel values of a set with itself, from its squared distances, in place."""
@@ -149,12 +134,12 @@ def choose_landmarks(
     """Draw m landmarks, find the scale of the kernel and its root on them."""
     n = len(bundle)
     positions = np.sort(random.choice(n, min(m, n), replace=False))
-    if kernel.needs_scale:
+    if isinstance(kernel.gamma, str) and kernel.function == "rbf":
         # As many whatever m is, so that the kernel does not depend on it.
         some = np.sort(random.choice(n, min(_SCALE_SAMPLES, n), replace=False))
-        d2 = kernel.squared_distances(bundle[some], n_jobs)
+        d2 = kernel.metric.squared_distances(bundle[some], n_jobs=n_jobs)
         kernel = kernel.scaled_to(d2, n)
-    d2 = kernel.squared_distances(bundle[positions], n_jobs)
+    d2 = kernel.metric.squared_distances(bundle[positions], n_jobs=n_jobs)
     kernel = kernel.scaled_to(d2)
     values, vectors = eigh(kernel.gram(d2).astype(float, copy=False))
     real = values > _EIGENVALUE_RTOL * values[-1]
@@ -351,7 +336,7 @@ class TangentSVC(pairwise.DuelClassifier, SoftClassifier):
             with tasks.parts("tangents"):
                 metric = metric.fit(X, samples.labels)
                 kernel = TangentKernel(self.kernel, gamma, metric)
-                bundle = kernel.bundle(X, samples.labels, self.n_jobs)
+                bundle = metric.bundle(X, samples.labels, n_jobs=self.n_jobs)
             # A sample that comes twice is not told by itself, nor by its place.
             distinct = distinct_rows(samples)
             self.C_, self.spring_ = self._chosen(kernel, bundle, codes, *distinct)
@@ -410,7 +395,7 @@ class TangentSVC(pairwise.DuelClassifier, SoftClassifier):
         for spring in springs:
             own = replace(kernel, metric=replace(kernel.metric, spring=spring))
             own = own.fitted_to(bundle)
-            d2 = own.squared_distances(bundle[rows], self.n_jobs)
+            d2 = own.metric.squared_distances(bundle[rows], n_jobs=self.n_jobs)
             grams[spring] = own.scaled_to(d2).gram(d2).astype(np.float64, copy=False)
 
         def mistakes(candidate):
@@ -454,7 +439,7 @@ class TangentSVC(pairwise.DuelClassifier, SoftClassifier):
     def _fit_gram(self, kernel, bundle, codes, weights, tasks):
         machine = self._new_machine("gram", check_random_state(self.random_state))
         with tasks.parts("distances"):
-            d2 = kernel.squared_distances(bundle, self.n_jobs)
+            d2 = kernel.metric.squared_distances(bundle, n_jobs=self.n_jobs)
         kernel = kernel.scaled_to(d2)
         rounding = kernels.rounding_of(d2)
         K = kernel.gram(d2).astype(np.float64, copy=False)
@@ -530,7 +515,7 @@ class TangentSVC(pairwise.DuelClassifier, SoftClassifier):
         of_frames = 8 * supports.n_tangents * supports.n_features
         size = min(1024, rows_in_budget(24 * len(supports) + of_frames))
         for rows in announced(batched_slices(len(X), size), "kernel"):
-            queries = self._kernel.bundle(X[rows], n_jobs=self.n_jobs)
+            queries = self._kernel.metric.bundle(X[rows], n_jobs=self.n_jobs)
             K = self._kernel.between(queries, supports, self.n_jobs, self._prepared)
             out[rows] = pairwise.decide(K, self.coef_, self.intercept_)
         return out

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from widemargin._compute.progress import announce
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
-    check_count,
-    check_number,
     check_option,
     check_squares,
     in_unit,
@@ -160,7 +158,7 @@ class VirtualSVC(pairwise.DuelClassifier):
             with tasks.whole("virtual samples"):
                 virtual = [
                     *self._moved(X[rows], labels[rows], generator),
-                    *copies(X[rows], transformations, "transformations"),
+                    *copies(X[rows], transformations),
                 ]
             self.n_virtual_ = len(rows) * len(virtual)
             with tasks.whole("solve again"):
@@ -175,7 +173,7 @@ class VirtualSVC(pairwise.DuelClassifier):
         return self
 
     def _check_parameters(self):
-        transformations = check_transformations("transformations", self.transformations)
+        transformations = check_transformations(self.transformations)
         tangents = self.tangents
         if self.transformations is None or isinstance(tangents, str):
             tangents = tangents_meant(tangents, type(self).__name__)
@@ -183,8 +181,6 @@ class VirtualSVC(pairwise.DuelClassifier):
         if not callable(self.kernel):
             check_option("kernel", self.kernel, KERNELS)
         self._check_solver(step=self.step)
-        check_count("degree", self.degree)
-        check_number("coef0", self.coef0)
         return tangents, transformations
 
     def _new_machine(self, gamma):

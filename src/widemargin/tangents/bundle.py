@@ -34,6 +34,7 @@ from widemargin._compute.machine import (
 from widemargin._core.arrays import (
     check_one_place,
     check_tensor,
+    in_dtype,
     is_tensor,
     numpy_dtype,
     on_device,
@@ -53,7 +54,7 @@ from widemargin._core.checks import (
 Blocks = Callable[[slice], NDArray]
 
 
-def check_samples(X: ArrayLike, name: str = "X") -> NDArray:
+def as_samples(X: ArrayLike, name: str = "X") -> NDArray:
     """Return `X` as a finite float array (n_samples, n_features)."""
     return X if is_plain(X) else as_matrix(name, X)
 
@@ -272,7 +273,7 @@ class Bundle:
         Bundle
             Its frames have the dtype of its points.
         """
-        points = check_samples(X)
+        points = as_samples(X)
         check_text("name", name)
         raw = check_tangent_array(tangents, name)
         _check_tangent_shape(raw, points, name)
@@ -288,6 +289,11 @@ class Bundle:
         frames = like(raw.shape, points)
         fill_frames(frames, raw.__getitem__, rtol=rtol, n_jobs=n_jobs, name=name)
         return cls(points, frames)
+
+    @classmethod
+    def bare(cls, points: NDArray) -> "Bundle":
+        """Return a bundle of samples that may not vary: without tangents."""
+        return cls(points, like((len(points), 0, points.shape[1]), points))
 
     @classmethod
     def concatenate(cls, bundles: Sequence["Bundle"]) -> "Bundle":
@@ -352,6 +358,15 @@ class Bundle:
 
         frames = self.frames[:1] if self.is_shared else self.frames
         return Bundle(moved(self.points), broadcast(moved(frames), self.frames.shape))
+
+    def astype(self, dtype: DTypeLike) -> "Bundle":
+        """Return points and frames in one float type; a shared frame stays one."""
+        if numpy_dtype(self.points) == dtype == numpy_dtype(self.frames):
+            return self
+        points, frames = in_dtype(self.points, dtype), self.frames
+        if not self.is_shared:
+            return Bundle(points, in_dtype(frames, dtype))
+        return Bundle(points, broadcast(in_dtype(frames[:1], dtype), frames.shape))
 
     def __len__(self) -> int:
         return len(self.points)

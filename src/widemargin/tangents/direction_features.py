@@ -43,15 +43,15 @@ from widemargin._core.checks import (
     FLOATS,
     check_background,
     check_count,
-    check_image_shape,
     check_number,
     check_option,
+    check_sides,
     check_squares,
     parameters,
     validate_data,
 )
 from widemargin.tangents.bundle import check_tangent_array
-from widemargin.tangents.preparing import filter_matrix
+from widemargin.tangents.preparing import KeepsDtype, filter_matrix
 
 # Pixels of background around the image, so that strokes at the border have edges.
 PAD = 2
@@ -71,7 +71,7 @@ class _Plan(NamedTuple):
 
 @parameters
 class DirectionFeatures(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+    KeepsDtype, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 ):
     """Blurred maps of edge directions, as a step before any classifier of images.
 
@@ -343,8 +343,8 @@ class DirectionFeatures(
         return np.moveaxis(cells, 2, -1).reshape(len(planes), n_features)
 
     def _plan(self, n_features: int, dtype: Any) -> _Plan:
-        sides = check_image_shape(self.shape, "DirectionFeatures", n_features)
-        height, width, channels = (*sides, 1)[:3]
+        sides = check_sides(self.shape, "DirectionFeatures", n_features)
+        height, width, channels = sides
         smoothing: Any = self.smoothing
         if isinstance(smoothing, str):
             check_option("smoothing", smoothing, ("auto",))
@@ -394,8 +394,3 @@ class DirectionFeatures(
         pixels = np.arange(-PAD, side + PAD)
         offsets = pixels - centres[:, np.newaxis]
         return np.exp(-(offsets**2) / (2 * blur**2)).astype(dtype)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags

@@ -26,11 +26,9 @@ from sklearn.utils.validation import check_is_fitted
 from widemargin._core.arrays import (
     AnswersInKind,
     check_one_place,
-    in_dtype,
-    inside,
     is_tensor,
     numpy_dtype,
-    on_device,
+    on_host,
     xp_of,
 )
 from widemargin._core.checks import (
@@ -39,15 +37,15 @@ from widemargin._core.checks import (
     check_option,
     check_text,
     parameters,
+    refuse_class,
     validate_data,
     warn_caller,
 )
-from widemargin._core.samples import check_on_device
+from widemargin._core.samples import check_rows
 from widemargin.tangents.bundle import (
     Blocks,
     Bundle,
-    broadcast,
-    check_samples,
+    as_samples,
     check_tangent_array,
     fill_blocks,
     fill_frames,
@@ -115,14 +113,8 @@ class TangentGenerator(AnswersInKind, BaseEstimator, ABC):
         self : TangentGenerator
             The generator itself.
         """
-        self._tangents_of(self._check_fit(X), None)
+        self._tangents_of(check_rows(self, X), None)
         return self
-
-    def _check_fit(self, X: ArrayLike, **options: Any) -> NDArray:
-        """Return the samples of a fit, on a device if they are there."""
-        if on_device(X):
-            return check_on_device(self, X, reset=True)
-        return validate_data(self, X, dtype=FLOATS, **options)
 
     def tangents(self, X: ArrayLike, y: ArrayLike | None = None) -> NDArray:
         """Tangents of every sample, as they come from the transformations.
@@ -179,7 +171,7 @@ class TangentGenerator(AnswersInKind, BaseEstimator, ABC):
         if hasattr(X, "columns") and hasattr(self, "feature_names_in_"):
             return validate_data(self, X, dtype=FLOATS, reset=False)
         # Names are compared where both have them; a generator needs none.
-        samples = check_samples(X)
+        samples = as_samples(X)
         expected = getattr(self, "n_features_in_", samples.shape[1])
         if samples.shape[1] != expected:
             raise ValueError(
@@ -235,7 +227,7 @@ class DirectionalTangents(TangentGenerator):
             L x for every row x.
         """
         self._check_linear(name)
-        return self._linear(name, check_samples(X), transpose=False)
+        return self._linear(name, as_samples(X), transpose=False)
 
     def adjoint(self, name: str, Z: ArrayLike) -> NDArray:
         """Apply the transpose of the linear map: ``<L u, v> = <u, adjoint(v)>``.
@@ -253,7 +245,7 @@ class DirectionalTangents(TangentGenerator):
             The transpose of L times z for every row z.
         """
         self._check_linear(name)
-        return self._linear(name, check_samples(Z, "Z"), transpose=True)
+        return self._linear(name, as_samples(Z, "Z"), transpose=True)
 
     def _names(self) -> tuple[str, ...]:
         if isinstance(self.directions, str):
@@ -338,11 +330,11 @@ def as_bundle(
     """
     if isinstance(tangents, TangentGenerator):
         return tangents.bundle(X, y, n_jobs=n_jobs)
-    points = check_samples(X)
+    points = as_samples(X)
     if not check_text("name", name):
         raise ValueError("name must be what errors call the tangents; got ''.")
     if tangents is None:
-        return Bundle(points, like((len(points), 0, points.shape[1]), points))
+        return Bundle.bare(points)
     if isinstance(tangents, Bundle):
         if tangents.points.shape != points.shape:
             raise ValueError(
@@ -354,14 +346,8 @@ def as_bundle(
             tangents.points is points or same_numbers(tangents.points, points)
         ):
             return tangents
-        frames = tangents.frames[:1] if tangents.is_shared else tangents.frames
-        frames = in_dtype(frames, numpy_dtype(points))
-        return Bundle(points, broadcast(frames, tangents.frames.shape))
-    if isinstance(tangents, type):
-        raise TypeError(
-            f"{name} is the class {tangents.__name__}; pass an instance, "
-            f"{tangents.__name__}(...)."
-        )
+        return Bundle(points, tangents.frames).astype(numpy_dtype(points))
+    refuse_class(name, tangents)
     if callable(getattr(tangents, "tangents", None)):
         return _generated(points, tangents, name, n_jobs)
     if isinstance(tangents, str) or not hasattr(tangents, "__len__"):
@@ -400,7 +386,7 @@ def is_generator(tangents: Any) -> bool:
     )
 
 
-def check_tangents(tangents: Any, name: str = "tangents") -> Any:
+def check_tangents(tangents: Any) -> Any:
     """Return what can give any sample tangents: a generator, a shared array or None.
 
     Arrays come back as finite float arrays (n_tangents, n_features). Tangents of single
@@ -408,13 +394,9 @@ def check_tangents(tangents: Any, name: str = "tangents") -> Any:
     """
     if tangents is None or is_generator(tangents):
         return tangents
-    if isinstance(tangents, type):
-        raise TypeError(
-            f"{name} is the class {tangents.__name__}; pass an instance, "
-            f"{tangents.__name__}(...)."
-        )
+    refuse_class("tangents", tangents)
     wanted = (
-        f"{name} must be a generator such as ImageTangents(shape=(16, 16)), an array "
+        "tangents must be a generator such as ImageTangents(shape=(16, 16)), an array "
         "(n_tangents, n_features) that all samples share, or None"
     )
     # A generator of Python is used up by one look: the next would find nothing.
@@ -429,7 +411,7 @@ def check_tangents(tangents: Any, name: str = "tangents") -> Any:
             f"{wanted}, so that samples to predict have tangents too; got {ndim} "
             f"ax{'i' if ndim == 1 else 'e'}s."
         )
-    return check_tangent_array(tangents, name)
+    return check_tangent_array(tangents, "tangents")
 
 
 def tangents_meant(tangents: Any, owner: str) -> Any:
@@ -546,7 +528,7 @@ class TangentUnion(TangentGenerator):
             The fitted union.
         """
         named = self._named_parts()
-        samples = self._check_fit(X)
+        samples = check_rows(self, X)
         self.generators_ = [clone(part).fit(samples, y) for _, part in named]
         return self
 
@@ -637,7 +619,7 @@ class TangentUnion(TangentGenerator):
         return named
 
     def _tangents_of(self, X: NDArray, y: ArrayLike | None) -> Blocks:
-        parts = [inside(part) for part in self._parts()]
+        parts = [on_host(part) for part in self._parts()]
         functions = [part._tangents_of(part._check_samples(X), y) for part in parts]
         return lambda rows: xp_of(X).concatenate([f(rows) for f in functions], 1)
 

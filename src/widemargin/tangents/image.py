@@ -47,9 +47,10 @@ from widemargin._core.checks import (
     check_flag,
     check_image_shape,
     check_number,
+    check_sides,
     parameters,
 )
-from widemargin.tangents.bundle import Blocks, check_samples
+from widemargin.tangents.bundle import Blocks, as_samples
 from widemargin.tangents.generator import (
     DEVICE_METHODS,
     DirectionalTangents,
@@ -141,12 +142,12 @@ class ImageTangents(DirectionalTangents):
         return grid.flatten(grid.linear(name, grid.unflatten(vectors), transpose))
 
     def _grid(self, X: NDArray) -> "_Grid":
-        sides = check_image_shape(self.shape, "ImageTangents", X.shape[1])
-        height, width, channels = (*sides, 1)[:3]
+        sides = check_sides(self.shape, "ImageTangents", X.shape[1])
+        height, width, _ = sides
         auto = 0.2 * np.sqrt(min(height, width))
         sigma = check_sigma(self.sigma, auto, max(height, width))
         device = X.device if is_tensor(X) else None
-        return _grid_of((height, width, channels), sigma, numpy_dtype(X), device)
+        return _grid_of(sides, sigma, numpy_dtype(X), device)
 
     def _tangents_of(self, X: NDArray, y: ArrayLike | None) -> Blocks:
         names = self._names()
@@ -287,7 +288,7 @@ class ImageShift(BaseEstimator):
 
     def __call__(self, X: ArrayLike) -> NDArray:
         """Return the shifted samples."""
-        X = check_samples(X)
+        X = as_samples(X)
         shape = check_image_shape(self.shape, "ImageShift", X.shape[1])
         steps = [
             check_count(name, getattr(self, name), low=-(2**31))
@@ -389,10 +390,10 @@ class ImageAffine(BaseEstimator):
 
     def __call__(self, X: ArrayLike) -> NDArray:
         """Return the transformed samples."""
-        X = check_samples(X)
-        sides = check_image_shape(self.shape, "ImageAffine", X.shape[1])
+        X = as_samples(X)
+        sides = check_sides(self.shape, "ImageAffine", X.shape[1])
         background = check_background(self.background, X)
-        matrix = self._matrix(*(*sides, 1)[:3]).astype(numpy_dtype(X))
+        matrix = self._matrix(*sides).astype(numpy_dtype(X))
         if is_tensor(X):
             return (X - background) @ put(matrix.toarray().T, X.device) + background
         return np.ascontiguousarray((matrix @ (X - background).T).T) + background

@@ -21,8 +21,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh
 from scipy.sparse.linalg import LinearOperator, eigsh
 from sklearn.neighbors import NearestNeighbors
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from widemargin._compute import nearest
 from widemargin._compute.machine import BLOCK_NUMBERS, batched_slices
@@ -43,7 +41,7 @@ from widemargin._core.checks import (
     unit_of_squares,
 )
 from widemargin._core.decisions import class_codes
-from widemargin._core.samples import check_orderable, twins
+from widemargin._core.samples import check_rows, class_labels, twins
 from widemargin.tangents.bundle import Blocks, Bundle, broadcast, like
 from widemargin.tangents.generator import DEVICE_METHODS, TangentGenerator
 
@@ -131,14 +129,14 @@ class LearnedTangents(TangentGenerator):
             The fitted generator.
         """
         n_neighbors = self._check_parameters()
-        samples = self._check_fit(X, ensure_min_samples=2)
+        samples = check_rows(self, X, ensure_min_samples=2)
         if len(samples) < 2:
             raise ValueError("X has 1 sample; at least 2 are needed to learn from.")
         codes = np.zeros(len(samples), int)
         # Labels of an earlier fit must not be taken for labels of this one.
         self.__dict__.pop("classes_", None)
         if y is not None:
-            labels = _check_labels(samples, y)
+            labels = class_labels(y, len(samples))
             self.classes_, codes = np.unique(labels, return_inverse=True)
         elif self.per_class:
             raise ValueError("y must be given to learn tangents with per_class=True.")
@@ -267,19 +265,12 @@ class LearnedTangents(TangentGenerator):
         if y is None or not hasattr(self, "classes_") or self.is_affine:
             return None
         owner = "fit has not seen; the labels it knows"
-        return class_codes(_check_labels(X, y), self.classes_, owner=owner)
+        return class_codes(class_labels(y, len(X)), self.classes_, owner=owner)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.requires_fit = True
         return tags
-
-
-def _check_labels(X: NDArray, y: ArrayLike) -> NDArray:
-    labels = column_or_1d(y)
-    check_consistent_length(X, labels)
-    check_classification_targets(check_orderable(labels))
-    return labels
 
 
 def _nearest(X: NDArray, k: int, queries: NDArray | None = None) -> NDArray:

@@ -62,7 +62,6 @@ from widemargin._core.arrays import (
     AnswersInKind,
     is_tensor,
     numpy_dtype,
-    on_device,
     put,
 )
 from widemargin._core.checks import (
@@ -70,10 +69,11 @@ from widemargin._core.checks import (
     check_background,
     check_image_shape,
     check_number,
+    check_sides,
     parameters,
     validate_data,
 )
-from widemargin._core.samples import check_on_device
+from widemargin._core.samples import check_rows
 from widemargin.tangents.bundle import like
 
 # Below this sigma the filters equal their limits to all digits, and squares of g_1
@@ -116,9 +116,18 @@ def filter_matrix(size: int, sigma: float, order: int, dtype: DTypeLike) -> NDAr
     return matrix.astype(dtype)
 
 
+class KeepsDtype:
+    """Mixin: transforms float32 into float32, and all else into float64."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
 @parameters
 class GaussianSmoother(
-    AnswersInKind, OneToOneFeatureMixin, TransformerMixin, BaseEstimator
+    KeepsDtype, AnswersInKind, OneToOneFeatureMixin, TransformerMixin, BaseEstimator
 ):
     """Smooth images or signals by a Gaussian, as a step before a classifier.
 
@@ -180,7 +189,7 @@ class GaussianSmoother(
         self : GaussianSmoother
             The transformer.
         """
-        self._check(self._check_samples(X, reset=True).shape[1])
+        self._check(check_rows(self, X).shape[1])
         return self
 
     def transform(self, X: Any) -> NDArray:
@@ -197,7 +206,7 @@ class GaussianSmoother(
             float32 if `X` is float32, else float64.
         """
         check_is_fitted(self)
-        X = self._check_samples(X, reset=False)
+        X = check_rows(self, X, reset=False)
         height, width, channels = self._check(X.shape[1])
         down, across = (self._filter(side, numpy_dtype(X)) for side in (height, width))
         if is_tensor(X):
@@ -211,11 +220,6 @@ class GaussianSmoother(
             images = across @ images.reshape(-1, height, width, channels)
             out[rows] = images.reshape(-1, X.shape[1]) + background
         return out
-
-    def _check_samples(self, X: Any, *, reset: bool) -> Any:
-        if on_device(X):
-            return check_on_device(self, X, reset=reset)
-        return validate_data(self, X, dtype=FLOATS, reset=reset)
 
     def _filter(self, side: int, dtype: Any) -> NDArray:
         # A signal is an image of one row, with nothing above or below it.
@@ -235,14 +239,9 @@ class GaussianSmoother(
         height, width, channels = (*sides, 1)[:3]
         return height, width, channels
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
-
 
 @parameters
-class Deskew(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class Deskew(KeepsDtype, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Shear images so that their ink stands upright, as a step before a classifier.
 
     Parameters
@@ -337,14 +336,7 @@ class Deskew(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def _check(self, n_features: int) -> tuple[int, int, int]:
         check_number("background", self.background)
         check_number("resize", self.resize, at_least=0, at_most=1)
-        sides = check_image_shape(self.shape, "Deskew", n_features)
-        height, width, channels = (*sides, 1)[:3]
-        return height, width, channels
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
+        return check_sides(self.shape, "Deskew", n_features)
 
 
 class _Ink(NamedTuple):

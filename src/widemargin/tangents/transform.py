@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from widemargin._core.arrays import in_dtype, is_tensor, numpy_dtype, xp_of
 from widemargin._core.checks import in_unit, parameters, unit_of_squares
+from widemargin._core.samples import check_rows
 from widemargin.tangents.bundle import Blocks, like
 from widemargin.tangents.generator import DEVICE_METHODS, TangentGenerator
 
@@ -94,7 +95,7 @@ class TransformTangents(TangentGenerator):
         self : TransformTangents
             The generator itself.
         """
-        samples = self._check_fit(X)
+        samples = check_rows(self, X)
         self.steps_ = self._choose_steps(samples)
         return self
 
@@ -228,26 +229,21 @@ def _call(name: str, function: Transformation, X: NDArray, p: float) -> NDArray:
     return moved
 
 
-def check_transformations(name: str, transformations: Any) -> tuple[Callable, ...]:
-    """Return functions X -> X as a tuple; None is none of them.
-
-    `name` is what the caller calls the parameter.
-    """
+def check_transformations(transformations: Any) -> tuple[Callable, ...]:
+    """Return functions X -> X as a tuple; None is none of them."""
     if transformations is None:
         return ()
     # An iterator is used up by one look: the next would silently find nothing.
     sized = hasattr(transformations, "__len__") and np.ndim(transformations) == 1
     if not sized or not all(map(callable, transformations)):
         raise ValueError(
-            f"{name} must be a sequence of functions X -> X, such as a list or "
+            "transformations must be a sequence of functions X -> X, such as a list or "
             f"image_shifts(shape=(16, 16)); got {transformations!r}."
         )
     return tuple(transformations)
 
 
-def copies(
-    X: NDArray, transformations: Sequence[Callable], name: str
-) -> Iterator[NDArray]:
+def copies(X: NDArray, transformations: Sequence[Callable]) -> Iterator[NDArray]:
     """Yield the samples transformed by one function after the other."""
     for transformation in transformations:
         out = transformation(X)
@@ -257,8 +253,8 @@ def copies(
             out = xp_of(X).as_tensor(out, dtype=X.dtype, device=X.device)
         if out.shape != X.shape or not xp_of(X).isfinite(out).all():
             raise ValueError(
-                f"each of {name} must return finite samples of the shape it is given, "
-                f"{tuple(X.shape)}; {transformation!r} returned shape "
+                "each of transformations must return finite samples of the shape it is "
+                f"given, {tuple(X.shape)}; {transformation!r} returned shape "
                 f"{tuple(out.shape)}."
             )
         yield out

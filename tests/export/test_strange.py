@@ -1,0 +1,107 @@
+"""Samples that nobody should give: no answer, or Python's, but no sure wrong one."""
+
+import numpy as np
+import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer
+from tests.export.models import ALL, IN_C, glvq
+from tests.export.test_onnx import fitted, run
+
+import widemargin as wm
+from widemargin.export import check_export, to_c, to_onnx
+from widemargin.export.agreement import c_answers, onnx_answers
+
+KINDS = (
+    "glvq",
+    "tvq",
+    "max margin, ovo",
+    "max margin, ddag",
+    "max margin, ovr",
+    "unit length",
+    "three neighbours",
+    "svc",
+    "svc, ddag",
+    "tvq, two sides",
+    "neuron",
+)
+
+
+@pytest.mark.usefixtures("gcc")
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("name", KINDS)
+def test_what_is_no_number_has_no_confidence_and_no_answer(name, n_classes, digits):
+    X, y, X_test, _ = digits
+    model = fitted(ALL[name], X, y % n_classes)
+    asked = X_test[:7].copy()
+    asked[0], asked[1, 20], asked[2, 63] = np.nan, np.nan, np.nan
+    asked[3, 20], asked[4, 20], asked[5] = np.inf, -np.inf, np.inf
+    for dtype in ("float32", "float64"):
+        found = onnx_answers(to_onnx(model, dtype=dtype), asked)
+        assert np.isnan(found.confidence).tolist() == [True] * 6 + [False]
+    for dtype in ("float32", "int8") if name in IN_C else ():
+        found = c_answers(to_c(model, dtype=dtype), asked, model.classes_, -9)
+        assert np.isnan(found.confidence).tolist() == [True] * 6 + [False]
+        assert (found.labels == -9).tolist() == [True] * 6 + [False]
+
+
+@pytest.mark.usefixtures("gcc")
+@pytest.mark.parametrize("scheme", ["ovo", "ddag", "ovr"])
+def test_nothing_is_accepted_where_numbers_end(scheme, digits):
+    X, y, X_test, _ = digits
+    model = wm.RejectingClassifier(
+        wm.MaxMarginClassifier(multiclass=scheme), max_error=0.2, random_state=0
+    ).fit(X, y)
+    asked = X_test[:4].copy()
+    asked[0, 20] = np.nan
+    asked[1] = 3e38 * np.sign(X_test[1] - 0.5)
+    found = run(to_onnx(model), asked)
+    assert not found["accepted"][0]
+    mine = model.predict(asked[1:].astype(float))
+    for labels, accepted in (
+        (found["label"], found["accepted"]),
+        *(
+            (said.labels, said.accepted)
+            for dtype in ("float32", "int8")
+            for said in [
+                c_answers(
+                    to_c(model, dtype=dtype), asked, model.classes_, model.reject_label_
+                )
+            ]
+        ),
+    ):
+        assert not accepted[0]
+        # What overflows is refused, or right all the same.
+        ours = labels[1:][accepted[1:]]
+        np.testing.assert_array_equal(ours, mine[accepted[1:]])
+
+
+@pytest.mark.usefixtures("gcc")
+@pytest.mark.parametrize("norm", ["l1", "l2", "max"])
+def test_unit_length_of_whatever_length(norm, digits):
+    """Squares overflow in float32; below 2e-15 scikit-learn does not divide."""
+    X, y, X_test, _ = digits
+    model = fitted(lambda: make_pipeline(Normalizer(norm), glvq()), X.astype(float), y)
+    for factor in (1e37, 1e25, 1e-12, 1e-14, 1e-30, 1e-41, 0.0):
+        asked = (X_test[:20] * factor).astype(np.float32)
+        for exported in (to_onnx(model), to_onnx(model, dtype="float64"), to_c(model)):
+            agreement = check_export(model, exported, asked)
+            assert agreement.agrees, (factor, agreement)
+
+
+def test_far_away_a_kernel_machine_knows_nothing(digits):
+    """Its values cancel to rounding, which is a tie in Python and no sure answer."""
+    X, y, X_test, _ = digits
+    for kernel in ("nd", "log"):
+        model = wm.TangentSVC(
+            kernel=kernel, tangents=np.eye(64)[20:22], multiclass="ovo"
+        ).fit(X.astype(float), y)
+        asked = (X_test[:50] * 1e18).astype(np.float32)
+        mine = model.confidence(asked.astype(float))
+        for dtype in ("float32", "float64"):
+            found = run(to_onnx(model, dtype=dtype), asked.astype(dtype))
+            np.testing.assert_array_equal(found["confidence"] == 0, mine == 0)
+        if kernel == "nd":
+            assert (mine == 0).all()
+            np.testing.assert_array_equal(
+                found["label"], model.predict(asked.astype(float))
+            )
