@@ -18,7 +18,7 @@ from widemargin._compute.nearest import product_error
 
 # Rows and columns of one block of inner products: 2 MiB in float32.
 PRODUCT_ROWS, PRODUCT_COLUMNS = 512, 1024
-LANES = 64
+COLUMN_STEP = 64
 # One over the share of those rows that counts as few queries, and how many times more
 # references these meet at once: a call costs as much as a product then.
 FEW, WIDER = 8, 32
@@ -263,7 +263,7 @@ def _plan(x_end, y_end, sides, symmetric, n_jobs):
     l_y = y_end.frames.shape[1]
     rows_per_x = {"y": 1, "two": 1 + l_x, "mean": max(1, l_x)}[sides]
     n_x = max(1, PRODUCT_ROWS // rows_per_x)
-    n_y = max(LANES, PRODUCT_COLUMNS // (1 + l_y) // LANES * LANES)
+    n_y = max(COLUMN_STEP, PRODUCT_COLUMNS // (1 + l_y) // COLUMN_STEP * COLUMN_STEP)
     n_x = min(n_x, len(x_end.points))
     few = not symmetric and n_x * rows_per_x <= PRODUCT_ROWS // FEW
     if few:

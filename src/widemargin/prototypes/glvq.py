@@ -279,7 +279,7 @@ def compiled() -> Any:
     return glvq
 
 
-def by_class(labels: np.ndarray, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
+def class_order(labels: np.ndarray, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
     """Prototypes in the order of their classes, and where each class begins."""
     order = np.argsort(labels, kind="stable")
     return order, np.searchsorted(labels[order], np.arange(n_classes + 1))
@@ -692,7 +692,7 @@ class GLVQClassifier(TrainedPrototypes):
             if named is not None:
                 moments = adam_copy(state, "prototypes")
                 total = compiled().glvq_epoch(
-                    P, *search, *by_class(labels, len(self.classes_)),
+                    P, *search, *class_order(labels, len(self.classes_)),
                     *edges_and_rates(batches), state["spread"], *flat(moments), *named,
                     LEAST, wins,
                 )  # fmt: skip
