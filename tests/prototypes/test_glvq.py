@@ -28,7 +28,7 @@ from widemargin.prototypes.glvq import (
     Centred,
     adam,
     adam_start,
-    by_class,
+    class_order,
     glvq_sums,
 )
 from widemargin.prototypes.gmlvq import discriminant_directions
@@ -416,7 +416,7 @@ def test_float32_products_decide_nothing_that_they_cannot(offset, unit):
     P = (np.repeat(centres, 4, axis=0) + 1e-6 * rng.standard_normal((12, 5))) * unit
     X = (centres[rng.randint(3, size=50)] + 1e-6 * rng.standard_normal((50, 5))) * unit
     labels, codes = rng.permutation(np.arange(12) % 3), rng.randint(3, size=50)
-    order, bounds = by_class(labels, 3)
+    order, bounds = class_order(labels, 3)
     scale = 1 / np.abs(X).max()
     packed, norms = np.empty((12, 5), np.float32), np.empty(12, np.float32)
     largest = glvq._prepared(P, order, scale, packed, norms)
@@ -424,7 +424,7 @@ def test_float32_products_decide_nothing_that_they_cannot(offset, unit):
     error = product_error(np.float32, 5) * (5 + largest) + glvq.TINY
     D = ((X[:, None] / unit - P / unit) ** 2).sum(axis=2)
     for x, row, code, d in zip(X, scores, codes, D, strict=True):
-        found = glvq.nearest_pair(row, norms, bounds, code, error, x, P, order)
+        found = glvq.settled_pair(row, norms, bounds, code, error, x, P, order)
         own = np.where(labels == code, d, np.inf)
         others = np.where(labels == code, np.inf, d)
         assert found[:2] == (own.argmin(), others.argmin())

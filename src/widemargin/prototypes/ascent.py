@@ -44,7 +44,7 @@ from widemargin._compute.machine import (
     rows_in_budget,
 )
 from widemargin._compute.nearest import squared_norms
-from widemargin._core.arrays import put, to_numpy
+from widemargin._core.arrays import numpy_dtype, put, to_numpy
 from widemargin._core.checks import warn_caller
 from widemargin._core.shards import Here, Shards
 from widemargin.margins import relative_margin
@@ -275,7 +275,7 @@ class DevicePass:
         moved = X - put(centre, X.device).to(X.dtype)
         right = put(right, X.device)
         self._pass = ModelPasses(moved, bundle.frames, right, metric.spring)
-        rounding = float(np.finfo(str(X.dtype).removeprefix("torch.")).eps)
+        rounding = float(np.finfo(numpy_dtype(X)).eps)
         self.tiny = 1e2 * rounding * float(X.double().var(0, correction=0).sum())
 
     def __call__(self, stack: NDArray, gamma: NDArray, run: Any = map) -> Pass:

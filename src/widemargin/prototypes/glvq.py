@@ -23,7 +23,7 @@ Sato and Yamada, "Generalized learning vector quantization", NIPS 1995; Kingma a
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -157,10 +157,12 @@ class Centred:
         """Return the samples, whole if they are to be on a device; None leaves them."""
         return self._each(lambda a: put(a, device))
 
-    def _each(self, change: Callable[[np.ndarray], np.ndarray]) -> "Centred":
-        arrays = self.X, self.codes, self.weights, self.norms, self.offsets
-        changed = (None if a is None else change(a) for a in arrays)
-        return Centred(*changed, self.is_risky)
+    def _each(self, change: Callable[[Any], Any]) -> "Centred":
+        names = "X", "codes", "weights", "norms", "offsets"
+        rows = {name: getattr(self, name) for name in names}
+        return replace(
+            self, **{name: change(a) for name, a in rows.items() if a is not None}
+        )
 
 
 class Sums(NamedTuple):
@@ -277,7 +279,7 @@ def compiled() -> Any:
     return glvq
 
 
-def by_class(labels: np.ndarray, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
+def class_order(labels: np.ndarray, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
     """Prototypes in the order of their classes, and where each class begins."""
     order = np.argsort(labels, kind="stable")
     return order, np.searchsorted(labels[order], np.arange(n_classes + 1))
@@ -690,7 +692,7 @@ class GLVQClassifier(TrainedPrototypes):
             if named is not None:
                 moments = adam_copy(state, "prototypes")
                 total = compiled().glvq_epoch(
-                    P, *search, *by_class(labels, len(self.classes_)),
+                    P, *search, *class_order(labels, len(self.classes_)),
                     *edges_and_rates(batches), state["spread"], *flat(moments), *named,
                     LEAST, wins,
                 )  # fmt: skip

@@ -432,7 +432,7 @@ class GMLVQClassifier(
                 P, omega = np.ascontiguousarray(P), np.array(omega, order="C")
                 total = glvq.compiled().gmlvq_epoch(
                     P, omega, host.X, host.norms, host.codes, host.weights,
-                    *glvq.by_class(labels, len(self.classes_)),
+                    *glvq.class_order(labels, len(self.classes_)),
                     *glvq.edges_and_rates(batches), ratio, glvq.flat(by_P)[0],
                     *glvq.flat(by_omega), *named, glvq.LEAST,
                     product_error(P.dtype, P.shape[1]), wins,
