@@ -332,6 +332,8 @@ class TrainedPrototypes(PrototypeClassifier):
     _joins: ClassVar[bool] = False
     # Whether a stream's model is begun anew when there are more samples to begin with.
     _begins_anew: Any = True
+    # How much of the row of a batch is told: its loss, the first entry.
+    _n_told: ClassVar[int] = 1
     # How long the steps of a batch are, where the first of a training are one.
     _pace = 1.0
 
@@ -572,8 +574,7 @@ class TrainedPrototypes(PrototypeClassifier):
         self._rng, self._stream = rng, stream
         if first:
             self.history_, self.n_iter_ = {}, 0
-        # Of a batch only its loss, the first entry of a row.
-        for key, value in list(row.items())[:1]:
+        for key, value in list(row.items())[: self._n_told]:
             self.history_.setdefault(key, []).append(value)
         self.n_iter_ += 1
         return self
