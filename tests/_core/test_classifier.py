@@ -152,11 +152,13 @@ def test_a_large_feature_hides_no_duplicates(dtype, constant):
     rng = np.random.default_rng(0)
     rows = np.c_[rng.normal(size=(200, 3)), np.full(200, constant)].astype(dtype)
     X, codes = np.tile(rows, (2, 1)), np.zeros(400, int)
-    merged = merge_duplicates(Samples(X, codes, np.ones(400), np.array([0]), None))
+    merged = merge_duplicates(
+        Samples(X, codes, np.ones(400), np.array([0]), np.arange(400))
+    )
     np.testing.assert_array_equal(merged.weights, 2)
     order = rng.permutation(400)
     other = merge_duplicates(
-        Samples(X[order], codes, np.ones(400), np.array([0]), None)
+        Samples(X[order], codes, np.ones(400), np.array([0]), np.arange(400))
     )
     np.testing.assert_array_equal(merged.X, other.X)
 
