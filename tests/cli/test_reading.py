@@ -148,6 +148,19 @@ def test_libsvm(tmp_path, digits, name):
     assert table.X.indices.dtype == np.int32
 
 
+@pytest.mark.parametrize("n_features", [10, 64, 70])
+def test_features_that_a_libsvm_model_does_not_know(tmp_path, digits, n_features):
+    X, y = digits
+    dump_svmlight_file(X, y, str(tmp_path / "a"), zero_based=False)
+    there = np.flatnonzero(X.any(axis=0)).max() + 1
+    table = read(tmp_path / "a", n_features=n_features)
+    both = min(n_features, there)
+    np.testing.assert_allclose(table.X.toarray()[:, :both], X[:, :both])
+    assert table.X.shape == (len(X), n_features)
+    expected = f"{there - 10} features that the model does not know are passed over"
+    assert table.notes == ([expected] if n_features == 10 else [])
+
+
 def test_images(image_folder, digits):
     X, y = digits
     table = read(image_folder)

@@ -192,6 +192,18 @@ def test_what_is_a_tie_has_a_unit(largest):
     assert tie_width(np.zeros(3)) > 0
 
 
+def test_noisy_labels_leave_answers():
+    """Where the surest are wrong as often as others, all of them can be promised."""
+    answered = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        confidence = rng.random(300)
+        wrong = rng.random(300) < np.where(confidence < 0.05, 0.5, 0.1)
+        t = reject_threshold(np.zeros(300), wrong, confidence, max_error=0.25)
+        answered.append(np.mean(confidence >= t))
+    assert np.mean(np.array(answered) > 0.9) > 0.9
+
+
 def test_promised_coverage_is_kept():
     rng = np.random.default_rng(1)
     n, rounds, coverage, delta = 100, 800, 0.8, 0.1

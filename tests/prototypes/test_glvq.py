@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from scipy.linalg import sqrtm
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.model_selection import cross_val_score
@@ -304,6 +305,30 @@ def test_limited_rank_starts_where_the_classes_are():
     data[:, 3] += 4 * y
     direction = discriminant_directions(data, y, np.ones(300), 1)[0]
     assert np.abs(direction).argmax() == 3
+
+
+@pytest.mark.parametrize("rank", [3, 30])
+def test_few_samples_of_many_features_start_as_if_there_were_fewer(rank):
+    """Directions in which no sample varies change nothing but the mean variance."""
+    rng = np.random.RandomState(0)
+    few, y = rng.standard_normal((20, 12)), np.arange(20) % 3
+    weights = rng.uniform(1, 2, 20)
+    turn = np.linalg.qr(rng.standard_normal((40, 40)))[0][:12]
+    # Once with the samples' own directions alone, once with all features.
+    S = np.cov(
+        (few - [np.average(few[y == c], 0, weights[y == c]) for c in y]).T,
+        aweights=weights,
+        bias=True,
+    )
+    W = np.linalg.inv(sqrtm(S + 0.1 * np.trace(S) / 40 * np.eye(12)))
+    T = np.cov(few.T, aweights=weights, bias=True)
+    expected = (np.linalg.eigh(W @ T @ W)[1][:, ::-1].T @ W)[:rank]
+    found = discriminant_directions(few @ turn, y, weights, rank)
+    assert found.shape == (rank, 40)
+    matrix = found.T @ found
+    np.testing.assert_allclose(
+        turn @ matrix @ turn.T, expected.T @ expected, rtol=1e-6, atol=1e-9
+    )
 
 
 def test_digits_with_a_learned_metric():

@@ -24,13 +24,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.datasets import load_svmlight_file
 
 from widemargin.datasets.home import (
     PathLike,
     Source,
     find_or_fetch,
     get_data_home,
+    read_libsvm,
     read_npz,
     split_bunch,
 )
@@ -150,7 +150,7 @@ def _read_usps(folder: Path) -> tuple[tuple, tuple]:
     else:
         parts = []
         for source in USPS:
-            X, y = load_svmlight_file(str(folder / source.name), n_features=256)
+            X, y = read_libsvm(folder / source.name, 256)
             # LIBSVM counts the classes from 1.
             parts.append((np.round(1000 * X.toarray()), y - 1))
     train, test = ((_ink(milli), y.astype(np.int64)) for milli, y in parts)

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.datasets import load_svmlight_file
 
 from widemargin.datasets import home
 
@@ -463,9 +462,7 @@ class SparseSet:
         for name in self.names:
             packed = folder / f"{name}.bz2"
             path = packed if packed.is_file() else folder / name
-            X, y = load_svmlight_file(str(path), n_features=self.n_features)
-            # LIBSVM and liblinear behind scikit-learn want 32-bit indices.
-            X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+            X, y = home.read_libsvm(path, self.n_features)
             parts.append((X, y.astype(np.int64)))
         return parts
 
