@@ -125,3 +125,13 @@ def test_samples_without_tangents_are_left_as_they_are():
     X, y = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 5.0]]), [0, 1, 1]
     model = InvariantHyperplaneSVC(0.25, tangents=np.zeros((1, 2))).fit(X, y)
     np.testing.assert_allclose(model.whitening_, 2 * np.eye(2))
+
+
+def test_fewer_tangents_than_features_need_no_large_matrix(digits):
+    X, y, *_ = digits
+    few = InvariantHyperplaneSVC(0.2, tangents=GENERATOR).fit(X[:20], y[:20])
+    t = GENERATOR.tangents(X[:20]).reshape(-1, 64)
+    C = t.T @ t
+    mixed = 0.8 * C / np.trace(C) + 0.2 * np.eye(64)
+    B = few.whitening_
+    np.testing.assert_allclose(B @ mixed @ B, np.eye(64), atol=1e-9)

@@ -450,11 +450,11 @@ def confusion_table(judged: Judgement) -> Any:
     return text_table(title, ["", *judged.classes], rows)
 
 
-def worst_pairs(judged: Judgement, most: int = 3) -> str:
-    """Name the pairs of classes that are confused most."""
+def worst_pairs(judged: Judgement) -> str:
+    """Name the three pairs of classes that are confused most."""
     counts = judged.confusion.copy()
     np.fill_diagonal(counts, 0)
-    order = np.argsort(counts, axis=None)[::-1][:most]
+    order = np.argsort(counts, axis=None)[::-1][:3]
     pairs = [np.unravel_index(place, counts.shape) for place in order]
     words = [
         f"{judged.classes[i]} taken for {judged.classes[j]} ({counts[i, j]} ×)"
