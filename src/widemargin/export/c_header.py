@@ -38,6 +38,7 @@ from widemargin.export.program import (
     SHORT,
     Affine,
     Clip,
+    Embed,
     Fill,
     Join,
     Nearest,
@@ -170,13 +171,13 @@ def c_header(program: Program, name: str, dtype: str) -> Header:
     bits = 8 if dtype == "int8" else 32
     writer = Writer(name, bits)
     labels = _labels(program, name)
-    prepare, width = _prepare(writer, program)
     write = {Nearest: _nearest, Planes: _planes}.get(type(program.decision))
-    if write is None:
+    if write is None or any(isinstance(step, Embed) for step in program.steps):
         raise NotExportable(
             f"{program.name} cannot be exported to C: it answers by its training "
             "samples, which are too many for a header; use to_onnx."
         )
+    prepare, width = _prepare(writer, program)
     decide, quantisation = write(writer, program, width)
     upper, guard = name.upper(), f"{name.upper()}_H"
     head = [

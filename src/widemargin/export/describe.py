@@ -42,6 +42,7 @@ from widemargin._core.confidence import margin_unit_of
 from widemargin.export.program import (
     Affine,
     Clip,
+    Embed,
     Expansion,
     Fill,
     InputTangents,
@@ -166,6 +167,26 @@ def _relevance(model: Any) -> Program:
     points = (model.prototypes_ - centre) @ omega.T
     decision = Nearest(References(points), _codes(model))
     return _program(model, decision, (Project(centre, omega),))
+
+
+@describes(prototypes.KernelLVQClassifier)
+def _kernel_prototypes(model: Any) -> Program:
+    kernel = model._kernel["kernel"]
+    if kernel != "rbf":
+        raise refuse(model, f"kernel={kernel!r} cannot; use 'rbf'")
+    points, scale = model.support_vectors_, model.scale_
+    steps: list[Step] = []
+    if scale is not None:
+        centre, scale = points.mean(axis=0, dtype=float), scale.astype(float)
+        steps.append(_affine(len(centre), centre, 1 / scale, 0.0))
+        # Divided in the precision in which the model holds them, as there.
+        points = points / model.scale_ - centre / scale
+    gamma = float(model._kernel["gamma"])
+    embed = Embed(points, gamma, np.asarray(model._coordinates, float))
+    # Prototypes have coordinates only.
+    P = np.pad(model.prototypes_, ((0, 0), (0, 1)))
+    decision = Nearest(References(P), _codes(model))
+    return _program(model, decision, (*steps, embed))
 
 
 @describes(prototypes.MarginLVQClassifier)

@@ -30,6 +30,7 @@ from widemargin.export.program import (
     SHORT,
     Affine,
     Clip,
+    Embed,
     Expansion,
     Fill,
     InputTangents,
@@ -156,6 +157,12 @@ def prepare(graph: Graph, x: str, step: Any, width: int) -> str:
     if isinstance(step, Project):
         x = graph("Sub", x, graph.table(step.centre))
         return graph("MatMul", x, graph.table(step.matrix.T))
+    if isinstance(step, Embed):
+        d2, graph = squared_distances(graph, x, References(step.points))
+        K = kernel_values(graph, d2, "rbf", step.gamma)
+        z = graph("MatMul", K, graph.table(step.matrix))
+        left = graph("Sub", 1.0, graph.sum_of_squares(z, 1, keepdims=1))
+        return graph("Concat", z, graph("Sqrt", graph("Max", left, 0.0)), axis=1)
     if isinstance(step, Unit):
         return _unit(graph, x, step.norm)
     if isinstance(step, Smooth):
@@ -623,7 +630,8 @@ MARGINS = {
 def build(graph: Graph, x: str, program: Program) -> dict[str, str]:
     """Add a program to a graph; the names of its outputs."""
     inner = graph
-    if isinstance(program.decision, Votes | Expansion):
+    embeds = any(isinstance(step, Embed) for step in program.steps)
+    if embeds or isinstance(program.decision, Votes | Expansion):
         # Who is near enough to vote, and what is left of coefficients of either sign,
         # shows in digits that float32 has not.
         x, inner = widened(graph, x)

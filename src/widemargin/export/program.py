@@ -94,6 +94,17 @@ class Project(NamedTuple):
     matrix: NDArray
 
 
+class Embed(NamedTuple):
+    """Coordinates in the space of an rbf kernel, and what they leave of its length 1.
+
+    ``z = matrix.T @ exp(-gamma |x - points|^2)``, then ``sqrt(1 - |z|^2)``.
+    """
+
+    points: NDArray
+    gamma: float
+    matrix: NDArray
+
+
 class InputTangents(NamedTuple):
     """Tangents of a sample: affine in it, and squares of what is affine in it.
 
@@ -182,7 +193,7 @@ class Expansion(NamedTuple):
     noise: float = 0.0
 
 
-Step = Affine | Clip | Fill | Pick | Join | Unit | Smooth | Project
+Step = Affine | Clip | Fill | Pick | Join | Unit | Smooth | Project | Embed
 Decision = Nearest | Votes | Planes | Expansion
 
 
@@ -209,6 +220,8 @@ def width_after(step: Step, width: int) -> int:
         return len(step.columns)
     if isinstance(step, Project):
         return len(step.matrix)
+    if isinstance(step, Embed):
+        return step.matrix.shape[1] + 1
     if isinstance(step, Join):
         return sum(reduce(lambda w, s: width_after(s, w), p, width) for p in step.parts)
     return width
