@@ -88,9 +88,8 @@ class Smooth(NamedTuple):
 
 
 class Project(NamedTuple):
-    """``matrix @ (x - centre)``."""
+    """``matrix @ x``."""
 
-    centre: NDArray
     matrix: NDArray
 
 
@@ -159,7 +158,7 @@ class Votes(NamedTuple):
 
 
 class Planes(NamedTuple):
-    """Duels or scores ``coef @ (x - centre) + intercept``, decided by `scheme`.
+    """Duels or scores ``coef @ x + intercept``, decided by `scheme`.
 
     "ovo" and "ddag" have a row of `coef` per pair of classes (0, 1), (0, 2), ...,
     positive for the first; two classes have one. "ovr" has a row per class; the border
@@ -171,7 +170,6 @@ class Planes(NamedTuple):
     coef: NDArray
     intercept: NDArray
     scheme: str
-    centre: NDArray | None = None
     unit: float = 1.0
     borders: NDArray | None = None
 
@@ -225,6 +223,17 @@ def width_after(step: Step, width: int) -> int:
     if isinstance(step, Join):
         return sum(reduce(lambda w, s: width_after(s, w), p, width) for p in step.parts)
     return width
+
+
+def in_parts(centre: NDArray) -> list[NDArray]:
+    """Return what to subtract, one after another, in float32; nothing of zeros.
+
+    The second part is what rounding leaves of the first: far from zero it matters.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        first = centre.astype(np.float32)
+        parts = [first, (centre - first).astype(np.float32)]
+    return [part for part in parts if part.any()]
 
 
 def require_squares(points: NDArray, dtype: Any) -> None:
