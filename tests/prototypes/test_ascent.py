@@ -5,7 +5,7 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
 from widemargin.prototypes import HSSClassifier, TVQClassifier
-from widemargin.prototypes.ascent import Watch
+from widemargin.prototypes.ascent import QUANTILES, Watch, quantiles_of
 from widemargin.tangents import orthonormalize
 
 
@@ -90,3 +90,9 @@ def test_watch_counts_since_the_last_fall():
         watch = watch.after(value, tol=0.1)
         waited.append(watch.waited)
     assert waited == [0, 1, 0, 1, 2]
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 57, 1000])
+def test_quantiles_are_numpys(n):
+    margins = np.random.RandomState(n).uniform(-1, 1, n)
+    assert_allclose(quantiles_of(margins), np.quantile(margins, QUANTILES), rtol=1e-12)

@@ -341,7 +341,7 @@ def read_idx(path: str | Path) -> NDArray:
 
 
 def make_nist3(
-    images: NDArray, labels: NDArray, series: NDArray, *, seed: int = 0
+    images: NDArray, labels: NDArray, series: NDArray
 ) -> tuple[tuple, tuple]:
     """Build nist3 from MNIST's training set.
 
@@ -353,8 +353,6 @@ def make_nist3(
         Their digits.
     series : ndarray of shape (60000,)
         Column 1 (hsf) of QMNIST's extended training labels.
-    seed : int, default=0
-        Of the draw and of the split.
 
     Returns
     -------
@@ -367,7 +365,7 @@ def make_nist3(
             f"series holds {len(pool)} digits of NIST SD-3 (value {SD3_SERIES}); nist3 "
             f"needs {N_DIGITS}. Pass column 1 of qmnist-train-labels-idx2-int."
         )
-    drawn = np.random.RandomState(seed).permutation(pool)[:N_DIGITS]
+    drawn = np.random.RandomState(0).permutation(pool)[:N_DIGITS]
     X = np.stack([fill_frame(images[i], SIDE).ravel() for i in drawn])
     y = np.asarray(labels)[drawn].astype(np.intp)
     return (X[:N_TRAIN], y[:N_TRAIN]), (X[N_TRAIN:], y[N_TRAIN:])

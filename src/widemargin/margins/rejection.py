@@ -64,7 +64,7 @@ from widemargin._core.checks import (
 )
 from widemargin._core.decisions import are_alike, as_labels
 
-# Parts of the largest confidence that are rounding, by the size of its numbers.
+# Parts of a usual confidence that are rounding, by the size of its numbers.
 ROUNDING = {4: 2.0**-14, 8: 2.0**-30}
 # Part of delta that the way from the strict end has; of every way's part that of its
 # tests, the rest being that of the quantile it starts at.
@@ -162,8 +162,8 @@ def reject_threshold(
 
     Notes
     -----
-    Confidences that differ by rounding, 2⁻³⁰ of the largest (float32: 2⁻¹⁴), count as
-    ties and are accepted or rejected together.
+    Confidences that differ by rounding, 2⁻³⁰ of what nine in ten are below (float32:
+    2⁻¹⁴), count as ties and are accepted or rejected together.
 
     With `max_error` no fewer than log(delta) / log(1 - max_error) samples, about
     3 / max_error at delta = 0.05, can ever show anything; twice as many leave room for
@@ -219,13 +219,15 @@ class _Counts(NamedTuple):
 
 
 def tie_width(values: FloatArray) -> float:
-    """Return what a number may differ by for rounding: a part of the largest of them.
+    """Return what a number may differ by for rounding: a part of what most are below.
 
-    It is a power of two, so that the few samples it is told from hardly matter to it.
+    It is a power of two, so that the few samples it is told from hardly matter to it,
+    and those that are far from all others do not.
     """
-    largest = float(np.abs(values).max(initial=0))
+    sizes = np.sort(np.abs(values.astype(np.float64)))
+    usual = sizes[int(0.9 * (len(sizes) - 1))] or sizes[-1]
     part = ROUNDING.get(values.dtype.itemsize, ROUNDING[8])
-    return max(ldexp(part, frexp(largest)[1]), float(np.finfo(np.float64).tiny))
+    return max(ldexp(part, frexp(usual)[1]), float(np.finfo(np.float64).tiny))
 
 
 def _laxest(counts: _Counts, max_error: float, delta: float | None) -> float:
@@ -312,7 +314,10 @@ def _count_accepted(
     if not np.isfinite(score).all():
         raise ValueError("confidence contains infinity; every value must be finite.")
     width = tie_width(score) if ties else 0.0
-    rounded = np.round(score.astype(np.float64) / width) * width if ties else score
+    rounded = score
+    if ties:
+        with np.errstate(over="ignore"):
+            rounded = np.round(score.astype(np.float64) / width) * width
     thresholds, group = np.unique(rounded, return_inverse=True)
     total = np.bincount(group)
     first, ordered = total.cumsum()[:-1], np.sort(score.astype(np.float64))

@@ -395,6 +395,14 @@ def climbed(
     return after, climb_sums(after, theta, bins, samples)
 
 
+def quantiles_of(margins: NDArray) -> NDArray:
+    """Quantiles as NumPy has them, in half its time: there are some after each pass."""
+    places = np.multiply(QUANTILES, len(margins) - 1)
+    ranks = np.stack([np.floor(places), np.ceil(places)]).astype(np.intp)
+    low, high = np.partition(margins, ranks.ravel())[ranks]
+    return low + places % 1 * (high - low)
+
+
 def quantiles_of_counts(counts: NDArray) -> NDArray:
     """Quantiles of margins from how many lie in each of equal intervals of [-1, 1]."""
     edges = np.linspace(-1, 1, len(counts) + 1)
@@ -519,7 +527,7 @@ class Ascent(NamedTuple):
         if found is None:
             quantiles = quantiles_of_counts(sums.counts)
         else:
-            quantiles = np.quantile(found.margins, QUANTILES)
+            quantiles = quantiles_of(found.margins)
         return {
             "loss": sums.hinge / sums.given,
             "H": state["H"],
