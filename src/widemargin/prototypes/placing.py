@@ -480,7 +480,7 @@ def within_class_spread(
     """Root mean square deviation of each feature from its class mean, never zero.
 
     A feature that is constant in every class has a thousandth of its spread between
-    them; one that is constant everywhere has no unit, and takes the usual of the others.
+    them; one that is constant everywhere takes the usual unit of the others.
     Samples a hundred times as far from their class as is usual do not count: broken
     records would set the unit of all others.
     """
