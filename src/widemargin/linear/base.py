@@ -28,7 +28,7 @@ from widemargin._core.classifier import (
     whole_or_not_at_all,
 )
 from widemargin._core.decisions import combine, duel_costs, duel_margins, from_decision
-from widemargin._core.left_out import observations
+from widemargin._core.left_out import OF_A_CLASS, observations
 from widemargin._core.samples import Samples, batch_classes, check_samples
 from widemargin.linear.left_out import Left, walk_margins
 from widemargin.linear.patterns import (
@@ -44,9 +44,8 @@ from widemargin.linear.spaces import rounding
 from widemargin.linear.walks import Budget, Walk, start_walk
 
 SCHEMES = ("ovo", "ddag", "ovr")
-# Samples of a class, more or less, that are left out where each costs much, as it does
-# with a kernel and with as many features.
-OF_A_CLASS, MANY_FEATURES = 250, 100
+# Features beyond which each sample that is left out costs much.
+MANY_FEATURES = 100
 # Largest and smallest size of samples whose planes, lengths and distances are numbers.
 _LARGEST, _SMALLEST = 2.0**508, 2.0**-960
 
