@@ -560,8 +560,8 @@ def speed_of_presentations():
         shared = (*shared, np.array([[-np.inf], [np.inf]]) + np.zeros_like(P[:1]))
         window = (*shared, 0.05, 0, 1e9, 0.3, 0.1, True, *balls)
         runs = {
-            "LVQ1": lambda a=shared: lvq.lvq1_epoch(*a, 0.05, 0, 1e9),
-            "OLVQ1": lambda a=shared, r=rates: lvq.olvq1_epoch(*a, 0.3, r),
+            "LVQ1": lambda a=shared: lvq.lvq1_epoch(*a, 0.05, 0, 1e9, np.zeros(0)),
+            "OLVQ1": lambda a=shared, r=rates: lvq.lvq1_epoch(*a, 0.3, 0, 1e9, r),
             "LVQ3": lambda a=window: lvq.window_epoch(*a),
         }
         bare, *ours = smallest(

@@ -21,8 +21,7 @@ from sklearn.svm import SVC
 from widemargin.datasets import load_usps
 from widemargin.metrics import image_distortion_distances, tangent_distances
 from widemargin.neighbors import TangentDensityClassifier, TangentKNeighborsClassifier
-from widemargin.reproduce import stretches, tangent_kernels
-from widemargin.reproduce.tangent_kernels import Digits, timed
+from widemargin.reproduce import Split, stretches, tangent_kernels, timed
 from widemargin.svm import TangentSVC
 from widemargin.tangents import GaussianSmoother, ImageTangents, image_shifts
 
@@ -290,7 +289,7 @@ def speed(data, digits, jobs, repeats):
         "mean, RBF": _tangent_svc("mean", 10, jobs),
         "two-sided, RBF": _tangent_svc("two", 10, jobs),
     }
-    few = Digits(*(part[:300] for part in vars(digits).values()))
+    few = Split(*(part[:300] for part in digits))
     for svc in machines.values():
         # The first call compiles, or looks for what was compiled before.
         timed(svc, few)
@@ -339,7 +338,7 @@ def main():
         parser.error(f"no section {', '.join(sorted(unknown))}; there are {SECTIONS}")
     print(machine())
     data, jobs = usps(options.quick), options.jobs
-    digits = Digits.scaled(*data)
+    digits = tangent_kernels.scaled(Split(*data))
     if sections & {"neighbours", "densities"}:
         setting = choose_setting(data, jobs)
     if "neighbours" in sections:

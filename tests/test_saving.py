@@ -4,7 +4,9 @@ import pickle
 
 import numpy as np
 import pytest
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits
+from sklearn.ensemble import RandomForestClassifier, VotingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -127,3 +129,17 @@ def test_of_a_search_its_best_is_saved(tmp_path):
         widemargin.save(search, tmp_path / "m.skops")
     loaded = again(search.best_estimator_, tmp_path)
     assert np.array_equal(loaded.predict(NEW), search.predict(NEW))
+
+
+def test_classifiers_of_scikit_learn_around_and_inside(tmp_path):
+    inner = widemargin.GLVQClassifier(1, max_iter=3, random_state=0)
+    for model in (
+        CalibratedClassifierCV(inner, cv=2),
+        VotingClassifier([("a", inner), ("b", LogisticRegression(max_iter=500))]),
+    ):
+        model.fit(X, y)
+        answers = again(model, tmp_path).predict(NEW)
+        np.testing.assert_array_equal(answers, model.predict(NEW))
+    forest = RandomForestClassifier(3, random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match=r"Tree inside cannot be saved.*joblib\.dump"):
+        widemargin.save(forest, tmp_path / "m.skops")

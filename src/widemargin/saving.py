@@ -30,6 +30,9 @@ HARMLESS = {
     "scipy.sparse._csc.csc_matrix",
     "scipy.sparse._csr.csr_array",
     "scipy.sparse._csr.csr_matrix",
+    "sklearn.calibration._CalibratedClassifier",
+    "sklearn.calibration._SigmoidCalibration",
+    "sklearn.utils._bunch.Bunch",
 }
 AGAIN = "fit and save the model again"
 
@@ -131,6 +134,8 @@ def write(content: dict[str, Any], path: Path) -> None:
     unknown = _unknown_types(data)
     if unknown:
         instead = "use parameters that are numbers, text or parts of widemargin"
+        if all(name.startswith("sklearn.") for name in unknown):
+            instead = "joblib.dump takes it, for files that nobody else writes"
         if hasattr(content["model"], "best_estimator_"):
             instead = "save its best_estimator_"
         raise ValueError(

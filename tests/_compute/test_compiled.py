@@ -15,7 +15,7 @@ from widemargin._compute.compiled import njit
 from widemargin.metrics import tangent_distances
 from widemargin.tangents import Bundle, ImageTangents
 
-KERNELS = [tails.two_sided, tails.one_sided, tails.mean_sided, frames.repair]
+KERNELS = [tails.two_sided, tails.one_sided, frames.repair]
 
 
 def test_read_only_and_strided_arrays_do_not_compile_again(tmp_path):

@@ -1,9 +1,9 @@
-"""Passes of tangent models read what is theirs; sums and ranks of their margins."""
+"""Passes of tangent models read what is theirs; sums of their margins."""
 
 import numpy as np
 import pytest
 
-from widemargin._compute.models import margin_sums, one_sided, ranked, scratch_size
+from widemargin._compute.models import margin_sums, one_sided, scratch_size
 
 
 def test_models_without_tangents_read_nothing_behind_their_products():
@@ -46,15 +46,3 @@ def test_sums_of_margins(theta):
     mu[3] = np.nan
     sums = margin_sums(mu, theta, w, before, given)
     assert np.isnan([sums[1], sums[3], sums[5]]).all()
-
-
-@pytest.mark.parametrize("spread", [1.0, 1e-9])
-def test_ranks_are_those_of_sorted_margins(spread):
-    rng = np.random.default_rng(2)
-    margins = np.concatenate([spread * rng.uniform(-1, 1, 500), [-1.0, 1.0, 1.0]])
-    ranks = np.array([0, 0, 1, 250, 250, 251, 501, 502])
-    some, at = ranked(margins, ranks, 64)
-    np.testing.assert_array_equal(np.sort(some)[at], np.sort(margins)[ranks])
-    assert len(some) < len(margins) or spread < 1
-    # What is no number is in no order, but does no harm.
-    assert len(ranked(np.full(5, np.nan), np.array([0, 4]), 64)[0]) == 5

@@ -19,7 +19,7 @@ from widemargin._core.checks import check_number, warn_caller
 from widemargin._core.classifier import MarginClassifier, fit_method
 from widemargin._core.confidence import answers_of, confidence_of, margins_of
 from widemargin._core.decisions import class_codes, label_margins
-from widemargin._core.samples import check_samples, merge_duplicates
+from widemargin._core.samples import Samples, check_samples, merge_duplicates
 from widemargin.meta import RejectingClassifier
 from widemargin.neighbors import TangentKNeighborsClassifier
 
@@ -144,6 +144,23 @@ def test_a_class_out_of_the_question_leaves_a_finite_confidence():
 
     model = Certain().fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
     assert np.isfinite(confidence_of(model, [[0.0], [3.0]])).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("constant", [1.0, 1e8])
+def test_a_large_feature_hides_no_duplicates(dtype, constant):
+    rng = np.random.default_rng(0)
+    rows = np.c_[rng.normal(size=(200, 3)), np.full(200, constant)].astype(dtype)
+    X, codes = np.tile(rows, (2, 1)), np.zeros(400, int)
+    merged = merge_duplicates(
+        Samples(X, codes, np.ones(400), np.array([0]), np.arange(400))
+    )
+    np.testing.assert_array_equal(merged.weights, 2)
+    order = rng.permutation(400)
+    other = merge_duplicates(
+        Samples(X[order], codes, np.ones(400), np.array([0]), np.arange(400))
+    )
+    np.testing.assert_array_equal(merged.X, other.X)
 
 
 def test_merged_duplicates_know_where_they_went():

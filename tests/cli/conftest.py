@@ -1,11 +1,8 @@
 """Small data in every format the command reads, and the command as a function."""
 
-import csv
-import gzip
 import json
 import os
 import select
-import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits, load_iris
+from tests.cli.writing import write_csv
 from typer.testing import CliRunner
 
 from widemargin.cli.app import app
@@ -106,14 +104,6 @@ def iris_rows():
     return names, rows
 
 
-def write_csv(path, names, rows, delimiter=","):
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file, delimiter=delimiter)
-        writer.writerow(names)
-        writer.writerows(rows)
-    return path
-
-
 @pytest.fixture
 def iris(tmp_path, iris_rows):
     return write_csv(tmp_path / "iris.csv", *iris_rows)
@@ -136,10 +126,3 @@ def image_folder(tmp_path, digits):
         pixels = (255 * X[i].reshape(8, 8)).astype(np.uint8)
         image.fromarray(pixels).save(folder / f"{i:03d}.png")
     return tmp_path / "images"
-
-
-def write_idx(path, values, packed=True):
-    raw = bytes([0, 0, 8, values.ndim]) + struct.pack(f">{values.ndim}I", *values.shape)
-    raw += values.astype(np.uint8).tobytes()
-    path.write_bytes(gzip.compress(raw) if packed else raw)
-    return path

@@ -104,27 +104,20 @@ def test_bad_out_is_refused_before_any_work(refuses, option, path, message):
     assert message in refuses("demo", option, path)
 
 
-def test_version():
-    result = runner.invoke(app, ["--version"])
-    assert result.output.strip() == f"widemargin {widemargin.__version__}"
-
-
-def test_help_is_quick_and_imports_nothing_heavy():
+def test_help_imports_nothing_heavy():
     code = (
-        "import sys, time; start = time.process_time()\n"
+        "import sys\n"
         "sys.argv = ['widemargin', '--help']\n"
         "from widemargin.cli import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
         "heavy = {'numpy', 'sklearn', 'rich', 'matplotlib', 'numba', 'skops'}\n"
-        "print(sorted(heavy & set(sys.modules)), time.process_time() - start)"
+        "print(sorted(heavy & set(sys.modules)))"
     )
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
-    loaded, seconds = result.stdout.splitlines()[-1].rsplit(" ", 1)
-    assert loaded == "[]"
-    assert float(seconds) < 0.3
+    assert result.stdout.splitlines()[-1] == "[]"
 
 
 def test_main_runs_the_app(monkeypatch, capsys):

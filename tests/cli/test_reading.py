@@ -1,27 +1,18 @@
 import csv
-import importlib.util
-from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.datasets import dump_svmlight_file
+from tests.cli.writing import write_csv, write_idx
 
 from widemargin.cli import Refusal
 from widemargin.cli.read import kind_of, read
-
-spec = importlib.util.spec_from_file_location(
-    "cli_conftest", Path(__file__).with_name("conftest.py")
-)
-assert spec is not None
-assert spec.loader is not None
-helpers = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(helpers)
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
 def test_csv(tmp_path, iris_rows, delimiter):
     names, rows = iris_rows
-    path = helpers.write_csv(tmp_path / "a.csv", names, rows, delimiter)
+    path = write_csv(tmp_path / "a.csv", names, rows, delimiter)
     table = read(path, target="species")
     assert table.names == names[:-1]
     np.testing.assert_array_equal(table.X, [[float(v) for v in r[:-1]] for r in rows])
@@ -78,10 +69,10 @@ def test_fast_and_slow_csv_agree(tmp_path):
     rng = np.random.default_rng(0)
     rows = [[f"{v:.4f}" for v in row] for row in rng.normal(size=(30, 3))]
     rows = [[*row, f"k{i % 3}"] for i, row in enumerate(rows)]
-    fast = helpers.write_csv(tmp_path / "fast.csv", ["a", "b", "c", "k"], rows)
+    fast = write_csv(tmp_path / "fast.csv", ["a", "b", "c", "k"], rows)
     # A column that begins as a number and goes on as text is read cell by cell.
     mixed = [[*row, "1" if i == 0 else "x, y"] for i, row in enumerate(rows)]
-    slow = helpers.write_csv(tmp_path / "slow.csv", ["a", "b", "c", "k", "note"], mixed)
+    slow = write_csv(tmp_path / "slow.csv", ["a", "b", "c", "k", "note"], mixed)
     one, two = read(fast, target="k"), read(slow, target="k", drop=["note"])
     np.testing.assert_array_equal(one.X, two.X)
     assert one.y.tolist() == two.y.tolist() == [row[-1] for row in rows]
@@ -125,8 +116,8 @@ def test_npz_keeps_shape_and_dtype(tmp_path, digits):
 def test_idx_finds_its_labels(tmp_path, digits, packed):
     X, y = digits
     grey = (255 * X).astype(np.uint8).reshape(-1, 8, 8)
-    images = helpers.write_idx(tmp_path / "t-images-idx3-ubyte.gz", grey, packed)
-    labels = helpers.write_idx(tmp_path / "t-labels-idx1-ubyte.gz", y, packed)
+    images = write_idx(tmp_path / "t-images-idx3-ubyte.gz", grey, packed)
+    labels = write_idx(tmp_path / "t-labels-idx1-ubyte.gz", y, packed)
     for target in (None, str(labels)):
         table = read(images, target=target)
         np.testing.assert_allclose(table.X, grey.reshape(len(X), -1) / 255, rtol=1e-6)
@@ -146,6 +137,19 @@ def test_libsvm(tmp_path, digits, name):
     np.testing.assert_allclose(table.X.toarray(), X)
     np.testing.assert_array_equal(table.y, y)
     assert table.X.indices.dtype == np.int32
+
+
+@pytest.mark.parametrize("n_features", [10, 64, 70])
+def test_features_that_a_libsvm_model_does_not_know(tmp_path, digits, n_features):
+    X, y = digits
+    dump_svmlight_file(X, y, str(tmp_path / "a"), zero_based=False)
+    there = np.flatnonzero(X.any(axis=0)).max() + 1
+    table = read(tmp_path / "a", n_features=n_features)
+    both = min(n_features, there)
+    np.testing.assert_allclose(table.X.toarray()[:, :both], X[:, :both])
+    assert table.X.shape == (len(X), n_features)
+    expected = f"{there - 10} features that the model does not know are passed over"
+    assert table.notes == ([expected] if n_features == 10 else [])
 
 
 def test_images(image_folder, digits):

@@ -241,6 +241,13 @@ def test_labels_unseen_in_training(command, refuses, iris):
     assert "setosa" in message
 
 
+def test_unknown_devices(command, refuses, iris):
+    pytest.importorskip("torch")
+    command("fit", iris, *FIT)
+    message = refuses("predict", "model.skops", iris, "--device", "gpu")
+    assert message == "widemargin: --device must be cpu or cuda; got gpu\n"
+
+
 def test_other_features(command, refuses, iris, digits_npz):
     command("fit", iris, *FIT)
     message = refuses("predict", "model.skops", digits_npz)

@@ -112,6 +112,7 @@ def test_every_model_of_images(name, command, digits_npz, read_page):
     prototypes = MODELS[name].path.startswith("widemargin.prototypes")
     # A kernel LVQ keeps its prototypes as combinations of samples, not as images.
     assert ("What the model knows" in sections) == (prototypes and name != "kernellvq")
+    assert ("What counts" in sections) == (name == "gmlvq")
     varies = name in ("hss", "tvq", "tdneuron") or MODELS[name].tangents == "inputs"
     assert ("What may vary" in sections) == varies
 
@@ -125,6 +126,7 @@ def test_every_model_of_a_table(name, command, iris, iris_rows, read_page):
     code, _, err = command("report", "model.skops", iris)
     assert code == 0, err
     page = read_page()
+    assert ("<h2>What counts</h2>" in page) == (name == "gmlvq")
     # Rows of a table have no tangents but those that a model learned of them.
     if MODELS[name].tangents == "inputs":
         assert "<h2>What may vary</h2>" not in page
@@ -239,6 +241,12 @@ def test_labels_are_escaped():
     assert "<i>" not in text
     assert "&lt;i&gt;" in text
     assert "x &amp; y" in text
+
+
+def test_long_names_of_classes_stand_upright():
+    counts = np.array([[1, 2], [0, 3]])
+    assert "upright" in html.confusion(counts, ["Iris setosa", "b"])
+    assert "upright" not in html.confusion(counts, [1000, 20])
 
 
 def test_vectors_kept_counts_prototypes_and_their_tangents():

@@ -1,11 +1,11 @@
 import importlib
 import inspect
 import sys
+from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
 import pytest
-from sklearn.utils import Bunch
 
 from widemargin.cli import app
 from widemargin.reproduce import tangent_kernels
@@ -23,10 +23,13 @@ def test_the_paper_is_run_with_what_was_asked(command, monkeypatch, tmp_path):
             print("a table")
 
     monkeypatch.setattr(app, "import_module", lambda name: Paper)
-    code, out, err = command("reproduce", "perceptrons", "--quick")
-    assert code == 0, err
-    assert out == "a table\n"
-    assert calls == [(True, tmp_path.resolve())]
+    for more in ((), ("--out", "new/figures")):
+        code, out, err = command("reproduce", "perceptrons", "--quick", *more)
+        assert code == 0, err
+        assert out == "a table\n"
+    new = tmp_path.resolve() / "new" / "figures"
+    assert calls == [(True, tmp_path.resolve()), (True, new)]
+    assert new.is_dir()
 
 
 @pytest.mark.parametrize("paper", app.PAPERS)
@@ -40,8 +43,8 @@ def test_kernels_line_by_line(command, monkeypatch, digits, tmp_path):
     X, y = digits
     wide = np.zeros((len(X), 16, 16), np.float32)
     wide[:, 4:12, 4:12] = X.reshape(-1, 8, 8)
-    small = Bunch(data=wide.reshape(len(X), -1), target=y)
-    monkeypatch.setattr(tangent_kernels, "load_usps", lambda subset: small)
+    small = wide.reshape(len(X), -1), y
+    monkeypatch.setattr(tangent_kernels, "load_usps", lambda subset, return_X_y: small)
     monkeypatch.setattr(tangent_kernels, "QUICK", (90, 30))
     line = tangent_kernels.Line(
         "RBF MN",
@@ -83,4 +86,6 @@ def test_without_data_the_reason_is_one_line(refuses, monkeypatch, tmp_path):
 
 def test_unknown_paper_and_folder(refuses):
     assert "did you mean 'perceptrons'" in refuses("reproduce", "perceptron")
-    assert "no folder" in refuses("reproduce", "perceptrons", "--out", "nowhere")
+    Path("file").touch()
+    message = refuses("reproduce", "perceptrons", "--out", "file")
+    assert "--out: file is a file; name a folder" in message

@@ -64,6 +64,11 @@ IN_C = {
     "max margin, ovr": lambda: wm.MaxMarginClassifier(multiclass="ovr"),
     "perceptron": lambda: wm.MarginPerceptron(max_iter=20, random_state=0),
     "fixed margin": lambda: wm.FixedMarginPerceptron(max_iter=20, random_state=0),
+    "virtual, linear": lambda: wm.VirtualSVC("linear", tangents=np.eye(64)[20:22]),
+    "invariant": lambda: wm.InvariantHyperplaneSVC(
+        kernel="linear", tangents=np.eye(64)[20:22], lam=0.5, multiclass="ddag"
+    ),
+    "reweighted": lambda: wm.MarginReweightingClassifier(glvq(), max_iter=2),
     "standardised": lambda: make_pipeline(StandardScaler(), glvq()),
     "scaled": lambda: make_pipeline(
         MinMaxScaler((-1, 2), clip=True), RobustScaler(), MaxAbsScaler(), glvq()
@@ -165,6 +170,13 @@ ONLY_ONNX = {
     ),
     "svc, log": lambda: wm.TangentSVC(
         kernel="log", tangents=IMAGES, sides="y", multiclass="ovo"
+    ),
+    "max margin, rbf": lambda: wm.MaxMarginClassifier(
+        kernel="rbf", multiclass="ovo", C=10.0
+    ),
+    "virtual": lambda: wm.VirtualSVC(tangents=IMAGES, step=0.1, multiclass="ddag"),
+    "invariant, rbf": lambda: wm.InvariantHyperplaneSVC(
+        kernel="rbf", tangents=np.eye(64)[20:22], n_components=60, random_state=0
     ),
     "svc, landmarks": lambda: wm.TangentSVC(
         tangents=IMAGES, landmarks=40, random_state=0, multiclass="ovo"

@@ -74,7 +74,18 @@ REFUSED = {
         sides="two", tangents=LearnedTangents(2, per_class=True)
     ),
     "Foreign are not affine": lambda: tvq(sides="two", tangents=Foreign()),
-    "kernel='rbf'": lambda: wm.MaxMarginClassifier(kernel="rbf"),
+    "kernel='poly' cannot; use": lambda: wm.MaxMarginClassifier(
+        kernel="poly", multiclass="ovo"
+    ),
+    "kernel='sigmoid' cannot; use": lambda: wm.VirtualSVC(
+        "sigmoid", tangents=IMAGES, step=0.1
+    ),
+    "use 'ovo' or 'ddag'": lambda: wm.MaxMarginClassifier(
+        kernel="rbf", multiclass="ovr"
+    ),
+    "export its estimator_": lambda: wm.MarginReweightingClassifier(
+        wm.MaxMarginClassifier(), max_iter=1
+    ),
 }
 
 

@@ -188,8 +188,31 @@ def test_rounding_parts_no_ties(dtype, rounding, n_sure, promise):
 @given(st.floats(1e-250, 1e300))
 def test_what_is_a_tie_has_a_unit(largest):
     width = tie_width(np.array([largest, -largest / 2]))
-    assert 2.0**-30 <= width / largest <= 2.0**-29
+    assert 2.0**-31 <= width / largest <= 2.0**-29
     assert tie_width(np.zeros(3)) > 0
+
+
+def test_one_far_sample_makes_no_ties_of_others():
+    rng = np.random.default_rng(0)
+    confidence = rng.random(400).astype(np.float32)
+    wrong = rng.random(400) < 0.5 * np.exp(-8 * confidence)
+    threshold = reject_threshold(np.zeros(400), wrong, confidence, max_error=0.06)
+    far = confidence.copy()
+    far[confidence.argmax()] = 1e9
+    assert threshold < 1
+    assert threshold == reject_threshold(np.zeros(400), wrong, far, max_error=0.06)
+
+
+def test_noisy_labels_leave_answers():
+    """Where the surest are wrong as often as others, all of them can be promised."""
+    answered = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        confidence = rng.random(300)
+        wrong = rng.random(300) < np.where(confidence < 0.05, 0.5, 0.1)
+        t = reject_threshold(np.zeros(300), wrong, confidence, max_error=0.25)
+        answered.append(np.mean(confidence >= t))
+    assert np.mean(np.array(answered) > 0.9) > 0.9
 
 
 def test_promised_coverage_is_kept():

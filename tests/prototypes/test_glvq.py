@@ -1,11 +1,15 @@
 """GLVQ and GMLVQ: finite differences, exact weights, descent, transform."""
 
+from functools import partial
+
 import numpy as np
 import pytest
+from scipy.linalg import sqrtm
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.model_selection import cross_val_score
 
+from widemargin._compute.lvq import loss_and_slope
 from widemargin._compute.nearest import product_error
 from widemargin.margins import (
     BrokenLinear,
@@ -25,17 +29,12 @@ from widemargin.prototypes.glvq import (
     Centred,
     adam,
     adam_start,
-    by_class,
-    coefficients,
+    class_order,
     glvq_sums,
 )
 from widemargin.prototypes.gmlvq import discriminant_directions
-from widemargin.prototypes.learned_metrics import (
-    Diagonal,
-    FullMatrix,
-    Local,
-    gmlvq_sums,
-)
+from widemargin.prototypes.learned_metrics import Diagonal, FullMatrix, Local
+from widemargin.prototypes.training import compiled_loss
 
 rng = np.random.RandomState(0)
 X = rng.standard_normal((30, 4))
@@ -79,15 +78,15 @@ def test_sums_of_shards_are_the_sums_of_all():
     parts = [glvq_sums(P, labels, BATCH[s], LOSSES[0]) for s in SHARDS]
     for total, shares in zip(whole, zip(*parts, strict=True), strict=True):
         np.testing.assert_allclose(total, sum(shares), atol=1e-12)
-    whole = gmlvq_sums(P, Omega, labels, BATCH, LOSSES[0])
-    parts = [gmlvq_sums(P, Omega, labels, BATCH[s], LOSSES[0]) for s in SHARDS]
+    of = partial(FullMatrix().sums, P, Omega, labels, labels)
+    whole, parts = of(BATCH, LOSSES[0]), [of(BATCH[s], LOSSES[0]) for s in SHARDS]
     for total, shares in zip(whole, zip(*parts, strict=True), strict=True):
         np.testing.assert_allclose(total, sum(shares), atol=1e-12)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_matrix_gradients(loss):
-    _, dP, dOmega, *_ = gmlvq_sums(P, Omega, labels, BATCH, loss)
+    _, dP, dOmega, *_ = FullMatrix().sums(P, Omega, labels, labels, BATCH, loss)
     np.testing.assert_allclose(
         dP, numerical(lambda p: cost(p, Omega, loss), P), atol=1e-6
     )
@@ -308,6 +307,30 @@ def test_limited_rank_starts_where_the_classes_are():
     assert np.abs(direction).argmax() == 3
 
 
+@pytest.mark.parametrize("rank", [3, 30])
+def test_few_samples_of_many_features_start_as_if_there_were_fewer(rank):
+    """Directions in which no sample varies change nothing but the mean variance."""
+    rng = np.random.RandomState(0)
+    few, y = rng.standard_normal((20, 12)), np.arange(20) % 3
+    weights = rng.uniform(1, 2, 20)
+    turn = np.linalg.qr(rng.standard_normal((40, 40)))[0][:12]
+    # Once with the samples' own directions alone, once with all features.
+    S = np.cov(
+        (few - [np.average(few[y == c], 0, weights[y == c]) for c in y]).T,
+        aweights=weights,
+        bias=True,
+    )
+    W = np.linalg.inv(sqrtm(S + 0.1 * np.trace(S) / 40 * np.eye(12)))
+    T = np.cov(few.T, aweights=weights, bias=True)
+    expected = (np.linalg.eigh(W @ T @ W)[1][:, ::-1].T @ W)[:rank]
+    found = discriminant_directions(few @ turn, y, weights, rank)
+    assert found.shape == (rank, 40)
+    matrix = found.T @ found
+    np.testing.assert_allclose(
+        turn @ matrix @ turn.T, expected.T @ expected, rtol=1e-6, atol=1e-9
+    )
+
+
 def test_digits_with_a_learned_metric():
     data, y = load_digits(return_X_y=True)
     model = GMLVQClassifier(2, n_components=20, random_state=0).fit(data[:900], y[:900])
@@ -379,23 +402,11 @@ def test_adam_takes_no_step_along_rounding():
     "loss",
     [Sigmoid(beta=3.0), Hinge(), Exponential(beta=2.0), BrokenLinear(), Identity()],
 )
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_compiled_losses_are_the_losses(loss, dtype):
-    """A subclass is unknown to the kernels, and takes the way of NumPy."""
-    rng = np.random.default_rng(0)
-    D = rng.uniform(0.1, 1, size=(40, 6)).astype(dtype)
-    labels, codes = np.arange(6) % 3, rng.integers(3, size=40)
-    rest = rng.uniform(size=40).astype(dtype), loss, np.zeros(40, dtype)
-    own = type("Own", (type(loss),), {})(**loss.get_params())
-    one = coefficients(D, labels, codes, *rest, np.zeros(6, dtype))
-    other = coefficients(D, labels, codes, rest[0], own, rest[2], np.zeros(6, dtype))
-    rtol = 1e-4 if dtype == np.float32 else 1e-12
-    assert one.loss == pytest.approx(other.loss, rel=rtol)
-    for name in ("values", "at", "column_sums"):
-        np.testing.assert_allclose(
-            getattr(one, name), getattr(other, name), rtol=rtol, atol=rtol
-        )
-        assert getattr(one, name).dtype == getattr(other, name).dtype
+def test_compiled_losses_are_the_losses(loss):
+    margins = np.linspace(-1.5, 1.5, 32)
+    found = [loss_and_slope(*compiled_loss(loss), margin) for margin in margins]
+    expected = np.stack([loss.value(margins), loss.derivative(margins)], axis=1)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -430,7 +441,7 @@ def test_float32_products_decide_nothing_that_they_cannot(offset, unit):
     P = (np.repeat(centres, 4, axis=0) + 1e-6 * rng.standard_normal((12, 5))) * unit
     X = (centres[rng.randint(3, size=50)] + 1e-6 * rng.standard_normal((50, 5))) * unit
     labels, codes = rng.permutation(np.arange(12) % 3), rng.randint(3, size=50)
-    order, bounds = by_class(labels, 3)
+    order, bounds = class_order(labels, 3)
     scale = 1 / np.abs(X).max()
     packed, norms = np.empty((12, 5), np.float32), np.empty(12, np.float32)
     largest = glvq._prepared(P, order, scale, packed, norms)
@@ -438,7 +449,7 @@ def test_float32_products_decide_nothing_that_they_cannot(offset, unit):
     error = product_error(np.float32, 5) * (5 + largest) + glvq.TINY
     D = ((X[:, None] / unit - P / unit) ** 2).sum(axis=2)
     for x, row, code, d in zip(X, scores, codes, D, strict=True):
-        found = glvq.nearest_pair(row, norms, bounds, code, error, x, P, order)
+        found = glvq.settled_pair(row, norms, bounds, code, error, x, P, order)
         own = np.where(labels == code, d, np.inf)
         others = np.where(labels == code, np.inf, d)
         assert found[:2] == (own.argmin(), others.argmin())

@@ -1,15 +1,14 @@
 """Kohonen's rules against a plain loop; guard, repair, chains and weights."""
 
-import importlib.util
 import warnings
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
+from tests.prototypes import oracle
 
 from widemargin._compute.heads import Heads, lower_bounds, take_along
 from widemargin._compute.lvq import pair_epoch, settle_means
@@ -18,13 +17,6 @@ from widemargin._core.samples import Samples
 from widemargin.prototypes import LVQClassifier
 from widemargin.prototypes.lvq import class_balls
 from widemargin.prototypes.training import presentation_order
-
-spec = importlib.util.spec_from_file_location(
-    "oracle", Path(__file__).with_name("oracle.py")
-)
-oracle = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(oracle)
-
 
 CHAIN = ("olvq1", "lvq2.1")
 

@@ -1,13 +1,11 @@
 """Algorithm 1: the sign, the three decisions and their margins, every loss."""
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_iris
+from tests.prototypes import oracle
 
 from widemargin.margins import (
     BrokenLinear,
@@ -18,12 +16,6 @@ from widemargin.margins import (
     Sigmoid,
 )
 from widemargin.prototypes import MarginLVQClassifier
-
-spec = importlib.util.spec_from_file_location(
-    "oracle", Path(__file__).with_name("oracle.py")
-)
-oracle = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(oracle)
 
 LOSSES = [Hinge(2.0), BrokenLinear(0.7), Exponential(0.5), Sigmoid(3.0), Identity()]
 DECISIONS = ["nearest", "k_nearest", "parzen"]

@@ -127,7 +127,7 @@ def test_batches_are_steps_of_the_descent(digits):
     whole = Training.of(Samples(X, y, np.ones(len(X)), np.arange(10), np.arange(600)))
     stack = np.concatenate([model.prototypes_[:, None], model.tangents_], axis=1)
     units = Units(stack, np.log(model.slopes_), model.thresholds_, 1.0)
-    units, errors = whole.shifted(units.measured_in(model._scale), -1), []
+    units, errors = whole.shifted(units.measured_in(model._training["scale"]), -1), []
     mistakes = 0.06
     for _ in range(4):
         mistakes = (200 * mistakes + 600 * (1 - model.score(X, y))) / 800

@@ -3,12 +3,12 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.svm import SVC
 
-from widemargin.reproduce import tangent_kernels
+from widemargin.reproduce import Split, tangent_kernels
 from widemargin.reproduce.tangent_kernels import (
     PUBLISHED,
     SPRINGS,
-    Digits,
     rivals,
+    scaled,
     stretches,
     supports_per_duel,
     tables,
@@ -21,7 +21,7 @@ def digits():
     """scikit-learn's 8×8 digits, every pixel doubled, in the paper's scaling."""
     X, y = load_digits(n_class=3, return_X_y=True)
     X = np.kron(X.reshape(-1, 8, 8)[:150] / 16, np.ones((2, 2))).reshape(-1, 256)
-    return Digits.scaled(X[:100], y[:100], X[100:], y[100:150])
+    return scaled(Split(X[:100], y[:100], X[100:], y[100:150]))
 
 
 def test_published_numbers_of_the_paper():

@@ -197,3 +197,13 @@ def test_a_machine_of_many_classes_has_probabilities(digits):
     np.testing.assert_allclose(P.sum(axis=1), 1)
     said, right = P.max(axis=1).mean(), model.score(X[1::2], y[1::2])
     assert abs(said - right) < 0.05
+
+
+def test_fewer_tangents_than_features_need_no_large_matrix(digits):
+    X, y, *_ = digits
+    few = InvariantHyperplaneSVC(0.2, tangents=GENERATOR).fit(X[:20], y[:20])
+    t = GENERATOR.tangents(X[:20]).reshape(-1, 64)
+    C = t.T @ t
+    mixed = 0.8 * C / np.trace(C) + 0.2 * np.eye(64)
+    B = few.whitening_
+    np.testing.assert_allclose(B @ mixed @ B, np.eye(64), atol=1e-9)

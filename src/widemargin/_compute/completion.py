@@ -42,7 +42,7 @@ def factorise(x, F, precision, root):
 
 
 @njit()
-def posterior(x, mean, F, precision, root, z):
+def row_posterior(x, mean, F, precision, root, z):
     """Write z; return what gaps to the mean add to the log density."""
     d, q = F.shape
     z[:] = 0.0
@@ -79,7 +79,7 @@ def complete(X, logs, owners, means, factors, precisions):
             heights[c] = factorise(x, factors[c], precisions[c], roots[c])
         for k in range(n_parts):
             c = owners[k]
-            gaps = posterior(x, means[k], factors[c], precisions[c], roots[c], z[k])
+            gaps = row_posterior(x, means[k], factors[c], precisions[c], roots[c], z[k])
             shares[k] = logs[k] + heights[c] + gaps
         # One by one: of arrays numba compiles what it would say of their shapes too.
         largest, total = shares.max(), 0.0

@@ -101,7 +101,7 @@ def _nearest(scores, start, stop, error, x, P, order):
 
 
 @njit()
-def nearest_pair(row, norms, bounds, code, error, x, P, order):
+def settled_pair(row, norms, bounds, code, error, x, P, order):
     """Nearest of the own class, nearest of the others, and their squared distances.
 
     The row is written over.
@@ -174,7 +174,7 @@ def glvq_epoch(
             if b + 1 < starts.shape[0] and starts[b + 1] + row < stops[b + 1]:
                 fetch(x_search, starts[b + 1] + row)
             error = err * (norms[i] * unit * unit + largest) + TINY
-            plus, minus, d_plus, d_minus = nearest_pair(
+            plus, minus, d_plus, d_minus = settled_pair(
                 G[row], p_norms, bounds, codes[i], error, x, P, order
             )
             offset = offsets[i] if offsets.shape[0] else 0.0
@@ -253,7 +253,7 @@ def gmlvq_epoch(
             for f in range(rank):
                 square += np.float64(z[f]) * np.float64(z[f])
             error = err * (square * unit * unit + largest) + TINY
-            plus, minus, d_plus, d_minus = nearest_pair(
+            plus, minus, d_plus, d_minus = settled_pair(
                 G[row], q_norms, bounds, codes[i], error, z, Q, order
             )
             noise = 2.0 * norms[i]

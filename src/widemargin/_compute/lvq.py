@@ -308,27 +308,21 @@ def leaves_ball(p, x, rate, centre, radius_squared):
 
 @njit()
 def lvq1_epoch(
-    P,
-    labels,
-    X,
-    y,
-    order,
-    wins,
-    box,
-    alpha_0,
-    start,
-    total,
-    search=None,
+    P, labels, X, y, order, wins, box, alpha_0, start, total, rates, search=None
 ):
-    """LVQ1: the nearest prototype comes nearer if its label is right, else leaves."""
-    errors, stopped = 0, 0
+    """LVQ1: the nearest prototype comes nearer if its label is right, else leaves.
+
+    With `rates`, one per prototype, it is OLVQ1: they adapt after every move.
+    """
+    errors, stopped, adapts = 0, 0, rates.shape[0] > 0
     for t in range(order.shape[0]):
         i = order[t]
         fetch_next(X, order, t)
         j, distance = quick_nearest(i, X, P, search)
-        rate = alpha_0 * (1.0 - (start + t) / total)
+        rate = rates[j] if adapts else alpha_0 * (1.0 - (start + t) / total)
         wins[j] += 1
-        if labels[j] == y[i]:
+        right = labels[j] == y[i]
+        if right:
             move(P[j], X[i], rate)
             follow(j, i, rate, distance, P, search)
         else:
@@ -337,30 +331,8 @@ def lvq1_epoch(
                 follow(j, i, -rate, distance, P, search)
             else:
                 stopped += 1
-    return errors, stopped
-
-
-@njit()
-def olvq1_epoch(P, labels, X, y, order, wins, box, alpha_0, rates, search=None):
-    """OLVQ1: as LVQ1, with a rate per prototype that adapts after every move."""
-    errors, stopped = 0, 0
-    for t in range(order.shape[0]):
-        i = order[t]
-        fetch_next(X, order, t)
-        j, distance = quick_nearest(i, X, P, search)
-        rate = rates[j]
-        wins[j] += 1
-        if labels[j] == y[i]:
-            move(P[j], X[i], rate)
-            follow(j, i, rate, distance, P, search)
-            rates[j] = min(alpha_0, rate / (1.0 + rate))
-        else:
-            errors += 1
-            if push(P[j], X[i], rate, box):
-                follow(j, i, -rate, distance, P, search)
-            else:
-                stopped += 1
-            rates[j] = min(alpha_0, rate / (1.0 - rate))
+        if adapts:
+            rates[j] = min(alpha_0, rate / (1.0 + (rate if right else -rate)))
     return errors, stopped
 
 
@@ -645,24 +617,6 @@ def loss_and_slope(kind, beta, theta):
     if kind == BROKEN and value >= 2.0:
         return 2.0, 0.0
     return value, (-beta if value > 0.0 else 0.0)
-
-
-@njit()
-def weighted_pairs(D, labels, y, x_errors, p_errors, weights, kind, beta):
-    """Sum a named loss over a batch, with its two derivatives per sample.
-
-    Returned with the columns `at` of `relative_margins` and the sums by column.
-    """
-    margins, values, at = relative_margins(D, labels, y, x_errors, p_errors)
-    sums = np.zeros(D.shape[1])
-    total = 0.0
-    for i in range(D.shape[0]):
-        value, slope = loss_and_slope(kind, beta, float(margins[i]))
-        total += weights[i] * value
-        for side in range(2):
-            values[i, side] *= weights[i] * slope
-            sums[at[i, side]] += values[i, side]
-    return total, values, at, sums.astype(D.dtype)
 
 
 @njit()

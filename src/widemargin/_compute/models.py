@@ -16,7 +16,7 @@ them out; samples are gathered by the models that they are still compared with.
 
 Then the sums of pull x^T over the samples of each model are the whole gradient but for
 the small corrections in `moments`, the sums of pull [1, alpha]; `_add_pulls` forms
-both, by products. `moved` takes the step; `margin_sums` and `ranked` see the margins.
+both, by products. `moved` takes the step; `margin_sums` sees the margins.
 Shapes: Z (K (1+m), n), pulls (2, n, 1+m), moments (K, 1+m, 1+m).
 """
 
@@ -373,41 +373,3 @@ def margin_sums(margins, theta, weights, before, given):
         total, value, total_before, value_before, all_given, hinge, wrong, small,
         n_small,
     )  # fmt: skip
-
-
-@njit()
-def _interval(margin, n_intervals):
-    """Return which interval of [-1, 1] a margin is in; 0 of NaN."""
-    if not margin > -1.0:
-        return 0
-    return min(int((margin + 1.0) * (0.5 * n_intervals)), n_intervals - 1)
-
-
-@njit()
-def ranked(margins, ranks, n_intervals):
-    """Return some of the margins, and where those of `ranks` are among them, sorted.
-
-    Some are all in the same of equal intervals: to sort, or to part, all of them takes
-    longer. Ranks ascend.
-    """
-    counts = np.zeros(n_intervals, np.intp)
-    for i in range(margins.shape[0]):
-        counts[_interval(margins[i], n_intervals)] += 1
-    starts, places = np.zeros(n_intervals, np.intp), np.zeros(len(ranks), np.intp)
-    n_some = 0
-    for r in range(ranks.shape[0]):
-        below, at = 0, 0
-        while below + counts[at] <= ranks[r]:
-            below += counts[at]
-            at += 1
-        # One more than the number before it; 0 where none is wanted.
-        if starts[at] == 0:
-            starts[at] = n_some + 1
-            n_some += counts[at]
-        places[r] = starts[at] - 1 + ranks[r] - below
-    some, filled = np.empty(n_some), 0
-    for i in range(margins.shape[0]):
-        if starts[_interval(margins[i], n_intervals)]:
-            some[filled] = margins[i]
-            filled += 1
-    return some, places

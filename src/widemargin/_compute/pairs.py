@@ -18,17 +18,17 @@ from widemargin._compute.nearest import product_error
 
 # Rows and columns of one block of inner products: 2 MiB in float32.
 PRODUCT_ROWS, PRODUCT_COLUMNS = 512, 1024
-LANES = 64
+COLUMN_STEP = 64
 # One over the share of those rows that counts as few queries, and how many times more
 # references these meet at once: a call costs as much as a product then.
 FEW, WIDER = 8, 32
 # How near to the ends of a dtype's range the largest squared norm may come.
 SMALLEST, LARGEST = 1e-12, 1e4
+# Springs beyond move nothing that any dtype can tell, and are numbers in all of them.
+STIFF = 1e30
 # Size below which a squared distance is computed again from its residual, relative to
 # the squares it is made of. What is kept is right to 1e-3 in float32, with frames as
 # parallel as rounding allows, and to 1e-6 in float64.
-# Springs beyond move nothing that any dtype can tell, and are numbers in all of them.
-STIFF = 1e30
 SUSPECT = {np.dtype(np.float32): 1e-3, np.dtype(np.float64): 1e-9}
 
 
@@ -263,7 +263,7 @@ def _plan(x_end, y_end, sides, symmetric, n_jobs):
     l_y = y_end.frames.shape[1]
     rows_per_x = {"y": 1, "two": 1 + l_x, "mean": max(1, l_x)}[sides]
     n_x = max(1, PRODUCT_ROWS // rows_per_x)
-    n_y = max(LANES, PRODUCT_COLUMNS // (1 + l_y) // LANES * LANES)
+    n_y = max(COLUMN_STEP, PRODUCT_COLUMNS // (1 + l_y) // COLUMN_STEP * COLUMN_STEP)
     n_x = min(n_x, len(x_end.points))
     few = not symmetric and n_x * rows_per_x <= PRODUCT_ROWS // FEW
     if few:
@@ -330,24 +330,23 @@ class _Block:
             stiffness = (1 + spring) - 1 / (1 + spring)
             floor = max(stiffness, 8 * float(np.finfo(tile.dtype).eps))
             # A spring that keeps S above its rounding spares a look at the pivots.
-            least = 0.0 if stiffness >= 2 * error else 2 * error
             clear = 0.0 if stiffness >= 2 * error else 2 * error
             suspects = tails.two_sided(
                 products, x_norms, x_coefficients, y_norms, y_coefficients,
-                spring, tau, floor, clear, least, lower, tile,
-            )  # fmt: skip
-        elif self.sides == "mean":
-            x_rows = x_end.frames[rows].reshape(-1, y_stack.shape[1])
-            x_products = self.x_products[: len(x_rows)]
-            np.matmul(x_rows, y_stack[: len(y_norms)].T, out=x_products)
-            suspects = tails.mean_sided(
-                products, x_products, x_norms, x_coefficients, y_norms, y_coefficients,
-                spring, tau, lower, tile,
+                spring, tau, floor, clear, lower, tile,
             )  # fmt: skip
         else:
-            suspects = tails.one_sided(
-                products, x_norms, y_norms, y_coefficients, spring, tau, lower, tile
+            # Tangents at y, or of a mean at both ends, each by half.
+            l_x, share = (
+                (x_coefficients.shape[1], 0.5) if self.sides == "mean" else (0, 1.0)
             )
+            x_rows = x_end.frames[rows, :l_x].reshape(-1, y_stack.shape[1])
+            x_products = self.x_products[: len(x_rows)]
+            np.matmul(x_rows, y_stack[: len(y_norms)].T, out=x_products)
+            suspects = tails.one_sided(
+                products, x_products, x_norms, x_coefficients[:, :l_x], y_norms,
+                y_coefficients, share, spring, tau, lower, tile,
+            )  # fmt: skip
         if suspects:
             x, x_frames = x_end.exact(rows)
             y, y_frames = self.y_end.exact(self.columns)

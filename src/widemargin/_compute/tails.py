@@ -25,7 +25,7 @@ moves q of the true problem, r^T S^-1 r = 2 r.q - q^T S q exceeds what was compu
 at most 2e (|x| + |y|) |q| + e |q|^2, and where S has no eigenvalue below 2e, q is at
 most twice the computed one plus |x| + |y|; so tau = 8e is enough. The pivots, in units
 of 1+k, multiply to no more than the smallest eigenvalue: where their product is below
-`least`, nothing can be said and the bound is negative.
+`clear`, nothing can be said and the bound is negative.
 
 Shapes: C is (n_x * rows, columns * n_y); `x_norms` (n_x,), `x_coefficients` = U x
 (n_x, l_x), `y_norms` (n_y,), `y_coefficients` = V y (l_y, n_y); `out` (n_x, n_y).
@@ -56,11 +56,19 @@ def _mark(d2, x_norm, y_norms, tau, lower):
 
 
 @njit(fastmath=IN_ORDER)
-def one_sided(products, x_norms, y_norms, y_coefficients, spring, tau, lower, out):
-    """Tangents at y: |delta|^2 - |b|^2/(1+k). `products` is (n_x, (1 + l_y) * n_y)."""
+def one_sided(
+    products, x_products, x_norms, x_coefficients, y_norms, y_coefficients, share,
+    spring, tau, lower, out,
+):  # fmt: skip
+    """|delta|^2 - share (|a|^2 + |b|^2)/(1+k): both one-sided distances for a half.
+
+    The distance with tangents at y for one, `x_coefficients` being (n_x, 0) then.
+    `products` is (n_x, (1 + l_y) * n_y); `x_products` (n_x * l_x, n_y) is U y.
+    """
+    l_x = x_coefficients.shape[1]
     l_y, n_y = y_coefficients.shape
     real = products.dtype.type
-    shrink = real(1.0 / (1.0 + spring))
+    shrink = real(share / (1.0 + spring))
     tau = real(tau)
     suspects = 0
     for i in range(out.shape[0]):
@@ -73,46 +81,12 @@ def one_sided(products, x_norms, y_norms, y_coefficients, spring, tau, lower, ou
             for j in range(n_y):
                 b = b_row[j] - offset[j]
                 d2[j] -= b * b * shrink
-        suspects += _mark(d2, x_norm, y_norms, tau, lower)
-    return suspects
-
-
-@njit(fastmath=IN_ORDER)
-def mean_sided(
-    products,
-    x_products,
-    x_norms,
-    x_coefficients,
-    y_norms,
-    y_coefficients,
-    spring,
-    tau,
-    lower,
-    out,
-):
-    """Mean of both one-sided distances; `x_products` (n_x * l_x, n_y) is U y."""
-    l_x = x_coefficients.shape[1]
-    l_y, n_y = y_coefficients.shape
-    real = products.dtype.type
-    half_shrink = real(0.5 / (1.0 + spring))
-    tau = real(tau)
-    suspects = 0
-    for i in range(out.shape[0]):
-        row, d2, x_norm = products[i], out[i], x_norms[i]
-        for j in range(n_y):
-            d2[j] = x_norm + y_norms[j] - real(2) * row[j]
-        for s in range(l_y):
-            b_row = row[(1 + s) * n_y : (2 + s) * n_y]
-            offset = y_coefficients[s]
-            for j in range(n_y):
-                b = b_row[j] - offset[j]
-                d2[j] -= b * b * half_shrink
         for q in range(l_x):
             a_row = x_products[i * l_x + q]
             own = x_coefficients[i, q]
             for j in range(n_y):
                 a = own - a_row[j]
-                d2[j] -= a * a * half_shrink
+                d2[j] -= a * a * shrink
         suspects += _mark(d2, x_norm, y_norms, tau, lower)
     return suspects
 
@@ -150,7 +124,7 @@ def _eliminate(
 
 
 @njit(fastmath=IN_ORDER)
-def _lower(gram, r, stiffness, shrink, inverses, tau, least, norms, d2, det, out):
+def _lower(gram, r, stiffness, shrink, inverses, tau, clear, norms, d2, det, out):
     """Bounds from what `_eliminate` left: solve for q, take its rounding off."""
     real = gram.dtype.type
     width = d2.shape[0]
@@ -168,7 +142,7 @@ def _lower(gram, r, stiffness, shrink, inverses, tau, least, norms, d2, det, out
             det[j] *= stiffness * inverse[j]
     for j in range(width):
         bound = d2[j] - tau * norms[j]
-        resolved = det[j] * least <= real(1) and bound == bound
+        resolved = det[j] * clear <= real(1) and bound == bound
         out[j] = bound if resolved else real(-1)
 
 
@@ -183,7 +157,6 @@ def two_sided(
     tau,
     floor,
     clear,
-    least,
     lower,
     out,
 ):
@@ -192,7 +165,7 @@ def two_sided(
     l_y, n_y = y_coefficients.shape
     real = products.dtype.type
     stiffness, shrink = real(1.0 + spring), real(1.0 / (1.0 + spring))
-    tau, floor, clear, least = real(tau), real(floor), real(clear), real(least)
+    tau, floor, clear = real(tau), real(floor), real(clear)
     gram = np.empty((l_y * (l_y + 1) // 2, LANES), products.dtype)
     r = np.empty((l_y, LANES), products.dtype)
     d2 = np.empty(LANES, products.dtype)
@@ -238,7 +211,7 @@ def two_sided(
             if lower:
                 for j in range(width):
                     scale[j] = x_norm + norms[j]
-                _lower(gram, r, stiffness, shrink, inverses, tau, least, scale,
+                _lower(gram, r, stiffness, shrink, inverses, tau, clear, scale,
                        d2[:width], a, target)  # fmt: skip
                 continue
             for j in range(width):

@@ -27,7 +27,6 @@ from widemargin._compute.machine import batched_slices
 from widemargin._core.arrays import (
     check_tensor,
     is_tensor,
-    numpy_dtype,
     on_device,
     put,
     to_numpy,
@@ -324,8 +323,8 @@ def class_factors(class_weight: Any, classes: NDArray, totals: NDArray) -> NDArr
 def merge_duplicates(samples: Samples) -> Samples:
     """Bring the samples into the canonical form of the module's docstring."""
     X, codes = samples.X, samples.codes
+    # In float64 also where X is not: one large feature would leave no digits to others.
     direction = np.random.RandomState(0).uniform(1, 2, size=(X.shape[1],))
-    direction = direction.astype(numpy_dtype(X))
     if not samples.is_whole:
         # A missing value is itself; the number that orders it hardly occurs.
         X = np.where(np.isnan(X), X.dtype.type(-0.6180339887), X)

@@ -11,7 +11,7 @@ What is chosen and not summed, such as where prototypes start, is chosen on some
 samples (`Shards.some`): on all of them, in their order, where they are `MANY` or fewer.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -270,8 +270,9 @@ def _drawn(samples: Samples, quota: NDArray) -> tuple[Samples, NDArray]:
     return _as_it_is(samples.take(rows)), totals
 
 
-def joined(parts: Sequence[Samples]) -> Samples:
-    """Return the samples of all parts in one place."""
+def joined(given: Iterable[Samples | None]) -> Samples:
+    """Return the samples of all parts that there are in one place."""
+    parts = [part for part in given if part is not None]
     return Samples(
         np.concatenate([part.X for part in parts]),
         np.concatenate([part.codes for part in parts]),

@@ -241,12 +241,13 @@ def reproduce(
     """Print the tables of a paper and draw its figures."""
     if paper not in PAPERS:
         raise Refusal(f"there is no paper {paper!r}; {near(paper, PAPERS)}")
-    if not out.is_dir():
-        raise Refusal(f"--out: there is no folder {out}; make it first")
+    if out.exists() and not out.is_dir():
+        raise Refusal(f"--out: {out} is a file; name a folder")
     check_library("matplotlib", "a paper's figures", "'widemargin[plot]'")
     from widemargin._compute.progress import show_progress
 
     module = import_module(f"widemargin.reproduce.{paper.replace('-', '_')}")
+    out.mkdir(parents=True, exist_ok=True)
     with show_progress():
         module.main(quick, out)
 

@@ -137,13 +137,19 @@ def draw_labelled(labels: NDArray, per_class: int, seed: int) -> NDArray:
     return np.concatenate(picks)
 
 
+def nearest_labelled(distances: NDArray, labelled: NDArray) -> tuple[NDArray, NDArray]:
+    """Return all samples that are not labelled, and which labelled one is nearest."""
+    rest = np.setdiff1d(np.arange(len(distances)), labelled)
+    return rest, labelled[distances[np.ix_(rest, labelled)].argmin(axis=1)]
+
+
 def mean_error(distances: NDArray, labels: NDArray, per_class: int) -> float:
     """1-NN error on everything that is not labelled, over repeated draws."""
     errors = []
     for seed in range(DRAWS):
-        labelled = draw_labelled(labels, per_class, seed)
-        rest = np.setdiff1d(np.arange(len(labels)), labelled)
-        nearest = labelled[distances[np.ix_(rest, labelled)].argmin(axis=1)]
+        rest, nearest = nearest_labelled(
+            distances, draw_labelled(labels, per_class, seed)
+        )
         errors.append(np.mean(labels[nearest] != labels[rest]))
     return float(np.mean(errors))
 
@@ -151,9 +157,8 @@ def mean_error(distances: NDArray, labels: NDArray, per_class: int) -> float:
 def _telling_case(euclid, tangent, labels) -> tuple[int, int, int]:
     """Find the query that Euclid gets wrong and tangent distance right most clearly."""
     labelled = draw_labelled(labels, 10, seed=0)
-    rest = np.setdiff1d(np.arange(len(labels)), labelled)
-    by_euclid = labelled[euclid[np.ix_(rest, labelled)].argmin(axis=1)]
-    by_tangent = labelled[tangent[np.ix_(rest, labelled)].argmin(axis=1)]
+    rest, by_euclid = nearest_labelled(euclid, labelled)
+    _, by_tangent = nearest_labelled(tangent, labelled)
     helped = (labels[by_euclid] != labels[rest]) & (labels[by_tangent] == labels[rest])
     gain = tangent[rest, by_euclid] - tangent[rest, by_tangent]
     best = np.where(helped, gain, -np.inf).argmax()
@@ -211,7 +216,7 @@ def draw(story: Story, path: Path) -> None:
     """Save the story as a PNG: what may vary, how far, what it buys."""
     import matplotlib.pyplot as plt
 
-    from widemargin.inspection import AlignmentDisplay, TangentDisplay
+    from widemargin.inspection import AlignmentDisplay, TangentDisplay, style
 
     figure = plt.figure(figsize=(13.2, 5.6), dpi=150, layout="constrained")
     parts: Any = figure.subfigures(1, 3, width_ratios=(1.05, 1.05, 1.1))
@@ -232,7 +237,7 @@ def draw(story: Story, path: Path) -> None:
     axes = right.subplots()
     places = np.arange(len(LABELS_PER_CLASS))
     for offset, (name, values), colour in zip(
-        (-0.2, 0.2), story.errors.items(), ("#9aa5b1", "#d64545"), strict=True
+        (-0.2, 0.2), story.errors.items(), (style.GREY, style.RED), strict=True
     ):
         percent = 100 * np.array(values)
         bars = axes.bar(places + offset, percent, 0.38, color=colour, label=name)
@@ -240,7 +245,7 @@ def draw(story: Story, path: Path) -> None:
     axes.set_xticks(places, [str(count) for count in LABELS_PER_CLASS])
     axes.set(xlabel="labelled images per class", ylabel="error, %")
     axes.legend(frameon=False)
-    axes.spines[["top", "right"]].set_visible(False)
+    style.tidy(axes)
     figure.savefig(path, format="png", facecolor="white")
     plt.close(figure)
 

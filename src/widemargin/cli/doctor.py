@@ -7,10 +7,12 @@ import time
 from importlib import metadata
 from importlib.util import find_spec
 
+import joblib
 from rich.table import Table
 from threadpoolctl import threadpool_info
 
 import widemargin
+from widemargin._compute.machine import available_bytes
 from widemargin.cli import console
 
 PACKAGES = (
@@ -26,8 +28,8 @@ def findings() -> list[tuple[str, str]]:
         ("Python", f"{platform.python_version()} on {platform.platform()}"),
         *((name, _version(name)) for name in PACKAGES),
         *_thread_pools(),
-        ("CPUs", _cpus()),
-        ("memory", _memory()),
+        ("CPUs", f"{os.cpu_count()}, {joblib.cpu_count()} usable"),
+        ("memory", f"{available_bytes() / 2**30:.1f} GiB can be had"),
         ("GPU", _gpu()),
         ("numba cache", _numba_cache()),
         ("first kernel", _kernel_seconds()),
@@ -67,22 +69,6 @@ def _thread_pools() -> list[tuple[str, str]]:
     ]
 
 
-def _cpus() -> str:
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
-    return f"{os.cpu_count()}" + (f", {usable} usable" if usable else "")
-
-
-def _memory() -> str:
-    try:
-        page = os.sysconf("SC_PAGE_SIZE")
-        total, free = (
-            os.sysconf(n) * page for n in ("SC_PHYS_PAGES", "SC_AVPHYS_PAGES")
-        )
-    except (ValueError, OSError, AttributeError):
-        return "unknown on this system"
-    return f"{free / 2**30:.1f} GiB free of {total / 2**30:.1f}"
-
-
 def _gpu() -> str:
     try:
         import torch
@@ -99,7 +85,9 @@ def _gpu() -> str:
 
 
 def _numba_cache() -> str:
-    folder = _cache_folder()
+    from widemargin._compute.compiled import dot
+
+    folder = dot._cache.cache_path
     if folder is None:
         return (
             "nowhere to write: every start compiles; set NUMBA_CACHE_DIR to a "
@@ -113,22 +101,6 @@ def _numba_cache() -> str:
     ]
     size = sum(map(os.path.getsize, files))
     return f"{len(files)} files, {size / 2**20:.1f} MiB in {folder}"
-
-
-def _cache_folder() -> str | None:
-    """Return where numba writes: where it is told to, beside the code, or at home."""
-    import widemargin._compute as compute
-
-    told = os.environ.get("NUMBA_CACHE_DIR")
-    beside = os.path.join(os.path.dirname(str(compute.__file__)), "__pycache__")
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    for folder in (told,) if told else (beside, os.path.join(home, "numba")):
-        above = folder
-        while not os.path.isdir(above) and os.path.dirname(above) != above:
-            above = os.path.dirname(above)
-        if os.access(above, os.W_OK | os.X_OK):
-            return folder
-    return None
 
 
 def _kernel_seconds() -> str:

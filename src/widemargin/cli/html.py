@@ -114,6 +114,8 @@ def scrolled(inner: str, what: str) -> str:
 
 def confusion(counts: Any, classes: Any) -> str:
     """Return the counts as a coloured table: right answers grey, wrong ones red."""
+    # Names that are wider than a count stand upright.
+    upright = ' class="upright"' if max(len(str(c)) for c in classes) > 4 else ""
     head = "".join(f'<th scope="col">{escape(label)}</th>' for label in classes)
     rows = []
     for i, label in enumerate(classes):
@@ -123,7 +125,7 @@ def confusion(counts: Any, classes: Any) -> str:
         )
         rows.append(f'<tr><th scope="row">{escape(label)}</th>{cells}</tr>')
     return scrolled(
-        f'<table class="confusion"><thead><tr><td></td>{head}</tr></thead>'
+        f'<table class="confusion"><thead{upright}><tr><td></td>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table>",
         "true classes against answers",
     )

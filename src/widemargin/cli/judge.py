@@ -135,6 +135,8 @@ def on_device(X: Any, device: str) -> Any:
     try:
         there = torch.as_tensor(X, device=device)
     except (AssertionError, RuntimeError) as error:
+        if "device type" in str(error):
+            raise Refusal(f"--device must be cpu or cuda; got {device}") from None
         words = str(error).partition("\n")[0]
         raise Refusal(f"--device {device} cannot be used: {words}") from error
     # scikit-learn asks whether SciPy would take part; nothing here needs it to.
@@ -448,11 +450,11 @@ def confusion_table(judged: Judgement) -> Any:
     return text_table(title, ["", *judged.classes], rows)
 
 
-def worst_pairs(judged: Judgement, most: int = 3) -> str:
-    """Name the pairs of classes that are confused most."""
+def worst_pairs(judged: Judgement) -> str:
+    """Name the three pairs of classes that are confused most."""
     counts = judged.confusion.copy()
     np.fill_diagonal(counts, 0)
-    order = np.argsort(counts, axis=None)[::-1][:most]
+    order = np.argsort(counts, axis=None)[::-1][:3]
     pairs = [np.unravel_index(place, counts.shape) for place in order]
     words = [
         f"{judged.classes[i]} taken for {judged.classes[j]} ({counts[i, j]} ×)"

@@ -714,9 +714,7 @@ def _read_npz(path: Path, target: str | None, labelled: bool, missing: bool) -> 
 
 
 def _read_idx(path: Path, target: str | None, labelled: bool) -> Table:
-    from widemargin.datasets import read_idx
-
-    X = _idx_or_refuse(read_idx, path)
+    X = _idx_or_refuse(path)
     if X.ndim < 2:
         raise Refusal(f"{path} holds labels; give the file of images or samples")
     if X.dtype == np.uint8:
@@ -728,11 +726,13 @@ def _read_idx(path: Path, target: str | None, labelled: bool) -> Table:
     labels_at = Path(target) if target else guess
     if labels_at == path or not labels_at.is_file():
         raise Refusal(f"--target: give the idx file of the labels of {path.name}")
-    y = _idx_or_refuse(read_idx, labels_at).ravel()
+    y = _idx_or_refuse(labels_at).ravel()
     return _rows(X, y.astype(np.int64), path, labels_at)
 
 
-def _idx_or_refuse(read_idx: Any, path: Path) -> NDArray:
+def _idx_or_refuse(path: Path) -> NDArray:
+    from widemargin.datasets import read_idx
+
     try:
         return read_idx(path)
     except ValueError as error:
@@ -740,21 +740,21 @@ def _idx_or_refuse(read_idx: Any, path: Path) -> NDArray:
 
 
 def _read_libsvm(path: Path, n_features: int | None) -> Table:
-    from sklearn.datasets import load_svmlight_file
+    """Features that the model does not know are passed over, as columns of CSV are."""
+    from widemargin.datasets.home import read_libsvm
 
     try:
-        X, y = load_svmlight_file(str(path), n_features=n_features)
+        X, y = read_libsvm(path)
     except ValueError as error:
-        if n_features is not None and "features" in str(error):
-            raise Refusal(
-                f"{path} has more features than the {n_features} the model was fitted "
-                "with; give data of the same kind"
-            ) from None
         raise Refusal(f"{path} is no LIBSVM text ({error}); mend that line") from None
     check_finite(X.data.reshape(1, -1), str(path))
-    # The solvers behind scikit-learn want 32-bit indices.
-    X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
-    return Table(X, labels(y, "the first column"))
+    notes = []
+    if n_features is not None:
+        extra = X.shape[1] - n_features
+        if extra > 0:
+            notes = [f"{extra} features that the model does not know are passed over"]
+        X.resize(len(y), n_features)
+    return Table(X, labels(y.tolist(), "the first column"), notes=notes)
 
 
 def as_usable(X: Any, takes_sparse: bool, model: str) -> Any:

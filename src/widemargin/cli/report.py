@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import sklearn
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
@@ -28,14 +27,19 @@ from widemargin.cli.html import (
     round_steps,
     table,
 )
-from widemargin.cli.judge import Judgement, load_and_judge, promise_of
+from widemargin.cli.judge import (
+    QUANTILES,
+    REJECTED,
+    Judgement,
+    load_and_judge,
+    promise_of,
+)
 from widemargin.cli.models import SavedModel
 from widemargin.cli.touch import touch
-from widemargin.inspection.models import common_theta, generator_of
+from widemargin.inspection import style
+from widemargin.inspection.models import common_theta, generator_of, learned_tangents
 
-REJECTED = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)
-QUANTILES = (0.01, 0.05, 0.1, 0.25, 0.5, 0.9)
-WIDEST_CONFUSION = 40
+WIDEST_PAGE = 40  # classes of a confusion matrix
 MOST_PROTOTYPES = 200
 MOST_TANGENTS = 6
 LEAST_CURVE = 3  # fewer features than this are no curve to look at
@@ -100,7 +104,7 @@ def build(
         warnings.simplefilter("ignore")
         sure = add_margins(page, judged, common_theta([estimator]))
         buys = add_rejection(page, judged)
-        if len(judged.classes) <= WIDEST_CONFUSION:
+        if len(judged.classes) <= WIDEST_PAGE:
             page.add(
                 "Which classes are confused",
                 "Rows are true classes, columns are answers.",
@@ -113,6 +117,7 @@ def build(
         touched = touch(model, X, judged, plots, rows)
         page.bar, page.data = asset("threshold.html"), touched.html()
         add_prototypes(page, model)
+        add_relevances(page, model, X)
         add_tangents(page, model, X, touched.data["sweeps"] is not None)
         add_alignment(page, model, X, judged)
         add_training(page, model)
@@ -240,29 +245,26 @@ def add_gallery(page: Page, model: SavedModel, X: Any, judged: Judgement) -> Non
     wrong = np.flatnonzero(judged.truth != judged.answers)
     if model.image_shape is None or len(wrong) == 0:
         return
-    from matplotlib import pyplot as plt
-
     chosen = wrong[np.argsort(judged.margins[wrong])][:SHOWN]
-    columns = min(6, len(chosen))
-    rows = -(-len(chosen) // columns)
-    figure, axes = plt.subplots(
-        rows,
-        columns,
-        figsize=(0.95 * columns, 1.3 * rows),
-        squeeze=False,
-        layout="constrained",
+    images = X[chosen].reshape(-1, *model.image_shape)
+    if images.shape[-1] == 1 and images.ndim == 4:
+        images = images[..., 0]
+    words = [f"{judged.truth[i]} as {judged.answers[i]}" for i in chosen]
+    lines = [slice(k, k + 6) for k in range(0, len(chosen), 6)]
+    size = len(lines), min(6, len(chosen))
+    inches = style.mosaic_inches(*size, images[0], labelled=True, margin=0.1)
+    axes = style.new_axes("a report", inches)
+    style.draw_mosaic(
+        axes,
+        [images[line] for line in lines],
+        limits=style.most_values([images]),
+        cmap="gray_r",
+        labels=[words[line] for line in lines],
     )
-    for axis in axes.flat:
-        axis.set_axis_off()
-    for axis, i in zip(axes.flat, chosen, strict=False):
-        image = X[i].reshape(model.image_shape)
-        axis.imshow(image, cmap="gray_r" if image.ndim == 2 else None)
-        title = f"{judged.truth[i]} as {judged.answers[i]}"
-        axis.set_title(title, fontsize=9, color="#d64545")
     page.add(
         "The surest mistakes",
         "What each is, and what the model takes it for.",
-        picture(figure, "images the model is wrong about and sure of"),
+        picture(axes.figure, "images the model is wrong about and sure of"),
     )
 
 
@@ -295,6 +297,29 @@ def add_prototypes(page: Page, model: SavedModel) -> None:
         f"{len(prototypes)} prototypes, by class{after}.",
         picture(shown.figure_, "the prototypes of each class"),
         wide=model.image_shape is None,
+    )
+
+
+def add_relevances(page: Page, model: SavedModel, X: Any) -> None:
+    """Show what counts in a learned distance."""
+    if not hasattr(model.estimator, "relevance_matrix_"):
+        return
+    from widemargin.inspection import RelevanceDisplay
+
+    try:
+        shown = RelevanceDisplay.from_estimator(
+            model.estimator,
+            X,
+            shape=model.image_shape,
+            feature_names=model.names or None,
+        )
+    except ValueError:
+        return  # curves of many matrices, which cannot be told apart
+    page.add(
+        "What counts",
+        "Shares of the features in the learned distance, on these data.",
+        picture(shown.figure_, "relevances of the features"),
+        wide=True,
     )
 
 
@@ -427,17 +452,6 @@ def _import_of(kind: type) -> str:
     homes = (".".join(parts[:k]) for k in range(1, len(parts) + 1))
     home = next(h for h in homes if getattr(import_module(h), kind.__name__, 0) is kind)
     return f"from {home} import {kind.__name__}"
-
-
-def learned_tangents(estimator: Any) -> NDArray | None:
-    """Return the (n_models, n_tangents, n_features) tangents a model learned, if any.
-
-    Models of remembered samples have ``tangents_`` too, but that is a generator.
-    """
-    tangents = getattr(estimator, "tangents_", None)
-    if isinstance(tangents, np.ndarray) and tangents.ndim == 3:
-        return tangents
-    return None
 
 
 def vectors_kept(estimator: Any) -> int | None:

@@ -20,7 +20,11 @@ from numpy.typing import NDArray
 from widemargin.cli.html import embed
 from widemargin.cli.judge import Judgement
 from widemargin.cli.models import SavedModel
-from widemargin.inspection.models import generator_of, nearest_references
+from widemargin.inspection.models import (
+    generator_of,
+    learned_tangents,
+    nearest_references,
+)
 from widemargin.inspection.style import most_values
 from widemargin.inspection.tangents import tangent_names
 
@@ -158,7 +162,7 @@ def _pictures(
 
 def _what(estimator: Any) -> str:
     if hasattr(estimator, "prototypes_"):
-        return "model" if hasattr(estimator, "tangents_") else "prototype"
+        return "prototype" if learned_tangents(estimator) is None else "model"
     return "support vector" if hasattr(estimator, "support_bundle_") else "neighbour"
 
 
@@ -276,9 +280,8 @@ def _png(picture: Any, **options: Any) -> bytes:
 def _sweeps(model: SavedModel, X: Any, judged: Judgement) -> dict[str, Any] | None:
     """Rows and their tangents, to be added up: models by their own, or samples."""
     estimator = model.estimator
-    learned = getattr(estimator, "tangents_", None)
-    generator = generator_of(estimator)
-    if isinstance(learned, np.ndarray) and learned.ndim == 3 and learned.size:
+    learned, generator = learned_tangents(estimator), generator_of(estimator)
+    if learned is not None and learned.size:
         rows = np.asarray(estimator.prototypes_, dtype=float)[:MOST_SWEPT]
         tangents = learned[:MOST_SWEPT, :MOST_MOVES]
         what = [f"model of {label}" for label in estimator.prototype_labels_]

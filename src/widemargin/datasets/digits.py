@@ -24,13 +24,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.datasets import load_svmlight_file
 
 from widemargin.datasets.home import (
     PathLike,
     Source,
     find_or_fetch,
     get_data_home,
+    read_libsvm,
     read_npz,
     split_bunch,
 )
@@ -150,7 +150,7 @@ def _read_usps(folder: Path) -> tuple[tuple, tuple]:
     else:
         parts = []
         for source in USPS:
-            X, y = load_svmlight_file(str(folder / source.name), n_features=256)
+            X, y = read_libsvm(folder / source.name, 256)
             # LIBSVM counts the classes from 1.
             parts.append((np.round(1000 * X.toarray()), y - 1))
     train, test = ((_ink(milli), y.astype(np.int64)) for milli, y in parts)
@@ -341,7 +341,7 @@ def read_idx(path: str | Path) -> NDArray:
 
 
 def make_nist3(
-    images: NDArray, labels: NDArray, series: NDArray, *, seed: int = 0
+    images: NDArray, labels: NDArray, series: NDArray
 ) -> tuple[tuple, tuple]:
     """Build nist3 from MNIST's training set.
 
@@ -353,8 +353,6 @@ def make_nist3(
         Their digits.
     series : ndarray of shape (60000,)
         Column 1 (hsf) of QMNIST's extended training labels.
-    seed : int, default=0
-        Of the draw and of the split.
 
     Returns
     -------
@@ -367,7 +365,7 @@ def make_nist3(
             f"series holds {len(pool)} digits of NIST SD-3 (value {SD3_SERIES}); nist3 "
             f"needs {N_DIGITS}. Pass column 1 of qmnist-train-labels-idx2-int."
         )
-    drawn = np.random.RandomState(seed).permutation(pool)[:N_DIGITS]
+    drawn = np.random.RandomState(0).permutation(pool)[:N_DIGITS]
     X = np.stack([fill_frame(images[i], SIDE).ravel() for i in drawn])
     y = np.asarray(labels)[drawn].astype(np.intp)
     return (X[:N_TRAIN], y[:N_TRAIN]), (X[N_TRAIN:], y[N_TRAIN:])

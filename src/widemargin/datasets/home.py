@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.datasets import load_svmlight_file
 from sklearn.utils import Bunch
 
 from widemargin._core.checks import check_option
@@ -160,6 +161,14 @@ def read_npz(path: Path) -> dict[str, NDArray]:
         raise OSError(
             f"{path} is damaged ({error}); remove it, and it is fetched again."
         ) from error
+
+
+def read_libsvm(path: Path, n_features: int | None = None) -> tuple[Any, NDArray]:
+    """Return sparse rows and labels of a LIBSVM text, packed or not."""
+    X, y = load_svmlight_file(str(path), n_features=n_features)
+    # LIBSVM and liblinear behind scikit-learn want 32-bit indices.
+    X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+    return X, y
 
 
 def content_digest(X, y) -> str:

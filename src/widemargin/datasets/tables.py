@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.datasets import load_svmlight_file
 
 from widemargin.datasets import home
 
@@ -26,6 +25,41 @@ LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary/"
 
 
 UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases/"
+
+
+def _load(
+    published: "TextTable | SparseSet",
+    loader: Callable,
+    data_home: home.PathLike,
+    download: bool,
+    return_X_y: bool,
+    subset: str | None = None,
+    *,
+    drop_missing: bool = False,
+) -> Any:
+    """Return the Bunch of a public loader, which describes it."""
+    folder = home.find_or_fetch(
+        home.get_data_home(data_home) / published.name,
+        published.sources,
+        ready=published.ready,
+        download=download,
+        verify=published.verify,
+    )
+    parts = published.read(folder)
+    extra: dict[str, Any] = {
+        "return_X_y": return_X_y,
+        "target_names": published.target_names,
+        "DESCR": loader.__doc__,
+    }
+    if published.image_shape is not None:
+        extra["image_shape"] = published.image_shape
+    if subset is not None:
+        return home.split_bunch(*parts, subset=subset, **extra)
+    X, y = parts[0]
+    if drop_missing:
+        whole = ~np.isnan(X).any(axis=1)
+        X, y = X[whole], y[whole]
+    return home.bunch(X, y, **extra)
 
 
 @dataclass(frozen=True)
@@ -42,21 +76,28 @@ class TextTable:
     label_codes: dict[str, int] | None = None
     n_train: int | None = None  # split of a set that comes in one file
     image_shape: tuple[int, int] | None = None
+    load = _load
 
     @property
     def sources(self) -> list[home.Source]:
         """The original files."""
         return [home.Source(Path(file).name, UCI + file) for file in self.files]
 
+    @property
+    def ready(self) -> list[str]:
+        """All arrays in one file."""
+        return [f"{self.name}.npz"]
+
     def read(self, folder: Path) -> list[tuple[NDArray, NDArray]]:
         """Return the parts (X, y), from npz or from text."""
-        ready = folder / f"{self.name}.npz"
-        if not ready.is_file():
+        if not (folder / self.ready[0]).is_file():
             return self._read_text(folder)
-        file = home.read_npz(ready)
+        file = home.read_npz(folder / self.ready[0])
         if "X" in file:
-            return self._split(file["X"], file["y"])
-        return [(file[f"X_{p}"], file[f"y_{p}"]) for p in ("train", "test")]
+            parts = self._split(file["X"], file["y"])
+        else:
+            parts = [(file[f"X_{p}"], file[f"y_{p}"]) for p in ("train", "test")]
+        return [(X.astype(np.float64), y.astype(np.int64)) for X, y in parts]
 
     def _read_text(self, folder: Path) -> list[tuple[NDArray, NDArray]]:
         parts = [self._parse(folder / source.name) for source in self.sources]
@@ -89,43 +130,6 @@ class TextTable:
         except (KeyError, IndexError, UnicodeDecodeError) as error:
             raise ValueError(f"unreadable: {error}") from error
         home.check_content(self.digests, *parts)
-
-    def load(
-        self,
-        loader: Callable,
-        data_home: home.PathLike,
-        download: bool,
-        return_X_y: bool,
-        subset: str | None = None,
-        *,
-        drop_missing: bool = False,
-    ) -> Any:
-        """Return the Bunch of a public loader, which describes it."""
-        folder = home.find_or_fetch(
-            home.get_data_home(data_home) / self.name,
-            self.sources,
-            ready=[f"{self.name}.npz"],
-            download=download,
-            verify=self.verify,
-        )
-        parts = [
-            (np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.int64))
-            for X, y in self.read(folder)
-        ]
-        extra: dict[str, Any] = {
-            "return_X_y": return_X_y,
-            "target_names": self.target_names,
-            "DESCR": loader.__doc__,
-        }
-        if self.image_shape is not None:
-            extra["image_shape"] = self.image_shape
-        if subset is not None:
-            return home.split_bunch(*parts, subset=subset, **extra)
-        X, y = parts[0]
-        if drop_missing:
-            whole = ~np.isnan(X).any(axis=1)
-            X, y = X[whole], y[whole]
-        return home.bunch(X, y, **extra)
 
 
 SOILS = (
@@ -450,54 +454,35 @@ class SparseSet:
 
     name: str
     n_features: int
-    digests: tuple[str, str]
+    digests: Sequence[str]
+    target_names: ArrayLike = (-1, 1)
+    image_shape: None = None
+    load = _load
 
     @property
-    def names(self) -> list[str]:
+    def sources(self) -> list[home.Source]:
         """The original files: train, test."""
-        return [self.name, f"{self.name}.t"]
+        names = (self.name, f"{self.name}.t")
+        return [home.Source(name, LIBSVM + name) for name in names]
+
+    @property
+    def ready(self) -> list[str]:
+        """The same, packed."""
+        return [f"{source.name}.bz2" for source in self.sources]
 
     def read(self, folder: Path) -> list[tuple]:
         """Return the parts (X, y)."""
         parts = []
-        for name in self.names:
-            packed = folder / f"{name}.bz2"
-            path = packed if packed.is_file() else folder / name
-            X, y = load_svmlight_file(str(path), n_features=self.n_features)
-            # LIBSVM and liblinear behind scikit-learn want 32-bit indices.
-            X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+        for source, packed in zip(self.sources, self.ready, strict=True):
+            path = folder / packed
+            path = path if path.is_file() else folder / source.name
+            X, y = home.read_libsvm(path, self.n_features)
             parts.append((X, y.astype(np.int64)))
         return parts
 
     def verify(self, folder: Path) -> None:
         """Raise ValueError unless the files in `folder` hold this set."""
         home.check_content(self.digests, *self.read(folder))
-
-    def load(
-        self,
-        loader: Callable,
-        data_home: home.PathLike,
-        download: bool,
-        return_X_y: bool,
-        subset: str,
-    ) -> Any:
-        """Return the Bunch of a public loader, which describes it."""
-        folder = home.find_or_fetch(
-            home.get_data_home(data_home) / self.name,
-            [home.Source(name, LIBSVM + name) for name in self.names],
-            ready=[f"{name}.bz2" for name in self.names],
-            download=download,
-            verify=self.verify,
-        )
-        train, test = self.read(folder)
-        return home.split_bunch(
-            train,
-            test,
-            subset=subset,
-            return_X_y=return_X_y,
-            target_names=[-1, 1],
-            DESCR=loader.__doc__,
-        )
 
 
 A9A = SparseSet(

@@ -24,7 +24,9 @@ def to_onnx(model: Any, *, dtype: str = "float32") -> Any:
     ----------
     model : fitted classifier
         LVQ, MarginLVQ, GLVQ, GMLVQ, HSS, TVQ, TD-Neuron, the hyperplanes of
-        :mod:`widemargin.linear`, :class:`~widemargin.TangentSVC`,
+        :mod:`widemargin.linear` (kernels "linear" and "rbf"),
+        :class:`~widemargin.TangentSVC`, :class:`~widemargin.VirtualSVC` and
+        :class:`~widemargin.InvariantHyperplaneSVC` with these kernels,
         :class:`~widemargin.TangentKNeighborsClassifier`, a
         :class:`~widemargin.RejectingClassifier` around one of them, or a pipeline that
         ends in one. Before it may be, of scikit-learn, scalers, ``SimpleImputer``,
@@ -75,7 +77,8 @@ def to_c(model: Any, *, name: str = "model", dtype: str = "float32") -> str:
     ----------
     model : fitted classifier
         LVQ, MarginLVQ, GLVQ, GMLVQ, HSS and TVQ with tangents at the models only, the
-        hyperplanes of :mod:`widemargin.linear`, a
+        hyperplanes of :mod:`widemargin.linear` and of the other machines with a linear
+        kernel, a
         :class:`~widemargin.RejectingClassifier` around one of them, or a pipeline that
         ends in one, with the steps that :func:`to_onnx` knows.
     name : str, default="model"

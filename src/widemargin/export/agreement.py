@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +96,7 @@ class Agreement:
 
 def python_answers(model: Any, X: NDArray) -> Answers:
     """Return what the model says, in float64."""
-    X = X.astype(np.float64)
+    X = _framed(model, X.astype(np.float64))
     classes, accepted = np.asarray(model.classes_), None
     inner, seen = decisive(model, X)
     margins = np.column_stack(
@@ -106,6 +107,16 @@ def python_answers(model: Any, X: NDArray) -> Answers:
     if rejecting is not None:
         accepted = confidence >= rejecting.threshold_
     return Answers(np.asarray(model.predict(X)), margins, confidence, accepted)
+
+
+def _framed(model: Any, X: NDArray) -> Any:
+    """Return samples with the names of their features, where the model knows these."""
+    names = getattr(model, "feature_names_in_", None)
+    if names is None or find_spec("pandas") is None:
+        return X
+    import pandas
+
+    return pandas.DataFrame(X, columns=names)
 
 
 def _rejecting(model: Any) -> Any:
@@ -246,8 +257,9 @@ def check(model: Any, exported: Any, X: Any) -> Agreement:
 def _check_filled(answers: Answers, X: NDArray) -> None:
     if np.isnan(answers.confidence[np.isnan(X).any(axis=1)]).any():
         raise ValueError(
-            "X has missing values, which the exported model does not fill in; compare "
-            "on samples without NaN."
+            "X has missing values, which the exported model does not fill in: what "
+            "completes them in a model itself stays in Python. Put a SimpleImputer "
+            "before the model (widemargin fit --impute), or compare without NaN."
         )
 
 
@@ -256,7 +268,7 @@ def compare(
 ) -> Agreement:
     """Compare exported answers with the model's own."""
     mine = python_answers(model, X)
-    unit = margin_unit_of(decisive(model, X[:1])[0])
+    unit = margin_unit_of(decisive(model, _framed(model, X[:1]))[0])
     scale = 1.0 if unit in ("relative", "share") else np.abs(mine.margins).mean() or 1.0
     close = mine.confidence <= CLOSE * scale
     rejecting = _rejecting(model)

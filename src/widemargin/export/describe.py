@@ -14,6 +14,7 @@ affine tangents.
 from collections.abc import Callable, Iterable
 from math import isnan
 from numbers import Real
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,7 @@ from widemargin.export.program import (
     Votes,
     refuse,
 )
-from widemargin.svm.pairwise import ROUNDINGS
+from widemargin.svm.pairwise import ROUNDINGS, pairwise_coefficients
 from widemargin.tangents import (
     Bundle,
     GaussianSmoother,
@@ -208,9 +209,8 @@ def _neurons(model: Any) -> Program:
     linear.MarginPerceptron, linear.FixedMarginPerceptron, linear.MaxMarginClassifier
 )
 def _hyperplanes(model: Any) -> Program:
-    kernel = getattr(model, "kernel", "linear")
     if not hasattr(model, "coef_"):
-        raise refuse(model, f"kernel={kernel!r} keeps samples instead of hyperplanes")
+        return _kernel_planes(model)
     # Hyperplanes here are positive for the second class, duels for the first.
     coef, intercept = -model.coef_, -np.ravel(model.intercept_)
     borders = None
@@ -228,6 +228,59 @@ def _hyperplanes(model: Any) -> Program:
     return _program(
         model, Planes(coef, intercept, model._scheme, centre, unit, borders)
     )
+
+
+def _kernel_planes(model: Any) -> Program:
+    state = model._kernel_state
+    if model._scheme == "ovr" and len(model.classes_) > 2:
+        raise refuse(
+            model, "with a kernel multiclass='ovr' cannot; use 'ovo' or 'ddag'"
+        )
+    units = np.where(model.weight_norm_ > 0, model.weight_norm_, np.inf)
+    return _expansion(
+        model,
+        state["kernel"],
+        getattr(model, "support_vectors_", None),
+        state.get("gamma", 1.0),
+        # As above, positive for the first class.
+        (-(model.dual_coef_ / units[:, None]).T, -np.ravel(model.intercept_)),
+        model._scheme,
+    )
+
+
+def _expansion(
+    model: Any, kernel: Any, points: Any, gamma: float, duels: tuple, scheme: str
+) -> Program:
+    """Duels (coefficients of points, offsets) of a kernel of plain distances."""
+    coef, intercept = duels
+    if kernel == "linear":
+        return _program(model, Planes(coef.T @ points, intercept, scheme))
+    if kernel != "rbf":
+        raise refuse(model, f"kernel={kernel!r} cannot; use 'linear' or 'rbf'")
+    references = References(points)
+    decision = Expansion(references, "rbf", float(gamma), coef, intercept, scheme)
+    return _program(model, decision)
+
+
+@describes(svm.VirtualSVC)
+def _virtual(model: Any) -> Program:
+    _metric(model, SimpleNamespace(unit=model._unit))
+    svc, scheme = model.svc_, model._multiclass
+    duels = pairwise_coefficients(svc)
+    points = svc.support_vectors_
+    return _expansion(model, svc.kernel, points, svc.gamma, duels, scheme)
+
+
+@describes(svm.InvariantHyperplaneSVC)
+def _invariant(model: Any) -> Program:
+    coef, intercept = pairwise_coefficients(model.svc_)
+    coef, gamma = model.whitening_ @ (model.svc_.support_vectors_.T @ coef), 1.0
+    points, kernel = np.eye(len(coef)), "linear"
+    if model._landmarks is not None:
+        points, coef = model._landmarks, model._root.T @ coef
+        kernel, gamma, *_ = model._kernel
+    duels = coef, intercept
+    return _expansion(model, kernel, points, gamma, duels, model._multiclass)
 
 
 def _metric(model: Any, metric: Any) -> Any:
@@ -299,6 +352,16 @@ def _rejecting(model: Any) -> Program:
         threshold=max(float(model.threshold_), -float(np.finfo(np.float32).max)),
         reject_label=model.reject_label_,
     )
+
+
+@describes(meta.MarginReweightingClassifier)
+def _reweighted(model: Any) -> Program:
+    inside = margin_unit_of(model.estimator_)
+    if model._measure is not None or inside not in ("relative", "share"):
+        raise refuse(
+            model, "its margins are measured anew; export its estimator_, which answers"
+        )
+    return describe(model.estimator_)
 
 
 @describes(FrozenEstimator)

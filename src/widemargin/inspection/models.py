@@ -25,9 +25,9 @@ from widemargin._compute.nearest import squared_distances
 from widemargin._core.checks import check_text
 from widemargin._core.confidence import inner_of, look_through
 from widemargin.metrics import tangent_alignment, tangent_distances
+from widemargin.metrics.tangent import DEFAULT_SPRING
 
 _NUMBER = re.compile(r"\W*\d+(\.\d*)?\W*(nm|cm-1|s|ms|Hz|kHz)?", re.ASCII)
-SPRING = 1e-5
 
 
 def by_name(estimator: Any, name: str | None = None) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def check_name(name: str | None) -> str:
     return "" if name is None else check_text("name", name, "None or ")
 
 
-def inside(estimator: Any) -> Any:
+def innermost(estimator: Any) -> Any:
     """Return the classifier inside pipelines, searches and refusing classifiers."""
     while True:
         inner = getattr(estimator, "estimator_", None)
@@ -87,10 +87,10 @@ def as_given(estimator: Any, rows: NDArray) -> NDArray:
 
 def fitted(estimator: Any, attribute: str, name: str = "estimator") -> Any:
     """Return an attribute that a fitted estimator must have, or say that it lacks."""
-    for candidate in (estimator, inside(estimator)):
+    for candidate in (estimator, innermost(estimator)):
         if hasattr(candidate, attribute):
             return getattr(candidate, attribute)
-    model = inside(estimator)
+    model = innermost(estimator)
     kind = type(model).__name__
     try:
         check_is_fitted(model)
@@ -115,7 +115,7 @@ def common_theta(estimators: Iterable[Any]) -> float | None:
 
 def _aiming(estimator: Any) -> Any:
     # A re-weighting classifier has the aim, not the learner inside it.
-    return estimator if hasattr(estimator, "theta_") else inside(estimator)
+    return estimator if hasattr(estimator, "theta_") else innermost(estimator)
 
 
 def generator_of(estimator: Any) -> Any:
@@ -123,7 +123,7 @@ def generator_of(estimator: Any) -> Any:
 
     The one that was fitted comes first: a generator that learns is cloned by fit.
     """
-    model = inside(estimator)
+    model = innermost(estimator)
     for candidate in (
         model,
         getattr(model, "input_tangents_", None),
@@ -135,13 +135,24 @@ def generator_of(estimator: Any) -> Any:
     return None
 
 
+def learned_tangents(estimator: Any) -> NDArray | None:
+    """Return the (n_models, n_tangents, n_features) tangents a model learned, if any.
+
+    Models of remembered samples have ``tangents_`` too, but that is a generator.
+    """
+    tangents = getattr(estimator, "tangents_", None)
+    if isinstance(tangents, np.ndarray) and tangents.ndim == 3:
+        return tangents
+    return None
+
+
 def feature_names_of(estimator: Any) -> list[str] | None:
     """Return the names of the columns it was fitted with, if they are a table's.
 
     Names that are numbers, such as wavelengths, belong to curves. Of a pipeline that
     changes the number of features, none of the names fits what its classifier sees.
     """
-    model = inside(estimator)
+    model = innermost(estimator)
     for candidate in (estimator, model):
         names = getattr(candidate, "feature_names_in_", None)
         if names is None or len(names) != getattr(model, "n_features_in_", len(names)):
@@ -211,9 +222,7 @@ def nearest_references(estimator: Any, X: NDArray) -> NearestReferences | None:
         rows = slice(start, start + PAIR_ROWS)
         ends: dict[str, Any] = {"sides": kept.sides, "spring": kept.spring}
         if learned:
-            ends["Y_tangents"] = kept.tangents
-            if kept.sides == "two":
-                ends["X_tangents"] = generator_of(estimator)
+            ends |= ends_of(estimator, kept.tangents, kept.sides)
         elif kept.tangents is not None:
             ends["tangents"] = kept.tangents
         found = _nearest(estimator, X[rows], kept, ends)
@@ -232,6 +241,19 @@ def nearest_references(estimator: Any, X: NDArray) -> NearestReferences | None:
     return NearestReferences(kept.points, kept.labels, index, residuals, distances)
 
 
+def ends_of(estimator: Any, frames: NDArray, sides: str) -> dict[str, Any]:
+    """Return the tangents at both ends of a distance to models with `frames`."""
+    ends: dict[str, Any] = {"Y_tangents": frames}
+    if sides in ("x", "two"):
+        ends["X_tangents"] = generator_of(estimator)
+        if ends["X_tangents"] is None:
+            raise ValueError(
+                f"estimator: {type(estimator).__name__} has no tangents for inputs, "
+                f"so that sides={sides!r} has none for x; use sides='y'."
+            )
+    return ends
+
+
 def _nearest(
     estimator: Any, X: NDArray, kept: _References, ends: dict[str, Any]
 ) -> NDArray:
@@ -247,16 +269,14 @@ def _nearest(
 def _references_of(estimator: Any, n_features: int) -> _References | None:
     # Where it was chosen by the fit, what was chosen.
     spring = getattr(estimator, "spring_", getattr(estimator, "spring", None))
-    spring = SPRING if spring is None else float(spring)
+    spring = DEFAULT_SPRING if spring is None else float(spring)
     sides = getattr(estimator, "sides", "y")
     if hasattr(estimator, "prototypes_"):
         points = np.asarray(estimator.prototypes_, dtype=float)
         if points.shape[1] != n_features or hasattr(estimator, "dual_coef_"):
             return None  # combinations of samples in the space of a kernel
-        learned = getattr(estimator, "tangents_", None)
-        if not (isinstance(learned, np.ndarray) and learned.ndim == 3):
-            learned = None
         labels = np.asarray(estimator.prototype_labels_)
+        learned = learned_tangents(estimator)
         return _References(points, labels, learned, sides, spring)
     generator = generator_of(estimator)
     codes = None

@@ -31,7 +31,7 @@ from widemargin.inspection.models import (
     as_seen,
     feature_names_of,
     fitted,
-    inside,
+    innermost,
     look_of,
 )
 
@@ -118,7 +118,7 @@ class PrototypeDisplay(style.SampleDisplay):
             The drawn display.
         """
         prototypes = np.asarray(fitted(estimator, "prototypes_"))
-        model = inside(estimator)
+        model = innermost(estimator)
         expected = getattr(model, "n_features_in_", prototypes.shape[1])
         if prototypes.shape[1] != expected:
             raise ValueError(
@@ -345,7 +345,7 @@ class RelevanceDisplay(style.SampleDisplay):
             The drawn display.
         """
         matrix = np.asarray(fitted(estimator, "relevance_matrix_"), dtype=float)
-        model = inside(estimator)
+        model = innermost(estimator)
         if X is not None:
             spread = as_seen(*decisive(estimator, X)).std(axis=0)
             if not (spread > 0).any():

@@ -50,9 +50,9 @@ def ink() -> str:
     return rcParams["text.color"] if dark else INK
 
 
-def own_axes(user: str, ax: Any, figsize: tuple[float, float] = (6.0, 4.2)) -> Any:
+def own_axes(user: str, ax: Any) -> Any:
     """Return `ax`, or the axes of a new figure, in the look of the house."""
-    ax = new_axes(user, figsize) if ax is None else check_axes(ax)
+    ax = new_axes(user, (6.0, 4.2)) if ax is None else check_axes(ax)
     tidy(ax)
     return ax
 
@@ -86,7 +86,6 @@ def panels(
     figsize: tuple[float, float],
     *,
     wspace: float = 0.08,
-    hspace: float = 0.08,
     **options: Any,
 ) -> tuple[Any, Any]:
     """Return bounding axes and an array of panels laid out inside them.
@@ -103,7 +102,7 @@ def panels(
             "with matplotlib's subplots or add_subplot."
         )
     ax.set_axis_off()
-    grid = spec.subgridspec(*shape, wspace=wspace, hspace=hspace, **options)
+    grid = spec.subgridspec(*shape, wspace=wspace, hspace=0.08, **options)
     axes = np.array(
         [
             [figure.add_subplot(grid[i, j]) for j in range(shape[1])]

@@ -24,8 +24,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from widemargin._core.checks import check_count
 from widemargin.inspection import style
-from widemargin.inspection.models import as_seen, fitted, generator_of, inside, look_of
+from widemargin.inspection.models import (
+    as_seen,
+    ends_of,
+    fitted,
+    generator_of,
+    innermost,
+    look_of,
+)
 from widemargin.metrics import Alignment, tangent_alignment, tangent_distances
+from widemargin.metrics.tangent import DEFAULT_SPRING
 from widemargin.tangents.generator import DirectionalTangents
 from widemargin.tangents.signal import BASELINES
 
@@ -356,7 +364,7 @@ class AlignmentDisplay(style.SampleDisplay):
         y: ArrayLike | None = None,
         *,
         sides: str | None = None,
-        spring: float = 1e-5,
+        spring: float = DEFAULT_SPRING,
         names: tuple[str, str] | None = None,
         shape: Sequence[int] | None = None,
         positions: ArrayLike | None = None,
@@ -406,7 +414,7 @@ class AlignmentDisplay(style.SampleDisplay):
         other = None
         if y is not None:
             other = as_seen(estimator, style.one_row(y, "y")[None])[0]
-        estimator = inside(estimator)
+        estimator = innermost(estimator)
         generator = generator_of(estimator)
         ends: dict[str, Any] = {"tangents": generator}
         if other is None:
@@ -577,14 +585,7 @@ def _nearest_model(
         )
     centres = np.asarray(fitted(estimator, "prototypes_"), dtype=float)
     frames = np.asarray(fitted(estimator, "tangents_"), dtype=float)
-    ends: dict[str, Any] = {"Y_tangents": frames}
-    if sides in ("x", "two"):
-        ends["X_tangents"] = generator_of(estimator)
-        if ends["X_tangents"] is None:
-            raise ValueError(
-                f"estimator: {type(estimator).__name__} has no tangents for inputs, "
-                f"so that sides={sides!r} has none for x; use sides='y'."
-            )
+    ends = ends_of(estimator, frames, sides)
     distances = tangent_distances(x[None], centres, sides=sides, spring=spring, **ends)
     k = int(distances[0].argmin())
     return k, ends | {"Y_tangents": frames[k : k + 1]}

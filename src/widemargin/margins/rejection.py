@@ -18,7 +18,13 @@ binomial(n, q) falls below k₁ with probability δ₂/2 at most, and k₂ such 
 k₂ with probability δ₂/2 at most. Except with probability δ₂ the upper q-quantile of the
 confidence lies between the k₁-th and the k₂-th largest. A way that starts at the first
 and is only believed from the second on has then passed every τ from that fixed quantile
-down. In all, e ≤ ε with probability 1 − δ₁ − δ₂ = 1 − δ, for any distribution.
+down. In all, e ≤ ε with probability 1 − δ₁ − δ₂, for any distribution.
+
+Where labels are noisy the surest answers are wrong as often as others, and a way that
+starts among few of them ends at once. So there are three, which share δ: most of it has
+the strict start, and a twentieth each have a start at half of the sample and accepting
+everything, a single hypothesis that needs no quantile. The laxest τ that any of them
+reaches is taken.
 
 Few samples leave no room between k₁ and k₂. Then one hypothesis is tested, at level δ:
 that of accepting what is surer than t, the k-th largest confidence, with k fixed
@@ -58,8 +64,11 @@ from widemargin._core.checks import (
 )
 from widemargin._core.decisions import are_alike, as_labels
 
-# Parts of the largest confidence that are rounding, by the size of its numbers.
+# Parts of a usual confidence that are rounding, by the size of its numbers.
 ROUNDING = {4: 2.0**-14, 8: 2.0**-30}
+# Part of delta that the way from the strict end has; of every way's part that of its
+# tests, the rest being that of the quantile it starts at.
+STRICT, WALKED = 0.9, 0.9
 
 
 class ErrorRejectCurve(NamedTuple):
@@ -153,8 +162,8 @@ def reject_threshold(
 
     Notes
     -----
-    Confidences that differ by rounding, 2⁻³⁰ of the largest (float32: 2⁻¹⁴), count as
-    ties and are accepted or rejected together.
+    Confidences that differ by rounding, 2⁻³⁰ of what nine in ten are below (float32:
+    2⁻¹⁴), count as ties and are accepted or rejected together.
 
     With `max_error` no fewer than log(delta) / log(1 - max_error) samples, about
     3 / max_error at delta = 0.05, can ever show anything; twice as many leave room for
@@ -210,13 +219,15 @@ class _Counts(NamedTuple):
 
 
 def tie_width(values: FloatArray) -> float:
-    """Return what a number may differ by for rounding: a part of the largest of them.
+    """Return what a number may differ by for rounding: a part of what most are below.
 
-    It is a power of two, so that the few samples it is told from hardly matter to it.
+    It is a power of two, so that the few samples it is told from hardly matter to it,
+    and those that are far from all others do not.
     """
-    largest = float(np.abs(values).max(initial=0))
+    sizes = np.sort(np.abs(values.astype(np.float64)))
+    usual = sizes[int(0.9 * (len(sizes) - 1))] or sizes[-1]
     part = ROUNDING.get(values.dtype.itemsize, ROUNDING[8])
-    return max(ldexp(part, frexp(largest)[1]), float(np.finfo(np.float64).tiny))
+    return max(ldexp(part, frexp(usual)[1]), float(np.finfo(np.float64).tiny))
 
 
 def _laxest(counts: _Counts, max_error: float, delta: float | None) -> float:
@@ -229,7 +240,8 @@ def _laxest(counts: _Counts, max_error: float, delta: float | None) -> float:
             return np.inf
         if isinstance(way, int):
             return _tested_rank(counts, max_error, delta, way)
-        keep = _walked(counts.accepted, counts.mistakes, max_error, way)
+        walked = [_walked(counts.accepted, counts.mistakes, max_error, w) for w in way]
+        keep = np.any(walked, axis=0)
     return float(counts.between[keep][0]) if keep.any() else np.inf
 
 
@@ -284,7 +296,10 @@ def samples_needed(max_error: float, delta: float) -> int:
 def samples_for_rejecting(max_error: float, delta: float) -> int:
     """Fewest samples of which the surest two thirds without a mistake suffice."""
     n = samples_needed(max_error, delta)
-    while (way := _window(n, 0, max_error, delta)) is None or way.believed > 2 * n / 3:
+    share = STRICT * delta
+    while (
+        way := _strict_way(n, 0, max_error, share)
+    ) is None or way.believed > 2 * n / 3:
         n += 1 + n // 50
     return n
 
@@ -299,7 +314,10 @@ def _count_accepted(
     if not np.isfinite(score).all():
         raise ValueError("confidence contains infinity; every value must be finite.")
     width = tie_width(score) if ties else 0.0
-    rounded = np.round(score.astype(np.float64) / width) * width if ties else score
+    rounded = score
+    if ties:
+        with np.errstate(over="ignore"):
+            rounded = np.round(score.astype(np.float64) / width) * width
     thresholds, group = np.unique(rounded, return_inverse=True)
     total = np.bincount(group)
     first, ordered = total.cumsum()[:-1], np.sort(score.astype(np.float64))
@@ -335,28 +353,35 @@ class _Way(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def _plan(n: int, max_error: float, delta: float) -> _Way | int | None:
-    """Plan the test from the size of the sample alone: a way, one rank, or nothing."""
+def _plan(n: int, max_error: float, delta: float) -> tuple[_Way, ...] | int | None:
+    """Plan the tests from the size of the sample alone: ways, one rank, or nothing."""
+    share = STRICT * delta
     # A mistake allowed at the start makes it robust, where it does not come too late.
     for allowed, latest in ((2, n / 2), (1, n / 2), (0, 0.8 * n)):
-        way = _window(n, allowed, max_error, delta)
+        way = _strict_way(n, allowed, max_error, share)
         if way is not None and way.believed <= latest:
-            return way
+            other = (delta - share) / 2
+            halfway, everything = _way(n, n // 2, other), _Way(n, n, other)
+            return tuple(w for w in (way, halfway, everything) if w is not None)
     needed = samples_needed(max_error, delta)
     return needed + 1 if needed <= n else None
 
 
-def _window(n: int, allowed: int, max_error: float, delta: float) -> _Way | None:
+def _strict_way(n: int, allowed: int, max_error: float, delta: float) -> _Way | None:
     """Start where so many mistakes still pass; None where there is no room for it."""
-    level, delta_start = 0.9 * delta, 0.1 * delta
     counts = np.arange(1, n + 1)
+    level = WALKED * delta
     passing = _binomial_cdf(np.full(n, allowed), counts, max_error) <= level
-    if not passing.any():
-        return None
-    start = int(counts[passing][0])
-    q = betaincinv(start, n - start + 1, 1 - delta_start / 2)
-    beyond = betainc(counts, n - counts + 1, q) <= delta_start / 2
-    return _Way(start, int(counts[beyond][0]), level) if beyond.any() else None
+    return _way(n, int(counts[passing][0]), delta) if passing.any() else None
+
+
+def _way(n: int, start: int, delta: float) -> _Way | None:
+    """Start at a rank; None where no rank is beyond the quantile it stands in for."""
+    counts = np.arange(1, n + 1)
+    missed = (1 - WALKED) * delta / 2
+    q = betaincinv(start, n - start + 1, 1 - missed)
+    beyond = betainc(counts, n - counts + 1, q) <= missed
+    return _Way(start, int(counts[beyond][0]), WALKED * delta) if beyond.any() else None
 
 
 def _walked(

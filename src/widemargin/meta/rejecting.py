@@ -32,7 +32,7 @@ of a conformal p-value).
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY
-from math import ceil
+from math import ceil, floor
 from numbers import Integral, Number
 from typing import Any, Literal, Self
 
@@ -122,7 +122,7 @@ class RejectingClassifier(WrappingClassifier):
         cloned, by cross-validation for instance.
     reject_label : label, default=None
         What `predict` returns where it refuses. None means "reject" for strings and -1
-        for numbers, and asks for another one where that is a class.
+        for numbers; where that is a class, "reject_" and an integer below all of them.
     random_state : int, RandomState or None, default=None
         Which samples are held out.
 
@@ -617,9 +617,12 @@ def choose_reject_label(label: Any, classes: NDArray) -> Any:
 
 def _default_label(classes: NDArray) -> Any:
     if classes.dtype.kind in "biuf":
-        return -1
+        return -1 if -1 not in classes else floor(classes.min()) - 1
     if all(isinstance(known, str) for known in classes.tolist()):
-        return "reject"
+        label = "reject"
+        while label in classes:
+            label += "_"
+        return label
     raise ValueError(
         "reject_label must be given for labels that are neither all strings nor all "
         f"numbers; the classes are {classes.tolist()[:5]}."

@@ -30,7 +30,6 @@ Reference: Aiolli and Sperduti, section 4.1 and Figures 1 and 2. Shapes: stack
 """
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,7 +44,7 @@ from widemargin._compute.machine import (
     rows_in_budget,
 )
 from widemargin._compute.nearest import squared_norms
-from widemargin._core.arrays import put, to_numpy
+from widemargin._core.arrays import numpy_dtype, put, to_numpy
 from widemargin._core.checks import warn_caller
 from widemargin._core.shards import Here, Shards
 from widemargin.margins import relative_margin
@@ -276,7 +275,7 @@ class DevicePass:
         moved = X - put(centre, X.device).to(X.dtype)
         right = put(right, X.device)
         self._pass = ModelPasses(moved, bundle.frames, right, metric.spring)
-        rounding = float(np.finfo(str(X.dtype).removeprefix("torch.")).eps)
+        rounding = float(np.finfo(numpy_dtype(X)).eps)
         self.tiny = 1e2 * rounding * float(X.double().var(0, correction=0).sum())
 
     def __call__(self, stack: NDArray, gamma: NDArray, run: Any = map) -> Pass:
@@ -397,24 +396,11 @@ def climbed(
 
 
 def quantiles_of(margins: NDArray) -> NDArray:
-    """Quantiles as NumPy has them, which takes ten times as long for few margins."""
-    from widemargin._compute.models import ranked
-
-    places, below, above, ranks = _ranks(len(margins))
-    some, at = ranked(margins, ranks, BINS)
-    values = np.sort(some)[at]
-    low, high = values[below], values[above]
-    return low + places * (high - low)
-
-
-@lru_cache(maxsize=4)
-def _ranks(n: int) -> tuple[NDArray, ...]:
-    """Say between which ranks of n the quantiles are, and how far; ranks ascend."""
-    places = np.multiply(QUANTILES, n - 1)
-    below = places.astype(np.intp)
-    above = np.minimum(below + 1, n - 1)
-    ranks, at = np.unique([below, above], return_inverse=True)
-    return places - below, *at.reshape(2, -1), ranks
+    """Quantiles as NumPy has them, in half its time: there are some after each pass."""
+    places = np.multiply(QUANTILES, len(margins) - 1)
+    ranks = np.stack([np.floor(places), np.ceil(places)]).astype(np.intp)
+    low, high = np.partition(margins, ranks.ravel())[ranks]
+    return low + places % 1 * (high - low)
 
 
 def quantiles_of_counts(counts: NDArray) -> NDArray:

@@ -22,8 +22,8 @@ Sato and Yamada, "Generalized learning vector quantization", NIPS 1995; Kingma a
 "Adam: a method for stochastic optimization", ICLR 2015.
 """
 
-from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -117,13 +117,8 @@ def coefficients(
     """
     if isinstance(loss, SoftLoss):
         return soft_pairs(D, labels, codes, weights, loss)
-    from widemargin._compute.lvq import relative_margins, weighted_pairs
+    from widemargin._compute.lvq import relative_margins
 
-    named = compiled_loss(loss)
-    if named is not None:
-        return Pairs(
-            *weighted_pairs(D, labels, codes, X_errors, P_errors, weights, *named)
-        )
     margin, slopes, at = relative_margins(D, labels, codes, X_errors, P_errors)
     values = (weights * loss.derivative(margin))[:, None] * slopes
     sums = np.bincount(at.ravel(), values.ravel(), minlength=D.shape[1])
@@ -145,11 +140,7 @@ class Centred:
     is_risky: bool
 
     def __getitem__(self, rows: slice) -> "Centred":
-        offsets = None if self.offsets is None else self.offsets[rows]
-        return Centred(
-            self.X[rows], self.codes[rows], self.weights[rows], self.norms[rows],
-            offsets, self.is_risky,
-        )  # fmt: skip
+        return self._each(lambda a: a[rows])
 
     @property
     def search(self) -> tuple:
@@ -164,11 +155,14 @@ class Centred:
 
     def at(self, device: Any) -> "Centred":
         """Return the samples, whole if they are to be on a device; None leaves them."""
-        offsets = None if self.offsets is None else put(self.offsets, device)
-        X, codes, weights, norms = (
-            put(a, device) for a in (self.X, self.codes, self.weights, self.norms)
+        return self._each(lambda a: put(a, device))
+
+    def _each(self, change: Callable[[Any], Any]) -> "Centred":
+        names = "X", "codes", "weights", "norms", "offsets"
+        rows = {name: getattr(self, name) for name in names}
+        return replace(
+            self, **{name: change(a) for name, a in rows.items() if a is not None}
         )
-        return Centred(X, codes, weights, norms, offsets, self.is_risky)
 
 
 class Sums(NamedTuple):
@@ -285,7 +279,7 @@ def compiled() -> Any:
     return glvq
 
 
-def by_class(labels: np.ndarray, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
+def class_order(labels: np.ndarray, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
     """Prototypes in the order of their classes, and where each class begins."""
     order = np.argsort(labels, kind="stable")
     return order, np.searchsorted(labels[order], np.arange(n_classes + 1))
@@ -698,7 +692,7 @@ class GLVQClassifier(TrainedPrototypes):
             if named is not None:
                 moments = adam_copy(state, "prototypes")
                 total = compiled().glvq_epoch(
-                    P, *search, *by_class(labels, len(self.classes_)),
+                    P, *search, *class_order(labels, len(self.classes_)),
                     *edges_and_rates(batches), state["spread"], *flat(moments), *named,
                     LEAST, wins,
                 )  # fmt: skip

@@ -432,7 +432,7 @@ class GMLVQClassifier(
                 P, omega = np.ascontiguousarray(P), np.array(omega, order="C")
                 total = glvq.compiled().gmlvq_epoch(
                     P, omega, host.X, host.norms, host.codes, host.weights,
-                    *glvq.by_class(labels, len(self.classes_)),
+                    *glvq.class_order(labels, len(self.classes_)),
                     *glvq.edges_and_rates(batches), ratio, glvq.flat(by_P)[0],
                     *glvq.flat(by_omega), *named, glvq.LEAST,
                     product_error(P.dtype, P.shape[1]), wins,
@@ -563,19 +563,26 @@ def _means(samples: Samples, omega: NDArray, Q: NDArray, codes: NDArray) -> NDAr
 
 
 def discriminant_directions(
-    X: NDArray, codes: NDArray, weights: NDArray, rank: int, shrinkage: float = 0.1
+    X: NDArray, codes: NDArray, weights: NDArray, rank: int
 ) -> NDArray:
     """Return the `rank` directions in which the classes lie farthest apart.
 
     They are the widest directions of all samples together after a whitening W of the
-    within-class covariance. A fraction `shrinkage` of its mean variance keeps
-    directions of next to no variance from exploding.
+    within-class covariance. A tenth of its mean variance keeps directions of next to no
+    variance from exploding.
     """
-    S = second_moments(placing.residuals(X, codes, weights), weights)
+    centred, span = X - weights @ X / weights.sum(), None
+    size = max(len(X), rank)
+    if size < X.shape[1]:
+        # What no sample leaves its mean by tells nothing: matrices of few directions.
+        others = np.eye(size - len(X), X.shape[1])
+        span = np.linalg.qr(np.concatenate([centred, others]).T)[0]
+        centred = centred @ span
+    S = second_moments(placing.residuals(centred, codes, weights), weights)
     values, U = np.linalg.eigh(S)
     # Features come divided by their spread: below this there is none.
-    ridge = shrinkage * max(values.mean(), 1e-12)
+    ridge = 0.1 * max(values.sum() / X.shape[1], 1e-12)
     W = (U / np.sqrt(np.maximum(values, 0) + ridge)) @ U.T
-    T = second_moments(X - weights @ X / weights.sum(), weights)
-    widest = np.linalg.eigh(W @ T @ W)[1][:, ::-1][:, :rank]
-    return (widest.T @ W).astype(X.dtype)
+    T = second_moments(centred, weights)
+    directions = np.linalg.eigh(W @ T @ W)[1][:, ::-1][:, :rank].T @ W
+    return (directions if span is None else directions @ span.T).astype(X.dtype)

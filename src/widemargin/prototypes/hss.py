@@ -268,6 +268,15 @@ def add_moments(one: State, other: State) -> State:
     return {"mass": mass, "mean": mean, "covariance": covariance}
 
 
+def at_moments(moments: State, C: NDArray, T: NDArray) -> tuple[NDArray, NDArray]:
+    """Models at these moments; one that owns nothing stays where it is."""
+    C, T = C.copy(), T.copy()
+    for q in np.flatnonzero(moments["mass"] > 0):
+        C[q] = moments["mean"][q]
+        T[q] = principal_of_moments(moments["covariance"][q], T.shape[1])
+    return C, T
+
+
 @dataclass(frozen=True)
 class Moments:
     """Moments of what the models of every class own, and the objective: they add up."""
@@ -496,11 +505,10 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
             at = np.flatnonzero(codes == c)
             models, value = own.owned(C[at], T[at])
             before = {name: moments[name][at] for name in shapes}
-            for name, values in add_moments(before, model_moments(own, models)).items():
+            grown = add_moments(before, model_moments(own, models))
+            for name, values in grown.items():
                 moments[name][at] = values
-            for q in at[moments["mass"][at] > 0]:
-                C[q] = moments["mean"][q]
-                T[q] = principal_of_moments(moments["covariance"][q], m)
+            C[at], T[at] = at_moments(grown, C[at], T[at])
             objective += value
         self.prototype_labels_ = self.classes_[codes]
         fitted = {"prototypes": C.astype(dtype), "tangents": T.astype(dtype)}
@@ -510,16 +518,10 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
         """Make one round over all shards; the first begins where `few` would."""
         before = state.get("objective")
         if "moments" in state:
-            m = next(iter(few.values())).n_tangents
-            models = {}
-            for c, (C, T) in state["models"].items():
-                found = state["moments"].by_class[c]
-                C, T = C.copy(), T.copy()
-                # A model that owns nothing stays where it is.
-                for q in np.flatnonzero(found["mass"] > 0):
-                    C[q] = found["mean"][q]
-                    T[q] = principal_of_moments(found["covariance"][q], m)
-                models[c] = (C, T)
+            owned = state["moments"].by_class
+            models = {
+                c: at_moments(owned[c], C, T) for c, (C, T) in state["models"].items()
+            }
         else:
             rounds = {c: own.round(state["models"][c])[0] for c, own in few.items()}
             models = {c: (found.C, found.T) for c, found in rounds.items()}

@@ -304,18 +304,18 @@ class KernelLVQClassifier(GLVQClassifier):
                 "kernel gives values that are not finite on these samples; scale the "
                 "data, or lower gamma, degree or coef0."
             )
-        is_auto = isinstance(self.n_components, str)
-        most = min(MOST_COMPONENTS if is_auto else int(self.n_components), len(K))
+        chosen = isinstance(self.n_components, str)
+        most = min(MOST_COMPONENTS if chosen else int(self.n_components), len(K))
         K = (K + K.T) / 2
         # Which directions lead, float32 can tell; what they are is made exact below.
-        dtype = np.float32 if is_auto and most < len(K) else np.float64
+        dtype = np.float32 if chosen and most < len(K) else np.float64
         size = np.abs(K).max() or 1.0
         leading = (len(K) - most, len(K) - 1)
         values, U = eigh((K / size).astype(dtype), subset_by_index=leading)
         values, U = size * values.astype(float), U.astype(float)
         least = 1e-5 if dtype == np.float32 else 1e-10
         kept = values > least * max(np.abs(values).max(), np.abs(np.diag(K)).max())
-        if is_auto:
+        if chosen:
             beyond = np.trace(K) - np.cumsum(values[::-1])[::-1]
             kept &= beyond + values > (1 - HELD) * np.trace(K)
         if not kept.any():

@@ -98,7 +98,28 @@ class FullMatrix:
         loss: Any,
     ) -> MatrixSums:
         """Loss, gradients in prototypes and Omega, and wins among the own class."""
-        return gmlvq_sums(P, omega, labels, batch, loss)
+        Z, Q = batch.X @ omega.T, P @ omega.T
+        norms, length = nearest.squared_norms(Z), float(np.linalg.norm(omega)) ** 2
+        error = nearest.product_error(P.dtype, P.shape[1]) * length
+        pairs = coefficients(
+            nearest.expanded_distances(Z, Q, norms),
+            labels,
+            batch.codes,
+            batch.weights,
+            loss,
+            error * batch.norms,
+            error * nearest.squared_norms(P),
+        )
+        towards = pairs.transposed_product(batch.X) - pairs.column_sums[:, None] * P
+        mapped = pairs.transposed_product(Z)
+        row_sums = pairs.values.sum(axis=1)
+        return MatrixSums(
+            pairs.loss,
+            -2 * (towards @ omega.T) @ omega,
+            2 * ((Z * row_sums[:, None]).T @ batch.X - mapped.T @ P - Q.T @ towards),
+            np.bincount(pairs.winners, minlength=len(P)),
+            pairs.slope,
+        )
 
     def distances(
         self,
@@ -263,34 +284,6 @@ class Local(FullMatrix):
 def learned_metric(name: str) -> Any:
     """Return the metric of that name."""
     return {"full": FullMatrix, "diagonal": Diagonal}.get(name, Local)()
-
-
-def gmlvq_sums(
-    P: NDArray, omega: NDArray, labels: NDArray, batch: Centred, loss: Any
-) -> MatrixSums:
-    """Loss, gradients in prototypes and one Omega, and wins among the own class."""
-    Z, Q = batch.X @ omega.T, P @ omega.T
-    norms, size = nearest.squared_norms(Z), nearest.product_error(P.dtype, P.shape[1])
-    length = float(np.linalg.norm(omega)) ** 2
-    pairs = coefficients(
-        nearest.expanded_distances(Z, Q, norms),
-        labels,
-        batch.codes,
-        batch.weights,
-        loss,
-        size * length * batch.norms,
-        size * length * nearest.squared_norms(P),
-    )
-    towards = pairs.transposed_product(batch.X) - pairs.column_sums[:, None] * P
-    mapped = pairs.transposed_product(Z)
-    row_sums = pairs.values.sum(axis=1)
-    return MatrixSums(
-        pairs.loss,
-        -2 * (towards @ omega.T) @ omega,
-        2 * ((Z * row_sums[:, None]).T @ batch.X - mapped.T @ P - Q.T @ towards),
-        np.bincount(pairs.winners, minlength=len(P)),
-        pairs.slope,
-    )
 
 
 def span_of(X: NDArray) -> NDArray:

@@ -411,10 +411,9 @@ class LVQClassifier(TrainedPrototypes):
         from widemargin._compute import lvq
 
         kernels: Any = lvq
-        if name == "olvq1":
-            return kernels.olvq1_epoch(*shared, alpha_0, rates, search)
-        if name == "lvq1":
-            return kernels.lvq1_epoch(*shared, alpha_0, *span, search)
+        if name in ("lvq1", "olvq1"):
+            own = rates if name == "olvq1" else rates[:0]
+            return kernels.lvq1_epoch(*shared, alpha_0, *span, own, search)
         if name == "glvq":
             return kernels.pair_epoch(
                 *shared, alpha_0, *span, *SLOPES, self.guard, *balls, search

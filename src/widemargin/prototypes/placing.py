@@ -121,7 +121,7 @@ def _about(X: Any, centre: Any) -> tuple[Any, Any]:
     return narrowed(X, centre)
 
 
-def like(X: Any, array: Any) -> Any:
+def of_kind(X: Any, array: Any) -> Any:
     """Return a NumPy array in the type of `X`, and where it is."""
     return put(array.astype(numpy_dtype(X)), X.device if is_tensor(X) else None)
 
@@ -135,7 +135,7 @@ def spread_rows(
     about their mean. scikit-learn's takes ten times as long on the few hundred samples
     that a class has, and the prototypes end no better.
     """
-    xp, W = xp_of(X), like(X, weights)
+    xp, W = xp_of(X), of_kind(X, weights)
     norms = xp.einsum("ij,ij->i", X, X)
     rows: list[int] = []
     nearest, chances = xp.full_like(norms, np.inf), W
@@ -168,7 +168,7 @@ def lloyd(
         return P
     centre = P.mean(axis=0)
     X, P = X - centre, P - centre
-    W, assigned = like(X, weights), None
+    W, assigned = of_kind(X, weights), None
     rows = xp_of(X).arange(len(X), device=X.device)
     for _ in range(max_iter):
         norms = (P * P).sum(axis=1)
@@ -185,7 +185,7 @@ def lloyd(
 
 
 def _mean(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    W = like(X, weights)
+    W = of_kind(X, weights)
     return (W @ X) / W.sum()
 
 
@@ -197,11 +197,11 @@ def _one_class(
     rng: np.random.RandomState,
 ) -> np.ndarray:
     if init == "means":
-        mean, W = _mean(X, weights), like(X, weights)
+        mean, W = _mean(X, weights), of_kind(X, weights)
         spread = to_numpy(((W / W.sum()) @ (X - mean) ** 2) ** 0.5)
         noise = rng.standard_normal((count, X.shape[1])) if count > 1 else 0.0
         near = to_numpy(mean) + 0.01 * spread * noise
-        return like(X, near.reshape(count, -1))
+        return of_kind(X, near.reshape(count, -1))
     if init == "kmeans" and count == 1:
         return _mean(X, weights)[None]
     if count >= len(X):
@@ -398,7 +398,7 @@ def residuals(X: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> np.ndarr
     Where every class consists of equal samples there is no spread within classes, and
     the spread between them has to do.
     """
-    means = like(X, class_means(X, codes, weights, int(codes.max()) + 1))
+    means = of_kind(X, class_means(X, codes, weights, int(codes.max()) + 1))
     out = X - means[codes]
     if not bool(out.any()):
         out = X - means.mean(axis=0)
@@ -462,10 +462,10 @@ def _parts_of_spread(X: Any, codes: np.ndarray, within: np.ndarray) -> np.ndarra
         rows = np.flatnonzero(codes == c)
         some = to_numpy(X[rows[:: -(-len(rows) // 200)]])
         centres[c] = np.median(some, axis=0)
-    centres = like(X, centres)
+    centres = of_kind(X, centres)
     # In the unit of the widest, which any type holds.
     share = within.max() / np.maximum(within, 1e-30 * within.max())
-    share = like(X, np.where(within > 0, share, 0.0))
+    share = of_kind(X, np.where(within > 0, share, 0.0))
     with np.errstate(over="ignore"):
         parts = [
             to_numpy(((X[s] - centres[codes[s]]) ** 2) @ share)
@@ -486,7 +486,7 @@ def within_class_spread(
     """
     shares = weights / weights.sum()
     if is_tensor(X):
-        R, mean = residuals(X, codes, weights), like(X, shares) @ X
+        R, mean = residuals(X, codes, weights), of_kind(X, shares) @ X
         ends = tuple(to_numpy(end(X, axis=0)) for end in (xp_of(X).amin, xp_of(X).amax))
         squares = put(shares, X.device)[:, None] * (R * R).double()
         within, most = to_numpy(squares.sum(axis=0)), to_numpy(squares.amax(axis=0))
@@ -494,7 +494,7 @@ def within_class_spread(
     else:
         from widemargin._compute.lvq import spreads
 
-        means = like(X, class_means(X, codes, weights, int(codes.max()) + 1))
+        means = of_kind(X, class_means(X, codes, weights, int(codes.max()) + 1))
         mean = (shares @ X).astype(np.float64)
         within, total, ends, most, varies = spreads(X, codes, shares, means, mean)
         if not varies:

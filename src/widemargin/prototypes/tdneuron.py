@@ -25,13 +25,12 @@ transformation-invariant neurons, Neural Computation 12 (2000). Shapes: stack
 (K, 1 + m, d), one model per class; slopes and thresholds (K,).
 """
 
-from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, Literal, NamedTuple, Self
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
-from sklearn.utils.validation import _num_samples
 
 from widemargin._compute.machine import SAMPLE_ROWS, batched_slices, held_threads
 from widemargin._core.checks import (
@@ -40,13 +39,8 @@ from widemargin._core.checks import (
     check_random_state,
     parameters,
 )
-from widemargin._core.classifier import fit_method, whole_or_not_at_all
-from widemargin._core.samples import (
-    Samples,
-    batch_classes,
-    check_samples,
-    merge_duplicates,
-)
+from widemargin._core.classifier import fit_method
+from widemargin._core.samples import Samples, merge_duplicates
 from widemargin.prototypes.base import no_bound
 from widemargin.prototypes.tangent_models import (
     TangentModels,
@@ -55,16 +49,15 @@ from widemargin.prototypes.tangent_models import (
     retract,
 )
 from widemargin.prototypes.training import (
-    BEGIN,
     BOLD,
     Outcome,
     Run,
     State,
+    Step,
     Stream,
-    check_scale,
+    TrainedPrototypes,
     hold_out,
     run_epochs,
-    share_wrong,
 )
 
 START, GROWTH, SMALLEST = 0.2, 1.2, 1e-6
@@ -112,8 +105,10 @@ def project(X: NDArray, stack: NDArray) -> tuple[NDArray, NDArray]:
 
 @dataclass(frozen=True)
 class Training:
-    """Samples that units are trained on, about their mean."""
+    """Samples that units are trained on, about their mean; classes that have one."""
 
+    samples: Samples
+    codes: NDArray
     X: NDArray
     centre: NDArray
     targets: NDArray
@@ -131,6 +126,8 @@ class Training:
         centre = samples.X.mean(axis=0, dtype=float)
         codes = np.arange(len(samples.classes)) if codes is None else codes
         return cls(
+            samples,
+            codes,
             samples.X - centre.astype(samples.X.dtype),
             centre,
             samples.codes[:, None] == codes,
@@ -265,7 +262,7 @@ class Training:
 
 
 @parameters
-class TDNeuronClassifier(TangentModels):
+class TDNeuronClassifier(TangentModels, TrainedPrototypes):
     """One discriminant tangent model per class, its size found on held-out data.
 
     Parameters
@@ -331,7 +328,7 @@ class TDNeuronClassifier(TangentModels):
     share in them. Steps are those that a training begins with, times 15 times the share
     of mistakes among about the latest 200 samples before they were learned, at most
     once and at least 0.09 times: a good model stays so, and a stream that changes is
-    followed.
+    followed. The unit of a new class gets as many tangents as those that are there.
 
     References
     ----------
@@ -360,6 +357,17 @@ class TDNeuronClassifier(TangentModels):
     random_state: Any = None
     n_jobs: int | None = None
 
+    _exact_weights = True
+    _joins: ClassVar[bool] = True
+    _of_samples = ("units", "dtype", "n_steps")
+    _n_told: ClassVar[int] = 2
+
+    def _check_parameters(self) -> None:
+        check_count("max_iter", self.max_iter)
+        check_number("tol", self.tol, at_least=0)
+        check_count("n_iter_no_change", self.n_iter_no_change)
+        check_number("validation_fraction", self.validation_fraction, above=0, below=1)
+
     @fit_method
     def fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
@@ -380,154 +388,95 @@ class TDNeuronClassifier(TangentModels):
         self
             The fitted estimator.
         """
-        check_count("max_iter", self.max_iter)
-        check_number("tol", self.tol, at_least=0)
-        check_count("n_iter_no_change", self.n_iter_no_change)
-        check_number("validation_fraction", self.validation_fraction, above=0, below=1)
-        samples = check_samples(self, X, y, sample_weight)
-        check_scale(samples.limits)
-        self.classes_ = samples.classes
-        samples = merge_duplicates(samples)
-        self.n_iter_, self.history_ = self._learn(
-            samples, check_random_state(self.random_state)
-        )
-        # A unit has the samples of a whole class: one more or less hardly moves it.
-        self._calibrate(samples, samples)
+        self._check_parameters()
+        samples = merge_duplicates(self._check_samples(X, y, sample_weight))
+        rng = check_random_state(self.random_state)
+        with held_threads(self.n_jobs) as run:
+            state, history = self._learn(samples, rng, run)
+        self._keep(state)
+        self.n_iter_, self.history_ = state["n_steps"], history
+        self._calibrate(samples)
         self._stream = Stream()
         self.__dict__.pop("_rng", None)
         return self
 
+    def _calibrate(self, samples: Samples, held: Samples | None = None) -> None:
+        # A unit has the samples of a whole class: one more or less hardly moves it.
+        super()._calibrate(samples, samples)
+
     def _learn(
-        self, samples: Samples, rng: np.random.RandomState, told: bool = True
-    ) -> tuple[int, dict[str, list]]:
-        """Build up units of the classes there are; return last steps and history."""
+        self, samples: Samples, rng: np.random.RandomState, run: Run, told: bool = True
+    ) -> tuple[State, dict[str, list]]:
+        """Build up units of the classes there are; return the state and the history."""
         n_features, codes = samples.X.shape[1], np.unique(samples.codes)
         n_tangents = resolve_n_tangents(self.max_tangents, n_features, "max_tangents")
         self.prototype_labels_ = self.classes_[codes]
         train, held = samples, None
         if n_tangents:
             train, held = _parted(samples, self.validation_fraction, rng)
-        with held_threads(self.n_jobs) as run:
-            parts, whole = (Training.of(some, run, codes) for some in (train, samples))
+        parts, whole = (Training.of(some, run, codes) for some in (train, samples))
 
-            def grow(state: State, count: int) -> Outcome:
-                units = parts.shifted(state["units"], -1)
-                if count:
-                    units = parts.add_tangent(units)
-                units, error, _ = parts.train(units, self.max_iter, self.tol)
-                row = {"n_tangents": count, "error": error}
-                return Outcome({"units": parts.shifted(units, 1), "dtype": dtype}, row)
+        def grow(state: State, count: int) -> Outcome:
+            units = parts.shifted(state["units"], -1)
+            if count:
+                units = parts.add_tangent(units)
+            return _outcome(parts, *parts.train(units, self.max_iter, self.tol))
 
-            def finish(state: State, _: int) -> Outcome:
-                units = whole.shifted(state["units"], -1)
-                steps = 5 * self.max_iter
-                units, error, n_steps = whole.train(units, steps, self.tol)
-                row = {"n_tangents": units.stack.shape[1] - 1, "error": error}
-                units = whole.shifted(units, 1)
-                state = {"units": units, "dtype": dtype, "n_steps": n_steps}
-                return Outcome(state, row)
+        def finish(state: State, _: int) -> Outcome:
+            units = whole.shifted(state["units"], -1)
+            return _outcome(whole, *whole.train(units, 5 * self.max_iter, self.tol))
 
-            dtype = samples.X.dtype
-            first = parts.shifted(parts.first(), 1)
-            state, history = run_epochs(
-                self,
-                {"units": first, "dtype": dtype, "n_steps": 0},
-                grow,
-                n_tangents + 2 if n_tangents else 1,
-                samples,
-                held=held,
-                patience=self.n_iter_no_change,
-                last=finish,
-                told=told,
-            )
-        self._take(state)
-        self._scale = state["units"].scale
-        self.n_tangents_ = self.tangents_.shape[1]
-        return state["n_steps"], {"validation_score": [], **history}
+        state, history = run_epochs(
+            self,
+            self._start(parts, rng),
+            grow,
+            n_tangents + 2 if n_tangents else 1,
+            samples,
+            held=held,
+            patience=self.n_iter_no_change,
+            last=finish,
+            told=told,
+        )
+        return state, {"validation_score": [], **history}
 
-    @whole_or_not_at_all
-    def partial_fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        classes: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> Self:
-        """Go on with one batch, of one sample or of many.
+    def _begin(self, samples: Samples, rng: np.random.RandomState, run: Run) -> Outcome:
+        state, history = self._learn(samples, rng, run, told=False)
+        return Outcome(
+            state, {key: history[key][-1] for key in ("n_tangents", "error")}
+        )
 
-        The first samples of a stream are kept and trained on as by `fit`, anew whenever
-        there are twice as many, until there are 500; a model that was fitted goes on
-        from there. After that a batch is one step of the descent, see the Notes. A
-        class gets its unit with the first batch that holds it, and with as many
-        tangents as the units have that are there.
+    def _prepare(
+        self, samples: Samples, rng: np.random.RandomState, run: Run, first: bool
+    ) -> Training:
+        codes = np.union1d(self._prototype_codes, samples.codes)
+        return Training.of(samples, run, codes)
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Batch of samples.
-        y : array-like of shape (n_samples,)
-            Their labels.
-        classes : array-like of shape (n_classes,), optional
-            All labels there will be; needed in the first call.
-        sample_weight : array-like of shape (n_samples,), optional
-            Weights, not negative, relative to each other, also of other batches.
+    def _start(self, data: Training, rng: np.random.RandomState) -> State:
+        return _outcome(data, data.first(), 0.0).state
 
-        Returns
-        -------
-        self
-            The estimator, one batch further.
-        """
-        first = not hasattr(self, "prototypes_")
-        classes = batch_classes(classes, None if first else self.classes_)
-        samples = check_samples(self, X, y, sample_weight, classes=classes, reset=first)
-        check_scale(samples.limits)
-        if not first:
-            samples = replace(samples, X=samples.X.astype(self.prototypes_.dtype))
-        samples = merge_duplicates(samples)
-        before = None if first else self._relative_distances(samples.X)
-        self.classes_ = samples.classes
-        rng = self.__dict__.get("_rng") or check_random_state(self.random_state)
-        stream = Stream() if first else self._stream
-        wrong = share_wrong(before, samples)
-        stream = stream.after(samples, _num_samples(X), wrong, rng, BEGIN, True)
-        if stream.begins(BEGIN):
-            stream, known = stream.begin(BEGIN)
-            history = self._learn(merge_duplicates(known), rng, told=False)[1]
-            error = history["error"][-1]
-        else:
-            error = self._step(samples, stream)
-        if before is None:
-            self._calibrate(samples, samples)
-        else:
-            self._calibrate_further(before, samples)
-        if first:
-            self.history_, self.n_iter_ = {}, 0
-        for name, value in (("n_tangents", self.n_tangents_), ("error", error)):
-            self.history_.setdefault(name, []).append(value)
-        self.n_iter_ += 1
-        self._rng, self._stream = rng, stream
-        return self
+    def _resume(
+        self, state: State, data: Training, rng: np.random.RandomState
+    ) -> State:
+        known = self._prototype_codes
+        self.prototype_labels_ = self.classes_[data.codes]
+        return {"units": self._with_new(data.samples, known, state["scale"])}
 
-    def _step(self, samples: Samples, stream: Stream) -> float:
-        """Take the step of a batch; return its error."""
-        pace = stream.pace(len(samples))
-        samples = stream.joined(samples)
-        known = np.searchsorted(self.classes_, self.prototype_labels_)
-        new = np.setdiff1d(samples.codes, known)
-        codes = np.union1d(known, new)
-        with held_threads(self.n_jobs) as run:
-            batch = Training.of(samples, run, codes)
-            units = batch.shifted(self._with_new(samples, known, new), -1)
-            units, error = batch.step(units, START * min(1.0, BOLD * pace))
-        self.prototype_labels_ = self.classes_[codes]
-        self._take({"units": batch.shifted(units, 1), "dtype": samples.X.dtype})
-        return error
+    def _step(
+        self, data: Training, rng: np.random.RandomState, n_epochs: float
+    ) -> Step:
+        rate = START * min(1.0, BOLD * self._pace)
 
-    def _with_new(self, samples: Samples, known: NDArray, new: NDArray) -> Units:
+        def descend(state: State, _: int) -> Outcome:
+            return _outcome(data, *data.step(data.shifted(state["units"], -1), rate))
+
+        return descend
+
+    def _with_new(self, samples: Samples, known: NDArray, scale: float) -> Units:
         """Units of the classes known, and of those that a batch brings."""
         stack = np.concatenate([self.prototypes_[:, None], self.tangents_], axis=1)
         a, c = self.slopes_.astype(float), self.thresholds_.astype(float)
-        old = Units(stack.astype(float), np.log(a), c, 1.0).measured_in(self._scale)
+        old = Units(stack.astype(float), np.log(a), c, 1.0).measured_in(scale)
+        new = np.setdiff1d(samples.codes, known)
         if not len(new):
             return old
         own = samples.take(np.flatnonzero(np.isin(samples.codes, new)))
@@ -551,11 +500,8 @@ class TDNeuronClassifier(TangentModels):
             "tangents_": units.stack[:, 1:].astype(dtype),
             "slopes_": np.minimum(slopes, np.finfo(dtype).max).astype(dtype),
             "thresholds_": (units.threshold * units.scale).astype(dtype),
+            "n_tangents_": units.stack.shape[1] - 1,
         }
-
-    def _take(self, state: State) -> None:
-        for name, value in self._fitted(state).items():
-            setattr(self, name, value)
 
     def _squared_distances(self, X: NDArray) -> NDArray:
         z = super()._squared_distances(X)
@@ -589,6 +535,17 @@ class TDNeuronClassifier(TangentModels):
 
     def _check_bound(self) -> None:
         no_bound("TDNeuronClassifier compares outputs")
+
+
+def _outcome(data: Training, units: Units, error: float, n_steps: int = 0) -> Outcome:
+    """Say what units, about the mean of the samples, have come to."""
+    state = {
+        "units": data.shifted(units, 1),
+        "scale": units.scale,
+        "dtype": data.X.dtype,
+        "n_steps": n_steps,
+    }
+    return Outcome(state, {"n_tangents": units.stack.shape[1] - 1, "error": error})
 
 
 def _parted(

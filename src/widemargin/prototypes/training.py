@@ -46,7 +46,7 @@ from widemargin._core.samples import (
     hold_out_of_classes,
     merge_duplicates,
 )
-from widemargin._core.shards import Here, Shards, check_shards
+from widemargin._core.shards import Here, Shards, check_shards, joined
 from widemargin.margins import BrokenLinear, Exponential, Hinge, Identity, Sigmoid
 from widemargin.prototypes.base import PrototypeClassifier
 from widemargin.prototypes.placing import (
@@ -244,14 +244,6 @@ def share_wrong(costs: np.ndarray | None, samples: Samples) -> float | None:
     return float(np.average(wrong, weights=samples.weights))
 
 
-def _together(one: Samples | None, other: Samples) -> Samples:
-    if one is None:
-        return other
-    names = "X", "codes", "weights", "rows"
-    parts = {k: np.concatenate([getattr(one, k), getattr(other, k)]) for k in names}
-    return replace(other, **parts)
-
-
 @dataclass(frozen=True)
 class Stream:
     """What is known of the samples that came in batches, or in a fit before.
@@ -289,13 +281,13 @@ class Stream:
         batch = replace(batch, rows=batch.rows + self.rows, inverse=None, device=None)
         first = self.first
         if begins and (first is not None or wrong is None):
-            first = _together(first, batch)
+            first = joined([first, batch])
         latest = None
         if joins:
             last = batch
             if len(batch) > JOINED:
                 last = batch.take(np.sort(rng.permutation(len(batch))[:JOINED]))
-            latest = _together(self.latest, last)
+            latest = joined([self.latest, last])
             latest = latest.take(slice(max(0, len(latest) - JOINED), None))
         mistakes = self.mistakes
         if wrong is not None:
@@ -340,6 +332,8 @@ class TrainedPrototypes(PrototypeClassifier):
     _joins: ClassVar[bool] = False
     # Whether a stream's model is begun anew when there are more samples to begin with.
     _begins_anew: Any = True
+    # How much of the row of a batch is told: its loss, the first entry.
+    _n_told: ClassVar[int] = 1
     # How long the steps of a batch are, where the first of a training are one.
     _pace = 1.0
 
@@ -580,8 +574,7 @@ class TrainedPrototypes(PrototypeClassifier):
         self._rng, self._stream = rng, stream
         if first:
             self.history_, self.n_iter_ = {}, 0
-        # Of a batch only its loss, the first entry of a row.
-        for key, value in list(row.items())[:1]:
+        for key, value in list(row.items())[: self._n_told]:
             self.history_.setdefault(key, []).append(value)
         self.n_iter_ += 1
         return self

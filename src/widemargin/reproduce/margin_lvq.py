@@ -42,10 +42,11 @@ from widemargin.reproduce import by_command, save_figure
 CENTRES = np.array(
     [[[0.2, 0.3], [0.7, 0.8]], [[0.75, 0.25], [0.3, 0.6]], [[0.5, 0.45], [0.1, 0.85]]]
 )
+NOISE = 0.12  # standard deviation of each Gaussian
 
 
 def toy_problem(
-    n_samples: int = 800, *, noise: float = 0.12, random_state: Any = 0
+    n_samples: int = 800, *, random_state: Any = 0
 ) -> tuple[NDArray, NDArray]:
     """Draw the three-class toy problem.
 
@@ -53,8 +54,6 @@ def toy_problem(
     ----------
     n_samples : int, default=800
         Number of points.
-    noise : float, default=0.12
-        Standard deviation of each Gaussian.
     random_state : int, RandomState instance or None, default=0
         Seed.
 
@@ -75,7 +74,7 @@ def toy_problem(
     rng = check_random_state(random_state)
     y = rng.permutation(np.arange(n_samples) % 3)
     centres = CENTRES[y, rng.randint(0, 2, n_samples)]
-    return centres + noise * rng.standard_normal((n_samples, 2)), y
+    return centres + NOISE * rng.standard_normal((n_samples, 2)), y
 
 
 def figure_3(n_points: int = 301) -> dict[str, NDArray]:
@@ -110,7 +109,7 @@ def figure_3(n_points: int = 301) -> dict[str, NDArray]:
 
 
 def figure_4(
-    n_presentations: int = 20_000, *, every: int = 200, random_state: int = 0
+    n_presentations: int = 20_000, *, random_state: int = 0
 ) -> dict[str, NDArray]:
     """Hinge loss on the training set while OLVQ1 runs, as in Figure 4.
 
@@ -118,8 +117,6 @@ def figure_4(
     ----------
     n_presentations : int, default=20000
         Presentations of OLVQ1.
-    every : int, default=200
-        How often to measure the loss.
     random_state : int, default=0
         Seed of the problem, the initial prototypes and the order.
 
@@ -149,7 +146,7 @@ def figure_4(
         shuffle=False,
         scale="none",
     )
-    prototypes = X[rows]
+    prototypes, every = X[rows], 200
     done = np.arange(0, n_presentations + 1, every)
     hinge, error = np.empty(len(done)), np.empty(len(done))
     for i in range(len(done)):
@@ -168,7 +165,6 @@ def prototypes_against_neighbours(
     *,
     n_repeats: int = 5,
     n_test: int = 5000,
-    random_state: int = 0,
 ) -> dict[str, NDArray]:
     """Held-out error of a few prototypes and of the nearest of all 800 samples.
 
@@ -180,8 +176,6 @@ def prototypes_against_neighbours(
         Training sets to average over.
     n_test : int, default=5000
         Test points of each repeat.
-    random_state : int, default=0
-        Seed of the first repeat.
 
     Returns
     -------
@@ -204,8 +198,7 @@ def prototypes_against_neighbours(
     errors: dict[str, NDArray] = {
         name: np.zeros(len(counts)) for name in ("1-NN", *learners)
     }
-    for repeat in range(n_repeats):
-        seed = random_state + repeat
+    for seed in range(n_repeats):
         X, y = toy_problem(random_state=seed)
         X_test, y_test = toy_problem(n_test, random_state=10_000 + seed)
         errors["1-NN"] += 1 - KNeighborsClassifier(1).fit(X, y).score(X_test, y_test)

@@ -55,7 +55,7 @@ class VariantRow(NamedTuple):
     margin_share: float
 
 
-def known_margin_set(n: int, d: int, gamma: float, seed: int = 0) -> Problem:
+def known_margin_set(n: int, d: int, gamma: float) -> Problem:
     """Draw samples whose largest geometric margin is exactly `gamma`.
 
     Two pairs of samples face each other across the plane ``x_1 = 0`` at distance
@@ -67,7 +67,7 @@ def known_margin_set(n: int, d: int, gamma: float, seed: int = 0) -> Problem:
     >>> round(model.margin_, 9)
     0.25
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     X = rng.normal(size=(n, d))
     signs = np.where(np.arange(n) % 2, 1.0, -1.0)
     X[:, 0] = signs * (gamma + np.abs(X[:, 0]))
@@ -119,20 +119,17 @@ def best_direction(problem: Problem, rho: float) -> tuple[float, NDArray]:
     return float(model.directional_margin_), a / np.linalg.norm(a)
 
 
-def variant_table(
-    problem: Problem, rho: float, *, share: float = 0.5, max_iter: int = 100_000
-) -> list[VariantRow]:
+def variant_table(problem: Problem, rho: float) -> list[VariantRow]:
     """Run every variant at height rho and set its updates beside its bound.
 
-    `share` is the part of the best directional margin that the fixed-margin variants
-    are asked for.
+    Variants of fixed margin are asked for half the best directional margin.
     """
     gamma_d, _ = best_direction(problem, rho)
-    beta = share * gamma_d
+    beta = gamma_d / 2
     norms = np.sqrt(np.einsum("ij,ij->i", problem.X, problem.X) + rho**2)
     R, r = float(norms.max()), float(norms.min())
     run: dict[str, Any] = {
-        "rho": rho, "max_iter": max_iter, "n_iter_no_change": None, "random_state": 0,
+        "rho": rho, "max_iter": 100_000, "n_iter_no_change": None, "random_state": 0,
     }  # fmt: skip
     optimal = bounds.fixed_length_optimal_rate(R, gamma_d, beta)
     low, high = bounds.projected_factor_range(r, beta)
@@ -183,13 +180,14 @@ def cosines(patterns: Patterns, u: NDArray, rule: Rule, n_updates: int) -> NDArr
 
 
 def stepwise_convergence(
-    problem: Problem, rho: float, *, share: float = 0.9, n_updates: int = 20_000
+    problem: Problem, rho: float
 ) -> dict[str, tuple[NDArray, float]]:
     """Cosines after each update and the onset t_c, for V1 and V3 with f = 1."""
     gamma_d, u = best_direction(problem, rho)
     patterns = reflect(problem.X, problem.signs, rho=rho)
     R = float(np.sqrt(patterns.squares.max()))
-    b, beta = 10 * R**2, share * gamma_d
+    b, share, n_updates = 10 * R**2, 0.9, 20_000
+    beta = share * gamma_d
     return {
         "standard margin, b = 10 R²": (
             cosines(patterns, u, Rule(STANDARD, b=b), n_updates),
@@ -229,7 +227,7 @@ def margin_ratio(
 
 
 def search_table(
-    problem: Problem, *, tol: float = 0.05, max_iter: int = 5000
+    problem: Problem, *, max_iter: int = 5000
 ) -> list[tuple[str, float, float, int, int]]:
     """List (method, margin, upper bound, sweeps, updates) for each method."""
     rows = []
@@ -238,7 +236,7 @@ def search_table(
         "dual",
     ):  # fmt: skip
         model = MaxMarginClassifier(
-            method, C=np.inf, tol=tol, max_iter=max_iter, random_state=0
+            method, C=np.inf, tol=0.05, max_iter=max_iter, random_state=0
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)

@@ -360,28 +360,27 @@ def few_labels(
     return _row(name, bars, over_draws(errors), told, None, start)
 
 
-Known = dict[str, str]
+# Name, samples, the most vectors, and bars and aims of each kind of row.
+SETS: dict[str, tuple] = {
+    "nist3": ("nist3", nist3, 500, {"few": (0.7, 0.45)}),
+    "usps": ("USPS", usps, 500,
+             {"few": (2.6, 2.2), "metric": (2.3, 2.0), "product": (2.0, 1.8)}),
+    "mnist": ("MNIST", mnist, 250,
+              {"few": (0.65, 0.5), "metric": (0.47, 0.4), "product": (0.42, 0.35)}),
+}  # fmt: skip
 
 
-def nist3_rows(quick: bool, n_jobs: int | None, known: Known) -> Iterator[Row]:
-    """TVQ on direction features."""
-    bars = {"few": (0.7, 0.45)}
-    yield from of_digits("nist3", nist3(quick), bars, 500, n_jobs, known)
+def set_rows(
+    key: str, quick: bool, n_jobs: int | None, known: dict[str, str]
+) -> Iterator[Row]:
+    """TVQ on direction features and, where there are bars, one metric and a product."""
+    name, samples, most_vectors, bars = SETS[key]
+    yield from of_digits(name, samples(quick), bars, most_vectors, n_jobs, known)
 
 
-def usps_rows(quick: bool, n_jobs: int | None, known: Known) -> Iterator[Row]:
-    """TVQ, one metric, product."""
-    bars = {"few": (2.6, 2.2), "metric": (2.3, 2.0), "product": (2.0, 1.8)}
-    yield from of_digits("USPS", usps(quick), bars, 500, n_jobs, known)
-
-
-def mnist_rows(quick: bool, n_jobs: int | None, known: Known) -> Iterator[Row]:
-    """TVQ, one metric, product."""
-    bars = {"few": (0.65, 0.5), "metric": (0.47, 0.4), "product": (0.42, 0.35)}
-    yield from of_digits("MNIST", mnist(quick), bars, 250, n_jobs, known)
-
-
-def few_label_rows(quick: bool, n_jobs: int | None, known: Known) -> Iterator[Row]:
+def few_label_rows(
+    quick: bool, n_jobs: int | None, known: dict[str, str]
+) -> Iterator[Row]:
     """Products from 300, 1000 and 5000 labels of MNIST."""
     digits = mnist(quick)
     bars = {300: (2.0, 1.6), 1000: (1.15, 0.9), 5000: (0.7, 0.55)}
@@ -392,9 +391,7 @@ def few_label_rows(quick: bool, n_jobs: int | None, known: Known) -> Iterator[Ro
 
 
 SECTIONS: dict[str, Callable[..., Iterator[Row]]] = {
-    "nist3": nist3_rows,
-    "usps": usps_rows,
-    "mnist": mnist_rows,
+    **{key: partial(set_rows, key) for key in SETS},
     "few": few_label_rows,
 }
 

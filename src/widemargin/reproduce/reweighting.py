@@ -11,8 +11,6 @@ published, nor its step; nist3 is another draw from the same database. Figure 8 
 by the difference of the two best scores there, by the classifiers' confidence here.
 """
 
-import argparse
-import time
 from collections.abc import Sequence
 from copy import copy
 from pathlib import Path
@@ -38,7 +36,14 @@ from widemargin.prototypes import (
     TDNeuronClassifier,
     TVQClassifier,
 )
-from widemargin.reproduce import Split, load_split, save_figure
+from widemargin.reproduce import (
+    Split,
+    by_command,
+    load_split,
+    measured,
+    save_figure,
+    timed,
+)
 from widemargin.tangents import ImageTangents
 
 LOADERS = {"nist3": load_nist3, "usps": load_usps}
@@ -117,12 +122,9 @@ def tvq(n_tangents: int, n_models: int, **options: Any) -> TVQClassifier:
 
 def measure(name: tuple[str, str], model: Any, split: Split, paper: Any) -> Row:
     """Fit and test one model."""
-    start = time.perf_counter()
-    model.fit(split.X_train, split.y_train)
-    fitted = time.perf_counter()
-    error = 100 * (1 - model.score(split.X_test, split.y_test))
-    tested = time.perf_counter()
-    return Row(*name, paper, round(error, 2), fitted - start, tested - fitted)
+    predicted, *seconds = timed(model, split)
+    error = measured(predicted != split.y_test).error
+    return Row(*name, paper, round(error, 2), *seconds)
 
 
 def tables(split: Split, *, quick: bool, seed: int) -> tuple[list[Row], dict[str, Any]]:
@@ -322,9 +324,4 @@ def main(
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--out", default="reweighting")
-    parser.add_argument("--sets", nargs="+", choices=LOADERS, default=list(LOADERS))
-    parser.add_argument("--seed", type=int, default=0)
-    main(**vars(parser.parse_args()))
+    by_command(main, __doc__)

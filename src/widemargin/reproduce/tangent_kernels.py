@@ -16,10 +16,9 @@ Reference: B. Haasdonk, D. Keysers, Tangent distance kernels for support vector
 machines, ICPR 2002.
 """
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,16 @@ from widemargin.datasets import load_usps
 from widemargin.inspection import PrototypeDisplay, TangentDisplay
 from widemargin.metrics import tangent_alignment, tangent_distances
 from widemargin.metrics.kernels import kernel_of_distances
-from widemargin.reproduce import by_command, folds, save_figure, stretches
+from widemargin.reproduce import (
+    Split,
+    by_command,
+    folds,
+    load_split,
+    measured,
+    save_figure,
+    stretches,
+    timed,
+)
 from widemargin.svm import InvariantHyperplaneSVC, JitteredSVC, TangentSVC, VirtualSVC
 from widemargin.svm.pairwise import PairwiseMachine, pairwise_coefficients
 from widemargin.tangents import ImageTangents, TransformTangents, image_shifts
@@ -109,24 +117,15 @@ class Line:
     error_at_papers: float | None
 
 
-@dataclass(frozen=True)
-class Digits:
-    """Training and test images, scaled as in the paper."""
+def scaled(split: Split) -> Split:
+    """Scale images in [0, 1] so that no training image is longer than 1."""
+    norm = np.linalg.norm(split.X_train, axis=1).max()
+    return split._replace(X_train=split.X_train / norm, X_test=split.X_test / norm)
 
-    X_train: NDArray
-    y_train: NDArray
-    X_test: NDArray
-    y_test: NDArray
 
-    @classmethod
-    def scaled(cls, X_train, y_train, X_test, y_test) -> "Digits":
-        """Scale images in [0, 1] so that no training image is longer than 1."""
-        norm = np.linalg.norm(X_train, axis=1).max()
-        return cls(X_train / norm, y_train, X_test / norm, y_test)
-
-    def error(self, predicted: NDArray) -> float:
-        """Test error in per cent."""
-        return 100 * float(np.mean(predicted != self.y_test))
+def error_of(predicted: NDArray, split: Split) -> float:
+    """Test error in per cent."""
+    return measured(predicted != split.y_test).error
 
 
 def tangents_for(sides: str | None) -> ImageTangents | None:
@@ -137,7 +136,7 @@ def tangents_for(sides: str | None) -> ImageTangents | None:
 
 
 def tables(
-    digits: Digits,
+    digits: Split,
     *,
     rows: tuple[Published, ...] = PUBLISHED,
     grid: dict = GRID,
@@ -158,7 +157,7 @@ def tables(
             )  # fmt: skip
             predicted, train_s, test_s = timed(machine, digits)
             yield Line(
-                paper.name, gamma, C, spring, cv_error, digits.error(predicted),
+                paper.name, gamma, C, spring, cv_error, error_of(predicted, digits),
                 train_s, test_s, supports_per_duel(machine), paper,
                 distances[0].test_error(paper.kernel, paper.gamma, paper.C),
             )  # fmt: skip
@@ -171,20 +170,11 @@ def supports_per_duel(machine: Any) -> float:
     return float(np.count_nonzero(coef, axis=0).mean())
 
 
-def timed(machine: Any, digits: Digits) -> tuple[NDArray, float, float]:
-    """Test predictions, and the seconds of training and of testing."""
-    start = time.perf_counter()
-    machine.fit(digits.X_train, digits.y_train)
-    fitted = time.perf_counter()
-    predicted = machine.predict(digits.X_test)
-    return predicted, fitted - start, time.perf_counter() - fitted
-
-
 class _Distances:
     """All squared distances of one kind: computed once, for every gamma and C."""
 
     def __init__(
-        self, digits: Digits, sides: str | None, spring: float, n_jobs: int | None
+        self, digits: Split, sides: str | None, spring: float, n_jobs: int | None
     ):
         self.digits, self.spring, self.n_jobs = digits, spring, n_jobs
         tangents = tangents_for(sides)
@@ -238,10 +228,11 @@ class _Distances:
         """Test error in per cent at given parameters."""
         machine = PairwiseMachine("gram", C, "ddag")
         machine.fit(self.kernel(self.train, kernel, gamma), self.digits.y_train)
-        return self.digits.error(machine.predict(self.kernel(self.test, kernel, gamma)))
+        predicted = machine.predict(self.kernel(self.test, kernel, gamma))
+        return error_of(predicted, self.digits)
 
 
-def rivals(digits: Digits) -> Iterator[Line]:
+def rivals(digits: Split) -> Iterator[Line]:
     """Virtual support vectors, jittering and invariant hyperplanes, same scaling."""
     four = image_shifts(SHAPE, diagonal=False)
     searches: tuple[tuple[str, Any, dict], ...] = (
@@ -276,7 +267,7 @@ def rivals(digits: Digits) -> Iterator[Line]:
             f"{name}, {of}={value}",
             float(machine.gamma) if machine.gamma != "scale" else np.nan,
             float(machine.C), np.nan, 100 * (1 - search.best_score_),
-            digits.error(predicted), train_s, test_s, supports_per_duel(machine),
+            error_of(predicted, digits), train_s, test_s, supports_per_duel(machine),
             None, None,
         )  # fmt: skip
 
@@ -331,9 +322,9 @@ def _line(axes: Any, point: NDArray, direction: NDArray, *, dashed: bool) -> Non
     axes.plot(*(point + steps * direction).T, style, color="0.6")
 
 
-def figure_3(X: NDArray, y: NDArray, per_digit: int = 4) -> Any:
+def figure_3(X: NDArray, y: NDArray) -> Any:
     """Examples of USPS digits."""
-    chosen = [np.flatnonzero(y == label)[:per_digit] for label in np.unique(y)]
+    chosen = [np.flatnonzero(y == label)[:4] for label in np.unique(y)]
     rows = np.concatenate(chosen)
     return PrototypeDisplay(prototypes=X[rows], labels=y[rows], shape=SHAPE).plot()
 
@@ -345,24 +336,19 @@ def figure_4(x: NDArray) -> Any:
 
 def main(quick: bool = False, out: Path | str = ".") -> None:
     """Run tables 2 and 3 on USPS line by line, then the rivals and the figures."""
-    train, test = (load_usps(subset=part) for part in ("train", "test"))
-    n_train, n_test = QUICK if quick else (len(train.data), len(test.data))
+    split = load_split(load_usps)
+    sizes = QUICK if quick else (len(split.y_train), len(split.y_test))
     rng = np.random.default_rng(0)
-    rows = [
-        np.sort(rng.choice(len(part.data), n, replace=False))
-        for part, n in ((train, n_train), (test, n_test))
+    drawn = [
+        np.sort(rng.choice(len(labels), n, replace=False))
+        for labels, n in zip((split.y_train, split.y_test), sizes, strict=True)
     ]
-    X, y = train.data[rows[0]].astype(np.float64), train.target[rows[0]]
-    digits = Digits.scaled(
-        X, y, test.data[rows[1]].astype(np.float64), test.target[rows[1]]
-    )
-    print(f"USPS, {n_train} training and {n_test} test images; errors in per cent")
-    print(
-        "".join(f"{head:>11}" if i else f"{head:<40}" for i, head in enumerate(HEADER))
-    )
-    for line in tables(digits):
-        _print_line(line)
-    for line in rivals(digits):
+    X, y = split.X_train[drawn[0]].astype(np.float64), split.y_train[drawn[0]]
+    X_test = split.X_test[drawn[1]].astype(np.float64)
+    digits = scaled(Split(X, y, X_test, split.y_test[drawn[1]]))
+    print("USPS, {} training and {} test images; errors in per cent".format(*sizes))
+    print(f"{HEADER[0]:<40}" + "".join(f"{head:>11}" for head in HEADER[1:]))
+    for line in chain(tables(digits), rivals(digits)):
         _print_line(line)
     save_figures(X, y, Path(out))
 

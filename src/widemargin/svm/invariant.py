@@ -200,13 +200,34 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier, SoftClassifier):
         if generator is None or self.lam >= 1:
             return np.eye(n_dimensions)
         with np.errstate(over="ignore", invalid="ignore"):
-            covariance = self._tangent_covariance(X, labels, generator, n_dimensions)
-        if not np.isfinite(covariance).all():
+            values, vectors = self._directions(X, labels, generator, n_dimensions)
+        if not np.isfinite(values).all():
             raise self._overflow()
-        values, vectors = eigh(covariance)
-        values = np.maximum(values, 0)
         values /= values.sum() or 1.0
-        return (vectors / np.sqrt((1 - self.lam) * values + self.lam)) @ vectors.T
+        # Outside the vectors there is the identity alone.
+        shrunk = np.sqrt(self.lam / ((1 - self.lam) * values + self.lam)) - 1
+        whitening = (vectors * shrunk) @ vectors.T
+        whitening[np.diag_indices_from(whitening)] += 1
+        return whitening / np.sqrt(self.lam)
+
+    def _directions(self, X, labels, generator, n_dimensions):
+        """Eigenvalues and -vectors of the sum of t tᵀ, those of nothing left out."""
+        few, total = np.zeros((0, n_dimensions)), None
+        for moves in self._moves(X, labels, generator):
+            few = np.concatenate([few, moves])
+            if len(few) >= n_dimensions:
+                total = few.T @ few + (0.0 if total is None else total)
+                few = few[:0]
+        if total is not None:
+            total += few.T @ few
+        if not np.isfinite(few if total is None else total).all():
+            raise self._overflow()
+        if total is not None:
+            values, vectors = eigh(total)
+            return np.maximum(values, 0), vectors
+        # Fewer tangents than dimensions: no matrix of all these is needed.
+        _, lengths, vectors = np.linalg.svd(few, full_matrices=False)
+        return lengths**2, vectors.T
 
     def _check_parameters(self):
         tangents = tangents_meant(self.tangents, type(self).__name__)
@@ -253,10 +274,8 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier, SoftClassifier):
             raise self._overflow()
         return mapped
 
-    def _tangent_covariance(self, X, labels, generator, n_dimensions):
-        """Mean of t tᵀ over all tangents of all samples, in the mapped space."""
-        total = np.zeros((n_dimensions, n_dimensions))
-        count = 0
+    def _moves(self, X, labels, generator):
+        """Tangents of all samples in the mapped space, a block at a time."""
         with np.errstate(over="ignore", under="ignore"):
             h = X.dtype.type(self.step)
         if h == 0 and self._landmarks is not None:
@@ -271,9 +290,7 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier, SoftClassifier):
                 if self._landmarks is not None:
                     forward = self._map(X[rows] + h * moves)
                     moves = (forward - self._map(X[rows] - h * moves)) / (2 * h)
-                total += moves.T.astype(float) @ moves
-            count += tangents.shape[0] * tangents.shape[1]
-        return total / max(1, count)
+                yield moves.astype(float)
 
     def _duels(self, X):
         with announce("decisions"):

@@ -47,6 +47,7 @@ from widemargin.tangents.generator import DEVICE_METHODS, TangentGenerator
 
 # Up to this many features the moment is formed (128 MiB), beyond it only applied.
 _MAX_DENSE_FEATURES = 4096
+_FEW_FEATURES = 500
 
 # Up to this many features a tree finds neighbours sooner than products do.
 _MAX_TREE_FEATURES = 15
@@ -345,7 +346,9 @@ def _top_eigenpairs(
     parts: Sequence[Differences], n_features: int, k: int
 ) -> tuple[NDArray, NDArray]:
     """Return the k largest eigenvalues of Dᵀ D, ascending, and their columns."""
-    if n_features <= _MAX_DENSE_FEATURES or 2 * k > n_features:
+    n_pairs = sum(len(part) for part in parts)
+    is_small = n_features <= min(_MAX_DENSE_FEATURES, max(_FEW_FEATURES, n_pairs))
+    if is_small or 2 * k > n_features:
         moment = np.zeros((n_features, n_features))
         for part in parts:
             for block in part:

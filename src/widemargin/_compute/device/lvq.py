@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from widemargin._compute.device.pairs import error_of
 from widemargin._compute.device.replay import jitted, triton_for
-from widemargin._compute.nearest import product_error
 
 
 class Pairs(NamedTuple):
@@ -27,10 +27,6 @@ class Pairs(NamedTuple):
 
 def _squared_norms(X: Tensor) -> Tensor:
     return (X * X).sum(1)
-
-
-def _product_error(P: Tensor) -> float:
-    return product_error(str(P.dtype).removeprefix("torch."), P.shape[1])
 
 
 class Products(NamedTuple):
@@ -227,7 +223,7 @@ def glvq_sums(P: Tensor, labels: Tensor, batch: Any, loss: Any) -> tuple:
     """Loss, gradient in the prototypes, and how often each was its class's nearest."""
     P_norms = _squared_norms(P)
     x_norms = batch.norms if batch.offsets is None else batch.norms + batch.offsets
-    errors = batch.norms, P_norms, _product_error(P)
+    errors = batch.norms, P_norms, error_of(P)
     products = Products(batch.X @ P.T, x_norms, P_norms, *errors)
     if batch.is_risky:
         # An outlier would blur what is near among the others: more digits then.
@@ -247,7 +243,7 @@ def gmlvq_sums(
 ) -> tuple:
     """Loss, gradients in prototypes and Omega, and wins among the own class."""
     Z, Q = batch.X @ omega.T, P @ omega.T
-    size = _product_error(P) * (omega * omega).sum()
+    size = error_of(P) * (omega * omega).sum()
     norms = _squared_norms(Z), _squared_norms(Q)
     errors = size * batch.norms, size * _squared_norms(P)
     pairs = coefficients(Products(Z @ Q.T, *norms, *errors, 1.0), labels, batch, loss)

@@ -46,6 +46,7 @@ from torch import Tensor
 
 from widemargin._compute.device.replay import jitted, triton_for
 from widemargin._compute.frames import ROUNDING
+from widemargin._compute.nearest import product_error
 
 # Relative size below which a squared distance is recomputed from its residual.
 SUSPECT = {torch.float32: 1e-5, torch.float64: 1e-10}
@@ -53,6 +54,11 @@ SUSPECT = {torch.float32: 1e-5, torch.float64: 1e-10}
 PRODUCTS = 2**31
 # Pairs whose frames are gathered at once, in numbers.
 GATHERED = 2**28
+
+
+def error_of(rows: Tensor) -> float:
+    """Error of a product in the dtype of the rows, per unit of norm."""
+    return product_error(str(rows.dtype).removeprefix("torch."), rows.shape[-1])
 
 
 @contextmanager

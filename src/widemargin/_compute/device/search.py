@@ -24,6 +24,7 @@ Of squared distances the kernel densities of classes are made, in log space.
 
 import math
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +36,7 @@ from widemargin._compute.device.pairs import (
     GATHERED,
     Ends,
     chunk_size,
+    error_of,
     floor_of,
     gram_schmidt,
     halving,
@@ -45,6 +47,7 @@ from widemargin._compute.device.pairs import (
     stacked_products,
     tail,
 )
+from widemargin._compute.nearest import product_error
 
 SEEDS = 8
 # Share of a density that may be left out.
@@ -153,8 +156,7 @@ class DeviceSearch:
 
     def part(self, rows: slice) -> "DeviceSearch":
         """Return the search among some of the references."""
-        some = object.__new__(DeviceSearch)
-        vars(some).update(vars(self))
+        some = copy(self)
         some.ends, some._stacks = self.ends.take(rows), {}
         if self.axes is not None:
             some.shadow = self.shadow.take(rows)
@@ -165,21 +167,20 @@ class DeviceSearch:
             self._stacks[name] = ends.stack(tangent_major=True)
         return self._stacks[name]
 
-    def _slack(self, x: Ends, y: Ends) -> Tensor | float:
+    def _slack(self, x: Ends, i: Any, y: Ends, j: Any) -> Tensor | float:
         """Return what folding a shared frame may have rounded, in units of the points.
 
-        Of all pairs; 0 where nothing was folded.
+        Of the pairs that rows i of x make with rows j of y; 0 where nothing was folded.
         """
         if self.shared is None:
             return 0.0
-        rounding = 2 * (16 + x.raw.shape[1] ** 0.5) * torch.finfo(torch.float64).eps
         x_whole, y_whole = (
-            torch.linalg.vector_norm(end.raw.double() - self.centre, dim=1)
-            for end in (x, y)
+            torch.linalg.vector_norm(rows.double() - self.centre, dim=-1)
+            for rows in (x.raw[i], y.raw[j])
         )
-        x_folded, y_folded = x.norms.double() ** 0.5, y.norms.double() ** 0.5
-        slack = rounding * (x_whole[:, None] + y_whole) * (x_folded[:, None] + y_folded)
-        return slack.to(x.rows.dtype)
+        folded = x.norms[i].double() ** 0.5 + y.norms[j].double() ** 0.5
+        rounding = 2 * product_error(np.float64, x.raw.shape[1])
+        return (rounding * (x_whole + y_whole) * folded).to(x.rows.dtype)
 
     def _bounds(
         self, queries: Ends, shadow: Shadow | None, rough: bool = False
@@ -216,7 +217,8 @@ class DeviceSearch:
             G = stacked_products(x, bare, self._stack(kind + " points", bare), tf32)
             a = x.coefficients[:, :, None] - G[:, 1:, 0]
             parts.append(one_end(G[:, 0, 0], a, scale, spring, error))
-        return sum(parts) / len(parts) - self._slack(queries, self.ends), None
+        slack = self._slack(queries, np.s_[:, None], self.ends, np.s_[:])
+        return sum(parts) / len(parts) - slack, None
 
     def query(
         self, points: Tensor, frames: Tensor, n_neighbors: int
@@ -400,27 +402,13 @@ class DeviceSearch:
                     bound = one_end(G, b, scale, self.spring, sign * error)
                     out[rows] += half * bound
             if self.shared is not None:
-                slack = self._listed_slack(x, at, y, to)
+                slack = self._slack(x, at, y, to)
                 near[rows] -= slack
                 far[rows] += slack
 
         numbers = (2 + x.frames.shape[1] + y.frames.shape[1]) * x.points.shape[1]
         halving(max(1, GATHERED // numbers), len(i), fill)
         return near, far
-
-    def _listed_slack(self, x: Ends, i: Tensor, y: Ends, j: Tensor) -> Tensor:
-        rounding = 2 * (16 + x.raw.shape[1] ** 0.5) * torch.finfo(torch.float64).eps
-        whole = sum(
-            torch.linalg.vector_norm(end.raw[at].double() - self.centre, dim=1)
-            for end, at in ((x, i), (y, j))
-        )
-        folded = x.norms[i].double() ** 0.5 + y.norms[j].double() ** 0.5
-        return (rounding * whole * folded).to(x.rows.dtype)
-
-
-def error_of(rows: Tensor) -> float:
-    """Error of a product in the dtype of the rows, per unit of norm."""
-    return float((16 + rows.shape[-1] ** 0.5) * torch.finfo(rows.dtype).eps)
 
 
 def one_end(
