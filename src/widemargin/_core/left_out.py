@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs, dtrtrs
 
 from widemargin._core.arrays import largest_of
-from widemargin._core.samples import repeated_rows, twins
+from widemargin._core.samples import groups_of_copies, twins
 
 # Samples of a class, more or less, that are left out where each costs much.
 OF_A_CLASS = 250
@@ -68,14 +68,11 @@ def observations(X: Any, codes: NDArray) -> NDArray | None:
         pairs = np.column_stack([keys, codes])
         groups = np.unique(pairs, axis=0, return_inverse=True)[1]
         return None if groups.max() >= len(np.unique(keys)) else groups.ravel()
-    groups = twins(X, codes)
+    groups = groups_of_copies(X, codes)
     # Rows that are in two classes are no copies, and neither are others then.
-    if twins(X, 0 * codes).max() < groups.max():
+    if twins(X, 0 * codes).max() < twins(X, codes).max():
         return None
-    repeated = repeated_rows(X, codes)
-    if not repeated.any():
-        return None
-    return np.where(repeated, groups, len(codes) + np.arange(len(codes)))
+    return None if len(np.unique(groups)) == len(codes) else groups
 
 
 def squared_spans(K: NDArray, private: NDArray | None = None, *, bias: bool) -> NDArray:
