@@ -94,6 +94,16 @@ def test_one_row_is_the_row_of_a_batch(digits):
         np.testing.assert_allclose(batch["margin"][5], one["margin"][0], atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "name", ["tvq", "smoothed", "max margin, ddag", "by columns", "three neighbours"]
+)
+def test_no_rows_have_no_answers(name, digits):
+    X, y, _, _ = digits
+    model = fitted(ALL[name], X, y)
+    found = run(to_onnx(model), X[:0])
+    assert (found["label"].shape, found["margin"].shape) == ((0,), (0, 4))
+
+
 def test_far_from_the_origin_float64_agrees_and_float32_is_told(digits):
     X, y, X_test, _ = digits
     X, X_test = (part.astype(float) + 1e7 for part in (X, X_test))

@@ -532,8 +532,8 @@ def read_path(
     """Read a file or a folder; labels only if `labelled`.
 
     `target` is what the user says, `usual_target` what holds where names do. Of named
-    columns all but `drop` are features, or those in `keep` if given. `size` is what a
-    single image is brought to.
+    columns all but `drop` are features, or those in `keep` if given. Images in files
+    are brought to `image_shape`, which other rows must have, or to `size`.
     """
     how = how or Reading()
     if not path.exists():
@@ -542,7 +542,7 @@ def read_path(
         raise Refusal(f"{path}: there is no such file{hint}")
     if path.is_dir():
         _no_target(target, "folders are named after the classes")
-        return read_folder(path, labelled, image_shape)
+        return read_folder(path, labelled, image_shape or size)
     if path.stat().st_size == 0:
         raise Refusal(f"{path} is empty; give a file with data")
     kind = kind_of(path)

@@ -188,11 +188,13 @@ def _smooth(graph: Graph, x: str, step: Smooth, width: int) -> str:
     height, side, channels = len(step.down), len(step.across), step.channels
     if step.background:
         x = graph("Sub", x, float(step.background))
-    if height > 1:
-        x = graph("Reshape", x, np.array([-1, height, side * channels]))
-        x = graph("MatMul", graph.table(step.down), x)
+    # Samples on the left of every product, where there may be none of them.
     x = graph("Reshape", x, np.array([-1, height, side, channels]))
-    x = graph("MatMul", graph.table(step.across), x)
+    for matrix, turned in ((step.down, [0, 3, 2, 1]), (step.across, [0, 1, 3, 2])):
+        if len(matrix) > 1:
+            x = graph("Transpose", x, perm=turned)
+            x = graph("MatMul", x, graph.table(matrix.T))
+            x = graph("Transpose", x, perm=turned)
     x = graph("Reshape", x, np.array([-1, width]))
     return graph("Add", x, float(step.background)) if step.background else x
 

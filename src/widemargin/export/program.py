@@ -237,14 +237,15 @@ def exact_labels(classes: NDArray, reject_label: Any = None) -> list:
         if all(type(label) is kind for label in labels):
             break
     else:
-        if not all(type(label) in (int, float) for label in labels):
+        if not all(type(label) in (bool, int, float) for label in labels):
             kinds = sorted({type(label).__name__ for label in labels})
             raise NotExportable(
                 f"labels of the kinds {', '.join(kinds)} have no common type outside "
                 "Python; use labels, and a reject_label, that are all numbers or all "
                 "text."
             )
-        labels = [float(label) for label in labels]
+        number = float if any(type(label) is float for label in labels) else int
+        labels = [number(label) for label in labels]
     if any(type(label) is int and not -(2**63) <= label < 2**63 for label in labels):
         raise NotExportable("a label does not fit into 64 bits; use smaller numbers.")
     return labels
