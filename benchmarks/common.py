@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 
+import numpy as np
+
 
 def data_home() -> Path:
     """Where the reference data should be: WIDEMARGIN_DATA, or ../shared/data."""
@@ -88,3 +90,11 @@ def machine() -> str:
         f"{platform.python_version()}, numpy {numpy.__version__}, numba "
         f"{numba.__version__}, scikit-learn {sklearn.__version__}, {', '.join(blas)}"
     )
+
+
+def calibration_error(P, right, n_bins=15):
+    """Return the expected calibration error of the likeliest class, in equal bins."""
+    top = P.max(axis=1)
+    bins = np.minimum((top * n_bins).astype(int), n_bins - 1)
+    gaps = [abs(np.sum((right - top)[bins == b])) for b in range(n_bins)]
+    return sum(gaps) / len(top)

@@ -13,16 +13,32 @@ import argparse
 import sys
 import time
 import warnings
+from copy import deepcopy
 
 import numpy as np
 import scipy.sparse as sp
-from common import data_home
-from sklearn.datasets import load_digits, load_svmlight_file
+from common import calibration_error, data_home, print_table, train_test
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_breast_cancer, load_digits, load_svmlight_file
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 from threadpoolctl import threadpool_limits
 
-from widemargin.linear import MaxMarginClassifier
+from widemargin.datasets import load_letter, load_satimage
+from widemargin.linear import (
+    FixedMarginPerceptron,
+    MarginPerceptron,
+    MaxMarginClassifier,
+    base,
+    left_out,
+    max_margin,
+)
+from widemargin.svm import InvariantHyperplaneSVC
 
 try:
     from liblinear.liblinearutil import parameter, problem, train
@@ -282,6 +298,146 @@ def bench_growth():
           f"dynamic {np.polyfit(n, b, 1)[0]:.2f}")  # fmt: skip
 
 
+def gaussians(n, d, seed):
+    """Two classes, two standard deviations apart: the best error is 16 %."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 2
+    X = rng.normal(size=(n, d))
+    X[:, 0] += 2.0 * y - 1.0
+    return X, y
+
+
+def halves(X, y, seed):
+    """Two stratified halves, features in units of the first."""
+    X, X_new, y, y_new = train_test_split(
+        X, y, test_size=0.5, random_state=seed, stratify=y
+    )
+    scaler = StandardScaler().fit(X)
+    return scaler.transform(X), y, scaler.transform(X_new), y_new
+
+
+def overlapping_sets(seed):
+    """Give names and sets of two and more classes, training and test."""
+    for d, n in ((2, 60), (2, 200), (20, 60), (20, 200), (20, 1000), (100, 200)):
+        new = gaussians(4000, d, 1000 + seed)
+        yield f"Gaussians, {n} in {d}-D", (*gaussians(n, d, seed), *new)
+    yield "breast cancer", halves(*load_breast_cancer(return_X_y=True), seed)
+    X, y = load_digits(return_X_y=True)
+    for pair in ((1, 8), (3, 9)):
+        some = np.isin(y, pair)
+        yield f"digits {pair[0]}, {pair[1]}", halves(X[some], y[some], seed)
+    rng = np.random.default_rng(seed)
+    for name, loader, classes in (
+        ("letter A to F", load_letter, 6),
+        ("satimage", load_satimage, None),
+    ):
+        X, y, X_new, y_new = train_test(loader)
+        X, y = np.concatenate([X, X_new]).astype(float), np.concatenate([y, y_new])
+        some = np.isin(y, np.unique(y)[:classes])
+        X, y = X[some], y[some]
+        some = rng.permutation(len(y))[:2000]
+        yield name, halves(X[some], y[some], seed)
+
+
+def _folds(model):
+    return CalibratedClassifierCV(model, ensemble=False)
+
+
+SURE = {
+    "linear": MaxMarginClassifier(),
+    "RBF": MaxMarginClassifier(kernel="rbf"),
+    "perceptron": MarginPerceptron(random_state=0),
+    "Rosenblatt": FixedMarginPerceptron(random_state=0),
+    "invariant": InvariantHyperplaneSVC(tangents="none"),
+    "logistic": LogisticRegression(max_iter=5000),
+    "SVC, linear, folds": _folds(SVC(kernel="linear", max_iter=1_000_000)),
+    "SVC, RBF, folds": _folds(SVC()),
+}
+
+
+def _trained_on(model, X, y):
+    """Return a copy with the temperature of training samples as they are."""
+    model = deepcopy(model)
+    codes = np.searchsorted(model.classes_, y)
+    model._heat_up(model._costs(X)[0], codes, np.ones(len(y)))
+    return model
+
+
+def sure():
+    """Log loss and calibration of probabilities, before and after leaving out."""
+    found = {}
+    for seed in range(1 if QUICK else 3):
+        for name, (X, y, X_new, y_new) in overlapping_sets(seed):
+            for kind, peer in SURE.items():
+                model = clone(peer).fit(X, y)
+                told = [model]
+                if hasattr(model, "temperature_"):
+                    told.insert(0, _trained_on(model, X, y))
+                for k, one in enumerate(told):
+                    P = one.predict_proba(X_new)
+                    right = one.classes_[P.argmax(axis=1)] == y_new
+                    loss = log_loss(y_new, P, labels=one.classes_)
+                    both = loss, calibration_error(P, right)
+                    found.setdefault((name, kind, k), []).append(both)
+    names = list(dict.fromkeys(name for name, _, _ in found))
+    for which, title in enumerate(("Log loss", "Calibration error")):
+        rows = []
+        for name in names:
+            row = [name]
+            for kind in SURE:
+                values = [
+                    f"{np.mean(found[name, kind, k], axis=0)[which]:.3f}"
+                    for k in (0, 1)
+                    if (name, kind, k) in found
+                ]
+                row.append(" → ".join(values))
+            rows.append(row)
+        print_table(title, ("set", *SURE), rows)
+
+
+def leaving():
+    """Print what leaving samples out adds to the time of a fit."""
+    few, many, wide = (
+        gaussians(n, d, 0) for n, d in ((800, 20), (20000, 50), (3000, 300))
+    )
+    digits = load_digits(return_X_y=True)
+    cases = {
+        "linear, 800 × 20": (MaxMarginClassifier(), few),
+        "linear, 20 000 × 50": (MaxMarginClassifier(), many),
+        "linear, 3000 × 300": (MaxMarginClassifier(), wide),
+        "linear, digits": (MaxMarginClassifier(), digits),
+        "hard, digits": (MaxMarginClassifier(C=np.inf), digits),
+        "RBF, 800 × 20": (MaxMarginClassifier(kernel="rbf"), few),
+        "RBF, digits": (MaxMarginClassifier(kernel="rbf"), digits),
+        "perceptron, 800 × 20": (MarginPerceptron(random_state=0), few),
+        "perceptron, digits": (MarginPerceptron(random_state=0), digits),
+        "Rosenblatt, digits": (FixedMarginPerceptron(random_state=0), digits),
+    }
+    rows, real = [], (left_out.own_margins, base.HyperplaneClassifier._left_out)
+
+    def nothing(plane, left):
+        return np.zeros(len(plane.alpha))
+
+    def the_same(self, samples, few=False):
+        asked = np.zeros(len(samples), bool)
+        asked[np.random.RandomState(0).permutation(len(samples))[: base.FITTED]] = True
+        return left_out.Left(asked)
+
+    for name, (model, (X, y)) in cases.items():
+        model.fit(X, y)
+        times: tuple[list, list] = ([], [])
+        while len(times[0]) < (3 if QUICK else 25) and sum(times[0]) < 4.0:
+            for record, (own, ask) in zip(
+                times, ((nothing, the_same), real), strict=True
+            ):
+                left_out.own_margins = max_margin.own_margins = own
+                base.HyperplaneClassifier._left_out = ask
+                record.append(median_time(lambda m=model, X=X, y=y: m.fit(X, y), 1)[0])
+        without, with_it = (np.median(record) for record in times)
+        rows.append((name, f"{1e3 * without:.1f}", f"{with_it / without:.2f}"))
+    print_table("Fits that leave samples out", ("fit", "ms without", "ratio"), rows)
+
+
 BENCHES = {
     "dense": bench_dense,
     "digits": bench_digits,
@@ -289,6 +445,8 @@ BENCHES = {
     "sonar": bench_sonar,
     "soft": bench_soft,
     "growth": bench_growth,
+    "sure": sure,
+    "leaving": leaving,
 }
 
 

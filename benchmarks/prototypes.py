@@ -13,7 +13,13 @@ from copy import deepcopy
 from time import process_time
 
 import numpy as np
-from common import data_folder, machine, print_table, train_test
+from common import (
+    calibration_error,
+    data_folder,
+    machine,
+    print_table,
+    train_test,
+)
 from numba import njit
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
@@ -284,14 +290,6 @@ def relevances():
             rows.append((k, sparsity, share, np.count_nonzero(shares)))
     header = ("per class", "sparsity", "of the useful three", "features kept")
     print_table("GRLVQ, 3 useful of 50 features", header, rows)
-
-
-def calibration_error(P, right, n_bins=15):
-    """Return the expected calibration error of the likeliest class, in equal bins."""
-    top = P.max(axis=1)
-    bins = np.minimum((top * n_bins).astype(int), n_bins - 1)
-    gaps = [abs(np.sum((right - top)[bins == b])) for b in range(n_bins)]
-    return sum(gaps) / len(top)
 
 
 CALIBRATED = {

@@ -12,8 +12,9 @@ distance the promise is that of what both let pass; distances come in three kind
 say nothing, they are large where answers are wrong, or small.
 
 ``--only strange``: how many inputs from elsewhere are refused, with and without the
-second threshold. ``--only mapie``: the share that is answered, beside MAPIE's
-controller of the precision (``pip install mapie``), on the same confidences.
+second threshold. ``--only noise``: what is answered where labels are noisy.
+``--only mapie``: the share that is answered, beside MAPIE's controller of the precision
+(``pip install mapie``), on the same confidences.
 """
 
 import argparse
@@ -22,6 +23,7 @@ import time
 import warnings
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -39,6 +41,7 @@ warnings.filterwarnings("ignore", message="max_error=.* could not be shown")
 warnings.filterwarnings("ignore", message="The number of unique classes")
 warnings.filterwarnings("ignore", module="mapie")
 RARE = 3000
+PARTS = ("promises", "strange", "noise", "mapie")
 
 
 class Table(ClassifierMixin, BaseEstimator):
@@ -267,6 +270,37 @@ def strange():
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
 
 
+def noisy_labels(n_draws=12):
+    """Print what is answered where some labels are drawn at random."""
+    X, y = load_digits(return_X_y=True)
+    print("\n| model | noise | max_error | error | answered | nothing answered |")
+    print("|---|---|---|---|---|---|")
+    models = {
+        "GLVQ": GLVQClassifier(random_state=0),
+        "1-NN": TangentKNeighborsClassifier(1, tangents="none"),
+    }
+    for (name, model), (noise, bar) in product(
+        models.items(), ((0.1, 0.25), (0.05, 0.15))
+    ):
+        errors, answered = [], []
+        for seed in range(n_draws):
+            rng = np.random.default_rng(seed)
+            given = y.copy()
+            drawn = rng.random(len(y)) < noise
+            given[drawn] = rng.integers(0, 10, drawn.sum())
+            rows = rng.permutation(len(y))
+            train, new = rows[:1200], rows[1200:]
+            refusing = RejectingClassifier(model, max_error=bar, random_state=seed)
+            refusing.fit(X[train], given[train])
+            errors.append(np.mean(refusing.estimator_.predict(X[new]) != given[new]))
+            answered.append(refusing.accepts(X[new]).mean())
+        print(
+            f"| {name} | {100 * noise:.0f} % | {bar} | {100 * np.mean(errors):.1f} "
+            f"| {100 * np.mean(answered):.0f} | {answered.count(0.0)} of {n_draws} |",
+            flush=True,
+        )
+
+
 def drawn_letters():
     """Return letters A to Z of fonts that matplotlib brings, as digits are."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -362,13 +396,15 @@ def main():
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1, help="distributions at once")
-    parser.add_argument("--only", choices=("promises", "strange", "mapie"))
+    parser.add_argument("--only", choices=PARTS)
     options = parser.parse_args()
     if options.only in (None, "strange"):
         strange()
     if options.only in (None, "mapie"):
         against_mapie(min(options.draws, 100), options.seed)
-    if options.only in ("strange", "mapie"):
+    if options.only in (None, "noise"):
+        noisy_labels()
+    if options.only not in (None, "promises"):
         return 0
     delta, coverage, start = 0.05, 0.6, time.perf_counter()
     allowed = delta + 2 * np.sqrt(delta * (1 - delta) / options.draws)

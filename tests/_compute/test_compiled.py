@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
+import pytest
 from numpy.testing import assert_array_equal
 
-from widemargin._compute import frames, models, tails
+from widemargin._compute import compiled, frames, models, tails
 from widemargin._compute.compiled import njit
 from widemargin.metrics import tangent_distances
 from widemargin.tangents import Bundle, ImageTangents
@@ -114,3 +115,14 @@ def test_without_a_place_to_write_there_is_no_cache(tmp_path):
         env={**os.environ, "PYTHONPATH": str(source)},
     )  # fmt: skip
     assert result.stdout.split() == ["NullCache", "1.0"]
+
+
+@pytest.mark.parametrize("cause", [KeyboardInterrupt, ValueError])
+def test_an_interrupt_stays_one(cause):
+    class Dispatcher:
+        def __call__(self, *args):
+            raise SystemError("a result with an exception set") from cause()
+
+    expected = cause if cause is KeyboardInterrupt else SystemError
+    with pytest.raises(expected):
+        compiled._kernel_class(Dispatcher)()(1)

@@ -4,6 +4,7 @@ import base64
 import csv
 import hashlib
 import io
+import itertools
 import json
 import re
 import warnings
@@ -16,8 +17,8 @@ from sklearn.datasets import load_digits
 from sklearn.naive_bayes import GaussianNB
 
 from widemargin import RejectingClassifier
-from widemargin.cli import html, models
-from widemargin.cli.judge import promise_of
+from widemargin.cli import html, models, report
+from widemargin.cli.judge import Judgement, promise_of
 from widemargin.cli.models import MODELS
 from widemargin.cli.report import vectors_kept
 from widemargin.cli.touch import _start
@@ -247,6 +248,20 @@ def test_long_names_of_classes_stand_upright():
     counts = np.array([[1, 2], [0, 3]])
     assert "upright" in html.confusion(counts, ["Iris setosa", "b"])
     assert "upright" not in html.confusion(counts, [1000, 20])
+
+
+def test_words_over_the_mistakes_do_not_overlap(monkeypatch):
+    truth = np.array(["Iris setosa", "versicolor", "Iris virginica"])
+    zeros, drawn = np.zeros(3), []
+    judged = Judgement(truth, np.roll(truth, 1), zeros, zeros, truth, 1.0)
+    monkeypatch.setattr(report, "picture", lambda figure, words: drawn.append(figure))
+    saved = models.SavedModel(None, "m", [], (4, 4), None, 16)
+    report.add_gallery(html.Page("", ""), saved, np.eye(3, 16), judged)
+    drawn[0].canvas.draw()
+    (axes,) = drawn[0].axes
+    boxes = [text.get_window_extent() for text in axes.texts]
+    assert len(boxes) == 3
+    assert not any(a.overlaps(b) for a, b in itertools.pairwise(boxes))
 
 
 def test_vectors_kept_counts_prototypes_and_their_tangents():

@@ -68,6 +68,7 @@ def test_soft_margin(price, dtype):
     lazy = da.from_array(X, chunks=(90, 4))
     there = MaxMarginClassifier(C=price).fit(lazy, y, weights)
     assert there.gap_ <= 1e-3
+    assert there.temperature_ == pytest.approx(here.temperature_, rel=0.02)
     assert there.margin_ == pytest.approx(here.margin_, rel=2e-3)
     assert there.margin_ <= here.margin_upper_bound_ * (1 + 1e-9)
     assert there.coef_.dtype == dtype

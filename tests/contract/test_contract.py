@@ -396,7 +396,6 @@ def test_warnings_point_at_the_caller(name):
 # Why there is no predict_proba.
 NO_PROBABILITIES = {
     "DDAGClassifier": "nodes answer in units of their own",
-    "InvariantHyperplaneSVC": "decisions of samples that trained it say nothing",
     "JitteredSVC": "decisions of samples that trained it say nothing",
     "TangentSVC": "decisions of samples that trained it say nothing; probability=True",
     "VirtualSVC": "decisions of samples that trained it say nothing",

@@ -211,3 +211,19 @@ def test_a_warning_names_the_offset():
         with pytest.warns(ConvergenceWarning) as told:
             MarginPerceptron(random_state=0).fit(X, y)
         assert ("farther from the origin" in str(told[0].message)) == named
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("multiclass", ["ovo", "ddag", "ovr"])
+@pytest.mark.parametrize("make", [MarginPerceptron, FixedMarginPerceptron])
+def test_samples_on_the_plane_are_answered_alone_as_in_a_batch(make, multiclass):
+    """Planes of whole numbers have samples on them, and products round as they like."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, (400, 12)).astype(float)
+    y = (X[:, :4].sum(axis=1) + rng.integers(0, 2, 400) > 2) + X[:, 5] * X[:, 6]
+    model = make(random_state=0, multiclass=multiclass).fit(X, y)
+    X = np.unique(X, axis=0)
+    alone = np.concatenate([model.predict(x[None]) for x in X])
+    np.testing.assert_array_equal(model.predict(X), alone)
+    if multiclass == "ovo" and make is FixedMarginPerceptron:
+        assert np.count_nonzero(model.pairwise_distances(X) == 0) > 20

@@ -193,3 +193,11 @@ def test_a_radius_needs_images_that_move_no_faster(kernel):
     model = KernelLVQClassifier(1, kernel=kernel, max_iter=1).fit(iris, y)
     with pytest.raises(ValueError, match="certified_radius needs kernel='rbf' or"):
         model.certified_radius(iris)
+
+
+def test_a_feature_that_was_constant_decides_nothing_when_it_moves():
+    X, y = load_iris(return_X_y=True)
+    train = np.c_[X, np.full(len(X), 2026.0)]
+    model = KernelLVQClassifier(random_state=0).fit(train, y)
+    moved = train + np.array([0, 0, 0, 0, 0.1])
+    np.testing.assert_array_equal(model.predict(moved), model.predict(train))

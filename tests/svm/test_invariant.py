@@ -1,9 +1,12 @@
 import numpy as np
 import pytest
 from sklearn.kernel_approximation import Nystroem
+from sklearn.metrics import log_loss
 from sklearn.svm import SVC
 
+from widemargin._core.samples import Samples
 from widemargin.svm import InvariantHyperplaneSVC
+from widemargin.svm.pairwise import spanned_duels
 from widemargin.tangents import ImageTangents
 
 GENERATOR = ImageTangents((8, 8), ["x_shift", "y_shift"])
@@ -125,6 +128,75 @@ def test_samples_without_tangents_are_left_as_they_are():
     X, y = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 5.0]]), [0, 1, 1]
     model = InvariantHyperplaneSVC(0.25, tangents=np.zeros((1, 2))).fit(X, y)
     np.testing.assert_allclose(model.whitening_, 2 * np.eye(2))
+
+
+def two_gaussians(n, d, seed, gap=1.0):
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 2
+    X = rng.normal(size=(n, d))
+    X[:, 0] += gap * (2 * y - 1)
+    return X, y
+
+
+def test_samples_are_left_out_as_by_machines_without_them():
+    """Exact where the classes are separated and the same others support the plane."""
+    X, y = two_gaussians(30, 20, 0)
+    signs = np.where(y == 0, 1.0, -1.0)
+    samples = Samples(X, y, np.ones(30), np.arange(2), np.arange(30))
+    options = {"C": 1e6, "kernel": "linear", "tol": 1e-9}
+    svc = SVC(**options).fit(X, y)
+    found = signs * spanned_duels(svc, X, samples, np.arange(30), None)[:, 0]
+    n_same = 0
+    for i in svc.support_:
+        rest = np.flatnonzero(np.arange(30) != i)
+        other = SVC(**options).fit(X[rest], y[rest])
+        if set(rest[other.support_]) == set(svc.support_) - {i}:
+            expected = -signs[i] * other.decision_function(X[[i]])[0]
+            assert found[i] == pytest.approx(expected, abs=1e-4)
+            n_same += 1
+    assert n_same > 1
+    unseen = np.setdiff1d(np.arange(30), svc.support_)
+    np.testing.assert_allclose(
+        found[unseen], -(signs * svc.decision_function(X))[unseen]
+    )
+
+
+def test_copies_are_left_out_together():
+    X, y = two_gaussians(30, 3, 0)
+    twice = np.concatenate([np.arange(30), np.arange(0, 30, 2)])
+    once = Samples(X, y, np.bincount(twice) * 1.0, np.arange(2), np.arange(30))
+    copies = Samples(X[twice], y[twice], np.ones(45), np.arange(2), np.arange(45))
+    options = {"C": 1.0, "kernel": "linear", "tol": 1e-9}
+    weighed = SVC(**options).fit(X, y, once.weights)
+    repeated = SVC(**options).fit(X[twice], y[twice])
+    rows = np.arange(30)
+    found = spanned_duels(repeated, X[twice], copies, rows, twice)
+    alone = spanned_duels(repeated, X[twice], copies, rows, None)
+    assert np.abs(found - alone).max() > 0.01
+    expected = spanned_duels(weighed, X, once, rows, None)
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize(("n", "d"), [(60, 2), (60, 20), (200, 100)])
+def test_overlapping_classes_are_better_than_saying_nothing(kernel, n, d):
+    X, y = two_gaussians(n, d, 1)
+    new, truth = two_gaussians(2000, d, 2)
+    model = InvariantHyperplaneSVC(kernel=kernel, tangents="none", random_state=0)
+    P = model.fit(X, y).predict_proba(new)
+    assert np.array_equal(model.classes_[P.argmax(axis=1)], model.predict(new))
+    assert log_loss(truth, P) < 0.68
+    surer = P.max(axis=1).mean() - np.mean(P.argmax(axis=1) == truth)
+    assert -0.15 < surer < 0.08
+
+
+def test_a_machine_of_many_classes_has_probabilities(digits):
+    X, y = digits[:2]
+    model = InvariantHyperplaneSVC(0.2, tangents=GENERATOR).fit(X[::2], y[::2])
+    P = model.predict_proba(X[1::2])
+    np.testing.assert_allclose(P.sum(axis=1), 1)
+    said, right = P.max(axis=1).mean(), model.score(X[1::2], y[1::2])
+    assert abs(said - right) < 0.05
 
 
 def test_fewer_tangents_than_features_need_no_large_matrix(digits):

@@ -61,7 +61,13 @@ def _kernel_class(dispatcher: Any) -> type:
 
         class Kernel(dispatcher):
             def __call__(self, *args: Any) -> Any:
-                return super().__call__(*map(_plain, args))
+                try:
+                    return super().__call__(*map(_plain, args))
+                except SystemError as error:
+                    # Ctrl-C while numba hands the result over.
+                    if isinstance(error.__cause__, KeyboardInterrupt):
+                        raise error.__cause__ from None
+                    raise
 
         _classes[dispatcher] = Kernel
     return _classes[dispatcher]

@@ -13,9 +13,11 @@ by its square), the distance includes it and the margin does not,
 :math:`y_i f(x_i) - \alpha_i (S_i^2 - D_i)`. A sample without a weight changes nothing.
 
 With K of the free samples, D on its diagonal and a border of ones for the bias,
-:math:`S_i^2 = 1 / (K^{-1})_{ii}` of a free sample, and
-:math:`k_{ii} - v_i^T K^{-1} v_i` of another. Fewer samples span less: with some of them
-the distance is too large, and nobody is made too sure.
+:math:`S_i^2 = 1 / (K^{-1})_{ii}`.
+
+Where the plane is no such optimum, or a sample that leaves changes who is free, others
+take over as those of a soft margin do, where :math:`\alpha_i = (1 - y_i f(x_i)) / D_i`:
+so D is taken from the spread of the margins over that of the coefficients.
 
 A weight is left out with its sample. Samples with the same values and class are one
 observation that came several times, as a sample of weight 2 is, and are left out
@@ -35,8 +37,12 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs, dtrtrs
 
 from widemargin._core.arrays import largest_of
-from widemargin._core.samples import repeated_rows, twins
+from widemargin._core.samples import groups_of_copies, twins
 
+# Samples of a class, more or less, that are left out where each costs much.
+OF_A_CLASS = 250
+# Leverages above this are one, up to rounding.
+_ALL = 1.0 - 1e-9
 # What the smallest distances may be off by, relative to the mean square.
 _RIDGE = 1e-10
 
@@ -62,14 +68,11 @@ def observations(X: Any, codes: NDArray) -> NDArray | None:
         pairs = np.column_stack([keys, codes])
         groups = np.unique(pairs, axis=0, return_inverse=True)[1]
         return None if groups.max() >= len(np.unique(keys)) else groups.ravel()
-    groups = twins(X, codes)
+    groups = groups_of_copies(X, codes)
     # Rows that are in two classes are no copies, and neither are others then.
-    if twins(X, 0 * codes).max() < groups.max():
+    if twins(X, 0 * codes).max() < twins(X, codes).max():
         return None
-    repeated = repeated_rows(X, codes)
-    if not repeated.any():
-        return None
-    return np.where(repeated, groups, len(codes) + np.arange(len(codes)))
+    return None if len(np.unique(groups)) == len(codes) else groups
 
 
 def squared_spans(K: NDArray, private: NDArray | None = None, *, bias: bool) -> NDArray:
@@ -82,50 +85,52 @@ def squared_spans(K: NDArray, private: NDArray | None = None, *, bias: bool) -> 
     >>> squared_spans(K, bias=True).round(6)
     array([9., 9.])
     """
-    factor, _, most = _factor(K, private, bias)
-    inverse = np.diag(dpotri(factor, lower=1)[0])
-    if bias:
-        u = dpotrs(factor, np.ones(len(K)), lower=1)[0]
-        inverse = inverse - u * u / u.sum()
-    return 1.0 / np.maximum(inverse, 1.0 / most)
-
-
-def squared_spans_beside(
-    K: NDArray, beside: NDArray, squares: NDArray, *, bias: bool
-) -> NDArray:
-    """Squared distance of other samples from the span of the free.
-
-    `beside` (q, m) are their inner products with the free, `squares` with themselves.
-
-    >>> squared_spans_beside(np.array([[1.0]]), np.ones((1, 1)), np.ones(1), bias=True)
-    array([0.])
-    """
-    if not len(K):
-        return 2.0 * (squares + squares.mean()) if bias else squares
-    factor, shift, most = _factor(K, None, bias)
-    inner = dtrtrs(factor, (beside + shift).T, lower=1)[0]
-    left = squares + shift - np.einsum("ij,ij->j", inner, inner)
-    if bias:
-        ones = dtrtrs(factor, np.ones(len(K)), lower=1)[0]
-        left += (1.0 - ones @ inner) ** 2 / (ones @ ones)
-    return np.clip(left, 0.0, most + 4.0 * squares)
-
-
-def _factor(
-    K: NDArray, private: NDArray | None, bias: bool
-) -> tuple[NDArray, float, float]:
-    """Return the factor of the system, what its products were raised by, and a limit.
-
-    With a border, a number more in all products changes nothing but rounding. Where
-    nothing else is free there is no span, but two samples are not infinitely far apart.
-    """
+    # With a border, a number more in all products changes nothing but rounding.
     size = float(np.diag(K).mean()) or 1.0
-    shift, ridge = size if bias else 0.0, _RIDGE * size
-    while True:
+    shift, ridge, failed = size if bias else 0.0, _RIDGE * size, 1
+    while failed:
         system = K + shift
         system.flat[:: len(K) + 1] += ridge if private is None else private + ridge
         most = 4.0 * float(np.diag(system).max())
         factor, failed = dpotrf(system.T, lower=1, overwrite_a=1)
-        if not failed:
-            return factor, shift, most
         ridge *= 100.0
+    inverse = np.diag(dpotri(factor, lower=1)[0])
+    if bias:
+        u = dpotrs(factor, np.ones(len(K)), lower=1)[0]
+        inverse = inverse - u * u / u.sum()
+    # Without others there is no span, but no two samples are infinitely far apart.
+    return 1.0 / np.maximum(inverse, 1.0 / most)
+
+
+def unit_factor(system: NDArray) -> tuple[NDArray, NDArray]:
+    """Upper Cholesky factor of a positive system at a unit diagonal, and the scale."""
+    scale = 1.0 / np.sqrt(np.diag(system))
+    return dpotrf(system * scale[:, None] * scale)[0], scale
+
+
+def feature_spans(
+    X: Any, private: NDArray, factor: tuple[NDArray, NDArray], least: float = 1.0
+) -> NDArray:
+    r"""Squared distances from the span, less private coordinates, by features.
+
+    `factor` is that of ``least * A``, with :math:`z = [x, 1]` and
+    :math:`A = \sum_j z_j z_j^T / D_j` and the price of w and bias on its diagonal:
+    :math:`S_i^2 - D_i = q_i / (1 - q_i / D_i)` where :math:`q_i = z_i^T A^{-1} z_i`.
+    An infinite private coordinate is that of a sample which is not in the sum.
+    """
+    upper, scale = factor
+    Z = np.empty((X.shape[0], len(scale)))
+    Z[:, :-1] = X.toarray() if sp.issparse(X) else X
+    Z[:, -1] = 1.0
+    Z *= scale
+    Z = dtrtrs(upper, Z.T, trans=1, overwrite_b=1)[0]
+    q = least * np.einsum("ij,ij->j", Z, Z)
+    return q / (1.0 - np.minimum(q / private, _ALL))
+
+
+def spread_ratio(margins: NDArray, shares: NDArray) -> float:
+    """Return the spread of margins over that of coefficients; 0 where there is none."""
+    margins, shares = margins - margins.mean(), shares - shares.mean()
+    with np.errstate(all="ignore"):
+        ratio = float(np.sqrt((margins @ margins) / (shares @ shares)))
+    return ratio if ratio < np.inf else 0.0

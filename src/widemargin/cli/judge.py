@@ -159,7 +159,6 @@ def read_for(
         target=target,
         usual_target=model.target,
         labelled=labelled,
-        image_shape=model.image_shape if data.is_dir() else None,
         keep=model.names,
         n_features=model.n_features,
         how=replace(how or Reading(), missing=model.takes_missing),

@@ -249,7 +249,13 @@ def add_gallery(page: Page, model: SavedModel, X: Any, judged: Judgement) -> Non
     images = X[chosen].reshape(-1, *model.image_shape)
     if images.shape[-1] == 1 and images.ndim == 4:
         images = images[..., 0]
-    words = [f"{judged.truth[i]} as {judged.answers[i]}" for i in chosen]
+    pairs = [(str(judged.truth[i]), str(judged.answers[i])) for i in chosen]
+    words = [
+        f"{truth} as {answer}"
+        if len(truth + answer) < 9
+        else f"{style.short(truth, 11)}\nas {style.short(answer, 9)}"
+        for truth, answer in pairs
+    ]
     lines = [slice(k, k + 6) for k in range(0, len(chosen), 6)]
     size = len(lines), min(6, len(chosen))
     inches = style.mosaic_inches(*size, images[0], labelled=True, margin=0.1)

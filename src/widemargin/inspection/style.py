@@ -233,12 +233,12 @@ class Look:
             ax.set_xticklabels([])
 
 
-def short(name: str) -> str:
-    """Return a name that fits below a panel."""
-    if len(name) <= LONGEST_NAME:
+def short(name: str, most: int = LONGEST_NAME) -> str:
+    """Return a name of at most so many letters, which fits below a panel."""
+    if len(name) <= most:
         return name
-    half = LONGEST_NAME // 2
-    return f"{name[: LONGEST_NAME - half]}…{name[1 - half :]}"
+    half = most // 2
+    return f"{name[: most - half]}…{name[1 - half :]}"
 
 
 def check_look(

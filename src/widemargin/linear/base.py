@@ -28,7 +28,7 @@ from widemargin._core.classifier import (
     whole_or_not_at_all,
 )
 from widemargin._core.decisions import combine, duel_costs, duel_margins, from_decision
-from widemargin._core.left_out import observations
+from widemargin._core.left_out import OF_A_CLASS, observations
 from widemargin._core.samples import Samples, batch_classes, check_samples
 from widemargin.linear.left_out import Left, walk_margins
 from widemargin.linear.patterns import (
@@ -39,14 +39,18 @@ from widemargin.linear.patterns import (
     random_state_array,
     reflect,
     scaled,
+    squared_row_norms,
 )
 from widemargin.linear.spaces import rounding
 from widemargin.linear.walks import Budget, Walk, start_walk
 
 SCHEMES = ("ovo", "ddag", "ovr")
-# Samples of a class, more or less, that are left out where each costs much, as it does
-# with a kernel and with as many features.
-OF_A_CLASS, MANY_FEATURES = 250, 100
+# Distances, over the size of the training samples, that may be rounding.
+_CLOSE = 1e-7
+# Scores, over the largest of a sample, that differ by rounding.
+_TIE = 1e-13
+# Features beyond which each sample that is left out costs much.
+MANY_FEATURES = 100
 # Largest and smallest size of samples whose planes, lengths and distances are numbers.
 _LARGEST, _SMALLEST = 2.0**508, 2.0**-960
 
@@ -186,9 +190,19 @@ class HyperplaneClassifier(SoftClassifier):
             self._borders = np.where(between > 0.0, between, 1.0)
 
     def _distances(self, X: Any) -> NDArray:
-        """Signed distances (n, n_problems) of checked X, in double precision."""
+        """Signed distances (n, n_problems) of checked X, in double precision.
+
+        What is rounding is zero, alone as in a batch, where products round otherwise.
+        """
         X = X.astype(np.float64, copy=False)
-        return np.asarray(X @ self.coef_.T.astype(np.float64) + self.intercept_)
+        distances = np.asarray(X @ self.coef_.T.astype(np.float64) + self.intercept_)
+        close = np.flatnonzero((np.abs(distances) < _CLOSE * self._unit).any(axis=1))
+        if len(close):
+            lengths = np.sqrt(squared_row_norms(X[close]))[:, None]
+            noise = rounding(X.shape[1]) * (lengths + np.abs(self.intercept_))
+            some = distances[close]
+            distances[close] = np.where(np.abs(some) <= noise, 0.0, some)
+        return distances
 
     def _check_predict(self, X: Any) -> Any:
         X = super()._check_predict(X)
@@ -224,7 +238,11 @@ class HyperplaneClassifier(SoftClassifier):
         if self._scheme == "two":
             return from_decision(distances[:, 0])
         if self._scheme == "ovr":
-            return distances * self.weight_norm_
+            scores = distances * self.weight_norm_
+            # Scores that differ by rounding alone are equal.
+            best, size = scores.max(axis=1), np.abs(scores).max(axis=1)
+            tie = best[:, None] - scores <= (_TIE * size)[:, None]
+            return np.where(tie, best[:, None], scores)
         return combine(self._duels_of(distances), len(self.classes_), self._scheme)
 
     def _duels_of(self, distances: NDArray) -> NDArray:

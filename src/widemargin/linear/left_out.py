@@ -24,11 +24,15 @@ Shapes: supports (m,), of one two-class problem.
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotrf, dtrtri, dtrtrs
+from scipy.linalg.lapack import dtrtri, dtrtrs
 
-from widemargin._core.left_out import squared_spans
+from widemargin._core.left_out import (
+    feature_spans,
+    spread_ratio,
+    squared_spans,
+    unit_factor,
+)
 from widemargin.linear.newton import Factor, penalised_gram
 from widemargin.linear.patterns import squared_row_norms
 from widemargin.linear.spaces import KernelSpace, LinearSpace
@@ -39,8 +43,6 @@ _FEW = 1000
 _SOME = 200
 # Steps of conjugate gradients.
 _STEPS = 6
-# Leverages above this are one, up to rounding.
-_ALL = 1.0 - 1e-9
 
 
 class Left(NamedTuple):
@@ -106,11 +108,8 @@ def walk_private(margins: NDArray, m: NDArray, factors: Any) -> NDArray | None:
 
     `factors` are those of the updates, by which coefficients differ anyway.
     """
-    shares = m / factors
-    margins, shares = margins - margins.mean(), shares - shares.mean()
-    with np.errstate(all="ignore"):
-        ratio = float(np.sqrt((margins @ margins) / (shares @ shares)))
-    return np.full(len(m), ratio) / factors if 0.0 < ratio < np.inf else None
+    ratio = spread_ratio(margins, m / factors)
+    return np.full(len(m), ratio) / factors if ratio > 0.0 else None
 
 
 def walk_margins(
@@ -169,23 +168,13 @@ def _by_features(plane: Plane, rows: NDArray, asked: NDArray) -> NDArray:
     """From a system of the size of the features, Newton's or the same."""
     X, private, rho, factor = plane.space.X, plane.private, plane.rho, plane.factor
     assert private is not None
-    least, inside = private.min(), None
     if factor is None:
         least = private[rows].min()
         system = penalised_gram(X[rows], least / private[rows], least, rho)
-        scale = 1.0 / np.sqrt(np.diag(system))
-        upper = dpotrf(system * scale[:, None] * scale)[0]
-    else:
-        upper, scale, inside = factor
-    some = X[asked]
-    Z = np.empty((len(asked), len(scale)))
-    Z[:, :-1] = some.toarray() if sp.issparse(some) else some
-    Z[:, -1] = 1.0
-    Z *= scale
-    Z = dtrtrs(upper, Z.T, trans=1, overwrite_b=1)[0]
-    q = least * np.einsum("ij,ij->j", Z, Z)
-    h = q / private[asked] if inside is None else inside[asked] * q / private[asked]
-    return q / (1.0 - np.minimum(h, _ALL))
+        return feature_spans(X[asked], private[asked], unit_factor(system), least)
+    upper, scale, inside = factor
+    own = np.where(inside[asked], private[asked], np.inf)  # type: ignore[index]
+    return feature_spans(X[asked], own, (upper, scale), private.min())
 
 
 def _by_share(plane: Plane, rows: NDArray, asked: NDArray) -> NDArray:

@@ -30,6 +30,7 @@ Reference: Aiolli and Sperduti, section 4.1 and Figures 1 and 2. Shapes: stack
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -397,10 +398,16 @@ def climbed(
 
 def quantiles_of(margins: NDArray) -> NDArray:
     """Quantiles as NumPy has them, in half its time: there are some after each pass."""
-    places = np.multiply(QUANTILES, len(margins) - 1)
-    ranks = np.stack([np.floor(places), np.ceil(places)]).astype(np.intp)
+    ranks, beyond = _ranks(len(margins))
     low, high = np.partition(margins, ranks.ravel())[ranks]
-    return low + places % 1 * (high - low)
+    return low + beyond * (high - low)
+
+
+@lru_cache(maxsize=4)
+def _ranks(n: int) -> tuple[NDArray, NDArray]:
+    """Say between which ranks of n the quantiles are, and how far beyond the lower."""
+    places = np.multiply(QUANTILES, n - 1)
+    return np.stack([np.floor(places), np.ceil(places)]).astype(np.intp), places % 1
 
 
 def quantiles_of_counts(counts: NDArray) -> NDArray:

@@ -480,7 +480,7 @@ def within_class_spread(
     """Root mean square deviation of each feature from its class mean, never zero.
 
     A feature that is constant in every class has a thousandth of its spread between
-    them; one that is constant everywhere has no unit, and takes one from the others.
+    them; one that is constant everywhere takes the usual unit of the others.
     Samples a hundred times as far from their class as is usual do not count: broken
     records would set the unit of all others.
     """
@@ -509,7 +509,7 @@ def within_class_spread(
     rounding = 8 * np.finfo(numpy_dtype(X)).eps * np.abs(ends).max(axis=0)
     # Means of equal numbers need not be equal to them: the range tells.
     varying = (total > rounding**2) & (ends[1] - ends[0] > rounding)
-    none = 1e-6 * within.mean() or 1.0
+    none = within[varying].mean() if within[varying].any() else 1.0
     variance = np.where(varying, np.maximum(within, 1e-6 * total), none)
     spread = np.sqrt(variance).astype(numpy_dtype(X))
     # What rounding alone has spread may be too little to divide by.

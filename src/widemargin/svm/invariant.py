@@ -32,7 +32,8 @@ from widemargin._core.checks import (
     check_squares,
     parameters,
 )
-from widemargin._core.classifier import fit_method
+from widemargin._core.classifier import FITTED, SoftClassifier, fit_method
+from widemargin._core.left_out import OF_A_CLASS, observations
 from widemargin._core.samples import check_samples
 from widemargin.svm import pairwise
 from widemargin.tangents.generator import (
@@ -46,7 +47,7 @@ KERNELS = ("linear", "rbf", "poly")
 
 
 @parameters
-class InvariantHyperplaneSVC(pairwise.DuelClassifier):
+class InvariantHyperplaneSVC(pairwise.DuelClassifier, SoftClassifier):
     """Support vector machine in a space where meaningless variation is small.
 
     Parameters
@@ -89,6 +90,9 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier):
     svc_ : SVC
         The linear machine in the whitened space; its labels are positions in
         `classes_`.
+    temperature_ : float
+        Of ``predict_proba``, in the units of margins: fitted to training samples, about
+        250 of each class and 2000 at most, each left out of the machine.
     n_iter_ : int
         Steps of the solver, of the duel that took most.
     classes_ : ndarray of shape (n_classes,)
@@ -103,9 +107,9 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier):
     -----
     Margins are a "distance" in units of the machines' own margin: of a predicted label
     the closest of the duels that it met, of another minus the duel that it lost.
-    There is no ``predict_proba``: samples that trained a machine lie at its margin by
-    construction, so that a temperature needs others, as
-    :class:`~sklearn.calibration.CalibratedClassifierCV` leaves out.
+    Samples that trained a machine lie at its margin by construction: for
+    ``predict_proba`` each is left out of it, in closed form, as of a machine with
+    squared slack whose coefficients spread as these do; the whitening stays as it is.
     On scikit-learn 1.9 and later ``set_callbacks(sklearn.callback.ProgressBar())``
     shows how far `fit` is.
 
@@ -113,6 +117,9 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier):
     ----------
     O. Chapelle, B. Schölkopf, Incorporating invariances in nonlinear support vector
     machines, NIPS 2001.
+
+    O. Chapelle, V. Vapnik, O. Bousquet, S. Mukherjee, Choosing multiple parameters for
+    support vector machines, Machine Learning 46, 2002.
 
     Examples
     --------
@@ -175,8 +182,19 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier):
                     if "not finite" not in str(error):
                         raise
                     raise self._overflow() from error
+                self._calibrate(whitened, samples)
         pairwise.say_how_it_ended(end, self)
         return self
+
+    def _calibrate(self, whitened, samples):
+        """Fit the temperature to samples, each left out of the machine."""
+        most = min(FITTED, OF_A_CLASS * len(samples.classes))
+        rows = np.random.RandomState(0).permutation(len(samples))[:most]
+        linked = observations(samples.X, samples.codes)
+        with np.errstate(all="ignore"):
+            duels = pairwise.spanned_duels(self.svc_, whitened, samples, rows, linked)
+        costs, _ = self._costs_of(duels)
+        self._heat_up(costs, samples.codes[rows], samples.weights[rows])
 
     def _whiten(self, X, labels, generator, n_dimensions):
         if generator is None or self.lam >= 1:

@@ -67,7 +67,13 @@ from widemargin._core.decisions import (
     graph_scores,
     walk_graph,
 )
-from widemargin._core.samples import check_samples
+from widemargin._core.left_out import (
+    feature_spans,
+    spread_ratio,
+    squared_spans,
+    unit_factor,
+)
+from widemargin._core.samples import Samples, check_samples
 
 SCHEMES = ("ovo", "ddag")
 # Steps of LIBSVM for which a pass of LIBLINEAR is allowed: those are cheap and many.
@@ -76,6 +82,9 @@ STEPS_PER_PASS = 10
 LIBSVM_CACHE = 200 * 2**20
 # Roundings that the sum of a decision may collect, in units of the dtype's epsilon.
 ROUNDINGS = 512
+# Share of the spread of the supports' margins that samples which are left out are taken
+# to find others in: as much as real folds of overlapping Gaussians ask for.
+SMOOTH = 0.25
 # No loop goes on for ever: weights may be such that LIBSVM's never ends.
 MAX_ITER = 1_000_000
 
@@ -287,6 +296,51 @@ def duels_of(svc: SVC, X: NDArray) -> NDArray:
     """All duels of a fitted SVC with ``decision_function_shape="ovo"``."""
     duels = svc.decision_function(X)
     return -duels[:, None] if duels.ndim == 1 else duels
+
+
+def spanned_duels(
+    svc: SVC, X: NDArray, samples: Samples, rows: NDArray, linked: NDArray | None
+) -> NDArray:
+    """Duels of some training samples of a linear machine, each left out of it.
+
+    Coefficients are at most C, and whoever leaves changes who is below, unless all
+    supports are at the margin: then this is the span rule. See
+    :mod:`widemargin._core.left_out`. `linked` are the same for copies of a sample.
+    """
+    duels = duels_of(svc, X)
+    groups = np.arange(len(X)) if linked is None else linked
+    coef, _ = pairwise_coefficients(svc)
+    wanted = np.zeros(len(X), bool)
+    wanted[rows] = True
+    own = np.zeros(len(X))
+    for column, pair in enumerate(class_pairs(len(svc.classes_))):
+        mine = svc.support_[coef[:, column] != 0]
+        if not len(mine):
+            continue
+        own[svc.support_] = np.abs(coef[:, column])
+        signs = np.where(samples.codes[mine] == pair[0], 1.0, -1.0)
+        _, first, place = np.unique(
+            groups[mine], return_index=True, return_inverse=True
+        )
+        alpha = np.bincount(place, own[mine])
+        weights = np.bincount(place, samples.weights[mine])
+        margins = (signs * duels[mine, column])[first]
+        private = SMOOTH * spread_ratio(margins, alpha / weights) / weights
+        vectors = X[mine[first]].astype(float)
+        parts = alpha * _spans_less(vectors, private)
+        leave = wanted[mine]
+        duels[mine[leave], column] -= (signs * parts[place])[leave]
+    return duels[rows]
+
+
+def _spans_less(V: NDArray, private: NDArray) -> NDArray:
+    """Squared distances of all vectors from the span, less private coordinates."""
+    if len(V) <= V.shape[1] or not private.min() > 0.0:
+        return squared_spans(V @ V.T, private, bias=True) - private
+    Z = np.column_stack([V, np.ones(len(V))])
+    system = Z.T @ (Z / private[:, None])
+    system.flat[: -1 : len(system) + 1] += 1.0
+    return feature_spans(V, private, unit_factor(system))
 
 
 class _Duels(PairwiseMachine):
