@@ -3,7 +3,7 @@ import csv
 import numpy as np
 import pytest
 from sklearn.datasets import dump_svmlight_file
-from tests.cli.writing import write_csv, write_idx
+from tests.cli.writing import text_rows, write_csv, write_idx
 
 from widemargin.cli import Refusal
 from widemargin.cli.read import kind_of, read
@@ -241,3 +241,73 @@ def test_white_on_transparent_is_refused(tmp_path):
     image.fromarray(pixels).save(tmp_path / "a.png")
     with pytest.raises(Refusal, match=r"a\.png is white on transparent"):
         read(tmp_path / "a.png", labelled=False)
+
+
+def test_the_first_row_of_a_file_without_names_is_kept(tmp_path):
+    X, lines = text_rows()
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join(lines))
+    table = read(path, target="-1")
+    np.testing.assert_array_equal(table.X, X)
+    assert table.y[0] == "p"
+    assert "taken for data" in table.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("header", "names"),
+    [
+        ("a,b,c,k", ["a", "b", "c"]),
+        ("a,2019,2020,k", ["a", "2019", "2020"]),
+        # Numbers over numbers: the name that was asked for tells.
+        ("2018,2019,2020,k", ["2018", "2019", "2020"]),
+        ("0,1,2,k", ["0", "1", "2"]),
+    ],
+)
+def test_names_are_known_as_such(tmp_path, header, names):
+    X, lines = text_rows()
+    (tmp_path / "a.csv").write_text("\n".join([header, *lines]))
+    table = read(tmp_path / "a.csv", target="k")
+    assert table.names == names
+    np.testing.assert_array_equal(table.X, X)
+
+
+def test_counted_names_over_numbers_alone(tmp_path):
+    rows = "\n".join(f"{v},{v},{v},{i % 2}" for i, v in enumerate(text_rows()[0][:, 0]))
+    (tmp_path / "a.csv").write_text("0,1,2,3\n" + rows)
+    table = read(tmp_path / "a.csv", target="3")
+    assert len(table.X) == 30
+    assert "names of columns" in table.notes[0]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize("index", [None, "sample"])
+def test_a_saved_index_is_no_feature(tmp_path, kind, index):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    X, _ = text_rows()
+    frame = pandas.DataFrame(X, columns=["a", "b", "c"])
+    frame["k"] = ["p", "q"] * 15
+    frame = frame.sample(frac=1, random_state=0).rename_axis(index)
+    path = tmp_path / f"a.{kind}"
+    getattr(frame, f"to_{kind}")(path)
+    table = read(path, target="k")
+    if kind == "csv" and index:
+        # Nothing says that this is an index, but it looks like one.
+        assert table.names == ["sample", "a", "b", "c"]
+        assert "--drop sample" in table.notes[0]
+        return
+    assert table.names == ["a", "b", "c"]
+    assert "left out" in table.notes[0]
+    np.testing.assert_array_equal(table.X, X[frame.index])
+
+
+def test_the_table_is_read_once(tmp_path, monkeypatch):
+    _, lines = text_rows()
+    (tmp_path / "a.csv").write_text("\n".join(["a,b,c,k", *lines]))
+    calls = []
+    original = np.loadtxt
+    monkeypatch.setattr(
+        np, "loadtxt", lambda *a, **k: calls.append(1) or original(*a, **k)
+    )
+    read(tmp_path / "a.csv", target="k")
+    assert calls == [1]

@@ -20,3 +20,9 @@ def write_idx(path, values, packed=True):
     raw += values.astype(np.uint8).tobytes()
     path.write_bytes(gzip.compress(raw) if packed else raw)
     return path
+
+
+def text_rows(n=30):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 3)).round(3)
+    return X, [f"{a},{b},{c},{'pq'[i % 2]}" for i, (a, b, c) in enumerate(X)]

@@ -18,7 +18,7 @@ import sys
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -291,8 +291,8 @@ def as_table(
     The features are the columns in `keep`, in that order; else all but the target,
     those in `drop`, and an index that somebody saved along.
     """
-    columns, notes = _without_empty(columns)
-    names, place = columns.names, columns.place
+    columns = _without_empty(columns)
+    names, place, notes = columns.names, columns.place, list(columns.notes)
     twice = {name for name in names if names.count(name) > 1}
     if twice:
         raise Refusal(f"two columns are called {sorted(twice)[0]!r}; rename one")
@@ -329,27 +329,20 @@ def as_table(
     return Table(X, y, chosen, target=target, notes=notes)
 
 
-def _without_empty(columns: Columns) -> tuple[Columns, list[str]]:
-    """Leave out columns of neither name nor value, as commas at the end of lines make.
-
-    Returns also what there is to tell.
-    """
-    empty = [
-        bool(UNNAMED.fullmatch(name)) and all(map(_is_missing, values))
-        for name, values in zip(columns.names, columns.values, strict=True)
-    ]
-    if not any(empty):
-        return columns, list(columns.notes)
+def _without_empty(columns: Columns) -> Columns:
+    """Leave out columns of neither name nor value, as commas at ends of lines make."""
     kept = [
         (name, values)
-        for name, values, drop in zip(columns.names, columns.values, empty, strict=True)
-        if not drop
+        for name, values in zip(columns.names, columns.values, strict=True)
+        if not (UNNAMED.fullmatch(name) and all(map(_is_missing, values)))
     ]
+    n_empty = len(columns.names) - len(kept)
+    if not n_empty:
+        return columns
     names, values = [name for name, _ in kept], [values for _, values in kept]
+    note = f"{n_empty} columns of no name and no value were left out"
     index = [name for name in columns.index if name in names]
-    note = f"{sum(empty)} columns of no name and no value were left out"
-    left = replace(columns, names=names, values=values, index=index)
-    return left, [*columns.notes, note]
+    return Columns(names, values, columns.place, index, [*columns.notes, note])
 
 
 def _counts_rows(column: NDArray) -> bool:

@@ -60,10 +60,10 @@ from widemargin._core.lazy import bare, is_lazy
 from widemargin._core.samples import Samples, check_samples, check_X, twins
 from widemargin._core.shards import check_shards
 from widemargin.metrics import TangentMetric
-from widemargin.neighbors.remembered import RemembersSamples
 from widemargin.neighbors.search import (
     MAX_AXES,
     FeatureCandidates,
+    RemembersSamples,
     check_transform,
     components_on_device,
     distances_of,

@@ -48,12 +48,12 @@ from widemargin._core.samples import Samples, check_samples, check_X
 from widemargin._core.shards import check_shards
 from widemargin.margins import relative_margin
 from widemargin.metrics import TangentMetric
-from widemargin.neighbors.remembered import RemembersSamples
 from widemargin.neighbors.search import (
     DeviceTangentSearch,
     FeatureCandidates,
     MergedSearch,
     MetricSearch,
+    RemembersSamples,
     TangentSearch,
     check_transform,
     components_on_device,

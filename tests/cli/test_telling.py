@@ -1,4 +1,4 @@
-"""Nothing wrong is silent: rows that are names, models that learned nothing, disks."""
+"""Nothing wrong is silent: models that learned nothing, text like markup, disks."""
 
 import io
 import os
@@ -7,73 +7,9 @@ import sys
 import numpy as np
 import pytest
 from rich.table import Table as RichTable
+from tests.cli.writing import text_rows
 
 from widemargin.cli import Refusal, console, fit, judge
-from widemargin.cli.read import read
-
-
-def text_rows(n=30):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(n, 3)).round(3)
-    return X, [f"{a},{b},{c},{'pq'[i % 2]}" for i, (a, b, c) in enumerate(X)]
-
-
-def test_the_first_row_of_a_file_without_names_is_kept(tmp_path):
-    X, lines = text_rows()
-    path = tmp_path / "a.csv"
-    path.write_text("\n".join(lines))
-    table = read(path, target="-1")
-    np.testing.assert_array_equal(table.X, X)
-    assert table.y[0] == "p"
-    assert "taken for data" in table.notes[0]
-
-
-@pytest.mark.parametrize(
-    ("header", "names"),
-    [
-        ("a,b,c,k", ["a", "b", "c"]),
-        ("a,2019,2020,k", ["a", "2019", "2020"]),
-        # Numbers over numbers: the name that was asked for tells.
-        ("2018,2019,2020,k", ["2018", "2019", "2020"]),
-        ("0,1,2,k", ["0", "1", "2"]),
-    ],
-)
-def test_names_are_known_as_such(tmp_path, header, names):
-    X, lines = text_rows()
-    (tmp_path / "a.csv").write_text("\n".join([header, *lines]))
-    table = read(tmp_path / "a.csv", target="k")
-    assert table.names == names
-    np.testing.assert_array_equal(table.X, X)
-
-
-def test_counted_names_over_numbers_alone(tmp_path):
-    rows = "\n".join(f"{v},{v},{v},{i % 2}" for i, v in enumerate(text_rows()[0][:, 0]))
-    (tmp_path / "a.csv").write_text("0,1,2,3\n" + rows)
-    table = read(tmp_path / "a.csv", target="3")
-    assert len(table.X) == 30
-    assert "names of columns" in table.notes[0]
-
-
-@pytest.mark.parametrize("kind", ["csv", "parquet"])
-@pytest.mark.parametrize("index", [None, "sample"])
-def test_a_saved_index_is_no_feature(tmp_path, kind, index):
-    pandas = pytest.importorskip("pandas")
-    pytest.importorskip("pyarrow")
-    X, _ = text_rows()
-    frame = pandas.DataFrame(X, columns=["a", "b", "c"])
-    frame["k"] = ["p", "q"] * 15
-    frame = frame.sample(frac=1, random_state=0).rename_axis(index)
-    path = tmp_path / f"a.{kind}"
-    getattr(frame, f"to_{kind}")(path)
-    table = read(path, target="k")
-    if kind == "csv" and index:
-        # Nothing says that this is an index, but it looks like one.
-        assert table.names == ["sample", "a", "b", "c"]
-        assert "--drop sample" in table.notes[0]
-        return
-    assert table.names == ["a", "b", "c"]
-    assert "left out" in table.notes[0]
-    np.testing.assert_array_equal(table.X, X[frame.index])
 
 
 def test_the_note_reaches_the_user(command, tmp_path):
@@ -206,18 +142,6 @@ def test_one_pass_answers_everything(command, iris, monkeypatch):
     assert code == 0, err
     # One row to load what loads on first use, then everything once.
     assert calls == [1, 50]
-
-
-def test_the_table_is_read_once(tmp_path, monkeypatch):
-    _, lines = text_rows()
-    (tmp_path / "a.csv").write_text("\n".join(["a,b,c,k", *lines]))
-    calls = []
-    original = np.loadtxt
-    monkeypatch.setattr(
-        np, "loadtxt", lambda *a, **k: calls.append(1) or original(*a, **k)
-    )
-    read(tmp_path / "a.csv", target="k")
-    assert calls == [1]
 
 
 def test_output_that_python_would_not_buffer_is_buffered(monkeypatch, tmp_path):
