@@ -143,6 +143,13 @@ ONLY_ONNX = {
     "margin lvq, parzen": lambda: wm.MarginLVQClassifier(
         prototypes_per_class=3, decision="parzen", max_iter=2, random_state=0
     ),
+    "kernel lvq": lambda: wm.KernelLVQClassifier(2, max_iter=2, random_state=0),
+    "kernel lvq, few": lambda: make_pipeline(
+        StandardScaler(),
+        wm.KernelLVQClassifier(
+            1, max_support=60, n_components=9, max_iter=2, random_state=0
+        ),
+    ),
     "neuron": lambda: wm.TDNeuronClassifier(max_tangents=2, max_iter=3, random_state=0),
     "hss, two sides": lambda: wm.HSSClassifier(
         n_tangents=3, sides="two", tangents=IMAGES, max_iter=2

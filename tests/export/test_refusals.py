@@ -77,6 +77,9 @@ REFUSED = {
     "kernel='poly' cannot; use": lambda: wm.MaxMarginClassifier(
         kernel="poly", multiclass="ovo"
     ),
+    "kernel='laplacian' cannot; use": lambda: wm.KernelLVQClassifier(
+        1, kernel="laplacian", max_iter=1, random_state=0
+    ),
     "kernel='sigmoid' cannot; use": lambda: wm.VirtualSVC(
         "sigmoid", tangents=IMAGES, step=0.1
     ),
@@ -114,6 +117,10 @@ def test_c_refuses_what_only_onnx_carries(digits):
     X, y, _, _ = digits
     for make, reason in (
         (lambda: wm.TangentSVC(tangents=IMAGES), "training samples"),
+        (
+            lambda: wm.KernelLVQClassifier(1, max_iter=1, random_state=0),
+            "training samples",
+        ),
         (lambda: tvq(sides="two", tangents=IMAGES), "bends its inputs"),
         (lambda: wm.TDNeuronClassifier(max_tangents=1, max_iter=1), "logarithm"),
     ):

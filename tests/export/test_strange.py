@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_iris
+from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import Normalizer
+from sklearn.preprocessing import Normalizer, StandardScaler
 from tests.export.models import ALL, IN_C, glvq
 from tests.export.test_onnx import fitted, run
 
@@ -98,6 +100,32 @@ def test_unit_length_of_whatever_length(norm, digits):
     asked = (factors[:, None, None] * X_test[:20]).reshape(-1, 64)
     for exported in (to_onnx(model), to_onnx(model, dtype="float64"), to_c(model)):
         agreement = check_export(model, exported, asked)
+        assert agreement.agrees, agreement
+
+
+FAR = {
+    "glvq": lambda: wm.GLVQClassifier(random_state=0),
+    "glvq, as they are": lambda: wm.GLVQClassifier(scale="none", random_state=0),
+    "gmlvq": lambda: wm.GMLVQClassifier(max_iter=3, random_state=0),
+    "gmlvq, diagonal": lambda: wm.GMLVQClassifier(
+        metric="diagonal", max_iter=3, random_state=0
+    ),
+    "margin lvq": lambda: wm.MarginLVQClassifier(random_state=0),
+    "hss": lambda: wm.HSSClassifier(n_tangents=1),
+    "components": lambda: make_pipeline(PCA(3), glvq()),
+    "standardised": lambda: make_pipeline(StandardScaler(), wm.MaxMarginClassifier()),
+}
+
+
+@pytest.mark.usefixtures("gcc")
+@pytest.mark.parametrize("make", FAR.values(), ids=FAR)
+def test_a_thousand_from_zero_float32_keeps_its_digits(make):
+    """Kelvin, years, hectopascals: what rounding leaves of a centre is subtracted."""
+    X, y = load_iris(return_X_y=True)
+    X = (X + 1000).astype(np.float32).astype(float)
+    model = fitted(make, X, y)
+    for exported in (to_onnx(model), to_c(model)):
+        agreement = check_export(model, exported, X)
         assert agreement.agrees, agreement
 
 

@@ -23,8 +23,8 @@ def to_onnx(model: Any, *, dtype: str = "float32") -> Any:
     Parameters
     ----------
     model : fitted classifier
-        LVQ, MarginLVQ, GLVQ, GMLVQ, HSS, TVQ, TD-Neuron, the hyperplanes of
-        :mod:`widemargin.linear` (kernels "linear" and "rbf"),
+        LVQ, MarginLVQ, GLVQ, GMLVQ, HSS, TVQ, TD-Neuron, kernel LVQ ("rbf"), the
+        hyperplanes of :mod:`widemargin.linear` (kernels "linear" and "rbf"),
         :class:`~widemargin.TangentSVC`, :class:`~widemargin.VirtualSVC` and
         :class:`~widemargin.InvariantHyperplaneSVC` with these kernels,
         :class:`~widemargin.TangentKNeighborsClassifier`, a

@@ -38,6 +38,7 @@ from widemargin.export.program import (
     SHORT,
     Affine,
     Clip,
+    Embed,
     Fill,
     Join,
     Nearest,
@@ -50,6 +51,7 @@ from widemargin.export.program import (
     Step,
     Unit,
     exact_labels,
+    in_parts,
     require_squares,
     width_after,
 )
@@ -170,13 +172,13 @@ def c_header(program: Program, name: str, dtype: str) -> Header:
     bits = 8 if dtype == "int8" else 32
     writer = Writer(name, bits)
     labels = _labels(program, name)
-    prepare, width = _prepare(writer, program)
     write = {Nearest: _nearest, Planes: _planes}.get(type(program.decision))
-    if write is None:
+    if write is None or any(isinstance(step, Embed) for step in program.steps):
         raise NotExportable(
             f"{program.name} cannot be exported to C: it answers by its training "
             "samples, which are too many for a header; use to_onnx."
         )
+    prepare, width = _prepare(writer, program)
     decide, quantisation = write(writer, program, width)
     upper, guard = name.upper(), f"{name.upper()}_H"
     head = [
@@ -343,8 +345,8 @@ def _pick(writer: Writer, step: Pick, tag: str, width: int) -> str:
 
 def _affine(writer: Writer, step: Affine, tag: str, width: int) -> str:
     value = "z[i]"
-    if step.centre.any():
-        value = f"(z[i] - {writer.table(f'{tag}_centre', step.centre)}[i])"
+    for number, part in enumerate(in_parts(step.centre)):
+        value = f"({value} - {writer.table(f'{tag}_centre{number}', part)}[i])"
     if (step.scale != 1).any():
         value = f"{value} * {writer.table(f'{tag}_scale', step.scale)}[i]"
     if step.shift.any():
@@ -377,11 +379,9 @@ def _smooth(writer: Writer, step: Smooth, tag: str, width: int) -> str:
 
 def _project(writer: Writer, step: Project, tag: str, width: int) -> str:
     # In float32 whatever the references are: rounded, it would spoil their bounds.
-    centre = writer.table(f"{tag}_centre", step.centre)
     matrix = writer.table(f"{tag}_matrix", step.matrix)
     return written(
-        "project", writer.name, N=len(step.matrix), WIDTH=width, CENTRE=centre,
-        MATRIX=matrix,
+        "project", writer.name, N=len(step.matrix), WIDTH=width, MATRIX=matrix,
     )  # fmt: skip
 
 
@@ -484,11 +484,6 @@ def _planes(writer: Writer, program: Program, width: int) -> tuple[str, str]:
     decision = program.decision
     assert isinstance(decision, Planes)
     n_classes, coef = len(program.classes), decision.coef
-    centre = decision.centre
-    subtract = ""
-    if centre is not None and np.any(centre):
-        middle = writer.table("centre", centre)
-        subtract = f"\n  for (i = 0; i < {width}; i++)\n    z[i] -= {middle}[i];"
     table, scales, stored = writer.rows("weights", coef)
     offsets = writer.table("offsets", decision.intercept)
     norms = np.linalg.norm(np.asarray(coef, float), axis=1)
@@ -510,7 +505,7 @@ def _planes(writer: Writer, program: Program, width: int) -> tuple[str, str]:
         rule, upper = "scores", np.triu_indices(n_classes, 1)
         borders = writer.table("borders", decision.borders[upper])
     text = written(
-        "planes", writer.name, RULE=PARTS[f"planes_{rule}"], SUBTRACT=subtract,
+        "planes", writer.name, RULE=PARTS[f"planes_{rule}"],
         PRODUCT=product, OFFSETS=offsets, FILL=fill, PLANES=len(coef), WIDTH=width,
         WIDEST="UPPER_WIDEST", K=n_classes, UNIT=_float(decision.unit),
         BORDERS=borders,

@@ -42,6 +42,7 @@ from widemargin._core.confidence import margin_unit_of
 from widemargin.export.program import (
     Affine,
     Clip,
+    Embed,
     Expansion,
     Fill,
     InputTangents,
@@ -136,6 +137,21 @@ def _program(model: Any, decision: Any, steps: tuple[Step, ...] = ()) -> Program
     )
 
 
+def _about_mean(
+    points: NDArray, scale: Any = 1.0, *, always: bool = False
+) -> tuple[NDArray, tuple[Step, ...]]:
+    """Return points about their mean in units, and the step that does so to samples.
+
+    Float32 then keeps the digits that matter. Points about zero may stay as they are.
+    """
+    centre = points.mean(axis=0, dtype=float)
+    offsets = points - centre
+    near = np.abs(centre).max() <= 4 * np.abs(offsets).max()
+    if near and np.ndim(scale) == 0 and not always:
+        return points, ()
+    return offsets * scale, (_affine(len(centre), centre, scale, 0.0),)
+
+
 def _codes(model: Any) -> NDArray:
     codes = np.searchsorted(model.classes_, model.prototype_labels_)
     bare = np.setdiff1d(np.arange(len(model.classes_)), codes)
@@ -147,25 +163,41 @@ def _codes(model: Any) -> NDArray:
 
 @describes(prototypes.LVQClassifier, prototypes.GLVQClassifier)
 def _nearest_prototype(model: Any) -> Program:
-    P = model.prototypes_
-    if model.scale_ is None:
-        return _program(model, Nearest(References(P), _codes(model)))
-    centre = P.mean(axis=0)
-    decision = Nearest(References((P - centre) / model.scale_), _codes(model))
-    step = Project(centre, np.diag(1 / model.scale_))
-    return _program(model, decision, (step,))
+    scale = 1.0 if model.scale_ is None else 1 / model.scale_.astype(float)
+    points, steps = _about_mean(model.prototypes_, scale)
+    return _program(model, Nearest(References(points), _codes(model)), steps)
 
 
 @describes(prototypes.GMLVQClassifier)
 def _relevance(model: Any) -> Program:
-    # About the mean of the prototypes, so that float32 keeps the digits that matter.
     if model.omega_.ndim == 3:
         raise refuse(model, f"metric={model.metric!r} has several maps; use 'full'")
-    omega = model.omega_ if model.omega_.ndim == 2 else np.diag(model.omega_)
-    centre = model.prototypes_.mean(axis=0)
-    points = (model.prototypes_ - centre) @ omega.T
-    decision = Nearest(References(points), _codes(model))
-    return _program(model, decision, (Project(centre, omega),))
+    if model.omega_.ndim == 1:
+        points, steps = _about_mean(model.prototypes_, model.omega_)
+    else:
+        points, steps = _about_mean(model.prototypes_, 1.0, always=True)
+        points, steps = points @ model.omega_.T, (*steps, Project(model.omega_))
+    return _program(model, Nearest(References(points), _codes(model)), steps)
+
+
+@describes(prototypes.KernelLVQClassifier)
+def _kernel_prototypes(model: Any) -> Program:
+    kernel = model._kernel["kernel"]
+    if kernel != "rbf":
+        raise refuse(model, f"kernel={kernel!r} cannot; use 'rbf'")
+    points, scale = model.support_vectors_, model.scale_
+    steps: list[Step] = []
+    if scale is not None:
+        centre, scale = points.mean(axis=0, dtype=float), scale.astype(float)
+        steps.append(_affine(len(centre), centre, 1 / scale, 0.0))
+        # Divided in the precision in which the model holds them, as there.
+        points = points / model.scale_ - centre / scale
+    gamma = float(model._kernel["gamma"])
+    embed = Embed(points, gamma, np.asarray(model._coordinates, float))
+    # Prototypes have coordinates only.
+    P = np.pad(model.prototypes_, ((0, 0), (0, 1)))
+    decision = Nearest(References(P), _codes(model))
+    return _program(model, decision, (*steps, embed))
 
 
 @describes(prototypes.MarginLVQClassifier)
@@ -176,33 +208,40 @@ def _class_rule(model: Any) -> Program:
         "parzen": ("parzen", model.bandwidth_),
     }
     rule, number = rules[model.decision_]
+    points, steps = _about_mean(model.prototypes_)
     return _program(
         model,
-        Nearest(References(model.prototypes_), _codes(model), rule=rule, number=number),
+        Nearest(References(points), _codes(model), rule=rule, number=number),
+        steps,
     )
 
 
 @describes(prototypes.HSSClassifier, prototypes.TVQClassifier)
 def _tangent_models(model: Any) -> Program:
-    references = References(model.prototypes_, model.tangents_)
-    if model.input_tangents_ is not None:
-        references = references._replace(
-            tangents=input_tangents(model, model.input_tangents_, model.n_features_in_),
-            sides="two",
-            spring=float(model.metric_.spring),
-        )
+    if model.input_tangents_ is None:
+        points, steps = _about_mean(model.prototypes_)
+        references = References(points, model.tangents_)
+        return _program(model, Nearest(references, _codes(model)), steps)
+    references = References(
+        model.prototypes_,
+        model.tangents_,
+        input_tangents(model, model.input_tangents_, model.n_features_in_),
+        sides="two",
+        spring=float(model.metric_.spring),
+    )
     return _program(model, Nearest(references, _codes(model)))
 
 
 @describes(prototypes.TDNeuronClassifier)
 def _neurons(model: Any) -> Program:
+    points, steps = _about_mean(model.prototypes_)
     decision = Nearest(
-        References(model.prototypes_, model.tangents_),
+        References(points, model.tangents_),
         _codes(model),
         slopes=model.slopes_,
         thresholds=model.thresholds_,
     )
-    return _program(model, decision)
+    return _program(model, decision, steps)
 
 
 @describes(
@@ -219,15 +258,15 @@ def _hyperplanes(model: Any) -> Program:
         coef, intercept = -norms[:, None] * coef, -norms * intercept
         borders = model._borders / (model.weight_norm_.max() or 1.0)
         np.fill_diagonal(borders, 1.0)
-    centre = getattr(model, "center_", None)
-    if centre is not None:
-        centre = np.atleast_2d(centre).mean(axis=0)
+    steps: list[Step] = []
+    if getattr(model, "center_", None) is not None:
+        centre = np.atleast_2d(model.center_).mean(axis=0, dtype=float)
         intercept = intercept + coef.astype(float) @ centre
+        steps.append(_affine(len(centre), centre, 1.0, 0.0))
     # Clearness is weighed in units of the data the model was fitted to.
     unit = float(model._unit)
-    return _program(
-        model, Planes(coef, intercept, model._scheme, centre, unit, borders)
-    )
+    decision = Planes(coef, intercept, model._scheme, unit, borders)
+    return _program(model, decision, tuple(steps))
 
 
 def _kernel_planes(model: Any) -> Program:
@@ -472,7 +511,8 @@ def _components(model: Any) -> list[Step]:
     if getattr(model, "whiten", False):
         scale = np.sqrt(model.explained_variance_)
         matrix = matrix / np.maximum(scale, np.finfo(scale.dtype).eps)[:, None]
-    return [Project(getattr(model, "mean_", np.zeros(matrix.shape[1])), matrix)]
+    centre = getattr(model, "mean_", 0.0)
+    return [_affine(matrix.shape[1], centre, 1.0, 0.0), Project(matrix)]
 
 
 @prepares(ColumnTransformer)
@@ -630,7 +670,8 @@ def bend(
         V = np.asarray(bundle.frames[0], float)
         fold = np.eye(d) - (1 - np.sqrt(1 - 1 / (1 + k))) * V.T @ V
         centre = points.mean(axis=0, dtype=float)
-        return References((points - centre) @ fold.T), (Project(centre, fold),)
+        steps = (_affine(d, centre, 1.0, 0.0), Project(fold))
+        return References((points - centre) @ fold.T), steps
     tangents = None
     if sides != "y" or mirrored:
         tangents = input_tangents(model, metric.tangents, d)

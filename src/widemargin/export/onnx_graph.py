@@ -30,6 +30,7 @@ from widemargin.export.program import (
     SHORT,
     Affine,
     Clip,
+    Embed,
     Expansion,
     Fill,
     InputTangents,
@@ -46,6 +47,7 @@ from widemargin.export.program import (
     Unit,
     Votes,
     exact_labels,
+    in_parts,
     require_squares,
     width_after,
 )
@@ -139,8 +141,9 @@ class Graph:
 def prepare(graph: Graph, x: str, step: Any, width: int) -> str:
     """Apply one step before the decision to x (n, width)."""
     if isinstance(step, Affine):
-        if step.centre.any():
-            x = graph("Sub", x, graph.table(step.centre))
+        short = graph.real == np.float32
+        for part in in_parts(step.centre) if short else [step.centre]:
+            x = graph("Sub", x, graph.table(part))
         if (step.scale != 1).any():
             x = graph("Mul", x, graph.table(step.scale))
         return graph("Add", x, graph.table(step.shift)) if step.shift.any() else x
@@ -154,8 +157,13 @@ def prepare(graph: Graph, x: str, step: Any, width: int) -> str:
         parts = [prepare_all(graph, x, part, width) for part in step.parts]
         return graph("Concat", *parts, axis=1)
     if isinstance(step, Project):
-        x = graph("Sub", x, graph.table(step.centre))
         return graph("MatMul", x, graph.table(step.matrix.T))
+    if isinstance(step, Embed):
+        d2, graph = squared_distances(graph, x, References(step.points))
+        K = kernel_values(graph, d2, "rbf", step.gamma)
+        z = graph("MatMul", K, graph.table(step.matrix))
+        left = graph("Sub", 1.0, graph.sum_of_squares(z, 1, keepdims=1))
+        return graph("Concat", z, graph("Sqrt", graph("Max", left, 0.0)), axis=1)
     if isinstance(step, Unit):
         return _unit(graph, x, step.norm)
     if isinstance(step, Smooth):
@@ -535,8 +543,6 @@ def _graph_margins(graph: Graph, duels: str, n_classes: int) -> tuple[str, str]:
 
 def plane_margins(graph: Graph, x: str, decision: Planes, n_classes: int) -> tuple:
     """Margins of signed distances to hyperplanes."""
-    if decision.centre is not None:
-        x = graph("Sub", x, graph.table(decision.centre))
     values = graph("MatMul", x, graph.table(decision.coef.T))
     values = graph("Add", values, graph.table(decision.intercept))
     if decision.borders is None:
@@ -623,7 +629,8 @@ MARGINS = {
 def build(graph: Graph, x: str, program: Program) -> dict[str, str]:
     """Add a program to a graph; the names of its outputs."""
     inner = graph
-    if isinstance(program.decision, Votes | Expansion):
+    embeds = any(isinstance(step, Embed) for step in program.steps)
+    if embeds or isinstance(program.decision, Votes | Expansion):
         # Who is near enough to vote, and what is left of coefficients of either sign,
         # shows in digits that float32 has not.
         x, inner = widened(graph, x)

@@ -88,9 +88,19 @@ class Smooth(NamedTuple):
 
 
 class Project(NamedTuple):
-    """``matrix @ (x - centre)``."""
+    """``matrix @ x``."""
 
-    centre: NDArray
+    matrix: NDArray
+
+
+class Embed(NamedTuple):
+    """Coordinates in the space of an rbf kernel, and what they leave of its length 1.
+
+    ``z = matrix.T @ exp(-gamma |x - points|^2)``, then ``sqrt(1 - |z|^2)``.
+    """
+
+    points: NDArray
+    gamma: float
     matrix: NDArray
 
 
@@ -148,7 +158,7 @@ class Votes(NamedTuple):
 
 
 class Planes(NamedTuple):
-    """Duels or scores ``coef @ (x - centre) + intercept``, decided by `scheme`.
+    """Duels or scores ``coef @ x + intercept``, decided by `scheme`.
 
     "ovo" and "ddag" have a row of `coef` per pair of classes (0, 1), (0, 2), ...,
     positive for the first; two classes have one. "ovr" has a row per class; the border
@@ -160,7 +170,6 @@ class Planes(NamedTuple):
     coef: NDArray
     intercept: NDArray
     scheme: str
-    centre: NDArray | None = None
     unit: float = 1.0
     borders: NDArray | None = None
 
@@ -182,7 +191,7 @@ class Expansion(NamedTuple):
     noise: float = 0.0
 
 
-Step = Affine | Clip | Fill | Pick | Join | Unit | Smooth | Project
+Step = Affine | Clip | Fill | Pick | Join | Unit | Smooth | Project | Embed
 Decision = Nearest | Votes | Planes | Expansion
 
 
@@ -209,9 +218,22 @@ def width_after(step: Step, width: int) -> int:
         return len(step.columns)
     if isinstance(step, Project):
         return len(step.matrix)
+    if isinstance(step, Embed):
+        return step.matrix.shape[1] + 1
     if isinstance(step, Join):
         return sum(reduce(lambda w, s: width_after(s, w), p, width) for p in step.parts)
     return width
+
+
+def in_parts(centre: NDArray) -> list[NDArray]:
+    """Return what to subtract, one after another, in float32; nothing of zeros.
+
+    The second part is what rounding leaves of the first: far from zero it matters.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        first = centre.astype(np.float32)
+        parts = [first, (centre - first).astype(np.float32)]
+    return [part for part in parts if part.any()]
 
 
 def require_squares(points: NDArray, dtype: Any) -> None:

@@ -92,8 +92,6 @@ static inline void NAME_@AS@(const float *x, float *z)
   {
     float mapped[@N@];
     int j;
-    for (i = 0; i < @WIDTH@; i++)
-      z[i] -= @CENTRE@[i];
     for (j = 0; j < @N@; j++)
       mapped[j] = NAME_dot(z, @MATRIX@ + j * @WIDTH@, @WIDTH@);
     for (j = 0; j < @N@; j++)
@@ -204,7 +202,7 @@ static inline int NAME_margins(const float *x, float *margins, float *least)
   float z[@WIDEST@], value[@PLANES@], wrong[@PLANES@];
   int c, i, j, best = 0;
   float length, nothing = 0;
-  NAME_prepare(x, z);@SUBTRACT@
+  NAME_prepare(x, z);
   length = sqrtf(NAME_dot(z, z, @WIDTH@));
   (void)length;
   (void)i;
