@@ -258,3 +258,15 @@ def test_perceptrons_are_left_out_about_as_by_fits(make):
     assert gain > 0
     assert 0.5 * gain < seen.mean() - found.mean() < 2 * gain
     assert np.corrcoef(found, expected)[0, 1] > np.corrcoef(seen, expected)[0, 1]
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e200])
+def test_products_that_are_no_numbers_leave_nobody_out(bad):
+    K = np.eye(4)
+    K[0, 1] = K[1, 0] = bad
+    with np.errstate(all="ignore"):
+        assert np.isnan(squared_spans(K, bias=True)).all()
+    X = np.eye(4)
+    X[0, 0] = bad
+    plane = Plane(LinearSpace(X), np.ones(4), None, None)
+    assert np.isfinite(own_margins(plane, Left(np.ones(4, bool)))).all()

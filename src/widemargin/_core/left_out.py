@@ -43,8 +43,9 @@ from widemargin._core.samples import groups_of_copies, twins
 OF_A_CLASS = 250
 # Leverages above this are one, up to rounding.
 _ALL = 1.0 - 1e-9
-# What the smallest distances may be off by, relative to the mean square.
-_RIDGE = 1e-10
+# What the smallest distances may be off by, relative to the mean square: as little as
+# a singular system needs.
+_RIDGES = 10.0 ** np.arange(-10, 1, 2)
 
 
 def observations(X: Any, codes: NDArray) -> NDArray | None:
@@ -79,7 +80,7 @@ def squared_spans(K: NDArray, private: NDArray | None = None, *, bias: bool) -> 
     """Squared distance of every free sample from the span of the others.
 
     `private` are squared private coordinates, which are in the distances; `bias` says
-    whether the bias is free.
+    whether the bias is free. NaN where products are no numbers.
 
     >>> K = np.array([[0.0, 0.0], [0.0, 9.0]])
     >>> squared_spans(K, bias=True).round(6)
@@ -87,13 +88,16 @@ def squared_spans(K: NDArray, private: NDArray | None = None, *, bias: bool) -> 
     """
     # With a border, a number more in all products changes nothing but rounding.
     size = float(np.diag(K).mean()) or 1.0
-    shift, ridge, failed = size if bias else 0.0, _RIDGE * size, 1
-    while failed:
+    shift = size if bias else 0.0
+    for ridge in _RIDGES * size:
         system = K + shift
         system.flat[:: len(K) + 1] += ridge if private is None else private + ridge
         most = 4.0 * float(np.diag(system).max())
         factor, failed = dpotrf(system.T, lower=1, overwrite_a=1)
-        ridge *= 100.0
+        if not failed:
+            break
+    else:
+        return np.full(len(K), np.nan)
     inverse = np.diag(dpotri(factor, lower=1)[0])
     if bias:
         u = dpotrs(factor, np.ones(len(K)), lower=1)[0]

@@ -328,6 +328,7 @@ def spanned_duels(
         private = SMOOTH * spread_ratio(margins, alpha / weights) / weights
         vectors = X[mine[first]].astype(float)
         parts = alpha * _spans_less(vectors, private)
+        parts = np.where(np.isfinite(parts), np.maximum(parts, 0.0), 0.0)
         leave = wanted[mine]
         duels[mine[leave], column] -= (signs * parts[place])[leave]
     return duels[rows]
