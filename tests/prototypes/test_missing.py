@@ -17,7 +17,8 @@ from widemargin import (
     LVQClassifier,
     TangentKNeighborsClassifier,
 )
-from widemargin._compute.missing import ROWS, learned_factors
+from widemargin._compute.machine import COMPLETED_BY
+from widemargin._compute.missing import learned_factors
 from widemargin.tangents import ImageTangents
 
 X, Y = load_iris(return_X_y=True)
@@ -197,8 +198,8 @@ def test_batches_learn_what_to_expect_from_all_so_far():
     assert changes == [1, 3, 6]
     assert model._stream.first is None
     held = with_holes(digits, 0.3)
-    some = slice(0, ROWS[1])
-    best = learned_factors(digits[some], y[some], np.ones(ROWS[1]))
+    some = slice(0, COMPLETED_BY[1])
+    best = learned_factors(digits[some], y[some], np.ones(COMPLETED_BY[1]))
     own = model._completion.factors
     holes = np.isnan(held)
     error, least = (

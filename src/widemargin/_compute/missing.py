@@ -29,21 +29,32 @@ Rubin and Thayer, "EM algorithms for ML factor analysis", Psychometrika 1982; Fr
 "Regularized discriminant analysis", JASA 1989; Ghahramani and Jordan, "Supervised
 learning from incomplete data via an EM approach", NIPS 1993. Shapes: X (n, d),
 F (d, q), psi (d,); of all classes one more dimension in front.
+
+A row is answered by itself, whatever the others of its batch are. Of a part with mean
+mu, and the factors F (d, q) and precisions 1 / psi of its class, with o the features
+that are there,
+
+    M = I + F_o^T diag(1 / psi_o) F_o,    z = M^-1 F_o^T diag(1 / psi_o) (x - mu)_o,
+    E[x_m] = mu_m + F_m z,
+
+and its share in the row is that of its density of x_o. Shapes: X (n, d), logs and
+owners, the classes of parts, (K,), means (K, d), factors (C, d, q), precisions (C, d).
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
+from widemargin._compute.compiled import njit
 from widemargin._compute.machine import (
+    COMPLETED_BY,
     batched_slices,
     one_blas_thread,
     rows_in_budget,
 )
 
-# Samples that are learned from, and passes of EM: where values are missing, and where
-# none is, and the start is good.
-ROWS, PASSES = (2000, 1000), (8, 2)
+# Passes of EM: where values are missing, and where none is, and the start is good.
+PASSES = (8, 2)
 # Factors that all classes share, and of each.
 SHARED, OWN = 12, 24
 # A class of so many samples counts as much as all of them together in its covariance.
@@ -80,8 +91,6 @@ class Factors:
 
     def completed(self, X: np.ndarray) -> np.ndarray:
         """Return the samples with conditional means where they are NaN."""
-        from widemargin._compute.completion import complete
-
         holes = np.isnan(X)
         rows = np.flatnonzero(holes.any(axis=1))
         if len(rows) == 0:
@@ -111,7 +120,11 @@ class Completion:
 
     def __init__(self, X: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> None:
         whole = not np.isnan(X.min())
-        self._given = X[: ROWS[whole]], codes[: ROWS[whole]], weights[: ROWS[whole]]
+        self._given = (
+            X[: COMPLETED_BY[whole]],
+            codes[: COMPLETED_BY[whole]],
+            weights[: COMPLETED_BY[whole]],
+        )
 
     @property
     def factors(self) -> Factors:
@@ -169,8 +182,6 @@ def chosen_parts(R: np.ndarray, t: np.ndarray, w: np.ndarray, at: np.ndarray) ->
     By what each expects of a quarter of the values of samples that were held out, a
     third of each class but no more than HELD.
     """
-    from widemargin._compute.completion import complete
-
     if np.bincount(at).max() < 3 * PER_PART:
         return 1
     held = np.zeros(len(R), dtype=bool)
@@ -333,3 +344,87 @@ def em_pass(
     left = w @ R**2 - np.sum(B * b, axis=1)
     psi = (np.maximum(left, 0) + LEAST) / (w @ t + 1)
     return (B[:, q].copy(), B[:, :q].copy(), psi), height
+
+
+@njit()
+def factorise(x, F, precision, root):
+    """Write the Cholesky root of M; return the log of its part in the density."""
+    d, q = F.shape
+    root[:] = 0.0
+    height = 0.0
+    for j in range(d):
+        if x[j] != x[j]:
+            continue
+        height += 0.5 * np.log(precision[j])
+        for a in range(q):
+            pull = F[j, a] * precision[j]
+            for b in range(a + 1):
+                root[a, b] += pull * F[j, b]
+    for a in range(q):
+        root[a, a] += 1.0
+        for b in range(a + 1):
+            value = root[a, b]
+            for c in range(b):
+                value -= root[a, c] * root[b, c]
+            root[a, b] = np.sqrt(value) if a == b else value / root[b, b]
+        height -= np.log(root[a, a])
+    return height
+
+
+@njit()
+def row_posterior(x, mean, F, precision, root, z):
+    """Write z; return what gaps to the mean add to the log density."""
+    d, q = F.shape
+    z[:] = 0.0
+    height = 0.0
+    for j in range(d):
+        if x[j] != x[j]:
+            continue
+        gap = x[j] - mean[j]
+        height -= 0.5 * gap * gap * precision[j]
+        for a in range(q):
+            z[a] += F[j, a] * precision[j] * gap
+    for a in range(q):
+        for b in range(a):
+            z[a] -= root[a, b] * z[b]
+        z[a] /= root[a, a]
+        height += 0.5 * z[a] * z[a]
+    for a in range(q - 1, -1, -1):
+        for b in range(a + 1, q):
+            z[a] -= root[b, a] * z[b]
+        z[a] /= root[a, a]
+    return height
+
+
+@njit()
+def complete(X, logs, owners, means, factors, precisions):
+    """Put conditional means, in place, where the rows of X are NaN."""
+    n_parts, d = means.shape
+    n_classes, _, q = factors.shape
+    roots, heights = np.empty((n_classes, q, q)), np.empty(n_classes)
+    z, shares = np.empty((n_parts, q)), np.empty(n_parts)
+    for i in range(len(X)):
+        x = X[i]
+        for c in range(n_classes):
+            heights[c] = factorise(x, factors[c], precisions[c], roots[c])
+        for k in range(n_parts):
+            c = owners[k]
+            gaps = row_posterior(x, means[k], factors[c], precisions[c], roots[c], z[k])
+            shares[k] = logs[k] + heights[c] + gaps
+        # One by one: of arrays numba compiles what it would say of their shapes too.
+        largest, total = shares.max(), 0.0
+        for k in range(n_parts):
+            shares[k] = np.exp(shares[k] - largest)
+            total += shares[k]
+        for k in range(n_parts):
+            shares[k] /= total
+        for j in range(d):
+            if x[j] != x[j]:
+                value = 0.0
+                for k in range(n_parts):
+                    if shares[k] > 0.0:
+                        own = means[k, j]
+                        for a in range(q):
+                            own += factors[owners[k], j, a] * z[k, a]
+                        value += shares[k] * own
+                x[j] = value

@@ -43,7 +43,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from widemargin._compute.missing import ROWS, Completion
+from widemargin._compute.machine import COMPLETED_BY
 from widemargin._core import decisions
 from widemargin._core.arrays import AnswersInKind, to_numpy
 from widemargin._core.callbacks import CallbackSupportMixin, with_callbacks
@@ -113,7 +113,7 @@ class MarginClassifier(
     # Whether NaN in X is a missing value; a property where parameters decide.
     _takes_missing: Any = False
     # What present values say of missing ones.
-    _completion: Completion | None = None
+    _completion: Any = None
 
     classes_: NDArray
 
@@ -139,8 +139,10 @@ class MarginClassifier(
     def _learn_completion(self, samples: Samples) -> None:
         """Learn what to expect of missing values, where these are welcome."""
         if self._takes_missing:
-            rows = np.random.RandomState(0).permutation(len(samples))[: ROWS[0]]
+            rows = np.random.RandomState(0).permutation(len(samples))[: COMPLETED_BY[0]]
             X, *labels = samples.X[rows], samples.codes[rows], samples.weights[rows]
+            from widemargin._compute.missing import Completion
+
             self._completion = Completion(to_numpy(X), *labels)
 
     def _completed(self, X: Any) -> Any:

@@ -23,8 +23,7 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _num_samples
 
-from widemargin._compute.machine import held_threads
-from widemargin._compute.missing import ROWS
+from widemargin._compute.machine import COMPLETED_BY, held_threads
 from widemargin._core.arrays import largest_of, numpy_dtype
 from widemargin._core.callbacks import FitProgress
 from widemargin._core.checks import (
@@ -531,7 +530,13 @@ class TrainedPrototypes(PrototypeClassifier):
         if not first:
             before = self._relative_distances(self._completed(samples.X))
         stream = Stream() if first else self._stream
-        most = ROWS[0] if self._takes_missing else BEGIN if self._begins_anew else 0
+        most = (
+            COMPLETED_BY[0]
+            if self._takes_missing
+            else BEGIN
+            if self._begins_anew
+            else 0
+        )
         anew = self._begins_anew and stream.begun < BEGIN
         wrong = share_wrong(before, samples)
         stream = stream.after(samples, _num_samples(X), wrong, rng, most, self._joins)
