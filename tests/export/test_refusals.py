@@ -55,6 +55,9 @@ REFUSED = {
     "FunctionTransformer cannot be exported: its func": lambda: make_pipeline(
         FunctionTransformer(np.sqrt), glvq()
     ),
+    "FeatureUnion cannot be exported: it does not know": lambda: make_pipeline(
+        FeatureUnion([("a", "drop"), ("b", PCA(2))]), glvq()
+    ),
     "FeatureUnion cannot be exported: its transformer_weights": lambda: make_pipeline(
         FeatureUnion([("a", PCA(2))], transformer_weights={"a": 2.0}), glvq()
     ),

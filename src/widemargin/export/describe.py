@@ -420,8 +420,13 @@ def _pipeline(model: Any) -> Program:
     *before, (_, last) = model.steps
     program = describe(last)
     real = [one for _, one in before if one is not None and one != "passthrough"]
-    width = int(real[0].n_features_in_) if real else program.n_features
-    return program.after(*_chain(real), n_features=width)
+    width = getattr(real[0], "n_features_in_", None) if real else program.n_features
+    if width is None:
+        # So is a FeatureUnion whose first part was dropped.
+        raise refuse(
+            real[0], "it does not know its features; leave out parts that are 'drop'"
+        )
+    return program.after(*_chain(real), n_features=int(width))
 
 
 def prepared_by(transformer: Any) -> list[Step]:
@@ -498,7 +503,7 @@ def _imputer(imputer: Any) -> list[Step]:
     *(
         kind
         for kind in vars(feature_selection).values()
-        if isinstance(kind, type) and hasattr(kind, "get_support")
+        if hasattr(kind, "get_params") and hasattr(kind, "get_support")
     )
 )
 def _selector(selector: Any) -> list[Step]:
