@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs, dtrtrs
 
 from widemargin._core.arrays import largest_of
-from widemargin._core.samples import groups_of_copies, twins
+from widemargin._core.samples import equal_by_chance
 
 # Samples of a class, more or less, that are left out where each costs much.
 OF_A_CLASS = 250
@@ -62,18 +62,17 @@ def observations(X: Any, codes: NDArray) -> NDArray | None:
     # Products with numbers that have no pattern tell rows apart, up to rounding.
     numbers = np.random.RandomState(0).uniform(1, 2, X.shape[1])
     keys = np.asarray(X @ numbers)
-    noise = 1e-15 * X.shape[1] * largest_of(X)
-    if not (np.diff(np.sort(keys)) <= noise).any():
+    order = np.argsort(keys)
+    fresh = np.diff(keys[order]) > 1e-15 * X.shape[1] * largest_of(X)
+    if fresh.all():
         return None
-    if sp.issparse(X):
-        pairs = np.column_stack([keys, codes])
-        groups = np.unique(pairs, axis=0, return_inverse=True)[1]
-        return None if groups.max() >= len(np.unique(keys)) else groups.ravel()
-    groups = groups_of_copies(X, codes)
+    groups = np.empty(len(keys), int)
+    groups[order] = np.cumsum(np.concatenate([[0], fresh]))
     # Rows that are in two classes are no copies, and neither are others then.
-    if twins(X, 0 * codes).max() < twins(X, codes).max():
+    pairs = np.unique(groups * (codes.max() + 1) + codes)
+    if len(pairs) > groups.max() + 1 or (not sp.issparse(X) and equal_by_chance(X)):
         return None
-    return None if len(np.unique(groups)) == len(codes) else groups
+    return groups
 
 
 def squared_spans(K: NDArray, private: NDArray | None = None, *, bias: bool) -> NDArray:

@@ -370,6 +370,17 @@ def distinct_rows(samples: Samples) -> tuple[NDArray, NDArray]:
     return first, np.bincount(groups, samples.weights)
 
 
+def equal_by_chance(rows: NDArray) -> bool:
+    """Whether features have so few values that equal rows are usual."""
+    enough = np.log(100 * len(rows))
+    # A few rows have as many values as it takes, if all have many more.
+    for part in (rows[:1000], rows):
+        sizes = [len(np.unique(column)) for column in part.T]
+        if np.log(sizes).sum() > enough:
+            return False
+    return True
+
+
 def groups_of_copies(X: Any, y: NDArray) -> NDArray:
     """Return one number for samples that are equal, as chance does not make them.
 
@@ -386,8 +397,7 @@ def groups_of_copies(X: Any, y: NDArray) -> NDArray:
     groups = twins(rows.astype(float), np.unique(y, return_inverse=True)[1])
     if len(np.unique(groups)) == len(y):
         return alone
-    sizes = [len(np.unique(column)) for column in rows.T]
-    return groups if np.log(sizes).sum() > np.log(100 * len(rows)) else alone
+    return alone if equal_by_chance(rows) else groups
 
 
 def repeated_rows(X: Any, y: NDArray) -> NDArray:
