@@ -236,17 +236,16 @@ class TangentModels(PrototypeClassifier):
 
     def _squared_distances(self, X: np.ndarray) -> np.ndarray:
         X = in_dtype(X, np.result_type(numpy_dtype(X), self.prototypes_))
-        parts = []
+        C, T, parts = self.prototypes_, self.tangents_, []
+        if numpy_dtype(X) != T.dtype:
+            # Stored in float32 they are orthonormal up to its rounding only.
+            T = orthonormalize(T.astype(float))
         # Frames are many times the samples: they come and go by blocks.
         per_row = 8 * X.shape[1] * (32 if self.metric_.has_tangents else 1)
         size = 2**31 // per_row if is_tensor(X) else rows_in_budget(per_row)
         for rows in batched_slices(len(X), size):
             x = self._checked_bundle(X[rows])
-            parts.append(
-                model_distances(
-                    self.metric_, x, self.prototypes_, self.tangents_, self.n_jobs
-                )
-            )
+            parts.append(model_distances(self.metric_, x, C, T, self.n_jobs))
         return np.concatenate(parts)
 
     def _checked_bundle(self, X: np.ndarray) -> Bundle:
