@@ -30,7 +30,7 @@ ALLOWED: dict[str, set[str]] = {
     **dict.fromkeys(ESTIMATORS, CORE),
     "inspection": CORE | ESTIMATORS,
     "export": CORE | ESTIMATORS | {"__init__"},
-    "reproduce": CORE | ESTIMATORS | {"inspection"},
+    "reproduce": CORE | ESTIMATORS | {"inspection", "saving"},
     "cli": CORE
     | ESTIMATORS
     | {"inspection", "export", "reproduce", "saving", "__init__"},

@@ -267,3 +267,16 @@ def test_float32_learns_where_tangents_explain_nearly_all():
         assert model.prototypes_.dtype == dtype
         scores.append(model.score(X[300:].astype(dtype), y[300:]))
     assert scores[1] > scores[0] - 0.02
+
+
+def test_models_of_float32_answer_float64_exactly():
+    X, y = load_breast_cancer(return_X_y=True)
+    narrow = X.astype(np.float32)
+    model = TVQClassifier(random_state=0).fit(narrow, y)
+    expected = []
+    for C, T in zip(model.prototypes_, model.tangents_, strict=True):
+        frame = np.linalg.qr(T.astype(float).T)[0]
+        moved = narrow.astype(float) - C
+        expected.append(((moved - moved @ frame @ frame.T) ** 2).sum(axis=1))
+    found = model._squared_distances(narrow.astype(float))
+    np.testing.assert_allclose(found, np.array(expected).T, rtol=1e-6)

@@ -23,7 +23,6 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
 
-from widemargin._core.files import write_atomically
 from widemargin.cli import Refusal, check_out, console, html, text_table
 from widemargin.cli.judge import Judgement, judge
 from widemargin.cli.models import SavedModel
@@ -31,6 +30,7 @@ from widemargin.cli.report import build, use_agg, vectors_kept, write_page
 from widemargin.linear import MaxMarginClassifier
 from widemargin.metrics import Alignment, tangent_alignment, tangent_distances
 from widemargin.prototypes import GLVQClassifier, HSSClassifier, TVQClassifier
+from widemargin.saving import write_atomically
 from widemargin.svm import TangentSVC
 from widemargin.tangents import ImageTangents
 

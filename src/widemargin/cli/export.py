@@ -7,8 +7,8 @@ not kept.
 from pathlib import Path
 from typing import Any
 
-from widemargin._core.files import write_atomically
 from widemargin.cli import Refusal, check_library, check_out, tell
+from widemargin.saving import write_atomically
 
 ENDINGS = {"onnx": ".onnx", "c": ".h"}
 TABLES = {"onnx": ("float32", "float64"), "c": ("float32", "int8")}

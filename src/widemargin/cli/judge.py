@@ -24,7 +24,6 @@ from sklearn.pipeline import make_pipeline
 
 from widemargin._compute.progress import show_progress
 from widemargin._core.confidence import Answers, answers_of
-from widemargin._core.files import write_atomically
 from widemargin.cli import (
     UNNAMED,
     Refusal,
@@ -38,6 +37,7 @@ from widemargin.cli.models import MODELS, SavedModel, load, match_features
 from widemargin.cli.read import Reading, Table, as_usable, read
 from widemargin.margins import ErrorRejectCurve, error_reject_curve
 from widemargin.meta import RejectingClassifier
+from widemargin.saving import write_atomically
 
 REJECTED = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 1.0)

@@ -15,7 +15,6 @@ from sklearn.pipeline import make_pipeline
 
 import widemargin
 from widemargin._core.confidence import nested
-from widemargin._core.files import write_atomically
 from widemargin.cli import check_library, check_out
 from widemargin.cli.html import (
     Page,
@@ -38,6 +37,7 @@ from widemargin.cli.models import SavedModel
 from widemargin.cli.touch import touch
 from widemargin.inspection import style
 from widemargin.inspection.models import common_theta, generator_of, learned_tangents
+from widemargin.saving import write_atomically
 
 WIDEST_PAGE = 40  # classes of a confusion matrix
 MOST_PROTOTYPES = 200

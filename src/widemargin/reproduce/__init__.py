@@ -32,7 +32,7 @@ from sklearn.model_selection import GroupKFold
 
 from widemargin._compute.machine import thread_map
 from widemargin._core.decisions import brier_scores, class_codes
-from widemargin._core.files import write_atomically
+from widemargin.saving import write_atomically
 
 
 class Split(NamedTuple):

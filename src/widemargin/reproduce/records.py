@@ -35,7 +35,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import GroupShuffleSplit
 from sklearn.pipeline import make_pipeline
 
-from widemargin._core.files import write_atomically
 from widemargin.datasets import load_mnist, load_nist3, load_usps, mnist_writers
 from widemargin.meta import ProductClassifier
 from widemargin.metrics import (
@@ -57,6 +56,7 @@ from widemargin.reproduce import (
     some_groups,
     stretches,
 )
+from widemargin.saving import write_atomically
 from widemargin.tangents import Deskew, DirectionFeatures, image_affines
 from widemargin.tangents.transform import copies
 

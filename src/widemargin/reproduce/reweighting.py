@@ -22,7 +22,6 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
 
-from widemargin._core.files import write_atomically
 from widemargin.datasets import load_nist3, load_usps
 from widemargin.inspection import (
     ErrorRejectDisplay,
@@ -44,6 +43,7 @@ from widemargin.reproduce import (
     save_figure,
     timed,
 )
+from widemargin.saving import write_atomically
 from widemargin.tangents import ImageTangents
 
 LOADERS = {"nist3": load_nist3, "usps": load_usps}

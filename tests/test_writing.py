@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from widemargin._core.files import write_atomically
+from widemargin.saving import write_atomically
 
 
 @pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()])
