@@ -8,6 +8,7 @@ import onnx
 import onnxruntime
 import pytest
 from sklearn.datasets import load_iris
+from sklearn.utils.fixes import parse_version
 from tests.export.models import ALL, glvq
 
 import widemargin as wm
@@ -94,6 +95,10 @@ def test_one_row_is_the_row_of_a_batch(digits):
         np.testing.assert_allclose(batch["margin"][5], one["margin"][0], atol=1e-6)
 
 
+@pytest.mark.skipif(
+    parse_version(onnxruntime.__version__) < parse_version("1.31"),
+    reason="onnxruntime below 1.31 divides by the number of rows and ends the process",
+)
 @pytest.mark.parametrize(
     "name", ["tvq", "smoothed", "max margin, ddag", "by columns", "three neighbours"]
 )

@@ -220,7 +220,7 @@ def test_overlapping_classes_are_better_than_saying_nothing(kind, n, d):
     assert log_loss(truth, P) < 0.68
     # Right as often as it says, more or less: never much less.
     surer = P.max(axis=1).mean() - np.mean(P.argmax(axis=1) == truth)
-    assert -0.15 < surer < 0.08
+    assert -0.2 < surer < 0.08
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
