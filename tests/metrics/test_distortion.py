@@ -171,3 +171,14 @@ def test_bad_parameters(metric, slow, settings, message):
 def test_a_penalty_is_no_reward():
     with pytest.raises(ValueError, match="penalty must be a finite number"):
         image_distortion_distances(np.ones((2, 64)), shape=(8, 8), penalty=-1)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    "distances", [image_distortion_distances, pseudo_2d_distortion_distances]
+)
+def test_a_background_whose_square_is_no_number_is_refused(distances, dtype):
+    X = np.array([[10000.5], [9999.9]], dtype)
+    with pytest.raises(ValueError, match="background must be"):
+        distances(X, shape=(1, 1), window=0, patch=1, background=1e300)
+    assert np.isfinite(distances(X, shape=(1, 1), window=0, patch=1)).all()

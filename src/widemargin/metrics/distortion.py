@@ -40,6 +40,7 @@ from widemargin._core.checks import (
     check_number,
     check_option,
     check_squares,
+    largest_square_root,
 )
 from widemargin.metrics.tangent import check_pair
 
@@ -297,7 +298,8 @@ def _check(x: Any, y: Any, owner: str, shape: Any, window: Any, patch: Any,
     softness = max(check_number("eps", eps, above=0, at_most=1e100) ** 2, least)
     if check_option("gradients", gradients, GRADIENTS) == "sobel":
         softness = -1.0
-    background = check_number("background", background)
+    most = largest_square_root(x)
+    background = check_number("background", background, at_least=-most, at_most=most)
     check_squares(x)
     check_squares(y)
     return _Model((height, width), int(window), int(patch), background, softness)
