@@ -122,7 +122,7 @@ class RejectingClassifier(WrappingClassifier):
         cloned, by cross-validation for instance.
     reject_label : label, default=None
         What `predict` returns where it refuses. None means "reject" for strings and -1
-        for numbers; where that is a class, "reject_" and an integer below all of them.
+        for numbers; where that is a class, ``"reject_"`` and an integer below them.
     random_state : int, RandomState or None, default=None
         Which samples are held out.
 
