@@ -15,6 +15,7 @@ from sklearn.metrics import pairwise_distances
 from sklearn.neighbors import KNeighborsClassifier
 
 from widemargin import inspection, margins, tangents
+from widemargin._core.classifier import heat_of, temperature_of
 from widemargin.datasets import read_idx
 from widemargin.linear import MarginPerceptron, MaxMarginClassifier
 from widemargin.meta import (
@@ -752,3 +753,18 @@ def test_missing_values_of_a_coarser_dtype_than_the_model():
     Q = np.array([[1, 2, 3, 4], [np.nan, 2, 3, 4]], np.float32)
     found = model.decision_function(Q)
     assert_allclose(found, model.decision_function(Q.astype(float)), rtol=1e-6)
+
+
+def test_a_width_that_is_nothing_in_float32_is_the_least_there_is():
+    model = MarginLVQClassifier(
+        2, decision="parzen", bandwidth=1e-300, max_iter=3, random_state=0
+    ).fit(X.astype(np.float32), y)
+    scores = model.decision_function(X.astype(np.float32))
+    assert np.isfinite(scores).all()
+
+
+def test_costs_of_any_unit_have_a_temperature():
+    costs = np.array([[0.0, 1e-320, 1.0], [1e-320, 0.0, 1.0], [0.0, 1e-318, 1.0]])
+    heat = heat_of(costs, np.array([0, 1, 0]), np.ones(3))
+    assert np.isfinite(heat).all()
+    assert temperature_of(heat) > 0

@@ -276,8 +276,8 @@ FITTED = 2000
 # Inverse temperatures at which the expected cost is kept, in units of the mean gap.
 INVERSE = np.logspace(-1, 5, 49)
 FAR = 40.0
-# Weights beyond this are certain enough.
-HEAVY = 1e10
+# Weights, and gaps in their unit, beyond these are certain enough.
+HEAVY, MOST = 1e10, 1e200
 
 
 def heat_of(
@@ -298,7 +298,9 @@ def heat_of(
         mean = float(weights @ gaps / weights.sum()) if len(gaps) else 0.0
         unit = float(2.0 ** np.round(np.log2(mean))) if mean > 0 else 1.0
     order = np.argsort(gaps)
-    D, gaps, codes, weights = D[order] / unit, gaps[order], codes[order], weights[order]
+    gaps, codes, weights = gaps[order], codes[order], weights[order]
+    with np.errstate(over="ignore"):
+        D = np.minimum(D[order] / unit, MOST)
     own = D[np.arange(len(D)), codes]
     others = (D.sum(axis=1) - own) / (D.shape[1] - 1)
     expected = np.zeros(len(INVERSE))

@@ -233,7 +233,9 @@ class MarginLVQClassifier(TrainedPrototypes):
                 k = min(self.n_neighbors_, stop - start) - 1
                 out[:, c] = np.partition(own, k, axis=1)[:, k] ** 2
             else:
-                h, low = self.bandwidth_, own.min(axis=1)
+                # Above 0 in the dtype of the distances.
+                h = max(self.bandwidth_, float(np.finfo(d.dtype).tiny))
+                low = own.min(axis=1)
                 with np.errstate(over="ignore"):
                     density = np.exp((low[:, None] - own) / h).mean(axis=1)
                 out[:, c] = np.square(low - h * np.log(density))
