@@ -768,3 +768,11 @@ def test_costs_of_any_unit_have_a_temperature():
     heat = heat_of(costs, np.array([0, 1, 0]), np.ones(3))
     assert np.isfinite(heat).all()
     assert temperature_of(heat) > 0
+
+
+def test_eigenvectors_that_lapack_does_not_find():
+    few, more = 30316035055817.418, 30316065371852.473
+    rows = [(0, 1, 0), (1, 0, 0), (0, 1, 1), (1, 0, 1), (1, 0, 0), (1, 1, 1), (1, 0, 0)]
+    Z = np.where([*rows, (0, 1, 0)], more, few)
+    found = tangents.LearnedTangents(1).fit(Z, [0, 0, 0, 1, 1, 1, 1, 0])
+    assert_allclose(np.linalg.norm(found.tangents_), 1)

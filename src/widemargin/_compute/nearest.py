@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.linalg import eigh
 
 from widemargin._compute.machine import BLOCK_NUMBERS, batched_slices, rows_in_budget
 
@@ -177,3 +178,16 @@ def second_moments(R: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """(d, d) mean of r r^T."""
     weights = weights / weights.sum()
     return ((R * weights[:, None]).T @ R).astype(np.float64)
+
+
+def some_eigenpairs(
+    matrix: np.ndarray, first: int, last: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Eigenvalues of a symmetric matrix from `first` to `last`, ascending, and vectors.
+
+    LAPACK's search for some of them now and then finds none and says nothing.
+    """
+    values, vectors = eigh(matrix, subset_by_index=(first, last))
+    if len(values) <= last - first:
+        values, vectors = (part[..., first : last + 1] for part in eigh(matrix))
+    return values, vectors

@@ -36,6 +36,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh
 
 from widemargin._compute.machine import BLOCK_NUMBERS, PAIR_ROWS, batched_slices
+from widemargin._compute.nearest import some_eigenpairs
 from widemargin._core.arrays import in_kind, is_tensor, largest_of, numpy_dtype, xp_of
 from widemargin._core.checks import as_matrix, check_gamma, check_option
 from widemargin.metrics.tangent import DEFAULT_SPRING, tangent_distances
@@ -322,7 +323,7 @@ def smallest_eigenvalue(K: ArrayLike) -> float:
 def _smallest(K: NDArray) -> float:
     # Not by Lanczos: the eigenvalues of a smooth kernel crowd at zero, where it does
     # not converge, and the reduction to tridiagonal form takes n³ whatever they are.
-    return float(eigh(K, eigvals_only=True, subset_by_index=(0, 0))[0])
+    return float(some_eigenpairs(K, 0, 0)[0][0])
 
 
 def symmetrize(K: NDArray) -> NDArray:

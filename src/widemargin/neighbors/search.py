@@ -31,7 +31,6 @@ from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh
 from sklearn.base import clone
 
 from widemargin._compute.machine import (
@@ -41,7 +40,7 @@ from widemargin._compute.machine import (
     rows_in_budget,
     thread_map,
 )
-from widemargin._compute.nearest import product_error
+from widemargin._compute.nearest import product_error, some_eigenpairs
 from widemargin._compute.pairs import References, pair_distances
 from widemargin._core.arrays import is_tensor, put, to_numpy, xp_of
 from widemargin._core.checks import as_matrix, check_squares, in_unit, unit_of_squares
@@ -791,7 +790,7 @@ def principal_axes(points: NDArray, n_components: int) -> NDArray:
 def _leading(scatter: NDArray, count: int) -> tuple[NDArray, NDArray]:
     """Eigenvectors, as rows, of the largest eigenvalues, and those."""
     n = len(scatter)
-    values, vectors = eigh(scatter, subset_by_index=(max(0, n - count), n - 1))
+    values, vectors = some_eigenpairs(scatter, max(0, n - count), n - 1)
     return vectors[:, ::-1].T.copy(), values[::-1]
 
 

@@ -26,12 +26,16 @@ from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh
 from sklearn import get_config
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
 from widemargin._compute.machine import batched_slices, rows_in_budget
-from widemargin._compute.nearest import rbf_values, squared_distances, squared_norms
+from widemargin._compute.nearest import (
+    rbf_values,
+    some_eigenpairs,
+    squared_distances,
+    squared_norms,
+)
 from widemargin._core.checks import check_count, check_number, parameters
 from widemargin._core.samples import Samples
 from widemargin.prototypes.base import CERTAIN, no_bound
@@ -311,7 +315,7 @@ class KernelLVQClassifier(GLVQClassifier):
         dtype = np.float32 if chosen and most < len(K) else np.float64
         size = np.abs(K).max() or 1.0
         leading = (len(K) - most, len(K) - 1)
-        values, U = eigh((K / size).astype(dtype), subset_by_index=leading)
+        values, U = some_eigenpairs((K / size).astype(dtype), *leading)
         values, U = size * values.astype(float), U.astype(float)
         least = 1e-5 if dtype == np.float32 else 1e-10
         kept = values > least * max(np.abs(values).max(), np.abs(np.diag(K)).max())

@@ -21,9 +21,9 @@ distance, NIPS 1994; Aiolli and Sperduti, equations 4, 9 and 10.
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh
 
 from widemargin._compute.machine import batched_slices, rows_in_budget
+from widemargin._compute.nearest import some_eigenpairs
 from widemargin._compute.pairs import pair_distances
 from widemargin._core.arrays import (
     in_dtype,
@@ -99,7 +99,7 @@ def principal_of_moments(covariance: np.ndarray, n_tangents: int) -> np.ndarray:
         values, vectors = (to_numpy(a[..., d - n_tangents :]) for a in every)
     else:
         leading = [d - n_tangents, d - 1]
-        values, vectors = eigh(covariance / size, subset_by_index=leading)
+        values, vectors = some_eigenpairs(covariance / size, *leading)
     axes = vectors.T[::-1][values[::-1] > NO_VARIANCE]
     frame[: len(axes)] = axes
     return frame

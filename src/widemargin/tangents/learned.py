@@ -18,7 +18,6 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import eigh
 from scipy.sparse.linalg import LinearOperator, eigsh
 from sklearn.neighbors import NearestNeighbors
 
@@ -353,7 +352,7 @@ def _top_eigenpairs(
         for part in parts:
             for block in part:
                 moment += to_numpy(block.T @ block)
-        return eigh(moment, subset_by_index=(n_features - k, n_features - 1))
+        return nearest.some_eigenpairs(moment, n_features - k, n_features - 1)
 
     def apply(vector: NDArray) -> NDArray:
         product = np.zeros(n_features)
