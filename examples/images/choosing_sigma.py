@@ -55,7 +55,10 @@ turns = [
     for sigma in (0.0, 1.0, 2.0)
 ]
 right.imshow(
-    np.hstack([X[0].reshape(SIZE, SIZE), *[t / np.abs(t).max() for t in turns]])
+    np.hstack([X[0].reshape(SIZE, SIZE), *[t / np.abs(t).max() for t in turns]]),
+    cmap="RdBu_r",
+    vmin=-1,
+    vmax=1,
 )
 right.set_title("a digit; its turn at σ = 0, 1, 2", fontsize=11)
 right.set_axis_off()
