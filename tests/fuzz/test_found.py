@@ -776,3 +776,9 @@ def test_eigenvectors_that_lapack_does_not_find():
     Z = np.where([*rows, (0, 1, 0)], more, few)
     found = tangents.LearnedTangents(1).fit(Z, [0, 0, 0, 1, 1, 1, 1, 0])
     assert_allclose(np.linalg.norm(found.tangents_), 1)
+
+
+def test_a_height_far_below_the_slack_is_no_height():
+    Z = 1e-235 * np.array([[1.2, 8.3, -5.4], [9.8, 1.7, -7.5]])
+    model = MaxMarginClassifier(recenter=False).fit(Z, [1, 0])
+    assert_array_equal(model.predict(Z), [1, 0])

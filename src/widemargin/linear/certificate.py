@@ -112,7 +112,7 @@ def no_plane(
     first, second = float(prices @ positive), float(prices @ ~positive)
     total = first + second
     # S - (S+ - S-)^2 / (S + 1 / rho^2) is what is paid, in units of 1 / least^2.
-    pull = 0.0 if rho is None else (least / rho) ** 2
+    pull = 0.0 if rho is None else min(least / rho, 1e150) ** 2
     paid = (4.0 * first * second + total * pull) / (total + pull)
     return float(least / np.sqrt(paid)) if paid > 0.0 else 0.0
 
