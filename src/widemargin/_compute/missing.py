@@ -120,11 +120,8 @@ class Completion:
 
     def __init__(self, X: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> None:
         whole = not np.isnan(X.min())
-        self._given = (
-            X[: COMPLETED_BY[whole]],
-            codes[: COMPLETED_BY[whole]],
-            weights[: COMPLETED_BY[whole]],
-        )
+        some = slice(COMPLETED_BY[whole])
+        self._given = X[some], codes[some], weights[some]
 
     @property
     def factors(self) -> Factors:

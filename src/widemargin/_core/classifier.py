@@ -139,10 +139,10 @@ class MarginClassifier(
     def _learn_completion(self, samples: Samples) -> None:
         """Learn what to expect of missing values, where these are welcome."""
         if self._takes_missing:
-            rows = np.random.RandomState(0).permutation(len(samples))[: COMPLETED_BY[0]]
-            X, *labels = samples.X[rows], samples.codes[rows], samples.weights[rows]
             from widemargin._compute.missing import Completion
 
+            rows = np.random.RandomState(0).permutation(len(samples))[: COMPLETED_BY[0]]
+            X, *labels = samples.X[rows], samples.codes[rows], samples.weights[rows]
             self._completion = Completion(to_numpy(X), *labels)
 
     def _completed(self, X: Any) -> Any:

@@ -290,9 +290,8 @@ class ProductClassifier(HandingClassifier, _BaseComposition):
                 raise ValueError(
                     f"groups must be given to fit: cv={cv!r} holds whole groups out."
                 )
-            samples, some = _safe_indexing(X, rows), groups
-            if groups is not None:
-                some = groups[rows]
+            samples = _safe_indexing(X, rows)
+            some = None if groups is None else groups[rows]
             splitter, some = self._splitter(samples, labels[rows], some)
             found = splitter.split(samples, labels[rows], some)
             pairs = [(rows[fit], rows[held]) for fit, held in found]
