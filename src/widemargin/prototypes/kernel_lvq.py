@@ -60,7 +60,9 @@ class KernelLVQClassifier(GLVQClassifier):
         Number of prototypes. A class with fewer distinct samples gets one for each.
         "auto" starts a class of n samples with n / 10, at least 1 and at most 20;
         in the first half of the epochs it adds some, up to twice as many, where
-        margins are negative, and at the end drops those that win no sample.
+        margins are negative, and at the end drops those that win no sample. One is all
+        where samples that are left out fall to the means of the classes more rightly,
+        as they do where features are many and noisy.
     kernel : str or callable, default="rbf"
         "rbf", "linear", "poly", "sigmoid", "laplacian", "cosine", another kernel of
         scikit-learn, "precomputed" (X is then the square matrix of kernel values in
