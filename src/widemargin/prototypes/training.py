@@ -667,7 +667,8 @@ class TrainedPrototypes(PrototypeClassifier):
 
         In the first half of the epochs prototypes are added where margins are
         negative, up to twice as many as there were; after the last one those that win
-        no sample go. One for each class is all where "auto" chose so. `nearest` finds the nearest prototype of every sample.
+        no sample go. One for each class is all where "auto" chose so. `nearest` finds
+        the nearest prototype of every sample.
         """
         none, all_stay = np.empty(0, np.intp), np.ones(len(codes), bool)
         if not self._grows or self._one_each or n_epochs == np.inf:
