@@ -74,6 +74,7 @@ from widemargin._core.left_out import (
     unit_factor,
 )
 from widemargin._core.samples import Samples, check_samples
+from widemargin.metrics.kernels import scale_gamma
 
 SCHEMES = ("ovo", "ddag")
 # Steps of LIBSVM for which a pass of LIBLINEAR is allowed: those are cheap and many.
@@ -395,11 +396,10 @@ def kernel_values(
     return polynomial_kernel(X, Y, degree, gamma, coef0)
 
 
-def gamma_in_unit(gamma: Any, X: NDArray, unit: float) -> float:
-    """Gamma for samples `X` that were divided by `unit`; "scale" is as in ``SVC``."""
+def gamma_in_unit(gamma: Any, X: NDArray, weights: NDArray, unit: float) -> float:
+    """Gamma for samples `X` that were divided by `unit`."""
     if isinstance(gamma, str):
-        variance = float(X.var(dtype=np.float64))
-        return 1 / (X.shape[1] * variance) if variance > 0 else 1.0
+        return scale_gamma(X, weights)
     return float(np.clip(float(gamma) * unit * unit, 1e-300, 1e300))
 
 
