@@ -5,8 +5,8 @@ from sklearn.datasets import load_iris
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
-from widemargin.metrics import tangent_distances, tangent_kernel
 from widemargin.linear import MaxMarginClassifier
+from widemargin.metrics import tangent_distances, tangent_kernel
 from widemargin.metrics.kernels import resolve_gamma, scale_gamma
 from widemargin.prototypes import KernelLVQClassifier
 from widemargin.svm import (
@@ -148,7 +148,7 @@ def test_scale_of_what_does_not_vary_or_has_no_squares():
             scale_gamma(X, np.ones(9))
         )
     for unit in (1e-170, 1e170):
-        with pytest.raises(ValueError, match="X is of the size of .* gamma='scale'"):
+        with pytest.raises(ValueError, match=r"size of .* gamma='scale'"):
             scale_gamma(X * unit, np.ones(9))
 
 
@@ -169,7 +169,7 @@ def test_constant_features_and_means_change_no_kernel(model):
     X = X - X.mean(axis=0)
     train, test = np.arange(150) % 3 > 0, np.arange(150) % 3 == 0
     before = model.fit(X[train], y[train]).predict(X[test])
-    moved = np.column_stack([X + [0, 500, -500, 1000], np.full(150, 2026.0)])
+    moved = np.column_stack([X + np.array([0, 500, -500, 1000]), np.full(150, 2026.0)])
     after = model.fit(moved[train], y[train]).predict(moved[test])
     assert np.mean(before == y[test]) > 0.9
     assert np.mean(before != after) < 0.03
