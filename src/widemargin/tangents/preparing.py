@@ -116,8 +116,8 @@ def filter_matrix(size: int, sigma: float, order: int, dtype: DTypeLike) -> NDAr
     return matrix.astype(dtype)
 
 
-class KeepsDtype:
-    """Mixin: transforms float32 into float32, and all else into float64."""
+class KeepsKind(AnswersInKind):
+    """Mixin: transforms any arrays in kind, float32 into it and all else into float64."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
@@ -127,7 +127,7 @@ class KeepsDtype:
 
 @parameters
 class GaussianSmoother(
-    KeepsDtype, AnswersInKind, OneToOneFeatureMixin, TransformerMixin, BaseEstimator
+    KeepsKind, OneToOneFeatureMixin, TransformerMixin, BaseEstimator
 ):
     """Smooth images or signals by a Gaussian, as a step before a classifier.
 
@@ -241,7 +241,7 @@ class GaussianSmoother(
 
 
 @parameters
-class Deskew(KeepsDtype, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class Deskew(KeepsKind, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Shear images so that their ink stands upright, as a step before a classifier.
 
     Parameters
