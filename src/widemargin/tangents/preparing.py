@@ -117,7 +117,7 @@ def filter_matrix(size: int, sigma: float, order: int, dtype: DTypeLike) -> NDAr
 
 
 class KeepsKind(AnswersInKind):
-    """Mixin: transforms any arrays in kind, float32 into it and all else into float64."""
+    """Mixin: answers in kind, float32 in float32 and all other numbers in float64."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
