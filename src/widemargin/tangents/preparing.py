@@ -120,7 +120,7 @@ class KeepsKind(AnswersInKind):
     """Mixin: answers in kind, float32 in float32 and all other numbers in float64."""
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
