@@ -201,3 +201,17 @@ def test_a_feature_that_was_constant_decides_nothing_when_it_moves():
     model = KernelLVQClassifier(random_state=0).fit(train, y)
     moved = train + np.array([0, 0, 0, 0, 0.1])
     np.testing.assert_array_equal(model.predict(moved), model.predict(train))
+
+
+@pytest.mark.parametrize("Model", [KernelLVQClassifier, GLVQClassifier])
+def test_counts_are_judged_by_samples_left_out(Model):
+    draw = np.random.RandomState(2)
+    y = np.arange(300) % 2
+    X = draw.standard_normal((300, 1000))
+    X[:, :20] += y[:, None]
+    model = Model(random_state=0).fit(X[:100], y[:100])
+    assert len(model.prototypes_) == 2
+    assert model.score(X[100:], y[100:]) > 0.8
+    # Where a class has clusters, they stay.
+    Z, z = make_circles(200, noise=0.1, factor=0.5, random_state=0)
+    assert len(GLVQClassifier(random_state=0).fit(Z, z).prototypes_) > 2

@@ -29,7 +29,6 @@ from sklearn.utils.validation import _num_samples
 
 from widemargin._compute.machine import check_n_jobs, thread_map
 from widemargin._compute.patterns import DYNAMIC, Rule
-from widemargin._core.arrays import largest_of
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
     check_count,
@@ -99,6 +98,7 @@ from widemargin.linear.spaces import (
     rounding,
 )
 from widemargin.linear.walks import Walk, learn, solve_by_search, start_walk
+from widemargin.metrics.kernels import scale_gamma
 
 SEARCHES = ("dynamic", "bisection", "bisection2", "paper-bisection", "paper-bisection2")
 METHODS = ("auto", "dual", *SEARCHES)
@@ -279,8 +279,8 @@ class MaxMarginClassifier(HyperplaneClassifier):
         :func:`sklearn.metrics.pairwise.pairwise_kernels`, "precomputed", or a function
         of two samples. All but "linear" need ``method="dual"`` or "auto".
     gamma : "scale" or float, default="scale"
-        Parameter of the named kernels; "scale" is one over the number of features
-        times the weighted variance of X.
+        Parameter of the named kernels; "scale" is one over the sum of the weighted
+        variances of the features, as in ``SVC`` where these share a mean.
     degree, coef0 : float, default=3, 0.0
         Further parameters of the named kernels.
     kernel_params : dict or None, default=None
@@ -658,19 +658,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
     def _gamma_of(self, X: Any, weights: NDArray) -> float:
         if not isinstance(self.gamma, str):
             return float(self.gamma)
-        size = largest_of(X) or 1.0
-        small = X / size
-        square = small.multiply(small) if sp.issparse(small) else small**2
-        shares = weights / weights.sum() / X.shape[1]
-        mean = float((shares @ small).sum())
-        variance = float((shares @ square).sum()) - mean**2
-        gamma = 1.0 / size / size / X.shape[1] / variance if variance > 0 else 1.0
-        if not np.isfinite(gamma):
-            raise ValueError(
-                f"X contains nothing beyond {size:.2g}, too small for gamma='scale'; "
-                "scale the data, for instance by StandardScaler."
-            )
-        return gamma
+        return scale_gamma(X, weights)
 
     def _kernel(self) -> Callable[[Any, Any], NDArray] | None:
         state = self._kernel_state

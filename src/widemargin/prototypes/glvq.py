@@ -427,7 +427,9 @@ class GLVQClassifier(TrainedPrototypes):
         Number of prototypes. A class with fewer distinct samples gets one for each.
         "auto" starts a class of n samples with n / 10, at least 1 and at most 20;
         in the first half of the epochs it adds some, up to twice as many, where
-        margins are negative, and at the end drops those that win no sample.
+        margins are negative, and at the end drops those that win no sample. One is all
+        where samples that are left out fall to the means of the classes more rightly,
+        as they do where features are many and noisy.
     loss : str or MarginLoss, optional
         Loss of the relative margin, see :mod:`widemargin.margins`. By default
         ``Sigmoid(beta=10)``, a smooth count of the mistakes; smaller beta widens the

@@ -185,6 +185,8 @@ class GMLVQClassifier(
     """
 
     _state_names: ClassVar = {"prototypes": "prototypes_", "omega": "omega_"}
+    # Samples that are left out of a prototype are still in the directions it lies in.
+    _judges_counts: ClassVar[bool] = False
     _stays = False
 
     _: KW_ONLY

@@ -98,7 +98,9 @@ class LVQClassifier(TrainedPrototypes):
         Number of prototypes. A class with fewer distinct samples gets one for each.
         "auto" starts a class of n samples with n / 10, at least 1 and at most 20;
         in the first half of the epochs it adds some, up to twice as many, where
-        margins are negative, and at the end drops those that win no sample.
+        margins are negative, and at the end drops those that win no sample. One is all
+        where samples that are left out fall to the means of the classes more rightly,
+        as they do where features are many and noisy.
     algorithm : {"glvq", "lvq1", "olvq1", "lvq2.1", "lvq3"} or tuple of rules
         Learning rule, or several to run one after the other, each from where the
         one before it stopped. Four are Kohonen's, to be had in his order by

@@ -53,6 +53,7 @@ from widemargin.prototypes.placing import (
     idle,
     initial_prototypes,
     most_prototypes,
+    one_each,
     prototype_counts,
     recruits,
 )
@@ -333,6 +334,10 @@ class TrainedPrototypes(PrototypeClassifier):
     _begins_anew: Any = True
     # How much of the row of a batch is told: its loss, the first entry.
     _n_told: ClassVar[int] = 1
+    # Whether "auto" judges its number of prototypes by samples left out, which says
+    # nothing where these made the metric; and whether it found one per class to do.
+    _judges_counts: ClassVar[bool] = True
+    _one_each = False
     # How long the steps of a batch are, where the first of a training are one.
     _pace = 1.0
 
@@ -601,10 +606,8 @@ class TrainedPrototypes(PrototypeClassifier):
         self, X: np.ndarray, samples: Samples, rng: np.random.RandomState
     ) -> np.ndarray:
         """First prototypes among the rows `X` that stand for the samples."""
-        self._counts_chosen = self._grows
-        counts = prototype_counts(
-            self.prototypes_per_class, self.classes_, samples.codes, samples.weights
-        )
+        self._counts_chosen, self._one_each = self._grows, False
+        counts = self._counts(samples)
         if isinstance(self.init, str):
             if self.init_labels is not None:
                 raise ValueError(
@@ -613,6 +616,10 @@ class TrainedPrototypes(PrototypeClassifier):
             P, codes = initial_prototypes(
                 X, samples.codes, samples.weights, counts, self.init, rng
             )
+            if self._grows and self._judges_counts and self.init == "kmeans":
+                ones = one_each(X, samples.codes, samples.weights, P, codes, rng)
+                if ones is not None:
+                    (P, codes), self._one_each = ones, True
         else:
             P, codes = given_prototypes(
                 self.init,
@@ -624,6 +631,11 @@ class TrainedPrototypes(PrototypeClassifier):
             P = self._placed(P)
         self.prototype_labels_ = self.classes_[codes]
         return P
+
+    def _counts(self, samples: Any) -> np.ndarray:
+        """Return the number of prototypes that every class starts with."""
+        given = 1 if self._one_each else self.prototypes_per_class
+        return prototype_counts(given, self.classes_, samples.codes, samples.weights)
 
     def _placed(self, P: np.ndarray) -> np.ndarray:
         """Map the user's prototypes to the space they are trained in."""
@@ -655,18 +667,17 @@ class TrainedPrototypes(PrototypeClassifier):
 
         In the first half of the epochs prototypes are added where margins are
         negative, up to twice as many as there were; after the last one those that win
-        no sample go. `nearest` finds the nearest prototype of every sample.
+        no sample go. One for each class is all where "auto" chose so. `nearest` finds
+        the nearest prototype of every sample.
         """
         none, all_stay = np.empty(0, np.intp), np.ones(len(codes), bool)
-        if not self._grows or n_epochs == np.inf:
+        if not self._grows or self._one_each or n_epochs == np.inf:
             return none, all_stay
         if epoch + 1 == n_epochs:
             return none, ~idle(nearest(), codes, len(self.classes_))
         if (epoch + 1) % max(1, n_epochs // 10) or epoch + 1 > n_epochs / 2:
             return none, all_stay
-        most = 2 * prototype_counts(
-            "auto", self.classes_, samples.codes, samples.weights
-        )
+        most = 2 * self._counts(samples)
         rows = recruits(
             samples.X, samples.codes, samples.weights, nearest(), codes, most, rng
         )
@@ -679,10 +690,7 @@ class TrainedPrototypes(PrototypeClassifier):
         new = np.flatnonzero(~np.isin(samples.codes, self._prototype_codes))
         if not len(new):
             return X[:0]
-        fresh = samples.take(new)
-        counts = prototype_counts(
-            self.prototypes_per_class, self.classes_, samples.codes, samples.weights
-        )
+        fresh, counts = samples.take(new), self._counts(samples)
         init = self.init if isinstance(self.init, str) else "kmeans"
         P, codes = initial_prototypes(
             X[new], fresh.codes, fresh.weights, counts, init, rng

@@ -48,7 +48,9 @@ class VirtualSVC(pairwise.DuelClassifier):
     C : float, default=10.0
         Penalty of margin errors.
     gamma : float or "scale", default="scale"
-        As in ``SVC``; what "scale" means for the training samples holds in both stages.
+        As in ``SVC``, but "scale" is one over the sum of the weighted variances of the
+        features, the same where these share a mean; that of the training samples holds
+        in both stages.
     degree, coef0 : as in ``SVC``
     tangents : generator, array of shape (n_tangents, n_features), "none" or None, \
             default=None
@@ -145,7 +147,8 @@ class VirtualSVC(pairwise.DuelClassifier):
         self.classes_ = samples.classes
         X, codes, weights = samples.X, samples.codes, samples.weights
         self._unit = pairwise.unit_for(X, self.kernel, self.gamma)
-        gamma = pairwise.gamma_in_unit(self.gamma, self._in_unit(X), self._unit)
+        inside = self._in_unit(X)
+        gamma = pairwise.gamma_in_unit(self.gamma, inside, weights, self._unit)
         self.gamma_ = pairwise.gamma_of_data(gamma, self._unit)
         labels = samples.labels
         with FitTasks(self, 4, X=X, y=labels, sample_weight=weights) as tasks:
@@ -153,7 +156,7 @@ class VirtualSVC(pairwise.DuelClassifier):
                 generator = fit_tangents(tangents, X, labels)
             with tasks.whole("solve"):
                 self.svc_ = self._new_machine(gamma)
-                end = pairwise.solve(self.svc_, self._in_unit(X), codes, weights)
+                end = pairwise.solve(self.svc_, inside, codes, weights)
             self.first_support_ = rows = self.svc_.support_
             with tasks.whole("virtual samples"):
                 virtual = [
