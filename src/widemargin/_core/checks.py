@@ -306,7 +306,9 @@ def naming(name: str, errors: re.Pattern = _CONVERSION) -> Iterator[None]:
         if not errors.search(str(error)) or name in str(error):
             raise
         kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(f"{name} must hold numbers only: {error}") from error
+        # Of complex numbers scikit-learn prints all of them below.
+        said = str(error).partition("\n")[0]
+        raise kind(f"{name} must hold numbers only: {said}") from error
 
 
 def validate_data(*args: Any, **options: Any) -> Any:
