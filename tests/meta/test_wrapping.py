@@ -27,9 +27,7 @@ from widemargin import (
 )
 def test_matrices_of_all_pairs_are_not_cut(model):
     X, y = load_iris(return_X_y=True)
-    with pytest.raises(
-        ValueError, match=r"^estimators?\b.* a matrix of all pairs"
-    ):
+    with pytest.raises(ValueError, match=r"^estimators?\b.* a matrix of all pairs"):
         model.fit(pairwise_distances(X), y)
 
 
