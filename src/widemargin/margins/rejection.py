@@ -378,10 +378,10 @@ def _plan(n: int, max_error: float, delta: float) -> tuple:
     faultless = float(_binomial_cdf(np.array(0), np.array(n), max_error))
     if faultless > delta / 2:
         return (_Rank(needed + 1, delta),)
-    everything = max(faultless, delta - share)
-    rest = delta - everything
+    of_all = max(faultless, delta - share)
+    rest = delta - of_all
     rank = samples_needed(max_error, rest) + 1
-    return _Rank(rank, rest), _Rank(n + 1, everything)
+    return _Rank(rank, rest), _Rank(n + 1, of_all)
 
 
 def _strict_way(n: int, allowed: int, max_error: float, delta: float) -> _Way | None:
