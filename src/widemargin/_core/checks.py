@@ -13,7 +13,7 @@ from typing import Any, TypeGuard, TypeVar, dataclass_transform
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_array
+from sklearn.utils import check_array, get_tags
 from sklearn.utils import check_random_state as _check_random_state
 from sklearn.utils.validation import validate_data as _validate_data
 
@@ -195,6 +195,16 @@ def refuse_class(name: str, value: Any) -> None:
         raise TypeError(
             f"{name} is the class {value.__name__}; pass an instance, "
             f"{value.__name__}(...)."
+        )
+
+
+def refuse_pairs(name: str, estimator: Any, otherwise: str = "") -> None:
+    """Refuse what learns from a matrix of all pairs, where samples are parted."""
+    tags = get_tags(estimator) if hasattr(estimator, "__sklearn_tags__") else None
+    if tags is not None and tags.input_tags.pairwise:
+        raise ValueError(
+            f"{name} learns from a matrix of all pairs of samples, of which parts are "
+            f"taken here: {estimator!r}; give a classifier of samples{otherwise}."
         )
 
 
