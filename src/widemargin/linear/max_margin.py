@@ -788,7 +788,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
             found = solve_active_set(space, signs, height, options, start)
         else:
             found = solve_newton(space, signs, diag, height, options, start)
-        shortest, norm = space.length(found.coef)
+        shortest, norm = space.length(found.coef, seen=True)
         # A normal that may be nothing but rounding has no direction.
         norm = norm if shortest > 0.0 else 0.0
         intercept = found.bias / norm if norm > 0.0 else float(np.sign(found.bias))

@@ -240,30 +240,30 @@ class KernelSpace:
         return self._block(rows, columns).astype(SHARP) @ coef[columns].astype(SHARP)
 
     def _square(
-        self, rows: NDArray, beta: NDArray, beside: float = 0.0
+        self, rows: NDArray, beta: NDArray, beside: float = 0.0, *, seen: bool = False
     ) -> tuple[float, float]:
-        """``beta.K.beta``, a bit less and a bit more."""
-        gram = self.gram(rows)
-        square, error = self._square_in(gram, beta, np.float64)
+        """``beta.K.beta``, a bit less and a bit more; `seen`: of K as it is computed."""
+        gram, off = self.gram(rows), 0.0 if seen else self.value_error
+        square, error = self._square_in(gram, beta, off, np.float64)
         # Doubles will do where their rounding is no part of the answer.
         if error > SMALL * max(square, beside * beside) and len(rows) ** 2 <= _MANY:
-            square, error = self._square_in(gram, beta, SHARP)
+            square, error = self._square_in(gram, beta, off, SHARP)
         return max(0.0, square - error), max(0.0, square + error)
 
-    def _square_in(self, gram, beta, dtype: Any) -> tuple[float, float]:
+    def _square_in(self, gram, beta, off, dtype: Any) -> tuple[float, float]:
         gram, beta = gram.astype(dtype, copy=False), beta.astype(dtype, copy=False)
         square = float(beta @ (gram @ beta))
         # The coefficients themselves are right to a unit for each that was added up.
-        off = rounding(5 * len(beta) + 16, dtype) * self._largest + self.value_error
+        off = off + rounding(5 * len(beta) + 16, dtype) * self._largest
         error = float(np.abs(beta).sum()) ** 2 * off * 1.001
         return square, error + 2e-16 * abs(square)
 
-    def length(self, coef: NDArray) -> tuple[float, float]:
-        """(Lower, upper) bound of ``||w||``."""
+    def length(self, coef: NDArray, *, seen: bool = False) -> tuple[float, float]:
+        """(Lower, upper) bound of ``||w||``; `seen`: of values as they are computed."""
         rows = np.flatnonzero(coef)
         if len(rows) == 0:
             return 0.0, 0.0
-        low, high = self._square(rows, coef[rows])
+        low, high = self._square(rows, coef[rows], seen=seen)
         return float(np.sqrt(low)) * (1 - 4e-16), float(np.sqrt(high)) * (1 + 4e-16)
 
     def combined(
