@@ -11,7 +11,12 @@ from widemargin import (
     TangentKNeighborsClassifier,
 )
 from widemargin._core.lazy import ROWWISE, is_lazy
-from widemargin.tangents import GaussianSmoother
+from widemargin.tangents import (
+    Deskew,
+    DirectionFeatures,
+    GaussianSmoother,
+    image_affines,
+)
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -176,9 +181,18 @@ def test_neighbours_are_two_arrays():
 
 def test_transformers_and_sparse_blocks():
     images = rng.random((10, 16))
-    smooth = GaussianSmoother((4, 4), sigma=0.5).fit(images)
-    there = smooth.transform(da.from_array(images, chunks=(3, 16)))
-    np.testing.assert_array_equal(there.compute(), smooth.transform(images))
+    lazy = da.from_array(images, chunks=(3, 16))
+    for made in (GaussianSmoother, Deskew, DirectionFeatures):
+        ready = made((4, 4)).fit(images)
+        assert is_lazy(ready.transform(lazy))
+        np.testing.assert_allclose(
+            ready.transform(lazy).compute(), ready.transform(images), rtol=1e-12
+        )
+        with pytest.raises(ValueError, match=r"X is a Dask .*X.compute\(\)"):
+            ready.fit(lazy)
+    moved = image_affines((4, 4))[0]
+    assert is_lazy(moved(lazy))
+    np.testing.assert_array_equal(moved(lazy).compute(), moved(images))
     sparse = pytest.importorskip("scipy.sparse")
     plane = MaxMarginClassifier().fit(X, y)
     blocks = da.from_array(X, chunks=(20, 6)).map_blocks(sparse.csr_array)

@@ -1,9 +1,20 @@
 import numpy as np
 import pytest
+from scipy import sparse
+from sklearn.datasets import load_iris
 from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.svm import SVC
 
+from widemargin.linear import MaxMarginClassifier
 from widemargin.metrics import tangent_distances, tangent_kernel
-from widemargin.metrics.kernels import resolve_gamma
+from widemargin.metrics.kernels import resolve_gamma, scale_gamma
+from widemargin.prototypes import KernelLVQClassifier
+from widemargin.svm import (
+    InvariantHyperplaneSVC,
+    JitteredSVC,
+    TangentSVC,
+    VirtualSVC,
+)
 from widemargin.tangents import ImageTangents
 
 GENERATOR = ImageTangents((4, 4), ["x_shift", "rotation"])
@@ -104,3 +115,61 @@ def test_the_scale_of_a_part_estimates_that_of_the_whole():
 def test_bad_parameters(X, settings, message):
     with pytest.raises(ValueError, match=message):
         tangent_kernel(X, tangents=GENERATOR, **settings)
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, "csr", "csc"])
+@pytest.mark.parametrize("offset", [0.0, 1000.0])
+def test_scale_is_one_over_the_sum_of_the_variances(kind, offset):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(30, 5)) * [1, 2, 3, 4, 0]
+    X[rng.random(X.shape) < 0.4] = 0
+    X += np.array([0, 0, 1, 1, 1]) * offset
+    weights = rng.integers(0, 4, 30)
+    each = np.repeat(X, weights, axis=0)
+    expected = 1 / each.var(axis=0).sum()
+    given = X.astype(kind) if isinstance(kind, type) else sparse.csr_array(X)
+    given = given.tocsc() if kind == "csc" else given
+    rtol = 1e-3 if kind == np.float32 else 1e-9
+    assert scale_gamma(given, weights.astype(float)) == pytest.approx(expected, rtol)
+
+
+def test_scale_is_that_of_svc_where_features_share_a_mean():
+    X = np.random.default_rng(2).normal(size=(40, 6))
+    X -= X.mean(axis=0) - 3
+    svc = SVC().fit(X, np.arange(40) % 2)
+    assert scale_gamma(X, np.ones(40)) == pytest.approx(svc._gamma, 1e-12)
+
+
+def test_scale_of_what_does_not_vary_or_has_no_squares():
+    assert scale_gamma(np.full((4, 3), 0.1), np.ones(4)) == 1
+    X = np.random.default_rng(3).normal(size=(9, 2))
+    for unit in (1e-150, 1e150):
+        assert scale_gamma(X * unit, np.ones(9)) * unit * unit == pytest.approx(
+            scale_gamma(X, np.ones(9))
+        )
+    for unit in (1e-170, 1e170):
+        with pytest.raises(ValueError, match=r"size of .* gamma='scale'"):
+            scale_gamma(X * unit, np.ones(9))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        MaxMarginClassifier(kernel="rbf"),
+        VirtualSVC(tangents="none"),
+        JitteredSVC(transformations=[]),
+        InvariantHyperplaneSVC(kernel="rbf", tangents="none", random_state=0),
+        TangentSVC(tangents="none"),
+        KernelLVQClassifier(random_state=0),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_constant_features_and_means_change_no_kernel(model):
+    X, y = load_iris(return_X_y=True)
+    X = X - X.mean(axis=0)
+    train, test = np.arange(150) % 3 > 0, np.arange(150) % 3 == 0
+    before = model.fit(X[train], y[train]).predict(X[test])
+    moved = np.column_stack([X + np.array([0, 500, -500, 1000]), np.full(150, 2026.0)])
+    after = model.fit(moved[train], y[train]).predict(moved[test])
+    assert np.mean(before == y[test]) > 0.9
+    assert np.mean(before != after) < 0.03

@@ -41,7 +41,8 @@ def test_tangents_move_both_ways(digits):
 
 def test_without_anything_to_vary_it_is_the_plain_machine(digits):
     X, y, X_test, _ = digits
-    ours, plain = VirtualSVC().fit(X, y), SVC(C=10).fit(X, y)
+    plain = SVC(C=10, gamma=1 / X.var(axis=0).sum()).fit(X, y)
+    ours = VirtualSVC().fit(X, y)
     np.testing.assert_allclose(
         ours.decision_function(X_test), plain.decision_function(X_test)
     )
@@ -77,12 +78,13 @@ def test_weights_of_the_whole_set_hold_in_both_stages(digits, class_weight):
         C=0.1, transformations=shifts, class_weight=class_weight
     ).fit(X, y, weights)  # fmt: skip
     # "scale" and the weights are those of the training set, not of its supports.
-    svc = SVC(C=0.1, gamma=1 / (64 * X.var()))
     factors = weights * compute_sample_weight(class_weight, y)
     if class_weight == "balanced":
         # What counts is the weight of a class, not its number of samples.
         totals = np.bincount(y, weights)
         factors = weights * (totals.mean() / totals)[y]
+    variances = np.average(X**2, 0, factors) - np.average(X, 0, factors) ** 2
+    svc = SVC(C=0.1, gamma=1 / variances.sum())
     rows = svc.fit(X, y, factors).support_
     np.testing.assert_array_equal(ours.first_support_, rows)
     copies = np.concatenate([X[rows], *(s(X[rows]) for s in shifts)])
@@ -98,7 +100,7 @@ def test_weights_of_the_whole_set_hold_in_both_stages(digits, class_weight):
         weights[rows] * compute_sample_weight("balanced", y[rows]),
     ):
         assert np.abs(second(wrong) - found).max() > 0.01
-    svc.set_params(gamma=1 / (64 * copies.var()))
+    svc.set_params(gamma=1 / copies.var(axis=0).sum())
     assert np.abs(second(factors[rows]) - found).max() > 1e-3
 
 

@@ -29,7 +29,7 @@ from widemargin._core.lazy import ROWWISE, is_lazy, rowwise, with_state
 EVERY_TENSOR_IS_ON_A_DEVICE = False
 
 FITS = ("fit", "partial_fit")
-ASKS = (*ROWWISE, "margin_bound", "bundle", "apply", "adjoint")
+ASKS = (*ROWWISE, "margin_bound", "bundle", "apply", "adjoint", "push_forward")
 
 
 def is_tensor(array: Any) -> bool:

@@ -34,9 +34,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh
+from scipy.sparse import issparse
 
 from widemargin._compute.machine import BLOCK_NUMBERS, PAIR_ROWS, batched_slices
-from widemargin._compute.nearest import some_eigenpairs
+from widemargin._compute.nearest import some_eigenpairs, squared_norms
 from widemargin._core.arrays import in_kind, is_tensor, largest_of, numpy_dtype, xp_of
 from widemargin._core.checks import as_matrix, check_gamma, check_option
 from widemargin.metrics.tangent import DEFAULT_SPRING, tangent_distances
@@ -162,6 +163,39 @@ def resolve_gamma(
         # Distances of samples to themselves, zero, are a share 1/n of all.
         typical *= (1 - 1 / n_samples) / (1 - 1 / n)
     return 2 / typical if typical > 0 else 1.0
+
+
+def scale_gamma(X: Any, weights: NDArray) -> float:
+    """Return what "scale" means for kernels of samples, dense or sparse.
+
+    One over the sum of the weighted variances of the features, which neither constant
+    features nor the means of the others change; 1 where nothing varies. scikit-learn's
+    takes the variance of all entries together: the same where features share a mean.
+    """
+    share, largest = weights / weights.sum(), largest_of(X) or 1.0
+    # A power of two, by which nothing is rounded.
+    size = float(np.ldexp(1.0, np.frexp(largest)[1] - 1))
+    parts = X / size
+    mean = np.asarray(share @ parts, dtype=np.float64)
+    if issparse(parts):
+        parts = parts.tocoo()
+        parts.sum_duplicates()
+        share = share[parts.row]
+        # Entries that are not stored are zeros; what is left of all is rounding.
+        zeros = 1 - np.bincount(parts.col, share, len(mean))
+        share = np.concatenate([share, np.where(zeros > 1e-12, zeros, 0)])
+        parts = np.concatenate([parts.data - mean[parts.col], mean])[:, None]
+    else:
+        parts = parts - mean
+    spread = largest_of(parts) or 1.0
+    total = float(share @ squared_norms(parts / spread))
+    gamma = 1 / size / size / spread / spread / total if total > 0 else 1.0
+    if not 0 < gamma < np.inf:
+        raise ValueError(
+            f"X is of the size of {largest:.2g}, whose squares overflow or vanish with "
+            "gamma='scale'; scale the data, for instance by StandardScaler."
+        )
+    return gamma
 
 
 def kernel_of_distances(d2: NDArray, kernel: Any, gamma: float) -> NDArray:

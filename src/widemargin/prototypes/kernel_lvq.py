@@ -38,6 +38,7 @@ from widemargin._compute.nearest import (
 )
 from widemargin._core.checks import check_count, check_number, parameters
 from widemargin._core.samples import Samples
+from widemargin.metrics.kernels import scale_gamma
 from widemargin.prototypes.base import CERTAIN, no_bound
 from widemargin.prototypes.glvq import GLVQClassifier, Mapped
 from widemargin.prototypes.placing import chosen_scale
@@ -70,8 +71,8 @@ class KernelLVQClassifier(GLVQClassifier):
         that takes two arrays of samples and returns the matrix of kernel values, as
         in ``SVC``.
     gamma : float, "scale" or "auto", default="scale"
-        Scale of the named kernels: one over the sum of the variances of the features,
-        as they are scaled, or ``1 / n_features``.
+        Scale of the named kernels: one over the sum of the weighted variances of the
+        features, as they are scaled, or ``1 / n_features``.
     degree : float, default=3
         Degree of the polynomial kernel.
     coef0 : float, default=0.0
@@ -282,8 +283,7 @@ class KernelLVQClassifier(GLVQClassifier):
             return 1.0 / samples.X.shape[1]
         if self.gamma != "scale":
             return float(self.gamma)
-        X, share = self._scaled(samples.X), samples.weights / samples.weights.sum()
-        return 1.0 / float((share @ (X - share @ X) ** 2).sum() or 1.0)
+        return scale_gamma(self._scaled(samples.X), samples.weights)
 
     def _choose_support(self, samples: Samples, rng: np.random.RandomState) -> None:
         n = len(samples)

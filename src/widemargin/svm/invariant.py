@@ -62,7 +62,8 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier, SoftClassifier):
     C : float, default=10.0
         Penalty of margin errors.
     gamma : float or "scale", default="scale"
-        Of "rbf" and "poly"; "scale" is as in ``sklearn.svm.SVC``.
+        Of "rbf" and "poly"; "scale" is one over the sum of the weighted variances of
+        the features, as in ``sklearn.svm.SVC`` where these share a mean.
     degree, coef0 : as in ``SVC``
     tangents : generator, array of shape (n_tangents, n_features), "none" or None, \
             default=None
@@ -169,7 +170,7 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier, SoftClassifier):
             with tasks.whole("tangents"):
                 generator = fit_tangents(tangents, X, labels)
             with tasks.whole("features"):
-                self._choose_landmarks(X)
+                self._choose_landmarks(X, weights)
                 mapped = self._map(X)
             with tasks.parts("whitening"):
                 self.whitening_ = self._whiten(X, labels, generator, mapped.shape[1])
@@ -238,12 +239,12 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier, SoftClassifier):
         check_count("n_components", self.n_components)
         return tangents
 
-    def _choose_landmarks(self, X):
+    def _choose_landmarks(self, X, weights):
         """Fit Nyström's map φ(x) = K_mm^(-1/2) k(x), of some samples x_1, ..., x_m."""
         self._landmarks: Any = None
         if self.kernel == "linear":
             return
-        gamma = pairwise.gamma_in_unit(self.gamma, X, 1.0)
+        gamma = pairwise.gamma_in_unit(self.gamma, X, weights, 1.0)
         self._kernel = self.kernel, gamma, self.degree, self.coef0
         order = check_random_state(self.random_state).permutation(len(X))
         self._landmarks = X[order[: int(self.n_components)]]

@@ -96,7 +96,8 @@ class JitteredSVC(gram.GramClassifier):
     C : float, default=10.0
         Penalty of margin errors.
     gamma : float or "scale", default="scale"
-        Of "rbf" and "poly"; "scale" is as in ``sklearn.svm.SVC``.
+        Of "rbf" and "poly"; "scale" is one over the sum of the weighted variances of
+        the features, as in ``sklearn.svm.SVC`` where these share a mean.
     degree, coef0 : as in ``SVC``
     transformations : sequence of callables or None, default=None
         Functions ``X -> X``, for instance :func:`~widemargin.tangents.image_shifts`.
@@ -200,7 +201,7 @@ class JitteredSVC(gram.GramClassifier):
             "Use VirtualSVC, which needs no Gram matrix, or fewer samples.",
         )
         self._unit = unit = pairwise.unit_for(X, self.kernel, self.gamma)
-        gamma = pairwise.gamma_in_unit(self.gamma, in_unit(X, unit), unit)
+        gamma = pairwise.gamma_in_unit(self.gamma, in_unit(X, unit), weights, unit)
         self.gamma_ = pairwise.gamma_of_data(gamma, unit)
         kernel = JitteredKernel(
             self.kernel, gamma, int(self.degree), float(self.coef0),

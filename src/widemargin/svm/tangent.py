@@ -331,7 +331,7 @@ class TangentSVC(gram.GramClassifier, SoftClassifier):
         metric = replace(metric, unit=pairwise.unit_for(X, self.kernel, self.gamma))
         gamma = self.gamma
         if not isinstance(gamma, str) and self.kernel == "rbf":
-            gamma = pairwise.gamma_in_unit(gamma, X, metric.unit)
+            gamma = pairwise.gamma_in_unit(gamma, X, weights, metric.unit)
         data = {"X": X, "y": samples.labels, "sample_weight": weights}
         repairs = self.repair != "none" and self.landmarks is None
         n_tasks = 3 + (self.landmarks is not None) + repairs + bool(self.probability)

@@ -49,7 +49,9 @@ class VirtualSVC(pairwise.DuelClassifier):
     C : float, default=10.0
         Penalty of margin errors.
     gamma : float or "scale", default="scale"
-        As in ``SVC``; what "scale" means for the training samples holds in both stages.
+        As in ``SVC``, but "scale" is one over the sum of the weighted variances of the
+        features, the same where these share a mean; that of the training samples holds
+        in both stages.
     degree, coef0 : as in ``SVC``
     tangents : generator, array of shape (n_tangents, n_features), "none" or None, \
             default=None
@@ -146,16 +148,16 @@ class VirtualSVC(pairwise.DuelClassifier):
         self.classes_ = samples.classes
         X, codes, weights = samples.X, samples.codes, samples.weights
         self._unit = pairwise.unit_for(X, self.kernel, self.gamma)
-        gamma = pairwise.gamma_in_unit(self.gamma, self._in_unit(X), self._unit)
+        inside = self._in_unit(X)
+        gamma = pairwise.gamma_in_unit(self.gamma, inside, weights, self._unit)
         self.gamma_ = pairwise.gamma_of_data(gamma, self._unit)
         labels = samples.labels
         with FitTasks(self, 4, X=X, y=labels, sample_weight=weights) as tasks:
             with tasks.whole("tangents"):
                 generator = fit_tangents(tangents, X, labels)
             with tasks.whole("solve"):
-                everything = self._in_unit(X)
                 self.svc_ = self._new_machine(gamma)
-                end = pairwise.solve(self.svc_, everything, codes, weights)
+                end = pairwise.solve(self.svc_, inside, codes, weights)
             self.first_support_ = rows = self.svc_.support_
             with tasks.whole("virtual samples"):
                 virtual = [
@@ -166,13 +168,13 @@ class VirtualSVC(pairwise.DuelClassifier):
             with tasks.whole("solve again"):
                 if virtual:
                     times = 1 + len(virtual)
-                    everything = self._in_unit(np.concatenate([X[rows], *virtual]))
+                    inside = self._in_unit(np.concatenate([X[rows], *virtual]))
                     self.svc_ = self._new_machine(gamma)
                     labels, weights = codes[rows], weights[rows]
                     again = np.tile(labels, times), np.tile(weights, times)
-                    end = end.and_(pairwise.solve(self.svc_, everything, *again))
+                    end = end.and_(pairwise.solve(self.svc_, inside, *again))
         pairwise.say_how_it_ended(end, self)
-        self._check_planes(everything[self.svc_.support_], gamma)
+        self._check_planes(inside[self.svc_.support_], gamma)
         return self
 
     def _check_planes(self, supports, gamma):
