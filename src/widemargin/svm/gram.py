@@ -25,6 +25,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.random import RandomState
 from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cholesky
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from sklearn.exceptions import ConvergenceWarning
 
@@ -71,8 +72,9 @@ def is_indefinite(K: NDArray) -> bool:
     size = max(np.linalg.norm(part), 1e-9 * len(part))
     part.flat[:: len(part) + 1] += SHARE * size
     try:
-        np.linalg.cholesky(part)
-    except np.linalg.LinAlgError:
+        # In place, in the order of memory that LAPACK has.
+        cholesky(part.T, overwrite_a=True, check_finite=False)
+    except LinAlgError:
         return True
     return False
 
