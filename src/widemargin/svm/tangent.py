@@ -393,41 +393,42 @@ class TangentSVC(gram.GramClassifier, SoftClassifier):
                 trials.append(held)
         if not trials:
             return candidates[0]
-        parts = {}
+        grams = {}
         for spring in springs:
             own = replace(kernel, metric=replace(kernel.metric, spring=spring))
             own = own.fitted_to(bundle)
             d2 = own.metric.squared_distances(bundle[rows], n_jobs=self.n_jobs)
-            parts[spring] = list(self._parts(own.scaled_to(d2), d2, trials))
+            rounding = kernels.rounding_of(d2)
+            K = own.scaled_to(d2).gram(d2).astype(np.float64, copy=False)
+            grams[spring] = K, self._repaired(K, trials, rounding)
 
         def mistakes(candidate):
             C, spring = candidate
-            wrong = []
-            for held, (K, new, repaired) in zip(trials, parts[spring], strict=True):
+            (K, parts), wrong = grams[spring], []
+            for held, (own, repaired) in zip(trials, parts, strict=True):
                 machine = pairwise.PairwiseMachine(
                     "gram", C, self.multiclass, self.tol, int(self.max_iter), 0
                 )
-                machine.fit(K, codes[rows[~held]], weights[~held])
+                own = K[np.ix_(~held, ~held)] if repaired is None else own
+                machine.fit(own, codes[rows[~held]], weights[~held])
                 if repaired is not None:
                     found = machine.coef_, machine.intercept_
                     machine.coef_, machine.intercept_ = repaired.as_they_come(*found)
-                wrong.append(machine.predict(new) != codes[rows[held]])
+                answers = machine.predict(K[np.ix_(held, ~held)])
+                wrong.append(answers != codes[rows[held]])
             return np.concatenate(wrong).astype(float)
 
         of_held = np.concatenate([weights[held] for held in trials])
         return clear_winner(candidates, mistakes, of_held)
 
-    def _parts(self, kernel, d2, trials):
-        """Gram matrices of trials, repaired, values of what is held out, and how."""
-        rounding = kernels.rounding_of(d2)
-        K = kernel.gram(d2).astype(np.float64, copy=False)
+    def _repaired(self, K, trials, rounding):
+        """Gram matrices of trials, repaired, and how; nothing where none needs it."""
         method = "auto" if self.landmarks is not None else self.repair
-        if method == "auto":
-            method = "clip" if gram.is_indefinite(K) else "none"
-        for held in trials:
-            own = K[np.ix_(~held, ~held)]
-            repaired = gram.repair_gram(own, method, rounding)
-            yield own, K[np.ix_(held, ~held)], repaired
+        if method == "none" or (method == "auto" and not gram.is_indefinite(K)):
+            return [(None, None)] * len(trials)
+        method = "clip" if method == "auto" else method
+        parts = [K[np.ix_(~held, ~held)] for held in trials]
+        return [(own, gram.repair_gram(own, method, rounding)) for own in parts]
 
     def _require_memory(self, X):
         # Distances in the dtype of the samples, then LIBSVM's float64.
