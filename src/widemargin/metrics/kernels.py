@@ -231,7 +231,8 @@ def _values(kernel: Callable, d2: NDArray) -> NDArray:
     if values.shape != d2.shape or not xp_of(values).isfinite(values).all():
         raise ValueError(
             "kernel must return finite values of the shape of the squared distances "
-            f"it is given, {d2.shape}; got shape {values.shape}."
+            f"it is given, {d2.shape}; got "
+            f"{'NaN or infinity' if values.shape == d2.shape else values.shape}."
         )
     return values
 

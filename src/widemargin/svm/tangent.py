@@ -32,11 +32,11 @@ from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.machine import batched_slices, rows_in_budget
 from widemargin._compute.progress import announced
+from widemargin._core.arrays import available_if
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
     check_count,
@@ -165,7 +165,7 @@ def landmark_features(
 
 def _has_probabilities(machine):
     if not machine.probability:
-        raise AttributeError("predict_proba needs TangentSVC(probability=True)")
+        raise AttributeError("predict_proba needs TangentSVC(probability=True).")
     return True
 
 
