@@ -69,7 +69,7 @@ def is_indefinite(K: NDArray) -> bool:
     part /= largest
     _centre(part)
     # Values that are all the same differ by rounding only.
-    size = max(np.linalg.norm(part), 1e-9 * len(part))
+    size = max(float(np.linalg.norm(part)), 1e-9 * len(part))
     part.flat[:: len(part) + 1] += SHARE * size
     try:
         # In place, in the order of memory that LAPACK has.
