@@ -26,6 +26,9 @@ KINDS = (
     ("svc, ddag", 4),
     ("tvq, two sides", 4),
     ("neuron", 4),
+    ("scaled", 4),
+    *((kind, 4) for kind in ("kernel lvq", "max margin, rbf", "virtual")),
+    *((kind, 4) for kind in ("svc, nd", "svc, log", "invariant, rbf")),
 )
 
 
