@@ -181,6 +181,9 @@ ONLY_ONNX = {
     "svc, two": lambda: wm.TangentSVC(
         tangents=IMAGES, sides="two", spring=0.1, multiclass="ovo"
     ),
+    "svc, repaired": lambda: wm.TangentSVC(
+        tangents=IMAGES, sides="two", spring=1e-5, repair="clip"
+    ),
     "svc, x": lambda: wm.TangentSVC(tangents=IMAGES, sides="x", multiclass="ovo"),
     "svc, nd": lambda: wm.TangentSVC(
         kernel="nd", tangents=np.eye(64)[20:23], multiclass="ovo"
