@@ -45,7 +45,7 @@ ESTIMATORS = [
     TangentDensityClassifier(1.0, tangents="none"),
     GLVQClassifier(max_iter=2),
     GMLVQClassifier(max_iter=2),
-    HSSClassifier(n_tangents=2),
+    HSSClassifier(1, n_tangents=2),
     TVQClassifier(n_tangents=2, max_iter=2),
     GaussianSmoother(),
     LearnedTangents(2),

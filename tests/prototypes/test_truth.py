@@ -204,7 +204,7 @@ def test_bounds_are_refused_where_the_theorem_does_not_hold():
         MarginLVQClassifier(2, decision="parzen", random_state=0),
         MarginLVQClassifier(2, decision="k_nearest", random_state=0),
         TDNeuronClassifier(0),
-        HSSClassifier(n_tangents=1),
+        HSSClassifier(1, n_tangents=1),
         GLVQClassifier(scale="spread", random_state=0),
         KernelLVQClassifier(scale="none", random_state=0),
     ):
@@ -212,7 +212,7 @@ def test_bounds_are_refused_where_the_theorem_does_not_hold():
             model.fit(iris, y).margin_bound(iris, y, theta=0.1)
     for model in (
         LVQClassifier(scale="none", random_state=0),
-        HSSClassifier(n_tangents=0),
+        HSSClassifier(1, n_tangents=0),
         KernelLVQClassifier(scale="none", gamma=0.1, random_state=0),
     ):
         assert model.fit(iris, y).margin_bound(iris, y, theta=0.1).value > 0
@@ -291,8 +291,8 @@ def test_batch_form_is_the_sum_of_section_5_1():
     P, codes = X[[0, 20, 40, 3, 25]], labels[[0, 20, 40, 3, 25]]
     loss, gamma = Hinge(0.5), 0.3
     model = MarginLVQClassifier(
-        init=P, init_labels=codes, loss=loss, unit=1.0, update="batch", max_iter=1,
-        learning_rate=gamma,
+        init=P, init_labels=codes, loss=loss, unit=1.0, scale="none", update="batch",
+        max_iter=1, learning_rate=gamma,
     ).fit(X, labels)  # fmt: skip
     expected = P.copy()
     for x, c in zip(X, labels, strict=True):
@@ -312,8 +312,9 @@ def test_batch_form_is_the_sum_of_section_5_1():
 def test_weights_hold_the_prototypes_at_a_minimum():
     X, labels = iris[:100], y[:100]
     model = MarginLVQClassifier(
-        1, loss="exponential", update="batch", max_iter=4000, learning_rate=2.0
-    ).fit(X, labels)
+        1, loss="exponential", update="batch", max_iter=4000, learning_rate=2.0,
+        scale="none",
+    ).fit(X, labels)  # fmt: skip
     weights = model.support_weights(X, labels)
     np.testing.assert_allclose(weights.sum(axis=0), 1)
     P = model.prototypes_
@@ -340,10 +341,10 @@ def test_random_distributions_give_the_moments_of_equation_4():
 
 def test_batches_of_hss_add_up():
     X, labels = load_digits(return_X_y=True)
-    batched = HSSClassifier(n_tangents=3)
+    batched = HSSClassifier(1, n_tangents=3)
     for rows in np.array_split(np.arange(600), 3):
         batched.partial_fit(X[rows], labels[rows], classes=np.arange(10))
-    whole = HSSClassifier(n_tangents=3).fit(X[:600], labels[:600])
+    whole = HSSClassifier(1, n_tangents=3).fit(X[:600], labels[:600])
     np.testing.assert_allclose(batched.prototypes_, whole.prototypes_, atol=1e-9)
     for one, other in zip(batched.tangents_, whole.tangents_, strict=True):
         np.testing.assert_allclose(one.T @ one, other.T @ other, atol=1e-8)

@@ -13,7 +13,7 @@ from typing import Any, TypeGuard, TypeVar, dataclass_transform
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_array
+from sklearn.utils import check_array, get_tags
 from sklearn.utils import check_random_state as _check_random_state
 from sklearn.utils.validation import validate_data as _validate_data
 
@@ -198,6 +198,16 @@ def refuse_class(name: str, value: Any) -> None:
         )
 
 
+def refuse_pairs(name: str, estimator: Any, otherwise: str = "") -> None:
+    """Refuse what learns from a matrix of all pairs, where samples are parted."""
+    tags = get_tags(estimator) if hasattr(estimator, "__sklearn_tags__") else None
+    if tags is not None and tags.input_tags.pairwise:
+        raise ValueError(
+            f"{name} learns from a matrix of all pairs of samples, of which parts are "
+            f"taken here: {estimator!r}; give a classifier of samples{otherwise}."
+        )
+
+
 _SHAPES = {1: "(length,)", 2: "(height, width)", 3: "(height, width, channels)"}
 
 
@@ -232,6 +242,13 @@ def check_sides(shape: Any, owner: str, n_features: int) -> tuple[int, int, int]
     """Return the height, width and channels of an image of a shape."""
     height, width, channels = (*check_image_shape(shape, owner, n_features), 1)[:3]
     return height, width, channels
+
+
+def border_of(images: NDArray) -> NDArray:
+    """Values on the border of images (n, height, width), or with channels."""
+    edge = np.ones(images.shape[1:3], bool)
+    edge[1:-1, 1:-1] = False
+    return images[:, edge]
 
 
 def _possible_shape(n_features: int | None, axes: tuple) -> str:

@@ -24,11 +24,11 @@ import scipy.sparse as sp
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples
 
 from widemargin._compute.machine import check_n_jobs, thread_map
 from widemargin._compute.patterns import DYNAMIC, Rule
+from widemargin._core.arrays import available_if
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
     check_count,

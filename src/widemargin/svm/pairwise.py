@@ -52,6 +52,7 @@ from widemargin._core.checks import (
     check_squares,
     parameters,
     refuse_class,
+    refuse_pairs,
     unit_of_squares,
     warn_caller,
 )
@@ -515,6 +516,7 @@ class DDAGClassifier(MetaEstimatorMixin, MarginClassifier):
                 "estimator must be a classifier such as SVC(); got "
                 f"{type(node).__name__}."
             )
+        refuse_pairs("estimator", node)
         weighted = sample_weight is not None or self.class_weight is not None
         if weighted and not has_fit_parameter(node, "sample_weight"):
             raise ValueError(
