@@ -216,8 +216,8 @@ class HyperplaneClassifier(SoftClassifier):
         distances = np.asarray(X @ self.coef_.T.astype(np.float64))
         distances += self.intercept_
         limit = _CLOSE * self._unit
-        close = (distances < limit) & (distances > -limit)
-        close = np.flatnonzero(close.any(axis=1))
+        near = (distances < limit) & (distances > -limit)
+        close = np.flatnonzero(near.any(axis=1))
         if len(close):
             lengths = np.sqrt(squared_row_norms(X[close]))[:, None]
             noise = rounding(X.shape[1]) * (lengths + np.abs(self.intercept_))
