@@ -7,7 +7,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 from widemargin._core.classifier import heat_of, temperature_of
-from widemargin._core.samples import twins
+from widemargin._core.samples import Samples, twins
 from widemargin.metrics import tangent_distances
 from widemargin.prototypes import HSSClassifier, TVQClassifier
 from widemargin.prototypes.soft import relative_distances
@@ -150,7 +150,10 @@ def test_bad_parameters(digits, parameters, message):
 def test_every_class_keeps_a_sample_that_is_not_left_out(sizes, seed):
     codes = np.repeat(np.arange(len(sizes)), sizes)
     codes = np.random.RandomState(seed).permutation(codes)
-    folds = left_out_folds(codes, many=1000)
+    X = np.zeros((len(codes), 1))
+    samples = Samples(X, codes, X[:, 0], np.arange(len(sizes)), np.arange(len(X)))
+    assert not left_out_folds(samples, many=len(codes) // len(sizes))
+    folds = left_out_folds(samples, many=1000)
     rows = np.concatenate([*folds, np.empty(0, int)])
     assert len(set(rows)) == len(rows)
     left_out = np.isin(codes, np.flatnonzero(np.array(sizes) > 1)).sum()
@@ -197,7 +200,7 @@ def test_temperatures_of_few_samples_are_those_of_models_without_them(model):
     w = np.random.RandomState(1).uniform(0.5, 2, 90)
     # As a fit has them.
     X, y, w = (a[np.argsort(twins(X, y))] for a in (X, y, w))
-    folds = left_out_folds(y, many=100)
+    folds = left_out_folds(Samples(X, y, w, np.arange(3), np.arange(90)), many=100)
     costs = []
     for rows in folds:
         others = clone(model).fit(*(np.delete(a, rows, axis=0) for a in (X, y, w)))

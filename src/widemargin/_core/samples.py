@@ -75,6 +75,11 @@ class Samples:
         return len(self) if self.shards is None else self.shards.n_rows
 
     @property
+    def are_all(self) -> bool:
+        """Whether none are elsewhere."""
+        return self.n_rows == len(self if self.inverse is None else self.inverse)
+
+    @property
     def labels(self) -> NDArray:
         """The labels in the user's terms."""
         return self.classes[self.codes]

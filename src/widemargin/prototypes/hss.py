@@ -481,8 +481,8 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
         }
 
     def _left_out(self, samples: Samples) -> tuple[NDArray, NDArray] | None:
-        folds = left_out_folds(samples.codes, FEW * samples.X.shape[1])
-        if not folds or samples.shards is not None:
+        folds = left_out_folds(samples, FEW * samples.X.shape[1])
+        if not folds:
             return None
         without, parts = copy(self), []
         for rows in folds:

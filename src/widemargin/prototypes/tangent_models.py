@@ -208,22 +208,17 @@ def model_distances(
     return to_numpy(metric.squared_distances(x, models, n_jobs=n_jobs))
 
 
-def left_out_folds(codes: np.ndarray, many: float) -> list[np.ndarray]:
+def left_out_folds(samples: Samples, many: float) -> list[np.ndarray]:
     """Rows to leave out of their models together, where samples are few; else none.
 
     They are where a class has fewer than `many` in the mean. Models lie near few
     samples, and in as many as they have directions: what these tell says nothing of
     others. Each part is a fifth of every class that has two samples, and there are as
     many parts as ENOUGH samples need.
-
-    >>> [len(rows) for rows in left_out_folds(np.arange(40) % 2, many=100)]
-    [8, 8, 8, 8, 8]
-    >>> left_out_folds(np.arange(400) % 2, many=100)
-    []
     """
-    n, sizes = len(codes), np.bincount(codes)
+    codes, n, sizes = samples.codes, len(samples), np.bincount(samples.codes)
     n_classes = np.count_nonzero(sizes)
-    if n_classes < 2 or n >= n_classes * many:
+    if n_classes < 2 or n >= n_classes * many or not samples.are_all:
         return []
     shuffled = np.random.RandomState(0).permutation(n)
     shuffled = shuffled[sizes[codes[shuffled]] > 1]

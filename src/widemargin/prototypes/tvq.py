@@ -327,8 +327,8 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         What they say of their models without them is kept for the temperature.
         """
         samples = data.samples
-        folds = left_out_folds(samples.codes, samples.X.shape[1])
-        if not folds or self.early_stopping or samples.shards is not None:
+        folds = left_out_folds(samples, samples.X.shape[1])
+        if not folds or self.early_stopping:
             return {}
         marks = [self.max_iter]
         if is_auto(self.learning_rate):
