@@ -7,6 +7,7 @@ seed 0; the others as their files say. One thread.
 Run: python benchmarks/defaults.py
 """
 
+import argparse
 from time import process_time
 
 from common import machine
@@ -58,6 +59,7 @@ def cell(model, data, shape):
 
 
 def main():
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     print(machine())
     sets = {name: load_any(name) for name in SETS}
     print("| default, error (µs per prediction) |", " | ".join(SETS), "|")

@@ -246,7 +246,7 @@ def strange():
     models = {
         "GLVQ": GLVQClassifier(random_state=0),
         "1-NN": TangentKNeighborsClassifier(tangents="none"),
-        "HSS": HSSClassifier(n_tangents=8),
+        "HSS": HSSClassifier(1, n_tangents=8),
     }
     print("\nRefused, %: by confidence alone / with the distance, strange = 0.02\n")
     print("| model | digits | wrong answers | " + " | ".join(inputs) + " |")

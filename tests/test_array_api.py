@@ -41,6 +41,8 @@ from widemargin.prototypes import (
 from widemargin.svm import TangentSVC
 from widemargin.tangents import (
     Bundle,
+    Deskew,
+    DirectionFeatures,
     GaussianSmoother,
     ImageAffine,
     ImageTangents,
@@ -426,6 +428,9 @@ def test_what_stays_on_the_cpu_says_so(on_device):
         with pytest.raises(ValueError, match="works on the CPU only; pass"):
             model.fit(tensor(X[:50]), tensor(y[:50]))
         assert not model.__sklearn_tags__().array_api_support
+    for step in (Deskew((8, 8)), DirectionFeatures((8, 8))):
+        with pytest.raises(ValueError, match="fit works on the CPU only; pass"):
+            step.fit(tensor(X[:50]))
     with pytest.raises(ValueError, match=r"works on the CPU only; pass X.cpu\(\)"):
         tangent_alignment(tensor(X[:2]), tensor(X[2:4]), tangents=IMAGES)
     knn = TangentKNeighborsClassifier(tangents=IMAGES).fit(X[:50], y[:50])

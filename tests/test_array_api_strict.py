@@ -28,10 +28,14 @@ from widemargin.prototypes import (
     TVQClassifier,
 )
 from widemargin.tangents import (
+    Deskew,
+    DirectionFeatures,
     GaussianSmoother,
     ImageTangents,
     LearnedTangents,
     SignalTangents,
+    image_affines,
+    image_shifts,
 )
 
 ESTIMATORS = [
@@ -41,7 +45,7 @@ ESTIMATORS = [
     TangentDensityClassifier(1.0, tangents="none"),
     GLVQClassifier(max_iter=2),
     GMLVQClassifier(max_iter=2),
-    HSSClassifier(n_tangents=2),
+    HSSClassifier(1, n_tangents=2),
     TVQClassifier(n_tangents=2, max_iter=2),
     GaussianSmoother(),
     LearnedTangents(2),
@@ -87,3 +91,21 @@ def test_answers_are_strict_arrays():
     np.testing.assert_array_equal(
         labels, clone(model).fit(X[:99], y[:99]).predict(X[:9])
     )
+
+
+@pytest.mark.parametrize("transformer", [Deskew, DirectionFeatures, GaussianSmoother])
+def test_images_are_made_ready_in_kind(transformer):
+    X = load_digits().data[:20]
+    here = transformer((8, 8)).fit(X)
+    T = ImageTangents((8, 8)).tangents(X)
+    with sklearn.config_context(array_api_dispatch=True):
+        there = transformer((8, 8)).fit(strict.asarray(X))
+        answers = [(there.transform(strict.asarray(X)), here.transform(X))]
+        if transformer is DirectionFeatures:
+            pushed = there.push_forward(strict.asarray(X), strict.asarray(T))
+            answers.append((pushed, here.push_forward(X, T)))
+        moves = image_shifts((8, 8))[0], image_affines((8, 8))[0]
+        answers += [(move(strict.asarray(X)), move(X)) for move in moves]
+    for found, expected in answers:
+        assert type(found).__module__.startswith("array_api_strict")
+        np.testing.assert_array_equal(np.asarray(found), expected)

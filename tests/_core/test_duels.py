@@ -2,7 +2,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from widemargin._core.decisions import class_pairs, combine, vote_scores, walk_graph
+from widemargin._core.decisions import (
+    class_pairs,
+    combine,
+    duel_costs,
+    vote_scores,
+    walk_graph,
+)
 
 decisions = st.integers(0, 10**6).map(np.random.default_rng)
 
@@ -36,6 +42,24 @@ def test_a_class_that_wins_all_duels_wins_both_ways(rng, n_classes):
     np.testing.assert_array_equal(
         graph.argmax(axis=1)[undisputed], votes.argmax(axis=1)[undisputed]
     )
+
+
+@settings(max_examples=40, deadline=None)
+@given(rng=decisions, n_classes=st.integers(2, 6))
+def test_votes_and_costs_are_those_of_duels(rng, n_classes):
+    duels = rng.normal(size=(20, n_classes * (n_classes - 1) // 2)).round(1)
+    answers = rng.integers(n_classes, size=20)
+    votes, clear, costs = np.zeros((3, 20, n_classes))
+    for row, (duel, answer) in enumerate(zip(duels, answers, strict=True)):
+        for value, (i, j) in zip(duel, class_pairs(n_classes), strict=True):
+            votes[row, i if value > 0 else j] += 1
+            clear[row, i] += value
+            clear[row, j] -= value
+            if answer in (i, j):
+                costs[row, i + j - answer] = max(0, value if answer == i else -value)
+    found = vote_scores(duels, n_classes)
+    np.testing.assert_array_equal(found, votes + clear / (3 * (np.abs(clear) + 1)))
+    np.testing.assert_array_equal(duel_costs(duels, answers, n_classes), costs)
 
 
 def test_each_sample_meets_one_duel_less_than_classes():

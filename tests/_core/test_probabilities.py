@@ -58,6 +58,17 @@ def test_temperatures_have_the_unit_of_the_costs(unit):
     assert scaled == pytest.approx(unit * plain, rel=1e-2)
 
 
+@pytest.mark.parametrize("n", [0, 1, 30, 2000])
+@pytest.mark.parametrize("T", [1e-7, 0.02, 0.4, 100.0])
+def test_temperatures_without_further_samples_are_the_same(n, T):
+    costs, codes, weights = some(3, max(n, 1), T=T)
+    if n == 0:
+        costs[0, codes[0]] = np.inf
+    found = temperature_of(heat_of(costs, codes, weights, further=False))
+    whole = temperature_of(heat_of(costs, codes, weights))
+    assert found == pytest.approx(whole, rel=1e-12)
+
+
 def test_heat_adds_up():
     costs, codes, weights = some(2)
     whole = heat_of(costs, codes, weights)

@@ -86,3 +86,10 @@ def test_images_that_are_no_rows_are_told_how_to_become_rows(use):
     images = np.arange(96.0).reshape(6, 4, 4)
     with pytest.raises(ValueError, match=r"^X must have .*X\.reshape\(len\(X\), -1\)"):
         use(images, [0, 1, 0, 1, 0, 1])
+
+
+def test_complex_samples_are_refused_in_one_line():
+    X = np.ones((50, 50)) + 0j
+    for ask in (lambda: GLVQClassifier().fit(X, X[0]), lambda: tangent_distances(X)):
+        with pytest.raises(ValueError, match=r"^X must hold .*not supp.*$"):
+            ask()

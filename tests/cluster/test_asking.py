@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 from tests.contract.registry import NAMES, make
 
 from widemargin import (
@@ -9,9 +10,15 @@ from widemargin import (
     MaxMarginClassifier,
     RejectingClassifier,
     TangentKNeighborsClassifier,
+    TangentSVC,
 )
 from widemargin._core.lazy import ROWWISE, is_lazy
-from widemargin.tangents import GaussianSmoother
+from widemargin.tangents import (
+    Deskew,
+    DirectionFeatures,
+    GaussianSmoother,
+    image_affines,
+)
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -161,6 +168,19 @@ def test_rejecting(model):
     assert lazily == pytest.approx(careful.score(X, y, weights))
 
 
+def test_methods_that_need_a_parameter_are_lazy_too():
+    lazy = da.from_array(X, chunks=(20, 6))
+    for model in (
+        TangentSVC(tangents="none", probability=True),
+        RejectingClassifier(LogisticRegression(), max_error=0.5, random_state=0),
+    ):
+        P = model.fit(X, y).predict_proba(lazy)
+        assert is_lazy(P)
+        np.testing.assert_allclose(P.compute(), model.predict_proba(X))
+    with pytest.raises(ValueError, match="X is a Dask collection"):
+        MaxMarginClassifier(method="dynamic").partial_fit(lazy, y)
+
+
 def test_neighbours_are_two_arrays():
     knn = TangentKNeighborsClassifier(tangents="none").fit(X, y)
     distances, indices = knn.kneighbors(da.from_array(X[:9], chunks=(4, 6)), 3)
@@ -176,9 +196,18 @@ def test_neighbours_are_two_arrays():
 
 def test_transformers_and_sparse_blocks():
     images = rng.random((10, 16))
-    smooth = GaussianSmoother((4, 4), sigma=0.5).fit(images)
-    there = smooth.transform(da.from_array(images, chunks=(3, 16)))
-    np.testing.assert_array_equal(there.compute(), smooth.transform(images))
+    lazy = da.from_array(images, chunks=(3, 16))
+    for made in (GaussianSmoother, Deskew, DirectionFeatures):
+        ready = made((4, 4)).fit(images)
+        assert is_lazy(ready.transform(lazy))
+        np.testing.assert_allclose(
+            ready.transform(lazy).compute(), ready.transform(images), rtol=1e-12
+        )
+        with pytest.raises(ValueError, match=r"X is a Dask .*X.compute\(\)"):
+            ready.fit(lazy)
+    moved = image_affines((4, 4))[0]
+    assert is_lazy(moved(lazy))
+    np.testing.assert_array_equal(moved(lazy).compute(), moved(images))
     sparse = pytest.importorskip("scipy.sparse")
     plane = MaxMarginClassifier().fit(X, y)
     blocks = da.from_array(X, chunks=(20, 6)).map_blocks(sparse.csr_array)

@@ -404,7 +404,11 @@ NO_PROBABILITIES = {
 
 @every()
 def test_there_are_probabilities_unless_a_table_says_why(name):
-    assert hasattr(make(name), "predict_proba") == (name not in NO_PROBABILITIES)
+    model = make(name)
+    assert hasattr(model, "predict_proba") == (name not in NO_PROBABILITIES)
+    if name in NO_PROBABILITIES:
+        with pytest.raises(AttributeError, match=r"CalibratedClass|probability=True"):
+            model.predict_proba([[0.0]])
 
 
 @pytest.mark.parametrize("of", ["two", "three", "line"])

@@ -54,9 +54,9 @@ IN_C = {
     "margin lvq": lambda: wm.MarginLVQClassifier(
         prototypes_per_class=2, max_iter=2, random_state=0
     ),
-    "hss": lambda: wm.HSSClassifier(n_tangents=3),
+    "hss": lambda: wm.HSSClassifier(1, n_tangents=3),
     "hss, several": lambda: wm.HSSClassifier(2, n_tangents=3, random_state=0),
-    "hss, no tangents": lambda: wm.HSSClassifier(n_tangents=0),
+    "hss, no tangents": lambda: wm.HSSClassifier(1, n_tangents=0),
     "tvq": tvq,
     "max margin": wm.MaxMarginClassifier,
     "max margin, ovo": lambda: wm.MaxMarginClassifier(multiclass="ovo"),
@@ -152,7 +152,7 @@ ONLY_ONNX = {
     ),
     "neuron": lambda: wm.TDNeuronClassifier(max_tangents=2, max_iter=3, random_state=0),
     "hss, two sides": lambda: wm.HSSClassifier(
-        n_tangents=3, sides="two", tangents=IMAGES, max_iter=2
+        1, n_tangents=3, sides="two", tangents=IMAGES, max_iter=2
     ),
     "tvq, two sides": lambda: tvq(sides="two", tangents=IMAGES),
     "tvq, shared tangents": lambda: tvq(sides="two", tangents=LearnedTangents(3)),
@@ -170,6 +170,9 @@ ONLY_ONNX = {
     "svc, ddag": lambda: wm.TangentSVC(tangents=IMAGES, multiclass="ddag"),
     "svc, two": lambda: wm.TangentSVC(
         tangents=IMAGES, sides="two", spring=0.1, multiclass="ovo"
+    ),
+    "svc, repaired": lambda: wm.TangentSVC(
+        tangents=IMAGES, sides="two", spring=1e-5, repair="clip"
     ),
     "svc, x": lambda: wm.TangentSVC(tangents=IMAGES, sides="x", multiclass="ovo"),
     "svc, nd": lambda: wm.TangentSVC(

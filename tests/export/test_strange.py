@@ -26,6 +26,9 @@ KINDS = (
     ("svc, ddag", 4),
     ("tvq, two sides", 4),
     ("neuron", 4),
+    ("scaled", 4),
+    *((kind, 4) for kind in ("kernel lvq", "max margin, rbf", "virtual")),
+    *((kind, 4) for kind in ("svc, nd", "svc, log", "invariant, rbf")),
 )
 
 
@@ -111,7 +114,7 @@ FAR = {
         metric="diagonal", max_iter=3, random_state=0
     ),
     "margin lvq": lambda: wm.MarginLVQClassifier(random_state=0),
-    "hss": lambda: wm.HSSClassifier(n_tangents=1),
+    "hss": lambda: wm.HSSClassifier(1, n_tangents=1),
     "components": lambda: make_pipeline(PCA(3), glvq()),
     "standardised": lambda: make_pipeline(StandardScaler(), wm.MaxMarginClassifier()),
 }

@@ -24,7 +24,7 @@ IMAGE = ImageTangents(shape=(8, 8))
             widemargin.GMLVQClassifier(random_state=0, max_iter=5, metric=metric)
             for metric in ("full", "diagonal", "class", "local")
         ),
-        widemargin.HSSClassifier(n_tangents=3, random_state=0),
+        widemargin.HSSClassifier(1, n_tangents=3, random_state=0),
         widemargin.TangentKNeighborsClassifier(tangents=IMAGE),
         widemargin.TangentKNeighborsClassifier(tangents="none"),
     ],

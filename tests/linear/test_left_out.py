@@ -160,13 +160,17 @@ def slow_span(K, private, i, others, bias):
     return K[i, i] + private[i] - v @ np.linalg.solve(system, v)
 
 
+@pytest.mark.parametrize("n", [2, 9, 80])
 @pytest.mark.parametrize("bias", [True, False])
-def test_spans_are_distances(bias):
+def test_spans_are_distances(bias, n):
     rng = np.random.default_rng(0)
-    V = rng.normal(size=(9, 12))
-    K, private = V @ V.T, rng.uniform(0.1, 1, 9)
-    expected = [slow_span(K, private, i, range(9), bias) for i in range(9)]
-    np.testing.assert_allclose(squared_spans(K, private, bias=bias), expected)
+    V = rng.normal(size=(n, n + 3))
+    K, private = V @ V.T, rng.uniform(0.1, 1, n)
+    given = K.copy()
+    found = squared_spans(K, private, bias=bias)
+    np.testing.assert_array_equal(K, given)
+    expected = [slow_span(K, private, i, range(n), bias) for i in range(n)]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("bias", [True, False])

@@ -122,6 +122,32 @@ def test_engines_agree(data):
     assert upper >= margins[0] * (1 - 1e-6)
 
 
+@few
+@given(separable_sets(), st.sampled_from([np.float32, np.float64]), st.booleans())
+def test_plain_problems_have_the_certificates_of_all(data, dtype, twice):
+    """One compiled call says what many calls on arrays say."""
+    X, signs = data
+    X, signs = (np.tile(X, (2, 1)), np.tile(signs, 2)) if twice else (X, signs)
+    X = X.astype(dtype)
+    prepare, models = MaxMarginClassifier._prepare, []
+    for plain in (True, False):
+
+        def prepared(self, *args, plain=plain):
+            found = prepare(self, *args)
+            assert found.plain
+            return found._replace(plain=plain)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(MaxMarginClassifier, "_prepare", prepared)
+            models.append(MaxMarginClassifier(C=np.inf, warm_start=True).fit(X, signs))
+    for name, value in vars(models[0]).items():
+        if isinstance(value, float | np.ndarray):
+            other = getattr(models[1], name)
+            np.testing.assert_allclose(value, other, rtol=1e-7, atol=1e-10)
+    np.testing.assert_allclose(models[0]._duals, models[1]._duals)
+    assert models[0].coef_.dtype == dtype
+
+
 def soft_optimum(X, signs, C, rho):
     """Primal optimum of the 2-norm soft margin by a general minimiser."""
     d = X.shape[1]

@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -126,7 +128,7 @@ def test_easy_problem_rejects_little():
 
 def test_nothing_can_be_promised_from_few_samples():
     # 29 faultless ones are needed: log(0.05) / log(0.9) is 28.4.
-    for n, n_accepted in ((28, 0), (29, 29), (30, 29)):
+    for n, n_accepted in ((28, 0), (29, 29), (30, 29), (36, 36)):
         answers = np.zeros(n), np.zeros(n), np.arange(n) / n
         threshold = reject_threshold(*answers, max_error=0.1)
         assert np.sum(answers[2] >= threshold) == n_accepted
@@ -138,20 +140,37 @@ def test_nothing_can_be_promised_from_few_samples():
         assert (reject_threshold(*answers, max_error=least) < np.inf) == kept
 
 
-def test_few_samples_accept_what_is_surer_than_one_rank():
-    # Of 40 the surest 29 must be faultless, whatever the others are.
-    confidence = np.arange(40.0)
-    for mistake_at, answered in ((10, True), (11, False)):
+@pytest.mark.parametrize(("n", "surest"), [(35, 29), (40, 32)])
+def test_few_samples_accept_what_is_surer_than_one_rank(n, surest):
+    # Of 35 the surest 29 must be faultless, whatever the others are: 0.9^29 < 0.05. Of
+    # 40 there is a second test, of all, at 0.9^40: 0.9^32 < 0.05 - 0.9^40.
+    truth, confidence = np.zeros(n), np.arange(float(n))
+    last = n - surest - 1
+    for mistake_at, answered in ((last, True), (last + 1, False)):
         wrong = confidence == mistake_at
-        threshold = reject_threshold(np.zeros(40), wrong, confidence, max_error=0.1)
+        threshold = reject_threshold(truth, wrong, confidence, max_error=0.1)
         assert (threshold < np.inf) == answered
+    worst = confidence == 0
     ties = np.minimum(confidence, 20)
-    threshold = reject_threshold(np.zeros(40), np.zeros(40), ties, max_error=0.1)
-    assert 10 < threshold < 10 + 1e-6
+    threshold = reject_threshold(truth, worst, ties, max_error=0.1)
+    assert last < threshold < last + 1e-6
     # A tie at the rank is rejected, and what is left is too little to tell.
-    ties = np.maximum(confidence, 12)
-    assert reject_threshold(np.zeros(40), np.zeros(40), ties, max_error=0.1) == np.inf
-    assert reject_threshold(np.zeros(40), np.zeros(40), ties, max_error=0.12) > 12
+    ties = np.maximum(confidence, last + 2)
+    assert reject_threshold(truth, worst, ties, max_error=0.1) == np.inf
+    assert reject_threshold(truth, worst, ties, max_error=0.14) > last + 2
+
+
+@pytest.mark.parametrize("max_error", [0.01, 0.02, 0.1, 0.3, 0.5])
+def test_what_no_sample_speaks_against_is_answered(max_error):
+    """More samples, all right, do not answer much less; many answer all."""
+    fewest = math.ceil(math.log(0.05) / math.log1p(-max_error))
+    for n in {*range(fewest, fewest + 9), *range(fewest, 4 * fewest, fewest // 5 + 1)}:
+        confidence = np.arange(float(n))
+        found = reject_threshold(
+            confidence, confidence, confidence, max_error=max_error
+        )
+        share = np.mean(confidence >= found)
+        assert share >= (1 if n > 1.25 * fewest + 1 else 0.8), (n, share)
 
 
 @pytest.mark.parametrize(("dtype", "rounding"), [("f8", 1e-12), ("f4", 1e-7)])
@@ -159,7 +178,7 @@ def test_few_samples_accept_what_is_surer_than_one_rank():
     ("n_sure", "promise"),
     [
         (200, {"max_error": 0.1}),
-        (29, {"max_error": 0.1}),
+        (31, {"max_error": 0.1}),
         (200, {"max_error": 0.1, "delta": None}),
         (200, {"coverage": 0.8}),
         (200, {"coverage": 0.8, "delta": None}),

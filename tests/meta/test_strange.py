@@ -50,7 +50,7 @@ def test_distance_is_that_to_the_nearest_reference(model):
     steps.fit(X[TRAIN], y[TRAIN])
     inner = distance_of(steps[-1], steps[0].transform(X[TEST]))
     assert np.array_equal(distance_of(steps, X[TEST]), inner)
-    affine = HSSClassifier(n_tangents=4).fit(X[TRAIN], y[TRAIN])
+    affine = HSSClassifier(1, n_tangents=4).fit(X[TRAIN], y[TRAIN])
     assert (distance_of(affine, X[TEST]) >= 0).all()
 
 

@@ -44,7 +44,7 @@ def figure_2(X, y, C, T, labels, theta, eta, n_rounds):
 
 def test_fixed_rate_is_figure_2(digits):
     X, y = digits
-    start = HSSClassifier(n_tangents=3).fit(X, y)
+    start = HSSClassifier(1, n_tangents=3).fit(X, y)
     C, T, gamma = figure_2(
         X, y, start.prototypes_, start.tangents_, start.prototype_labels_, 0.3, 2.0, 6
     )

@@ -4,14 +4,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, load_wine, make_circles
 
 from widemargin._core.classifier import heat_of, temperature_of
-from widemargin._core.samples import Samples, twins
+from widemargin._core.samples import Samples, check_samples, merge_duplicates, twins
 from widemargin.metrics import tangent_distances
 from widemargin.prototypes import HSSClassifier, TVQClassifier
+from widemargin.prototypes.placing import prototype_counts
 from widemargin.prototypes.soft import relative_distances
-from widemargin.prototypes.tangent_models import left_out_folds
+from widemargin.prototypes.tangent_models import (
+    left_out_folds,
+    tried_rows,
+    tried_tangents,
+)
 from widemargin.tangents import ImageTangents, LearnedTangents
 
 TWO = {"sides": "two", "tangents": ImageTangents((8, 8))}
@@ -25,7 +30,7 @@ def digits():
 
 def test_one_model_is_the_class_covariance(digits):
     X, y = digits
-    model = HSSClassifier(n_tangents=4).fit(X, y)
+    model = HSSClassifier(1, n_tangents=4).fit(X, y)
     own = X[y == 3]
     assert_allclose(model.prototypes_[3], own.mean(axis=0), atol=1e-12)
     _, vectors = np.linalg.eigh(np.cov(own.T, bias=True))
@@ -77,32 +82,32 @@ def test_distances_are_tangent_distances(digits, options):
 def test_two_sided_does_not_mind_what_may_vary(digits):
     X, y = digits
     brighter = X + np.random.RandomState(0).uniform(0, 2, (len(X), 1))
-    model = HSSClassifier(n_tangents=3, sides="two", tangents=np.ones((1, 64)))
+    model = HSSClassifier(1, n_tangents=3, sides="two", tangents=np.ones((1, 64)))
     model.set_params(spring=1e-9).fit(X, y)
     assert_allclose(model.margins(brighter, y), model.margins(X, y), atol=1e-5)
-    plain = HSSClassifier(n_tangents=3).fit(X, y)
+    plain = HSSClassifier(1, n_tangents=3).fit(X, y)
     assert np.abs(plain.margins(brighter, y) - plain.margins(X, y)).max() > 0.1
 
 
 def test_certified_radius_is_for_one_side(digits):
     X, y = digits
-    model = HSSClassifier(n_tangents=3).fit(X, y)
+    model = HSSClassifier(1, n_tangents=3).fit(X, y)
     radius = model.certified_radius(X[:30])
     rng = np.random.RandomState(0)
     step = rng.standard_normal((30, 64))
     step *= 0.999 * radius[:, None] / np.linalg.norm(step, axis=1, keepdims=True)
     assert_array_equal(model.predict(X[:30] + step), model.predict(X[:30]))
     with pytest.raises(ValueError, match="sides='y'"):
-        HSSClassifier(n_tangents=3, **TWO).fit(X, y).certified_radius(X)
+        HSSClassifier(1, n_tangents=3, **TWO).fit(X, y).certified_radius(X)
     with pytest.raises(ValueError, match="n_tangents=0"):
         model.margin_bound(X, y, theta=0.1)
 
 
 def test_learned_and_shared_tangents(digits):
     X, y = digits
-    learned = HSSClassifier(n_tangents=2, sides="two", tangents=LearnedTangents(2))
+    learned = HSSClassifier(1, n_tangents=2, sides="two", tangents=LearnedTangents(2))
     assert learned.fit(X, y).score(X, y) > 0.8
-    shared = HSSClassifier(n_tangents=2, sides="two", tangents=np.ones((1, 64)))
+    shared = HSSClassifier(1, n_tangents=2, sides="two", tangents=np.ones((1, 64)))
     assert shared.fit(X, y).score(X, y) > 0.8
 
 
@@ -122,7 +127,7 @@ def test_single_samples_constant_features_and_duplicates():
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_float32_is_kept(digits, n_jobs):
     X, y = digits
-    model = HSSClassifier(n_tangents=2, n_jobs=n_jobs).fit(X.astype(np.float32), y)
+    model = HSSClassifier(1, n_tangents=2, n_jobs=n_jobs).fit(X.astype(np.float32), y)
     assert model.prototypes_.dtype == model.tangents_.dtype == np.float32
     assert model.decision_function(X.astype(np.float32)).dtype == np.float32
 
@@ -144,6 +149,52 @@ def test_float32_is_kept(digits, n_jobs):
 def test_bad_parameters(digits, parameters, message):
     with pytest.raises(ValueError, match=message):
         HSSClassifier(**parameters).fit(*digits)
+
+
+def test_auto_is_what_answers_held_out_samples_best():
+    samples = merge_duplicates(
+        check_samples(HSSClassifier(), *load_wine(return_X_y=True))
+    )
+    X, y = samples.X, samples.codes
+    fit, held = tried_rows(y, np.random.RandomState(0))
+    assert len({*fit, *held}) == len(X)
+    wrong = {}
+    for m in tried_tangents("auto", 13):
+        counts = prototype_counts(
+            "auto", np.arange(3), y[fit], np.ones(len(fit)), size=1 + m, most=30
+        )
+        for k in (1, dict(enumerate(counts.tolist()))):
+            model = HSSClassifier(k, m, max_iter=3, tol=0, random_state=0)
+            model.fit(X[fit], y[fit])
+            wrong[m, k == 1] = np.sum(model.predict(X[held]) != y[held])
+    found = HSSClassifier(random_state=0).fit(X, y)
+    chosen = found.tangents_.shape[1], len(found.prototypes_) == 3
+    assert wrong[chosen] == min(wrong.values()) < wrong[1, True]
+    assert len(HSSClassifier(1, random_state=0).fit(X, y).prototypes_) == 3
+    # Circles need several points of a class, and no tangent of one helps.
+    Z, z = make_circles(200, noise=0.1, factor=0.5, random_state=0)
+    assert len(HSSClassifier(random_state=0).fit(Z, z).prototypes_) > 2
+
+
+def test_many_features_have_twenty_tangents_and_nothing_is_tried():
+    draw = np.random.RandomState(0)
+    X, y = draw.standard_normal((60, 160)), np.arange(60) % 2
+    one, auto = (HSSClassifier(*given).fit(X, y) for given in ((1, 20), ()))
+    assert_array_equal(one.tangents_, auto.tangents_)
+
+
+def test_batches_keep_what_the_first_chose():
+    X, y = load_wine(return_X_y=True)
+    order = np.random.RandomState(0).permutation(len(X))
+    X, y = X[order], y[order]
+    model = HSSClassifier(random_state=0).fit(X[:100], y[:100])
+    before = model.tangents_.shape
+    assert before != (3, 1, 13)
+    model.partial_fit(X[100:], y[100:])
+    assert model.tangents_.shape == before
+    # One sample has nothing to be held out.
+    alone = HSSClassifier().partial_fit(X[:1], y[:1], classes=[0, 1, 2])
+    assert alone.tangents_.shape == (1, 1, 13)
 
 
 @given(st.lists(st.integers(1, 40), min_size=2, max_size=30), st.integers(0, 99))
@@ -188,8 +239,8 @@ def test_few_samples_that_bend_are_as_sure_as_right(Model, n_tangents):
 @pytest.mark.parametrize(
     "model",
     [
-        HSSClassifier(n_tangents=5),
-        HSSClassifier(n_tangents=5, sides="two", tangents=DRIFT, max_iter=3),
+        HSSClassifier(1, 5),
+        HSSClassifier(1, 5, sides="two", tangents=DRIFT, max_iter=3),
         TVQClassifier(1, 5, learning_rate=1e-3, max_iter=6),
     ],
     ids=["one", "two", "tvq"],

@@ -80,7 +80,7 @@ def test_answers_are_the_largest_outputs(digits):
     assert_array_equal(model.predict(X), outputs.argmax(axis=1))
     assert_array_equal(model.margins(X, y) > 0, model.predict(X) == y)
     z = HSSClassifier._squared_distances
-    hss = HSSClassifier(n_tangents=4).fit(X, y)
+    hss = HSSClassifier(1, n_tangents=4).fit(X, y)
     hss.prototypes_, hss.tangents_ = model.prototypes_, model.tangents_
     u = model.slopes_ * (z(hss, X) - model.thresholds_)
     assert_allclose(outputs, 1 / (1 + np.exp(u)), atol=1e-12)

@@ -204,7 +204,7 @@ def test_bounds_are_refused_where_the_theorem_does_not_hold():
         MarginLVQClassifier(2, decision="parzen", random_state=0),
         MarginLVQClassifier(2, decision="k_nearest", random_state=0),
         TDNeuronClassifier(0),
-        HSSClassifier(n_tangents=1),
+        HSSClassifier(1, n_tangents=1),
         GLVQClassifier(scale="spread", random_state=0),
         KernelLVQClassifier(scale="none", random_state=0),
     ):
@@ -212,7 +212,7 @@ def test_bounds_are_refused_where_the_theorem_does_not_hold():
             model.fit(iris, y).margin_bound(iris, y, theta=0.1)
     for model in (
         LVQClassifier(scale="none", random_state=0),
-        HSSClassifier(n_tangents=0),
+        HSSClassifier(1, n_tangents=0),
         KernelLVQClassifier(scale="none", gamma=0.1, random_state=0),
     ):
         assert model.fit(iris, y).margin_bound(iris, y, theta=0.1).value > 0
@@ -340,10 +340,10 @@ def test_random_distributions_give_the_moments_of_equation_4():
 
 def test_batches_of_hss_add_up():
     X, labels = load_digits(return_X_y=True)
-    batched = HSSClassifier(n_tangents=3)
+    batched = HSSClassifier(1, n_tangents=3)
     for rows in np.array_split(np.arange(600), 3):
         batched.partial_fit(X[rows], labels[rows], classes=np.arange(10))
-    whole = HSSClassifier(n_tangents=3).fit(X[:600], labels[:600])
+    whole = HSSClassifier(1, n_tangents=3).fit(X[:600], labels[:600])
     np.testing.assert_allclose(batched.prototypes_, whole.prototypes_, atol=1e-9)
     for one, other in zip(batched.tangents_, whole.tangents_, strict=True):
         np.testing.assert_allclose(one.T @ one, other.T @ other, atol=1e-8)

@@ -31,7 +31,7 @@ def same_models(one, other, atol=0.0):
 
 @pytest.mark.parametrize("options", [{}, TWO])
 def test_learns_more_than_hss(digits, unseen, options):
-    start = HSSClassifier(n_tangents=4, **options).fit(*digits)
+    start = HSSClassifier(1, n_tangents=4, **options).fit(*digits)
     model = TVQClassifier(1, n_tangents=4, theta=0.3, max_iter=60, **options)
     model.fit(*digits)
     assert model.score(*unseen) >= start.score(*unseen)
@@ -59,7 +59,7 @@ def test_history_describes_the_models_after_the_pass(digits):
 def test_weights_grow_where_margins_are_small(digits):
     X, y = digits
     options = {"n_tangents": 3, "theta": 0.3, "learning_rate": 1.0}
-    start = HSSClassifier(n_tangents=3).fit(X, y)
+    start = HSSClassifier(1, n_tangents=3).fit(X, y)
     first = TVQClassifier(1, max_iter=1, record_weights=True, **options).fit(X, y)
     w = margin_reweight(np.ones(len(y)), start.margins(X, y), 0.3)
     assert_allclose(first.history_["weights"][0], w / w.sum())
@@ -116,7 +116,7 @@ def test_every_start_leads_somewhere(digits, init, prototypes_per_class):
 def test_no_tangents_is_lvq(digits):
     model = TVQClassifier(1, n_tangents=0, theta=0.1, max_iter=60).fit(*digits)
     assert model.tangents_.shape == (10, 0, 64)
-    start = HSSClassifier(n_tangents=0).fit(*digits)
+    start = HSSClassifier(1, n_tangents=0).fit(*digits)
     assert model.score(*digits) > start.score(*digits) + 0.02
     assert np.isfinite(model.margin_bound(*digits, theta=0.1).value)
 

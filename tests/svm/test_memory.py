@@ -4,9 +4,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sklearn
 from sklearn.datasets import load_digits
 
+from widemargin import MaxMarginClassifier
+from widemargin._compute import machine
 from widemargin._compute.machine import available_bytes
+from widemargin.metrics import (
+    image_distortion_distances,
+    tangent_distances,
+    tangent_kernel,
+)
 from widemargin.svm import JitteredSVC, TangentSVC, pairwise
 from widemargin.tangents import ImageTangents
 
@@ -99,19 +107,62 @@ def digits():
 def test_too_large_a_gram_matrix(digits, monkeypatch, settings, dtype, bytes_per_entry):
     X, y = digits
     needed = 160**2 * (bytes_per_entry + 4)
-    monkeypatch.setattr(pairwise, "available_bytes", lambda: needed - 1)
+    monkeypatch.setattr(machine, "available_bytes", lambda: needed - 1)
     message = rf"160 × 160 × {bytes_per_entry} bytes.*landmarks=1000"
     with pytest.raises(MemoryError, match=message):
         TangentSVC(**settings).fit(X.astype(dtype), y)
     TangentSVC(landmarks=10).fit(X, y)
-    monkeypatch.setattr(pairwise, "available_bytes", lambda: needed)
+    monkeypatch.setattr(machine, "available_bytes", lambda: needed)
     TangentSVC(**settings).fit(X.astype(dtype), y)
 
 
-def test_too_large_a_jittered_gram_matrix(digits, monkeypatch):
-    monkeypatch.setattr(pairwise, "available_bytes", lambda: 160**2 * 12 - 1)
-    with pytest.raises(MemoryError, match=r"160 × 160 × 8 bytes.*VirtualSVC"):
-        JitteredSVC().fit(*digits)
+@pytest.mark.parametrize(("repair", "size"), [("auto", 8), ("shift", 16), ("flip", 24)])
+def test_too_large_a_jittered_gram_matrix(digits, monkeypatch, repair, size):
+    there = 160**2 * (size + 4) - 1
+    monkeypatch.setattr(machine, "available_bytes", lambda: there)
+    with pytest.raises(MemoryError, match=rf"160 × 160 × {size} bytes.*VirtualSVC"):
+        JitteredSVC(repair=repair).fit(*digits)
+
+
+IMAGES = ImageTangents((8, 8))
+
+
+@pytest.mark.parametrize(
+    ("ask", "way_out"),
+    [
+        (lambda X: tangent_distances(X, X[:50], tangents=IMAGES), "landmarks=1000"),
+        (lambda X: tangent_kernel(X, X[:50], gamma=1.0, tangents=IMAGES), "landmarks"),
+        (
+            lambda X: tangent_distances(X, X[:50], tangents=IMAGES, sides="midpoint"),
+            "some rows of X",
+        ),
+        (
+            lambda X: image_distortion_distances(X, X[:50], shape=(8, 8)),
+            "some rows of X",
+        ),
+    ],
+)
+def test_too_many_pairs(digits, monkeypatch, ask, way_out):
+    monkeypatch.setattr(machine, "available_bytes", lambda: 160 * 50 * 8 - 1)
+    expected = ask(digits[0])
+    message = rf"^X: .* 160 × 50 × 8 bytes, and .* available\. .*{way_out}"
+    with (
+        sklearn.config_context(working_memory=0.01),
+        pytest.raises(MemoryError, match=message),
+    ):
+        ask(digits[0])
+    monkeypatch.setattr(machine, "available_bytes", lambda: 160 * 50 * 8)
+    with sklearn.config_context(working_memory=0.01):
+        np.testing.assert_allclose(ask(digits[0]), expected)
+
+
+def test_too_large_a_kernel_matrix_of_a_plane(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(1200, 3))
+    y = X[:, 0] > 0
+    plane = MaxMarginClassifier(kernel="rbf", gamma=0.1, C=1e-3)
+    monkeypatch.setattr(machine, "available_bytes", lambda: 24 * 1001**2)
+    with pytest.raises(MemoryError, match=r"^X: .* × 24 bytes.*kernel='linear'"):
+        plane.fit(X, y)
 
 
 def status(name):

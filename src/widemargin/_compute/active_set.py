@@ -23,9 +23,11 @@ Solving least squares problems, 1974. Shapes: Z (m, p); h, a (m,); X (n, d) in d
 precision; signs (n,); rows, alpha (k,); centre (d,).
 """
 
+import math
+
 import numpy as np
 
-from widemargin._compute.compiled import njit
+from widemargin._compute.compiled import add_times, dot, njit
 
 SOLVED, UNBOUNDED, OUT_OF_STEPS = 0, 1, 2
 # Relative residual below which a pattern depends on the active ones.
@@ -41,24 +43,26 @@ def _append_to_factor(Z, Q, factor, k, j):
 
     Returns False, leaving the last row half done, if j depends on the active patterns.
     """
-    rest = Z[j].copy()
-    length = np.sqrt(np.dot(rest, rest))
-    if k > 0:
-        # Twice is enough: the second pass removes what the first left by rounding.
-        factor[k, :k] = 0.0
-        for _ in range(2):
-            inside = np.dot(Q[:k], rest)
-            shadow = np.dot(inside, Q[:k])
-            for p in range(rest.shape[0]):
-                rest[p] -= shadow[p]
-            for i in range(k):
-                factor[k, i] += inside[i]
-    size = np.sqrt(np.dot(rest, rest))
+    rest = Q[k]
+    for p in range(rest.shape[0]):
+        rest[p] = Z[p, j]
+    length = np.sqrt(dot(rest, rest))
+    for i in range(k):
+        factor[k, i] = 0.0
+    inside = np.empty(k)
+    # Twice is enough: the second pass removes what the first left by rounding.
+    for _ in range(2):
+        for i in range(k):
+            inside[i] = dot(Q[i], rest)
+            factor[k, i] += inside[i]
+        for i in range(k):
+            add_times(rest, -inside[i], Q[i])
+    size = np.sqrt(dot(rest, rest))
     factor[k, k] = size
     if size <= _DEPENDENT * length:
         return False
     for p in range(rest.shape[0]):
-        Q[k, p] = rest[p] / size
+        rest[p] /= size
     return True
 
 
@@ -139,12 +143,21 @@ def _ray(a, active, k, j, ray):
 
 
 @njit()
-def _optimise_active(h, a, active, Q, factor, k, target):
-    """Minimise over the active patterns, letting go of those that turn negative."""
+def _optimise_active(h, a, active, Q, factor, k, target, w):
+    """Minimise over the active patterns, letting go of those that turn negative.
+
+    Leaves their sum in `w`.
+    """
+    for p in range(w.shape[0]):
+        w[p] = 0.0
     while k > 0:
         for i in range(k):
             target[i] = h[active[i]]
         _solve_lower(factor, k, target)
+        for p in range(w.shape[0]):
+            w[p] = 0.0
+        for i in range(k):
+            add_times(w, target[i], Q[i])
         _solve_upper(factor, k, target)
         blocking = _step_until_zero(a, active, k, target)
         if blocking < 0:
@@ -154,20 +167,26 @@ def _optimise_active(h, a, active, Q, factor, k, target):
 
 
 @njit()
-def _price(Z, h, a, active, k, skip, tol, longest):
+def _price(Z, h, a, w, skip, tol, longest):
     """Most violated pattern outside the active ones, or -1."""
-    w = np.zeros(Z.shape[1])
-    for i in range(k):
-        for j in range(Z.shape[1]):
-            w[j] += a[active[i]] * Z[active[i], j]
-    along = np.dot(Z, w)
+    violation = np.empty(h.shape[0])
+    for j in range(h.shape[0]):
+        violation[j] = h[j]
+    for p in range(Z.shape[0]):
+        add_times(violation, -w[p], Z[p])
     # Below this a violation is rounding.
-    best = max(tol, 8.0 * _ROUNDING * longest * np.sqrt(np.dot(w, w)))
+    best = max(tol, 8.0 * _ROUNDING * longest * np.sqrt(dot(w, w)))
     entering = -1
-    for p in range(h.shape[0]):
-        if a[p] == 0.0 and not skip[p] and h[p] - along[p] > best:
-            best, entering = h[p] - along[p], p
+    for j in range(h.shape[0]):
+        if violation[j] > best and a[j] == 0.0 and not skip[j]:
+            best, entering = violation[j], j
     return entering
+
+
+@njit()
+def _clear(skip):
+    for j in range(skip.shape[0]):
+        skip[j] = False
 
 
 @njit()
@@ -177,27 +196,27 @@ def _set_demands(h, bias, signs):
 
 
 @njit()
-def nonnegative_qp(Z, signs, a, bias, pull, tol, balance_tol, max_steps):
-    """Minimise ||a.Z||^2 / 2 - (1 - bias signs).a over a >= 0, starting from `a`.
+def nonnegative_qp(
+    Z, longest, signs, a, bias, pull, tol, balance_tol, max_steps, Q, factor, k
+):
+    """Minimise ||Z a||^2 / 2 - (1 - bias signs).a over a >= 0, starting from `a`.
 
-    `pull` is the square of the last coordinate of Z if the bias is free: it moves by
-    ``pull * signs.a`` until the sum is below `balance_tol` times ``sum(a)``; if it is
-    zero the bias is left alone. `a` is overwritten. Returns (status, bias, steps); with
-    UNBOUNDED, `a` holds the combination that sums to zero.
+    Patterns are columns of Z, none longer than `longest`.
+    `pull` is the square of the last coordinate of Z if the bias is free: it moves until
+    the sum of ``signs * a`` is below `balance_tol` times that of `a`; if it is zero the
+    bias is left alone. The first `k` patterns are ``factor @ Q`` already; these arrays
+    have room for all that can be active, and are overwritten as `a` is. Returns
+    (status, bias, steps, active); with UNBOUNDED, `a` holds the combination that sums
+    to zero.
     """
-    m, p = Z.shape
-    most = min(m, p) + 1
-    factor = np.zeros((most + 1, most + 1))
-    Q = np.zeros((most + 1, p))
+    m, most = Z.shape[1], factor.shape[0] - 1
     active = np.empty(most + 1, dtype=np.int64)
     target = np.empty(most + 1)
     skip = np.zeros(m, dtype=np.bool_)
-    longest = 0.0
-    for j in range(m):
-        longest = max(longest, np.sqrt(np.dot(Z[j], Z[j])))
-    # No literal: functions would be compiled for it, and again for a number.
-    k = np.int64(0)
-    for j in range(m):
+    w = np.empty(Z.shape[0])
+    for j in range(k):
+        active[j] = j
+    for j in range(k, m):
         if a[j] > 0.0:
             if k < most and _append_to_factor(Z, Q, factor, k, j):
                 active[k] = j
@@ -206,57 +225,100 @@ def nonnegative_qp(Z, signs, a, bias, pull, tol, balance_tol, max_steps):
                 a[j] = 0.0
     h = np.empty(m)
     _set_demands(h, bias, signs)
-    steps = 0
-    previous = np.inf
+    steps, previous, careful = 0, np.inf, False
     while steps < max_steps:
-        k = _optimise_active(h, a, active, Q, factor, k, target)
-        entering = _price(Z, h, a, active, k, skip, tol, longest)
-        if entering < 0:
-            if pull == 0.0:
-                return SOLVED, bias, steps
-            tilt, mass = 0.0, 0.0
-            for i in range(k):
-                tilt += signs[active[i]] * a[active[i]]
-                mass += a[active[i]]
-            if abs(tilt) <= balance_tol * mass or abs(tilt) >= previous:
-                return SOLVED, bias, steps
-            previous = abs(tilt)
-            bias += pull * tilt
-            _set_demands(h, bias, signs)
-            skip[:] = False
+        k = _optimise_active(h, a, active, Q, factor, k, target, w)
+        entering = _price(Z, h, a, w, skip, tol, longest)
+        while entering >= 0 and steps < max_steps:
             steps += 1
-            continue
-        steps += 1
-        if _append_to_factor(Z, Q, factor, k, entering):
-            active[k] = entering
-            k += 1
+            if _append_to_factor(Z, Q, factor, k, entering):
+                active[k] = entering
+                k += 1
+            else:
+                for i in range(k):
+                    target[i] = factor[k, i]
+                _solve_upper(factor, k, target)
+                for i in range(k):
+                    target[i] = -target[i]
+                leaving = _ray(a, active, k, entering, target)
+                if leaving < 0:
+                    for j in range(m):
+                        a[j] = 1.0 if j == entering else 0.0
+                    for i in range(k):
+                        a[active[i]] = target[i]
+                    return UNBOUNDED, bias, steps, active[:k]
+                k = _remove_from_factor(Q, factor, active, k, leaving)
+                if _append_to_factor(Z, Q, factor, k, entering):
+                    active[k] = entering
+                    k += 1
+                else:
+                    a[entering] = 0.0
             kept = k
-            k = _optimise_active(h, a, active, Q, factor, k, target)
+            k = _optimise_active(h, a, active, Q, factor, k, target, w)
             # Rounding may send the newcomer straight back: look elsewhere then.
             skip[entering] = a[entering] == 0.0
-            if k == kept:
-                skip[:] = False
-            continue
+            if k == kept and not skip[entering]:
+                _clear(skip)
+            entering = _price(Z, h, a, w, skip, tol, longest)
+        tilt, mass = 0.0, 0.0
         for i in range(k):
-            target[i] = factor[k, i]
-        _solve_upper(factor, k, target)
-        for i in range(k):
-            target[i] = -target[i]
-        leaving = _ray(a, active, k, entering, target)
-        if leaving < 0:
-            a[:] = 0.0
-            a[entering] = 1.0
-            for i in range(k):
-                a[active[i]] = target[i]
-            return UNBOUNDED, bias, steps
-        k = _remove_from_factor(Q, factor, active, k, leaving)
-        if _append_to_factor(Z, Q, factor, k, entering):
-            active[k] = entering
-            k += 1
-        else:
-            a[entering] = 0.0
-            skip[entering] = True
-    return OUT_OF_STEPS, bias, steps
+            target[i] = signs[active[i]]
+            tilt += target[i] * a[active[i]]
+            mass += a[active[i]]
+        worse = abs(tilt) >= previous
+        if pull == 0.0 or abs(tilt) <= balance_tol * mass or (worse and careful):
+            return SOLVED, bias, steps, active[:k]
+        # Newton's step is exact while the same are active. The smaller one never fails.
+        careful = careful or worse
+        previous = np.inf if worse else abs(tilt)
+        _solve_lower(factor, k, target)
+        bias += tilt * pull if careful else tilt / dot(target[:k], target[:k])
+        _set_demands(h, bias, signs)
+        _clear(skip)
+        steps += 1
+    return OUT_OF_STEPS, bias, steps, active[:k]
+
+
+@njit()
+def _spread(Z):
+    """Power of two next to the mean length, one if that is no number above zero."""
+    square = 0.0
+    for i in range(Z.shape[0]):
+        square += dot(Z[i], Z[i]) / Z.shape[0]
+    return math.ldexp(1.0, math.frexp(square)[1] // 2) if 0.0 < square < np.inf else 1.0
+
+
+@njit()
+def _room(m, p):
+    """Room for the factor of as many of m patterns, or soon more, as can be active."""
+    most = min(2 * m, p) + 2
+    return np.empty((most, p)), np.empty((most, most))
+
+
+@njit()
+def _solve_scaled(Z, signs, alpha, bias, rho, height, exact, scale, Q, factor, k):
+    """Optimum of the reflected rows Z; see `solve_working_set` and `nonnegative_qp`."""
+    m, d = Z.shape
+    free = rho < 0.0
+    pull = height if free else (rho / scale) ** 2
+    raised, scaled, longest = np.empty((d + 1, m)), np.empty(m), 0.0
+    shrink = 1.0 / scale
+    for i in range(m):
+        for j in range(d):
+            raised[j, i] = Z[i, j] * shrink
+        raised[d, i] = signs[i] * np.sqrt(pull)
+        scaled[i] = alpha[i] * scale * scale
+        longest = max(longest, dot(Z[i], Z[i]))
+    longest = np.sqrt(longest / scale / scale + pull)
+    status, bias, steps, active = nonnegative_qp(
+        raised, longest, signs, scaled, bias if free else 0.0, pull if free else 0.0,
+        exact, 1e-11, 1000 + 50 * m, Q, factor, k,
+    )  # fmt: skip
+    if not free:
+        bias = pull * dot(scaled, signs)
+    for i in range(m):
+        scaled[i] = scaled[i] / scale / scale
+    return status, scaled, bias, steps, active
 
 
 @njit()
@@ -267,32 +329,35 @@ def solve_working_set(Z, signs, alpha, bias, rho, height, exact):
     their height: `rho`, or the root of `height` that pulls a free bias. Returns
     (status, alpha, bias, steps).
     """
-    m, d = Z.shape
-    scale = 0.0
-    for i in range(m):
-        scale += np.dot(Z[i], Z[i]) / m
-    scale = np.sqrt(scale) if scale > 0.0 else 1.0
-    free = rho < 0.0
-    pull = height if free else (rho / scale) ** 2
-    raised, scaled = np.empty((m, d + 1)), np.empty(m)
-    for i in range(m):
-        for j in range(d):
-            raised[i, j] = Z[i, j] / scale
-        raised[i, d] = signs[i] * np.sqrt(pull)
-        scaled[i] = alpha[i] * scale * scale
-    status, bias, steps = nonnegative_qp(
-        raised, signs, scaled, bias if free else 0.0, pull if free else 0.0,
-        exact, 1e-11, 1000 + 50 * m,
-    )  # fmt: skip
-    if not free:
-        bias = pull * np.dot(scaled, signs)
-    for i in range(m):
-        scaled[i] = scaled[i] / scale / scale
-    return status, scaled, bias, steps
+    Q, factor = _room(Z.shape[0], Z.shape[1] + 1)
+    status, alpha, bias, steps, _ = _solve_scaled(
+        Z, signs, alpha, bias, rho, height, exact, _spread(Z), Q, factor, np.int64(0)
+    )
+    return status, alpha, bias, steps
 
 
 @njit()
-def _taken(values, places):
+def _with(values, more, m):
+    """Values and more of them, zeros after the end of both, m in all."""
+    out = np.zeros(m, values.dtype)
+    for i in range(values.shape[0]):
+        out[i] = values[i]
+    for i in range(more.shape[0]):
+        out[values.shape[0] + i] = more[i]
+    return out
+
+
+@njit()
+def _combined(alpha, Z):
+    total = np.zeros(Z.shape[1])
+    for i in range(Z.shape[0]):
+        add_times(total, alpha[i], Z[i])
+    return total
+
+
+@njit()
+def taken(values, places):
+    """Values at some places."""
     out = np.empty(places.shape[0], values.dtype)
     for i in range(places.shape[0]):
         out[i] = values[places[i]]
@@ -300,24 +365,35 @@ def _taken(values, places):
 
 
 @njit()
-def _reflected_rows(X, centre, signs, rows):
+def _reflected_rows(X, chosen, centre, signs, rows):
     Z = np.empty((rows.shape[0], X.shape[1]))
     for i in range(rows.shape[0]):
-        k = rows[i]
+        # Views let loops over features vectorise.
+        x, z, sign = X[chosen[rows[i]]], Z[i], signs[rows[i]]
         for j in range(X.shape[1]):
-            Z[i, j] = signs[k] * (X[k, j] - centre[j])
+            z[j] = sign * (x[j] - centre[j])
     return Z
 
 
-@njit(fastmath=True)
-def _scores(X, w, offset):
-    scores = np.empty(X.shape[0])
-    for k in range(X.shape[0]):
-        total = offset
-        for j in range(X.shape[1]):
-            total += X[k, j] * w[j]
-        scores[k] = total
+@njit()
+def scores_of(X, chosen, w, offset):
+    """``w.x + offset`` of the chosen rows."""
+    scores = np.empty(chosen.shape[0])
+    for k in range(chosen.shape[0]):
+        scores[k] = dot(X[chosen[k]], w) + offset
     return scores
+
+
+@njit()
+def edges(scores, signs):
+    """Smallest score of the positive samples, and largest of the negative ones."""
+    low, high = np.inf, -np.inf
+    for k in range(scores.shape[0]):
+        if signs[k] > 0:
+            low = min(low, scores[k])
+        else:
+            high = max(high, scores[k])
+    return low, high
 
 
 @njit()
@@ -334,8 +410,8 @@ def _hull_distance(Z, alpha, signs):
     share = np.empty(alpha.shape[0])
     for i in range(alpha.shape[0]):
         share[i] = 0.5 * alpha[i] / (plus if signs[i] > 0 else minus)
-    difference = np.dot(share, Z)
-    return np.sqrt(np.dot(difference, difference))
+    difference = _combined(share, Z)
+    return np.sqrt(dot(difference, difference))
 
 
 @njit()
@@ -386,109 +462,66 @@ def _worst(violation, signs, batch, least):
 
 
 @njit()
-def _facing_rows(X, signs, w, batch):
+def _facing_rows(X, chosen, signs, w, batch):
     """Rows of each class least far along `w`, `batch` of each at most."""
-    reach = _scores(X, w, 0.0)
+    reach = scores_of(X, chosen, w, 0.0)
     for k in range(reach.shape[0]):
         reach[k] *= -signs[k]
     return _worst(reach, signs, batch, -np.inf)
 
 
 @njit()
-def _round(X, centre, signs, rows, alpha, bias, height, rho, exact, batch):
-    """Solve the working set `rows` and look at all patterns once.
-
-    `rho` is the height of a penalised bias; with a negative one the bias is free and
-    `height` is the square that pulls it. Returns (status, steps, rows, alpha, bias,
-    lower, upper, best bias, weights, rows to add).
-    """
-    free = rho < 0.0
-    Z = _reflected_rows(X, centre, signs, rows)
-    l = _taken(signs, rows)  # noqa: E741
-    status, alpha, bias, steps = solve_working_set(
-        Z, l, alpha, bias, rho, height, exact
-    )
-    w = np.dot(alpha, Z)
-    if status == UNBOUNDED:
-        none = np.empty(0, dtype=np.int64)
-        return status, steps, rows, alpha, bias, -np.inf, np.inf, 0.0, w, none
-    scores = _scores(X, w, -np.dot(w, centre))
-    low, high = np.inf, -np.inf
-    for k in range(scores.shape[0]):
-        if signs[k] > 0:
-            low = min(low, scores[k])
-        else:
-            high = max(high, scores[k])
-    square = np.dot(w, w)
-    if free:
-        upper = _hull_distance(Z, alpha, l)
-        found, lowest = -(low + high) / 2, (low - high) / 2
-    else:
-        square += (rho * np.dot(alpha, l)) ** 2
-        upper = np.sqrt(square) / np.sum(alpha)
-        found, lowest = bias, min(low + bias, -(high + bias))
-    lower = lowest / np.sqrt(square) if square > 0.0 else -np.inf
-    support = np.flatnonzero(alpha)
-    rows, alpha = _taken(rows, support), _taken(alpha, support)
-    violation = scores
-    for k in range(scores.shape[0]):
-        violation[k] = 1.0 - signs[k] * (scores[k] + bias)
-    noise = 0.0
-    for i in range(Z.shape[0]):
-        noise = max(noise, np.dot(Z[i], Z[i]))
-    least = max(10 * exact, 32.0 * _ROUNDING * np.sqrt(noise * np.dot(w, w)))
-    for i in range(rows.shape[0]):
-        violation[rows[i]] = 0.0
-    added = _worst(violation, signs, batch, least)
-    return status, steps, rows, alpha, bias, lower, upper, found, w, added
-
-
-@njit()
-def _class_means(X, signs):
-    d = X.shape[1]
-    plus, minus = np.zeros(d), np.zeros(d)
-    n_plus = 0
-    for k in range(X.shape[0]):
-        if signs[k] > 0:
-            n_plus += 1
-            for j in range(d):
-                plus[j] += X[k, j]
-        else:
-            for j in range(d):
-                minus[j] += X[k, j]
-    for j in range(d):
-        plus[j] /= n_plus
-        minus[j] /= X.shape[0] - n_plus
-    return plus, minus
+def _class_means(X, chosen, signs):
+    means, counts = np.zeros((2, X.shape[1])), np.zeros(2)
+    for k in range(chosen.shape[0]):
+        side = 0 if signs[k] > 0 else 1
+        x, total = X[chosen[k]], means[side]
+        counts[side] += 1.0
+        for j in range(X.shape[1]):
+            total[j] += x[j]
+    for side in range(2):
+        for j in range(X.shape[1]):
+            means[side, j] /= counts[side]
+    return means
 
 
 @njit()
 def dense_active_set(
-    X, signs, start, rho, height, exact, first_batch, batch, tol, max_iter
+    X, chosen, signs, start, rho, height, exact, first_batch, batch, tol, max_iter
 ):
-    """Run rounds until lower and upper bound are within `tol` of each other.
+    """Run rounds on the `chosen` rows of X until two bounds are within `tol`.
 
-    `start` is a dual vector, zero for none; `rho` negative leaves the bias free.
-    Returns (status, rounds, steps, weights, bias, rows, alpha): the plane with the
-    largest margin seen, its bias for the samples as they are, and the combination with
-    the smallest bound, or with UNBOUNDED the one that sums to nearly zero.
+    A round solves a working set and looks at all patterns once. `start` is a dual
+    vector, zero for none; `rho` is the height of a penalised bias; with a negative one
+    the bias is free and `height` is the square that pulls it. Returns (status, rounds,
+    steps, weights, bias, rows, alpha): the plane with the largest margin seen, its bias
+    for the samples as they are, and the combination with the smallest bound, or with
+    UNBOUNDED the one that sums to nearly zero.
     """
-    plus, minus = _class_means(X, signs)
-    centre, between = np.zeros(X.shape[1]), np.empty(X.shape[1])
-    for j in range(X.shape[1]):
-        between[j] = plus[j] - minus[j]
-        if rho < 0.0:
-            centre[j] = (plus[j] + minus[j]) / 2
-    rows = np.flatnonzero(start)
+    free, d = rho < 0.0, X.shape[1]
+    means = _class_means(X, chosen, signs)
+    centre, between = np.zeros(d), np.empty(d)
+    for j in range(d):
+        between[j] = means[0, j] - means[1, j]
+        if free:
+            centre[j] = (means[0, j] + means[1, j]) / 2
+    rows = _worst(start, signs, start.shape[0], 0.0)
     if rows.shape[0] == 0:
-        rows = _facing_rows(X, signs, between, first_batch)
-    alpha = _taken(start, rows)
+        rows = _facing_rows(X, chosen, signs, between, first_batch)
+    alpha = taken(start, rows)
     bias, lower, upper, steps, rounds, idle = 0.0, -np.inf, np.inf, 0, 0, 0
     best_w, best_bias, best_rows, best_alpha = centre, 0.0, rows, alpha
-    status = SOLVED
+    status, scale, known = SOLVED, 0.0, np.int64(0)
+    Q, factor = _room(rows.shape[0], d + 1)
     while rounds < max_iter and idle < _PATIENCE:
-        status, made, rows, alpha, bias, low, high, found, w, added = _round(
-            X, centre, signs, rows, alpha, bias, height, rho, exact, batch
+        Z = _reflected_rows(X, chosen, centre, signs, rows)
+        l = taken(signs, rows)  # noqa: E741
+        scale = _spread(Z) if rounds == 0 else scale
+        if factor.shape[0] < min(rows.shape[0], d + 1) + 2:
+            Q, factor = _room(rows.shape[0], d + 1)
+            known = np.int64(0)
+        status, alpha, bias, made, active = _solve_scaled(
+            Z, l, alpha, bias, rho, height, exact, scale, Q, factor, known
         )
         rounds += 1
         steps += made
@@ -496,13 +529,40 @@ def dense_active_set(
         if status == UNBOUNDED:
             best_rows, best_alpha = rows, alpha
             break
-        if high < upper:
-            upper, best_rows, best_alpha, idle = high, rows, alpha, 0
-        if low > lower:
-            lower, best_w, best_bias, idle = low, w, found, 0
+        w = _combined(alpha, Z)
+        violation = scores_of(X, chosen, w, -dot(w, centre))
+        low, high = edges(violation, signs)
+        length = square = dot(w, w)
+        if free:
+            bound = _hull_distance(Z, alpha, l)
+            found, lowest = -(low + high) / 2, (low - high) / 2
+        else:
+            square += (rho * dot(alpha, l)) ** 2
+            mass = 0.0
+            for i in range(alpha.shape[0]):
+                mass += alpha[i]
+            bound = np.sqrt(square) / mass
+            found, lowest = bias, min(low + bias, -(high + bias))
+        reached = lowest / np.sqrt(square) if square > 0.0 else -np.inf
+        rows, alpha = taken(rows, active), taken(alpha, active)
+        if bound < upper:
+            upper, best_rows, best_alpha, idle = bound, rows, alpha, 0
+        if reached > lower:
+            lower, best_w, best_bias, idle = reached, w, found, 0
+        for k in range(violation.shape[0]):
+            violation[k] = 1.0 - signs[k] * (violation[k] + bias)
+        for i in range(rows.shape[0]):
+            violation[rows[i]] = 0.0
+        noise = 0.0
+        for i in range(Z.shape[0]):
+            noise = max(noise, dot(Z[i], Z[i]))
+        least = max(10 * exact, 32.0 * _ROUNDING * np.sqrt(noise * length))
+        added = _worst(violation, signs, batch, least)
         if lower >= (1.0 - tol) * upper or added.shape[0] == 0:
             break
-        rows = np.append(rows, added)
-        alpha = np.append(alpha, np.zeros(added.shape[0]))
-    best_bias -= np.dot(best_w, centre)
+        # What is left of rounding in the factor goes where rounds no longer help.
+        known = np.int64(0 if idle else rows.shape[0])
+        m = rows.shape[0] + added.shape[0]
+        rows, alpha = _with(rows, added, m), _with(alpha, alpha[:0], m)
+    best_bias -= dot(best_w, centre)
     return status, rounds, steps, best_w, best_bias, best_rows, best_alpha

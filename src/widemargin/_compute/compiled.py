@@ -131,6 +131,13 @@ def dot(u: Any, v: Any) -> Any:
 
 
 @njit(fastmath=REORDER)
+def add_times(total: Any, factor: Any, x: Any) -> None:
+    """Add a multiple of one vector to another."""
+    for f in range(x.shape[0]):
+        total[f] += factor * x[f]
+
+
+@njit(fastmath=REORDER)
 def squared_distance(x: Any, p: Any) -> Any:
     """Squared Euclidean distance of two vectors."""
     total = x.dtype.type(0)

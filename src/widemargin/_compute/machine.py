@@ -231,6 +231,31 @@ class Room(local):
         return held[:size].reshape(shape)
 
 
+def require_room(
+    n: int, m: int, bytes_per_entry: int, way_out: str, beside: float = 0.0
+) -> None:
+    """Refuse a matrix of all pairs that memory does not hold, before any of it exists.
+
+    `beside` are bytes that come on top.
+    """
+    needed, there = float(n) * m * bytes_per_entry + beside, available_bytes()
+    if needed > there:
+        raise MemoryError(
+            f"X: the matrix of all pairs needs {needed / 2**30:.1f} GiB, {n} × {m} × "
+            f"{bytes_per_entry} bytes{' and what the solver keeps' if beside else ''}, "
+            f"and {there / 2**30:.1f} GiB of memory are available. {way_out}"
+        )
+
+
+def matrix_of_pairs(n: int, m: int, dtype: Any, way_out: str = "") -> np.ndarray:
+    """Return an array for all pairs, to be filled, if memory holds it."""
+    size = np.dtype(dtype).itemsize
+    # To ask the system takes as long as to answer a question.
+    if n * m * size > get_config()["working_memory"] * 2**20:
+        require_room(n, m, size, f"Pass some rows of X at a time{way_out}.")
+    return np.empty((n, m), dtype)
+
+
 _FOLDER = "sys/fs/cgroup"
 # Where groups are, and what their files and the entry of reclaimable memory are called.
 _UNIFIED = (_FOLDER, "memory.max", "memory.current", "inactive_file")

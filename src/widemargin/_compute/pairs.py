@@ -13,7 +13,13 @@ from typing import NamedTuple
 import numpy as np
 from sklearn import get_config
 
-from widemargin._compute.machine import Room, batched_slices, thread_map, worker_count
+from widemargin._compute.machine import (
+    Room,
+    batched_slices,
+    matrix_of_pairs,
+    thread_map,
+    worker_count,
+)
 from widemargin._compute.nearest import product_error
 
 # Rows and columns of one block of inner products: 2 MiB in float32.
@@ -169,8 +175,8 @@ def pair_distances(
     -------
     ndarray of shape (n_x, n_y)
     """
-    out = np.empty((len(x), len(y)), x.dtype)
-    target = out
+    way_out = "; TangentSVC(landmarks=1000) needs no such matrix"
+    target = out = matrix_of_pairs(len(x), len(y), x.dtype, way_out)
     # The tail eliminates on the reference side: give it the end with fewer tangents.
     if sides == "x" or (sides == "two" and y_frames.shape[1] > x_frames.shape[1]):
         x, x_frames, y, y_frames, target = y, y_frames, x, x_frames, out.T

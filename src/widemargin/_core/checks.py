@@ -13,7 +13,7 @@ from typing import Any, TypeGuard, TypeVar, dataclass_transform
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_array
+from sklearn.utils import check_array, get_tags
 from sklearn.utils import check_random_state as _check_random_state
 from sklearn.utils.validation import validate_data as _validate_data
 
@@ -198,6 +198,16 @@ def refuse_class(name: str, value: Any) -> None:
         )
 
 
+def refuse_pairs(name: str, estimator: Any, otherwise: str = "") -> None:
+    """Refuse what learns from a matrix of all pairs, where samples are parted."""
+    tags = get_tags(estimator) if hasattr(estimator, "__sklearn_tags__") else None
+    if tags is not None and tags.input_tags.pairwise:
+        raise ValueError(
+            f"{name} learns from a matrix of all pairs of samples, of which parts are "
+            f"taken here: {estimator!r}; give a classifier of samples{otherwise}."
+        )
+
+
 _SHAPES = {1: "(length,)", 2: "(height, width)", 3: "(height, width, channels)"}
 
 
@@ -296,7 +306,9 @@ def naming(name: str, errors: re.Pattern = _CONVERSION) -> Iterator[None]:
         if not errors.search(str(error)) or name in str(error):
             raise
         kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(f"{name} must hold numbers only: {error}") from error
+        # Of complex numbers scikit-learn prints all of them below.
+        said = str(error).partition("\n")[0]
+        raise kind(f"{name} must hold numbers only: {said}") from error
 
 
 def validate_data(*args: Any, **options: Any) -> Any:

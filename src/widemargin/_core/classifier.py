@@ -45,7 +45,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from widemargin._compute.machine import COMPLETED_BY
 from widemargin._core import decisions
-from widemargin._core.arrays import AnswersInKind, to_numpy
+from widemargin._core.arrays import AnswersInKind, available_if, to_numpy
 from widemargin._core.callbacks import CallbackSupportMixin, with_callbacks
 from widemargin._core.decisions import class_codes
 from widemargin._core.lazy import accuracy, is_lazy
@@ -96,6 +96,15 @@ def whole_or_not_at_all(method: Method) -> Method:
 def fit_method(method: Method) -> Method:
     """Decorate ``fit``: scikit-learn's callbacks around it, whole or not at all."""
     return whole_or_not_at_all(with_callbacks(method))
+
+
+def _without_probabilities(model: Any) -> None:
+    name = type(model).__name__
+    raise AttributeError(
+        f"{name} has no predict_proba: what it says of samples that trained it is no "
+        f"measure for others. Use sklearn.calibration.CalibratedClassifierCV({name}"
+        "(...)), which leaves samples out, or confidence, which is no probability."
+    )
 
 
 class MarginClassifier(
@@ -201,6 +210,11 @@ class MarginClassifier(
             return scores
         return self._label_margins(scores)[:, 1]
 
+    @available_if(_without_probabilities)
+    def predict_proba(self, X: ArrayLike) -> NDArray:
+        """Not there; :class:`~sklearn.calibration.CalibratedClassifierCV` has it."""
+        raise NotImplementedError
+
     def margins(self, X: ArrayLike, y: ArrayLike) -> NDArray:
         """Return how sure the model is of each given label.
 
@@ -275,51 +289,76 @@ class MarginClassifier(
 FITTED = 2000
 # Inverse temperatures at which the expected cost is kept, in units of the mean gap.
 INVERSE = np.logspace(-1, 5, 49)
-FAR = 40.0
+FAR, AT_ONCE = 40.0, 20_000
 # Weights, and gaps in their unit, beyond these are certain enough.
 HEAVY, MOST = 1e10, 1e200
 
 
 def heat_of(
-    costs: NDArray, codes: NDArray, weights: NDArray, unit: float | None = None
+    costs: NDArray,
+    codes: NDArray,
+    weights: NDArray,
+    unit: float | None = None,
+    *,
+    further: bool = True,
 ) -> NDArray:
     """Return what the temperature depends on: sums over samples, after their unit.
 
     Samples of a class that is out of the question, at an infinite cost, say nothing.
+    If no `further` samples follow, costs are expected only next to the temperature,
+    and infinite or zero where it is warmer or colder.
     """
     known = np.isfinite(costs[np.arange(len(costs)), codes])
-    costs, codes, weights = costs[known], codes[known], weights[known]
+    # Class by class: sums over few classes are slow along rows.
+    costs, codes, weights = costs.T.compress(known, 1), codes[known], weights[known]
     weights = weights / max(1.0, float(weights.max(initial=0.0)) / HEAVY)
-    D = costs - costs.min(axis=1, keepdims=True)
+    D = costs - costs.min(axis=0)
     there = np.isfinite(D)
-    D = np.where(there, D, 4 * D.max(initial=0.0, where=there))
-    gaps = np.partition(D, 1, axis=1)[:, 1]
+    if not there.all():
+        D = np.where(there, D, 4 * D.max(initial=0.0, where=there))
+    gaps = np.partition(D, 1, axis=0)[1]
     if unit is None:
         mean = float(weights @ gaps / weights.sum()) if len(gaps) else 0.0
         unit = float(2.0 ** np.round(np.log2(mean))) if mean > 0 else 1.0
     order = np.argsort(gaps)
     gaps, codes, weights = gaps[order], codes[order], weights[order]
     with np.errstate(over="ignore"):
-        D = np.minimum(D[order] / unit, MOST)
-    own = D[np.arange(len(D)), codes]
-    others = (D.sum(axis=1) - own) / (D.shape[1] - 1)
-    expected = np.zeros(len(INVERSE))
-    for k, s in enumerate(INVERSE):
-        # Farther classes than this have no share left, of this sample or a colder one.
-        near = slice(np.searchsorted(gaps, FAR / s * unit))
-        if near.stop == 0:
-            break
-        shares = np.exp(-s * D[near])
-        means = np.einsum("ic,ic->i", shares, D[near]) / shares.sum(axis=1)
-        expected[k] = weights[near] @ means
+        D = np.minimum(D.take(order, 1) / unit, MOST)
+    own = D[codes, np.arange(D.shape[1])]
+    others = (D.sum(axis=0) - own) / (len(D) - 1)
     sums = weights.sum(), weights @ own, weights @ others
-    return np.array([unit, *sums, *expected])
+
+    def expected(s: NDArray) -> NDArray:
+        # Farther classes than this have no share left, of this sample or a colder one.
+        n = np.searchsorted(gaps, FAR / s[0] * unit)
+        near, there = D[:, :n], gaps[:n] < FAR / s[:, None] * unit
+        shares = np.exp(-s[:, None, None] * near)
+        means = (shares * near).sum(axis=1) / shares.sum(axis=1)
+        return (means * there) @ weights[:n]
+
+    # As many temperatures at once as the cache holds.
+    many, found = max(1, AT_ONCE // max(1, D.size)), np.zeros(len(INVERSE))
+    if further or many > 8:
+        for k in range(0, len(INVERSE), many):
+            found[k : k + many] = expected(INVERSE[k : k + many])
+    else:
+        warm, cold = -1, len(INVERSE)
+        while cold - warm > 1:
+            k = (warm + cold) // 2
+            found[k] = expected(INVERSE[k : k + 1])[0]
+            warm, cold = (warm, k) if found[k] <= _wanted(*sums) else (k, cold)
+        found[: max(warm, 0)] = np.inf
+    return np.array([unit, *sums, *found])
+
+
+def _wanted(n: float, own: float, others: float) -> float:
+    """Return the expected cost at the temperature of least cross-entropy."""
+    return ((n + 1) * own + others) / (n + 2)
 
 
 def temperature_of(heat: NDArray) -> float:
     """Return the temperature of least cross-entropy."""
-    unit, n, own, others = heat[:4]
-    wanted, expected = ((n + 1) * own + others) / (n + 2), heat[4:]
+    unit, wanted, expected = heat[0], _wanted(*heat[1:4]), heat[4:]
     at = int(np.argmax(expected <= wanted)) if expected[-1] <= wanted else -1
     if at <= 0:
         s = INVERSE[at]
@@ -381,7 +420,8 @@ class SoftClassifier(MarginClassifier):
 
     def _heat_up(self, costs: NDArray, codes: NDArray, weights: NDArray) -> None:
         """Fit the temperature to samples whose costs the model had no part in."""
-        self._heat = heat_of(costs, codes, weights)
+        further = hasattr(self, "partial_fit")
+        self._heat = heat_of(costs, codes, weights, further=further)
         self.temperature_ = temperature_of(self._heat)
 
     def _heat_further(self, costs: NDArray, codes: NDArray, weights: NDArray) -> None:

@@ -151,15 +151,15 @@ def vote_scores(duels: NDArray, n_classes: int) -> NDArray:
     >>> vote_scores(np.array([[-1.0, 1.0, 2.0]]), 3).round(2)
     array([[ 1.  ,  2.25, -0.25]])
     """
-    votes = np.zeros((len(duels), n_classes))
+    # A duel is a vote for the second class, taken back where the first one wins.
+    votes = np.repeat(np.arange(float(n_classes))[:, None], len(duels), axis=1)
     clearness = np.zeros_like(votes)
-    for column, (i, j) in enumerate(class_pairs(n_classes)):
-        first_wins = duels[:, column] > 0
-        votes[:, i] += first_wins
-        votes[:, j] += ~first_wins
-        clearness[:, i] += duels[:, column]
-        clearness[:, j] -= duels[:, column]
-    return votes + clearness / (3 * (np.abs(clearness) + 1))
+    duels = np.ascontiguousarray(duels.T)
+    for totals, parts in ((votes, (duels > 0) * 1.0), (clearness, duels)):
+        for part, (i, j) in zip(parts, class_pairs(n_classes), strict=True):
+            totals[i] += part
+            totals[j] -= part
+    return (votes + clearness / (3 * (np.abs(clearness) + 1))).T
 
 
 Duel = Callable[[int, int, NDArray], NDArray]
@@ -275,11 +275,14 @@ def duel_costs(duels: NDArray, answers: NDArray, n_classes: int) -> NDArray:
     >>> duel_costs(np.array([[-1.0, 1.0, 2.0]]), np.array([1]), 3)
     array([[1., 0., 2.]])
     """
-    costs = np.zeros((len(duels), n_classes))
-    for column, (i, j) in enumerate(class_pairs(n_classes)):
-        np.copyto(costs[:, j], duels[:, column], where=answers == i)
-        np.copyto(costs[:, i], -duels[:, column], where=answers == j)
-    return np.maximum(costs, 0)
+    columns, signs = np.zeros((2, n_classes, n_classes), int)
+    i, j = np.triu_indices(n_classes, 1)
+    columns[i, j] = columns[j, i] = np.arange(len(i))
+    signs[i, j], signs[j, i] = 1, -1
+    rows = np.arange(len(duels))
+    costs = np.maximum(signs[answers] * duels[rows[:, None], columns[answers]], 0)
+    costs[rows, answers] = 0
+    return costs
 
 
 def _walk(duels: NDArray, n_classes: int) -> tuple[NDArray, NDArray]:

@@ -26,7 +26,7 @@ from sklearn.base import BaseEstimator
 ROWWISE = (
     *("predict", "decision_function", "predict_proba", "predict_log_proba"),
     *("margins", "confidence", "accepts", "kneighbors", "certified_radius"),
-    *("pairwise_distances", "transform", "tangents"),
+    *("pairwise_distances", "transform", "tangents", "__call__"),
 )
 
 

@@ -292,7 +292,7 @@ def contestants() -> dict[str, Any]:
         "sklearn SVC": SVC(),
         "maximum margin": MaxMarginClassifier(random_state=0),
         "GLVQ": GLVQClassifier(prototypes_per_class=2, random_state=0),
-        "HSS": HSSClassifier(n_tangents=8, random_state=0),
+        "HSS": HSSClassifier(1, n_tangents=8, random_state=0),
         "TVQ": TVQClassifier(n_tangents=8, max_iter=60, random_state=0),
         "tangent SVC": TangentSVC(tangents=ImageTangents(shape=SHAPE), random_state=0),
     }

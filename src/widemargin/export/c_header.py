@@ -326,7 +326,7 @@ def _clip(writer: Writer, step: Clip, tag: str, width: int) -> str:
     low, high = _float(step.low), _float(step.high)
     return (
         f"  for (i = 0; i < {width}; i++)\n"
-        f"    z[i] = z[i] < {low} ? {low} : z[i] > {high} ? {high} : z[i];"
+        f"    z[i] = (z[i] < {low} ? {low} : z[i] > {high} ? {high} : z[i]) + 0 * z[i];"
     )
 
 

@@ -148,7 +148,8 @@ def prepare(graph: Graph, x: str, step: Any, width: int) -> str:
             x = graph("Mul", x, graph.table(step.scale))
         return graph("Add", x, graph.table(step.shift)) if step.shift.any() else x
     if isinstance(step, Clip):
-        return graph("Clip", x, float(step.low), float(step.high))
+        clipped = graph("Clip", x, float(step.low), float(step.high))
+        return graph("Add", clipped, graph("Mul", x, 0.0))
     if isinstance(step, Fill):
         return graph("Where", graph("IsNaN", x), graph.table(step.values), x)
     if isinstance(step, Pick):
@@ -582,7 +583,9 @@ def expansion_margins(
 def kernel_values(graph: Graph, d2: str, kernel: str, gamma: float) -> str:
     """Kernel values from squared distances."""
     if kernel == "rbf":
-        return graph("Exp", graph("Mul", d2, -float(gamma)))
+        values = graph("Exp", graph("Mul", d2, -float(gamma)))
+        # What is infinitely far is no sample, not one that is like none.
+        return graph("Add", values, graph("Mul", d2, 0.0))
     power = graph("Pow", d2, gamma / 2)
     if kernel == "nd":
         return graph("Neg", power)

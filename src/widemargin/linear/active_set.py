@@ -53,21 +53,31 @@ def solve_active_set(
     saves the work.
     """
     if isinstance(space, LinearSpace) and not sp.issparse(space.X):
-        return _solve_dense(space.X, signs, rho, options, start)
+        every = np.arange(len(signs))
+        return solve_rows(space.X, every, signs, rho, options, start)[0]
     with announce("rounds") as tell:
         return _solve_general(space, signs, rho, options, start, tell)
 
 
-def _solve_dense(X, signs, rho, options: Options, start) -> Solution:
+def solve_rows(
+    X: NDArray,
+    chosen: NDArray,
+    signs: NDArray,
+    rho: float | None,
+    options: Options,
+    start: NDArray | None = None,
+) -> tuple[Solution, NDArray, NDArray]:
+    """Give the same of chosen rows of dense X; who supports it, and how much."""
     from widemargin._compute.active_set import dense_active_set
 
     dual = np.zeros(len(signs))
     _, rounds, steps, w, bias, rows, alpha = dense_active_set(
-        X, signs, dual if start is None else start, -1.0 if rho is None else rho,
-        _HEIGHT, _EXACT, FIRST_BATCH, BATCH, options.tol, options.max_iter,
+        X, chosen, signs, dual if start is None else start,
+        -1.0 if rho is None else rho, _HEIGHT, _EXACT, FIRST_BATCH, BATCH,
+        options.tol, options.max_iter,
     )  # fmt: skip
     dual[rows] = alpha
-    return Solution(w, bias, dual, rounds, steps)
+    return Solution(w, bias, dual, rounds, steps), rows, alpha
 
 
 def _worst(violation: NDArray, candidates: NDArray, least: float) -> NDArray:

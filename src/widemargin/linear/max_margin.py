@@ -24,11 +24,11 @@ import scipy.sparse as sp
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples
 
 from widemargin._compute.machine import check_n_jobs, thread_map
 from widemargin._compute.patterns import DYNAMIC, Rule
+from widemargin._core.arrays import available_if
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
     check_count,
@@ -45,11 +45,12 @@ from widemargin._core.left_out import observations
 from widemargin._core.samples import Samples
 from widemargin._core.shards import SampleShards, check_shards, joined
 from widemargin.linear import shards
-from widemargin.linear.active_set import solve_active_set
+from widemargin.linear.active_set import solve_active_set, solve_rows
 from widemargin.linear.base import (
     SCHEMES,
     HyperplaneClassifier,
     check_size,
+    class_members,
     scalar,
     signed_rows,
     some_rows,
@@ -89,6 +90,7 @@ from widemargin.linear.patterns import (
 )
 from widemargin.linear.spaces import (
     SHARP,
+    SMALL,
     KernelSpace,
     LinearSpace,
     check_semidefinite,
@@ -117,6 +119,8 @@ class _Data(NamedTuple):
     `X` is scaled by ``2**-exponent``; `moved` is X, less `offset` where that is far
     from zero. With a kernel all three are the samples as they are. No row of X is
     longer than `longest`. Where probabilities are wanted, `left` says who is left out.
+    `members` are the rows of each class. A `plain` problem is that of a hard margin of
+    dense X as they are.
     """
 
     X: Any
@@ -127,6 +131,8 @@ class _Data(NamedTuple):
     weights: NDArray
     longest: float | None = None
     left: Left | None = None
+    members: list[NDArray] | None = None
+    plain: bool = False
 
 
 class _Certified(NamedTuple):
@@ -180,6 +186,40 @@ def solve_dual(
     height = spread_around(X, centre) if rho is None else rho
     patterns = reflect(X, signs, rho=height, centre=centre, diag=diag)
     return solve_descent(patterns, options, start)
+
+
+def _certified(
+    data: _Data,
+    chosen: NDArray,
+    signs: NDArray,
+    found: Solution,
+    rows: NDArray,
+    alpha: NDArray,
+    dtype: Any,
+) -> _Certified | None:
+    """Certify the solution of a plain problem; None where doubles are not enough."""
+    from widemargin._compute.planes import certified
+    from widemargin._compute.spans import FEW
+
+    single = np.dtype(dtype) == np.float32
+    sure, coef, bias, norm, margin, upper, some_dual, some_own = certified(
+        data.X, chosen, signs, found.coef, rows, alpha, data.longest, SMALL, single
+    )
+    if not sure:
+        return None
+    at = chosen[rows]
+    dual, start, own = np.zeros((3, len(data.codes)))
+    dual[at], start[at] = some_dual, alpha
+    if data.left is not None and data.left.groups is None and len(rows) <= FEW:
+        own[at] = some_own * data.left.asked[at]
+    elif data.left is not None:
+        space = LinearSpace(some_rows(data.X, chosen))
+        plane = Plane(space, dual[chosen], None, None)
+        own[chosen] = own_margins(plane, data.left.take(chosen))
+    return _Certified(
+        coef, bias, norm, dual, margin, upper, margin, upper, 1.0, start, found.n_iter,
+        found.n_updates, "", 0.0, own,
+    )  # fmt: skip
 
 
 def _padded(dual: NDArray, n: int) -> NDArray:
@@ -587,7 +627,15 @@ class MaxMarginClassifier(HyperplaneClassifier):
             X = scaled(X, exponent)
             moved, offset = near_origin(X) if self.recenter else (X, None)
             longest = LinearSpace(X).longest
-            return _Data(X, moved, offset, exponent, codes, weights, longest)
+            members = class_members(codes, len(samples.classes))
+            hard = not math.isfinite(self.C)
+            plain = hard and self.recenter and self.rho is None and exponent == 0
+            plain = plain and self.method in ("auto", "dual") and offset is None
+            plain = plain and not sp.issparse(X)
+            return _Data(
+                X, moved, offset, exponent, codes, weights, longest, None, members,
+                plain,
+            )  # fmt: skip
         if self.kernel == "precomputed":
             if self.n_features_in_ != n_given:
                 raise ValueError(
@@ -633,17 +681,24 @@ class MaxMarginClassifier(HyperplaneClassifier):
 
     def _solve_problem(self, data: _Data, problem, dtype, seed, start) -> _Certified:
         """Solve and certify one two-class problem; dual vectors cover all rows."""
-        chosen, signs = signed_rows(data.codes, problem)
-        weights = data.weights[chosen]
+        chosen, signs = signed_rows(data.codes, problem, data.members)
         options = Options(self.tol, self.max_iter, bool(self.recenter), seed)
         begin = None if start is None else start[chosen]
+        known = None
+        if data.plain and min(len(chosen), data.X.shape[1]) <= _FEW_FEATURES:
+            solved = solve_rows(data.X, chosen, signs, None, options, begin)
+            certified = _certified(data, chosen, signs, *solved, dtype)
+            if certified is not None:
+                return certified
+            known = solved[0]
+        weights = data.weights[chosen]
         private = self._private(weights, data.exponent)
         diag = self._private_squares(weights, data.exponent)
         X = some_rows(data.X, chosen)
         if self.kernel == "linear":
             moved = X if data.offset is None else some_rows(data.moved, chosen)
             args = (X, moved, data, signs, private, diag, options, begin, dtype)
-            found = self._solve_linear(*args)
+            found = self._solve_linear(*args, known)
         else:
             if self.kernel == "precomputed" and len(chosen) < len(data.codes):
                 X = X[:, chosen]
@@ -656,13 +711,15 @@ class MaxMarginClassifier(HyperplaneClassifier):
         return found._replace(dual=dual, start=kept, own=own)
 
     def _solve_linear(
-        self, X, moved, data, signs, private, diag, options, start, dtype
+        self, X, moved, data, signs, private, diag, options, start, dtype, known
     ) -> _Certified:
         exponent, free = data.exponent, options.geometric
         rho = None if self.rho is None else height_of(self.rho, X, exponent)
         height = None if free else height_of(self.rho, X, exponent)
         verdict = ""
-        if self.method in ("auto", "dual"):
+        if known is not None:
+            found = known
+        elif self.method in ("auto", "dual"):
             found = solve_dual(moved, signs, diag, height, options, start)
         else:
             centre = midpoint_of_means(moved, signs) if free else np.zeros(X.shape[1])
@@ -843,9 +900,9 @@ class MaxMarginClassifier(HyperplaneClassifier):
 
     def _store(self, samples, problems, found: list[_Certified], data, dtype) -> None:
         self._duals = [f.start for f in found] if self.warm_start else None
-        signed = np.zeros((len(found), len(samples)))
-        for p, (positive, _) in enumerate(problems):
-            signed[p] = found[p].dual * np.where(samples.codes == positive, 1.0, -1.0)
+        signed = np.array([f.dual for f in found])
+        first = np.array(problems)[:, :1] == samples.codes
+        np.negative(signed, out=signed, where=~first)
         kept = np.flatnonzero((signed != 0).any(axis=0))
         self.support_ = samples.rows[kept]
         self.dual_coef_ = signed[:, kept]

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dpstrf
 from sklearn.metrics.pairwise import pairwise_kernels
 
-from widemargin._compute.machine import batched_slices, rows_in_budget
+from widemargin._compute.machine import batched_slices, require_room, rows_in_budget
 from widemargin.linear.patterns import longest_row
 
 SHARP = np.longdouble
@@ -30,6 +30,10 @@ SHARP = np.longdouble
 _MANY = 4 * 10**6
 # Samples up to which the matrix of a kernel is held.
 _FEW = 1000
+_WAY_OUT = (
+    "Use kernel='linear', fewer samples, or TangentSVC(tangents='none', "
+    "landmarks=1000), which approximates the kernel."
+)
 # Error, relatively, that no certificate notices.
 SMALL = 1e-9
 # Named kernels that are positive semidefinite for all their parameters.
@@ -175,6 +179,9 @@ class KernelSpace:
 
     def gram(self, rows: NDArray) -> NDArray:
         """``K(x_i, x_j)`` for the chosen rows."""
+        if len(rows) > _FEW:
+            # With the factors that are made of it.
+            require_room(len(rows), len(rows), 24, _WAY_OUT)
         return self._block(rows, rows)
 
     def vectors(self, rows: NDArray) -> NDArray:

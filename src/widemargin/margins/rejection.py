@@ -26,11 +26,13 @@ the strict start, and a twentieth each have a start at half of the sample and ac
 everything, a single hypothesis that needs no quantile. The laxest τ that any of them
 reaches is taken.
 
-Few samples leave no room between k₁ and k₂. Then one hypothesis is tested, at level δ:
-that of accepting what is surer than t, the k-th largest confidence, with k fixed
-beforehand. Given t and how many lie above it, those are independent draws from the
-distribution above t, so their mistakes are binomial with the error of exactly that
-rule; ties at t are rejected.
+Few samples leave no room between k₁ and k₂. Then the hypothesis is tested of accepting
+what is surer than t, the k-th largest confidence, with k fixed beforehand. Given t and
+how many lie above it, those are independent draws from the distribution above t, so
+their mistakes are binomial with the error of exactly that rule; ties at t are rejected.
+It has all of δ, or what is left by that of accepting everything: this gets the level
+(1 − ε)ⁿ that it passes at without a mistake, δ/10 if that is more, and none if it is
+half of δ, so that what no sample speaks against is answered.
 
 The confidence of one sample, asked alone and among others, differs by rounding, and
 where features are discrete many samples have it: a threshold must not part them. So
@@ -236,10 +238,10 @@ def _laxest(counts: _Counts, max_error: float, delta: float | None) -> float:
         keep = counts.mistakes / counts.accepted <= max_error
     else:
         way = _plan(int(counts.accepted[0]), max_error, delta)
-        if way is None:
+        if not way:
             return np.inf
-        if isinstance(way, int):
-            return _tested_rank(counts, max_error, delta, way)
+        if isinstance(way[0], _Rank):
+            return min(_tested_rank(counts, max_error, rank) for rank in way)
         walked = [_walked(counts.accepted, counts.mistakes, max_error, w) for w in way]
         keep = np.any(walked, axis=0)
     return float(counts.between[keep][0]) if keep.any() else np.inf
@@ -352,9 +354,16 @@ class _Way(NamedTuple):
     level: float
 
 
+class _Rank(NamedTuple):
+    """Place, from the largest, of the confidence beyond which all are accepted."""
+
+    rank: int
+    level: float
+
+
 @lru_cache(maxsize=1024)
-def _plan(n: int, max_error: float, delta: float) -> tuple[_Way, ...] | int | None:
-    """Plan the tests from the size of the sample alone: ways, one rank, or nothing."""
+def _plan(n: int, max_error: float, delta: float) -> tuple:
+    """Plan the tests from the size of the sample alone: ways, ranks, or nothing."""
     share = STRICT * delta
     # A mistake allowed at the start makes it robust, where it does not come too late.
     for allowed, latest in ((2, n / 2), (1, n / 2), (0, 0.8 * n)):
@@ -364,7 +373,15 @@ def _plan(n: int, max_error: float, delta: float) -> tuple[_Way, ...] | int | No
             halfway, everything = _way(n, n // 2, other), _Way(n, n, other)
             return tuple(w for w in (way, halfway, everything) if w is not None)
     needed = samples_needed(max_error, delta)
-    return needed + 1 if needed <= n else None
+    if needed >= n:
+        return (_Rank(n + 1, delta),) if needed == n else ()
+    faultless = float(_binomial_cdf(np.array(0), np.array(n), max_error))
+    if faultless > delta / 2:
+        return (_Rank(needed + 1, delta),)
+    of_all = max(faultless, delta - share)
+    rest = delta - of_all
+    rank = samples_needed(max_error, rest) + 1
+    return _Rank(rank, rest), _Rank(n + 1, of_all)
 
 
 def _strict_way(n: int, allowed: int, max_error: float, delta: float) -> _Way | None:
@@ -396,18 +413,18 @@ def _walked(
     return reached & (accepted >= way.believed)
 
 
-def _tested_rank(counts: _Counts, max_error: float, delta: float, rank: int) -> float:
-    """Accept what is surer than t, the `rank`-th largest confidence, or nothing.
+def _tested_rank(counts: _Counts, max_error: float, tested: _Rank) -> float:
+    """Accept what is surer than t, the confidence of a rank, or nothing.
 
     The rank after the last stands for -inf: everything is accepted.
     """
     thresholds, accepted, mistakes, width, _ = counts
+    rank, level = tested
     lax = int(np.count_nonzero(accepted >= rank)) - 1  # the place of t
     above = lax + 1
     if above == len(accepted):
         return np.inf
-    passed = _binomial_cdf(mistakes[[above]], accepted[[above]], max_error)[0] <= delta
-    if not passed:
+    if _binomial_cdf(mistakes[[above]], accepted[[above]], max_error)[0] > level:
         return np.inf
     # What lies between t and the next larger of the sample is accepted too.
     return -np.inf if lax < 0 else float(thresholds[lax] + width / 2)

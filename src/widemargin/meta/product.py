@@ -50,6 +50,7 @@ from widemargin._core.checks import (
     check_count,
     check_number,
     parameters,
+    refuse_pairs,
 )
 from widemargin._core.classifier import fit_method, with_answers
 from widemargin._core.confidence import answering
@@ -250,6 +251,7 @@ class ProductClassifier(HandingClassifier, _BaseComposition):
         self._names = names
         for name, member in self.estimators:
             check_classifier(f"estimators: {name!r}", member)
+            refuse_pairs(f"estimators: {name!r}", member)
             if not hasattr(member, "predict_proba"):
                 raise ValueError(
                     f"estimators: {name!r}, {member!r}, has no predict_proba, which a "

@@ -56,6 +56,7 @@ from widemargin._core.checks import (
     check_number,
     check_random_state,
     parameters,
+    refuse_pairs,
     warn_caller,
 )
 from widemargin._core.classifier import fit_method
@@ -313,6 +314,8 @@ class RejectingClassifier(WrappingClassifier):
             self._check_prefit(params)
             self.estimator_ = self.estimator
             return np.arange(len(y))
+        fitted = ", or fit it on some of the samples and pass others with cv='prefit'"
+        refuse_pairs("estimator", self.estimator, fitted)
         given = params.get("sample_weight")
         rows, _ = weighed_rows([self.estimator], y, given)
         if given is not None and not takes_weights(self.estimator):

@@ -38,6 +38,7 @@ from widemargin._core.checks import (
     check_option,
     check_random_state,
     parameters,
+    refuse_pairs,
 )
 from widemargin._core.classifier import fit_method
 from widemargin._core.confidence import answering, margin_unit_of, margins_of
@@ -196,6 +197,7 @@ class MarginReweightingClassifier(WrappingClassifier):
         self._check_parameters()
         routed = self._route(fit_params)
         X, labels = self._check_rows(X, y)
+        refuse_pairs("estimator", self.estimator)
         given = check_weights(sample_weight, X)
         self._set_classes(labels[given > 0])
         rng = check_random_state(self.random_state)

@@ -32,7 +32,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from widemargin._compute.machine import batched_slices, rows_in_budget, thread_map
+from widemargin._compute.machine import (
+    batched_slices,
+    matrix_of_pairs,
+    rows_in_budget,
+    thread_map,
+)
 from widemargin._core.arrays import in_kind, is_tensor, numpy_dtype
 from widemargin._core.checks import (
     check_count,
@@ -246,7 +251,7 @@ class _Model(NamedTuple):
 
         lanes = (0,) * lanes_for(self.shape[1], self.patch)
         patches = (0,) * (2 * self.patch + 1)
-        out = np.empty((len(x), len(y)), x.dtype)
+        out = matrix_of_pairs(len(x), len(y), x.dtype)
         height, width = (side + 2 * (self.patch + reach) for side in self.shape)
         images = 4 * x.itemsize * (height * width + len(lanes))
         size = min(64, rows_in_budget(images, n_jobs))

@@ -46,7 +46,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from widemargin._compute.machine import batched_slices, rows_in_budget, thread_map
+from widemargin._compute.machine import (
+    batched_slices,
+    matrix_of_pairs,
+    rows_in_budget,
+    thread_map,
+)
 from widemargin._compute.pairs import References, pair_distances
 from widemargin._core.arrays import (
     check_one_place,
@@ -657,7 +662,7 @@ def midpoint_distances(
     affine = bool(getattr(generator, "is_affine", False))
     tile = _affine_tile if affine else _general_tile
     dtype = x.dtype if _fits_squares(x, y) else np.float64
-    out = np.empty((len(x), len(y)), dtype)
+    out = matrix_of_pairs(len(x), len(y), dtype)
 
     def fill(block):
         rows, columns = block

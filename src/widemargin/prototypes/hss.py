@@ -16,7 +16,7 @@ distance, NIPS 1994. Shapes: points (n, d), frames (n, l, d).
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
@@ -24,21 +24,23 @@ from numpy.typing import NDArray
 
 from widemargin._compute.nearest import squared_distances, squared_norms
 from widemargin._core.arrays import is_tensor, numpy_dtype, put, to_numpy, xp_of
-from widemargin._core.checks import check_number, check_option, parameters
+from widemargin._core.checks import check_number, check_option, is_auto, parameters
 from widemargin._core.lazy import bare
 from widemargin._core.samples import Samples
 from widemargin._core.shards import Shards
 from widemargin.metrics import TangentMetric
-from widemargin.prototypes.placing import k_means, prototype_counts
+from widemargin.prototypes.placing import k_means, most_prototypes
 from widemargin.prototypes.tangent_models import (
     TangentModels,
     check_metric,
     left_out_folds,
+    model_counts,
     model_distances,
     principal_model,
     principal_of_moments,
-    resolve_n_tangents,
     slide,
+    tried_rows,
+    tried_tangents,
     weighted_moments,
 )
 from widemargin.prototypes.training import (
@@ -52,8 +54,9 @@ from widemargin.prototypes.training import (
 from widemargin.tangents import Bundle
 
 INITS = ("kmeans", "weights")
-# The alternation need not end where it is a start, or tells how sure to be.
-HSS_ROUNDS = 3
+# Rounds of the alternation that numbers of models and tangents are tried with, and
+# models without some of the samples.
+TRIAL_ROUNDS = 3
 # Samples of a class, for each feature, from which on those that a model has seen tell
 # how sure it may be.
 FEW = 4
@@ -79,6 +82,8 @@ class ClassSamples:
     metric: TangentMetric
     n_tangents: int
     n_jobs: int | None = None
+    # How many models it starts with.
+    count: int = 1
 
     def start(self, count: int, init: str, rng: np.random.RandomState) -> Models:
         """First models, no more than samples; their rounds begin with a fit."""
@@ -328,12 +333,17 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
 
     Parameters
     ----------
-    prototypes_per_class : int or dict of label to int, default=1
-        Models per class; a class with fewer samples gets one per sample.
+    prototypes_per_class : int, dict of label to int, or "auto", default="auto"
+        Models per class; a class with fewer samples gets one per sample. "auto" is one
+        for every ten samples and dimension of a model, ``1 + n_tangents``, and no more
+        than 30 dimensions in all, or one where that answers held-out samples as well.
     n_tangents : int or "auto", default="auto"
-        Dimensions of each model, at least 0 and below the number of features; "auto"
-        is ``min(20, n_features // 8)``. Where a class varies in fewer directions
-        (it has few samples, or constant features) the rest are rows of zeros.
+        Dimensions of each model, at least 0 and below the number of features. Where a
+        class varies in fewer directions (it has few samples, or constant features) the
+        rest are rows of zeros. "auto" is 20 from 160 features on. With fewer it is the
+        best of an eighth of the features, 0, a quarter and three eighths (20 at most)
+        on a third of 600 samples at most, held out of models of the others. The papers
+        have one model per class and a number.
     sides : {"y", "two"}, default="y"
         Which end bends: only the models, or the inputs along their own tangents too.
     tangents : generator or array-like of shape (n_tangents, n_features), default=None
@@ -390,11 +400,12 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
     -----
     Every class is fitted alone: a weight that all its samples share cancels, so that
     there is no ``class_weight``. :meth:`partial_fit` keeps the mean and the covariance
-    of the samples that each model owns: one-sided, with one model per class, batches
-    give the model of all their samples. A class gets its models with its first batch.
-    After :meth:`fit`, which keeps of a covariance the variances along the tangents and
-    the mean of the others, it goes on from these. All samples count the same: a stream
-    that changes is followed ever more slowly.
+    of the samples that each model owns: one-sided, with one model per class and a given
+    number of tangents, batches give the model of all their samples. A class gets its
+    models with its first batch. After :meth:`fit`, and after the first 500 samples of a
+    stream where "auto" needs them to choose, it goes on from the variances along the
+    tangents and the mean of the others. All samples count the same: a stream that
+    changes is followed ever more slowly.
 
     References
     ----------
@@ -408,7 +419,7 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
     >>> from sklearn.datasets import load_digits
     >>> from widemargin.prototypes import HSSClassifier
     >>> X, y = load_digits(return_X_y=True)
-    >>> model = HSSClassifier(n_tangents=8).fit(X[:1000], y[:1000])
+    >>> model = HSSClassifier(1, n_tangents=8).fit(X[:1000], y[:1000])
     >>> model.tangents_.shape
     (10, 8, 64)
     >>> round(model.score(X[1000:], y[1000:]), 2)
@@ -425,12 +436,12 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
     _exact_weights = True
     _of_samples = ("models", "moments", "objective")
     lazy_methods: ClassVar = ("fit",)
-    # Moments add up: a batch tells as much whenever it comes.
-    _begins_anew = False
+    # Whether every class has one model, where the data decide.
+    _one_each = False
     # Those of a fit over a Dask collection, until it begins.
     _shards = cast("Shards | None", None)
 
-    prototypes_per_class: Any = 1
+    prototypes_per_class: Any = "auto"
     n_tangents: int | Literal["auto"] = "auto"
     _: KW_ONLY
     sides: Literal["y", "two"] = "y"
@@ -442,7 +453,14 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
     random_state: Any = None
     n_jobs: int | None = None
 
+    @property
+    def _begins_anew(self) -> bool:
+        # Moments add up: a batch tells as much whenever it comes, but not how many
+        # models and tangents there should be.
+        return is_auto(self.prototypes_per_class) or is_auto(self.n_tangents)
+
     def _check_prototypes(self) -> None:
+        most_prototypes(self.prototypes_per_class)
         check_metric(self.tangents, self.sides, self.spring)
         check_option("init", self.init, INITS)
         check_number("tol", self.tol, at_least=0)
@@ -452,15 +470,57 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
     ) -> dict[int, ClassSamples]:
         if first:
             self._fit_metric(samples)
-        n_tangents = resolve_n_tangents(self.n_tangents, samples.X.shape[1])
         if samples.shards is not None:
             self._shards = samples.shards.shards
         bundle = self._bundle_references(samples)
-        return by_class(bundle, samples, self.metric_, n_tangents, self.n_jobs)
+        if first:
+            n_tangents, self._one_each = self._chosen(samples, bundle, rng)
+        else:
+            n_tangents = self.tangents_.shape[1]
+        return self._by_class(bundle, samples, n_tangents, self._one_each)
+
+    def _by_class(
+        self, bundle: Bundle, samples: Samples, n_tangents: int, one_each: bool
+    ) -> dict[int, ClassSamples]:
+        given = 1 if one_each else self.prototypes_per_class
+        counts = model_counts(given, self.classes_, samples, n_tangents)
+        parts = by_class(bundle, samples, self.metric_, n_tangents, self.n_jobs)
+        return {c: replace(own, count=int(counts[c])) for c, own in parts.items()}
+
+    def _chosen(
+        self, samples: Samples, bundle: Bundle, rng: np.random.RandomState
+    ) -> tuple[int, bool]:
+        """How many tangents, and whether a class has one model, by held-out samples."""
+        self._counts_chosen = is_auto(self.prototypes_per_class)
+        candidates = []
+        for m in tried_tangents(self.n_tangents, samples.X.shape[1]):
+            counts = model_counts(self.prototypes_per_class, self.classes_, samples, m)
+            both = self._counts_chosen and counts.max() > 1
+            candidates += [(m, True), (m, False)] if both else [(m, False)]
+        parts = tried_rows(samples.codes, rng) if len(candidates) > 1 else None
+        if parts is None:
+            return candidates[0]
+        (fit, known), (held, asked) = (
+            (samples.take(rows), bundle[rows]) for rows in parts
+        )
+
+        def mistakes(candidate: tuple[int, bool]) -> float:
+            classes = self._by_class(known, fit, *candidate)
+            random, D = np.random.RandomState(0), []
+            for own in classes.values():
+                start = own.start(own.count, self.init, random)
+                C, T, _, _ = own.settled(start, TRIAL_ROUNDS)
+                distances = model_distances(self.metric_, asked, C, T, self.n_jobs)
+                D.append(distances.min(axis=1))
+            answers = np.array(list(classes))[np.argmin(D, axis=0)]
+            return float(held.weights @ (answers != held.codes))
+
+        # A model that leaves the numbers is no nearer than others.
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            return min(candidates, key=mistakes)
 
     def _start(self, data: dict[int, ClassSamples], rng: Any) -> State:
-        counts = prototype_counts(self.prototypes_per_class, self.classes_)
-        models = {c: own.start(counts[c], self.init, rng) for c, own in data.items()}
+        models = {c: own.start(own.count, self.init, rng) for c, own in data.items()}
         return self._gathered(models, data)
 
     def _gathered(
@@ -484,18 +544,19 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
         folds = left_out_folds(samples, FEW * samples.X.shape[1])
         if not folds:
             return None
+        X, m = put(samples.X, samples.device), self.tangents_.shape[1]
+        bundle = self.metric_.bundle(X, samples.labels, end="x", n_jobs=self.n_jobs)
         without, parts = copy(self), []
         for rows in folds:
-            others = samples.take(np.delete(np.arange(len(samples)), rows))
-            rng = np.random.RandomState(0)
-            data = without._prepare(others, rng, map, False)
-            state = without._start(data, rng)
+            keep = np.delete(np.arange(len(samples)), rows)
+            data = self._by_class(bundle[keep], samples.take(keep), m, self._one_each)
+            state = without._start(data, np.random.RandomState(0))
             models = {
-                c: own.settled(state["models"][c], HSS_ROUNDS)
+                c: own.settled(state["models"][c], TRIAL_ROUNDS)
                 for c, own in data.items()
             }
             without._take(without._gathered(models, data))
-            parts.append(without._class_distances(put(samples.X[rows], samples.device)))
+            parts.append(without._class_distances(X[rows]))
         return np.concatenate(folds), np.concatenate(parts)
 
     def _resume(self, state: State, data: Any, rng: Any) -> State:
@@ -514,9 +575,8 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
         codes = self._prototype_codes if known else np.empty(0, np.intp)
         C = state["prototypes"].astype(float) if known else np.empty((0, d))
         T = state["tangents"].astype(float) if known else np.empty((0, m, d))
-        counts = prototype_counts(self.prototypes_per_class, self.classes_)
         for c in data.keys() - {*codes.tolist()}:
-            start = data[c].start(int(counts[c]), self.init, rng)
+            start = data[c].start(data[c].count, self.init, rng)
             models = data[c].settled(start, self.max_iter)
             codes = np.concatenate([codes, np.full(len(models.C), c)])
             C, T = np.concatenate([C, models.C]), np.concatenate([T, models.T])

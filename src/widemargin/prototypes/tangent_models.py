@@ -33,16 +33,22 @@ from widemargin._core.arrays import (
     to_numpy,
     xp_of,
 )
-from widemargin._core.checks import check_count, check_spring
-from widemargin._core.samples import Samples
+from widemargin._core.checks import check_count, check_spring, is_auto
+from widemargin._core.samples import Samples, hold_out_of_classes
 from widemargin.metrics import TangentMetric
 from widemargin.prototypes.base import PrototypeClassifier, no_bound
+from widemargin.prototypes.placing import prototype_counts
 from widemargin.prototypes.soft import relative_distances
 from widemargin.tangents import Bundle, orthonormalize
 
 SIDES = ("y", "two")
 # Nothing but the models' own frames, along which moving is free.
 ONE_SIDED = TangentMetric(None, "y", 0.0)
+# Centroids and tangents of a class, together, that the data may ask for.
+MOST_DIMENSIONS = 30
+# What the data choose from, tangents as shares of the features, and how: on some of the
+# samples, with a third of them held out.
+SHARES, MOST_TANGENTS, TRIED_ON = (0, 1 / 8, 1 / 4, 3 / 8), 20, 600
 # Share of the variance below which a direction is none.
 NO_VARIANCE = 1e-12
 # Parts that few samples are left out in, and how many samples left out are enough.
@@ -162,12 +168,46 @@ def slide(
     return points - np.matmul(minus_p[:, None], frames)[:, 0], q
 
 
+def model_counts(
+    prototypes_per_class: Any, classes: np.ndarray, samples: Samples, n_tangents: int
+) -> np.ndarray:
+    """Return the number of models of each class; "auto" counts their dimensions."""
+    return prototype_counts(
+        prototypes_per_class, classes, samples.codes, samples.weights,
+        size=1 + n_tangents, most=MOST_DIMENSIONS,
+    )  # fmt: skip
+
+
+def tried_tangents(n_tangents: Any, n_features: int) -> list[int]:
+    """Return the number of tangents, or those that the data choose from.
+
+    The first is that of "auto" where they cannot. With many features it is the only
+    one: to try others would take long.
+    """
+    first = resolve_n_tangents(n_tangents, n_features)
+    if not is_auto(n_tangents) or first == MOST_TANGENTS:
+        return [first]
+    counts = {min(MOST_TANGENTS, int(share * n_features)) for share in SHARES}
+    return [first, *sorted(counts - {first})]
+
+
+def tried_rows(
+    codes: np.ndarray, rng: np.random.RandomState
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return rows to fit models to and rows to ask them; None where these are none."""
+    rows = np.sort(rng.permutation(len(codes))[:TRIED_ON])
+    held = hold_out_of_classes(codes[rows], 1 / 3, rng, needed=False)
+    if not held.any() or len(np.unique(codes[rows])) < 2:
+        return None
+    return rows[~held], rows[held]
+
+
 def resolve_n_tangents(
     n_tangents: Any, n_features: int, name: str = "n_tangents"
 ) -> int:
     """Return the number of tangents; "auto" is an eighth of d, at most 20."""
     if isinstance(n_tangents, str) and n_tangents == "auto":
-        return min(20, n_features // 8)
+        return min(MOST_TANGENTS, n_features // 8)
     number = check_count(name, n_tangents, "'auto' or ", low=0)
     if number >= n_features:
         raise ValueError(

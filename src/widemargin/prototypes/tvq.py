@@ -30,7 +30,7 @@ from widemargin._core.checks import (
     parameters,
 )
 from widemargin._core.lazy import bare
-from widemargin._core.samples import Samples, clear_winner, hold_out_of_classes
+from widemargin._core.samples import Samples, clear_winner
 from widemargin._core.shards import Here, Shards
 from widemargin.prototypes.ascent import (
     Ascent,
@@ -40,20 +40,15 @@ from widemargin.prototypes.ascent import (
     TwoSidedPass,
     Watch,
 )
-from widemargin.prototypes.hss import (
-    HSS_ROUNDS,
-    ClassSamples,
-    Models,
-    by_class,
-    random_models,
-)
-from widemargin.prototypes.placing import prototype_counts
+from widemargin.prototypes.hss import ClassSamples, Models, by_class, random_models
 from widemargin.prototypes.tangent_models import (
     TangentModels,
     check_metric,
     left_out_folds,
+    model_counts,
     random_frames,
-    resolve_n_tangents,
+    tried_rows,
+    tried_tangents,
 )
 from widemargin.prototypes.training import (
     BOLD,
@@ -68,14 +63,12 @@ from widemargin.prototypes.training import (
 from widemargin.tangents import Bundle
 
 INITS = ("hss", "weights", "random", "mean")
-# Centroids and tangents of a class, together, that the data may ask for.
-MOST_DIMENSIONS = 30
+# The alternation of HSS need not end: the ascent goes on from wherever it is.
+HSS_ROUNDS = 3
 # More of a mistake leave nothing of the other samples in a sum.
 MOST_COPIES = 1e12
-# What the data choose from, tangents as shares of the features, and how: short climbs
-# on some of the samples, with a third of them held out.
-SHARES, MOST_TANGENTS = (0, 1 / 8, 1 / 4, 3 / 8), 20
-TRIED_ON, TRIAL_PASSES = 600, 5
+# How long numbers of tangents are tried.
+TRIAL_PASSES = 5
 
 
 class Bent(NamedTuple):
@@ -136,10 +129,10 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         paper, in the units of the data: with ``k=1`` the fit is Figure 2 of the paper
         to the letter. A fixed rate that diverges is halved with a warning.
     max_iter : int, default=40
-        Passes over the data at most. Where a class has fewer samples than features, in
-        the mean, fifths of the samples are left out in turn, and training ends after
-        as many passes as serve them best, or before the first, unless all are as good
-        by two standard deviations; not with early stopping or a fixed rate.
+        Passes over the data at most. Where classes have fewer samples than features, in
+        the mean, fifths of the samples are left out in turn, and training ends earlier,
+        before the first pass even, where these are answered better by more than two
+        standard deviations; not with early stopping or a fixed rate.
     tol : float, default=1e-3
         Stop when the loss (without re-weighting: minus the mean margin) has not
         fallen by this fraction for `n_iter_no_change` passes. Training also stops
@@ -227,7 +220,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
     >>> X, y = load_digits(return_X_y=True)
     >>> model = TVQClassifier(n_tangents=8, max_iter=50, random_state=0)
     >>> model = model.fit(X[:1000], y[:1000])
-    >>> describing = HSSClassifier(n_tangents=8).fit(X[:1000], y[:1000])
+    >>> describing = HSSClassifier(1, n_tangents=8).fit(X[:1000], y[:1000])
     >>> bool(model.score(X[1000:], y[1000:]) > describing.score(X[1000:], y[1000:]))
     True
     >>> model.history_["loss"][-1] < model.history_["loss"][0]
@@ -391,22 +384,15 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
 
     def _chosen(self, data: Bent, rng: np.random.RandomState) -> int:
         """How many tangents: as given, or what is clearly best where held out."""
-        d = data.samples.X.shape[1]
-        n_tangents = resolve_n_tangents(self.n_tangents, d)
-        if not is_auto(self.n_tangents) or n_tangents == MOST_TANGENTS:
-            return n_tangents
-        codes = data.samples.codes
-        rows = np.sort(rng.permutation(len(codes))[:TRIED_ON])
-        held = hold_out_of_classes(codes[rows], 1 / 3, rng, needed=False)
-        if not held.any() or len(np.unique(codes[rows])) < 2:
-            return n_tangents
-        fit, held_out = data.take(rows[~held]), data.take(rows[held])
+        candidates = tried_tangents(self.n_tangents, data.samples.X.shape[1])
+        rows = tried_rows(data.samples.codes, rng) if len(candidates) > 1 else None
+        if rows is None:
+            return candidates[0]
+        fit, held_out = (data.take(part) for part in rows)
 
         def mistakes(candidate: int) -> np.ndarray:
             return self._mistakes(fit, held_out, candidate)
 
-        counts = {min(MOST_TANGENTS, int(share * d)) for share in SHARES}
-        candidates = [n_tangents, *sorted(counts - {n_tangents})]
         return clear_winner(candidates, mistakes, held_out.samples.weights)
 
     def _mistakes(self, fit: Bent, held: Bent, n_tangents: int) -> np.ndarray:
@@ -442,13 +428,8 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Centroids (K, d), frames (K, m, d) and class codes (K,) to start from."""
         self._counts_chosen = is_auto(self.prototypes_per_class)
-        counts = prototype_counts(
-            self.prototypes_per_class,
-            self.classes_,
-            data.samples.codes,
-            data.samples.weights,
-            size=1 + n_tangents,
-            most=MOST_DIMENSIONS,
+        counts = model_counts(
+            self.prototypes_per_class, self.classes_, data.samples, n_tangents
         )
         classes = by_class(
             data.bundle, data.samples, self.metric_, n_tangents, self.n_jobs

@@ -102,12 +102,12 @@ def table_1_methods(X: NDArray, seed: int) -> dict[tuple[str, str], Any]:
     """Every method of Table 1, not fitted yet."""
     images = ImageTangents((16, 16))
     methods = [
-        HSSClassifier(n_tangents=15),
+        HSSClassifier(1, n_tangents=15),
         LVQClassifier(
             16, algorithm="lvq2.1", max_iter=20, scale="none", random_state=seed
         ),
         TDNeuronClassifier(15, random_state=seed),
-        HSSClassifier(n_tangents=9, sides="two", tangents=images),
+        HSSClassifier(1, n_tangents=9, sides="two", tangents=images),
         KNeighborsClassifier(1),
         *(poly_svm(X, degree) for degree in (1, 2, 3, 4)),
     ]

@@ -40,7 +40,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.validation import has_fit_parameter
 
-from widemargin._compute.machine import available_bytes, process_map
+from widemargin._compute.machine import process_map, require_room
 from widemargin._compute.nearest import rbf_values
 from widemargin._compute.progress import announce, announced
 from widemargin._core.callbacks import FitTasks
@@ -52,6 +52,7 @@ from widemargin._core.checks import (
     check_squares,
     parameters,
     refuse_class,
+    refuse_pairs,
     unit_of_squares,
     warn_caller,
 )
@@ -411,14 +412,7 @@ def gamma_of_data(gamma: float, unit: float) -> float:
 def require_gram_fits(n: int, bytes_per_entry: int, way_out: str) -> None:
     """Refuse a Gram matrix that memory does not hold, before any of it exists."""
     # What LIBSVM keeps of it in single precision comes on top, up to a limit.
-    cache = min(4 * n**2, LIBSVM_CACHE)
-    needed, there = float(n) ** 2 * bytes_per_entry + cache, available_bytes()
-    if needed > there:
-        raise MemoryError(
-            f"the Gram matrix of {n} samples needs {needed / 2**30:.1f} GiB, "
-            f"{n} × {n} × {bytes_per_entry} bytes and what the solver keeps, and "
-            f"{there / 2**30:.1f} GiB of memory are available. {way_out}"
-        )
+    require_room(n, n, bytes_per_entry, way_out, min(4 * n**2, LIBSVM_CACHE))
 
 
 @parameters
@@ -521,6 +515,7 @@ class DDAGClassifier(MetaEstimatorMixin, MarginClassifier):
                 "estimator must be a classifier such as SVC(); got "
                 f"{type(node).__name__}."
             )
+        refuse_pairs("estimator", node)
         weighted = sample_weight is not None or self.class_weight is not None
         if weighted and not has_fit_parameter(node, "sample_weight"):
             raise ValueError(

@@ -51,7 +51,7 @@ from widemargin._core.checks import (
     validate_data,
 )
 from widemargin.tangents.bundle import check_tangent_array
-from widemargin.tangents.preparing import KeepsDtype, filter_matrix
+from widemargin.tangents.preparing import KeepsKind, filter_matrix
 
 # Pixels of background around the image, so that strokes at the border have edges.
 PAD = 2
@@ -71,7 +71,7 @@ class _Plan(NamedTuple):
 
 @parameters
 class DirectionFeatures(
-    KeepsDtype, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+    KeepsKind, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 ):
     """Blurred maps of edge directions, as a step before any classifier of images.
 

@@ -40,7 +40,13 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy.sparse import csr_array, eye_array, kron
 from sklearn.base import BaseEstimator
 
-from widemargin._core.arrays import is_tensor, numpy_dtype, put, xp_of
+from widemargin._core.arrays import (
+    AnswersInKind,
+    is_tensor,
+    numpy_dtype,
+    put,
+    xp_of,
+)
 from widemargin._core.checks import (
     check_background,
     check_count,
@@ -262,7 +268,7 @@ _grid_of = lru_cache(maxsize=16)(_Grid)
 
 
 @parameters
-class ImageShift(BaseEstimator):
+class ImageShift(AnswersInKind, BaseEstimator):
     """Shift every image by whole pixels, filling in the background.
 
     Parameters
@@ -280,6 +286,8 @@ class ImageShift(BaseEstimator):
     >>> ImageShift((2, 2), right=1)([[1.0, 2.0, 3.0, 4.0]])
     array([[0., 1., 0., 3.]])
     """
+
+    device_methods = ("__call__",)
 
     shape: Sequence[int]
     down: int = 0
@@ -355,7 +363,7 @@ def image_shifts(
 
 
 @parameters
-class ImageAffine(BaseEstimator):
+class ImageAffine(AnswersInKind, BaseEstimator):
     """Turn and stretch every image about its centre, linearly between pixels.
 
     Parameters
@@ -381,6 +389,8 @@ class ImageAffine(BaseEstimator):
     >>> ImageAffine((3, 3), rotation=np.pi / 2)([[0, 0, 0, 1, 2, 3, 0, 0, 0]]).round()
     array([[0., 3., 0., 0., 2., 0., 0., 1., 0.]])
     """
+
+    device_methods = ("__call__",)
 
     shape: Sequence[int]
     rotation: float = 0.0

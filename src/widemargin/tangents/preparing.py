@@ -116,18 +116,18 @@ def filter_matrix(size: int, sigma: float, order: int, dtype: DTypeLike) -> NDAr
     return matrix.astype(dtype)
 
 
-class KeepsDtype:
-    """Mixin: transforms float32 into float32, and all else into float64."""
+class KeepsKind(AnswersInKind):
+    """Mixin: answers in kind, float32 in float32 and all other numbers in float64."""
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
 
 @parameters
 class GaussianSmoother(
-    KeepsDtype, AnswersInKind, OneToOneFeatureMixin, TransformerMixin, BaseEstimator
+    KeepsKind, OneToOneFeatureMixin, TransformerMixin, BaseEstimator
 ):
     """Smooth images or signals by a Gaussian, as a step before a classifier.
 
@@ -241,7 +241,7 @@ class GaussianSmoother(
 
 
 @parameters
-class Deskew(KeepsDtype, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class Deskew(KeepsKind, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Shear images so that their ink stands upright, as a step before a classifier.
 
     Parameters
