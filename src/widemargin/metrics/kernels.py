@@ -328,10 +328,15 @@ def repair_in_place(K: NDArray, method: str, rounding: float) -> Repair:
         return Repair(smallest)
     values, vectors = eigh(K, subset_by_value=(-np.inf, -tolerance))
     share = 2.0 if method == "flip" else 1.0
-    for rows in batched_slices(n, PAIR_ROWS):
-        K[rows] -= (vectors[rows] * (share * values)) @ vectors.T
-    symmetrize(K)
+    subtract_in_place(K, share * values, vectors)
     return Repair(smallest, vectors, share)
+
+
+def subtract_in_place(K: NDArray, values: NDArray, vectors: NDArray) -> None:
+    """Subtract V diag(values) Vᵀ from a symmetric matrix, by blocks."""
+    for rows in batched_slices(len(K), PAIR_ROWS):
+        K[rows] -= (vectors[rows] * values) @ vectors.T
+    symmetrize(K)
 
 
 def smallest_eigenvalue(K: ArrayLike) -> float:
