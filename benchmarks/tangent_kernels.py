@@ -10,25 +10,35 @@ Run: python benchmarks/tangent_kernels.py [--quick] [--sections kernels,speed]
 
 import argparse
 import time
+import warnings
 from functools import partial
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 from common import alternate, machine, percent, print_table, train_test
+from sklearn.datasets import load_digits
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
 from widemargin.datasets import load_usps
 from widemargin.metrics import image_distortion_distances, tangent_distances
 from widemargin.neighbors import TangentDensityClassifier, TangentKNeighborsClassifier
 from widemargin.reproduce import Split, stretches, tangent_kernels, timed
-from widemargin.svm import TangentSVC
-from widemargin.tangents import GaussianSmoother, ImageTangents, image_shifts
+from widemargin.svm import JitteredSVC, TangentSVC
+from widemargin.tangents import (
+    GaussianSmoother,
+    ImageTangents,
+    SignalTangents,
+    image_shifts,
+)
 
 SHAPE = (16, 16)
 # The training set is cut into stretches; the mixture is chosen on a draw of its images.
 STRETCHES, DRAWN = 10, 2000
-SECTIONS = ("neighbours", "densities", "kernels", "rivals", "speed", "figures")
+SECTIONS = (
+    "neighbours", "densities", "kernels", "rivals", "speed", "repair", "figures",
+)  # fmt: skip
 
 
 def usps(quick):
@@ -314,7 +324,76 @@ def speed(data, digits, jobs, repeats):
 
 def _tangent_svc(sides, gamma, jobs):
     tangents = ImageTangents(SHAPE)
-    return TangentSVC(gamma=gamma, sides=sides, tangents=tangents, n_jobs=jobs)
+    options = {"tangents": tangents, "repair": "none", "n_jobs": jobs}
+    return TangentSVC(gamma=gamma, sides=sides, **options)
+
+
+def beats(n, width, seed):
+    """Three classes of heart beats, their peaks early or late, on a drifting line."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 3, n)
+    t = np.linspace(-0.5, 0.5, 96) - rng.normal(0, 0.03, (n, 1))
+    wave = np.where(y == 2, 0.1, 0.06)[:, None]
+    X = 1.2 * np.exp(-((t / width) ** 2)) + 0.3 * np.exp(-(((t - 0.25) / wave) ** 2))
+    X += (y != 1)[:, None] * 0.15 * np.exp(-(((t + 0.2) / 0.05) ** 2))
+    X += rng.normal(0, 0.2, (n, 1)) + rng.normal(0, 0.2, (n, 1)) * t
+    return X + rng.normal(0, 0.03, X.shape), y
+
+
+def drawn(data, n, seed):
+    """Different samples of a training set: n to train on, 600 others."""
+    X, y = data
+    order = np.random.default_rng(seed).permutation(len(X))
+    fit, new = order[:n], order[n : n + 600]
+    return X[fit], y[fit], X[new], y[new]
+
+
+def repair(data):
+    """Errors on new samples without repair and with the default, means of draws."""
+    drift = SignalTangents(["shift", "scale", "offset", "slope"])
+    rolls = [partial(np.roll, shift=k, axis=1) for k in (-4, -2, 2, 4)]
+    digits = load_digits(return_X_y=True)
+    sets = {}
+    for width, n in product((0.025, 0.05), (60, 240, 1000)):
+        sets[f"beats, {width}", n] = (
+            lambda seed, n=n, w=width: (*beats(n, w, seed), *beats(600, w, seed + 9)),
+            drift,
+            rolls,
+        )
+    for name, of, n in (("digits", digits, 1000), ("USPS", data[:2], 1500)):
+        shape = (8, 8) if name == "digits" else SHAPE
+        sets[f"{name}, training set", n] = (
+            partial(drawn, of, n),
+            ImageTangents(shape),
+            image_shifts(shape, diagonal=False),
+        )
+    rows = []
+    for (name, n), (draw, tangents, moves) in sets.items():
+        models = {
+            "mean": partial(TangentSVC, tangents=tangents),
+            "two": partial(TangentSVC, tangents=tangents, sides="two"),
+            "nd": partial(TangentSVC, "nd", tangents=tangents),
+            "jittered": partial(JitteredSVC, transformations=moves),
+        }
+        cells = []
+        for make in models.values():
+            wrong = {"none": [], "auto": []}
+            clipped = 0
+            for seed, (method, found) in product(range(3), wrong.items()):
+                X, y, X_new, y_new = draw(seed=seed)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", ConvergenceWarning)
+                    model = make(repair=method).fit(X, y)
+                clipped += hasattr(model, "smallest_eigenvalue_")
+                found.append(percent(model.predict(X_new) != y_new))
+            none, auto = (f"{np.mean(wrong[m]):.1f}" for m in ("none", "auto"))
+            cells.append(f"{none} / {auto} ({clipped})")
+        rows.append((name, n, *cells))
+    print_table(
+        "Error % without repair / with repair='auto' (draws of 3 that it clipped)",
+        ("data", "n", "TangentSVC", "two-sided", "nd", "JitteredSVC"),
+        rows,
+    )
 
 
 def figures(data, folder):
@@ -358,6 +437,8 @@ def main():
         )
     if "densities" in sections:
         densities(setting, jobs)
+    if "repair" in sections:
+        repair(data)
     if "figures" in sections and options.figures is not None:
         figures(data, options.figures)
 

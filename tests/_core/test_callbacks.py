@@ -206,7 +206,7 @@ FITS = {
     ),
     "JitteredSVC": (
         widemargin.JitteredSVC(transformations=SHIFTS),
-        ["kernel", "solve"],
+        ["kernel", "repair", "solve"],
         {"kernel"},
     ),
     "InvariantHyperplaneSVC": (

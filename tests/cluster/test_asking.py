@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 from tests.contract.registry import NAMES, make
 
 from widemargin import (
@@ -9,6 +10,7 @@ from widemargin import (
     MaxMarginClassifier,
     RejectingClassifier,
     TangentKNeighborsClassifier,
+    TangentSVC,
 )
 from widemargin._core.lazy import ROWWISE, is_lazy
 from widemargin.tangents import (
@@ -164,6 +166,19 @@ def test_rejecting(model):
     weights = np.linspace(0, 1, 45)
     lazily = careful.score(lazy, y, da.from_array(weights, chunks=4))
     assert lazily == pytest.approx(careful.score(X, y, weights))
+
+
+def test_methods_that_need_a_parameter_are_lazy_too():
+    lazy = da.from_array(X, chunks=(20, 6))
+    for model in (
+        TangentSVC(tangents="none", probability=True),
+        RejectingClassifier(LogisticRegression(), max_error=0.5, random_state=0),
+    ):
+        P = model.fit(X, y).predict_proba(lazy)
+        assert is_lazy(P)
+        np.testing.assert_allclose(P.compute(), model.predict_proba(X))
+    with pytest.raises(ValueError, match="X is a Dask collection"):
+        MaxMarginClassifier(method="dynamic").partial_fit(lazy, y)
 
 
 def test_neighbours_are_two_arrays():

@@ -190,6 +190,7 @@ STARTS_BY_K_MEANS = {
     "GMLVQClassifier",
     "KernelLVQClassifier",
     "LVQClassifier",
+    "MarginLVQClassifier",
     "RelationalLVQClassifier",
     "TVQClassifier",
 }
@@ -248,6 +249,7 @@ NAMES_MATTER = {
 # after class; the meta-estimators here wrap GLVQ.
 BATCHED = {
     "LVQClassifier",
+    "MarginLVQClassifier",
     "RelationalLVQClassifier",
     "TVQClassifier",
     "GLVQClassifier",
@@ -404,7 +406,11 @@ NO_PROBABILITIES = {
 
 @every()
 def test_there_are_probabilities_unless_a_table_says_why(name):
-    assert hasattr(make(name), "predict_proba") == (name not in NO_PROBABILITIES)
+    model = make(name)
+    assert hasattr(model, "predict_proba") == (name not in NO_PROBABILITIES)
+    if name in NO_PROBABILITIES:
+        with pytest.raises(AttributeError, match=r"CalibratedClass|probability=True"):
+            model.predict_proba([[0.0]])
 
 
 @pytest.mark.parametrize("of", ["two", "three", "line"])

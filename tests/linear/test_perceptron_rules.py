@@ -11,7 +11,6 @@ from tests.linear.oracles import (
     separable_sets,
     sweep_reference,
 )
-from tests.margins.free_length import norm_bound, updates_bound
 
 from widemargin._compute import patterns as perceptron
 from widemargin._compute.patterns import Rule, Trace
@@ -304,8 +303,8 @@ def test_free_length_for_any_N(data, share, N):
     _, _, trace, steps, _ = run(X, signs, 1.0, perceptron.FREE_LENGTH, beta=beta)
     norms = np.linalg.norm(replay(Y, trace, steps), axis=1)
     for t in range(N + 1, len(norms)):
-        assert norms[t] <= norm_bound(R, gamma_d, beta, t, N) * SLACK
-    assert len(trace) <= updates_bound(R, gamma_d, beta, N)
+        assert norms[t] <= bounds_of.free_length_norm(R, gamma_d, beta, t, N) * SLACK
+    assert len(trace) <= bounds_of.free_length_updates_general(R, gamma_d, beta, N)
 
 
 @few

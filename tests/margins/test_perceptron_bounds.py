@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tests.margins.free_length import norm_bound, updates_bound
 
 from widemargin.margins import perceptron_bounds
 from widemargin.margins import perceptrons as formulas
@@ -40,14 +39,10 @@ def test_roots_are_the_largest_numbers_of_updates_allowed(drawn):
 
 @modest
 @given(numbers)
-def test_the_learning_rate_nearly_minimises_the_bound(drawn):
+def test_exact_learning_rate_minimises_the_bound(drawn):
     R, gamma_d, fraction, f_max = drawn
-    margin = fraction * gamma_d
-    arguments = (R, gamma_d, margin)
-    g, h = (gamma_d - margin) / R, 1 + 2 * margin / R
-    # The minimiser itself, in the form that does not cancel for small g.
-    z = 2 * g / (h + math.sqrt(h * h + 6 * g))
-    eta = z * margin / (f_max * R)
+    arguments = (R, gamma_d, fraction * gamma_d)
+    eta = formulas.fixed_length_optimal_rate(*arguments, f_max=f_max, exact=True)
 
     def bound(eta):
         return formulas.fixed_length_updates(*arguments, eta, f_max=f_max)
@@ -171,17 +166,17 @@ def test_any_number_of_free_steps(drawn, N):
     margin = fraction * gamma_d
     assume(f_max * margin < 0.99 * gamma_d)
     arguments = {"R": R, "gamma_d": gamma_d, "margin": margin, "f_max": f_max}
-    most = updates_bound(N=N, **arguments)
+    most = formulas.free_length_updates_general(N=N, **arguments)
     assume(N + 1 < most < 1e6)
 
     def room(t):
-        return norm_bound(t=t, N=N, **arguments) - gamma_d * t
+        return formulas.free_length_norm(t=t, N=N, **arguments) - gamma_d * t
 
     # At the root the two sides of the squeeze meet.
     assert room(most) == pytest.approx(0, abs=1e-6 * gamma_d * most)
     assert room(1.01 * most + 1) < 0
     assert formulas.free_length_updates_simple(**arguments) >= (
-        updates_bound(N=1, **arguments) * (1 - 1e-9)
+        formulas.free_length_updates_general(N=1, **arguments) * (1 - 1e-9)
     )
 
 

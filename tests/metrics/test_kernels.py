@@ -110,6 +110,7 @@ def test_the_scale_of_a_part_estimates_that_of_the_whole():
         ({"gamma": 0}, "gamma must be .scale. or a finite number above 0"),
         ({"gamma": "auto"}, "gamma must be 'scale' or a finite number above 0"),
         ({"kernel": lambda d2: d2[0]}, "kernel must return finite values"),
+        ({"kernel": lambda d2: d2 * np.nan}, "finite values .*; got NaN or infinity"),
     ],
 )
 def test_bad_parameters(X, settings, message):

@@ -128,6 +128,10 @@ def test_candidates_from_features(images, metric):
     np.testing.assert_array_equal(two.kneighbors(X[60:])[0], distances)
 
 
+class NoParameters:
+    fit = transform = None
+
+
 def test_candidates_of_samples_of_any_size(images):
     """Where the metric has another unit the transform still sees what it was given."""
     X, y = images
@@ -152,6 +156,11 @@ def test_candidates_of_samples_of_any_size(images):
             {"candidate_transform": DirectionFeatures, "algorithm": "rerank"},
             "candidate_transform must be None or a transformer",
         ),
+        (
+            {"candidate_transform": NoParameters(), "algorithm": "rerank"},
+            "candidate_transform must be .* fit, transform and get_params",
+        ),
+        ({"metric": "euclidean"}, "metric must be .* tangents='none', or a function"),
         (
             {"candidate_transform": "pixels", "algorithm": "rerank"},
             "candidate_transform must be None or a transformer",
@@ -233,7 +242,7 @@ def test_a_blank_training_image_is_warned_of(images):
         ({"weights": "near"}, "weights must be one of"),
         ({"sides": "both"}, "sides must be one of"),
         ({"spring": -1}, "spring must be a finite number"),
-        ({"metric": "cosine"}, "metric must be one of"),
+        ({"metric": "cosine"}, "metric must be 'tangent'"),
         ({"n_components": 0}, "n_components must be 'auto' or an integer"),
         ({"n_candidates": 0}, "n_candidates must be an integer"),
         ({"tangents": np.zeros((60, 1, 64))}, "array .n_tangents, n_features."),

@@ -303,7 +303,7 @@ def test_limited_rank_starts_where_the_classes_are():
     y = np.repeat([0, 1], 150)
     data = noise.copy()
     data[:, 3] += 4 * y
-    direction = discriminant_directions(data, y, np.ones(300), 1)[0]
+    direction = discriminant_directions(data, y, np.ones(300), 1, None)[0]
     assert np.abs(direction).argmax() == 3
 
 
@@ -323,12 +323,22 @@ def test_few_samples_of_many_features_start_as_if_there_were_fewer(rank):
     W = np.linalg.inv(sqrtm(S + 0.1 * np.trace(S) / 40 * np.eye(12)))
     T = np.cov(few.T, aweights=weights, bias=True)
     expected = (np.linalg.eigh(W @ T @ W)[1][:, ::-1].T @ W)[:rank]
-    found = discriminant_directions(few @ turn, y, weights, rank)
+    found = discriminant_directions(few @ turn, y, weights, rank, rng)
     assert found.shape == (rank, 40)
     matrix = found.T @ found
     np.testing.assert_allclose(
         turn @ matrix @ turn.T, expected.T @ expected, rtol=1e-6, atol=1e-9
     )
+
+
+def test_few_samples_favour_no_feature_for_its_place():
+    """Of more directions than samples; by default there are fewer."""
+    rng = np.random.RandomState(0)
+    data, y = rng.standard_normal((40, 150)), np.arange(40) % 2
+    directions = discriminant_directions(data, y, np.ones(40), 90, rng)
+    first, others = np.split((directions**2).sum(axis=0), [50])
+    assert 0.8 < first.mean() / others.mean() < 1.25
+    assert GMLVQClassifier(2, max_iter=1).fit(data, y).omega_.shape == (39, 150)
 
 
 def test_digits_with_a_learned_metric():

@@ -116,10 +116,12 @@ def test_too_large_a_gram_matrix(digits, monkeypatch, settings, dtype, bytes_per
     TangentSVC(**settings).fit(X.astype(dtype), y)
 
 
-def test_too_large_a_jittered_gram_matrix(digits, monkeypatch):
-    monkeypatch.setattr(machine, "available_bytes", lambda: 160**2 * 12 - 1)
-    with pytest.raises(MemoryError, match=r"160 × 160 × 8 bytes.*VirtualSVC"):
-        JitteredSVC().fit(*digits)
+@pytest.mark.parametrize(("repair", "size"), [("auto", 8), ("shift", 16), ("flip", 24)])
+def test_too_large_a_jittered_gram_matrix(digits, monkeypatch, repair, size):
+    there = 160**2 * (size + 4) - 1
+    monkeypatch.setattr(machine, "available_bytes", lambda: there)
+    with pytest.raises(MemoryError, match=rf"160 × 160 × {size} bytes.*VirtualSVC"):
+        JitteredSVC(repair=repair).fit(*digits)
 
 
 IMAGES = ImageTangents((8, 8))

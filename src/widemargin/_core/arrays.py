@@ -14,8 +14,9 @@ without gradients, in float32 or float64, is all that the rest of the library kn
 
 import sys
 from collections.abc import Callable, Hashable
-from functools import partial, wraps
-from typing import Any, ClassVar, NamedTuple
+from functools import partial, update_wrapper, wraps
+from types import MethodType
+from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -27,6 +28,8 @@ from widemargin._core.lazy import ROWWISE, is_lazy, rowwise, with_state
 
 # Tests set this: tensors in main memory take the way of those on a device.
 EVERY_TENSOR_IS_ON_A_DEVICE = False
+
+Method = TypeVar("Method", bound=Callable)
 
 FITS = ("fit", "partial_fit")
 ASKS = (*ROWWISE, "margin_bound", "bundle", "apply", "adjoint", "push_forward")
@@ -230,6 +233,29 @@ def kind_of(array: Any) -> Kind | None:
     return Kind(xp, device)
 
 
+class _Available:
+    """A method that is there only if a check raises nothing."""
+
+    def __init__(self, check: Callable[[Any], Any], method: Callable) -> None:
+        self.check, self.method = check, method
+        update_wrapper(cast(Any, self), method)
+
+    def __get__(self, owner: Any, kind: type) -> Any:
+        if owner is None:
+            return self.method
+        self.check(owner)
+        return MethodType(self.method, owner)
+
+
+def available_if(check: Callable[[Any], Any]) -> Callable[[Method], Method]:
+    """Decorate a method that is there unless ``check(self)`` raises an AttributeError.
+
+    As scikit-learn's, but what is raised is what the user reads, and the method has the
+    door of the others.
+    """
+    return cast(Any, partial(_Available, check))
+
+
 class AnswersInKind:
     """Mixin: public methods take any arrays and answer in the kind of the first.
 
@@ -247,7 +273,9 @@ class AnswersInKind:
         super().__init_subclass__(**options)
         for name in (*FITS, *ASKS):
             method = cls.__dict__.get(name)
-            if callable(method):
+            if isinstance(method, _Available):
+                method.method = _door(name, method.method)
+            elif callable(method):
                 setattr(cls, name, _door(name, method))
 
     def __getstate__(self) -> Any:

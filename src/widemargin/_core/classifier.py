@@ -45,7 +45,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from widemargin._compute.machine import COMPLETED_BY
 from widemargin._core import decisions
-from widemargin._core.arrays import AnswersInKind, to_numpy
+from widemargin._core.arrays import AnswersInKind, available_if, to_numpy
 from widemargin._core.callbacks import CallbackSupportMixin, with_callbacks
 from widemargin._core.decisions import class_codes
 from widemargin._core.lazy import accuracy, is_lazy
@@ -96,6 +96,15 @@ def whole_or_not_at_all(method: Method) -> Method:
 def fit_method(method: Method) -> Method:
     """Decorate ``fit``: scikit-learn's callbacks around it, whole or not at all."""
     return whole_or_not_at_all(with_callbacks(method))
+
+
+def _without_probabilities(model: Any) -> None:
+    name = type(model).__name__
+    raise AttributeError(
+        f"{name} has no predict_proba: what it says of samples that trained it is no "
+        f"measure for others. Use sklearn.calibration.CalibratedClassifierCV({name}"
+        "(...)), which leaves samples out, or confidence, which is no probability."
+    )
 
 
 class MarginClassifier(
@@ -200,6 +209,11 @@ class MarginClassifier(
         if scores.shape[1] != 2:
             return scores
         return self._label_margins(scores)[:, 1]
+
+    @available_if(_without_probabilities)
+    def predict_proba(self, X: ArrayLike) -> NDArray:
+        """Not there; :class:`~sklearn.calibration.CalibratedClassifierCV` has it."""
+        raise NotImplementedError
 
     def margins(self, X: ArrayLike, y: ArrayLike) -> NDArray:
         """Return how sure the model is of each given label.

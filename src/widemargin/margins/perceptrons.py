@@ -451,6 +451,59 @@ def free_length_updates(R, gamma_d, margin, *, f_min=1.0, f_max=1.0) -> float:
     )
 
 
+def free_length_norm(R, gamma_d, margin, t, N=1, *, f_min=1.0, f_max=1.0) -> float:
+    r"""Longest a can be after t ≥ N + 1 updates with free length and η = 1 (2.42).
+
+    .. math:: \|a_t\| \le f_{max} \left\{R N + \beta (t - N) + \frac12
+        \frac{f_{max}}{f_{min}} \frac{R^2}{\gamma_d}
+        \left(\ln \frac{t - 1}{N} + \frac1N\right)\right\}
+
+    It holds for every N ≥ 1.
+
+    Examples
+    --------
+    >>> round(free_length_norm(R=2.0, gamma_d=1.0, margin=0.5, t=10, N=3), 3)
+    12.364
+    """
+    _check_steps(t, N)
+    growth = f_max / f_min * R**2 / gamma_d * (math.log((t - 1) / N) + 1 / N) / 2
+    return f_max * (R * N + margin * (t - N) + growth)
+
+
+def free_length_updates_general(
+    R, gamma_d, margin, N=1, *, f_min=1.0, f_max=1.0
+) -> float:
+    r"""Most updates with free length, for any N (2.43).
+
+    The largest t ≥ N + 1 with
+
+    .. math:: \frac{t - N}{N q (1 - q) + \frac{1}{2N} + \ln\sqrt{(t - 1)/N}} \le K,
+        \qquad q = \frac{f_{min} \gamma_d}{f_{max} R},
+
+    or N if there is none, with K as in :func:`free_length_updates_simple`, which is
+    N = 1 with q (1 - q) replaced by its largest value 1/4.
+
+    Examples
+    --------
+    >>> round(free_length_updates_general(R=2.0, gamma_d=1.0, margin=0.5), 3)
+    18.434
+    >>> round(free_length_updates_general(R=9.0, gamma_d=1.0, margin=0.5, N=4), 1)
+    475.0
+    """
+    _check_steps(N + 1, N)
+    K = _growth(R, gamma_d, margin, f_max / f_min)
+    if math.isinf(K):
+        return math.inf
+    q = f_min * gamma_d / (f_max * R)
+    flat = N * q * (1 - q) + 1 / (2 * N)
+    return _largest(lambda t: (t - N) / (flat + math.log((t - 1) / N) / 2), K, N + 1)
+
+
+def _check_steps(t: float, N: int) -> None:
+    if not (N >= 1 and t >= N + 1):
+        raise ValueError(f"t must be at least N + 1 and N at least 1; got {t}, {N}.")
+
+
 def margin_ratio_bound(R, rho) -> float:
     r"""How far the best geometric margin can exceed the best directional one (2.67).
 
@@ -507,12 +560,13 @@ def fixed_length_updates(
     return f_max / f_min / progress if progress > 0 else math.inf
 
 
-def fixed_length_optimal_rate(R, gamma_d, margin, *, f_max=1.0) -> float:
-    r"""Learning rate that makes the bound of (2.56) nearly smallest.
+def fixed_length_optimal_rate(R, gamma_d, margin, *, f_max=1.0, exact=False) -> float:
+    r"""Learning rate that makes the bound of (2.56) smallest.
 
     .. math:: \eta_{opt} = \frac{(\gamma_d - \beta)\,\beta}{f_{max} R^2 h}
 
-    is the paper's approximation (2.57), always below half the critical rate.
+    is the paper's approximation (2.57), always below half the critical rate; with
+    ``exact`` the minimiser :math:`z = (\sqrt{h^2 + 6 g} - h) / 3` itself.
 
     Examples
     --------
@@ -520,7 +574,9 @@ def fixed_length_optimal_rate(R, gamma_d, margin, *, f_max=1.0) -> float:
     0.0417
     """
     g, h = _gap(R, gamma_d, margin)
-    return g / h * margin / (f_max * R)
+    # The conjugate form of the root, which does not cancel for small g.
+    z = 2 * g / (h + math.sqrt(h * h + 6 * g)) if exact else g / h
+    return z * margin / (f_max * R)
 
 
 def fixed_length_optimal_updates(R, gamma_d, margin, *, f_min=1.0, f_max=1.0) -> float:

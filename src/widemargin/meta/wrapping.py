@@ -9,9 +9,9 @@ from sklearn import get_config
 from sklearn.base import MetaEstimatorMixin, is_clusterer, is_regressor
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.metadata_routing import get_routing_for_object
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted, has_fit_parameter
 
+from widemargin._core.arrays import available_if
 from widemargin._core.checks import validate_data
 from widemargin._core.classifier import MarginClassifier
 from widemargin._core.confidence import (

@@ -231,7 +231,8 @@ def _values(kernel: Callable, d2: NDArray) -> NDArray:
     if values.shape != d2.shape or not xp_of(values).isfinite(values).all():
         raise ValueError(
             "kernel must return finite values of the shape of the squared distances "
-            f"it is given, {d2.shape}; got shape {values.shape}."
+            f"it is given, {d2.shape}; got "
+            f"{'NaN or infinity' if values.shape == d2.shape else values.shape}."
         )
     return values
 
@@ -327,10 +328,15 @@ def repair_in_place(K: NDArray, method: str, rounding: float) -> Repair:
         return Repair(smallest)
     values, vectors = eigh(K, subset_by_value=(-np.inf, -tolerance))
     share = 2.0 if method == "flip" else 1.0
-    for rows in batched_slices(n, PAIR_ROWS):
-        K[rows] -= (vectors[rows] * (share * values)) @ vectors.T
-    symmetrize(K)
+    subtract_in_place(K, share * values, vectors)
     return Repair(smallest, vectors, share)
+
+
+def subtract_in_place(K: NDArray, values: NDArray, vectors: NDArray) -> None:
+    """Subtract V diag(values) Vᵀ from a symmetric matrix, by blocks."""
+    for rows in batched_slices(len(K), PAIR_ROWS):
+        K[rows] -= (vectors[rows] * values) @ vectors.T
+    symmetrize(K)
 
 
 def smallest_eigenvalue(K: ArrayLike) -> float:

@@ -279,8 +279,12 @@ class TangentKNeighborsClassifier(RemembersSamples):
             check_count("n_components", self.n_components, "'auto' or ")
         if not callable(self.weights):
             check_option("weights", self.weights, ("uniform", "distance"))
-        if not callable(self.metric):
-            check_option("metric", self.metric, ("tangent",))
+        named = isinstance(self.metric, str) and self.metric == "tangent"
+        if not (named or callable(self.metric)):
+            raise ValueError(
+                "metric must be 'tangent', Euclidean with tangents='none', "
+                f"or a function metric(X, Y) -> (n_x, n_y); got {self.metric!r}."
+            )
         return metric
 
     def _fit_metric(self, metric: TangentMetric, samples: Samples, limits: Any) -> None:

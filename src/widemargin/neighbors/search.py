@@ -56,11 +56,12 @@ def check_transform(transform: Any) -> Any:
     """Return a transformer, or say what is wrong with it; None is none."""
     if transform is None:
         return None
-    able = all(hasattr(transform, method) for method in ("fit", "transform"))
+    methods = ("fit", "transform", "get_params")
+    able = all(hasattr(transform, method) for method in methods)
     if isinstance(transform, type) or not able:
         raise ValueError(
-            f"{NAME} must be None or a transformer with fit and transform, such as "
-            f"DirectionFeatures(shape=(28, 28)); got {transform!r}."
+            f"{NAME} must be None or a transformer with fit, transform and get_params, "
+            f"such as DirectionFeatures(shape=(28, 28)); got {transform!r}."
         )
     return transform
 

@@ -58,8 +58,8 @@ class GMLVQClassifier(
         relevance LVQ; or, localised, an Omega per class or per prototype, all of trace
         one in the units of the features.
     n_components : int, optional
-        Rows of Omega, the dimension of ``transform``; by default n_features, at most
-        100. Not for ``metric="diagonal"``.
+        Rows of Omega, the dimension of ``transform``; by default n_features, of more
+        than 100 features 100, but fewer than samples. Not for ``metric="diagonal"``.
     sparsity : float, default=0.0
         For ``metric="diagonal"``: weight of the mean of the square roots of the
         relevances, added to the mean loss; features that are not worth it get
@@ -304,7 +304,10 @@ class GMLVQClassifier(
 
     def _start(self, data: Mapped, rng: np.random.RandomState) -> State:
         samples, n_features = data.samples, data.X.shape[1]
-        rank = min(n_features, MOST_COMPONENTS)
+        rank = n_features
+        if n_features > MOST_COMPONENTS:
+            # Samples about their mean span no more.
+            rank = min(MOST_COMPONENTS, max(len(samples) - 1, 1))
         if self.n_components is not None:
             rank = int(self.n_components)
         if rank > n_features:
@@ -322,7 +325,7 @@ class GMLVQClassifier(
         if rank == n_features or self.metric == "diagonal":
             inner = np.eye(n_features, dtype=X.dtype)
         else:
-            inner = discriminant_directions(X / spread, codes, weights, rank)
+            inner = discriminant_directions(X / spread, codes, weights, rank, rng)
         if self._clusters:
             Q = self._place((X / spread) @ inner.T, samples, rng)
             P = _means(samples, inner / spread, Q, self._prototype_codes)
@@ -565,7 +568,11 @@ def _means(samples: Samples, omega: NDArray, Q: NDArray, codes: NDArray) -> NDAr
 
 
 def discriminant_directions(
-    X: NDArray, codes: NDArray, weights: NDArray, rank: int
+    X: NDArray,
+    codes: NDArray,
+    weights: NDArray,
+    rank: int,
+    rng: np.random.RandomState,
 ) -> NDArray:
     """Return the `rank` directions in which the classes lie farthest apart.
 
@@ -577,7 +584,8 @@ def discriminant_directions(
     size = max(len(X), rank)
     if size < X.shape[1]:
         # What no sample leaves its mean by tells nothing: matrices of few directions.
-        others = np.eye(size - len(X), X.shape[1])
+        # If more are asked for, they favour no feature.
+        others = rng.standard_normal((size - len(X), X.shape[1]))
         span = np.linalg.qr(np.concatenate([centred, others]).T)[0]
         centred = centred @ span
     S = second_moments(placing.residuals(centred, codes, weights), weights)

@@ -26,7 +26,8 @@ learning vector quantization for learning of dissimilarity data", Neurocomputing
 (2015). Shapes: D (n, n), weights (K, n).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import KW_ONLY
 from itertools import pairwise
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -342,8 +343,10 @@ class RelationalLVQClassifier(TrainedPrototypes):
         return check_loss(Sigmoid(beta=10.0) if self.loss is None else self.loss)
 
     def _check_samples(self, *args: Any, **options: Any) -> Samples:
-        samples = check_samples(self, *args, **options)
-        self.classes_, self._metric = samples.classes, self.metric
+        self._metric = self.metric
+        with self._naming_dissimilarities():
+            samples = check_samples(self, *args, **options)
+        self.classes_ = samples.classes
         if not callable(self._metric):
             n_rows, n_columns = _num_samples(args[0]), samples.X.shape[1]
             if n_rows != n_columns:
@@ -527,9 +530,30 @@ class RelationalLVQClassifier(TrainedPrototypes):
         if callable(self._metric):
             return check_X(self, X)
         shape = np.asarray(X).shape
-        if len(shape) == 2 and shape[1] == len(self.support_) != self.n_features_in_:
-            return check_dissimilarities(as_matrix("X", X), "X")
-        return check_dissimilarities(check_X(self, X), "X")
+        few = len(shape) == 2 and shape[1] == len(self.support_) != self.n_features_in_
+        with self._naming_dissimilarities():
+            D = as_matrix("X", X) if few else check_X(self, X)
+        return check_dissimilarities(D, "X")
+
+    @contextmanager
+    def _naming_dissimilarities(self) -> Iterator[None]:
+        """Let the errors of scikit-learn's checks say what X holds."""
+        try:
+            yield
+        except ValueError as error:
+            if callable(self._metric):
+                raise
+            if "contains NaN" in str(error) or "contains infinity" in str(error):
+                raise ValueError(
+                    "X must hold finite dissimilarities of at least 0; got NaN or "
+                    "infinity. Leave out samples whose dissimilarities are not known."
+                ) from error
+            if "is expecting" in str(error):
+                raise ValueError(
+                    f"{error} They are dissimilarities to the training samples, or to "
+                    f"the {len(self.support_)} of support_."
+                ) from error
+            raise
 
     def _squared_distances(self, X: NDArray) -> NDArray:
         if callable(self._metric):
@@ -576,11 +600,11 @@ def check_dissimilarities(D: NDArray, name: str, dtype: Any = None) -> NDArray:
     bad = ~((D >= 0) & np.isfinite(D))
     if bad.any():
         # scikit-learn's checks look for these words.
-        found = "Negative values in data, such as " if D[bad][0] < 0 else ""
+        negative = " (Negative values in data)" if D[bad][0] < 0 else ""
         raise ValueError(
-            f"{name} must hold finite dissimilarities of at least 0; got {found}"
-            f"{D[bad][0]:g}. A similarity s becomes one by s.max() - s, a kernel k by "
-            "k(x, x) + k(y, y) - 2 k(x, y)."
+            f"{name} must hold finite dissimilarities of at least 0; got "
+            f"{D[bad][0]:g}{negative}. A similarity s becomes one by s.max() - s, a "
+            "kernel k by k(x, x) + k(y, y) - 2 k(x, y)."
         )
     largest = float(D.max(initial=0.0))
     if largest > float(np.finfo(dtype).max) / (64 * max(1, D.shape[1])):

@@ -27,8 +27,8 @@ from widemargin._core.checks import (
 )
 from widemargin._core.classifier import fit_method
 from widemargin._core.samples import check_samples
-from widemargin.metrics.kernels import symmetrize
-from widemargin.svm import pairwise
+from widemargin.metrics.kernels import rounding_of, symmetrize
+from widemargin.svm import gram, pairwise
 from widemargin.tangents.transform import check_transformations, copies
 
 KERNELS = ("rbf", "linear", "poly")
@@ -86,7 +86,7 @@ class JitteredKernel:
 
 
 @parameters
-class JitteredSVC(pairwise.DuelClassifier):
+class JitteredSVC(gram.GramClassifier):
     """Support vector machine whose kernel compares the nearest transformed copies.
 
     Parameters
@@ -104,6 +104,10 @@ class JitteredSVC(pairwise.DuelClassifier):
         None makes a plain SVC, and warns; an empty list says that this is meant.
     multiclass : {"ovo", "ddag"}, default="ovo"
         How the duels of all pairs of classes decide: by votes, or by a graph.
+    repair : {"auto", "none", "clip", "flip", "shift"}, default="auto"
+        What happens to negative eigenvalues of the Gram matrix, as in
+        :class:`~widemargin.TangentSVC`: "auto" clips where they are large enough to
+        mislead the solver; then all training samples take part in predictions.
     class_weight : dict, "balanced" or None, default=None
         Factor on C of each class.
     tol : float, default=1e-3
@@ -119,6 +123,9 @@ class JitteredSVC(pairwise.DuelClassifier):
         The gamma used.
     n_iter_ : int
         Steps of the solver, of the duel that took most.
+    smallest_eigenvalue_ : float
+        Of the Gram matrix before its repair, of coefficients that sum to zero; only
+        where there was a repair.
     classes_ : ndarray of shape (n_classes,)
         The labels.
 
@@ -189,7 +196,9 @@ class JitteredSVC(pairwise.DuelClassifier):
         self.classes_ = samples.classes
         X, weights = samples.X, samples.weights
         pairwise.require_gram_fits(
-            len(X), 8, "Use VirtualSVC, which needs no Gram matrix, or fewer samples."
+            len(X),
+            max(8, self._bytes_of_repair()),
+            "Use VirtualSVC, which needs no Gram matrix, or fewer samples.",
         )
         self._unit = unit = pairwise.unit_for(X, self.kernel, self.gamma)
         gamma = pairwise.gamma_in_unit(self.gamma, in_unit(X, unit), weights, unit)
@@ -201,17 +210,17 @@ class JitteredSVC(pairwise.DuelClassifier):
         machine = pairwise.PairwiseMachine(
             "gram", self.C, self.multiclass, self.tol, int(self.max_iter)
         )
-        with FitTasks(self, 2, X=X, y=samples.labels, sample_weight=weights) as tasks:
+        data = {"X": X, "y": samples.labels, "sample_weight": weights}
+        with FitTasks(self, 2 + (self.repair != "none"), **data) as tasks:
             with tasks.parts("kernel"):
                 versions = kernel.versions(X)
                 K = symmetrize(kernel.values(versions[0][0], versions))
-            with tasks.whole("solve"):
-                machine.fit(K, samples.codes, weights)
-        pairwise.say_how_it_ended(machine.end_, self)
-        self.support_ = np.flatnonzero(np.any(machine.coef_ != 0, axis=1))
+            coef, self.intercept_ = self._solve(
+                machine, K, samples.codes, weights, rounding_of(X), tasks
+            )
+        self.support_ = np.flatnonzero(np.any(coef != 0, axis=1))
         self.support_vectors_ = X[self.support_]
-        self.coef_ = machine.coef_[self.support_]
-        self.intercept_ = machine.intercept_
+        self.coef_ = coef[self.support_]
         self._kernel = kernel
         return self
 

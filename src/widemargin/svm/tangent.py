@@ -32,17 +32,16 @@ from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.machine import batched_slices, rows_in_budget
 from widemargin._compute.progress import announced
+from widemargin._core.arrays import available_if
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
     check_count,
     check_flag,
     check_number,
-    check_option,
     check_random_state,
     check_squares,
     is_auto,
@@ -57,7 +56,7 @@ from widemargin._core.samples import (
     hold_out_of_classes,
 )
 from widemargin.metrics import TangentMetric, kernels
-from widemargin.svm import pairwise
+from widemargin.svm import gram, pairwise
 from widemargin.tangents import Bundle
 from widemargin.tangents.generator import tangents_meant
 
@@ -166,12 +165,12 @@ def landmark_features(
 
 def _has_probabilities(machine):
     if not machine.probability:
-        raise AttributeError("predict_proba needs TangentSVC(probability=True)")
+        raise AttributeError("predict_proba needs TangentSVC(probability=True).")
     return True
 
 
 @parameters
-class TangentSVC(pairwise.DuelClassifier, SoftClassifier):
+class TangentSVC(gram.GramClassifier, SoftClassifier):
     """Support vector machine with a tangent distance kernel.
 
     Without `tangents` the distance is the plain one.
@@ -208,14 +207,18 @@ class TangentSVC(pairwise.DuelClassifier, SoftClassifier):
     multiclass : {"ovo", "ddag"}, default="ovo"
         How the duels of all pairs of classes decide: by votes, or by a directed
         acyclic graph.
-    repair : {"none", "clip", "flip", "shift"}, default="none"
-        What happens to negative eigenvalues of the Gram matrix. With "clip" and "flip"
-        all training samples take part in predictions, unless the matrix needs no
-        repair. Landmarks always clip.
+    repair : {"auto", "none", "clip", "flip", "shift"}, default="auto"
+        What happens to negative eigenvalues of the Gram matrix, as the solver sees it,
+        that is, of coefficients that sum to zero. "auto" clips where those of 800
+        samples are large enough to mislead the solver, as on signals with sharp peaks
+        (of more than 2000 samples the 32 lowest at most), else it is "none", which is
+        the paper's and the case of digits. With "clip" and "flip" all training samples
+        take part in predictions, unless the matrix needs no repair. Landmarks always
+        clip.
     landmarks : int or None, default=None
         Number of training samples, drawn at random, to approximate the kernel with.
         For sets whose Gram matrix does not fit into memory. If it is all of them the
-        machine is that of "clip", but for a small penalty on the offsets.
+        machine is nearly that of "clip": there is a small penalty on the offsets.
     probability : bool, default=False
         Learn the temperature of `predict_proba` by five-fold cross-validation on the
         Gram matrix.
@@ -255,7 +258,8 @@ class TangentSVC(pairwise.DuelClassifier, SoftClassifier):
     n_iter_ : int
         Steps of the solver, of the duel that took most.
     smallest_eigenvalue_ : float
-        Of the Gram matrix before its repair; only with `repair` other than "none".
+        Of the Gram matrix before its repair, of coefficients that sum to zero; only
+        where there was a repair, as "clip" and "auto" where it clipped.
     classes_ : ndarray of shape (n_classes,)
         The labels.
 
@@ -294,7 +298,6 @@ class TangentSVC(pairwise.DuelClassifier, SoftClassifier):
     tangents: Any = None
     sides: Literal["mean", "two", "x", "y", "midpoint"] = "mean"
     spring: float | Literal["auto"] = "auto"
-    repair: Literal["none", "clip", "flip", "shift"] = "none"
     landmarks: int | None = None
     probability: bool = False
     random_state: Any = None
@@ -362,7 +365,6 @@ class TangentSVC(pairwise.DuelClassifier, SoftClassifier):
         if not is_auto(self.C):
             check_number("C", self.C, above=0, otherwise="'auto' or ")
         self._check_solver(C=1.0)
-        check_option("repair", self.repair, kernels.METHODS)
         check_flag("probability", self.probability)
         if self.landmarks is None:
             return metric
@@ -370,7 +372,7 @@ class TangentSVC(pairwise.DuelClassifier, SoftClassifier):
         if self.repair in ("flip", "shift"):
             raise ValueError(
                 f"repair={self.repair!r} needs the whole Gram matrix: landmarks always "
-                "clip negative eigenvalues. Use repair='clip' or 'none', or "
+                "clip negative eigenvalues. Use repair='auto' or 'clip', or "
                 "landmarks=None."
             )
         return metric
@@ -396,23 +398,37 @@ class TangentSVC(pairwise.DuelClassifier, SoftClassifier):
             own = replace(kernel, metric=replace(kernel.metric, spring=spring))
             own = own.fitted_to(bundle)
             d2 = own.metric.squared_distances(bundle[rows], n_jobs=self.n_jobs)
-            grams[spring] = own.scaled_to(d2).gram(d2).astype(np.float64, copy=False)
+            rounding = kernels.rounding_of(d2)
+            K = own.scaled_to(d2).gram(d2).astype(np.float64, copy=False)
+            grams[spring] = K, self._repaired(K, trials, rounding)
 
         def mistakes(candidate):
             C, spring = candidate
-            K, wrong = grams[spring], []
-            for held in trials:
+            (K, parts), wrong = grams[spring], []
+            for held, (own, repaired) in zip(trials, parts, strict=True):
                 machine = pairwise.PairwiseMachine(
                     "gram", C, self.multiclass, self.tol, int(self.max_iter), 0
                 )
-                fit, out = np.flatnonzero(~held), np.flatnonzero(held)
-                machine.fit(K[np.ix_(fit, fit)], codes[rows[fit]], weights[fit])
-                answers = machine.predict(K[np.ix_(out, fit)])
-                wrong.append(answers != codes[rows[out]])
+                own = K[np.ix_(~held, ~held)] if repaired is None else own
+                machine.fit(own, codes[rows[~held]], weights[~held])
+                if repaired is not None:
+                    found = machine.coef_, machine.intercept_
+                    machine.coef_, machine.intercept_ = repaired.as_they_come(*found)
+                answers = machine.predict(K[np.ix_(held, ~held)])
+                wrong.append(answers != codes[rows[held]])
             return np.concatenate(wrong).astype(float)
 
         of_held = np.concatenate([weights[held] for held in trials])
         return clear_winner(candidates, mistakes, of_held)
+
+    def _repaired(self, K, trials, rounding):
+        """Gram matrices of trials, repaired, and how; nothing where none needs it."""
+        method = "auto" if self.landmarks is not None else self.repair
+        if method == "none" or (method == "auto" and not gram.is_indefinite(K)):
+            return [(None, None)] * len(trials)
+        method = "clip" if method == "auto" else method
+        parts = [K[np.ix_(~held, ~held)] for held in trials]
+        return [(own, gram.repair_gram(own, method, rounding)) for own in parts]
 
     def _require_memory(self, X):
         # Distances in the dtype of the samples, then LIBSVM's float64.
@@ -420,9 +436,7 @@ class TangentSVC(pairwise.DuelClassifier, SoftClassifier):
         if self.probability:
             # What comes once, and the part that five-fold cross-validation trains on.
             needed = max(needed, 24)
-        if self.repair != "none":
-            # LAPACK overwrites a copy, and eigenvectors are as large again.
-            needed = max(needed, 16 if self.repair == "shift" else 24)
+        needed = max(needed, self._bytes_of_repair())
         pairwise.require_gram_fits(
             len(X),
             needed,
@@ -444,16 +458,9 @@ class TangentSVC(pairwise.DuelClassifier, SoftClassifier):
         rounding = kernels.rounding_of(d2)
         K = kernel.gram(d2).astype(np.float64, copy=False)
         del d2
-        repair = None
-        if self.repair != "none":
-            with tasks.whole("repair"):
-                repair = kernels.repair_in_place(K, self.repair, rounding)
-            self.smallest_eigenvalue_ = repair.smallest_eigenvalue
-        with tasks.whole("solve"):
-            machine.fit(K, codes, weights)
-        coef = machine.coef_ if repair is None else repair.transform(machine.coef_)
+        coef, offsets = self._solve(machine, K, codes, weights, rounding, tasks)
         self.support_ = np.flatnonzero(np.any(coef != 0, axis=1))
-        self._keep(machine, kernel, bundle, coef[self.support_])
+        self._keep(machine, kernel, bundle, coef[self.support_], offsets)
         return machine, K
 
     def _fit_landmarks(self, kernel, bundle, codes, weights, tasks):
@@ -466,8 +473,10 @@ class TangentSVC(pairwise.DuelClassifier, SoftClassifier):
             features = landmark_features(landmarks, bundle, self.n_jobs)
         with tasks.parts("solve"):
             machine.fit(features, codes, weights)
+        pairwise.say_how_it_ended(machine.end_, self)
         self.support_ = landmarks.positions
-        self._keep(machine, landmarks.kernel, bundle, landmarks.root @ machine.coef_)
+        coef = landmarks.root @ machine.coef_
+        self._keep(machine, landmarks.kernel, bundle, coef, machine.intercept_)
         return machine, features
 
     def _calibrate(self, machine, matrix, codes, rows, weights):
@@ -475,11 +484,10 @@ class TangentSVC(pairwise.DuelClassifier, SoftClassifier):
         duels = pairwise.left_out_duels(machine, own, codes[rows], weights)
         self._heat_up(self._costs_of(duels)[0], codes[rows], weights)
 
-    def _keep(self, machine, kernel, bundle, coef):
+    def _keep(self, machine, kernel, bundle, coef, offsets):
         """Keep what prediction needs; `coef` are those of the supports."""
-        pairwise.say_how_it_ended(machine.end_, self)
         self.n_support_ = machine.n_support_
-        self.coef_, self.intercept_ = coef, machine.intercept_
+        self.coef_, self.intercept_ = coef, offsets
         self.support_bundle_ = bundle[self.support_]
         self._kernel = kernel
         # For samples that come one by one.

@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.metrics.pairwise import pairwise_kernels
 
 from widemargin._compute.progress import announce
 from widemargin._core.callbacks import FitTasks
@@ -25,7 +26,7 @@ from widemargin._core.checks import (
 )
 from widemargin._core.classifier import fit_method
 from widemargin._core.samples import check_samples
-from widemargin.svm import pairwise
+from widemargin.svm import gram, pairwise
 from widemargin.tangents.generator import (
     check_tangents,
     fit_tangents,
@@ -167,13 +168,31 @@ class VirtualSVC(pairwise.DuelClassifier):
             with tasks.whole("solve again"):
                 if virtual:
                     times = 1 + len(virtual)
-                    everything = self._in_unit(np.concatenate([X[rows], *virtual]))
+                    inside = self._in_unit(np.concatenate([X[rows], *virtual]))
                     self.svc_ = self._new_machine(gamma)
                     labels, weights = codes[rows], weights[rows]
                     again = np.tile(labels, times), np.tile(weights, times)
-                    end = end.and_(pairwise.solve(self.svc_, everything, *again))
+                    end = end.and_(pairwise.solve(self.svc_, inside, *again))
         pairwise.say_how_it_ended(end, self)
+        self._check_planes(inside[self.svc_.support_], gamma)
         return self
+
+    def _check_planes(self, supports, gamma):
+        """Warn of an indefinite kernel that misled the solver."""
+        if self.kernel in ("linear", "rbf"):
+            return
+        gram.warn_of_no_planes(
+            lambda rows: self._values(supports[rows], gamma),
+            pairwise.pairwise_coefficients(self.svc_)[0],
+            self,
+            "Use kernel='rbf', or another gamma or coef0.",
+        )
+
+    def _values(self, X, gamma):
+        if callable(self.kernel):
+            return np.asarray(self.kernel(X, X), float)
+        known = {"gamma": gamma, "degree": self.degree, "coef0": self.coef0}
+        return pairwise_kernels(X, metric=self.kernel, filter_params=True, **known)
 
     def _check_parameters(self):
         transformations = check_transformations(self.transformations)
