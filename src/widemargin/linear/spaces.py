@@ -242,7 +242,7 @@ class KernelSpace:
     def _square(
         self, rows: NDArray, beta: NDArray, beside: float = 0.0, *, seen: bool = False
     ) -> tuple[float, float]:
-        """``beta.K.beta``, a bit less and a bit more; `seen`: of K as it is computed."""
+        """``beta.K.beta``, a bit less and a bit more; `seen`: of K as computed."""
         gram, off = self.gram(rows), 0.0 if seen else self.value_error
         square, error = self._square_in(gram, beta, off, np.float64)
         # Doubles will do where their rounding is no part of the answer.
