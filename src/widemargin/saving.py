@@ -28,7 +28,6 @@ from sklearn.base import BaseEstimator
 import widemargin
 from widemargin._core.confidence import nested
 from widemargin._core.lazy import WATCHING
-from widemargin.tangents.generator import is_generator
 
 # Seconds after which a part that does not grow counts as left behind.
 STALE = 3600
@@ -94,7 +93,9 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         )
     fitted = getattr(getattr(inner, "estimator_", inner), "input_tangents_", None)
     # Tangents that all samples share are an array, whose shape is no image's.
-    known = (g for g in (fitted, getattr(inner, "tangents", None)) if is_generator(g))
+    known = (
+        g for g in (fitted, getattr(inner, "tangents", None)) if hasattr(g, "tangents")
+    )
     shape = next(filter(None, (getattr(g, "shape", None) for g in known)), None)
     write(
         {
