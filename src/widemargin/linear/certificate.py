@@ -299,7 +299,7 @@ def is_proven_inseparable(space: Space, signs: NDArray, dual: NDArray) -> bool:
         return False
     alpha, sides = dual[rows] / dual[rows].sum(), signs[rows]
     linear = isinstance(space, LinearSpace)
-    if not linear and space.value_error > 0.0:
+    if isinstance(space, KernelSpace) and space.value_error > 0.0:
         # Values that are rounded prove nothing; a sample of both classes does.
         first, second = (space.X[rows[sides == side]] for side in (1.0, -1.0))
         return _have_common_row(first, second)
