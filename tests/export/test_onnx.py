@@ -116,7 +116,10 @@ def test_far_from_the_origin_float64_agrees_and_float32_is_told(digits):
     assert check_export(model, to_onnx(model, dtype="float64"), X_test).agrees
 
 
-@pytest.mark.parametrize("name", ["max margin, rbf", "invariant, rbf"])
+@pytest.mark.parametrize(
+    "name",
+    ["max margin, rbf", "invariant, rbf", "virtual", "virtual, linear", "invariant"],
+)
 def test_machines_far_from_the_origin_are_exported_about_it(name, digits):
     X, y, X_test, _ = digits
     # Float32 holds these pixels.

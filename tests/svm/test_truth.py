@@ -7,12 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 
+from widemargin import KernelLVQClassifier, MaxMarginClassifier
 from widemargin._core.decisions import class_pairs, combine, duel_margins
 from widemargin.svm import (
+    DDAGClassifier,
     InvariantHyperplaneSVC,
     JitteredSVC,
     TangentSVC,
@@ -38,6 +40,68 @@ def digits():
     X, y = load_digits(n_class=4, return_X_y=True)
     X = X / 16
     return X[:120], np.array(list("abcd"))[y[:120]], X[120:200]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        InvariantHyperplaneSVC(tangents="none"),
+        InvariantHyperplaneSVC(kernel="rbf", tangents="none", random_state=0),
+        VirtualSVC("linear", tangents="none"),
+        VirtualSVC(tangents=np.eye(4)[:1], step=0.2),
+        JitteredSVC("linear", transformations=[lambda X: X + 0.125]),
+        JitteredSVC(transformations=[]),
+        DDAGClassifier(),
+    ],
+    ids=lambda model: f"{type(model).__name__} {getattr(model, 'kernel', '')}",
+)
+def test_the_origin_may_be_anywhere(model):
+    X, y = load_iris(return_X_y=True)
+    # A shift changes no digit of these.
+    X = np.round(X * 2**8) / 2**8
+    expected = clone(model).fit(X[::2], y[::2]).predict(X)
+    shifts = [2.0**7, 2.0**24, 2.0**31, [0.0, 0.0, 2.0**31, 0.0]]
+    for shift in shifts:
+        far = X + shift
+        found = clone(model).fit(far[::2], y[::2]).predict(far)
+        # One sample or two may lie within the tolerance of a solver.
+        assert (found == expected).mean() > 0.98
+    narrow = (X + 2.0**13).astype(np.float32)
+    assert (narrow == X + 2.0**13).all()
+    found = clone(model).fit(narrow[::2], y[::2]).predict(narrow)
+    assert (found == expected).mean() > 0.98
+
+
+@pytest.mark.parametrize("value", [2026.0, 1.7e9])
+def test_a_constant_column_does_not_spoil_the_nodes_of_a_graph(value):
+    X, y = load_iris(return_X_y=True)
+    wider = np.c_[X, np.full(len(X), value)]
+    expected = DDAGClassifier().fit(X[::2], y[::2]).predict(X)
+    found = DDAGClassifier().fit(wider[::2], y[::2]).predict(wider)
+    np.testing.assert_array_equal(found, expected)
+    assert (expected == y).mean() > 0.95
+
+
+def test_every_machine_keeps_what_gamma_became():
+    X, y = load_iris(return_X_y=True)
+    expected = 1 / X.var(axis=0).sum()
+    for model in (
+        MaxMarginClassifier(kernel="rbf"),
+        KernelLVQClassifier(scale="none", random_state=0),
+        InvariantHyperplaneSVC(kernel="rbf", tangents="none", n_components=20),
+        VirtualSVC(tangents="none"),
+        JitteredSVC(transformations=[]),
+    ):
+        assert model.fit(X, y).gamma_ == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_no_kernel_is_recommended_that_does_not_help(kernel):
+    X, y = load_iris(return_X_y=True)
+    model = InvariantHyperplaneSVC(kernel=kernel, tangents="none")
+    with pytest.raises(ValueError, match="scale the data") as refused:
+        model.fit(X * 1e-150, y)
+    assert "kernel" not in str(refused.value)
 
 
 @every

@@ -295,11 +295,13 @@ def _expansion(
 ) -> Program:
     """Duels (coefficients of points, offsets) of a kernel of plain distances."""
     coef, intercept = duels
+    centre = getattr(model, "_centre", None)
     if kernel == "linear":
-        return _program(model, Planes(coef.T @ points, intercept, scheme))
+        steps = () if centre is None else (_affine(len(centre), centre, 1.0, 0.0),)
+        return _program(model, Planes(coef.T @ points, intercept, scheme), steps)
     if kernel != "rbf":
         raise refuse(model, f"kernel={kernel!r} cannot; use 'linear' or 'rbf'")
-    points, steps = _about_mean(points)
+    points, steps = _about_mean(points if centre is None else points + centre)
     references = References(points)
     decision = Expansion(references, "rbf", float(gamma), coef, intercept, scheme)
     return _program(model, decision, steps)

@@ -320,6 +320,8 @@ class MaxMarginClassifier(HyperplaneClassifier):
         Row numbers of the supports.
     support_vectors_ : ndarray or sparse matrix of shape (n_support, n_features)
         The supports, kernels other than "linear" and "precomputed" only.
+    gamma_ : float
+        The gamma used, kernels other than "linear" and "precomputed" only.
     margin_ : float or ndarray of shape (n_problems,)
         Margin that the stored plane reaches, never more than the truth whatever the
         rounding; an array if there is more than one problem. With a finite `C` it is
@@ -646,8 +648,9 @@ class MaxMarginClassifier(HyperplaneClassifier):
                 )
             X = X if X.shape[0] == X.shape[1] else X[:, samples.rows]
         else:
+            self.gamma_ = self._gamma_of(X, weights)
             self._kernel_state |= {
-                "gamma": self._gamma_of(X, weights),
+                "gamma": self.gamma_,
                 "degree": self.degree,
                 "coef0": self.coef0,
                 "params": self.kernel_params,

@@ -139,6 +139,8 @@ class KernelLVQClassifier(GLVQClassifier):
         Those samples; empty for a precomputed kernel.
     scale_ : ndarray of shape (n_features,) or None
         What features are divided by before the kernel sees them.
+    gamma_ : float
+        The gamma of named kernels, of features so divided.
     dual_coef_ : ndarray of shape (n_prototypes, n_support)
         The combinations ``a``.
     prototypes_ : ndarray of shape (n_prototypes, n_coordinates)
@@ -268,9 +270,10 @@ class KernelLVQClassifier(GLVQClassifier):
                 self.scale_ = chosen_scale(
                     samples.X, samples.codes, samples.weights, self.scale
                 )
+            self.gamma_ = self._gamma(samples)
             self._kernel = {
                 "kernel": self.kernel,
-                "gamma": self._gamma(samples),
+                "gamma": self.gamma_,
                 "degree": self.degree,
                 "coef0": self.coef0,
             }

@@ -89,8 +89,10 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier, SoftClassifier):
     whitening_ : ndarray of shape (n_dimensions, n_dimensions)
         C_λ^{-1/2}.
     svc_ : SVC
-        The linear machine in the whitened space; its labels are positions in
-        `classes_`.
+        The linear machine in the whitened space, of samples less their mean (not with
+        "poly"); its labels are positions in `classes_`.
+    gamma_ : float
+        The gamma of "rbf" and "poly".
     temperature_ : float
         Of ``predict_proba``, in the units of margins: fitted to training samples, about
         250 of each class and 2000 at most, each left out of the machine.
@@ -165,13 +167,15 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier, SoftClassifier):
         samples = check_samples(self, X, y, sample_weight)
         self.classes_ = samples.classes
         X, labels, weights = samples.X, samples.labels, samples.weights
-        pairwise.unit_for(X, "linear", self.gamma)
+        pairwise.unit_for(X, None, self.gamma)
+        self._centre = pairwise.centre_for(X, self.kernel)
+        inside = self._inside(X)
         with FitTasks(self, 4, X=X, y=labels, sample_weight=weights) as tasks:
             with tasks.whole("tangents"):
                 generator = fit_tangents(tangents, X, labels)
             with tasks.whole("features"):
-                self._choose_landmarks(X, weights)
-                mapped = self._map(X)
+                self._choose_landmarks(inside, weights)
+                mapped = self._map(inside)
             with tasks.parts("whitening"):
                 self.whitening_ = self._whiten(X, labels, generator, mapped.shape[1])
             with tasks.whole("solve"):
@@ -242,10 +246,10 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier, SoftClassifier):
     def _choose_landmarks(self, X, weights):
         """Fit Nyström's map φ(x) = K_mm^(-1/2) k(x), of some samples x_1, ..., x_m."""
         self._landmarks: Any = None
+        self.gamma_ = pairwise.gamma_in_unit(self.gamma, X, weights, 1.0)
         if self.kernel == "linear":
             return
-        gamma = pairwise.gamma_in_unit(self.gamma, X, weights, 1.0)
-        self._kernel = self.kernel, gamma, self.degree, self.coef0
+        self._kernel = self.kernel, self.gamma_, self.degree, self.coef0
         order = check_random_state(self.random_state).permutation(len(X))
         self._landmarks = X[order[: int(self.n_components)]]
         try:
@@ -289,10 +293,12 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier, SoftClassifier):
             for t in range(tangents.shape[1]):
                 moves = tangents[:, t]
                 if self._landmarks is not None:
-                    forward = self._map(X[rows] + h * moves)
-                    moves = (forward - self._map(X[rows] - h * moves)) / (2 * h)
+                    here = self._inside(X[rows])
+                    forward = self._map(here + h * moves)
+                    moves = (forward - self._map(here - h * moves)) / (2 * h)
                 yield moves.astype(float)
 
     def _duels(self, X):
         with announce("decisions"):
-            return pairwise.duels_of(self.svc_, self._map(X) @ self.whitening_)
+            mapped = self._map(self._inside(X))
+            return pairwise.duels_of(self.svc_, mapped @ self.whitening_)

@@ -36,7 +36,7 @@ KERNELS = ("rbf", "linear", "poly")
 
 @dataclass(frozen=True)
 class JitteredKernel:
-    """A kernel and what it jitters with, of samples divided by `unit`."""
+    """A kernel and what it jitters with, of samples in a `unit` about a `centre`."""
 
     name: str
     gamma: float
@@ -44,12 +44,23 @@ class JitteredKernel:
     coef0: float
     transformations: tuple[Callable, ...]
     unit: float
+    centre: NDArray | None
 
-    def versions(self, Y: NDArray) -> list[tuple[NDArray, NDArray]]:
-        """List samples and their copies, each with its own kernel values k(q, q)."""
+    def versions(self, Y: NDArray) -> list[tuple[NDArray, NDArray, Any]]:
+        """List samples and their copies, each with its own kernel values k(q, q).
+
+        The third are what a linear kernel about the centre c lacks: x.q is
+        (x - c).(q - c) + c.(q - y) and terms of x or y alone, which are only a bias.
+        """
         versions = [Y, *copies(Y, self.transformations)]
-        versions = [in_unit(version, self.unit) for version in versions]
-        return [(version, self._own_values(version)) for version in versions]
+        seen = self.unit, self.centre
+        versions = [pairwise.about(version, *seen) for version in versions]
+        lacks: list[Any] = [0.0] * len(versions)
+        if self.name == "linear" and self.centre is not None:
+            centre = self.centre.astype(float)
+            lacks = [(version - versions[0]) @ centre for version in versions]
+        own = map(self._own_values, versions)
+        return list(zip(versions, own, lacks, strict=True))
 
     def _own_values(self, Y):
         if self.name == "rbf":
@@ -60,7 +71,7 @@ class JitteredKernel:
         with np.errstate(over="ignore"):
             return (self.gamma * inner + self.coef0) ** self.degree
 
-    def values(self, X: NDArray, versions: list[tuple[NDArray, NDArray]]) -> NDArray:
+    def values(self, X: NDArray, versions: list[tuple]) -> NDArray:
         """k_J(x, y) for all pairs, y any of its versions; X is in the unit."""
         n = len(versions[0][0])
         kernel = (self.name, self.gamma, self.degree, self.coef0)
@@ -69,13 +80,13 @@ class JitteredKernel:
         with announce("kernel", len(chunks) * len(versions)) as advance:
             for rows in chunks:
                 nearest = np.full((rows.stop - rows.start, n), np.inf)
-                for version, self_value in versions:
+                for version, self_value, lacking in versions:
                     with np.errstate(over="ignore", invalid="ignore"):
                         values = pairwise.kernel_values(X[rows], version, *kernel)
                         squared = self_value - 2 * values
                     closer = squared < nearest
                     np.copyto(nearest, squared, where=closer)
-                    np.copyto(out[rows], values, where=closer)
+                    np.copyto(out[rows], values + lacking, where=closer)
                     advance()
         if not np.isfinite(out).all():
             raise ValueError(
@@ -205,7 +216,7 @@ class JitteredSVC(gram.GramClassifier):
         self.gamma_ = pairwise.gamma_of_data(gamma, unit)
         kernel = JitteredKernel(
             self.kernel, gamma, int(self.degree), float(self.coef0),
-            transformations, unit,
+            transformations, unit, pairwise.centre_for(X, self.kernel, unit),
         )  # fmt: skip
         machine = pairwise.PairwiseMachine(
             "gram", self.C, self.multiclass, self.tol, int(self.max_iter)

@@ -50,6 +50,7 @@ from widemargin._core.checks import (
     check_number,
     check_option,
     check_squares,
+    in_unit,
     parameters,
     refuse_class,
     refuse_pairs,
@@ -125,6 +126,10 @@ class DuelClassifier(MarginClassifier):
 
     def _check_predict(self, X):
         return check_squares(self._checked(X), self._unit)
+
+    def _inside(self, X):
+        """Return samples as a machine with a `_centre` sees them."""
+        return about(X, self._unit, self._centre)
 
     def _costs(self, X):
         return self._costs_of(self._duels(X))
@@ -373,18 +378,38 @@ def left_out_duels(
 def unit_for(X: NDArray, kernel: Any, gamma: Any) -> float:
     """Return what to divide samples by so that their squares are numbers.
 
-    A kernel whose width is a matter of the data does not notice; another is refused.
+    A kernel whose width is a matter of the data does not notice; another is refused,
+    as is None, a machine that is in the units of the data whatever its kernel.
     """
     unit = unit_of_squares(X)
     free = ("rbf", "poly", "sigmoid") if gamma == "scale" else ("rbf",)
     if unit != 1 and (callable(kernel) or kernel not in free):
+        instead = "" if kernel is None else ", or use kernel='rbf'"
         raise ValueError(
             f"X is of the size of {unit:.2g}, whose squares overflow or vanish in "
-            f"{X.dtype}; scale the data, for instance by StandardScaler, or use "
-            "kernel='rbf'."
+            f"{X.dtype}; scale the data, for instance by StandardScaler{instead}."
         )
     check_squares(X, unit)
     return unit
+
+
+def centre_for(X: NDArray, kernel: Any, unit: float = 1.0) -> NDArray | None:
+    """Return the mean of samples in the unit, None for kernels that see the origin.
+
+    A radial kernel knows differences only, and a plane with a bias is the same from
+    anywhere; seen from afar, products of samples differ by less than their rounding.
+    """
+    if callable(kernel) or kernel not in ("linear", "rbf"):
+        return None
+    X = in_unit(X, unit)
+    # Rounded once: samples and queries must lose the same offset.
+    return X.mean(axis=0, dtype=np.float64).astype(X.dtype)
+
+
+def about(X: NDArray, unit: float, centre: NDArray | None) -> NDArray:
+    """Return samples in a unit, seen from a centre."""
+    X = in_unit(X, unit)
+    return X if centre is None else X - centre
 
 
 def kernel_values(
@@ -423,7 +448,9 @@ class DDAGClassifier(MetaEstimatorMixin, MarginClassifier):
     Parameters
     ----------
     estimator : classifier, default=None
-        The binary classifier of every node; None is ``SVC(max_iter=1_000_000)``.
+        The binary classifier of every node; None is ``SVC(max_iter=1_000_000)`` on
+        samples less their mean (sparse ones as they are), whose gamma is one over the
+        sum of the weighted variances of the features.
     class_weight : dict, "balanced" or None, default=None
         Factor on the weights of each class, for nodes that take ``sample_weight``.
     n_jobs : int, default=None
@@ -524,8 +551,11 @@ class DDAGClassifier(MetaEstimatorMixin, MarginClassifier):
                 "estimator or leave sample_weight and class_weight out."
             )
         samples = check_samples(self, X, y, sample_weight, sparse=self._sparse)
+        X = samples.X
         if self.estimator is None:
-            check_squares(samples.X)
+            check_squares(X)
+        plain = self.estimator is None and not sp.issparse(X)
+        self._centre = centre_for(X, "rbf") if plain else None
         self.classes_ = samples.classes
         pairs = class_pairs(len(self.classes_))
         weights = samples.weights if weighted else None
@@ -533,7 +563,7 @@ class DDAGClassifier(MetaEstimatorMixin, MarginClassifier):
         with FitTasks(self, len(pairs), **data) as tasks:
             # All before the first is sent away: scikit-learn's tasks know each other.
             nodes = [(tasks.delegate("node"), clone(node), pair) for pair in pairs]
-            given = (samples.X, samples.codes, weights)
+            given = (self._seen(X), samples.codes, weights, self.estimator is None)
             self.estimators_ = list(
                 process_map(
                     _fit_node, [(*n, *given) for n in nodes], self.n_jobs, "nodes"
@@ -547,8 +577,15 @@ class DDAGClassifier(MetaEstimatorMixin, MarginClassifier):
             )
         return self
 
+    def _seen(self, X):
+        """Return samples as the nodes see them."""
+        if self._centre is None:
+            return X
+        return (X.toarray() if sp.issparse(X) else X) - self._centre
+
     def _walk(self, X):
         """Walk the graph, every sample asking only the nodes on its way."""
+        X = self._seen(X)
         n_classes = len(self.classes_)
         place = {pair: at for at, pair in enumerate(class_pairs(n_classes))}
         with announce("nodes", X.shape[0] * (n_classes - 1)) as advance:
@@ -562,7 +599,7 @@ class DDAGClassifier(MetaEstimatorMixin, MarginClassifier):
 
     def _class_scores(self, X):
         if len(self.classes_) == 2:
-            return from_decision(_node_decision(self.estimators_[0], X))
+            return from_decision(_node_decision(self.estimators_[0], self._seen(X)))
         return graph_scores(*self._walk(X))
 
     def _scored(self, X):
@@ -577,29 +614,18 @@ class DDAGClassifier(MetaEstimatorMixin, MarginClassifier):
         return tags
 
 
-def _fit_node(task, node, pair, X, codes, sample_weight):
+def _fit_node(task, node, pair, X, codes, sample_weight, default):
     i, j = pair
     rows = np.flatnonzero((codes == i) | (codes == j))
     labels = (codes[rows] == j).astype(int)
     weights = {} if sample_weight is None else {"sample_weight": sample_weight[rows]}
     with warnings.catch_warnings():
-        if isinstance(node, SVC) and node.max_iter == MAX_ITER:
+        if default:
             # Said once, where it was called, by the graph.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            if sp.issparse(X):
-                node.set_params(gamma=_node_gamma(X[rows]))
+            own = np.ones(len(rows)) if sample_weight is None else sample_weight[rows]
+            node.set_params(gamma=scale_gamma(X[rows], own))
         return task.fit(node, X[rows], labels, **weights)
-
-
-def _node_gamma(X: Any) -> float:
-    """As SVC's gamma="scale", whose variance of sparse samples rounds below zero."""
-    unit = float(abs(X).max()) or 1.0
-    X = X / unit
-    mean = float(X.mean())
-    variance = float(X.multiply(X).mean()) - mean**2
-    there = variance > 1e-12 * mean**2
-    gamma = 1 / (X.shape[1] * variance) / unit / unit if there else 1.0
-    return gamma if gamma < np.inf else 1.0
 
 
 def _node_decision(node: Any, X: Any) -> NDArray:

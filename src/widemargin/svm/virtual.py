@@ -13,7 +13,6 @@ from dataclasses import KW_ONLY
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from widemargin._compute.progress import announce
@@ -21,7 +20,6 @@ from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
     check_option,
     check_squares,
-    in_unit,
     parameters,
 )
 from widemargin._core.classifier import fit_method
@@ -74,7 +72,8 @@ class VirtualSVC(pairwise.DuelClassifier):
     Attributes
     ----------
     svc_ : SVC
-        The machine of the second stage; its labels are positions in `classes_`.
+        The machine of the second stage; its labels are positions in `classes_`, and
+        with the kernels "rbf" and "linear" its samples are less their mean.
     gamma_ : float
         The gamma of both stages.
     n_iter_ : int
@@ -148,7 +147,8 @@ class VirtualSVC(pairwise.DuelClassifier):
         self.classes_ = samples.classes
         X, codes, weights = samples.X, samples.codes, samples.weights
         self._unit = pairwise.unit_for(X, self.kernel, self.gamma)
-        inside = self._in_unit(X)
+        self._centre = pairwise.centre_for(X, self.kernel, self._unit)
+        inside = self._inside(X)
         gamma = pairwise.gamma_in_unit(self.gamma, inside, weights, self._unit)
         self.gamma_ = pairwise.gamma_of_data(gamma, self._unit)
         labels = samples.labels
@@ -168,7 +168,7 @@ class VirtualSVC(pairwise.DuelClassifier):
             with tasks.whole("solve again"):
                 if virtual:
                     times = 1 + len(virtual)
-                    inside = self._in_unit(np.concatenate([X[rows], *virtual]))
+                    inside = self._inside(np.concatenate([X[rows], *virtual]))
                     self.svc_ = self._new_machine(gamma)
                     labels, weights = codes[rows], weights[rows]
                     again = np.tile(labels, times), np.tile(weights, times)
@@ -210,9 +210,6 @@ class VirtualSVC(pairwise.DuelClassifier):
         options = {name: getattr(self, name) for name in names}
         return pairwise.new_machine(self, gamma=gamma, **options)
 
-    def _in_unit(self, X: NDArray) -> NDArray:
-        return in_unit(X, self._unit)
-
     def _moved(self, X, labels, generator):
         if generator is None:
             return
@@ -227,4 +224,4 @@ class VirtualSVC(pairwise.DuelClassifier):
 
     def _duels(self, X):
         with announce("decisions"):
-            return pairwise.duels_of(self.svc_, self._in_unit(X))
+            return pairwise.duels_of(self.svc_, self._inside(X))
