@@ -64,6 +64,9 @@ MODELS = {
     "GMLVQ, diagonal": GMLVQClassifier(metric="diagonal", sparsity=0.1, **WHOLE),
     "GMLVQ, local": GMLVQClassifier(2, metric="local", n_components=3, **WHOLE),
     "margin LVQ": MarginLVQClassifier(2, update="batch", random_state=0),
+    "margin LVQ, divided": MarginLVQClassifier(
+        2, update="batch", scale="spread", random_state=0
+    ),
 }
 
 
@@ -113,7 +116,9 @@ def test_sums_are_over_all_samples_where_choices_are_on_some(monkeypatch):
         GLVQClassifier(**first).fit(lazy(), y)
     rows = [np.flatnonzero(y == label)[0] for label in np.unique(y)]
     first = {"init": X[rows], "init_labels": y[rows]}
-    plain = MarginLVQClassifier(update="batch", unit=1.0, max_iter=9, **first)
+    plain = MarginLVQClassifier(
+        update="batch", unit=1.0, scale="none", max_iter=9, **first
+    )
     assert_same_model(*(clone(plain).fit(data, y) for data in (X, lazy())))
     # The unit of steps is that of some samples: the first loss is before any step.
     glvq = GLVQClassifier(scale="none", **WHOLE | first)

@@ -190,6 +190,7 @@ STARTS_BY_K_MEANS = {
     "GMLVQClassifier",
     "KernelLVQClassifier",
     "LVQClassifier",
+    "MarginLVQClassifier",
     "RelationalLVQClassifier",
     "TVQClassifier",
 }
@@ -248,6 +249,7 @@ NAMES_MATTER = {
 # after class; the meta-estimators here wrap GLVQ.
 BATCHED = {
     "LVQClassifier",
+    "MarginLVQClassifier",
     "RelationalLVQClassifier",
     "TVQClassifier",
     "GLVQClassifier",

@@ -54,6 +54,9 @@ IN_C = {
     "margin lvq": lambda: wm.MarginLVQClassifier(
         prototypes_per_class=2, max_iter=2, random_state=0
     ),
+    "margin lvq, divided": lambda: wm.MarginLVQClassifier(
+        scale="spread", max_iter=2, random_state=0
+    ),
     "hss": lambda: wm.HSSClassifier(1, n_tangents=3),
     "hss, several": lambda: wm.HSSClassifier(2, n_tangents=3, random_state=0),
     "hss, no tangents": lambda: wm.HSSClassifier(1, n_tangents=0),
@@ -142,6 +145,13 @@ ONLY_ONNX = {
     ),
     "margin lvq, parzen": lambda: wm.MarginLVQClassifier(
         prototypes_per_class=3, decision="parzen", max_iter=2, random_state=0
+    ),
+    "margin lvq, parzen, divided": lambda: wm.MarginLVQClassifier(
+        prototypes_per_class=3,
+        decision="parzen",
+        scale="spread",
+        max_iter=2,
+        random_state=0,
     ),
     "kernel lvq": lambda: wm.KernelLVQClassifier(2, max_iter=2, random_state=0),
     "kernel lvq, few": lambda: make_pipeline(

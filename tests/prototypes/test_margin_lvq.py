@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.datasets import load_iris
+from sklearn.datasets import load_iris, load_wine
 from tests.prototypes import oracle
 
 from widemargin.margins import (
@@ -16,6 +16,7 @@ from widemargin.margins import (
     Sigmoid,
 )
 from widemargin.prototypes import MarginLVQClassifier
+from widemargin.prototypes.placing import within_class_spread
 
 LOSSES = [Hinge(2.0), BrokenLinear(0.7), Exponential(0.5), Sigmoid(3.0), Identity()]
 DECISIONS = ["nearest", "k_nearest", "parzen"]
@@ -39,7 +40,8 @@ def fitted(seed=0, **options):
     rng = np.random.RandomState(seed)
     P = rng.standard_normal((7, 3))
     labels = np.array([0, 0, 0, 1, 1, 1, 2])
-    options = {"n_neighbors": 2, "bandwidth": 0.3, "unit": 1.0, **options}
+    paper = {"unit": 1.0, "scale": "none"}
+    options = {"n_neighbors": 2, "bandwidth": 0.3, **paper, **options}
     model = MarginLVQClassifier(init=P, init_labels=labels, shuffle=False, **options)
     return model, rng, P, labels
 
@@ -134,8 +136,9 @@ def test_k_nearest_is_the_majority_for_two_classes():
     P, labels = rng.standard_normal((20, 2)), np.repeat([0, 1], 10)
     X, y = rng.standard_normal((50, 2)), np.arange(50) % 2
     model = MarginLVQClassifier(
-        init=P, init_labels=labels, decision="k_nearest", n_neighbors=3, max_iter=1
-    ).fit(X, y)
+        init=P, init_labels=labels, decision="k_nearest", n_neighbors=3, max_iter=1,
+        scale="none",
+    ).fit(X, y)  # fmt: skip
     d = ((X[:, None] - model.prototypes_[None]) ** 2).sum(axis=2)
     votes = model.prototype_labels_[np.argsort(d, axis=1)[:, :5]].sum(axis=1)
     assert np.array_equal(model.predict(X), votes >= 3)
@@ -164,8 +167,52 @@ def test_learns():
     assert model.history_["loss"][-1] < model.history_["loss"][0]
 
 
+@pytest.mark.parametrize("update", ["online", "batch"])
+@pytest.mark.parametrize("decision", DECISIONS)
+def test_divided_features_are_those_of_another_unit(decision, update):
+    options = {
+        "decision": decision, "update": update, "max_iter": 5, "random_state": 0,
+    }  # fmt: skip
+    start = {"init": iris[::30], "init_labels": iris_y[::30]}
+    model = MarginLVQClassifier(scale="spread", **start, **options)
+    model.fit(iris[:120], iris_y[:120])
+    np.testing.assert_allclose(
+        model.scale_, within_class_spread(iris[:120], iris_y[:120], np.ones(120))
+    )
+    unit = model.scale_
+    start["init"] = start["init"] / unit
+    plain = MarginLVQClassifier(scale="none", **start, **options)
+    plain.fit(iris[:120] / unit, iris_y[:120])
+    for _ in range(2):
+        np.testing.assert_allclose(model.prototypes_, plain.prototypes_ * unit, 1e-9)
+        found, expected = (m.margins for m in (model, plain))
+        np.testing.assert_allclose(
+            found(iris, iris_y), expected(iris / unit, iris_y), atol=1e-9
+        )
+        np.testing.assert_allclose(
+            model.support_weights(iris, iris_y),
+            plain.support_weights(iris / unit, iris_y),
+            atol=1e-7,
+        )
+        model.partial_fit(iris[120:], iris_y[120:])
+        plain.partial_fit(iris[120:] / unit, iris_y[120:])
+    radius = plain.certified_radius(iris / unit) * unit.min()
+    np.testing.assert_allclose(model.certified_radius(iris), radius, 1e-6, 1e-9)
+    with pytest.raises(ValueError, match="scale='none'"):
+        model.margin_bound(iris, iris_y, theta=0.05)
+
+
+def test_defaults_take_tables_as_they_come():
+    X, y = load_wine(return_X_y=True)
+    model = MarginLVQClassifier(random_state=0).fit(X[::2], y[::2])
+    assert model.scale_ is not None
+    assert len(model.prototypes_) > 3
+    paper = MarginLVQClassifier(1, scale="none", random_state=0).fit(X[::2], y[::2])
+    assert model.score(X[1::2], y[1::2]) > 0.9 > paper.score(X[1::2], y[1::2]) + 0.1
+
+
 def test_bound_of_a_fitted_model():
-    model = MarginLVQClassifier(2, random_state=0).fit(iris, iris_y)
+    model = MarginLVQClassifier(2, scale="none", random_state=0).fit(iris, iris_y)
     bound = model.margin_bound(iris, iris_y, theta=0.05, delta=0.1)
     radius = np.linalg.norm(iris - iris.mean(axis=0), axis=1).max()
     right = model.predict(iris) == iris_y
@@ -174,7 +221,7 @@ def test_bound_of_a_fitted_model():
     assert bound.alpha == pytest.approx(alpha)
     assert bound.vacuous
     assert bound.n_samples == 150
-    fewer = MarginLVQClassifier(1, random_state=0).fit(iris, iris_y)
+    fewer = MarginLVQClassifier(1, scale="none", random_state=0).fit(iris, iris_y)
     simpler = fewer.margin_bound(iris, iris_y, theta=0.05, delta=0.1)
     assert simpler.vc_dimension < bound.vc_dimension
 
@@ -186,6 +233,7 @@ def test_bound_of_a_fitted_model():
         ({"n_neighbors": 0}, "n_neighbors"),
         ({"bandwidth": 0.0}, "bandwidth"),
         ({"unit": -1.0}, "unit"),
+        ({"scale": "units"}, "scale must be one of"),
         ({"learning_rate": 0.0}, "learning_rate"),
         ({"loss": "log"}, "loss"),
         ({"loss": object()}, "loss"),

@@ -291,8 +291,8 @@ def test_batch_form_is_the_sum_of_section_5_1():
     P, codes = X[[0, 20, 40, 3, 25]], labels[[0, 20, 40, 3, 25]]
     loss, gamma = Hinge(0.5), 0.3
     model = MarginLVQClassifier(
-        init=P, init_labels=codes, loss=loss, unit=1.0, update="batch", max_iter=1,
-        learning_rate=gamma,
+        init=P, init_labels=codes, loss=loss, unit=1.0, scale="none", update="batch",
+        max_iter=1, learning_rate=gamma,
     ).fit(X, labels)  # fmt: skip
     expected = P.copy()
     for x, c in zip(X, labels, strict=True):
@@ -312,8 +312,9 @@ def test_batch_form_is_the_sum_of_section_5_1():
 def test_weights_hold_the_prototypes_at_a_minimum():
     X, labels = iris[:100], y[:100]
     model = MarginLVQClassifier(
-        1, loss="exponential", update="batch", max_iter=4000, learning_rate=2.0
-    ).fit(X, labels)
+        1, loss="exponential", update="batch", max_iter=4000, learning_rate=2.0,
+        scale="none",
+    ).fit(X, labels)  # fmt: skip
     weights = model.support_weights(X, labels)
     np.testing.assert_allclose(weights.sum(axis=0), 1)
     P = model.prototypes_

@@ -59,12 +59,12 @@ def _row(
     return ModelEntry(estimator, says, tangents, sparse, grid)
 
 
-_FEW, _PROTOTYPES, _C = [1, 2, 4, 8], [1, 4, 16, "auto"], [1.0, 10.0, 100.0]
+_PROTOTYPES, _C = [1, 4, 16, "auto"], [1.0, 10.0, 100.0]
 MODELS = {
     "lvq": _row("LVQClassifier", "prototypes that learn sample by sample",
                 prototypes_per_class=_PROTOTYPES),
     "marginlvq": _row("MarginLVQClassifier", "prototypes that descend a margin loss",
-                      prototypes_per_class=_FEW),
+                      prototypes_per_class=_PROTOTYPES),
     "glvq": _row("GLVQClassifier", "prototypes that descend the relative margin",
                  prototypes_per_class=_PROTOTYPES),
     "gmlvq": _row("GMLVQClassifier", "prototypes and the metric they are compared in",

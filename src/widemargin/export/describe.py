@@ -161,10 +161,13 @@ def _codes(model: Any) -> NDArray:
     return codes
 
 
+def _scale(model: Any) -> Any:
+    return 1.0 if model.scale_ is None else 1 / model.scale_.astype(float)
+
+
 @describes(prototypes.LVQClassifier, prototypes.GLVQClassifier)
 def _nearest_prototype(model: Any) -> Program:
-    scale = 1.0 if model.scale_ is None else 1 / model.scale_.astype(float)
-    points, steps = _about_mean(model.prototypes_, scale)
+    points, steps = _about_mean(model.prototypes_, _scale(model))
     return _program(model, Nearest(References(points), _codes(model)), steps)
 
 
@@ -208,7 +211,7 @@ def _class_rule(model: Any) -> Program:
         "parzen": ("parzen", model.bandwidth_),
     }
     rule, number = rules[model.decision_]
-    points, steps = _about_mean(model.prototypes_)
+    points, steps = _about_mean(model.prototypes_, _scale(model))
     return _program(
         model,
         Nearest(References(points), _codes(model), rule=rule, number=number),

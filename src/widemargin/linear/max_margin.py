@@ -854,6 +854,9 @@ class MaxMarginClassifier(HyperplaneClassifier):
 
     def _judge(self, found: _Certified, problem: tuple[int, int]) -> str:
         """Raise if there is no plane; what there is to say if the gap stayed open."""
+        gap = self._gap(found)
+        if gap <= self.tol and not found.verdict:
+            return ""
         name = self._problem_name(self.classes_, problem)
         if found.verdict == "inseparable":
             raise ValueError(
@@ -869,9 +872,6 @@ class MaxMarginClassifier(HyperplaneClassifier):
                 "decided at this precision. Allow slack with a finite C, for example "
                 "C=1.0, or scale the features to similar sizes."
             )
-        gap = self._gap(found)
-        if gap <= self.tol:
-            return ""
         hint = " Raise max_iter or tol, or try method='dual'."
         if self.method in ("auto", "dual") and found.n_iter < self.max_iter:
             hint = (
@@ -901,11 +901,10 @@ class MaxMarginClassifier(HyperplaneClassifier):
     def _store(self, samples, problems, found: list[_Certified], data, dtype) -> None:
         self._duals = [f.start for f in found] if self.warm_start else None
         signed = np.array([f.dual for f in found])
-        first = np.array(problems)[:, :1] == samples.codes
-        np.negative(signed, out=signed, where=~first)
         kept = np.flatnonzero((signed != 0).any(axis=0))
         self.support_ = samples.rows[kept]
-        self.dual_coef_ = signed[:, kept]
+        first, signed = np.array(problems)[:, :1], signed[:, kept]
+        self.dual_coef_ = np.where(samples.codes[kept] == first, signed, -signed)
         self.margin_ = scalar([f.margin for f in found])
         self.margin_upper_bound_ = scalar([f.upper for f in found])
         self.directional_margin_ = scalar([f.directional for f in found])

@@ -27,7 +27,7 @@ A. Sato, K. Yamada, "Generalized learning vector quantization", NIPS 1995.
 """
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, replace
+from dataclasses import KW_ONLY
 from typing import Any, Literal
 
 import numpy as np
@@ -46,7 +46,6 @@ from widemargin._core.samples import Samples
 from widemargin.prototypes.placing import (
     REPAIRS,
     SCALES,
-    chosen_scale,
     class_means,
     nearest_of,
     revivals,
@@ -290,13 +289,7 @@ class LVQClassifier(TrainedPrototypes):
     def _prepare(
         self, samples: Samples, rng: np.random.RandomState, run: Run, first: bool
     ) -> Samples:
-        if first:
-            self.scale_ = chosen_scale(
-                samples.X, samples.codes, samples.weights, self.scale
-            )
-        if self.scale_ is None:
-            return samples
-        return replace(samples, X=self._scaled(samples.X))
+        return self._divided(samples, first)
 
     def _start(self, data: Samples, rng: np.random.RandomState) -> State:
         P = self._place(data.X, data, rng)

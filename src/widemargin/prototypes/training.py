@@ -49,6 +49,7 @@ from widemargin._core.shards import Here, Shards, check_shards, joined
 from widemargin.margins import BrokenLinear, Exponential, Hinge, Identity, Sigmoid
 from widemargin.prototypes.base import PrototypeClassifier
 from widemargin.prototypes.placing import (
+    chosen_scale,
     given_prototypes,
     idle,
     initial_prototypes,
@@ -601,6 +602,16 @@ class TrainedPrototypes(PrototypeClassifier):
             self, state, step, self._n_epochs(), samples, told=False
         )
         return Outcome(state, {key: row[-1] for key, row in history.items() if row})
+
+    def _divided(self, samples: Samples, first: bool) -> Samples:
+        """Return samples divided by their scale, which the `first` ones decide."""
+        if first:
+            self.scale_ = chosen_scale(
+                samples.X, samples.codes, samples.weights, self.scale
+            )
+        if self.scale_ is None:
+            return samples
+        return replace(samples, X=self._scaled(samples.X))
 
     def _place(
         self, X: np.ndarray, samples: Samples, rng: np.random.RandomState

@@ -192,7 +192,7 @@ def prototypes_against_neighbours(
     """
     learners: dict[str, ClassifierMixin] = {
         "OLVQ1": LVQClassifier(algorithm="olvq1", max_iter=20, scale="none"),
-        "margin LVQ": MarginLVQClassifier(),
+        "margin LVQ": MarginLVQClassifier(scale="none"),
         "GLVQ": GLVQClassifier(scale="none"),
     }
     errors: dict[str, NDArray] = {
