@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -131,6 +132,8 @@ def test_judgement_counts_by_hand():
         seconds=1.0,
     )
     assert judged.error == 0.25
+    assert judged.microseconds == "250000"
+    assert replace(judged, seconds=4.321e-6).microseconds == "1.08"
     assert judged.rejected_at(0.01) == 0.25
     assert judged.error_when_rejecting(0.2) == 0.25
     assert judged.error_when_rejecting(0.25) == 0

@@ -271,6 +271,19 @@ def test_names_are_known_as_such(tmp_path, header, names):
     np.testing.assert_array_equal(table.X, X)
 
 
+def test_names_that_are_numbers_are_known_to_the_model(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("900.0,904.0,908.1\n1,2,3\n4,5,6\n")
+    table = read(path, labelled=False, keep=["908.1", "900.0"])
+    np.testing.assert_array_equal(table.X, [[3, 1], [6, 4]])
+    # Places of columns are no names, even where a cell looks like one.
+    path.write_text("1,2,0\n4,5,6\n")
+    assert read(path, labelled=False, keep=["1", "2"]).X.tolist() == [[2, 0], [5, 6]]
+    path.write_text("900.0,904.0\n1,2\n")
+    with pytest.raises(Refusal, match=r"lack .*'1.5'.*--header yes"):
+        read(path, labelled=False, keep=["900.0", "1.5", "2.5", "3.5"])
+
+
 def test_counted_names_over_numbers_alone(tmp_path):
     rows = "\n".join(f"{v},{v},{v},{i % 2}" for i, v in enumerate(text_rows()[0][:, 0]))
     (tmp_path / "a.csv").write_text("0,1,2,3\n" + rows)

@@ -16,8 +16,8 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.naive_bayes import GaussianNB
 
-from widemargin import RejectingClassifier
-from widemargin.cli import html, models, report
+from widemargin import HSSClassifier, RejectingClassifier
+from widemargin.cli import html, models, report, touch
 from widemargin.cli.judge import Judgement, promise_of
 from widemargin.cli.models import MODELS
 from widemargin.cli.report import vectors_kept
@@ -272,3 +272,19 @@ def test_vectors_kept_counts_prototypes_and_their_tangents():
 
     assert vectors_kept(Model()) == 3 + 5
     assert vectors_kept(object()) is None
+
+
+@pytest.mark.parametrize("light", [False, True])
+def test_paper_is_light(light):
+    image = pytest.importorskip("PIL.Image")
+    X, y = load_digits(n_class=3, return_X_y=True)
+    X = 16 - X[:60] if light else X[:60]
+    hss = HSSClassifier(n_tangents=2).fit(X, y[:60])
+    judged = Judgement(y[:60], y[:60], X[:, 20], X[:, 20], hss.classes_, 1.0)
+    saved = models.SavedModel(hss, "hss", [], (8, 8), None, 64)
+    made = touch.touch(saved, X, judged, {})
+    assert made.data["sweeps"]["light"] == light
+    for name in ("samples", "references"):
+        with image.open(io.BytesIO(made.sprites[name])) as sprite:
+            # The first column of the first digit is paper.
+            assert np.asarray(sprite.convert("L"))[:8, 0].min() > 250

@@ -217,6 +217,11 @@ class TestTrainingCurve:
         display = TrainingCurveDisplay.from_estimator(SimpleNamespace(history_=history))
         np.testing.assert_array_equal(display.ax_.lines[0].get_ydata(), [3.0, 2.0])
 
+    def test_a_single_pass_is_seen(self):
+        one = SimpleNamespace(history_={"loss": [0.5]})
+        display = TrainingCurveDisplay.from_estimator(one)
+        assert display.ax_.lines[0].get_marker() == "o"
+
     def test_rivals_share_a_panel(self):
         rivals = {
             name: SimpleNamespace(history_={"train_error": [0.1], "test_error": [0.2]})

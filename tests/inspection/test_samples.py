@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from matplotlib import pyplot as plt
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, load_wine
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from tests.inspection.stand_ins import Prototypes, TangentModels
@@ -68,6 +68,27 @@ class TestPrototypes:
         np.testing.assert_array_equal(first.lines[0].get_xdata(), time)
         np.testing.assert_array_equal(first.lines[1].get_ydata(), X[0, 1::2])
         assert first.get_title() == "0"
+
+    def test_columns_are_drawn_in_the_units_of_the_model(self):
+        pytest.importorskip("pandas")
+        frame = load_wine(as_frame=True)
+        model = GLVQClassifier(1, random_state=0).fit(frame.data, frame.target)
+        assert model.scale_ is not None
+        display = PrototypeDisplay.from_estimator(model)
+        ranges = np.ptp(display.prototypes, axis=0)
+        assert ranges.max() < 20 * ranges.min()
+        assert display.axes_[0, 0].get_ylabel() == "spreads"
+
+    @pytest.mark.parametrize(("light", "name"), [(False, "gray_r"), (True, "gray")])
+    def test_paper_is_light(self, light, name):
+        images = 1 - X[:4] if light else X[:4]
+        tangents = ImageTangents((8, 8))
+        shown = (
+            PrototypeDisplay(prototypes=images, shape=(8, 8)).plot().ax_,
+            TangentDisplay.from_estimator(tangents, images[0]).ax_,
+            AlignmentDisplay.from_estimator(tangents, *images[:2]).axes_[0, 0],
+        )
+        assert [ax.images[0].get_cmap().name for ax in shown] == [name] * 3
 
     def test_colours_and_limits(self):
         colours = np.random.default_rng(0).normal(size=(2, 4 * 4 * 3))
@@ -162,6 +183,11 @@ class TestTangents:
         display = TangentDisplay.from_estimator(model, index=4, shape=(8, 8))
         np.testing.assert_array_equal(display.sample, model.prototypes_[4])
         assert len(display.tangents) == 2
+
+    def test_a_union_knows_the_shape_of_a_part(self):
+        union = TangentUnion([LearnedTangents(2), ImageTangents((8, 8), "rotation")])
+        assert TangentDisplay.from_estimator(union.fit(X), X[0]).ax_.images
+        assert TangentUnion([SignalTangents()]).shape is None
 
     def test_a_classifier_lends_its_generator(self):
         model = TangentModels(tangents=ImageTangents((8, 8))).fit(X, y)

@@ -1,13 +1,22 @@
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.datasets import load_digits, load_wine, make_circles
 
-from widemargin._core.samples import check_samples, merge_duplicates
+from widemargin._core.classifier import heat_of, temperature_of
+from widemargin._core.samples import Samples, check_samples, merge_duplicates, twins
 from widemargin.metrics import tangent_distances
-from widemargin.prototypes import HSSClassifier
+from widemargin.prototypes import HSSClassifier, TVQClassifier
 from widemargin.prototypes.placing import prototype_counts
-from widemargin.prototypes.tangent_models import tried_rows, tried_tangents
+from widemargin.prototypes.soft import relative_distances
+from widemargin.prototypes.tangent_models import (
+    left_out_folds,
+    tried_rows,
+    tried_tangents,
+)
 from widemargin.tangents import ImageTangents, LearnedTangents
 
 TWO = {"sides": "two", "tangents": ImageTangents((8, 8))}
@@ -186,3 +195,68 @@ def test_batches_keep_what_the_first_chose():
     # One sample has nothing to be held out.
     alone = HSSClassifier().partial_fit(X[:1], y[:1], classes=[0, 1, 2])
     assert alone.tangents_.shape == (1, 1, 13)
+
+
+@given(st.lists(st.integers(1, 40), min_size=2, max_size=30), st.integers(0, 99))
+def test_every_class_keeps_a_sample_that_is_not_left_out(sizes, seed):
+    codes = np.repeat(np.arange(len(sizes)), sizes)
+    codes = np.random.RandomState(seed).permutation(codes)
+    X = np.zeros((len(codes), 1))
+    samples = Samples(X, codes, X[:, 0], np.arange(len(sizes)), np.arange(len(X)))
+    assert not left_out_folds(samples, many=len(codes) // len(sizes))
+    folds = left_out_folds(samples, many=1000)
+    rows = np.concatenate([*folds, np.empty(0, int)])
+    assert len(set(rows)) == len(rows)
+    left_out = np.isin(codes, np.flatnonzero(np.array(sizes) > 1)).sum()
+    assert len(rows) == left_out if len(codes) <= 500 else len(rows) >= 0.8 * 500
+    for part in folds:
+        assert set(np.delete(codes, part)) == set(codes)
+
+
+DRIFT = np.stack([np.ones(100), np.linspace(-1, 1, 100)])
+
+
+def drifting(n, seed):
+    """Three classes of signals, a peak each, on a line of any height and slope."""
+    rng = np.random.RandomState(seed)
+    y, t = np.arange(n) % 3, np.arange(100)
+    peaks = np.exp(-(((t - 40 - 3 * y[:, None]) / 8) ** 2))
+    size, lines = rng.lognormal(0, 0.2, (n, 1)), rng.normal(size=(n, 2)) @ DRIFT
+    return size * peaks + lines + rng.normal(0, 0.01, (n, 100)), y
+
+
+@pytest.mark.parametrize("Model", [HSSClassifier, TVQClassifier])
+@pytest.mark.parametrize("n_tangents", [3, 20])
+def test_few_samples_that_bend_are_as_sure_as_right(Model, n_tangents):
+    """Twenty tangents hold the twenty samples of a class, and no other."""
+    X, y = drifting(660, seed=0)
+    model = Model(1, n_tangents, sides="two", tangents=DRIFT).fit(X[:60], y[:60])
+    P = model.predict_proba(X[60:])
+    assert model.score(X[60:], y[60:]) > 0.97
+    assert -np.log(P[np.arange(600), y[60:]]).mean() < 0.15
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        HSSClassifier(1, 5),
+        HSSClassifier(1, 5, sides="two", tangents=DRIFT, max_iter=3),
+        TVQClassifier(1, 5, learning_rate=1e-3, max_iter=6),
+    ],
+    ids=["one", "two", "tvq"],
+)
+def test_temperatures_of_few_samples_are_those_of_models_without_them(model):
+    X, y = drifting(90, seed=1)
+    X = X + np.random.RandomState(0).normal(0, 0.3, X.shape)
+    w = np.random.RandomState(1).uniform(0.5, 2, 90)
+    # As a fit has them.
+    X, y, w = (a[np.argsort(twins(X, y))] for a in (X, y, w))
+    folds = left_out_folds(Samples(X, y, w, np.arange(3), np.arange(90)), many=100)
+    costs = []
+    for rows in folds:
+        others = clone(model).fit(*(np.delete(a, rows, axis=0) for a in (X, y, w)))
+        costs.append(relative_distances(others._class_distances(X[rows])))
+    rows = np.concatenate(folds)
+    weights = w[rows] / w[rows].mean()
+    T = temperature_of(heat_of(np.concatenate(costs), y[rows], weights))
+    assert model.fit(X, y, w).temperature_ == pytest.approx(T, rel=1e-6)

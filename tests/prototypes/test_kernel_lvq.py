@@ -236,10 +236,11 @@ def test_noise_of_unequal_classes_is_taken_out_of_distances(monkeypatch):
     plain = KernelLVQClassifier(random_state=0).fit(X[train], y[train])
     assert plain.score(X[new], y[new]) < 0.75
     assert model.score(X[new], y[new]) > 0.85
-    # Differences of distances change by those of v |a|^2, for every sample.
+    # Differences of distances change by those of the noise, for every sample.
     v = [plain._coordinates_of(X[train][y[train] == c]) for c in (0, 1)]
     v = [z.var(axis=0, ddof=1).sum() for z in v]
-    noise = v * (plain.dual_coef_**2).sum(axis=1)
+    n = np.bincount(y[train])
+    noise = v / n * (n * (plain.dual_coef_**2).sum(axis=1)).min()
     before, after = (m._squared_distances(X[new]) for m in (plain, model))
     change = np.diff(after - before, axis=1)[:, 0]
     np.testing.assert_allclose(change, -np.diff(noise)[0], rtol=1e-8)

@@ -280,3 +280,51 @@ def test_models_of_float32_answer_float64_exactly():
         expected.append(((moved - moved @ frame @ frame.T) ** 2).sum(axis=1))
     found = model._squared_distances(narrow.astype(float))
     np.testing.assert_allclose(found, np.array(expected).T, rtol=1e-6)
+
+
+def wide(n, d, n_shifted, seed):
+    """Two classes that differ in the means of some of many features."""
+    rng = np.random.RandomState(seed)
+    y = rng.randint(0, 2, n)
+    X = rng.normal(size=(n, d))
+    X[:, :n_shifted] += y[:, None]
+    return X, y
+
+
+@pytest.mark.parametrize("size", [("auto", "auto"), (1, 3)])
+@pytest.mark.parametrize(("d", "n_shifted"), [(300, 15), (2000, 40)])
+def test_training_keeps_what_the_start_knows(size, d, n_shifted):
+    """No margin is near theta: to raise their mean it gives up a class."""
+    for seed in (3, 4):
+        X, y = wide(520, d, n_shifted, seed)
+        start = HSSClassifier(1, size[1]).fit(X[:120], y[:120])
+        model = TVQClassifier(*size, random_state=0).fit(X[:120], y[:120])
+        score = model.score(X[120:], y[120:])
+        assert score > start.score(X[120:], y[120:]) - 0.05
+        for sure in (start, model):
+            says = sure.predict_proba(X[120:]).max(axis=1).mean()
+            assert abs(says - sure.score(X[120:], y[120:])) < 0.1
+
+
+def test_a_start_that_is_kept_is_the_start():
+    X, y = wide(120, 2000, 40, seed=4)
+    start = HSSClassifier(1, 3).fit(X, y)
+    model = TVQClassifier(1, 3).fit(X, y)
+    same_models(model, start, atol=1e-9)
+    assert model.n_iter_ == 1
+    assert model.history_["train_error"] == [np.mean(start.predict(X) != y)]
+    # What the user asks for to the letter is done.
+    for given in ({"learning_rate": 1e-3}, {"early_stopping": True}):
+        model = TVQClassifier(1, 3, max_iter=12, tol=0, **given).fit(X, y)
+        assert model.n_iter_ > 10
+
+
+def test_batches_of_few_samples_are_as_sure_as_right():
+    X, y = wide(460, 300, 15, seed=5)
+    for model in (HSSClassifier(), TVQClassifier(random_state=0)):
+        model.partial_fit(X[:60], y[:60], classes=[0, 1])
+        model.partial_fit(X[60:], y[60:])
+        assert "_told" not in vars(model)
+        first = clone(model).partial_fit(X[:60], y[:60], classes=[0, 1])
+        says = first.predict_proba(X[60:]).max(axis=1).mean()
+        assert abs(says - first.score(X[60:], y[60:])) < 0.1

@@ -244,6 +244,13 @@ def check_sides(shape: Any, owner: str, n_features: int) -> tuple[int, int, int]
     return height, width, channels
 
 
+def border_of(images: NDArray) -> NDArray:
+    """Values on the border of images (n, height, width), or with channels."""
+    edge = np.ones(images.shape[1:3], bool)
+    edge[1:-1, 1:-1] = False
+    return images[:, edge]
+
+
 def _possible_shape(n_features: int | None, axes: tuple) -> str:
     for n_axes, channels in ((2, 1), (3, 3)):
         side = math.isqrt((n_features or 0) // channels)

@@ -75,6 +75,11 @@ class Samples:
         return len(self) if self.shards is None else self.shards.n_rows
 
     @property
+    def are_all(self) -> bool:
+        """Whether none are elsewhere."""
+        return self.n_rows == len(self if self.inverse is None else self.inverse)
+
+    @property
     def labels(self) -> NDArray:
         """The labels in the user's terms."""
         return self.classes[self.codes]
@@ -184,7 +189,9 @@ def class_labels(y: Any, n_samples: int | None = None) -> NDArray:
 
 def check_weights(sample_weight: Any, X: Any) -> NDArray:
     """Return one finite weight per sample, none negative, with a finite sum."""
-    given = np.asarray(1.0 if sample_weight is None else sample_weight)
+    if sample_weight is None:
+        return np.ones(X.shape[0])
+    given = np.asarray(sample_weight)
     if given.dtype.kind not in "buif":
         try:
             if np.iscomplexobj(given):
@@ -469,11 +476,12 @@ def clear_winner(
     candidates: Sequence[Candidate],
     mistakes: Callable[[Candidate], NDArray],
     weights: NDArray | float = 1.0,
+    deviations: float = 1.0,
 ) -> Candidate:
     """Return the first candidate, unless another makes clearly fewer mistakes.
 
-    Clearly: by more than one standard deviation of what chance would do where the two
-    differ, the root of the number of differences. `mistakes` are 1 where a held-out
+    Clearly: by more than so many standard deviations of what chance would do where the
+    two differ, the root of the number of differences. `mistakes` are 1 where a held-out
     sample is answered wrongly, else 0.
 
     >>> wrong = {"old": np.array([1, 1, 1, 0]), "new": np.array([0, 0, 0, 0])}
@@ -484,7 +492,7 @@ def clear_winner(
     first = mistakes(winner) if len(candidates) > 1 else None
     for other in candidates[1:]:
         gains = (first - mistakes(other)) * weights
-        clear = float(gains.sum() - np.sqrt((gains**2).sum()))
+        clear = float(gains.sum() - deviations * np.sqrt((gains**2).sum()))
         if clear > most:
             winner, most = other, clear
     return winner

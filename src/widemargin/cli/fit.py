@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 from widemargin._compute.progress import show_progress
 from widemargin._core.callbacks import HAS_CALLBACKS
-from widemargin._core.checks import check_number
+from widemargin._core.checks import border_of, check_number
 from widemargin.cli import Refusal, check_out, console, models, tell, text_table
 from widemargin.cli.judge import answer, promise
 from widemargin.cli.models import SavedModel, check_skops, save
@@ -82,7 +82,7 @@ def run(
     X_held, y_held = X, y
     if max_error is not None:
         X, y, X_held, y_held = hold_out(X, y, max_error, seed, table.notes)
-    background = 0.0 if scale else border_of(X, table.image_shape)
+    background = 0.0 if scale else paper_of(X, table.image_shape)
     estimator = models.build(
         model,
         read_settings,
@@ -131,7 +131,7 @@ def run(
     print(f"Model: {out} ({out.stat().st_size / 1024:.0f} KiB)")
 
 
-def border_of(X: Any, image_shape: tuple[int, ...] | None) -> float:
+def paper_of(X: Any, image_shape: tuple[int, ...] | None) -> float:
     """Return what is around images, 0 where it is near: paper may be light.
 
     Moved images bring it in at their edges.
@@ -140,9 +140,7 @@ def border_of(X: Any, image_shape: tuple[int, ...] | None) -> float:
         return 0.0
     images = np.asarray(X[:1000]).reshape(-1, *image_shape)
     low, high = np.nanmin(images), np.nanmax(images)
-    inner = np.zeros(image_shape[:2], bool)
-    inner[1:-1, 1:-1] = True
-    border = float(np.nanmedian(images[:, ~inner]))
+    border = float(np.nanmedian(border_of(images)))
     return border if abs(border) > 0.1 * (high - low) else 0.0
 
 

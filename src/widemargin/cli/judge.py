@@ -70,6 +70,12 @@ class Judgement:
         return float(np.mean(self.wrong))
 
     @property
+    def microseconds(self) -> str:
+        """Time of one prediction to three digits, never as a power of ten."""
+        value = 1e6 * self.seconds / len(self.truth)
+        return np.format_float_positional(value, 3, fractional=False, trim="-")
+
+    @property
     def error_of_answered(self) -> float | None:
         """Share of wrong answers among those it stands by; None where there is none."""
         kept = self.wrong if self.accepted is None else self.wrong[self.accepted]
@@ -337,7 +343,7 @@ def evaluate(
     n, wrong = len(judged.truth), int(judged.wrong.sum())
     out.print(
         f"{saved.name} on {data.name}: error {100 * judged.error:.2f} % "
-        f"({wrong} of {n}), {1e6 * judged.seconds / n:.3g} µs per sample"
+        f"({wrong} of {n}), {judged.microseconds} µs per sample"
     )
     if saved.refusing is not None:
         out.print(refusal_words(saved.refusing, judged))

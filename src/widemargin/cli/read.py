@@ -191,6 +191,11 @@ def _is_header(
     """Whether the first line is names, and what to tell where that is a guess."""
     if any(name in first and not _is_number(name) for name in asked):
         return True, None
+    # Wavelengths and years are names too, unlike the places of columns without any.
+    places = {str(i) for i in range(-len(first), len(first))}
+    known = asked - places
+    if 2 * len(known.intersection(first)) > len(known):
+        return True, None
     numbers = [cell for cell in first if _is_number(cell)]
     over_numbers = [
         above for above, below in zip(first, second, strict=False) if _is_number(below)
@@ -297,10 +302,12 @@ def as_table(
     if twice:
         raise Refusal(f"two columns are called {sorted(twice)[0]!r}; rename one")
     lacking = [repr(name) for name in keep if name not in names]
+    hint = "; where the first line of a CSV file holds names, add --header yes"
     if lacking:
         raise Refusal(
             f"the data lack {', '.join(lacking[:5])}: the model was fitted on "
             f"{len(keep)} columns, all of which must be there"
+            f"{hint if names == list(map(str, range(len(names)))) else ''}"
         )
     for option, wanted in [("--drop", name) for name in drop] + [("--target", target)]:
         if wanted is not None and wanted not in names:

@@ -127,7 +127,6 @@ def build(
 
 def tiles(model: SavedModel, judged: Judgement, size: int | None) -> list:
     """Return the numbers at the top of the page."""
-    n = len(judged.truth)
     found = [("error", f"{100 * judged.error:.2f} %")]
     if judged.accepted is not None:
         share, error = judged.accepted.mean(), judged.error_of_answered
@@ -138,7 +137,7 @@ def tiles(model: SavedModel, judged: Judgement, size: int | None) -> list:
         ]
     found += [
         ("rejected for 1 % error", f"{100 * judged.rejected_at(0.01):.1f} %"),
-        ("µs per prediction", f"{1e6 * judged.seconds / n:.3g}"),
+        ("µs per prediction", judged.microseconds),
     ]
     kept = vectors_kept(model.estimator)
     if kept is not None:
@@ -264,7 +263,6 @@ def add_gallery(page: Page, model: SavedModel, X: Any, judged: Judgement) -> Non
         axes,
         [images[line] for line in lines],
         limits=style.most_values([images]),
-        cmap="gray_r",
         labels=[words[line] for line in lines],
     )
     page.add(

@@ -25,7 +25,7 @@ from widemargin.inspection.models import (
     learned_tangents,
     nearest_references,
 )
-from widemargin.inspection.style import most_values
+from widemargin.inspection.style import is_light, most_values
 from widemargin.inspection.tangents import tangent_names
 
 # Bytes of pictures in the page; about a third is added when they become text.
@@ -152,7 +152,10 @@ def _pictures(
         return found, {}
     low, high = float(some.min()), float(some.max())
     both = {"samples": some, "references": points}.items()
-    sprites = {k: _sprite(rows, shape, low, high) for k, rows in both if len(rows)}
+    ends = (
+        (high, low) if is_light(some.reshape(-1, *shape), (low, high)) else (low, high)
+    )
+    sprites = {k: _sprite(rows, shape, *ends) for k, rows in both if len(rows)}
     if near is not None:
         reach = float(np.abs(near.residuals).max()) or 1.0
         reach = min(reach, (high - low) or 1.0)
@@ -201,7 +204,7 @@ def _levels(values: NDArray, low: float, high: float, top: int) -> NDArray:
 
 
 def _sprite(images: NDArray, shape: tuple[int, ...], low: float, high: float) -> bytes:
-    """Return the size of a cell, and all images as one PNG, darker being more."""
+    """Return all images as one PNG, light where they are `low`."""
     from PIL import Image
 
     stack = _mosaic(_smaller(images.reshape(-1, *shape)))
@@ -330,5 +333,6 @@ def _packed_sweeps(
         "names": [str(name).replace("_", " ") for name in names[: tangents.shape[1]]],
         "cell": cell,
         "channels": channels,
+        "light": shape is not None and is_light(rows.reshape(-1, *shape), (low, high)),
         "curve": shape is None,
     }

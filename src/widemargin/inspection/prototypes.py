@@ -98,7 +98,8 @@ class PrototypeDisplay(style.SampleDisplay):
         estimator : fitted classifier
             With ``prototypes_`` and ``prototype_labels_``. Those of a pipeline are
             brought back to its samples where every step can be undone, unless they are
-            named columns, which are shown as the classifier sees them.
+            named columns, which are shown as the classifier sees them: where it divides
+            features by ``scale_``, in these units, around the mean of the prototypes.
         shape : tuple (height, width) or (height, width, channels), default=None
             Shape of a prototype as an image. None takes that of the estimator's
             ``tangents``, if these are image tangents, and else draws curves.
@@ -129,10 +130,16 @@ class PrototypeDisplay(style.SampleDisplay):
         look = look_of(estimator, prototypes.shape[1], shape, positions, feature_names)
         # Columns of a table have units of their own: as the classifier sees them they
         # fit on one axis.
+        unit = getattr(model, "scale_", None)
         if look["feature_names"] is None:
-            prototypes = as_given(estimator, prototypes)
+            prototypes, unit = as_given(estimator, prototypes), None
+        elif unit is not None:
+            prototypes = (prototypes - prototypes.mean(axis=0)) / np.asarray(unit)
         labels = getattr(model, "prototype_labels_", None)
-        return cls(prototypes=prototypes, labels=labels, **look).plot(ax, **options)
+        shown = cls(prototypes=prototypes, labels=labels, **look).plot(ax, **options)
+        for panel in [] if unit is None else shown.axes_[:, 0]:
+            panel.set_ylabel("spreads")
+        return shown
 
     def plot(
         self,
@@ -140,7 +147,7 @@ class PrototypeDisplay(style.SampleDisplay):
         *,
         n_columns: int | None = None,
         limits: tuple[float, float] | None = None,
-        cmap: str = "gray_r",
+        cmap: str | None = None,
     ) -> "PrototypeDisplay":
         """Draw the prototypes.
 
@@ -155,8 +162,9 @@ class PrototypeDisplay(style.SampleDisplay):
             Values drawn as the lightest and the darkest, or the vertical axis of
             curves. None is what 96 % of the values of images lie between, or room for
             every curve.
-        cmap : str, default="gray_r"
-            Colour map of images without channels.
+        cmap : str, default=None
+            Colour map of images without channels. None is "gray" where most of their
+            border is light, else "gray_r": paper is light.
 
         Returns
         -------
@@ -184,7 +192,7 @@ class PrototypeDisplay(style.SampleDisplay):
         look: style.Look,
         n_columns: int | None,
         limits: tuple[float, float] | None,
-        cmap: str,
+        cmap: str | None,
     ) -> tuple[Any, Any]:
         most = max(len(rows) for _, rows in groups)
         by_class = n_columns is None and most > 1
@@ -219,7 +227,7 @@ class PrototypeDisplay(style.SampleDisplay):
         look: style.Look,
         n_columns: int | None,
         limits: tuple[float, float] | None,
-        cmap: str,
+        cmap: str | None,
     ) -> tuple[Any, Any]:
         # Columns of a table want width, so far as the figure does not get too high.
         usual = ceil(sqrt(len(groups)) if look.names is None else len(groups) / 8)

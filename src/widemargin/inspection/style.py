@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from widemargin._core.checks import as_floats, check_image_shape
+from widemargin._core.checks import as_floats, border_of, check_image_shape
 
 INK, GREY, RED = "#1f2933", "#9aa5b1", "#d64545"
 FRAME = "#cbd2d9"
@@ -129,6 +129,17 @@ def stage_colours(n_stages: int) -> list[Any]:
     ramp = LinearSegmentedColormap.from_list("stages", [faint, "#7b8794", ink()])
     before = [ramp(k / max(n_stages - 2, 1)) for k in range(n_stages - 1)]
     return [*before, RED]
+
+
+def is_light(images: Any, limits: tuple[float, float]) -> bool:
+    """Whether images are on light paper: most of their border is above the middle."""
+    images = np.asarray(images)
+    return images.ndim == 3 and float(np.median(border_of(images))) > sum(limits) / 2
+
+
+def grey_map(images: Any, limits: tuple[float, float]) -> str:
+    """Return the colour map in which the paper of images is light."""
+    return "gray" if is_light(images, limits) else "gray_r"
 
 
 def show_image(ax: Any, image: Any, *, limits: tuple[float, float], cmap: str) -> Any:
@@ -309,7 +320,7 @@ def draw_mosaic(
     images: Sequence[Sequence[NDArray]],
     *,
     limits: tuple[float, float],
-    cmap: str,
+    cmap: str | None = None,
     row_labels: Sequence[str] | None = None,
     labels: Sequence[Sequence[str]] | None = None,
 ) -> None:
@@ -317,6 +328,7 @@ def draw_mosaic(
     from matplotlib.patches import Rectangle
 
     check_axes(ax)
+    cmap = cmap or grey_map([image for row in images for image in row], limits)
     height = images[0][0].shape[0] / images[0][0].shape[1]
     gap = _GAP if labels is None else _LABEL_GAP
     step = height + gap

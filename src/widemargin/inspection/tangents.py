@@ -159,7 +159,7 @@ class TangentDisplay(style.SampleDisplay):
         ax: Any = None,
         *,
         steps: Sequence[float] = (-0.6, -0.3, 0.0, 0.3, 0.6),
-        cmap: str = "gray_r",
+        cmap: str | None = None,
     ) -> "TangentDisplay":
         """Draw the sweeps.
 
@@ -169,8 +169,9 @@ class TangentDisplay(style.SampleDisplay):
             Where to draw; None makes a figure. Divided into panels for curves.
         steps : sequence of float, default=(-0.6, -0.3, 0.0, 0.3, 0.6)
             Largest change of a feature at each step, in units of the sample's range.
-        cmap : str, default="gray_r"
-            Colour map of images without channels.
+        cmap : str, default=None
+            Colour map of images without channels. None is "gray" where most of their
+            border is light, else "gray_r": paper is light.
 
         Returns
         -------
@@ -195,7 +196,12 @@ class TangentDisplay(style.SampleDisplay):
         return self
 
     def _plot_images(
-        self, ax: Any, swept: NDArray, names: Sequence[str], look: style.Look, cmap: str
+        self,
+        ax: Any,
+        swept: NDArray,
+        names: Sequence[str],
+        look: style.Look,
+        cmap: str | None,
     ) -> tuple[Any, Any]:
         images = [[look.image(row) for row in strip] for strip in swept]
         if ax is None:
@@ -494,15 +500,16 @@ class AlignmentDisplay(style.SampleDisplay):
         )
         return display.plot(ax, **options)
 
-    def plot(self, ax: Any = None, *, cmap: str = "gray_r") -> "AlignmentDisplay":
+    def plot(self, ax: Any = None, *, cmap: str | None = None) -> "AlignmentDisplay":
         """Draw both samples before and after, and what differs.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
             Axes to divide into panels; None makes a figure.
-        cmap : str, default="gray_r"
-            Colour map of images without channels.
+        cmap : str, default=None
+            Colour map of images without channels. None is "gray" where most of their
+            border is light, else "gray_r": paper is light.
 
         Returns
         -------
@@ -525,10 +532,11 @@ class AlignmentDisplay(style.SampleDisplay):
         return self
 
     def _plot_images(
-        self, ax: Any, pairs: Any, titles: Any, look: style.Look, cmap: str
+        self, ax: Any, pairs: Any, titles: Any, look: style.Look, cmap: str | None
     ) -> tuple[Any, Any]:
         ax, axes = style.panels(type(self).__name__, ax, (2, 3), (6.2, 4.4))
         limits = style.common_limits(pairs[0])
+        cmap = cmap or style.grey_map(list(map(look.image, pairs[0])), limits)
         reach = float(np.abs(pairs[0][0] - pairs[0][1]).max()) or 1.0
         stages = ("before", "after")
         for row, (x, y), title, stage in zip(axes, pairs, titles, stages, strict=True):
@@ -547,7 +555,7 @@ class AlignmentDisplay(style.SampleDisplay):
         return ax, axes
 
     def _plot_curves(
-        self, ax: Any, pairs: Any, titles: Any, look: style.Look, cmap: str
+        self, ax: Any, pairs: Any, titles: Any, look: style.Look, cmap: str | None
     ) -> tuple[Any, Any]:
         ax, axes = style.panels(type(self).__name__, ax, (2, 2), (8.0, 4.8))
         limits = style.padded(*style.common_limits([*pairs[0], *pairs[1]]))

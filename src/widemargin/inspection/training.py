@@ -151,6 +151,8 @@ class TrainingCurveDisplay:
                 words = _words(key)
                 label = words if alone else f"{name}: {words}" if several else name
                 options = {"linewidth": 1.6, "label": label} | drawn | line_options
+                if len(values) == 1:
+                    options = {"marker": "o"} | options  # else it is not seen
                 panel.plot(np.arange(1, len(values) + 1), values, **options)
         panel.set(xlabel="pass", ylabel=unit)
         panel.xaxis.get_major_locator().set_params(integer=True)

@@ -288,8 +288,10 @@ class KernelLVQClassifier(GLVQClassifier):
         """Take the noise of one prototype per class out of what decides.
 
         Of ``w = sum_s a_s phi(x_s)`` and samples of variance v, |w|^2 has v |a|^2 more
-        than it would have of their means, and new samples fall to the prototype that
-        has least of it, that of the largest class. Moving all prototypes by t adds
+        than it would have of their expectations: v / n of a mean of n. Training makes
+        a longer, that of all classes alike where they are noise, and by the least
+        n |a|^2 it is taken to be. New samples would fall to the prototype that has
+        least of it, that of the largest class. Moving all prototypes by t adds
         ``2 t.w_j`` to the squared distance to the j-th, and what is the same for all.
         """
         if not self._one_each:
@@ -297,8 +299,9 @@ class KernelLVQClassifier(GLVQClassifier):
         P, labels = state["prototypes"], state["codes"]
         X, codes, weights = data.X, data.samples.codes, data.samples.weights
         means = class_means(X, codes, weights, len(self.classes_))[labels]
-        variances, _ = class_variances(X, codes, weights, means.astype(X.dtype), labels)
-        noise = variances * squared_norms((P @ self._coordinates.T).astype(float))
+        v, n = class_variances(X, codes, weights, means.astype(X.dtype), labels)
+        lengths = squared_norms((P @ self._coordinates.T).astype(float))
+        noise = v / n * (n * lengths).min()
         apart, wanted = (a - a.mean(axis=0) for a in (P.astype(float), -noise / 2))
         t = np.linalg.lstsq(apart, wanted, rcond=1e-6)[0]
         return {**state, "prototypes": (P + t).astype(P.dtype)}

@@ -289,7 +289,8 @@
       for (let k = 0; k < h * w; k += 1) {
         for (let c = 0; c < 3; c += 1) {
           const value = row[part.channels === 1 ? k : k * part.channels + c];
-          const grey = Math.max(0, Math.min(1, part.channels === 1 ? 1 - value : value));
+          const dark = part.channels === 1 && !part.light;
+          const grey = Math.max(0, Math.min(1, dark ? 1 - value : value));
           pixels.data[4 * k + c] = 255 * grey;
         }
         pixels.data[4 * k + 3] = 255;
