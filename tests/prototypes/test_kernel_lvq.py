@@ -240,7 +240,8 @@ def test_noise_of_unequal_classes_is_taken_out_of_distances(monkeypatch):
     v = [plain._coordinates_of(X[train][y[train] == c]) for c in (0, 1)]
     v = [z.var(axis=0, ddof=1).sum() for z in v]
     n = np.bincount(y[train])
-    noise = v / n * (n * (plain.dual_coef_**2).sum(axis=1)).min()
+    longer = n * (plain.dual_coef_**2).sum(axis=1)
+    noise = v / n * np.minimum(longer, 1.5 * longer.min())
     before, after = (m._squared_distances(X[new]) for m in (plain, model))
     change = np.diff(after - before, axis=1)[:, 0]
     np.testing.assert_allclose(change, -np.diff(noise)[0], rtol=1e-8)

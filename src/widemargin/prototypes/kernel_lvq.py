@@ -47,6 +47,8 @@ from widemargin.prototypes.training import Run, State
 # Coordinates that n_components="auto" keeps at most, and the share of the variance
 # that they hold where fewer do.
 MOST_COMPONENTS, HELD = 200, 0.99
+# How far the lengths of prototypes that are noise differ, beside that of the means.
+ALIKE = 1.5
 KERNELS = ("rbf", "linear", "polynomial", "poly", "sigmoid", "laplacian", "cosine")
 SCALED_BY_GAMMA = ("rbf", "polynomial", "poly", "sigmoid", "laplacian", "chi2")
 
@@ -289,9 +291,9 @@ class KernelLVQClassifier(GLVQClassifier):
 
         Of ``w = sum_s a_s phi(x_s)`` and samples of variance v, |w|^2 has v |a|^2 more
         than it would have of their expectations: v / n of a mean of n. Training makes
-        a longer, that of all classes alike where they are noise, and by the least
-        n |a|^2 it is taken to be. New samples would fall to the prototype that has
-        least of it, that of the largest class. Moving all prototypes by t adds
+        a longer, of all classes alike where they are noise: what is far longer than the
+        others was pushed away, and means it. New samples would fall to the prototype
+        that has least noise, that of the largest class. Moving all prototypes by t adds
         ``2 t.w_j`` to the squared distance to the j-th, and what is the same for all.
         """
         if not self._one_each:
@@ -300,8 +302,8 @@ class KernelLVQClassifier(GLVQClassifier):
         X, codes, weights = data.X, data.samples.codes, data.samples.weights
         means = class_means(X, codes, weights, len(self.classes_))[labels]
         v, n = class_variances(X, codes, weights, means.astype(X.dtype), labels)
-        lengths = squared_norms((P @ self._coordinates.T).astype(float))
-        noise = v / n * (n * lengths).min()
+        longer = n * squared_norms((P @ self._coordinates.T).astype(float))
+        noise = v / n * np.minimum(longer, ALIKE * longer.min())
         apart, wanted = (a - a.mean(axis=0) for a in (P.astype(float), -noise / 2))
         t = np.linalg.lstsq(apart, wanted, rcond=1e-6)[0]
         return {**state, "prototypes": (P + t).astype(P.dtype)}
