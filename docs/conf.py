@@ -32,6 +32,7 @@ extensions = [
     "mended",
     "pictures",
     "registry",
+    "sample_report",
 ]
 # The page to draw on is a folder of its own, made elsewhere and copied as it is.
 if (HERE / "draw_site" / "draw" / "index.html").exists():
@@ -98,6 +99,7 @@ html_logo = "_static/logo.svg"
 html_favicon = "_static/logo.svg"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["filter.js"]
 html_baseurl = os.environ.get("READTHEDOCS_CANONICAL_URL", "")
 # Without it the theme finds no mode and writes an error to the console.
 html_context = {"default_mode": "auto"}

@@ -123,6 +123,12 @@ def capabilities_page():
     """Return the table of what every estimator can do, by asking them."""
     from sklearn.linear_model import LogisticRegression
 
+    from widemargin import DensityClassifier as Density
+    from widemargin import TangentSVC
+
+    def by(name, it_is):
+        return f"by ``{name}``" if it_is else False
+
     title = "What every estimator can do"
     columns = [
         "estimator",
@@ -131,8 +137,11 @@ def capabilities_page():
         "partial fit",
         "sample weight",
         "class weight",
-        "proba",
+        "probabilities",
+        "missing values",
         "sparse X",
+        "tensors",
+        "Dask in fit",
     ]
     lines = [
         ":html_theme.sidebar_secondary.remove: true",
@@ -140,9 +149,10 @@ def capabilities_page():
         title,
         "=" * len(title),
         "",
-        "Read off the estimators when this page was built. The two of",
-        ":mod:`!widemargin.meta` have what the classifier inside has; here it is a",
-        "logistic regression.",
+        "Read off the estimators when this page was built. Those of",
+        ":mod:`!widemargin.meta` have what the classifiers inside have; here these are",
+        "logistic regressions. Tensors: torch's, on a GPU too, by scikit-learn's array",
+        "API dispatch. :doc:`/performance` has what they cost.",
         "",
         ".. list-table::",
         "   :header-rows: 1",
@@ -154,6 +164,7 @@ def capabilities_page():
         kind = getattr(importlib.import_module(f"widemargin.{package}"), name)
         model = kind(LogisticRegression()) if package == "meta" else kind()
         fit = inspect.signature(kind.fit).parameters
+        tags = model.__sklearn_tags__()
         try:
             unit = model.margin_unit
         except Exception:  # It depends on what was fitted.
@@ -161,12 +172,15 @@ def capabilities_page():
         row = [
             f":doc:`{name} <widemargin.{name}>`",
             unit or ":doc:`varies </margins>`",
-            "tangents" in kind._get_param_names(),
+            "tangents" in kind._get_param_names() or by("metric", kind is Density),
             hasattr(model, "partial_fit"),
             "sample_weight" in fit or "fit_params" in fit,
             "class_weight" in kind._get_param_names(),
-            hasattr(model, "predict_proba"),
-            model.__sklearn_tags__().input_tags.sparse,
+            hasattr(model, "predict_proba") or by("probability", kind is TangentSVC),
+            tags.input_tags.allow_nan,
+            tags.input_tags.sparse,
+            tags.array_api_support,
+            "fit" in getattr(kind, "lazy_methods", ()),
         ]
         cells = [("yes" if c else "·") if isinstance(c, bool) else c for c in row]
         lines += [f"   {'* -' if i == 0 else '  -'} {c}" for i, c in enumerate(cells)]

@@ -105,6 +105,22 @@ def test_pages_load_fit_and_are_accessible(
     assert not wrong, "\n".join(wrong)
 
 
+def test_the_table_of_estimators_is_filtered(site, chromium):
+    page, errors = look_at(chromium, "light", 1300)
+    page.goto(f"{site}/reference/capabilities.html")
+    shown = page.locator("table.capabilities tbody tr:visible")
+    all_of_them = shown.count()
+    page.get_by_label("partial fit").check()
+    page.get_by_label("missing values").check()
+    names = [row.split()[0] for row in shown.all_inner_texts()]
+    assert set(names) == {"GLVQClassifier", "GMLVQClassifier", "LVQClassifier"}
+    page.get_by_label("missing values").uncheck()
+    page.get_by_label("partial fit").uncheck()
+    assert shown.count() == all_of_them
+    assert not errors
+    page.context.close()
+
+
 def test_no_page_is_too_large(site, chromium):
     page, _ = look_at(chromium, "light", 1300)
     sizes = {}

@@ -1,9 +1,12 @@
 """Every example line of docs/command.md names commands and options that exist."""
 
+import doctest
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+from sklearn.datasets import load_iris
 from typer.testing import CliRunner
 
 from widemargin.cli.app import app
@@ -20,8 +23,9 @@ def test_every_command_has_an_example():
     assert commands == {line.split()[0] for line in LINES}
 
 
-def test_the_table_of_the_demo_is_one():
-    table = re.compile(r"^\| model \| error .*?\n\n", re.MULTILINE | re.DOTALL)
+@pytest.mark.parametrize("first", ["model | error", "default, error"])
+def test_tables_are_one_in_readme_and_site(first):
+    table = re.compile(rf"^\| {re.escape(first)} .*?\n\n", re.MULTILINE | re.DOTALL)
     texts = [(ROOT / name).read_text() for name in ("README.md", "docs/performance.md")]
     assert len({table.search(text)[0] for text in texts}) == 1
 
@@ -34,3 +38,20 @@ def test_the_options_exist(line):
         assert option in text
     if "--model" in words:
         assert words[words.index("--model") + 1] in MODELS
+
+
+def test_the_session_is_what_is_printed(command, tmp_path):
+    pytest.importorskip("pandas")
+    frame = load_iris(as_frame=True).frame
+    frame["species"] = load_iris().target_names[frame.pop("target")]
+    frame = frame.sample(frac=1, random_state=0)
+    frame[:100].to_csv(tmp_path / "train.csv", index=False)
+    frame[100:].to_csv(tmp_path / "test.csv", index=False)
+    frame[100:103].drop(columns="species").to_csv(tmp_path / "new.csv", index=False)
+    (block,) = re.findall(r"^```console\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    same = doctest.OutputChecker().check_output
+    for part in block.split("$ widemargin ")[1:]:
+        line, expected = part.split("\n", 1)
+        _, out, err = command(*shlex.split(line))
+        options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+        assert same(expected, out + err, options), f"{line}\n{out}{err}"

@@ -38,6 +38,12 @@ _PATIENCE = 30
 
 
 @njit()
+def _fill(values, value):
+    for i in range(values.shape[0]):
+        values[i] = value
+
+
+@njit()
 def _append_to_factor(Z, Q, factor, k, j):
     """Extend the factor by pattern j.
 
@@ -50,14 +56,17 @@ def _append_to_factor(Z, Q, factor, k, j):
     for i in range(k):
         factor[k, i] = 0.0
     inside = np.empty(k)
-    # Twice is enough: the second pass removes what the first left by rounding.
+    size = 0.0
     for _ in range(2):
         for i in range(k):
             inside[i] = dot(Q[i], rest)
             factor[k, i] += inside[i]
         for i in range(k):
             add_times(rest, -inside[i], Q[i])
-    size = np.sqrt(dot(rest, rest))
+        size = np.sqrt(dot(rest, rest))
+        # Where little was left, a second pass removes what is rounding of the first.
+        if size > 0.1 * length:
+            break
     factor[k, k] = size
     if size <= _DEPENDENT * length:
         return False
@@ -88,15 +97,6 @@ def _remove_from_factor(Q, factor, active, k, position):
             Q[i, q] = c * u + s * w
             Q[i + 1, q] = c * w - s * u
     return k - 1
-
-
-@njit(fastmath=True)
-def _solve_lower(factor, k, x):
-    for i in range(k):
-        value = x[i]
-        for p in range(i):
-            value -= factor[i, p] * x[p]
-        x[i] = value / factor[i, i]
 
 
 @njit(fastmath=True)
@@ -143,32 +143,35 @@ def _ray(a, active, k, j, ray):
 
 
 @njit()
-def _optimise_active(h, a, active, Q, factor, k, target, w):
+def _optimise_active(h, a, active, Q, factor, k, known, y, w, target):
     """Minimise over the active patterns, letting go of those that turn negative.
 
-    Leaves their sum in `w`.
+    `y` solves the lower half of the system, of which `known` are solved already, and
+    `w` is their sum. Returns how many are still active.
     """
-    for p in range(w.shape[0]):
-        w[p] = 0.0
     while k > 0:
+        if known == 0:
+            _fill(w, 0.0)
+        for i in range(known, k):
+            y[i] = (h[active[i]] - dot(factor[i, :i], y[:i])) / factor[i, i]
+            add_times(w, y[i], Q[i])
         for i in range(k):
-            target[i] = h[active[i]]
-        _solve_lower(factor, k, target)
-        for p in range(w.shape[0]):
-            w[p] = 0.0
-        for i in range(k):
-            add_times(w, target[i], Q[i])
+            target[i] = y[i]
         _solve_upper(factor, k, target)
         blocking = _step_until_zero(a, active, k, target)
         if blocking < 0:
             break
         k = _remove_from_factor(Q, factor, active, k, blocking)
+        known = blocking
+        _fill(w, 0.0)
+        for i in range(known):
+            add_times(w, y[i], Q[i])
     return k
 
 
 @njit()
-def _price(Z, h, a, w, skip, tol, longest):
-    """Most violated pattern outside the active ones, or -1."""
+def _price(Z, signs, h, a, w, skip, tol, longest):
+    """Most violated pattern that is not active, and that of the other class, or -1."""
     violation = np.empty(h.shape[0])
     for j in range(h.shape[0]):
         violation[j] = h[j]
@@ -176,17 +179,14 @@ def _price(Z, h, a, w, skip, tol, longest):
         add_times(violation, -w[p], Z[p])
     # Below this a violation is rounding.
     best = max(tol, 8.0 * _ROUNDING * longest * np.sqrt(dot(w, w)))
-    entering = -1
+    plus, minus, most_plus, most_minus = -1, -1, best, best
     for j in range(h.shape[0]):
         if violation[j] > best and a[j] == 0.0 and not skip[j]:
-            best, entering = violation[j], j
-    return entering
-
-
-@njit()
-def _clear(skip):
-    for j in range(skip.shape[0]):
-        skip[j] = False
+            if signs[j] > 0 and violation[j] > most_plus:
+                plus, most_plus = j, violation[j]
+            elif signs[j] < 0 and violation[j] > most_minus:
+                minus, most_minus = j, violation[j]
+    return (plus, minus) if most_plus >= most_minus else (minus, plus)
 
 
 @njit()
@@ -201,19 +201,18 @@ def nonnegative_qp(
 ):
     """Minimise ||Z a||^2 / 2 - (1 - bias signs).a over a >= 0, starting from `a`.
 
-    Patterns are columns of Z, none longer than `longest`.
-    `pull` is the square of the last coordinate of Z if the bias is free: it moves until
-    the sum of ``signs * a`` is below `balance_tol` times that of `a`; if it is zero the
-    bias is left alone. The first `k` patterns are ``factor @ Q`` already; these arrays
-    have room for all that can be active, and are overwritten as `a` is. Returns
-    (status, bias, steps, active); with UNBOUNDED, `a` holds the combination that sums
-    to zero.
+    Patterns are columns of Z, none longer than `longest`. `pull` is the square of the
+    last coordinate if the bias is free: it moves until the sum of ``signs * a`` is
+    below `balance_tol` times that of `a`; if it is zero the bias is left alone. The
+    first `k` patterns are ``factor @ Q`` already; these arrays have room for all that
+    can be active, and are overwritten as `a` is. Returns (status, bias, steps, active);
+    with UNBOUNDED, `a` holds the combination that sums to zero.
     """
-    m, most = Z.shape[1], factor.shape[0] - 1
-    active = np.empty(most + 1, dtype=np.int64)
-    target = np.empty(most + 1)
+    m, most = Z.shape[1], factor.shape[0] - 2
+    active = np.empty(most + 2, dtype=np.int64)
+    target, y = np.empty(most + 2), np.empty(most + 2)
     skip = np.zeros(m, dtype=np.bool_)
-    w = np.empty(Z.shape[0])
+    w = np.zeros(Z.shape[0])
     for j in range(k):
         active[j] = j
     for j in range(k, m):
@@ -227,14 +226,20 @@ def nonnegative_qp(
     _set_demands(h, bias, signs)
     steps, previous, careful = 0, np.inf, False
     while steps < max_steps:
-        k = _optimise_active(h, a, active, Q, factor, k, target, w)
-        entering = _price(Z, h, a, w, skip, tol, longest)
+        k = _optimise_active(h, a, active, Q, factor, k, 0, y, w, target)
+        entering, other = _price(Z, signs, h, a, w, skip, tol, longest)
         while entering >= 0 and steps < max_steps:
             steps += 1
+            known = k
             if _append_to_factor(Z, Q, factor, k, entering):
                 active[k] = entering
                 k += 1
+                # One of the other class comes along, if it can.
+                if other >= 0 and _append_to_factor(Z, Q, factor, k, other):
+                    active[k] = other
+                    k += 1
             else:
+                known = 0
                 for i in range(k):
                     target[i] = factor[k, i]
                 _solve_upper(factor, k, target)
@@ -254,16 +259,17 @@ def nonnegative_qp(
                 else:
                     a[entering] = 0.0
             kept = k
-            k = _optimise_active(h, a, active, Q, factor, k, target, w)
+            k = _optimise_active(h, a, active, Q, factor, k, known, y, w, target)
             # Rounding may send the newcomer straight back: look elsewhere then.
             skip[entering] = a[entering] == 0.0
             if k == kept and not skip[entering]:
-                _clear(skip)
-            entering = _price(Z, h, a, w, skip, tol, longest)
+                _fill(skip, False)
+            entering, other = _price(Z, signs, h, a, w, skip, tol, longest)
+        if entering >= 0:
+            break
         tilt, mass = 0.0, 0.0
         for i in range(k):
-            target[i] = signs[active[i]]
-            tilt += target[i] * a[active[i]]
+            tilt += signs[active[i]] * a[active[i]]
             mass += a[active[i]]
         worse = abs(tilt) >= previous
         if pull == 0.0 or abs(tilt) <= balance_tol * mass or (worse and careful):
@@ -271,10 +277,12 @@ def nonnegative_qp(
         # Newton's step is exact while the same are active. The smaller one never fails.
         careful = careful or worse
         previous = np.inf if worse else abs(tilt)
-        _solve_lower(factor, k, target)
+        for i in range(k):
+            side = signs[active[i]] - dot(factor[i, :i], target[:i])
+            target[i] = side / factor[i, i]
         bias += tilt * pull if careful else tilt / dot(target[:k], target[:k])
         _set_demands(h, bias, signs)
-        _clear(skip)
+        _fill(skip, False)
         steps += 1
     return OUT_OF_STEPS, bias, steps, active[:k]
 
@@ -291,7 +299,7 @@ def _spread(Z):
 @njit()
 def _room(m, p):
     """Room for the factor of as many of m patterns, or soon more, as can be active."""
-    most = min(2 * m, p) + 2
+    most = min(2 * m, p) + 3
     return np.empty((most, p)), np.empty((most, most))
 
 
@@ -443,22 +451,23 @@ def _worst(violation, signs, batch, least):
 
     Those of the first class come first; `batch` of each at most.
     """
-    chosen, count = np.empty(2 * batch, dtype=np.int64), 0
-    values = np.empty(violation.shape[0])
+    m = violation.shape[0]
+    chosen, values, count = np.empty(m, dtype=np.int64), np.empty(m), 0
     for side in (1.0, -1.0):
-        n = 0
-        for k in range(violation.shape[0]):
-            if signs[k] == side and violation[k] > least:
-                values[n] = violation[k]
-                n += 1
-        limit = _kth_largest(values[:n], batch - 1) if n > batch else -np.inf
-        end = count + min(n, batch)
-        for k in range(violation.shape[0]):
-            wanted = violation[k] > least and violation[k] >= limit
-            if signs[k] == side and wanted and count < end:
+        begin = count
+        for k in range(m):
+            if violation[k] > least and signs[k] == side:
                 chosen[count] = k
+                values[count] = violation[k]
                 count += 1
-    return chosen[:count].copy()
+        if count > begin + batch:
+            limit, end = _kth_largest(values[begin:count], batch - 1), count
+            count = begin
+            for i in range(begin, end):
+                if violation[chosen[i]] >= limit and count < begin + batch:
+                    chosen[count] = chosen[i]
+                    count += 1
+    return chosen[:count]
 
 
 @njit()
@@ -517,7 +526,7 @@ def dense_active_set(
         Z = _reflected_rows(X, chosen, centre, signs, rows)
         l = taken(signs, rows)  # noqa: E741
         scale = _spread(Z) if rounds == 0 else scale
-        if factor.shape[0] < min(rows.shape[0], d + 1) + 2:
+        if factor.shape[0] < min(rows.shape[0], d + 1) + 3:
             Q, factor = _room(rows.shape[0], d + 1)
             known = np.int64(0)
         status, alpha, bias, made, active = _solve_scaled(

@@ -86,7 +86,8 @@ class _Memory:
 def _plain(value: Any) -> Any:
     """Return what must not be written in the type of what may, without a copy."""
     if not isinstance(value, np.ndarray):
-        return value._make(map(_plain, value)) if hasattr(value, "_fields") else value
+        named = isinstance(value, tuple) and hasattr(value, "_fields")
+        return value._make(map(_plain, value)) if named else value
     if value.flags.writeable:
         return value
     if not value.flags.c_contiguous or not value.flags.aligned:

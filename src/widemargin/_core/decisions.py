@@ -247,6 +247,26 @@ def combine(duels: NDArray, n_classes: int, multiclass: str) -> NDArray:
     return graph_scores(*_walk(duels, n_classes))
 
 
+def winners(duels: NDArray, n_classes: int, multiclass: str) -> NDArray:
+    """Codes of the classes whose scores of `combine` are largest.
+
+    >>> winners(np.array([[-1.0, 1.0, 2.0]]), 3, "ovo")
+    array([1])
+    """
+    if n_classes == 2 or multiclass != "ovo":
+        return combine(duels, n_classes, multiclass).argmax(axis=1)
+    sides = np.zeros((n_classes, duels.shape[1]), np.float32)
+    first, second = np.triu_indices(n_classes, 1)
+    sides[first, np.arange(len(first))] = 1
+    sides[second, np.arange(len(first))] = -1
+    # Counts are exact in any order, and how clearly is asked of equals alone.
+    votes = sides @ (duels > 0).T.astype(np.float32) + np.arange(n_classes)[:, None]
+    answers = votes.argmax(axis=0)
+    equal = np.count_nonzero(votes == votes.max(axis=0), axis=0) > 1
+    answers[equal] = vote_scores(duels[equal], n_classes).argmax(axis=1)
+    return answers
+
+
 def decided(duels: NDArray, n_classes: int, multiclass: str) -> tuple[NDArray, NDArray]:
     """Class scores as of `combine`, and the margins of all labels."""
     if n_classes == 2:

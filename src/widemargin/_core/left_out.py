@@ -29,6 +29,7 @@ parameters for support vector machines, Machine Learning 46, 2002. Shapes: K (m,
 the free samples.
 """
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,12 @@ _ALL = 1.0 - 1e-9
 _RIDGES = 10.0 ** np.arange(-10, 1, 2)
 
 
+@lru_cache
+def _numbers(n: int) -> NDArray:
+    """Numbers that have no pattern: products with them tell rows apart."""
+    return np.random.RandomState(0).uniform(1, 2, n)
+
+
 def observations(X: Any, codes: NDArray) -> NDArray | None:
     """Return one number for all samples that are the same observation.
 
@@ -59,9 +66,7 @@ def observations(X: Any, codes: NDArray) -> NDArray | None:
     >>> bool(alike[7] == alike[5]), len(np.unique(alike))
     (True, 199)
     """
-    # Products with numbers that have no pattern tell rows apart, up to rounding.
-    numbers = np.random.RandomState(0).uniform(1, 2, X.shape[1])
-    keys = np.asarray(X @ numbers)
+    keys = np.asarray(X @ _numbers(X.shape[1]))
     order = np.argsort(keys)
     fresh = np.diff(keys[order]) > 1e-15 * X.shape[1] * largest_of(X)
     if fresh.all():

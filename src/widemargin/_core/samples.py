@@ -189,7 +189,9 @@ def class_labels(y: Any, n_samples: int | None = None) -> NDArray:
 
 def check_weights(sample_weight: Any, X: Any) -> NDArray:
     """Return one finite weight per sample, none negative, with a finite sum."""
-    given = np.asarray(1.0 if sample_weight is None else sample_weight)
+    if sample_weight is None:
+        return np.ones(X.shape[0])
+    given = np.asarray(sample_weight)
     if given.dtype.kind not in "buif":
         try:
             if np.iscomplexobj(given):

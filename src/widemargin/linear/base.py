@@ -27,7 +27,13 @@ from widemargin._core.classifier import (
     margin_costs,
     whole_or_not_at_all,
 )
-from widemargin._core.decisions import combine, duel_costs, duel_margins, from_decision
+from widemargin._core.decisions import (
+    combine,
+    duel_costs,
+    duel_margins,
+    from_decision,
+    winners,
+)
 from widemargin._core.left_out import OF_A_CLASS, observations
 from widemargin._core.samples import Samples, batch_classes, check_samples
 from widemargin.linear.left_out import Left, walk_margins
@@ -207,8 +213,11 @@ class HyperplaneClassifier(SoftClassifier):
         What is rounding is zero, alone as in a batch, where products round otherwise.
         """
         X = X.astype(np.float64, copy=False)
-        distances = np.asarray(X @ self.coef_.T.astype(np.float64) + self.intercept_)
-        close = np.flatnonzero((np.abs(distances) < _CLOSE * self._unit).any(axis=1))
+        distances = np.asarray(X @ self.coef_.T.astype(np.float64))
+        distances += self.intercept_
+        limit = _CLOSE * self._unit
+        near = (distances < limit) & (distances > -limit)
+        close = np.flatnonzero(near.any(axis=1))
         if len(close):
             lengths = np.sqrt(squared_row_norms(X[close]))[:, None]
             noise = rounding(X.shape[1]) * (lengths + np.abs(self.intercept_))
@@ -261,7 +270,8 @@ class HyperplaneClassifier(SoftClassifier):
         """Duels in the unit of the training samples, far ones as far as numbers go."""
         most = np.finfo(distances.dtype).max / (8 * max(2, len(self.classes_)))
         with np.errstate(over="ignore"):
-            return np.clip(-distances / self._unit, -most, most)
+            duels = distances / -self._unit
+        return np.clip(duels, -most, most, out=duels)
 
     def _class_scores(self, X: Any) -> NDArray:
         return self._scores_of(self._distances(X))
@@ -293,7 +303,7 @@ class HyperplaneClassifier(SoftClassifier):
         if self._scheme in ("two", "ovr"):
             return margin_costs(*self._scored_at(distances))
         duels, n_classes = self._duels_of(distances), len(self.classes_)
-        answers = combine(duels, n_classes, self._scheme).argmax(axis=1)
+        answers = winners(duels, n_classes, self._scheme)
         return duel_costs(duels, answers, n_classes) * self._unit, answers
 
     def _left_out(self, samples: Samples, *, few: bool = False) -> Left:
@@ -304,8 +314,9 @@ class HyperplaneClassifier(SoftClassifier):
         most = FITTED
         if few or samples.X.shape[1] > MANY_FEATURES:
             most = min(most, OF_A_CLASS * len(samples.classes))
-        asked = np.zeros(len(samples), bool)
-        asked[np.random.RandomState(0).permutation(len(samples))[:most]] = True
+        asked = np.ones(len(samples), bool)
+        if len(samples) > most:
+            asked[np.random.RandomState(0).permutation(len(samples))[most:]] = False
         return Left(asked, observations(samples.X, samples.codes))
 
     def _calibrate(

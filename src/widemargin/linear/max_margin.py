@@ -91,10 +91,10 @@ from widemargin.linear.patterns import (
 from widemargin.linear.spaces import (
     SHARP,
     SMALL,
+    Kernel,
     KernelSpace,
     LinearSpace,
     check_semidefinite,
-    kernel_function,
     rounding,
 )
 from widemargin.linear.walks import Walk, learn, solve_by_search, start_walk
@@ -363,7 +363,9 @@ class MaxMarginClassifier(HyperplaneClassifier):
     -----
     Margins of samples are distances in the units of X, or of the kernel's space. Both
     certificates are computed again from what is stored, with the error of the
-    arithmetic on the safe side; with a kernel, for its values as they are computed.
+    arithmetic on the safe side, that of each value of a named kernel included; values
+    of a function are taken to be right to a few units of the largest, those of a
+    precomputed matrix as they are.
     That no hyperplane separates the classes is said only with a proof in integers, or
     by a perturbation argument; otherwise the error says that it is not decided.
     Indefinite kernels are refused: there is no space in which they have a margin.
@@ -660,9 +662,9 @@ class MaxMarginClassifier(HyperplaneClassifier):
             return float(self.gamma)
         return scale_gamma(X, weights)
 
-    def _kernel(self) -> Callable[[Any, Any], NDArray] | None:
+    def _kernel(self) -> Kernel | None:
         state = self._kernel_state
-        return kernel_function(**state) if len(state) > 1 else None
+        return Kernel(**state) if len(state) > 1 else None
 
     def _private(self, weights: NDArray, exponent: int) -> NDArray | None:
         """Lengths of the private coordinates of a soft margin, in units of scaled X."""
@@ -786,7 +788,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
             found = solve_active_set(space, signs, height, options, start)
         else:
             found = solve_newton(space, signs, diag, height, options, start)
-        shortest, norm = space.length(found.coef)
+        shortest, norm = space.length(found.coef, seen=True)
         # A normal that may be nothing but rounding has no direction.
         norm = norm if shortest > 0.0 else 0.0
         intercept = found.bias / norm if norm > 0.0 else float(np.sign(found.bias))
@@ -854,6 +856,9 @@ class MaxMarginClassifier(HyperplaneClassifier):
 
     def _judge(self, found: _Certified, problem: tuple[int, int]) -> str:
         """Raise if there is no plane; what there is to say if the gap stayed open."""
+        gap = self._gap(found)
+        if gap <= self.tol and not found.verdict:
+            return ""
         name = self._problem_name(self.classes_, problem)
         if found.verdict == "inseparable":
             raise ValueError(
@@ -869,9 +874,6 @@ class MaxMarginClassifier(HyperplaneClassifier):
                 "decided at this precision. Allow slack with a finite C, for example "
                 "C=1.0, or scale the features to similar sizes."
             )
-        gap = self._gap(found)
-        if gap <= self.tol:
-            return ""
         hint = " Raise max_iter or tol, or try method='dual'."
         if self.method in ("auto", "dual") and found.n_iter < self.max_iter:
             hint = (
@@ -901,11 +903,10 @@ class MaxMarginClassifier(HyperplaneClassifier):
     def _store(self, samples, problems, found: list[_Certified], data, dtype) -> None:
         self._duals = [f.start for f in found] if self.warm_start else None
         signed = np.array([f.dual for f in found])
-        first = np.array(problems)[:, :1] == samples.codes
-        np.negative(signed, out=signed, where=~first)
         kept = np.flatnonzero((signed != 0).any(axis=0))
         self.support_ = samples.rows[kept]
-        self.dual_coef_ = signed[:, kept]
+        first, signed = np.array(problems)[:, :1], signed[:, kept]
+        self.dual_coef_ = np.where(samples.codes[kept] == first, signed, -signed)
         self.margin_ = scalar([f.margin for f in found])
         self.margin_upper_bound_ = scalar([f.upper for f in found])
         self.directional_margin_ = scalar([f.directional for f in found])

@@ -67,6 +67,7 @@ from widemargin._core.decisions import (
     graph_margins,
     graph_scores,
     walk_graph,
+    winners,
 )
 from widemargin._core.left_out import (
     feature_spans,
@@ -131,7 +132,7 @@ class DuelClassifier(MarginClassifier):
     def _costs_of(self, duels):
         """Costs of the classes, and answers, of samples with these duels."""
         n_classes = len(self.classes_)
-        answers = combine(duels, n_classes, self._multiclass).argmax(axis=1)
+        answers = winners(duels, n_classes, self._multiclass)
         return duel_costs(duels, answers, n_classes), answers
 
     def _check_solver(self, **more: Any) -> None:
