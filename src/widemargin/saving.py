@@ -15,13 +15,15 @@ import os
 import time
 import zipfile
 import zlib
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from glob import escape
 from importlib import import_module
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
+
+from sklearn.base import BaseEstimator
 
 import widemargin
 from widemargin._core.confidence import nested
@@ -140,7 +142,8 @@ def write(content: dict[str, Any], path: Path) -> None:
     """Write the fields of a model file; format and version are added."""
     content = {"format": FORMAT, "version": widemargin.__version__, **content}
     assert set(content) == FIELDS
-    data = skops().dumps(content, compression=zipfile.ZIP_DEFLATED, compresslevel=3)
+    with _unwatched(content["model"]):
+        data = skops().dumps(content, compression=zipfile.ZIP_DEFLATED, compresslevel=3)
     unknown = _unknown_types(data)
     if unknown:
         instead = "use parameters that are numbers, text or parts of widemargin"
@@ -153,6 +156,30 @@ def write(content: dict[str, Any], path: Path) -> None:
             f"{instead}"
         )
     write_atomically(path, lambda temporary: temporary.write_bytes(data))
+
+
+@contextmanager
+def _unwatched(model: Any) -> Iterator[None]:
+    """Take callbacks off every estimator inside: they watch fits and are no part."""
+    taken, seen, inside = [], set(), [model]
+    while inside:
+        one = inside.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if isinstance(one, BaseEstimator):
+            if "_skl_callbacks" in vars(one):
+                taken.append((one, vars(one).pop("_skl_callbacks")))
+            inside += vars(one).values()
+        elif isinstance(one, list | tuple):
+            inside += one
+        elif isinstance(one, dict):
+            inside += one.values()
+    try:
+        yield
+    finally:
+        for one, callbacks in taken:
+            one._skl_callbacks = callbacks
 
 
 def read(path: Path) -> dict[str, Any]:
