@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier, VotingClassifier
@@ -13,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import widemargin
+from widemargin._core.callbacks import HAS_CALLBACKS
 from widemargin.cli import models
 from widemargin.tangents import ImageTangents, LearnedTangents
 
@@ -42,6 +44,7 @@ def again(model, tmp_path):
             algorithm="rerank",
         ),
         widemargin.TangentKNeighborsClassifier(tangents=IMAGE, sides="midpoint"),
+        widemargin.TangentKNeighborsClassifier(tangents=np.eye(64)[:2]),
         widemargin.TangentDensityClassifier(tangents=IMAGE, random_state=0),
         make_pipeline(StandardScaler(), widemargin.GLVQClassifier(random_state=0)),
         widemargin.ProductClassifier(
@@ -143,3 +146,19 @@ def test_classifiers_of_scikit_learn_around_and_inside(tmp_path):
     forest = RandomForestClassifier(3, random_state=0).fit(X, y)
     with pytest.raises(ValueError, match=r"Tree inside cannot be saved.*joblib\.dump"):
         widemargin.save(forest, tmp_path / "m.skops")
+
+
+@pytest.mark.skipif(not HAS_CALLBACKS, reason="scikit-learn < 1.9 has no callbacks")
+def test_who_watched_a_fit_is_no_part_of_the_model(tmp_path, capfd):
+    from sklearn.callback import ProgressBar
+
+    glvq = widemargin.GLVQClassifier(max_iter=3)
+    for model in (
+        glvq,
+        make_pipeline(StandardScaler(), glvq),
+        widemargin.RejectingClassifier(glvq, max_error=0.5, random_state=0),
+    ):
+        model = clone(model).set_callbacks(ProgressBar()).fit(X, y)
+        found = again(model, tmp_path)
+        np.testing.assert_array_equal(found.predict(NEW), model.predict(NEW))
+        assert isinstance(model._skl_callbacks[0], ProgressBar)

@@ -27,6 +27,7 @@ from sklearn.base import BaseEstimator
 
 import widemargin
 from widemargin._core.confidence import nested
+from widemargin._core.lazy import WATCHING
 
 # Seconds after which a part that does not grow counts as left behind.
 STALE = 3600
@@ -90,10 +91,12 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
             f"model must be a fitted classifier or pipeline; got {model!r:.200}. Call "
             "its fit first."
         )
-    generator = getattr(
-        getattr(inner, "estimator_", inner), "input_tangents_", None
-    ) or getattr(inner, "tangents", None)
-    shape = getattr(generator, "shape", None)
+    fitted = getattr(getattr(inner, "estimator_", inner), "input_tangents_", None)
+    # Tangents that all samples share are an array, whose shape is no image's.
+    known = (
+        g for g in (fitted, getattr(inner, "tangents", None)) if hasattr(g, "tangents")
+    )
+    shape = next(filter(None, (getattr(g, "shape", None) for g in known)), None)
     write(
         {
             "model": model,
@@ -136,6 +139,32 @@ def load(path: str | os.PathLike[str]) -> Any:
     save : Write it.
     """
     return read(Path(path))["model"]
+
+
+@contextmanager
+def _unwatched(model: Any) -> Iterator[None]:
+    """Take off what watched the fits of a model and of all estimators inside."""
+    held = [(one, name) for one in _estimators(model, set()) for name in WATCHING]
+    taken = [(one, k, vars(one).pop(k)) for one, k in held if k in vars(one)]
+    try:
+        yield
+    finally:
+        for one, name, value in taken:
+            vars(one)[name] = value
+
+
+def _estimators(value: Any, seen: set[int]) -> Iterator[Any]:
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    inside: Any = value if isinstance(value, list | tuple) else ()
+    if isinstance(value, dict):
+        inside = value.values()
+    elif isinstance(value, BaseEstimator):
+        yield value
+        inside = list(vars(value).values())
+    for one in inside:
+        yield from _estimators(one, seen)
 
 
 def write(content: dict[str, Any], path: Path) -> None:

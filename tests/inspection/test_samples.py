@@ -184,6 +184,11 @@ class TestTangents:
         np.testing.assert_array_equal(display.sample, model.prototypes_[4])
         assert len(display.tangents) == 2
 
+    def test_a_union_knows_the_shape_of_a_part(self):
+        union = TangentUnion([LearnedTangents(2), ImageTangents((8, 8), "rotation")])
+        assert TangentDisplay.from_estimator(union.fit(X), X[0]).ax_.images
+        assert TangentUnion([SignalTangents()]).shape is None
+
     def test_a_classifier_lends_its_generator(self):
         model = TangentModels(tangents=ImageTangents((8, 8))).fit(X, y)
         display = TangentDisplay.from_estimator(model, X[3])

@@ -29,6 +29,9 @@ ROWWISE = (
     *("pairwise_distances", "transform", "tangents", "__call__"),
 )
 
+# What scikit-learn keeps of those that watch a fit.
+WATCHING = ("_skl_callbacks", "_callback_fit_ctx", "_parent_callback_ctx")
+
 
 def is_lazy(value: Any) -> bool:
     """Whether this is a collection of Dask."""
@@ -58,7 +61,7 @@ def with_state(kind: type, state: dict[str, Any]) -> Any:
 
 def bare(estimator: Any) -> Any:
     """Return the same estimator as it can be sent: no callbacks, and no parts."""
-    left = ("_skl_callbacks", "_callback_fit_ctx", "_parent_callback_ctx", "_parts")
+    left = (*WATCHING, "_parts")
     kept = {k: v for k, v in vars(estimator).items() if k not in left}
     twin = with_state(type(estimator), kept)
     if "n_jobs" in vars(twin):

@@ -91,10 +91,10 @@ from widemargin.linear.patterns import (
 from widemargin.linear.spaces import (
     SHARP,
     SMALL,
+    Kernel,
     KernelSpace,
     LinearSpace,
     check_semidefinite,
-    kernel_function,
     rounding,
 )
 from widemargin.linear.walks import Walk, learn, solve_by_search, start_walk
@@ -363,7 +363,9 @@ class MaxMarginClassifier(HyperplaneClassifier):
     -----
     Margins of samples are distances in the units of X, or of the kernel's space. Both
     certificates are computed again from what is stored, with the error of the
-    arithmetic on the safe side; with a kernel, for its values as they are computed.
+    arithmetic on the safe side, that of each value of a named kernel included; values
+    of a function are taken to be right to a few units of the largest, those of a
+    precomputed matrix as they are.
     That no hyperplane separates the classes is said only with a proof in integers, or
     by a perturbation argument; otherwise the error says that it is not decided.
     Indefinite kernels are refused: there is no space in which they have a margin.
@@ -660,9 +662,9 @@ class MaxMarginClassifier(HyperplaneClassifier):
             return float(self.gamma)
         return scale_gamma(X, weights)
 
-    def _kernel(self) -> Callable[[Any, Any], NDArray] | None:
+    def _kernel(self) -> Kernel | None:
         state = self._kernel_state
-        return kernel_function(**state) if len(state) > 1 else None
+        return Kernel(**state) if len(state) > 1 else None
 
     def _private(self, weights: NDArray, exponent: int) -> NDArray | None:
         """Lengths of the private coordinates of a soft margin, in units of scaled X."""
@@ -786,7 +788,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
             found = solve_active_set(space, signs, height, options, start)
         else:
             found = solve_newton(space, signs, diag, height, options, start)
-        shortest, norm = space.length(found.coef)
+        shortest, norm = space.length(found.coef, seen=True)
         # A normal that may be nothing but rounding has no direction.
         norm = norm if shortest > 0.0 else 0.0
         intercept = found.bias / norm if norm > 0.0 else float(np.sign(found.bias))

@@ -508,6 +508,13 @@ class TangentUnion(TangentGenerator):
         return sum(part.n_tangents for part in self._parts())
 
     @property
+    def shape(self) -> Any:
+        """Shape of the images that a part makes tangents of; None if none does."""
+        return next(
+            filter(None, (getattr(p, "shape", None) for p in self._parts())), None
+        )
+
+    @property
     def is_affine(self) -> bool:
         """Whether the tangents of every part are affine."""
         return all(part.is_affine for part in self._parts())
