@@ -305,7 +305,8 @@ class PrototypeClassifier(SoftClassifier):
         from the mean of `X` than the farthest of `X`. Where the number of prototypes
         was chosen by the samples ("auto"), it pays for that: of ``delta`` a class that
         has k of them gets the part 1 / (k (k + 1)), which add up to one; where they
-        decided against dividing features (``scale="auto"``), a half. It holds for prototypes that are points, compared by a distance fixed beforehand,
+        decided against dividing features (``scale="auto"``), a half. It
+        holds for prototypes that are points, compared by a distance fixed beforehand,
         where the nearest decides; other models refuse.
         """
         samples = self._checked(X)
