@@ -187,30 +187,6 @@ def write(content: dict[str, Any], path: Path) -> None:
     write_atomically(path, lambda temporary: temporary.write_bytes(data))
 
 
-@contextmanager
-def _unwatched(model: Any) -> Iterator[None]:
-    """Take callbacks off every estimator inside: they watch fits and are no part."""
-    taken, seen, inside = [], set(), [model]
-    while inside:
-        one = inside.pop()
-        if id(one) in seen:
-            continue
-        seen.add(id(one))
-        if isinstance(one, BaseEstimator):
-            if "_skl_callbacks" in vars(one):
-                taken.append((one, vars(one).pop("_skl_callbacks")))
-            inside += vars(one).values()
-        elif isinstance(one, list | tuple):
-            inside += one
-        elif isinstance(one, dict):
-            inside += one.values()
-    try:
-        yield
-    finally:
-        for one, callbacks in taken:
-            one._skl_callbacks = callbacks
-
-
 def read(path: Path) -> dict[str, Any]:
     """Return the fields of a model file, or say why it cannot be read."""
     io = skops()
