@@ -1,5 +1,6 @@
 """The certified maximum margin: right, in every form of input, and honest."""
 
+import tracemalloc
 import warnings
 from itertools import combinations
 
@@ -16,7 +17,7 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.model_selection import cross_val_score
 from tests.linear.oracles import augmented, best_direction, separable_sets
 
-from widemargin.linear import MaxMarginClassifier
+from widemargin.linear import MarginPerceptron, MaxMarginClassifier
 from widemargin.linear.active_set import solve_active_set
 from widemargin.linear.certificate import Options, plane_margin, upper_bound
 from widemargin.linear.descent import enclose, solve_descent
@@ -685,3 +686,18 @@ def test_classes_of_one_mean_have_no_plane(seed, copies, kernel):
     assert model.margin_ == pytest.approx(1 / np.sqrt(paid), rel=1e-9)
     if copies == 2:
         assert not model.predict(X).any()
+
+
+@pytest.mark.parametrize("model", [MaxMarginClassifier(), MarginPerceptron()])
+def test_memory_of_many_classes_is_not_that_of_pairs_of_pairs(model):
+    """1770 pairs: their products would be 25 MB."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(60), 2)
+    X = np.repeat(10 * rng.standard_normal((60, 5)), 2, axis=0)
+    X += 0.01 * rng.standard_normal(X.shape)
+    clone(model).fit(X[:20], y[:20])
+    tracemalloc.start()
+    clone(model).fit(X, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2e7

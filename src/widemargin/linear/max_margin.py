@@ -950,18 +950,19 @@ class MaxMarginClassifier(HyperplaneClassifier):
         if self.kernel == "linear":
             self.coef_ = np.vstack([f.coef for f in found]).astype(dtype)
             coef = self.coef_.astype(np.float64)
-            products = coef @ coef.T
             on_plane = self.recenter * -self.intercept_[:, None]
             self.center_ = on_plane * coef
-        else:
-            products = np.ones((1, 1))
-            if self._scheme == "ovr":
-                gram = KernelSpace(data.X, self._kernel()).gram(kept)
-                norms = np.where(self.weight_norm_ > 0, self.weight_norm_, 1.0)
-                units = self.dual_coef_ / norms[:, None]
-                products = units @ gram @ units.T
-            if self.kernel != "precomputed":
-                self.support_vectors_ = samples.X[kept].astype(dtype)
+        elif self.kernel != "precomputed":
+            self.support_vectors_ = samples.X[kept].astype(dtype)
+
+        def products() -> NDArray:
+            if self.kernel == "linear":
+                return coef @ coef.T
+            gram = KernelSpace(data.X, self._kernel()).gram(kept)
+            norms = np.where(self.weight_norm_ > 0, self.weight_norm_, 1.0)
+            units = self.dual_coef_ / norms[:, None]
+            return units @ gram @ units.T
+
         self._set_borders(products)
 
     def _distances(self, X: Any) -> NDArray:
