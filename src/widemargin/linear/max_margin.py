@@ -743,7 +743,8 @@ class MaxMarginClassifier(HyperplaneClassifier):
         rho = None if self.rho is None else height_of(self.rho, X, exponent)
         height = None if free else height_of(self.rho, X, exponent)
         verdict = ""
-        patterns, searching = None, self.method in SEARCHES
+        patterns: Any = None
+        searching = self.method in SEARCHES
         if known is None and (searching or plane is not None):
             centre = midpoint_of_means(moved, signs) if free else np.zeros(X.shape[1])
             level = height or rho or spread_around(moved, centre)
