@@ -5,7 +5,8 @@
 Problems are small, random and degenerate: separable, barely so, with duplicates,
 collinear, inseparable, touching, far from the origin, with an income column, constant
 columns, one-hot; scales from 1e-150 to 1e150, float32 and float64, dense and sparse,
-hard and soft, all methods, kernels and perceptrons. Every margin is compared with the
+hard and soft, all methods, kernels and perceptrons; a sixth of them are kernels of
+samples as far from the origin as 1e10. Every margin is compared with the
 margin of the stored plane, every bound with the combination it names, every claim that
 classes are inseparable with a linear programme checked in rationals. The same check is
 in tests/linear/test_certificates.py.
@@ -15,11 +16,12 @@ import argparse
 import sys
 import time
 from collections import Counter
+from itertools import chain
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.linear.exact import examine, problems
+from tests.linear.exact import examine, far_kernels, problems
 
 
 def main():
@@ -28,7 +30,9 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     begin, found = time.perf_counter(), Counter()
-    for problem in problems(given.problems, given.seed):
+    n_far = given.problems // 6
+    near = problems(given.problems - n_far, given.seed)
+    for problem in chain(near, far_kernels(n_far, given.seed)):
         verdict, details = examine(problem)
         found[verdict] += 1
         if verdict == "false":

@@ -116,6 +116,16 @@ def test_far_from_the_origin_float64_agrees_and_float32_is_told(digits):
     assert check_export(model, to_onnx(model, dtype="float64"), X_test).agrees
 
 
+@pytest.mark.parametrize("name", ["max margin, rbf", "invariant, rbf"])
+def test_machines_far_from_the_origin_are_exported_about_it(name, digits):
+    X, y, X_test, _ = digits
+    # Float32 holds these pixels.
+    X, X_test = X + 4096, X_test + 4096
+    model = fitted(ALL[name], X, y)
+    for dtype in ("float32", "float64"):
+        assert check_export(model, to_onnx(model, dtype=dtype), X_test).agrees
+
+
 @pytest.mark.parametrize("scheme", ["ovo", "ddag"])
 @pytest.mark.parametrize("n_classes", [3, 4, 7])
 def test_duels_decide_as_in_python(scheme, n_classes):

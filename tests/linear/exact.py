@@ -1,10 +1,12 @@
 """What a hyperplane classifier says about itself, in exact rational arithmetic.
 
-Every number that is stored is a rational; so are samples and kernel values. Squares are
-compared, so that no root is needed. A problem is (name, X, y, parameters); what is said
-about it is false only if it contradicts the rationals.
+Every number that is stored is a rational; so are samples and kernel values, or they are
+known to eighty digits. Squares are compared, so that no root is needed. A problem is
+(name, X, y, parameters); what is said about it is false only if it contradicts the
+rationals.
 """
 
+from decimal import Context, Decimal
 from fractions import Fraction
 from itertools import product
 from typing import NamedTuple
@@ -41,8 +43,19 @@ def at_most(value, numerator, square):
     return left <= right if value > 0 else left >= right
 
 
-def integer_polynomial(a, b):
-    return (dot(a, b) + 1) ** 2
+def kernel_value(model, a, b):
+    """k(a, b) of rationals; a function is U @ V.T."""
+    gamma = Fraction(float(model._kernel_state["gamma"]))
+    if model.kernel == "rbf":
+        t = gamma * sum(((x - y) ** 2 for x, y in zip(a, b, strict=True)), Fraction(0))
+        context = Context(prec=80)
+        ratio = context.divide(Decimal(-t.numerator), Decimal(t.denominator))
+        return Fraction(context.exp(ratio))
+    if model.kernel == "polynomial":
+        inner = gamma * dot(a, b) + Fraction(float(model.coef0))
+        return inner ** int(model.degree)
+    assert callable(model.kernel)
+    return dot(a, b)
 
 
 def false_claims(model, X, y, *, weights=None):
@@ -65,21 +78,11 @@ def false_claims(model, X, y, *, weights=None):
         w = [Fraction(float(v)) for v in model.coef_[0]]
         values = [dot(w, row) + intercept for row in rows]
         square = dot(w, w)
-
-        def inner(a, b):
-            return dot(a, b)
-
     else:
-
-        def inner(a, b):
-            if kernel == "precomputed":
-                raise NotImplementedError
-            return integer_polynomial(a, b) if kernel == "polynomial" else dot(a, b)
-
         gram = (
             rows
             if kernel == "precomputed"
-            else [[inner(a, b) for b in rows] for a in rows]
+            else [[kernel_value(model, a, b) for b in rows] for a in rows]
         )
         values = [
             dot(dual, [gram[k][j] for j in support]) / norm + intercept
@@ -276,6 +279,31 @@ def problems(n_problems, seed=0):
         yield Problem(f"{KINDS[kind]} e{exponent}", X, y, options)
 
 
+def not_shared(problem):
+    """Whether no sample is in both classes: then a radial kernel separates them."""
+    sides = [{tuple(row) for row in problem.X[problem.y == c] + 0.0} for c in (0, 1)]
+    return sides[0].isdisjoint(sides[1])
+
+
+def far_kernels(n_problems, seed=0):
+    """Kernels of samples whose origin is somewhere else, near and far."""
+    rng = np.random.default_rng(seed)
+    plans = [
+        {"kernel": "rbf", "gamma": "scale"}, {"kernel": "rbf", "gamma": 5.0},
+        {"kernel": "polynomial", "degree": 1, "gamma": 1.0, "coef0": 0.0},
+        {"kernel": "polynomial", "degree": 3, "gamma": 0.5, "coef0": 1.0},
+        {"kernel": np.dot},
+    ]  # fmt: skip
+    offsets = (0, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10)
+    every = list(product(range(len(plans)), offsets, (np.inf, 10.0), (1e-3, 1e-9)))
+    for i in range(n_problems):
+        plan, offset, C, tol = every[i % len(every)]
+        kind = ("separable", "duplicates", "inseparable", "touching")[i % 7 % 4]
+        X, y = draw(kind, rng)
+        X = X + offset if rng.random() < 0.5 else np.c_[X, np.full(len(X), offset)]
+        yield Problem(f"{kind} {offset}", X, y, plans[plan] | {"C": C, "tol": tol})
+
+
 def examine(problem):
     """Fit and check: ("true", "refused" or "false", details)."""
     import warnings
@@ -312,8 +340,8 @@ def examine(problem):
             else:
                 separable = (
                     is_separable(problem.X, problem.y)
-                    if (problem.options["kernel"] == "precomputed")
-                    else False
+                    if (problem.options["kernel"] in ("precomputed", np.dot))
+                    else problem.options["kernel"] == "rbf" and not_shared(problem)
                 )
             return ("false" if separable else "proven"), said
         if "not decided" in said:

@@ -299,9 +299,10 @@ def _expansion(
         return _program(model, Planes(coef.T @ points, intercept, scheme))
     if kernel != "rbf":
         raise refuse(model, f"kernel={kernel!r} cannot; use 'linear' or 'rbf'")
+    points, steps = _about_mean(points)
     references = References(points)
     decision = Expansion(references, "rbf", float(gamma), coef, intercept, scheme)
-    return _program(model, decision)
+    return _program(model, decision, steps)
 
 
 @describes(svm.VirtualSVC)

@@ -19,7 +19,8 @@ All of it is computed from what is stored, after the fit, with the error of the
 arithmetic taken to the safe side: a margin is never more, a bound never less than the
 truth. That no hyperplane separates is said only where it is proven: by a combination
 that is exactly zero, in integers, or by one so close to zero that a small change of its
-coefficients, which leaves them positive, makes it so.
+coefficients, which leaves them positive, makes it so; with a kernel whose values are
+rounded, by a sample that is in both classes.
 
 Reference: Bennett and Bredensteiner, Duality and geometry in SVM classifiers,
 ICML 2000.
@@ -29,6 +30,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from widemargin.linear.spaces import SHARP, SMALL, KernelSpace, LinearSpace, rounding
@@ -297,12 +299,25 @@ def is_proven_inseparable(space: Space, signs: NDArray, dual: NDArray) -> bool:
         return False
     alpha, sides = dual[rows] / dual[rows].sum(), signs[rows]
     linear = isinstance(space, LinearSpace)
+    if isinstance(space, KernelSpace) and space.value_error > 0.0:
+        # Values that are rounded prove nothing; a sample of both classes does.
+        first, second = (space.X[rows[sides == side]] for side in (1.0, -1.0))
+        return _have_common_row(first, second)
     # K c = 0 is the same as c.K.c = 0 in a space that exists.
     points = space.vectors(rows) if linear else space.gram(rows)
     m, d = points.shape
     if m <= _EXACT_SIZE and d * m * m <= 4 * _EXACT_SIZE**3:
         return _is_zero_in_integers(points, sides, alpha)
     return isinstance(space, LinearSpace) and _is_zero_nearby(points, sides, alpha)
+
+
+def _have_common_row(A: Any, B: Any) -> bool:
+    """Whether a row of one matrix is one of the other, bit for bit but for -0."""
+    some, others = (
+        {row.tobytes() for row in (M.toarray() if sp.issparse(M) else M) + 0.0}
+        for M in (A, B)
+    )
+    return not some.isdisjoint(others)
 
 
 def _is_zero_nearby(points: NDArray, signs: NDArray, alpha: NDArray) -> bool:

@@ -9,21 +9,25 @@ values, in whatever order it is added up (Higham, Accuracy and stability of nume
 algorithms, 2002, section 3.1); where that is too much, in extended precision.
 
 A kernel is evaluated in blocks within scikit-learn's memory budget; the matrix of all
-pairs is held only where the samples are few. What is certified with a kernel is
-certified for its values as they are computed.
+pairs is held only where the samples are few. Its values are rounded too, and each
+named kernel knows by how much at most: those of differences, "rbf" among them, are
+computed from differences, so that it does not matter how far from the origin the
+samples are; of those of inner products all error is that of the products.
 """
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpstrf
+from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from widemargin._compute.machine import batched_slices, require_room, rows_in_budget
-from widemargin.linear.patterns import longest_row
+from widemargin._compute.nearest import product_error, squared_distances
+from widemargin.linear.patterns import longest_row, squared_row_norms
 
 SHARP = np.longdouble
 # Entries beyond which extended precision would take longer than the fit.
@@ -40,6 +44,12 @@ SMALL = 1e-9
 _SEMIDEFINITE = {"linear", "rbf", "laplacian", "chi2", "cosine"}
 # Samples on which a kernel that promises nothing is tested.
 _TESTED = 1500
+# Numbers up to which all squared distances are sums of squared differences; beyond,
+# those are that a product would give with a larger relative error than the second.
+_DIFFERENCES, _COARSE = 5 * 10**7, 1e-11
+# Exponentials, powers and hyperbolic tangents are right to this, relatively.
+_FUNCTION = 4 * float(np.finfo(np.float64).eps)
+_LEAST = float(np.finfo(np.float64).smallest_subnormal)
 
 
 def rounding(n_terms: int, dtype: Any = np.float64) -> float:
@@ -141,11 +151,21 @@ class LinearSpace:
 class KernelSpace:
     """Inner products given by a kernel, or by a Gram matrix computed beforehand."""
 
-    def __init__(self, X: Any, kernel: Callable[[Any, Any], NDArray] | None):
+    def __init__(self, X: Any, kernel: "Kernel | None"):
         self.X = X
         self.kernel = kernel
         self._largest = 0.0
         self._whole: NDArray | None = None
+        self._error: tuple[float, float] | None = None
+
+    @property
+    def value_error(self) -> float:
+        """How far any value seen is off at most; 0 of a matrix computed beforehand."""
+        if self._error is None:
+            self._error = (
+                (0.0, 0.0) if self.kernel is None else self.kernel.error(self.X)
+            )
+        return self._error[0] + self._error[1] * self._largest
 
     @property
     def n_samples(self) -> int:
@@ -207,8 +227,8 @@ class KernelSpace:
 
     def score_error(self, coef: NDArray, dtype: Any = np.float64) -> float:
         """How far a score can be off, from the largest value of the kernel seen."""
-        size = float(np.abs(coef).sum()) * self._largest
-        return rounding(int(np.count_nonzero(coef)), dtype) * size * 1.001
+        off = rounding(int(np.count_nonzero(coef)), dtype) * self._largest
+        return float(np.abs(coef).sum()) * (off + self.value_error) * 1.001
 
     def sharp_scores(self, rows: NDArray, coef: NDArray) -> NDArray | None:
         """Scores of the chosen samples in extended precision; None for too many."""
@@ -220,30 +240,30 @@ class KernelSpace:
         return self._block(rows, columns).astype(SHARP) @ coef[columns].astype(SHARP)
 
     def _square(
-        self, rows: NDArray, beta: NDArray, beside: float = 0.0
+        self, rows: NDArray, beta: NDArray, beside: float = 0.0, *, seen: bool = False
     ) -> tuple[float, float]:
-        """``beta.K.beta``, a bit less and a bit more."""
-        gram = self.gram(rows)
-        square, error = self._square_in(gram, beta, np.float64)
+        """``beta.K.beta``, a bit less and a bit more; `seen`: of K as computed."""
+        gram, off = self.gram(rows), 0.0 if seen else self.value_error
+        square, error = self._square_in(gram, beta, off, np.float64)
         # Doubles will do where their rounding is no part of the answer.
         if error > SMALL * max(square, beside * beside) and len(rows) ** 2 <= _MANY:
-            square, error = self._square_in(gram, beta, SHARP)
+            square, error = self._square_in(gram, beta, off, SHARP)
         return max(0.0, square - error), max(0.0, square + error)
 
-    def _square_in(self, gram, beta, dtype: Any) -> tuple[float, float]:
+    def _square_in(self, gram, beta, off, dtype: Any) -> tuple[float, float]:
         gram, beta = gram.astype(dtype, copy=False), beta.astype(dtype, copy=False)
         square = float(beta @ (gram @ beta))
-        size = float(np.abs(beta).sum()) ** 2 * self._largest
         # The coefficients themselves are right to a unit for each that was added up.
-        error = rounding(5 * len(beta) + 16, dtype) * size * 1.001
+        off = off + rounding(5 * len(beta) + 16, dtype) * self._largest
+        error = float(np.abs(beta).sum()) ** 2 * off * 1.001
         return square, error + 2e-16 * abs(square)
 
-    def length(self, coef: NDArray) -> tuple[float, float]:
-        """(Lower, upper) bound of ``||w||``."""
+    def length(self, coef: NDArray, *, seen: bool = False) -> tuple[float, float]:
+        """(Lower, upper) bound of ``||w||``; `seen`: of values as they are computed."""
         rows = np.flatnonzero(coef)
         if len(rows) == 0:
             return 0.0, 0.0
-        low, high = self._square(rows, coef[rows])
+        low, high = self._square(rows, coef[rows], seen=seen)
         return float(np.sqrt(low)) * (1 - 4e-16), float(np.sqrt(high)) * (1 + 4e-16)
 
     def combined(
@@ -292,28 +312,105 @@ def check_semidefinite(space: KernelSpace, kernel: Any, seed: int) -> None:
         ) from None
 
 
-def kernel_function(
-    kernel: Any, gamma: float, degree: float, coef0: float, params: dict | None
-) -> Callable[[Any, Any], NDArray]:
-    """Make a two-argument kernel from the parameters of an estimator.
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel with the parameters of an estimator, and how far its values are off.
 
-    >>> kernel_function("polynomial", 1.0, 2, 0.0, None)([[1.0]], [[3.0]])
+    >>> Kernel("polynomial", 1.0, 2, 0.0)([[1.0]], [[3.0]])
     array([[9.]])
     """
-    if callable(kernel):
-        extra = dict(params or {})
-    else:
-        extra = {"gamma": gamma, "degree": degree, "coef0": coef0}
 
-    def evaluate(A: Any, B: Any) -> NDArray:
+    kernel: Any
+    gamma: float
+    degree: float
+    coef0: float
+    params: dict | None = None
+
+    def __call__(self, A: Any, B: Any) -> NDArray:
+        """Return the values (n_a, n_b)."""
+        if self.kernel == "rbf" and (_is_few(A, B) or not sp.issparse(A)):
+            return self._radial(A, B)
+        extra: dict[str, Any] = dict(self.params or {})
+        if not callable(self.kernel):
+            extra = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
         try:
-            return pairwise_kernels(A, B, metric=kernel, filter_params=True, **extra)
+            return pairwise_kernels(
+                A, B, metric=self.kernel, filter_params=True, **extra
+            )
         except (TypeError, ValueError) as error:
-            if not callable(kernel):
+            if not callable(self.kernel):
                 raise
             raise ValueError(
                 "kernel must return a number for two samples, for rows of a sparse "
                 f"matrix too if X is one; it failed: {error}"
             ) from error
 
-    return evaluate
+    def _radial(self, A: Any, B: Any) -> NDArray:
+        """``exp(-gamma d2)``, wherever the origin of the samples is."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            if _is_few(A, B):
+                A, B = (
+                    M.toarray() if sp.issparse(M) else np.asarray(M) for M in (A, B)
+                )
+                K = cdist(A, B, "sqeuclidean")
+            else:
+                K = squared_distances(A, B, _COARSE)
+            K *= -self.gamma
+        return np.exp(K, out=K)
+
+    def error(self, X: Any) -> tuple[float, float]:
+        """How far values of samples are off, and that in units of the largest.
+
+        ``exp(-t)`` moves by no more than t, and by no more than the relative move of t
+        over e. A function of one's own is taken to be right as a sum of products is.
+        """
+        d = X.shape[1]
+        small = rounding(d + 8)
+        if self.kernel in ("rbf", "laplacian", "chi2"):
+            moved = self._radial_error(X) if self.kernel == "rbf" else small / np.e
+            return moved + _FUNCTION + self.gamma * (d + 8) * _LEAST, 0.0
+        if callable(self.kernel) or self.kernel == "additive_chi2":
+            return 0.0, small
+        squares = squared_row_norms(X)
+        if self.kernel == "cosine":
+            lengths = squares[np.asarray((X != 0).sum(axis=1)).ravel() > 0]
+            good = (lengths > 1e-290).all() and (lengths < 1e290).all()
+            return rounding(2 * d + 16) if good else 2.0, 0.0
+        return self._product_error(X, float(squares.max()) * (1 + small)), 0.0
+
+    def _radial_error(self, X: Any) -> float:
+        small = rounding(X.shape[1] + 8)
+        if _is_few(X, X):
+            return small / np.e
+        # Products are taken about the mean of some samples, of sparse ones about zero.
+        moved, times = (X, 1.0) if sp.issparse(X) else (X - X.mean(axis=0), 4.0)
+        reach = times * float(squared_row_norms(moved).max())
+        plain = self.gamma * 4 * small * reach
+        if sp.issparse(X):
+            return plain
+        counted = product_error(np.float64, X.shape[1])
+        return min(plain, _COARSE * max(1.0, 2 * small / counted)) + small / np.e
+
+    def _product_error(self, X: Any, longest: float) -> float:
+        """Error of a function of inner products of at most `longest`."""
+        d, gamma, coef0, degree = X.shape[1], self.gamma, self.coef0, self.degree
+        if self.kernel == "linear":
+            gamma, coef0, degree = 1.0, 0.0, 1
+        top = np.float64(gamma * longest + abs(coef0))
+        off = rounding(d + 8) * top + gamma * (d + 8) * _LEAST
+        if self.kernel == "sigmoid":
+            return float(off + _FUNCTION)
+        entries = X.data if sp.issparse(X) else X
+        whole = all((np.rint(v) == v).all() for v in (gamma, coef0, entries))
+        if degree == 0 or (whole and degree in (1, 2) and top**degree < 2.0**53):
+            return 0.0
+        with np.errstate(over="ignore"):
+            steep = degree * (top + off) ** (degree - 1) * off
+            return float(
+                (steep if degree >= 1 else off**degree) + _FUNCTION * top**degree
+            )
+
+
+def _is_few(A: Any, B: Any) -> bool:
+    """Whether all pairs are few enough to be subtracted from each other."""
+    return np.shape(A)[0] * np.shape(B)[0] * np.shape(A)[1] <= _DIFFERENCES
