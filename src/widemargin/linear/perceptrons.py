@@ -361,7 +361,8 @@ class MarginPerceptron(PerceptronClassifier):
         Draw a new order for every sweep.
     multiclass : {"ovo", "ddag", "ovr"}, default="ovo"
         One-vs-one by votes, one-vs-one along a decision DAG, or one-vs-rest by
-        functional scores.
+        functional scores. Hundreds of classes have thousands of pairs: "ovr" is many
+        times as fast there, if not as right.
     warm_start : bool, default=False
         Begin from the coefficients of the previous fit if it had as many samples.
     class_weight : dict, "balanced" or None, default=None
@@ -518,7 +519,9 @@ class FixedMarginPerceptron(PerceptronClassifier):
     ----------
     margin : float, default=0.0
         Directional margin beta asked for, >= 0. Zero asks only for separation:
-        Rosenblatt's perceptron.
+        Rosenblatt's perceptron, which ends at any plane that separates, and where
+        classes overlap at what its last sweep left; :class:`MarginPerceptron` answers
+        tables as they come better.
     length : {"free", "fixed"}, default="free"
         Whether the weight vector grows or is brought back to length beta after every
         update. "fixed" needs margin > 0.
@@ -536,7 +539,8 @@ class FixedMarginPerceptron(PerceptronClassifier):
         Draw a new order for every sweep.
     multiclass : {"ovo", "ddag", "ovr"}, default="ovo"
         One-vs-one by votes, one-vs-one along a decision DAG, or one-vs-rest by
-        functional scores.
+        functional scores. Hundreds of classes have thousands of pairs: "ovr" is many
+        times as fast there, if not as right.
     warm_start : bool, default=False
         Begin from the coefficients of the previous fit if it had as many samples. A
         chain of fits with a growing margin counts as one run for the bounds.
