@@ -49,7 +49,7 @@ def digits():
         InvariantHyperplaneSVC(kernel="rbf", tangents="none", random_state=0),
         VirtualSVC("linear", tangents="none"),
         VirtualSVC(tangents=np.eye(4)[:1], step=0.2),
-        JitteredSVC("linear", transformations=[lambda X: X + 0.125]),
+        JitteredSVC("linear", transformations=[]),
         JitteredSVC(transformations=[]),
         DDAGClassifier(),
     ],
