@@ -9,6 +9,8 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import widemargin
 from widemargin import DDAGClassifier, GLVQClassifier, TangentSVC
@@ -305,3 +307,17 @@ def test_one_bar_for_one_thing(capsys):
         GLVQClassifier(max_iter=3).set_callbacks(ProgressBar()).fit(X, y)
         TangentSVC().set_callbacks(ProgressBar()).fit(X[:200], y[:200])
     assert listener.loops == []
+
+
+@pytest.mark.skipif(not HAS_CALLBACKS, reason="scikit-learn < 1.9 has no callbacks")
+def test_what_watched_a_fit_is_not_saved(tmp_path, capsys):
+    pytest.importorskip("skops")
+    from sklearn.callback import ProgressBar
+
+    model = make_pipeline(StandardScaler(), GLVQClassifier(max_iter=3, random_state=0))
+    model.set_callbacks(ProgressBar()).fit(X, y)
+    widemargin.save(model, tmp_path / "model.skops")
+    again = widemargin.load(tmp_path / "model.skops")
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert not hasattr(again, "_skl_callbacks")
+    assert len(model._skl_callbacks) == 1

@@ -135,7 +135,6 @@ def capabilities_page():
         "unit of margins",
         "tangents",
         "partial fit",
-        "sample weight",
         "class weight",
         "probabilities",
         "missing values",
@@ -152,7 +151,7 @@ def capabilities_page():
         "Read off the estimators when this page was built. Those of",
         ":mod:`!widemargin.meta` have what the classifiers inside have; here these are",
         "logistic regressions. Tensors: torch's, on a GPU too, by scikit-learn's array",
-        "API dispatch. :doc:`/performance` has what they cost.",
+        "API dispatch. All take weights. :doc:`/performance` has what they cost.",
         "",
         ".. list-table::",
         "   :header-rows: 1",
@@ -163,7 +162,6 @@ def capabilities_page():
     for name, package in widemargin._ESTIMATORS.items():
         kind = getattr(importlib.import_module(f"widemargin.{package}"), name)
         model = kind(LogisticRegression()) if package == "meta" else kind()
-        fit = inspect.signature(kind.fit).parameters
         tags = model.__sklearn_tags__()
         try:
             unit = model.margin_unit
@@ -174,7 +172,6 @@ def capabilities_page():
             unit or ":doc:`varies </margins>`",
             "tangents" in kind._get_param_names() or by("metric", kind is Density),
             hasattr(model, "partial_fit"),
-            "sample_weight" in fit or "fit_params" in fit,
             "class_weight" in kind._get_param_names(),
             hasattr(model, "predict_proba") or by("probability", kind is TangentSVC),
             tags.input_tags.allow_nan,

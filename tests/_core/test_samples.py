@@ -93,3 +93,8 @@ def test_complex_samples_are_refused_in_one_line():
     for ask in (lambda: GLVQClassifier().fit(X, X[0]), lambda: tangent_distances(X)):
         with pytest.raises(ValueError, match=r"^X must hold .*not supp.*$"):
             ask()
+
+
+def test_no_weights_are_ones_for_samples_of_any_kind():
+    for rows in ([[1.0], [2.0]], ((1.0,), (2.0,)), np.eye(2)):
+        assert check_weights(None, rows).tolist() == [1, 1]

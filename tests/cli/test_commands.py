@@ -288,7 +288,8 @@ def test_light_paper_is_the_background(command, digits, tmp_path):
     np.testing.assert_allclose(*margins, atol=1e-6)
     options = ("--model", "knn", "--set", "tangents__background=0")
     _, _, err = command("fit", "light.npz", *options)
-    assert "border" not in err
+    assert "which tangents" not in err
+    assert "note: background is 0" in err
     assert models.load(tmp_path / "model.skops").estimator.tangents.background == 0
 
 

@@ -69,8 +69,11 @@ def test_kernels_line_by_line(command, monkeypatch, digits, tmp_path):
     monkeypatch.setattr(tangent_kernels, "rivals", lambda given: iter(()))
     code, out, err = command("reproduce", "tangent-kernels", "--quick")
     assert code == 0, err
-    cells = next(row for row in out.splitlines() if row.startswith("RBF MN")).split()
-    assert cells == ["RBF", "MN", "10", "10", "0.1", "1.5", "2.5", "2", "3.4", "33"]
+    (cells,) = (row.split() for row in out.splitlines() if row.startswith("RBF MN"))
+    assert cells[2:9] == ["10", "10", "0.1", "1.5", "2.5", "2", "3.4"]
+    paper = tangent_kernels.PUBLISHED[4]
+    train, test = f"{paper.train_seconds:.4g}", f"{paper.test_seconds:.4g}"
+    assert cells[9:] == ["0.1", train, "0.1", test, "33", str(paper.supports)]
     assert seen[0].X_train.shape == (90, 256)
     assert seen[0].X_test.shape == (30, 256)
     assert len(list(tmp_path.glob("tangent_kernels_figure_*.png"))) == 3

@@ -1,5 +1,6 @@
 """The certified maximum margin: right, in every form of input, and honest."""
 
+import tracemalloc
 import warnings
 from itertools import combinations
 
@@ -16,7 +17,7 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.model_selection import cross_val_score
 from tests.linear.oracles import augmented, best_direction, separable_sets
 
-from widemargin.linear import MaxMarginClassifier
+from widemargin.linear import MarginPerceptron, MaxMarginClassifier
 from widemargin.linear.active_set import solve_active_set
 from widemargin.linear.certificate import Options, plane_margin, upper_bound
 from widemargin.linear.descent import enclose, solve_descent
@@ -144,8 +145,28 @@ def test_plain_problems_have_the_certificates_of_all(data, dtype, twice):
         if isinstance(value, float | np.ndarray):
             other = getattr(models[1], name)
             np.testing.assert_allclose(value, other, rtol=1e-7, atol=1e-10)
-    np.testing.assert_allclose(models[0]._duals, models[1]._duals)
+    one, other = (model._duals[0].dual for model in models)
+    np.testing.assert_allclose(one, other)
     assert models[0].coef_.dtype == dtype
+
+
+@pytest.mark.parametrize("recenter", [True, False])
+@pytest.mark.parametrize("C", [np.inf, 1.0])
+@pytest.mark.parametrize("method", ["dual", *SEARCHES])
+def test_a_second_fit_takes_no_more_sweeps(method, C, recenter):
+    """What is proven already is not looked for again, wherever the samples lie."""
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    signs = np.where(X[:, 1] > 0, 1, -1)
+    X[:, 1] += 0.5 * signs
+    X[:, 0] += 1e4 * recenter
+    model = MaxMarginClassifier(
+        method, C=C, recenter=recenter, tol=0.05, warm_start=True, random_state=0
+    )
+    first = model.fit(X, signs).n_iter_
+    assert model.fit(X, signs).n_iter_ <= first
+    quick = method == "dual" and not np.isfinite(C)
+    assert quick or (model.n_iter_, model.n_updates_) == (1, 0)
+    assert model.gap_ <= model.tol
 
 
 def soft_optimum(X, signs, C, rho):
@@ -665,3 +686,18 @@ def test_classes_of_one_mean_have_no_plane(seed, copies, kernel):
     assert model.margin_ == pytest.approx(1 / np.sqrt(paid), rel=1e-9)
     if copies == 2:
         assert not model.predict(X).any()
+
+
+@pytest.mark.parametrize("model", [MaxMarginClassifier(), MarginPerceptron()])
+def test_memory_of_many_classes_is_not_that_of_pairs_of_pairs(model):
+    """1770 pairs: their products would be 25 MB."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(60), 2)
+    X = np.repeat(10 * rng.standard_normal((60, 5)), 2, axis=0)
+    X += 0.01 * rng.standard_normal(X.shape)
+    clone(model).fit(X[:20], y[:20])
+    tracemalloc.start()
+    clone(model).fit(X, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2e7

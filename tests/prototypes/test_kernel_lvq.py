@@ -215,3 +215,38 @@ def test_counts_are_judged_by_samples_left_out(Model):
     # Where a class has clusters, they stay.
     Z, z = make_circles(200, noise=0.1, factor=0.5, random_state=0)
     assert len(GLVQClassifier(random_state=0).fit(Z, z).prototypes_) > 2
+
+
+def unequal(n, n_features, seed=0):
+    draw = np.random.RandomState(seed)
+    y = (draw.random_sample(n) < 0.35).astype(int)
+    X = draw.standard_normal((n, n_features))
+    X[:, :40] += y[:, None]
+    return X, y
+
+
+def test_noise_of_unequal_classes_is_taken_out_of_distances(monkeypatch):
+    X, y = unequal(520, 2000)
+    train, new = slice(0, 120), slice(120, None)
+    model = KernelLVQClassifier(random_state=0).fit(X[train], y[train])
+    assert len(model.prototypes_) == 2
+    monkeypatch.setattr(
+        KernelLVQClassifier, "_settled", lambda self, state, data: state
+    )
+    plain = KernelLVQClassifier(random_state=0).fit(X[train], y[train])
+    assert plain.score(X[new], y[new]) < 0.75
+    assert model.score(X[new], y[new]) > 0.85
+    # Differences of distances change by those of the noise, for every sample.
+    v = [plain._coordinates_of(X[train][y[train] == c]) for c in (0, 1)]
+    v = [z.var(axis=0, ddof=1).sum() for z in v]
+    n = np.bincount(y[train])
+    longer = n * (plain.dual_coef_**2).sum(axis=1)
+    noise = v / n * np.minimum(longer, 1.5 * longer.min())
+    before, after = (m._squared_distances(X[new]) for m in (plain, model))
+    change = np.diff(after - before, axis=1)[:, 0]
+    np.testing.assert_allclose(change, -np.diff(noise)[0], rtol=1e-8)
+    # A number that was given is the rule of the reference.
+    given = KernelLVQClassifier(1, random_state=0).fit(X[train], y[train])
+    monkeypatch.undo()
+    again = KernelLVQClassifier(1, random_state=0).fit(X[train], y[train])
+    np.testing.assert_array_equal(given.prototypes_, again.prototypes_)

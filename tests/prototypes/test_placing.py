@@ -9,6 +9,7 @@ from sklearn.cluster import KMeans
 from widemargin._compute.nearest import squared_distances
 from widemargin.prototypes.placing import (
     chosen_scale,
+    class_variances,
     initial_prototypes,
     left_out_wrong,
     lloyd,
@@ -174,6 +175,32 @@ def test_left_out_samples_are_as_far_as_from_the_means_without_them():
     found = left_out_wrong(X, codes, weights, P, labels, np.arange(40))
     assert 0 < sum(wrong) < 40
     np.testing.assert_array_equal(found, wrong)
+
+
+def test_variances_of_classes_are_unbiased():
+    draw = np.random.RandomState(2)
+    X, codes = draw.standard_normal((31, 4)), np.arange(31) % 2
+    codes[0] = 2
+    means = np.stack([X[codes == c].mean(axis=0) for c in range(3)])
+    found = class_variances(X, codes, np.full(31, 0.3), means, np.arange(3))
+    expected = [X[codes == c].var(axis=0, ddof=1).sum() for c in (0, 1)]
+    np.testing.assert_allclose(found[0], [*expected, 0])
+    np.testing.assert_allclose(found[1], np.bincount(codes))
+
+
+def test_noise_of_means_of_few_is_taken_off():
+    X, y = noisy(150, 3000, useful=60)
+    keep = (y == 0) | (np.arange(150) % 3 == 0)
+    X, y = X[keep], y[keep]
+    w, rows = np.ones(len(X)), np.arange(len(X))
+    P = np.stack([X[y == c].mean(axis=0) for c in (0, 1)])
+    variances, sizes = class_variances(X, y, w, P, np.arange(2))
+    plain, fair = (
+        left_out_wrong(X, y, w, P, np.arange(2), rows, noise)
+        for noise in (0.0, variances / sizes)
+    )
+    assert plain[y == 1].mean() > 0.6
+    assert fair[y == 1].mean() < 0.3 > fair[y == 0].mean()
 
 
 def test_a_mean_of_one_sample_is_none_without_it():

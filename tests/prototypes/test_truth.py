@@ -205,6 +205,7 @@ def test_bounds_are_refused_where_the_theorem_does_not_hold():
         MarginLVQClassifier(2, decision="k_nearest", random_state=0),
         TDNeuronClassifier(0),
         HSSClassifier(1, n_tangents=1),
+        TVQClassifier(random_state=0),
         GLVQClassifier(scale="spread", random_state=0),
         KernelLVQClassifier(scale="none", random_state=0),
     ):
@@ -217,6 +218,16 @@ def test_bounds_are_refused_where_the_theorem_does_not_hold():
     ):
         assert model.fit(iris, y).margin_bound(iris, y, theta=0.1).value > 0
     assert "same sample" in " ".join(LVQClassifier.margin_bound.__doc__.split())
+
+
+def test_a_bound_pays_for_the_distance_that_the_samples_chose():
+    chosen, given = (
+        GLVQClassifier(1, scale=scale, random_state=0).fit(iris, y)
+        for scale in ("auto", "none")
+    )
+    assert chosen.scale_ is None
+    paid = given.margin_bound(iris, y, theta=0.1, delta=0.05)
+    assert chosen.margin_bound(iris, y, theta=0.1, delta=0.1).value == paid.value
 
 
 def test_a_bound_pays_for_prototypes_that_the_samples_asked_for():

@@ -306,6 +306,19 @@ def test_training_keeps_what_the_start_knows(size, d, n_shifted):
             assert abs(says - sure.score(X[120:], y[120:])) < 0.1
 
 
+def test_margins_that_theta_is_far_from_give_up_no_class():
+    """Of more samples than features, too: 70 to 30, each feature tells a little."""
+    rng = np.random.RandomState(0)
+    y = (rng.uniform(size=3000) > 0.7).astype(int)
+    X = rng.normal(size=(3000, 100)) + 0.2 * y[:, None]
+    model = TVQClassifier(1, 3).fit(X[:2000], y[:2000])
+    right = model.predict(X[2000:]) == y[2000:]
+    assert right.mean() > 0.78
+    assert right[y[2000:] == 1].mean() > 0.5
+    # Half of them reach this.
+    assert TVQClassifier(1, 3, theta=0.02, max_iter=6).fit(X, y).n_iter_ == 6
+
+
 def test_a_start_that_is_kept_is_the_start():
     X, y = wide(120, 2000, 40, seed=4)
     start = HSSClassifier(1, 3).fit(X, y)

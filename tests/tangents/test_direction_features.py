@@ -8,7 +8,12 @@ from scipy.interpolate import RegularGridInterpolator
 from sklearn.datasets import load_digits
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from widemargin.tangents import Deskew, DirectionFeatures, ImageTangents
+from widemargin.tangents import (
+    Deskew,
+    DirectionFeatures,
+    GaussianSmoother,
+    ImageTangents,
+)
 
 
 def slow_features(image, grid, smoothing, eps, blur, power, directions=8):
@@ -150,6 +155,20 @@ def test_bad_tangents():
         model.push_forward(X, np.ones((2, 64)))
     with pytest.raises(ValueError, match="tangents contains NaN"):
         model.push_forward(X, np.full((2, 1, 64), np.nan))
+
+
+@pytest.mark.parametrize(
+    "made", [DirectionFeatures, Deskew, GaussianSmoother, ImageTangents]
+)
+def test_light_paper_is_told(made):
+    dark = load_digits().data[:50] / 16
+    light = 0.93 - 0.8 * dark
+    with pytest.warns(UserWarning, match=r"background is 0, .* Pass background=0\.93"):
+        made((8, 8)).fit(light)
+    made((8, 8), background=0.93).fit(light)
+    made((8, 8)).fit(dark)
+    made((8, 8)).fit(np.random.default_rng(0).random((50, 64)) + 1)
+    made((8, 8)).fit(np.ones((2, 64)))
 
 
 class AnySize(DirectionFeatures):

@@ -251,6 +251,25 @@ def border_of(images: NDArray) -> NDArray:
     return images[:, edge]
 
 
+def warn_of_paper(background: float, X: Any, sides: tuple[int, ...]) -> None:
+    """Warn where images lie on paper that is far from what is taken to be outside."""
+    images = to_numpy(X[:1000]).reshape(-1, *sides)
+    border = border_of(images)
+    half = float(images.max()) / 2 - float(images.min()) / 2
+    if min(sides[:2]) < 3 or half == 0:
+        return
+    paper = float(np.median(border))
+    # Half of the border is of one value, and that is not what is outside.
+    with np.errstate(over="ignore"):
+        alike = np.mean(np.abs(border - paper) < 0.1 * half)
+    if alike > 0.5 and abs(paper - background) > 0.5 * half:
+        warn_caller(
+            f"background is {background:g}, and most of the border of the images is "
+            f"{paper:.3g}: what moves in from outside looks like an edge. Pass "
+            f"background={paper:.3g}."
+        )
+
+
 def _possible_shape(n_features: int | None, axes: tuple) -> str:
     for n_axes, channels in ((2, 1), (3, 3)):
         side = math.isqrt((n_features or 0) // channels)

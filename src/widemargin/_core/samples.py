@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight
+from sklearn.utils.validation import _check_sample_weight, _num_samples
 
 from widemargin._compute.machine import batched_slices
 from widemargin._core.arrays import (
@@ -190,7 +190,7 @@ def class_labels(y: Any, n_samples: int | None = None) -> NDArray:
 def check_weights(sample_weight: Any, X: Any) -> NDArray:
     """Return one finite weight per sample, none negative, with a finite sum."""
     if sample_weight is None:
-        return np.ones(X.shape[0])
+        return np.ones(_num_samples(X))
     given = np.asarray(sample_weight)
     if given.dtype.kind not in "buif":
         try:

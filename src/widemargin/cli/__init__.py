@@ -157,7 +157,7 @@ def one_line(command: Callable[..., Any]) -> Callable[..., Any]:
             if hasattr(signal, "setitimer"):
                 signal.setitimer(signal.ITIMER_REAL, 0)
             code = TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
-            leave("interrupted; no file was written", code)
+            leave("interrupted; no file is half written", code)
 
     return refusing
 

@@ -10,6 +10,7 @@ planes of the pairs. Shapes: distances (n, n_problems); scores (n, n_classes).
 """
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations
 from typing import Any, ClassVar
@@ -197,12 +198,15 @@ class HyperplaneClassifier(SoftClassifier):
         rest = "the rest" if negative < 0 else repr(labels[negative])
         return f"{labels[positive]!r} against {rest}"
 
-    def _set_borders(self, products: NDArray) -> None:
-        """Remember how fast functional scores part; `products` of the unit normals."""
+    def _set_borders(self, products: Callable[[], NDArray]) -> None:
+        """Remember how fast functional scores part; `products` of the unit normals.
+
+        They are asked for where a plane belongs to a class: pairs have too many.
+        """
         self._borders = None
         if self._scheme == "ovr":
             n = self.weight_norm_ / (self.weight_norm_.max() or 1.0)
-            gram = n[:, None] * products * n
+            gram = n[:, None] * products() * n
             squares = np.diag(gram)[:, None] + np.diag(gram) - 2 * gram
             between = np.sqrt(np.maximum(squares, 0.0)) * self.weight_norm_.max()
             self._borders = np.where(between > 0.0, between, 1.0)
@@ -490,7 +494,7 @@ class HyperplaneClassifier(SoftClassifier):
             raise self._no_plane()
         self.weight_norm_ = norms
         coef = self.coef_.astype(np.float64)
-        self._set_borders(coef @ coef.T)
+        self._set_borders(lambda: coef @ coef.T)
 
     def _no_plane(self) -> ValueError:
         return ValueError(

@@ -61,6 +61,21 @@ def enclose(
     return (lowest / np.sqrt(square) if square > 0.0 else 0.0), upper, bias
 
 
+def proven(
+    patterns: Patterns, dual: NDArray, plane: tuple[NDArray, float], options: Options
+) -> Solution | None:
+    """Give a plane that is known already if `dual` proves it good enough.
+
+    It is weights and bias at functional margin one.
+    """
+    rho = None if options.geometric else patterns.rho
+    none = no_plane(np.sqrt(patterns.diag), patterns.signs, rho)
+    margin, upper, bias = enclose(patterns, dual, *plane, options.geometric)
+    if relative_gap(margin, upper, none) <= options.tol:
+        return Solution(plane[0], bias, dual, 0, 0)
+    return None
+
+
 def solve_descent(
     patterns: Patterns, options: Options, start: NDArray | None = None
 ) -> Solution:

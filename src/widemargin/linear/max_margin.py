@@ -70,7 +70,7 @@ from widemargin.linear.certificate import (
     soft_margin,
     upper_bound,
 )
-from widemargin.linear.descent import solve_descent
+from widemargin.linear.descent import proven, solve_descent
 from widemargin.linear.left_out import (
     Left,
     Plane,
@@ -159,6 +159,26 @@ class _Certified(NamedTuple):
     verdict: str
     none: float = 0.0
     own: Any = None
+
+
+class _Start(NamedTuple):
+    """What a fit leaves to the next: the dual vector, and the plane in units of X."""
+
+    dual: NDArray
+    coef: NDArray | None
+    intercept: float
+    norm: float
+
+    def plane(self, data: _Data) -> tuple[NDArray, float] | None:
+        """Weights and bias at functional margin one, as the solvers see samples."""
+        if self.coef is None or len(self.coef) != data.X.shape[1]:
+            return None
+        norm, bias = np.ldexp(
+            [self.norm, self.intercept], [data.exponent, -data.exponent]
+        )
+        if data.offset is not None:
+            bias = bias + data.offset @ self.coef
+        return norm * self.coef, float(norm * bias)
 
 
 def few_unknowns(X: Any) -> bool:
@@ -287,9 +307,11 @@ class MaxMarginClassifier(HyperplaneClassifier):
         Keyword arguments of a callable kernel.
     multiclass : {"ovo", "ddag", "ovr"}, default="ovo"
         One-vs-one by votes, one-vs-one along a decision DAG, or one-vs-rest by
-        functional scores.
+        functional scores. Hundreds of classes have thousands of pairs: "ovr" is many
+        times as fast there, if not as right.
     warm_start : bool, default=False
-        Begin from the dual vector of the previous fit if it had as many samples.
+        Begin from the dual vector of the previous fit if it had as many samples. Where
+        that proves the previous plane good enough, nothing is left to do.
     class_weight : dict, "balanced" or None, default=None
         Factors of `C` per class.
     tol : float, default=1e-3
@@ -496,7 +518,8 @@ class MaxMarginClassifier(HyperplaneClassifier):
         if self.kernel != "linear":
             self._unit = 1.0
         if previous is not None and (
-            len(previous) != len(problems) or previous[0].shape != samples.codes.shape
+            len(previous) != len(problems)
+            or previous[0].dual.shape != samples.codes.shape
         ):
             previous = None
 
@@ -685,7 +708,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
         """Solve and certify one two-class problem; dual vectors cover all rows."""
         chosen, signs = signed_rows(data.codes, problem, data.members)
         options = Options(self.tol, self.max_iter, bool(self.recenter), seed)
-        begin = None if start is None else start[chosen]
+        begin = None if start is None else start.dual[chosen]
         known = None
         if data.plain and min(len(chosen), data.X.shape[1]) <= _FEW_FEATURES:
             solved = solve_rows(data.X, chosen, signs, None, options, begin)
@@ -699,8 +722,9 @@ class MaxMarginClassifier(HyperplaneClassifier):
         X = some_rows(data.X, chosen)
         if self.kernel == "linear":
             moved = X if data.offset is None else some_rows(data.moved, chosen)
+            plane = None if start is None else start.plane(data)
             args = (X, moved, data, signs, private, diag, options, begin, dtype)
-            found = self._solve_linear(*args, known)
+            found = self._solve_linear(*args, known, plane)
         else:
             if self.kernel == "precomputed" and len(chosen) < len(data.codes):
                 X = X[:, chosen]
@@ -713,21 +737,25 @@ class MaxMarginClassifier(HyperplaneClassifier):
         return found._replace(dual=dual, start=kept, own=own)
 
     def _solve_linear(
-        self, X, moved, data, signs, private, diag, options, start, dtype, known
+        self, X, moved, data, signs, private, diag, options, start, dtype, known, plane
     ) -> _Certified:
         exponent, free = data.exponent, options.geometric
         rho = None if self.rho is None else height_of(self.rho, X, exponent)
         height = None if free else height_of(self.rho, X, exponent)
         verdict = ""
-        if known is not None:
-            found = known
-        elif self.method in ("auto", "dual"):
-            found = solve_dual(moved, signs, diag, height, options, start)
-        else:
+        patterns: Any = None
+        searching = self.method in SEARCHES
+        if known is None and (searching or plane is not None):
             centre = midpoint_of_means(moved, signs) if free else np.zeros(X.shape[1])
             level = height or rho or spread_around(moved, centre)
             patterns = reflect(moved, signs, rho=level, centre=centre, diag=diag)
+            known = plane and proven(patterns, start, plane, options)
+        if known is not None:
+            found = known
+        elif searching:
             found = solve_by_search(patterns, self.method, options, start)
+        else:
+            found = solve_dual(moved, signs, diag, height, options, start)
         hard = diag is not None and (diag.max() < _ALMOST_HARD or not found.closed)
         if hard and few_unknowns(X):
             found = self._harder(moved, signs, diag, height, options, found)
@@ -901,12 +929,14 @@ class MaxMarginClassifier(HyperplaneClassifier):
         return self
 
     def _store(self, samples, problems, found: list[_Certified], data, dtype) -> None:
-        self._duals = [f.start for f in found] if self.warm_start else None
+        starts = [_Start(f.start, f.coef, f.intercept, f.norm) for f in found]
+        self._duals = starts if self.warm_start else None
         signed = np.array([f.dual for f in found])
         kept = np.flatnonzero((signed != 0).any(axis=0))
         self.support_ = samples.rows[kept]
-        first, signed = np.array(problems)[:, :1], signed[:, kept]
-        self.dual_coef_ = np.where(samples.codes[kept] == first, signed, -signed)
+        self.dual_coef_ = signed = signed[:, kept]
+        others = samples.codes[kept] != np.array(problems)[:, :1]
+        np.negative(signed, out=signed, where=others)
         self.margin_ = scalar([f.margin for f in found])
         self.margin_upper_bound_ = scalar([f.upper for f in found])
         self.directional_margin_ = scalar([f.directional for f in found])
@@ -922,18 +952,19 @@ class MaxMarginClassifier(HyperplaneClassifier):
         if self.kernel == "linear":
             self.coef_ = np.vstack([f.coef for f in found]).astype(dtype)
             coef = self.coef_.astype(np.float64)
-            products = coef @ coef.T
             on_plane = self.recenter * -self.intercept_[:, None]
             self.center_ = on_plane * coef
-        else:
-            products = np.ones((1, 1))
-            if self._scheme == "ovr":
-                gram = KernelSpace(data.X, self._kernel()).gram(kept)
-                norms = np.where(self.weight_norm_ > 0, self.weight_norm_, 1.0)
-                units = self.dual_coef_ / norms[:, None]
-                products = units @ gram @ units.T
-            if self.kernel != "precomputed":
-                self.support_vectors_ = samples.X[kept].astype(dtype)
+        elif self.kernel != "precomputed":
+            self.support_vectors_ = samples.X[kept].astype(dtype)
+
+        def products() -> NDArray:
+            if self.kernel == "linear":
+                return coef @ coef.T
+            gram = KernelSpace(data.X, self._kernel()).gram(kept)
+            norms = np.where(self.weight_norm_ > 0, self.weight_norm_, 1.0)
+            units = self.dual_coef_ / norms[:, None]
+            return units @ gram @ units.T
+
         self._set_borders(products)
 
     def _distances(self, X: Any) -> NDArray:

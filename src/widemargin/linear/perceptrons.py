@@ -361,7 +361,8 @@ class MarginPerceptron(PerceptronClassifier):
         Draw a new order for every sweep.
     multiclass : {"ovo", "ddag", "ovr"}, default="ovo"
         One-vs-one by votes, one-vs-one along a decision DAG, or one-vs-rest by
-        functional scores.
+        functional scores. Hundreds of classes have thousands of pairs: "ovr" is many
+        times as fast there, if not as right.
     warm_start : bool, default=False
         Begin from the coefficients of the previous fit if it had as many samples.
     class_weight : dict, "balanced" or None, default=None
@@ -536,7 +537,8 @@ class FixedMarginPerceptron(PerceptronClassifier):
         Draw a new order for every sweep.
     multiclass : {"ovo", "ddag", "ovr"}, default="ovo"
         One-vs-one by votes, one-vs-one along a decision DAG, or one-vs-rest by
-        functional scores.
+        functional scores. Hundreds of classes have thousands of pairs: "ovr" is many
+        times as fast there, if not as right.
     warm_start : bool, default=False
         Begin from the coefficients of the previous fit if it had as many samples. A
         chain of fits with a growing margin counts as one run for the bounds.

@@ -23,7 +23,7 @@ from widemargin._compute.machine import batched_slices, rows_in_budget
 from widemargin._compute.nearest import class_minima, squared_distances
 from widemargin._compute.progress import announced
 from widemargin._core.arrays import is_tensor, numpy_dtype, put, to_numpy
-from widemargin._core.checks import check_number, check_squares
+from widemargin._core.checks import check_number, check_squares, is_auto
 from widemargin._core.classifier import FITTED, SoftClassifier
 from widemargin._core.decisions import best_other, class_codes
 from widemargin._core.samples import Samples
@@ -304,7 +304,8 @@ class PrototypeClassifier(SoftClassifier):
         margins come from: the bound holds as stated only if no new sample lies farther
         from the mean of `X` than the farthest of `X`. Where the number of prototypes
         was chosen by the samples ("auto"), it pays for that: of ``delta`` a class that
-        has k of them gets the part 1 / (k (k + 1)), which add up to one. It
+        has k of them gets the part 1 / (k (k + 1)), which add up to one; where they
+        decided against dividing features (``scale="auto"``), a half. It
         holds for prototypes that are points, compared by a distance fixed beforehand,
         where the nearest decides; other models refuse.
         """
@@ -317,9 +318,12 @@ class PrototypeClassifier(SoftClassifier):
         margins = self._hypothesis_margins(samples, codes) / radius
         counts = np.bincount(self._prototype_codes, minlength=len(self.classes_))
         counts = counts.clip(min=1)
+        delta = check_number("delta", options.get("delta", 0.05), above=0, below=1)
         if self._counts_chosen:
-            delta = check_number("delta", options.get("delta", 0.05), above=0, below=1)
-            options["delta"] = delta * float(np.prod(1 / (counts * (counts + 1.0))))
+            delta *= float(np.prod(1 / (counts * (counts + 1.0))))
+        if is_auto(getattr(self, "scale", None)):
+            delta /= 2
+        options["delta"] = delta
         return lvq_margin_bound(
             margins,
             theta=theta,

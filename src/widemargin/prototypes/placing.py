@@ -256,13 +256,34 @@ def one_each(
     if len(ones[1]) in (1, len(labels)):
         return None
     rows = np.random.RandomState(0).permutation(len(codes))[:TRIED]
-    many, few = (
-        left_out_wrong(X, codes, weights, *placed, rows)
-        for placed in ((P, labels), ones)
-    )
+    variances, sizes = class_variances(X, codes, weights, *ones)
+    many = left_out_wrong(X, codes, weights, P, labels, rows)
+    few = left_out_wrong(X, codes, weights, *ones, rows, variances / sizes)
     w = weights[rows] * (many ^ few)
     gain = w @ many - w @ few
     return ones if gain > np.sqrt(w @ w) else None
+
+
+def class_variances(
+    X: np.ndarray,
+    codes: np.ndarray,
+    weights: np.ndarray,
+    means: np.ndarray,
+    labels: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the unbiased variance of each class about its mean, and as how many count.
+
+    Weighted samples count as ``(sum w)^2 / sum w^2``; one alone has no variance.
+    """
+    variances, sizes = np.zeros(len(labels)), np.ones(len(labels))
+    for j, c in enumerate(labels):
+        own = codes == c
+        share = weights[own] / weights[own].sum()
+        sizes[j] = 1 / (share @ share)
+        if sizes[j] > 1 + 1e-9:
+            spread = share @ _distances(X[own], means[j : j + 1])[:, 0].astype(float)
+            variances[j] = spread * sizes[j] / (sizes[j] - 1)
+    return variances, sizes
 
 
 def left_out_wrong(
@@ -272,12 +293,14 @@ def left_out_wrong(
     P: np.ndarray,
     labels: np.ndarray,
     rows: np.ndarray,
+    noise: np.ndarray | float = 0.0,
 ) -> np.ndarray:
     """Which `rows` fall to another class where their mean has not seen them.
 
     Of the weight M of a mean p, w is that of the sample x. Without x it is
     ``p + (p - x) w / (M - w)``, and ``|x - p|^2`` is ``(M / (M - w))^2`` times as
-    large; a mean of x alone is none.
+    large; a mean of x alone is none. A mean of n samples is farther from all others by
+    an n-th of their variance, the `noise`, which tells nothing and is taken off.
     """
     own = np.zeros(len(codes), dtype=np.intp)
     for c in np.unique(codes):
@@ -292,7 +315,7 @@ def left_out_wrong(
     # What is left of equal numbers is rounding.
     alone = others < 1e-9
     D[at] = np.where(alone, np.inf, D[at] / np.where(alone, 1, others) ** 2)
-    return labels[D.argmin(axis=1)] != codes[rows]
+    return labels[(D - noise).argmin(axis=1)] != codes[rows]
 
 
 def given_prototypes(

@@ -354,7 +354,8 @@ class TangentModels(PrototypeClassifier):
         return 1.0
 
     def _check_bound(self) -> None:
-        if self.tangents_.shape[1] or self.metric_.has_tangents:
+        chosen = is_auto(getattr(self, "n_tangents", 0))
+        if self.tangents_.shape[1] or self.metric_.has_tangents or chosen:
             no_bound(
                 "models with tangents have quadratic boundaries, which its theorem "
                 "does not count. Use n_tangents=0"

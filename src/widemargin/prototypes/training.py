@@ -448,6 +448,7 @@ class TrainedPrototypes(PrototypeClassifier):
                 held=held,
                 patience=self.n_iter_no_change,
             )
+            state = self._settled(state, data)
         self._keep(state)
         self._calibrate(samples, held if isinstance(held, Samples) else None)
         self.__dict__.pop("_rng", None)
@@ -601,6 +602,7 @@ class TrainedPrototypes(PrototypeClassifier):
         state, history = run_epochs(
             self, state, step, self._n_epochs(), samples, told=False
         )
+        state = self._settled(state, data)
         return Outcome(state, {key: row[-1] for key, row in history.items() if row})
 
     def _divided(self, samples: Samples, first: bool) -> Samples:
@@ -612,6 +614,10 @@ class TrainedPrototypes(PrototypeClassifier):
         if self.scale_ is None:
             return samples
         return replace(samples, X=self._scaled(samples.X))
+
+    def _settled(self, state: State, data: Any) -> State:
+        """Return the state of a whole training as it is kept."""
+        return state
 
     def _place(
         self, X: np.ndarray, samples: Samples, rng: np.random.RandomState

@@ -69,6 +69,9 @@ HSS_ROUNDS = 3
 MOST_COPIES = 1e12
 # How long numbers of tangents are tried.
 TRIAL_PASSES = 5
+# Margins that tangent models of classes which can be told apart mostly have; the share
+# of samples below them, of so many, that tells otherwise.
+REACH, FEW_REACH, TOLD = 0.4, 0.75, 500
 
 
 class Bent(NamedTuple):
@@ -130,9 +133,10 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         to the letter. A fixed rate that diverges is halved with a warning.
     max_iter : int, default=40
         Passes over the data at most. Where classes have fewer samples than features, in
-        the mean, fifths of the samples are left out in turn, and training ends earlier,
-        before the first pass even, where these are answered better by more than two
-        standard deviations; not with early stopping or a fixed rate.
+        the mean, or three quarters of the samples have margins below `theta` (and 0.4)
+        in the models of HSS, fifths of the samples are left out in turn, and training
+        ends earlier, before the first pass even, where these are answered better by
+        more than two standard deviations; not with early stopping or a fixed rate.
     tol : float, default=1e-3
         Stop when the loss (without re-weighting: minus the mean margin) has not
         fallen by this fraction for `n_iter_no_change` passes. Training also stops
@@ -312,15 +316,18 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
     def _start(self, data: Bent, rng: np.random.RandomState) -> State:
         n_tangents = self._chosen(data, rng)
         state = self._first_state(data, n_tangents, rng)
-        return {**state, **self._shortened(data, n_tangents)}
+        return {**state, **self._shortened(data, state)}
 
-    def _shortened(self, data: Bent, n_tangents: int) -> State:
-        """After how many passes to end, where few samples, left out, say so.
+    def _shortened(self, data: Bent, state: State) -> State:
+        """After how many passes to end, where samples that are left out say so.
 
-        What they say of their models without them is kept for the temperature.
+        They are asked where they are few, or out of the reach of theta: weights that
+        all grow change nothing, and to raise the mean margin may give up a class. What
+        they say of their models without them is kept for the temperature.
         """
-        samples = data.samples
-        folds = left_out_folds(samples, samples.X.shape[1])
+        samples, n_tangents = data.samples, state["tangents"].shape[1]
+        many = np.inf if self._reaches_few(samples, state) else samples.X.shape[1]
+        folds = left_out_folds(samples, many)
         if not folds or self.early_stopping:
             return {}
         marks = [self.max_iter]
@@ -338,6 +345,17 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         at = clear_winner(range(len(marks)), wrong.__getitem__, weights, deviations=2)
         self._told = len(samples), rows, D[at]
         return {"passes": marks[at]} if at else {}
+
+    def _reaches_few(self, samples: Samples, state: State) -> bool:
+        """Whether most margins of models that describe their class are small."""
+        if self.init != "hss" or not is_auto(self.learning_rate):
+            return False
+        start = copy(self)
+        start._take(state)
+        some = samples.take(np.random.RandomState(0).permutation(len(samples))[:TOLD])
+        scores = start._class_scores(put(some.X, some.device))
+        small = scores[np.arange(len(some)), some.codes] < min(self.theta, REACH)
+        return bool(some.weights @ small > FEW_REACH * some.weights.sum())
 
     def _without(
         self, rows: np.ndarray, data: Bent, n_tangents: int, marks: list[int]

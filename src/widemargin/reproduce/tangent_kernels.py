@@ -96,7 +96,7 @@ HEADER = (
     "error",
     "at paper's",
     "paper",
-    "supports",
+    *("train, s", "paper", "test, s", "paper", "supports", "paper"),
 )
 
 
@@ -370,11 +370,10 @@ def save_figures(X: NDArray, y: NDArray, folder: Path) -> None:
 
 
 def _print_line(line: Line) -> None:
-    published = None if line.paper is None else line.paper.error
-    numbers = (
-        *(line.gamma, line.C, line.spring, line.cv_error, line.error),
-        *(line.error_at_papers, published, line.supports),
-    )
+    numbers: list[Any] = [line.gamma, line.C, line.spring, line.cv_error]
+    numbers += [line.error, line.error_at_papers, getattr(line.paper, "error", None)]
+    for name in ("train_seconds", "test_seconds", "supports"):
+        numbers += [getattr(line, name), getattr(line.paper, name, None)]
     cells = ("" if v is None or np.isnan(v) else f"{v:.4g}" for v in numbers)
     print(f"{line.name:<40}" + "".join(f"{cell:>11}" for cell in cells), flush=True)
 

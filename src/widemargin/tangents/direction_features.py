@@ -49,6 +49,7 @@ from widemargin._core.checks import (
     check_squares,
     parameters,
     validate_data,
+    warn_of_paper,
 )
 from widemargin.tangents.bundle import check_tangent_array
 from widemargin.tangents.preparing import KeepsKind, filter_matrix
@@ -165,6 +166,9 @@ class DirectionFeatures(
         samples = validate_data(self, X, dtype=FLOATS)
         plan = self._plan(samples.shape[1], np.dtype(np.float64))
         background = check_background(self.background, samples)
+        warn_of_paper(
+            self.background, samples, (plan.height, plan.width, plan.channels)
+        )
         with np.errstate(over="ignore"):
             amplitude = np.abs(samples - background).max()
         if not np.isfinite(amplitude):

@@ -113,8 +113,13 @@ class TangentGenerator(AnswersInKind, BaseEstimator, ABC):
         self : TangentGenerator
             The generator itself.
         """
-        self._tangents_of(check_rows(self, X), None)
+        samples = check_rows(self, X)
+        self._tangents_of(samples, None)
+        self._look_at(samples)
         return self
+
+    def _look_at(self, X: NDArray) -> None:
+        """Warn of samples that the parameters are not made for."""
 
     def tangents(self, X: ArrayLike, y: ArrayLike | None = None) -> NDArray:
         """Tangents of every sample, as they come from the transformations.

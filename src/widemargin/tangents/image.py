@@ -55,6 +55,7 @@ from widemargin._core.checks import (
     check_number,
     check_sides,
     parameters,
+    warn_of_paper,
 )
 from widemargin.tangents.bundle import Blocks, as_samples
 from widemargin.tangents.generator import (
@@ -146,6 +147,10 @@ class ImageTangents(DirectionalTangents):
     def _linear(self, name: str, vectors: NDArray, transpose: bool) -> NDArray:
         grid = self._grid(vectors)
         return grid.flatten(grid.linear(name, grid.unflatten(vectors), transpose))
+
+    def _look_at(self, X: NDArray) -> None:
+        sides = check_sides(self.shape, "ImageTangents", X.shape[1])
+        warn_of_paper(self.background, X, sides)
 
     def _grid(self, X: NDArray) -> "_Grid":
         sides = check_sides(self.shape, "ImageTangents", X.shape[1])

@@ -72,6 +72,7 @@ from widemargin._core.checks import (
     check_sides,
     parameters,
     validate_data,
+    warn_of_paper,
 )
 from widemargin._core.samples import check_rows
 from widemargin.tangents.bundle import like
@@ -189,7 +190,8 @@ class GaussianSmoother(
         self : GaussianSmoother
             The transformer.
         """
-        self._check(check_rows(self, X).shape[1])
+        samples = check_rows(self, X)
+        warn_of_paper(self.background, samples, self._check(samples.shape[1]))
         return self
 
     def transform(self, X: Any) -> NDArray:
@@ -306,7 +308,7 @@ class Deskew(KeepsKind, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             The transformer.
         """
         samples = validate_data(self, X, dtype=FLOATS)
-        self._check(samples.shape[1])
+        warn_of_paper(self.background, samples, self._check(samples.shape[1]))
         return self
 
     def transform(self, X: ArrayLike) -> NDArray:
