@@ -296,8 +296,10 @@ def _expansion(
     """Duels (coefficients of points, offsets) of a kernel of plain distances."""
     coef, intercept = duels
     centre = getattr(model, "_centre", None)
+    steps: tuple[Step, ...] = ()
     if kernel == "linear":
-        steps = () if centre is None else (_affine(len(centre), centre, 1.0, 0.0),)
+        if centre is not None:
+            steps = (_affine(len(centre), centre, 1.0, 0.0),)
         return _program(model, Planes(coef.T @ points, intercept, scheme), steps)
     if kernel != "rbf":
         raise refuse(model, f"kernel={kernel!r} cannot; use 'linear' or 'rbf'")
