@@ -281,6 +281,18 @@ def test_edit_distances_of_words(method):
     assert model.score(D, kinds) == 1
 
 
+@pytest.mark.parametrize("seed", [0, 18, 26])
+def test_no_cluster_loses_all_its_members(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(10, 40))
+    count = int(rng.integers(2, n))
+    D = rng.random((n, n)) ** 3
+    D += D.T
+    np.fill_diagonal(D, 0)
+    A = clusters(D, np.ones(n), count, np.random.RandomState(seed))
+    assert A.shape == (count, n)
+
+
 class TestRefusals:
     @pytest.mark.parametrize("value", [-0.5, np.nan, np.inf])
     def test_entries(self, value):

@@ -142,6 +142,14 @@ def test_choices_are_judged_on_what_is_repaired(signals):
     assert (misled.C_, misled.spring_) != (10.0, 1e-5)
 
 
+def test_probabilities_of_a_repaired_machine(signals):
+    X, y, X_new, y_new = signals
+    model = TangentSVC(tangents=DRIFT, probability=True).fit(X, y)
+    found = model.predict_proba(X_new)
+    np.testing.assert_array_equal(found.argmax(axis=1), model.predict(X_new))
+    assert -np.log(found[np.arange(len(y_new)), y_new]).mean() < 0.2
+
+
 def test_nothing_is_repaired_where_little_is_negative(digits):
     X, y, X_test, _ = digits
     for kernel in ("rbf", "nd", "log"):

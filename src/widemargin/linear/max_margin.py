@@ -934,8 +934,9 @@ class MaxMarginClassifier(HyperplaneClassifier):
         signed = np.array([f.dual for f in found])
         kept = np.flatnonzero((signed != 0).any(axis=0))
         self.support_ = samples.rows[kept]
-        first, signed = np.array(problems)[:, :1], signed[:, kept]
-        self.dual_coef_ = np.where(samples.codes[kept] == first, signed, -signed)
+        self.dual_coef_ = signed = signed[:, kept]
+        others = samples.codes[kept] != np.array(problems)[:, :1]
+        np.negative(signed, out=signed, where=others)
         self.margin_ = scalar([f.margin for f in found])
         self.margin_upper_bound_ = scalar([f.upper for f in found])
         self.directional_margin_ = scalar([f.directional for f in found])

@@ -519,7 +519,9 @@ class FixedMarginPerceptron(PerceptronClassifier):
     ----------
     margin : float, default=0.0
         Directional margin beta asked for, >= 0. Zero asks only for separation:
-        Rosenblatt's perceptron.
+        Rosenblatt's perceptron, which ends at any plane that separates, and where
+        classes overlap at what its last sweep left; :class:`MarginPerceptron` answers
+        tables as they come better.
     length : {"free", "fixed"}, default="free"
         Whether the weight vector grows or is brought back to length beta after every
         update. "fixed" needs margin > 0.

@@ -147,7 +147,8 @@ def clusters(
         A = A[A.any(axis=1)]
         A = A / A.sum(axis=1, keepdims=True)
         found = relational_distances(D, A, self_terms(D, A)).argmin(axis=1)
-        if np.array_equal(found, members):
+        # Of dissimilarities that are no squares a cluster may lose all its members.
+        if np.array_equal(found, members) or len(np.unique(found)) < len(A):
             break
         members = found
     return A

@@ -211,7 +211,7 @@ class TangentSVC(gram.GramClassifier, SoftClassifier):
         What happens to negative eigenvalues of the Gram matrix, as the solver sees it,
         that is, of coefficients that sum to zero. "auto" clips where those of 800
         samples are large enough to mislead the solver, as on signals with sharp peaks
-        (of more than 2000 samples the 32 lowest at most), else it is "none", which is
+        (of more than 2000 samples the 200 lowest at most), else it is "none", which is
         the paper's and the case of digits. With "clip" and "flip" all training samples
         take part in predictions, unless the matrix needs no repair. Landmarks always
         clip.
