@@ -211,8 +211,8 @@ def waived(estimator) -> dict[str, str]:
             weights = None if estimator.validation_fraction is None else SPLIT
         case wm.RejectingClassifier():
             weights = SPLIT
-            others["check_classifiers_classes"] = REFUSED
             if estimator.coverage is not None:
+                others["check_classifiers_classes"] = REFUSED
                 others["check_classifiers_train"] = REFUSED
     return others | (dict.fromkeys(WEIGHTS, weights) if weights else {})
 

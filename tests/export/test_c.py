@@ -4,7 +4,6 @@ import re
 import shutil
 import subprocess
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -93,7 +92,7 @@ def test_ties_fall_as_in_python(scheme, n_classes, to):
         model.coef_, model.intercept_ = coef, np.zeros(n_planes)
         model.center_ = np.zeros((n_planes, n_planes))
         model.weight_norm_ = np.abs(coef).max(axis=1)
-        model._set_borders(partial(np.matmul, coef, coef.T))
+        model._set_borders(lambda coef=coef: coef @ coef.T)
         agreement = check_export(model, to(model), X)
         assert agreement.n_close_differing == 0, agreement
         assert agreement.agrees, agreement

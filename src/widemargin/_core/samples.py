@@ -77,7 +77,8 @@ class Samples:
     @property
     def are_all(self) -> bool:
         """Whether none are elsewhere."""
-        return self.n_rows == len(self if self.inverse is None else self.inverse)
+        here = self if self.inverse is None else self.inverse
+        return self.shards is None or self.shards.n_rows == len(here)
 
     @property
     def labels(self) -> NDArray:
