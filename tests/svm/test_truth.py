@@ -82,6 +82,12 @@ def test_a_constant_column_does_not_spoil_the_nodes_of_a_graph(value):
     assert (expected == y).mean() > 0.95
 
 
+def test_a_polynomial_far_from_the_origin_is_refused_by_name():
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match="scale the data, for instance by Stand"):
+        VirtualSVC("poly", tangents="none").fit(X + 1e7, y)
+
+
 def test_every_machine_keeps_what_gamma_became():
     X, y = load_iris(return_X_y=True)
     expected = 1 / X.var(axis=0).sum()

@@ -113,6 +113,8 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier, SoftClassifier):
     Samples that trained a machine lie at its margin by construction: for
     ``predict_proba`` each is left out of it, in closed form, as of a machine with
     squared slack whose coefficients spread as these do; the whitening stays as it is.
+    The solver is LIBSVM with either kernel, whose time grows with the square of the
+    number of samples or faster: the machine is meant for some thousands of them.
     On scikit-learn 1.9 and later ``set_callbacks(sklearn.callback.ProgressBar())``
     shows how far `fit` is.
 

@@ -103,7 +103,8 @@ class JitteredSVC(gram.GramClassifier):
     Parameters
     ----------
     kernel : {"rbf", "linear", "poly"}, default="rbf"
-        The kernel to jitter.
+        The kernel to jitter. "rbf" knows differences only; with the others, "linear"
+        if there are transformations, it matters where the origin of the samples is.
     C : float, default=10.0
         Penalty of margin errors.
     gamma : float or "scale", default="scale"

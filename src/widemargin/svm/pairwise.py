@@ -253,7 +253,16 @@ def solve(machine: Any, X: NDArray, y: NDArray, weights: NDArray | None) -> Solv
     """Fit a machine of scikit-learn; tell how that ended."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        machine.fit(X, y, weights)
+        try:
+            machine.fit(X, y, weights)
+        except ValueError as error:
+            if "not finite" not in str(error):
+                raise
+            raise ValueError(
+                "X gives values of the kernel so large that the planes of the solver "
+                "are not finite; scale the data, for instance by StandardScaler, or "
+                "lower C, gamma, degree or coef0."
+            ) from error
     n_iter = max(1, int(np.max(machine.n_iter_)))
     if isinstance(machine, LinearSVC):
         return Solved(n_iter < machine.max_iter, n_iter)
