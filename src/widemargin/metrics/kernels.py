@@ -187,7 +187,10 @@ def scale_gamma(X: Any, weights: NDArray) -> float:
         parts = np.concatenate([parts.data - mean[parts.col], mean])[:, None]
     else:
         parts = parts - mean
-    spread = largest_of(parts) or 1.0
+    spread = largest_of(parts)
+    if spread <= 4 * np.finfo(float).eps * (2 + len(weights) ** 0.5):
+        # Nothing but the rounding of the mean.
+        return 1.0
     total = float(share @ squared_norms(parts / spread))
     gamma = 1 / size / size / spread / spread / total if total > 0 else 1.0
     if not 0 < gamma < np.inf:

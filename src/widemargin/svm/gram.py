@@ -40,7 +40,9 @@ METHODS = ("auto", *kernels.METHODS)
 # USPS and MNIST it is at 0.008 at most (mean distance) and no repair changes anything;
 # machines on drawn signals lose accuracy from 0.01 on, and nearly all at 0.05.
 LOOKED_AT, SHARE = 800, 0.01
-# Larger matrices lose their lowest eigenvalues only, which are those that matter.
+# Larger matrices lose their lowest eigenvalues first, which are those that matter; if
+# that was not enough all, but of LARGE ones, where it takes an hour.
+LARGE = 8000
 WHOLE, LOWEST = 2000, 200
 # What a sum of products may round to, as a share of the sum of their sizes.
 _NEGATIVE = -1e-6
@@ -84,14 +86,19 @@ def repair_gram(K: NDArray, method: str, rounding: float) -> Repaired | None:
     """Repair a symmetric float64 matrix in place; None where it stays as it was."""
     if method == "none" or (method == "auto" and not is_indefinite(K)):
         return None
-    means, repair = _centre(K), None
+    means = _centre(K)
     # The constant, which no coefficients see, gets the mean eigenvalue, not an end.
     K += np.trace(K) / (len(K) * (len(K) - 1))
-    if method == "auto" and len(K) > WHOLE:
-        repair = _cut_lowest(K)
-    if repair is None:
+    if method != "auto" or len(K) <= WHOLE:
         method = "clip" if method == "auto" else method
-        repair = kernels.repair_in_place(K, method, rounding)
+        return Repaired(kernels.repair_in_place(K, method, rounding), means)
+    repair = _cut_lowest(K)
+    if len(K) <= LARGE and is_indefinite(K):
+        rest = kernels.repair_in_place(K, "clip", rounding)
+        # What was cut is orthogonal to what is left.
+        parts = [v for v in (repair.vectors, rest.vectors) if v is not None]
+        smallest = min(repair.smallest_eigenvalue, rest.smallest_eigenvalue)
+        repair = kernels.Repair(smallest, np.hstack(parts) if parts else None, 1.0)
     return Repaired(repair, means)
 
 
@@ -103,7 +110,7 @@ def _centre(K: NDArray) -> NDArray:
     return means
 
 
-def _cut_lowest(K: NDArray) -> kernels.Repair | None:
+def _cut_lowest(K: NDArray) -> kernels.Repair:
     """Clip the lowest eigenvalues, as many as Lanczos' method finds soon."""
     size = np.linalg.norm(K)
     # Of K itself the lowest crowd at zero, where nothing is found in relative terms.
@@ -120,16 +127,14 @@ def _cut_lowest(K: NDArray) -> kernels.Repair | None:
     values = size - found
     low = values < 0
     if not low.any():
-        return None
+        return kernels.Repair(0.0)
     values, vectors = values[low], vectors[:, low]
     kernels.subtract_in_place(K, values, vectors)
     return kernels.Repair(float(values.min()), vectors, 1.0)
 
 
-def warn_of_no_planes(
-    values: Callable[[NDArray], NDArray], coef: NDArray, estimator: Any, way_out: str
-) -> None:
-    """Warn where the normal of a duel has no length: βᵀKβ is below zero.
+def lacks_a_plane(values: Callable[[NDArray], NDArray], coef: NDArray) -> bool:
+    """Whether the normal of a duel has no length: βᵀKβ is below zero.
 
     `values` gives the kernel values of some of the rows of `coef` with each other.
     """
@@ -138,15 +143,19 @@ def warn_of_no_planes(
         own, beta = values(rows), beta[rows]
         with np.errstate(over="ignore", invalid="ignore"):
             size = np.abs(beta) @ np.abs(own) @ np.abs(beta)
-            is_negative = beta @ own @ beta < _NEGATIVE * size
-        if is_negative:
-            warn_caller(
-                f"the solver of {type(estimator).__name__} found no machine: the "
-                "kernel is indefinite on these samples, and the normal of a plane has "
-                f"a negative squared length. {way_out}",
-                ConvergenceWarning,
-            )
-            return
+            if beta @ own @ beta < _NEGATIVE * size:
+                return True
+    return False
+
+
+def warn_of_no_machine(estimator: Any, way_out: str) -> None:
+    """Say that a solver was misled."""
+    warn_caller(
+        f"the solver of {type(estimator).__name__} found no machine: the kernel is "
+        "indefinite on these samples, and the normal of a plane has a negative squared "
+        f"length. {way_out}",
+        ConvergenceWarning,
+    )
 
 
 @parameters
@@ -177,20 +186,25 @@ class GramClassifier(pairwise.DuelClassifier):
     ) -> tuple[NDArray, NDArray]:
         """Coefficients (n, n_duels) and offsets; K is repaired in place."""
         repaired = None
+
+        def is_misled() -> bool:
+            return lacks_a_plane(lambda rows: K[np.ix_(rows, rows)], machine.coef_)
+
         if self.repair != "none":
             with tasks.whole("repair"):
                 repaired = repair_gram(K, self.repair, rounding)
         with tasks.whole("solve"):
             machine.fit(K, y, weights)
+            if self.repair == "auto" and repaired is None and len(K) <= LARGE:
+                # The look let it pass.
+                if is_misled():
+                    repaired = repair_gram(K, "clip", rounding)
+                    machine.fit(K, y, weights)
         pairwise.say_how_it_ended(machine.end_, self)
+        if is_misled():
+            warn_of_no_machine(self, f"Use repair='clip' instead of {self.repair!r}.")
         self.__dict__.pop("smallest_eigenvalue_", None)
-        if repaired is not None:
-            self.smallest_eigenvalue_ = repaired.repair.smallest_eigenvalue
-            return repaired.as_they_come(machine.coef_, machine.intercept_)
-        warn_of_no_planes(
-            lambda rows: K[np.ix_(rows, rows)],
-            machine.coef_,
-            self,
-            f"Use repair='clip' instead of {self.repair!r}.",
-        )
-        return machine.coef_, machine.intercept_
+        if repaired is None:
+            return machine.coef_, machine.intercept_
+        self.smallest_eigenvalue_ = repaired.repair.smallest_eigenvalue
+        return repaired.as_they_come(machine.coef_, machine.intercept_)

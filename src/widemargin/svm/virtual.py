@@ -181,12 +181,11 @@ class VirtualSVC(pairwise.DuelClassifier):
         """Warn of an indefinite kernel that misled the solver."""
         if self.kernel in ("linear", "rbf"):
             return
-        gram.warn_of_no_planes(
-            lambda rows: self._values(supports[rows], gamma),
-            pairwise.pairwise_coefficients(self.svc_)[0],
-            self,
-            "Use kernel='rbf', or another gamma or coef0.",
-        )
+        coef = pairwise.pairwise_coefficients(self.svc_)[0]
+        if gram.lacks_a_plane(lambda rows: self._values(supports[rows], gamma), coef):
+            gram.warn_of_no_machine(
+                self, "Use kernel='rbf', or another gamma or coef0."
+            )
 
     def _values(self, X, gamma):
         if callable(self.kernel):
