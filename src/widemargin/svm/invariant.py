@@ -259,7 +259,10 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier, SoftClassifier):
                 left, values, right = svd(self._kernel_values(self._landmarks))
         except (np.linalg.LinAlgError, ValueError) as error:
             raise self._overflow() from error
-        self._root = (left / np.sqrt(np.maximum(values, 1e-12))) @ right
+        # What is rounding beside the largest has no direction.
+        noise = values[0] * len(values) * np.finfo(float).eps
+        parts = np.where(values > noise, 1 / np.sqrt(np.maximum(values, 1e-12)), 0.0)
+        self._root = (left * parts) @ right
 
     def _kernel_values(self, X):
         """Values of the kernel (n, m) at the landmarks."""
