@@ -304,6 +304,8 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier, SoftClassifier):
                 yield moves.astype(float)
 
     def _duels(self, X):
+        coef, intercept = pairwise.pairwise_coefficients(self.svc_)
+        planes = self.svc_.support_vectors_.T @ coef
         with announce("decisions"):
-            mapped = self._map(self._inside(X))
-            return pairwise.duels_of(self.svc_, mapped @ self.whitening_)
+            whitened = self._map(self._inside(X)) @ self.whitening_
+            return pairwise.decide(whitened.astype(float), planes, intercept)
