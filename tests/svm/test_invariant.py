@@ -208,3 +208,15 @@ def test_fewer_tangents_than_features_need_no_large_matrix(digits):
     mixed = 0.8 * C / np.trace(C) + 0.2 * np.eye(64)
     B = few.whitening_
     np.testing.assert_allclose(B @ mixed @ B, np.eye(64), atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_polynomial_far_from_the_origin_answers_a_row_alone_as_among_others():
+    X = 10_000.0 + np.array([1, 0, -2, 2, -1, -2, 1, -2, 1, 0, 1, 1])[:, None]
+    y = np.array(list("uuvuvvuuvvvu"))
+    weights = np.array([34, 34, 38, 64, 79, 38, 45, 87, 79, 38, 34, 64]) / 100
+    model = InvariantHyperplaneSVC(kernel="poly", tangents="none", random_state=0)
+    model.fit(X, y, weights)
+    asked = X[[2, 1, 2]]
+    alone = np.concatenate([model.decision_function(row[None]) for row in asked])
+    np.testing.assert_allclose(alone, model.decision_function(asked), rtol=1e-6)

@@ -259,7 +259,10 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier, SoftClassifier):
                 left, values, right = svd(self._kernel_values(self._landmarks))
         except (np.linalg.LinAlgError, ValueError) as error:
             raise self._overflow() from error
-        self._root = (left / np.sqrt(np.maximum(values, 1e-12))) @ right
+        # What is rounding beside the largest has no direction.
+        noise = values[0] * len(values) * np.finfo(float).eps
+        parts = np.where(values > noise, 1 / np.sqrt(np.maximum(values, 1e-12)), 0.0)
+        self._root = (left * parts) @ right
 
     def _kernel_values(self, X):
         """Values of the kernel (n, m) at the landmarks."""
@@ -301,6 +304,8 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier, SoftClassifier):
                 yield moves.astype(float)
 
     def _duels(self, X):
+        coef, intercept = pairwise.pairwise_coefficients(self.svc_)
+        planes = self.svc_.support_vectors_.T @ coef
         with announce("decisions"):
-            mapped = self._map(self._inside(X))
-            return pairwise.duels_of(self.svc_, mapped @ self.whitening_)
+            whitened = self._map(self._inside(X)) @ self.whitening_
+            return pairwise.decide(whitened.astype(float), planes, intercept)
