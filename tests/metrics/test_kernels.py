@@ -142,7 +142,8 @@ def test_scale_is_that_of_svc_where_features_share_a_mean():
 
 
 def test_scale_of_what_does_not_vary_or_has_no_squares():
-    assert scale_gamma(np.full((4, 3), 0.1), np.ones(4)) == 1
+    for n in (4, 50, 1001):
+        assert scale_gamma(np.full((n, 3), 0.1), np.ones(n)) == 1
     X = np.random.default_rng(3).normal(size=(9, 2))
     for unit in (1e-150, 1e150):
         assert scale_gamma(X * unit, np.ones(9)) * unit * unit == pytest.approx(

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
@@ -191,3 +192,42 @@ def test_many_samples_lose_what_is_lowest(monkeypatch):
     clipped = np.diag(np.maximum(values, 0))
     np.testing.assert_allclose(left, clipped, atol=1e-3)
     np.testing.assert_allclose(left[:3, :3], 0, atol=1e-6)
+
+
+def test_what_lanczos_leaves_is_clipped_too(monkeypatch):
+    monkeypatch.setattr(gram, "WHOLE", 300)
+    monkeypatch.setattr(gram, "LOWEST", 4)
+    values = np.concatenate([-np.linspace(1, 3, 40), np.geomspace(1e-3, 20, 325)])
+    K, V = matrix(values)
+    plain = K.copy()
+    repaired = gram.repair_gram(K, "auto", 1e-16)
+    for own in (K, repaired.repair.transform(plain)):
+        left = V.T @ own @ V
+        np.testing.assert_allclose(left, np.diag(np.maximum(values, 0)), atol=1e-6)
+    assert repaired.repair.smallest_eigenvalue == pytest.approx(-3)
+
+
+def test_auto_repairs_what_its_look_let_pass(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 10))
+    y = (X[:, 0] + X[:, 1] ** 2 > 0.7).astype(int) + (X[:, 2] > 1)
+    step = 0.1 * np.eye(10)[8]
+    copies = [lambda X: X + step, lambda X: X - step]
+    auto, clip = (
+        JitteredSVC("linear", transformations=copies, repair=repair).fit(X, y)
+        for repair in ("auto", "clip")
+    )
+    assert auto.smallest_eigenvalue_ == clip.smallest_eigenvalue_ < 0
+    np.testing.assert_array_equal(auto.predict(X), clip.predict(X))
+    monkeypatch.setattr(gram, "LARGE", 10)
+    with pytest.warns(ConvergenceWarning, match="found no machine"):
+        clone(auto).fit(X, y)
+
+
+def test_powers_in_float32_are_those_of_float64():
+    rng = np.random.default_rng(0)
+    X = (rng.normal(size=(80, 10)) + 30).astype(np.float32)
+    y = (X[:, 0] > 30).astype(int)
+    model = JitteredSVC("poly", transformations=[lambda X: X + 0.1]).fit(X, y)
+    alone = np.concatenate([model.decision_function(row[None]) for row in X])
+    np.testing.assert_allclose(alone, model.decision_function(X), atol=1e-8)

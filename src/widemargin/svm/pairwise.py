@@ -429,7 +429,8 @@ def kernel_values(
         return rbf_values(X, Y, gamma)
     if name == "linear":
         return linear_kernel(X, Y)
-    return polynomial_kernel(X, Y, degree, gamma, coef0)
+    # Its powers would amplify the rounding of float32.
+    return polynomial_kernel(X.astype(float), Y.astype(float), degree, gamma, coef0)
 
 
 def gamma_in_unit(gamma: Any, X: NDArray, weights: NDArray, unit: float) -> float:
@@ -563,8 +564,10 @@ class DDAGClassifier(MetaEstimatorMixin, MarginClassifier):
         X = samples.X
         if self.estimator is None:
             check_squares(X)
-        plain = self.estimator is None and not sp.issparse(X)
-        self._centre = centre_for(X, "rbf") if plain else None
+        self._unit, self._centre = 1.0, None
+        if self.estimator is None:
+            self._unit = unit_of_squares(X)
+            self._centre = None if sp.issparse(X) else centre_for(X, "rbf", self._unit)
         self.classes_ = samples.classes
         pairs = class_pairs(len(self.classes_))
         weights = samples.weights if weighted else None
@@ -588,9 +591,9 @@ class DDAGClassifier(MetaEstimatorMixin, MarginClassifier):
 
     def _seen(self, X):
         """Return samples as the nodes see them."""
-        if self._centre is None:
-            return X
-        return (X.toarray() if sp.issparse(X) else X) - self._centre
+        if self._centre is not None and sp.issparse(X):
+            X = X.toarray()
+        return about(X, self._unit, self._centre)
 
     def _walk(self, X):
         """Walk the graph, every sample asking only the nodes on its way."""
