@@ -195,11 +195,10 @@ class GramClassifier(pairwise.DuelClassifier):
                 repaired = repair_gram(K, self.repair, rounding)
         with tasks.whole("solve"):
             machine.fit(K, y, weights)
-            if self.repair == "auto" and repaired is None and len(K) <= LARGE:
-                # The look let it pass.
-                if is_misled():
-                    repaired = repair_gram(K, "clip", rounding)
-                    machine.fit(K, y, weights)
+            passed = self.repair == "auto" and repaired is None and len(K) <= LARGE
+            if passed and is_misled():
+                repaired = repair_gram(K, "clip", rounding)
+                machine.fit(K, y, weights)
         pairwise.say_how_it_ended(machine.end_, self)
         if is_misled():
             warn_of_no_machine(self, f"Use repair='clip' instead of {self.repair!r}.")
