@@ -742,7 +742,8 @@ def test_parameters_set_after_a_fit_leave_landmarks_alone(kernel):
 
 
 def test_tangents_too_long_for_a_kernel_are_named():
-    model = InvariantHyperplaneSVC("poly", gamma=1e150, tangents=np.array([[1.0, 0.0]]))
+    kernel = {"kernel": "poly", "gamma": 1e150}
+    model = InvariantHyperplaneSVC(**kernel, tangents=np.array([[1.0, 0.0]]))
     with pytest.raises(ValueError, match=r"^kernel='poly' gives values that are not"):
         model.fit(np.full((20, 2), 7e-43), np.arange(20) % 2)
 

@@ -222,7 +222,7 @@ def test_one_prototype_is_all_that_noise_allows():
             placed = initial_prototypes(
                 X, y, w, np.array([5, 5]), "kmeans", np.random.RandomState(0)
             )
-            ones = one_each(X, y, w, *placed, np.random.RandomState(0))
+            ones = one_each(X, y, w, *placed, np.random.RandomState(0), True)
             assert (ones is not None) == fewer
             if fewer:
                 means = [X[y == c].mean(axis=0) for c in (0, 1)]

@@ -348,3 +348,14 @@ def test_neither_copies_nor_the_order_of_samples_choose():
     assert once.C_ == twice.C_ == heavy.C_ == other.C_ == 1
     assert other.temperature_ == pytest.approx(once.temperature_, rel=1e-2)
     assert twice.temperature_ == pytest.approx(heavy.temperature_, rel=1e-2)
+
+
+@pytest.mark.parametrize(
+    "model", [VirtualSVC(), InvariantHyperplaneSVC(), DDAGClassifier()]
+)
+def test_files_of_before_samples_were_centred_are_asked_as_they_were(model):
+    X, y = load_iris(return_X_y=True)
+    model = clone(model).fit(X - X.mean(axis=0), y)
+    expected = model.decision_function(X[:9] - X.mean(axis=0))
+    del model._centre
+    assert np.shape(model.decision_function(X[:9])) == np.shape(expected)

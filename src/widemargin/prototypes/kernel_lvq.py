@@ -214,6 +214,7 @@ class KernelLVQClassifier(GLVQClassifier):
 
     # A kernel of what is there is no kernel.
     _takes_missing = False
+    _takes_noise = True
 
     _: KW_ONLY
     kernel: str | Callable = "rbf"

@@ -244,21 +244,25 @@ def one_each(
     P: np.ndarray,
     labels: np.ndarray,
     rng: np.random.RandomState,
+    takes_noise: bool,
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Return the means of the classes where these serve better than the means `P`.
 
     They do where they are wrong less often, by more than chance, on up to 1000 samples,
     each left out of the mean it belongs to: of features that are many and noisy, a
-    sample that a mean of few has not seen is as far from it as from any other.
+    sample that a mean of few has not seen is as far from it as from any other. They are
+    judged less the noise of their means if the model `takes_noise` out of its answers.
     """
     counts = np.ones(int(codes.max()) + 1, dtype=np.intp)
     ones = initial_prototypes(X, codes, weights, counts, "kmeans", rng)
     if len(ones[1]) in (1, len(labels)):
         return None
     rows = np.random.RandomState(0).permutation(len(codes))[:TRIED]
-    variances, sizes = class_variances(X, codes, weights, *ones)
+    noise = np.zeros(len(ones[1]))
+    if takes_noise:
+        noise = np.divide(*class_variances(X, codes, weights, *ones))
     many = left_out_wrong(X, codes, weights, P, labels, rows)
-    few = left_out_wrong(X, codes, weights, *ones, rows, variances / sizes)
+    few = left_out_wrong(X, codes, weights, *ones, rows, noise)
     w = weights[rows] * (many ^ few)
     gain = w @ many - w @ few
     return ones if gain > np.sqrt(w @ w) else None

@@ -339,6 +339,8 @@ class TrainedPrototypes(PrototypeClassifier):
     # nothing where these made the metric; and whether it found one per class to do.
     _judges_counts: ClassVar[bool] = True
     _one_each = False
+    # Whether `_settled` takes the noise of means out of what decides.
+    _takes_noise = False
     # How long the steps of a batch are, where the first of a training are one.
     _pace = 1.0
 
@@ -634,7 +636,8 @@ class TrainedPrototypes(PrototypeClassifier):
                 X, samples.codes, samples.weights, counts, self.init, rng
             )
             if self._grows and self._judges_counts and self.init == "kmeans":
-                ones = one_each(X, samples.codes, samples.weights, P, codes, rng)
+                given = X, samples.codes, samples.weights, P, codes
+                ones = one_each(*given, rng, self._takes_noise)
                 if ones is not None:
                     (P, codes), self._one_each = ones, True
         else:

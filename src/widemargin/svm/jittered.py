@@ -44,7 +44,7 @@ class JitteredKernel:
     coef0: float
     transformations: tuple[Callable, ...]
     unit: float
-    centre: NDArray | None
+    centre: NDArray | None = None
 
     def versions(self, Y: NDArray) -> list[tuple[NDArray, NDArray, Any]]:
         """List samples and their copies, each with its own kernel values k(q, q).

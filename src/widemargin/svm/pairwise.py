@@ -90,6 +90,8 @@ ROUNDINGS = 512
 # to find others in: as much as real folds of overlapping Gaussians ask for.
 SMOOTH = 0.25
 # No loop goes on for ever: weights may be such that LIBSVM's never ends.
+# The centre of samples that are seen as they are, as files of before have them.
+NOWHERE: Any = None
 MAX_ITER = 1_000_000
 
 
@@ -105,6 +107,7 @@ class DuelClassifier(MarginClassifier):
     margin_unit = "distance"
     # Power of two by which samples are divided, so that their squares are numbers.
     _unit = 1.0
+    _centre = NOWHERE
 
     _: KW_ONLY
     C: float = 10.0
@@ -505,6 +508,9 @@ class DDAGClassifier(MetaEstimatorMixin, MarginClassifier):
     >>> bool(ddag.score(X, y) > 0.95)
     True
     """
+
+    _unit = 1.0
+    _centre = NOWHERE
 
     estimator: Any = None
     _: KW_ONLY
