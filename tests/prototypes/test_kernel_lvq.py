@@ -236,15 +236,17 @@ def test_noise_of_unequal_classes_is_taken_out_of_distances(monkeypatch):
     plain = KernelLVQClassifier(random_state=0).fit(X[train], y[train])
     assert plain.score(X[new], y[new]) < 0.75
     assert model.score(X[new], y[new]) > 0.85
-    # Differences of distances change by those of the noise, for every sample.
-    v = [plain._coordinates_of(X[train][y[train] == c]) for c in (0, 1)]
-    v = [z.var(axis=0, ddof=1).sum() for z in v]
-    n = np.bincount(y[train])
-    longer = n * (plain.dual_coef_**2).sum(axis=1)
-    noise = v / n * np.minimum(longer, 1.5 * longer.min())
-    before, after = (m._squared_distances(X[new]) for m in (plain, model))
-    change = np.diff(after - before, axis=1)[:, 0]
-    np.testing.assert_allclose(change, -np.diff(noise)[0], rtol=1e-8)
+    # Distances to the means differ by those of their noise, for every sample.
+    own = [plain._coordinates_of(X[train][y[train] == c]) for c in (0, 1)]
+    noise = [z.var(axis=0, ddof=1).sum() / len(z) for z in own]
+    means = np.array([z.mean(axis=0) for z in own])
+    z = plain._coordinates_of(X[new])
+    before = ((z[:, None] - means) ** 2).sum(axis=2)
+    change = np.diff(model._squared_distances(X[new]) - before, axis=1)[:, 0]
+    np.testing.assert_allclose(change, -np.diff(noise)[0], rtol=1e-6)
+    # And it knows how often it is right.
+    sure = model.predict_proba(X[new]).max(axis=1).mean()
+    assert abs(sure - model.score(X[new], y[new])) < 0.1
     # A number that was given is the rule of the reference.
     given = KernelLVQClassifier(1, random_state=0).fit(X[train], y[train])
     monkeypatch.undo()

@@ -21,6 +21,7 @@ Hofmann et al., "Efficient approximations of robust soft LVQ", Neurocomputing 20
 
 import math
 from collections.abc import Callable
+from copy import copy
 from dataclasses import KW_ONLY
 from typing import ClassVar, Literal
 
@@ -37,18 +38,20 @@ from widemargin._compute.nearest import (
     squared_norms,
 )
 from widemargin._core.checks import check_count, check_number, parameters
+from widemargin._core.classifier import FITTED
 from widemargin._core.samples import Samples
 from widemargin.metrics.kernels import scale_gamma
 from widemargin.prototypes.base import CERTAIN, no_bound
 from widemargin.prototypes.glvq import GLVQClassifier, Mapped
 from widemargin.prototypes.placing import chosen_scale, class_means, class_variances
+from widemargin.prototypes.soft import relative_distances
 from widemargin.prototypes.training import Run, State
 
 # Coordinates that n_components="auto" keeps at most, and the share of the variance
 # that they hold where fewer do.
 MOST_COMPONENTS, HELD = 200, 0.99
-# How far the lengths of prototypes that are noise differ, beside that of the means.
-ALIKE = 1.5
+# Classes are as many as their samples, or as all others; more is to favour them.
+FAVOUR = 2.0
 KERNELS = ("rbf", "linear", "polynomial", "poly", "sigmoid", "laplacian", "cosine")
 SCALED_BY_GAMMA = ("rbf", "polynomial", "poly", "sigmoid", "laplacian", "chi2")
 
@@ -174,9 +177,11 @@ class KernelLVQClassifier(GLVQClassifier):
     for the linear kernel and ``sqrt(2 gamma) r`` for "rbf", by which
     ``certified_radius`` divides; other kernels have none.
 
-    Where "auto" leaves one prototype per class, features are mostly noise, of which the
-    prototype of a smaller class has more. In the end all of them are moved together by
-    what takes this out of the differences of their distances, as in [1]_.
+    Where "auto" leaves one prototype per class, features are mostly noise: if weights
+    favour no class, the prototypes are then the means of the classes, whatever training
+    (and ``history_``) made of them, and moved together by what takes the noise, of
+    which the mean of a smaller class has more, out of the differences of their
+    distances, as in [1]_.
 
     ``partial_fit`` takes its support from the first 500 samples, or from ``fit``, of a
     precomputed kernel from the first batch. After them it makes one pass over each
@@ -291,26 +296,59 @@ class KernelLVQClassifier(GLVQClassifier):
         return Mapped(samples, Z, self._residual(samples.X, Z))
 
     def _settled(self, state: State, data: Mapped) -> State:
-        """Take the noise of one prototype per class out of what decides.
+        """Give the means of the classes, less their noise, where "auto" chose these.
 
-        Of ``w = sum_s a_s phi(x_s)`` and samples of variance v, |w|^2 has v |a|^2 more
-        than it would have of their expectations: v / n of a mean of n. Training makes
-        a longer, of all classes alike where they are noise: what is far longer than the
-        others was pushed away, and means it. New samples would fall to the prototype
-        that has least noise, that of the largest class. Moving all prototypes by t adds
-        ``2 t.w_j`` to the squared distance to the j-th, and what is the same for all.
+        The mean of n samples of variance v has v / n more in its squared length than
+        their expectation has: new samples would fall to the mean with least noise, that
+        of the largest class. Moving all prototypes by t adds ``2 t.w_j`` to the squared
+        distance to the j-th, and what is the same for all. Samples that were left out
+        judged this model; training fits so few prototypes to noise where features are
+        many. It does count what weights say of classes, which means do not.
         """
-        if not self._one_each:
+        samples = data.samples
+        mass, size = (
+            np.bincount(samples.codes, w)[np.unique(samples.codes)]
+            for w in (samples.weights, None)
+        )
+        usual = np.maximum(size[:, None] / size, 1)
+        if not self._one_each or (mass[:, None] / mass > FAVOUR * usual).any():
             return state
         P, labels = state["prototypes"], state["codes"]
-        X, codes, weights = data.X, data.samples.codes, data.samples.weights
-        means = class_means(X, codes, weights, len(self.classes_))[labels]
-        v, n = class_variances(X, codes, weights, means.astype(X.dtype), labels)
-        longer = n * squared_norms((P @ self._coordinates.T).astype(float))
-        noise = v / n * np.minimum(longer, ALIKE * longer.min())
-        apart, wanted = (a - a.mean(axis=0) for a in (P.astype(float), -noise / 2))
+        given = data.X, samples.codes, samples.weights
+        means = class_means(*given, len(self.classes_))[labels].astype(P.dtype)
+        v, n = class_variances(*given, means, labels)
+        apart, wanted = (a - a.mean(axis=0) for a in (means.astype(float), -v / n / 2))
         t = np.linalg.lstsq(apart, wanted, rcond=1e-6)[0]
-        return {**state, "prototypes": (P + t).astype(P.dtype)}
+        self._moved = t, v / np.maximum(n - 1, 1) - v / n
+        return {**state, "prototypes": (means + t).astype(P.dtype)}
+
+    def _calibrate(self, samples: Samples, held: Samples | None = None) -> None:
+        moved = self.__dict__.pop("_moved", None)
+        if held is not None or moved is None:
+            super()._calibrate(samples, held)
+            return
+        t, noise = moved
+        mass = np.bincount(samples.codes, samples.weights, len(self.classes_))
+        rows = np.random.RandomState(0).permutation(len(samples))[:FITTED]
+        some, plain = samples.take(rows), copy(self)
+        plain.prototypes_ = (self.prototypes_ - t).astype(self.prototypes_.dtype)
+        D, before = (
+            one._in_chunks(some.X, one._squared_distances).astype(float)
+            for one in (self, plain)
+        )
+        place = np.zeros(len(self.classes_), np.intp)
+        place[self._prototype_codes] = np.arange(len(self.prototypes_))
+        own = place[some.codes]
+        at = np.arange(len(rows)), own
+        # Without the sample its mean is farther, and has more of noise.
+        others = 1 - some.weights / mass[some.codes]
+        others = np.where(others > 1e-9, others, np.nan)
+        D[at] = np.maximum(D[at] + before[at] * (others**-2 - 1) - noise[own], 0)
+        told = np.isfinite(D).all(axis=1)
+        weights = some.weights[told] / some.weights[told].mean()
+        costs = relative_distances(self._reduced(D[told]))
+        self._heat_up(costs, some.codes[told], weights)
+        self._set_temperature(some)
 
     def _gamma(self, samples: Samples) -> float:
         if self.gamma == "auto":
