@@ -235,10 +235,10 @@ def plain(*arrays: Any) -> bool:
     return True
 
 
-def _nearly_parallel(u: Any, v: Any) -> bool:
+def _nearly_parallel(u: Any, v: Any, least: float) -> bool:
     """Whether two frames together have a direction that is next to nothing."""
     values = np.linalg.svd(np.concatenate([u, v]), compute_uv=False)
-    return bool(((values > 1e-13) & (values < 1e-5)).any())
+    return bool(((values > 1e-13) & (values < least)).any())
 
 
 def _tangent_oracle(given: dict, result: Any) -> str:
@@ -269,8 +269,10 @@ def _tangent_oracle(given: dict, result: Any) -> str:
         np.abs(result - expected) > 1e-2 * expected + (1e-4 if single else 1e-9) * size
     )
     if sides == "two" and given.get("spring", 1e-5) < 1e-9:
-        # Nearly parallel frames, as of one span in two dtypes, are cut elsewhere.
-        off &= [[not _nearly_parallel(u, v) for v in G] for u in F]
+        # Nearly parallel frames, as of one span in two dtypes, are cut elsewhere; those
+        # of float32 are known up to its rounding here.
+        least = 1e-2 if np.float32 in (U.dtype, V.dtype) else 1e-5
+        off &= [[not _nearly_parallel(u, v, least) for v in G] for u in F]
     return "tangent distances differ from least squares" if off.any() else ""
 
 

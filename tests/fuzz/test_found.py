@@ -783,3 +783,9 @@ def test_a_height_far_below_the_slack_is_no_height():
     Z = 1e-235 * np.array([[1.2, 8.3, -5.4], [9.8, 1.7, -7.5]])
     model = MaxMarginClassifier(recenter=False).fit(Z, [1, 0])
     assert_array_equal(model.predict(Z), [1, 0])
+
+
+def test_numbers_of_passes_are_any_integers():
+    X = np.random.default_rng(0).normal(size=(8, 6))
+    model = TVQClassifier(max_iter=np.int64(2), n_tangents=2, random_state=0)
+    assert model.fit(X, np.arange(8) % 3).n_iter_ <= 2

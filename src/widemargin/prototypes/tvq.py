@@ -332,7 +332,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
             return {}
         marks = [self.max_iter]
         if is_auto(self.learning_rate):
-            marks += [0, *(2**k for k in range((self.max_iter - 1).bit_length()))]
+            marks += [0, *(2**k for k in range((int(self.max_iter) - 1).bit_length()))]
         # Distances that bend inputs, and devices, have threads of their own.
         alone = self.metric_.has_tangents or is_tensor(data.bundle.points)
         each = (map if alone else data.run)(
