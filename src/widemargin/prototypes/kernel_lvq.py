@@ -181,7 +181,7 @@ class KernelLVQClassifier(GLVQClassifier):
     favour no class, the prototypes are then the means of the classes, whatever training
     (and ``history_``) made of them, and moved together by what takes the noise, of
     which the mean of a smaller class has more, out of the differences of their
-    distances, as in [1]_.
+    distances, as in [3]_.
 
     ``partial_fit`` takes its support from the first 500 samples, or from ``fit``, of a
     precomputed kernel from the first batch. After them it makes one pass over each
@@ -194,11 +194,11 @@ class KernelLVQClassifier(GLVQClassifier):
 
     References
     ----------
-    A. K. Qin, P. N. Suganthan, A novel kernel prototype-based learning algorithm, ICPR
-    2004.
-    D. Hofmann et al., Efficient approximations of robust soft learning vector
-    quantization, Neurocomputing 2014.
-    .. [1] Y.-B. Chan, P. Hall, Scale adjustments for classifiers in high-dimensional,
+    .. [1] A. K. Qin, P. N. Suganthan, A novel kernel prototype-based learning
+       algorithm, ICPR 2004.
+    .. [2] D. Hofmann et al., Efficient approximations of robust soft learning vector
+       quantization, Neurocomputing 2014.
+    .. [3] Y.-B. Chan, P. Hall, Scale adjustments for classifiers in high-dimensional,
        low sample size settings, Biometrika 96 (2009).
 
     Examples
