@@ -326,7 +326,9 @@ class TestLookingThrough:
         np.testing.assert_array_equal(display.labels, model[1].prototype_labels_)
 
     def test_a_sample_is_shown_as_the_classifier_sees_it(self):
-        model = make_pipeline(StandardScaler(), HSSClassifier(1, 2, max_iter=2)).fit(X, y)
+        model = make_pipeline(StandardScaler(), HSSClassifier(1, 2, max_iter=2)).fit(
+            X, y
+        )
         display = AlignmentDisplay.from_estimator(model, X[3])
         np.testing.assert_allclose(display.x, model[0].transform(X[3:4])[0])
         display = TangentDisplay.from_estimator(model, index=2)
