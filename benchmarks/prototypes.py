@@ -337,6 +337,16 @@ PARTIAL = {
 }
 
 
+def with_holes(X, y, model, seed):
+    """Return X without 20 % of its values, rows to learn from, and rows to ask."""
+    holes = np.random.RandomState(seed).uniform(size=X.shape) < 0.2
+    if "random_state" in model.get_params():
+        model.set_params(random_state=seed)
+    rows = np.arange(len(X))
+    a, b = train_test_split(rows, test_size=0.3, stratify=y, random_state=seed)
+    return np.where(holes, np.nan, X), a, b
+
+
 def missing():
     """Hide 20 % of the values of digits at random, in training and test."""
     X, y = load_digits(return_X_y=True)
@@ -344,13 +354,7 @@ def missing():
     for name, model in PARTIAL.items():
         errors = np.zeros((5, 4))
         for seed in range(5):
-            holes = np.random.RandomState(seed).uniform(size=X.shape) < 0.2
-            H = np.where(holes, np.nan, X)
-            a, b = train_test_split(
-                np.arange(len(X)), test_size=0.3, stratify=y, random_state=seed
-            )
-            if "random_state" in model.get_params():
-                model.set_params(random_state=seed)
+            H, a, b = with_holes(X, y, model, seed)
             errors[seed, 0] = percent_wrong(model.fit(X[a], y[a]), X[b], y[b])
             errors[seed, 1] = percent_wrong(model.fit(H[a], y[a]), H[b], y[b])
             errors[seed, 2] = percent_wrong(model, X[b], y[b])
@@ -390,13 +394,7 @@ def limit():
     for name, model in models.items():
         errors = np.zeros((5, 2))
         for seed in range(5):
-            holes = np.random.RandomState(seed).uniform(size=X.shape) < 0.2
-            H = np.where(holes, np.nan, X)
-            a, b = train_test_split(
-                np.arange(len(X)), test_size=0.3, stratify=y, random_state=seed
-            )
-            if "random_state" in model.get_params():
-                model.set_params(random_state=seed)
+            H, a, b = with_holes(X, y, model, seed)
             errors[seed, 0] = percent_wrong(model.fit(X[a], y[a]), X[b], y[b])
             asked = (delayed(answer)(clone(model), a, x) for x in H[b])
             answers = np.array(Parallel(n_jobs=-1, batch_size=8)(asked))

@@ -38,6 +38,7 @@ from widemargin._core.checks import (
     some,
 )
 from widemargin._core.decisions import class_codes
+from widemargin._core.samples import clear_winner
 from widemargin.prototypes.base import plain_distances
 
 INITS = ("kmeans", "means", "samples")
@@ -261,11 +262,11 @@ def one_each(
     noise = np.zeros(len(ones[1]))
     if takes_noise:
         noise = np.divide(*class_variances(X, codes, weights, *ones))
-    many = left_out_wrong(X, codes, weights, P, labels, rows)
-    few = left_out_wrong(X, codes, weights, *ones, rows, noise)
-    w = weights[rows] * (many ^ few)
-    gain = w @ many - w @ few
-    return ones if gain > np.sqrt(w @ w) else None
+    wrong = (
+        left_out_wrong(X, codes, weights, P, labels, rows).astype(float),
+        left_out_wrong(X, codes, weights, *ones, rows, noise).astype(float),
+    )
+    return ones if clear_winner((0, 1), wrong.__getitem__, weights[rows]) else None
 
 
 def class_variances(
