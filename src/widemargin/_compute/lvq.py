@@ -648,13 +648,10 @@ def margin_epoch(
 
 
 @njit()
-def doubtful(D, x_errors, p_errors, coarse):
-    """Pairs whose squared distance decides something that its rounding leaves open.
-
-    These are the entries known to less than the fraction `coarse`, and, where several
-    references may be the nearest of a row, all of those.
-    """
+def doubtful(D, x_errors, p_errors, rtol):
+    """As `nearest.doubtful`, row by row."""
     n, K = D.shape
+    coarse = D.dtype.type(rtol)
     rows, columns = np.empty(64, np.intp), np.empty(64, np.intp)
     count = 0
     for i in range(n):
@@ -684,7 +681,7 @@ def doubtful(D, x_errors, p_errors, coarse):
 
 @njit()
 def class_minima(D, codes, n_classes):
-    """(n, n_classes) smallest distance to a reference of each class."""
+    """As `nearest.class_minima`."""
     out = np.full((D.shape[0], n_classes), D.dtype.type(np.inf), D.dtype)
     for i in range(D.shape[0]):
         for j in range(D.shape[1]):

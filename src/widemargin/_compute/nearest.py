@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh
 
+from widemargin._compute.engines import formula
 from widemargin._compute.machine import BLOCK_NUMBERS, batched_slices, rows_in_budget
 
 # Relative error above which a squared distance is computed again.
@@ -63,6 +64,23 @@ def product_error(dtype: Any, n_features: int) -> float:
     return float(np.finfo(dtype).eps) * (16.0 + np.sqrt(n_features))
 
 
+@formula
+def doubtful(
+    D: np.ndarray, x_errors: np.ndarray, p_errors: np.ndarray, rtol: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs whose squared distance decides something that its rounding leaves open.
+
+    These are the entries known to less than the fraction `rtol`, and, where several
+    references may be the nearest of a row, all of those.
+    """
+    errors = x_errors[:, None] + p_errors
+    above = (D + x_errors[:, None] + p_errors).min(axis=1, keepdims=True)
+    near = D - errors <= above
+    near &= np.count_nonzero(near, axis=1)[:, None] > 1
+    near |= errors > D.dtype.type(rtol) * D
+    return np.nonzero(near)
+
+
 def settled(
     D: np.ndarray,
     X_errors: np.ndarray,
@@ -76,8 +94,6 @@ def settled(
 
     ``direct(rows, columns)`` returns the squared distances of some pairs.
     """
-    from widemargin._compute.lvq import doubtful
-
     rtol = COARSE[D.dtype] if coarse is None else coarse
     rows, columns = doubtful(D, X_errors, P_errors, rtol)
     if not len(rows):
@@ -167,11 +183,13 @@ def rbf_values(X: np.ndarray, Y: np.ndarray, gamma: float) -> np.ndarray:
     return np.exp(d2, out=d2)
 
 
+@formula
 def class_minima(D: np.ndarray, codes: np.ndarray, n_classes: int) -> np.ndarray:
     """Reduce distances to references to distances to classes (inf for a bare class)."""
-    from widemargin._compute import lvq
-
-    return lvq.class_minima(D, codes, n_classes)
+    least = np.full((len(D), n_classes), np.inf, D.dtype)
+    for c in np.unique(codes):
+        least[:, c] = D[:, codes == c].min(axis=1)
+    return least
 
 
 def second_moments(R: np.ndarray, weights: np.ndarray) -> np.ndarray:

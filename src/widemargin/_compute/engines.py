@@ -1,0 +1,102 @@
+"""Which compiled kernel stands in for which formula, and from what size on.
+
+A *formula* is a pure function of arrays, decorated by `formula`. It is the code to
+read, the oracle of the tests, and what runs where nothing stands in for it. An *engine*
+does the same faster: a kernel that numba compiles, which takes seconds, once per
+machine. `ENGINES` lists them all, and `formula` is the one place that asks it.
+
+A kernel is worth its compilation where a thousand calls, some thirty fits of thirty
+epochs, save more seconds than it takes:
+
+    1000 * saves(*arguments) >= compiles.
+
+That depends on the arguments alone and never on what was compiled before: a new process
+and an old one give the same bits. A formula that answers questions is called with one
+sample or with many, so its engine must return the same bits as the formula does. One
+that trains a model need not: all calls of a fit are of one size.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from importlib import import_module
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import numpy as np
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+# Calls that have to pay for a compilation.
+CALLS = 1000
+FLOATS = (np.float32, np.float64)
+
+
+def in_memory(*arguments: Any) -> bool:
+    """Whether all arrays are NumPy's, and all floats of one dtype that kernels know."""
+    arrays = [a for a in arguments if hasattr(a, "dtype") and np.ndim(a)]
+    if not all(isinstance(a, np.ndarray) for a in arrays):
+        return False
+    floats = {a.dtype for a in arrays if a.dtype.kind == "f"}
+    return len(floats) < 2 and all(kind in FLOATS for kind in floats)
+
+
+class Engine(NamedTuple):
+    """A kernel, the seconds it compiles and saves, and whether it takes arguments."""
+
+    kernel: str
+    compiles: float
+    saves: Callable[..., float]
+    takes: Callable[..., bool] = in_memory
+
+    def load(self) -> Callable[..., Any]:
+        """Import the kernel, and numba with it."""
+        module, _, name = self.kernel.partition(":")
+        return getattr(import_module(f"widemargin._compute.{module}"), name)
+
+
+# Seconds were measured on two cores of an EPYC; sizes are those of the arguments.
+ENGINES: dict[str, Engine] = {
+    "class_minima": Engine(
+        "lvq:class_minima", 0.7, lambda D, codes, n_classes: 2e-9 * D.size
+    ),
+    "doubtful": Engine(
+        "lvq:doubtful", 1.4, lambda D, x_errors, p_errors, rtol: 6e-9 * D.size
+    ),
+}
+
+Choice = Literal["worth it", "engines", "formulas"]
+# Of the process and not of a context: threads of a fit must choose as it does.
+_choice: Choice = "worth it"
+
+
+@contextmanager
+def chosen(choice: Choice) -> Iterator[None]:
+    """Take every engine that takes the arguments, or none, whatever it is worth."""
+    global _choice
+    before, _choice = _choice, choice
+    try:
+        yield
+    finally:
+        _choice = before
+
+
+def engine_for(name: str, *arguments: Any) -> Callable[..., Any] | None:
+    """Return the engine that stands in for a formula, None for the formula itself."""
+    engine = ENGINES.get(name)
+    if engine is None or _choice == "formulas" or not engine.takes(*arguments):
+        return None
+    if _choice == "engines" or CALLS * engine.saves(*arguments) >= engine.compiles:
+        return engine.load()
+    return None
+
+
+def formula(function: Function) -> Function:
+    """Decorate a formula: its engine stands in for it where that is worth it.
+
+    It is called with positional arguments; ``formula.__wrapped__`` is the function.
+    """
+
+    @wraps(function)
+    def call(*arguments: Any) -> Any:
+        return (engine_for(function.__name__, *arguments) or function)(*arguments)
+
+    return call  # type: ignore[return-value]
