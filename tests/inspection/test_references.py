@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits
 import widemargin
 from widemargin.inspection.models import nearest_references
 from widemargin.metrics import tangent_distances
-from widemargin.tangents import ImageTangents
+from widemargin.tangents import ImageTangents, SignalTangents
 
 X, y = load_digits(return_X_y=True)
 X, y, NEW = X[:150] / 16, y[:150], X[150:180] / 16
@@ -44,6 +44,20 @@ def test_what_is_left_has_the_length_of_the_distance():
     assert np.allclose(found.distances, distances[:, 0], rtol=1e-5)
     left = np.linalg.norm(found.residuals, axis=1)
     assert np.allclose(left, distances[:, 0], rtol=0.02)
+
+
+def test_tangents_that_the_fit_put_aside_align_nothing():
+    at = np.linspace(0, 1, 60)
+    rng = np.random.default_rng(0)
+    late = np.repeat([0.3, 0.315], 60) + rng.normal(0, 0.002, 120)
+    beats = np.exp(-(((at - late[:, None]) / 0.1) ** 2))
+    beats += rng.normal(0, 0.02, beats.shape)
+    moves = SignalTangents(["shift"])
+    model = widemargin.TangentKNeighborsClassifier(tangents=moves)
+    model.fit(beats, np.repeat([0, 1], 60))
+    assert model.sides_ == "none"
+    found = nearest_references(model, beats[:5] + 0.01)
+    assert np.allclose(found.distances, model.kneighbors(beats[:5] + 0.01)[0][:, 0])
 
 
 def test_euclidean_references_leave_the_difference():

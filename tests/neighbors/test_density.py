@@ -152,7 +152,7 @@ def test_blank_samples_are_mentioned_once(data):
     X = X.copy()
     X[3] = 0
     generator = ImageTangents((4, 4), ["x_shift", "y_shift"])
-    model = TangentDensityClassifier(tangents=generator)
+    model = TangentDensityClassifier(tangents=generator, sides="two")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model.fit(X, y).predict(X)

@@ -270,7 +270,7 @@ def _references_of(estimator: Any, n_features: int) -> _References | None:
     # Where it was chosen by the fit, what was chosen.
     spring = getattr(estimator, "spring_", getattr(estimator, "spring", None))
     spring = DEFAULT_SPRING if spring is None else float(spring)
-    sides = getattr(estimator, "sides", "y")
+    sides = getattr(estimator, "sides_", getattr(estimator, "sides", "y"))
     if hasattr(estimator, "prototypes_"):
         points = np.asarray(estimator.prototypes_, dtype=float)
         if points.shape[1] != n_features or hasattr(estimator, "dual_coef_"):
@@ -278,7 +278,7 @@ def _references_of(estimator: Any, n_features: int) -> _References | None:
         labels = np.asarray(estimator.prototype_labels_)
         learned = learned_tangents(estimator)
         return _References(points, labels, learned, sides, spring)
-    generator = generator_of(estimator)
+    generator = None if sides == "none" else generator_of(estimator)
     codes = None
     if hasattr(estimator, "kneighbors") and hasattr(estimator, "bundle_"):
         # In the order in which kneighbors counts them.

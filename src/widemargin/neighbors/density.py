@@ -60,6 +60,7 @@ from widemargin._core.lazy import bare, is_lazy
 from widemargin._core.samples import Samples, check_samples, check_X, twins
 from widemargin._core.shards import check_shards
 from widemargin.metrics import TangentMetric
+from widemargin.metrics.tangent import helpful_metric, metric_of
 from widemargin.neighbors.search import (
     MAX_AXES,
     FeatureCandidates,
@@ -121,6 +122,8 @@ class KernelDensities(RemembersSamples):
     # All samples count, unless a subclass lets candidates be chosen.
     n_candidates = cast("int | None", None)
     candidate_transform = cast(Any, None)
+    # A metric of its own says itself which end moves.
+    sides = cast(Any, None)
 
     gamma: float | Sequence[float] | Literal["cv"] = "cv"
     _: KW_ONLY
@@ -173,6 +176,12 @@ class KernelDensities(RemembersSamples):
         self.classes_ = samples.classes
         self._test_transformations = transformations if at_test else ()
         metric = metric.in_unit_of(samples.X).fit(samples.X, samples.labels)
+        self.sides_ = metric.sides
+        if self.sides == "auto":
+            metric, self.sides_ = helpful_metric(
+                metric, samples.X, samples.codes, samples.labels, samples.weights,
+                groups,
+            )  # fmt: skip
         self._metric, self.input_tangents_ = metric, metric.tangents
         self._check_squares(samples.X)
         self._n_candidates = self.n_candidates
@@ -699,8 +708,10 @@ class TangentDensityClassifier(KernelDensities):
             default=None
         What may vary. Nothing does with None, which is the Euclidean distance and
         warns, nor with "none", which says that this is meant.
-    sides : {"two", "x", "y", "mean", "midpoint"}, default="two"
-        Which end may move: see :func:`~widemargin.metrics.tangent_distances`.
+    sides : {"auto", "two", "x", "y", "mean", "midpoint"}, default="auto"
+        Which end may move: see :func:`~widemargin.metrics.tangent_distances`. "auto" is
+        "two", unless the nearest neighbour of left-out training samples is clearly more
+        often right with "y" or without tangents.
     spring : float, default=1e-5
         Cost of moving along the tangents.
     transformations : sequence of callables or None, default=None
@@ -735,6 +746,8 @@ class TangentDensityClassifier(KernelDensities):
         would overflow or vanish, in another unit.
     input_tangents_ : generator, ndarray or None
         What may vary, fitted.
+    sides_ : {"two", "x", "y", "mean", "midpoint", "none"}
+        Which end moves; "none" where "auto" found that tangents only harm.
 
     See Also
     --------
@@ -767,13 +780,13 @@ class TangentDensityClassifier(KernelDensities):
 
     _: KW_ONLY
     tangents: Any = None
-    sides: Literal["two", "x", "y", "mean", "midpoint"] = "two"
+    sides: Literal["auto", "two", "x", "y", "mean", "midpoint"] = "auto"
     spring: float = 1e-5
     transform_test: bool = True
 
     def _given_metric(self) -> TangentMetric:
         tangents = tangents_meant(self.tangents, type(self).__name__)
-        return TangentMetric(tangents, self.sides, self.spring).check()
+        return metric_of(tangents, self.sides, self.spring)
 
 
 class Near(NamedTuple):

@@ -48,6 +48,7 @@ from widemargin._core.samples import Samples, check_samples, check_X
 from widemargin._core.shards import check_shards
 from widemargin.margins import relative_margin
 from widemargin.metrics import TangentMetric
+from widemargin.metrics.tangent import helpful_metric, metric_of
 from widemargin.neighbors.search import (
     DeviceTangentSearch,
     FeatureCandidates,
@@ -84,9 +85,11 @@ class TangentKNeighborsClassifier(RemembersSamples):
         What may vary, for instance ``ImageTangents(shape=(16, 16))``. Nothing does
         with None, which is the Euclidean distance and warns, nor with "none", which
         says that this is meant.
-    sides : {"two", "x", "y", "mean", "midpoint"}, default="two"
+    sides : {"auto", "two", "x", "y", "mean", "midpoint"}, default="auto"
         Which end may move: both, the sample asked about (x), the training samples (y);
-        see :func:`~widemargin.metrics.tangent_distances`.
+        see :func:`~widemargin.metrics.tangent_distances`. "auto" is "two", unless the
+        nearest neighbour of left-out training samples is clearly more often right with
+        "y" or without tangents.
     spring : float, default=1e-5
         Cost of moving along the tangents.
     metric : "tangent" or callable, default="tangent"
@@ -130,6 +133,8 @@ class TangentKNeighborsClassifier(RemembersSamples):
         There is none where the samples are those of a Dask collection.
     input_tangents_ : generator, ndarray or None
         What may vary, fitted.
+    sides_ : {"two", "x", "y", "mean", "midpoint", "none"}
+        Which end moves; "none" where "auto" found that tangents only harm.
     candidate_transform_ : transformer or None
         What makes the features of candidates, fitted.
     n_features_in_ : int
@@ -180,7 +185,7 @@ class TangentKNeighborsClassifier(RemembersSamples):
     _: KW_ONLY
     weights: Literal["uniform", "distance"] | Callable = "uniform"
     tangents: Any = None
-    sides: Literal["two", "x", "y", "mean", "midpoint"] = "two"
+    sides: Literal["auto", "two", "x", "y", "mean", "midpoint"] = "auto"
     spring: float = 1e-5
     metric: Literal["tangent"] | Callable = "tangent"
     algorithm: Literal["exact", "brute", "rerank"] = "exact"
@@ -267,7 +272,7 @@ class TangentKNeighborsClassifier(RemembersSamples):
         if not callable(self.metric):
             tangents = self.tangents
         tangents = tangents_meant(tangents, type(self).__name__)
-        metric = TangentMetric(tangents, self.sides, self.spring).check()
+        metric = metric_of(tangents, self.sides, self.spring)
         check_option("algorithm", self.algorithm, ALGORITHMS)
         check_count("n_candidates", self.n_candidates)
         if check_transform(self.candidate_transform) and self.algorithm != "rerank":
@@ -294,6 +299,11 @@ class TangentKNeighborsClassifier(RemembersSamples):
         if not callable(self.metric):
             metric = metric.in_unit_of(limits)
         metric = metric.fit(samples.X, samples.labels)
+        self.sides_ = metric.sides
+        if self.sides == "auto" and not callable(self.metric):
+            metric, self.sides_ = helpful_metric(
+                metric, samples.X, samples.codes, samples.labels, samples.weights
+            )
         self._metric, self.input_tangents_ = metric, metric.tangents
         # A distance of one's own need not square anything.
         self._squares = not callable(self.metric) or self.algorithm == "rerank"

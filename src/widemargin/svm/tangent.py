@@ -61,7 +61,7 @@ from widemargin.tangents import Bundle
 from widemargin.tangents.generator import tangents_meant
 
 # What the data choose from, and how: some of the samples, a third of them held out.
-PENALTIES, SPRINGS = (10.0, 1.0), (1e-5, 0.3)
+PENALTIES, SPRINGS = (10.0, 1.0), (1e-5, 0.3, 1e30)
 LEAST, TRIED_ON, TRIALS = 60, 800, 3
 # Eigenvalues of the landmarks' Gram matrix below this share of the largest are noise.
 _EIGENVALUE_RTOL = 1e-7
@@ -199,9 +199,10 @@ class TangentSVC(gram.GramClassifier, SoftClassifier):
         the solver needs: for "x" and "y" it is replaced by (k(x, x') + k(x', x))/2, in
         training as in prediction, so that both give the same machine.
     spring : float or "auto", default="auto"
-        Cost of moving along the tangents. "auto" is 1e-5, next to none, or 0.3 where
-        that answers clearly better on held-out samples: classes may differ by what the
-        tangents let vary, as the widths of clothes do. ``sides="two"`` gains from 0.1
+        Cost of moving along the tangents. "auto" is 1e-5, next to none, or 0.3,
+        or 1e30, which moves nothing, where that answers clearly better on held-out
+        samples: classes may differ by what tangents let vary, as the widths of clothes
+        do. ``sides="two"`` gains from 0.1
         or 0.2, which keeps both ends from meeting far away and the kernel nearer to
         positive.
     multiclass : {"ovo", "ddag"}, default="ovo"
