@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from widemargin._compute.device.kernels import jitted, launch, triton_for
 from widemargin._compute.device.pairs import error_of
-from widemargin._compute.device.replay import jitted, triton_for
 
 
 class Pairs(NamedTuple):
@@ -80,9 +80,9 @@ def _in_one_kernel(
     n, K = G.shape
     C, losses = torch.empty_like(G), torch.empty_like(G[:, 0])
     wins = torch.zeros_like(labels)
-    _kernel()[(n,)](
-        *products, labels, batch.codes, batch.weights, C, losses, wins,
-        float(loss.beta), K, triton.next_power_of_2(K),
+    launch(
+        _kernel(), (n,), *products, labels, batch.codes, batch.weights, C, losses, wins,
+        float(loss.beta), K, WIDTH=triton.next_power_of_2(K),
     )  # fmt: skip
     # A product: sums down the columns take a device longer.
     return Pairs(losses.sum(), C, C.T @ torch.ones_like(losses), wins)
@@ -146,13 +146,13 @@ def adam_step(
         grid = (triton.cdiv(m.numel(), 1024),)
         moments, direction = _adam_kernels()
         # Both shares: one less 0.999 has lost its digits in float32.
-        moments[grid](
-            m, v, gradient, top, forget, 1 - forget, forget_squares,
-            1 - forget_squares, m.numel(), 1024,
+        launch(
+            moments, grid, m, v, gradient, top, forget, 1 - forget, forget_squares,
+            1 - forget_squares, m.numel(), BLOCK=1024,
         )  # fmt: skip
-        direction[grid](
-            m, v, top, t, ascent, math.log(forget), math.log(forget_squares),
-            least * least, m.numel(), 1024,
+        launch(
+            direction, grid, m, v, top, t, ascent, math.log(forget),
+            math.log(forget_squares), least * least, m.numel(), BLOCK=1024,
         )  # fmt: skip
         return m, v, ascent
     m.mul_(forget).add_(gradient, alpha=1 - forget)

@@ -44,7 +44,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from widemargin._compute.device.replay import jitted, triton_for
+from widemargin._compute.device.kernels import jitted, launch, triton_for
 from widemargin._compute.frames import ROUNDING
 from widemargin._compute.nearest import product_error
 
@@ -279,11 +279,11 @@ def tail(
         return _plain(*given, spring, floor, rounding)
     out = torch.empty((n_x, n_y), dtype=products.dtype, device=products.device)
     scale = out if rounding else torch.empty_like(out)
-    kernel = _kernel(rows - 1, columns - 1)
-    grid = (triton.cdiv(n_y, _BLOCK), n_x)
-    kernel[grid](
+    launch(
+        _kernel(rows - 1, columns - 1), (triton.cdiv(n_y, _BLOCK), n_x),
         *(array.contiguous() for array in given), out, scale, n_y,
-        1.0 + spring, 1.0 / (1.0 + spring), floor, rounding, rounding != 0, _BLOCK,
+        1.0 + spring, 1.0 / (1.0 + spring), floor, rounding,
+        LOWER=rounding != 0, BLOCK=_BLOCK,
     )  # fmt: skip
     return out, scale
 

@@ -1,16 +1,11 @@
-"""Few requests to a device: kernels of one's own, and steps recorded and replayed.
+"""Few requests to a device: steps recorded and replayed.
 
 A step of a few hundred samples is some forty kernels of microseconds each, which a
 device finishes sooner than Python can ask for them. As a CUDA graph they are one
 request. Elsewhere, and where a step must visit the CPU, they are asked for one by one.
-
-Kernels of one's own are Triton's, where it is present and where it pays.
 """
 
-import linecache
 from collections.abc import Callable, Iterable
-from functools import cache
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -18,31 +13,6 @@ import torch
 from torch import Tensor
 
 Carried = dict[str, Tensor]
-
-
-def triton_for(array: Tensor) -> ModuleType | None:
-    """Return Triton for float32 numbers on a GPU; None where torch has to do."""
-    return _triton() if array.is_cuda and array.dtype == torch.float32 else None
-
-
-@cache
-def _triton() -> ModuleType | None:
-    try:
-        import triton
-    except ImportError:
-        return None
-    return triton
-
-
-def jitted(name: str, source: str, of: str = "") -> Any:
-    """Compile the function `name` of a source text; `of` tells versions apart."""
-    triton: Any = _triton()
-    place = f"<{name} {of}>"
-    # Triton reads the source of what it compiles.
-    linecache.cache[place] = (len(source), None, source.splitlines(True), place)
-    space: dict[str, Any] = {"tl": triton.language}
-    exec(compile(source, place, "exec"), space)
-    return triton.jit(space[name])
 
 
 class Replayed:

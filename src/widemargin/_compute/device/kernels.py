@@ -1,0 +1,102 @@
+"""Kernels of one's own: Triton's, where it is present and the device can run them.
+
+Every launch goes through `launch`. It makes Python's own numbers of NumPy's, which
+Triton takes for no compile-time arguments, and it can compile what it would launch for
+a device that is not there: CI does so with every kernel, by the code that users run.
+"""
+
+import linecache
+import warnings
+from collections.abc import Sequence
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from widemargin._compute.progress import announce
+
+# Versions of Triton that CI compiles with: from the first to before the second. The
+# extra `gpu` says the same.
+VERSIONS = (3, 2), (3, 10)
+WANTED = ">={}.{},<{}.{}".format(*VERSIONS[0], *VERSIONS[1])
+# Compute capability from which there are the instructions that kernels need.
+CAPABILITY = (8, 0)
+# Tests set these: kernels of tensors in main memory are interpreted, or all that is
+# launched is compiled and nothing run.
+EVERYWHERE = False
+ONLY_COMPILED = False
+
+
+def triton_for(array: Tensor) -> ModuleType | None:
+    """Return Triton for float32 numbers on a GPU; None where torch has to do."""
+    if array.dtype != torch.float32 or not (array.is_cuda or EVERYWHERE):
+        return None
+    return _triton(array.device)
+
+
+@cache
+def _triton(device: torch.device) -> ModuleType | None:
+    """Return Triton where it works, or say once why torch alone does the work."""
+    faster = f"pip install 'triton{WANTED}' is faster."
+    try:
+        import triton
+    except ImportError:
+        return _alone(f"Triton is not installed; {faster}")
+    version = tuple(int(part) for part in triton.__version__.split(".")[:2])
+    if not VERSIONS[0] <= version < VERSIONS[1]:
+        return _alone(f"Triton {triton.__version__} is not known here; {faster}")
+    if device.type == "cuda" and torch.cuda.get_device_capability(device) < CAPABILITY:
+        name, least = torch.cuda.get_device_name(device), "{}.{}".format(*CAPABILITY)
+        return _alone(f"{name} has no compute capability {least}, as kernels need.")
+    return triton
+
+
+def _alone(reason: str) -> ModuleType | None:
+    warnings.warn(
+        f"torch alone computes on the device, with the same answers: {reason}",
+        UserWarning,
+        stacklevel=2,
+    )
+    return None
+
+
+def jitted(name: str, source: str, of: str = "") -> Any:
+    """Compile the function `name` of a source text; `of` tells versions apart."""
+    import triton
+
+    place = f"<{name} {of}>"
+    # Triton reads the source of what it compiles.
+    linecache.cache[place] = (len(source), None, source.splitlines(True), place)
+    space: dict[str, Any] = {"tl": triton.language}
+    exec(compile(source, place, "exec"), space)
+    return triton.jit(space[name])
+
+
+_launched: set[int] = set()
+
+
+def launch(kernel: Any, grid: Sequence[int], *arguments: Any, **constants: Any) -> None:
+    """Run a kernel on tensors and numbers; `constants` are known when it is compiled.
+
+    Among them are Triton's own, `num_warps` and `num_stages`.
+    """
+    given = [_plain(argument) for argument in arguments]
+    named = {name: _plain(value) for name, value in constants.items()}
+    if ONLY_COMPILED:
+        kernel.warmup(*given, grid=tuple(grid), **named)
+        return
+    if id(kernel) in _launched:
+        kernel[tuple(grid)](*given, **named)
+        return
+    # The first call compiles, for seconds where nothing was compiled before.
+    with announce("kernels"):
+        kernel[tuple(grid)](*given, **named)
+    _launched.add(id(kernel))
+
+
+def _plain(value: Any) -> Any:
+    """Return Python's number for one of NumPy; keep all others."""
+    return value.item() if isinstance(value, np.generic) else value
