@@ -1,14 +1,23 @@
 """Margins over shards carry the guarantee that they carry on one machine."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
 from widemargin import MaxMarginClassifier
+from widemargin._core.samples import check_samples
+from widemargin._core.shards import check_shards
 from widemargin.linear import shards
+from widemargin.linear.base import signed_rows, two_class_problems
+from widemargin.linear.certificate import no_plane, private_lengths
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
+
+# benchmarks/certificates.py looks at 500.
+N_PROBLEMS = 30
 
 
 @pytest.fixture(autouse=True)
@@ -92,6 +101,59 @@ def test_many_classes_and_shards_of_one(multiclass):
     assert np.max(there.gap_) <= 1e-3
     np.testing.assert_allclose(there.margin_, here.margin_, rtol=2e-3)
     np.testing.assert_array_equal(there.predict(lazy).compute(), here.predict(X))
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_no_false_certificate_over_any_partition(part):
+    from tests.cluster.partitions import KINDS, PARTITIONS, examine, problems
+
+    n = N_PROBLEMS // 2
+    found, wrong = Counter(), []
+    for i, problem in enumerate(problems(n, seed=part)):
+        kinds = [PARTITIONS[(i + j) % 6] for j in (0, 3)]
+        for partition, verdict, details in examine(problem, kinds):
+            found[verdict] += 1
+            if verdict == "false":
+                wrong.append((problem.name, problem.options, partition, details))
+    assert len(KINDS) <= n
+    assert not wrong
+    assert found["true"] > 0.8 * sum(found.values())
+    assert not found["open"]
+
+
+@pytest.mark.parametrize("tol", [1e-3, 1e-6])
+@pytest.mark.parametrize("by_class", [False, True])
+def test_noise_in_blocks_of_a_hundred(by_class, tol):
+    """Samples that stood for others had the price of all of these."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 4))
+    y = (X[:, 0] + 0.7 * rng.normal(size=600) > 0).astype(int)
+    here = MaxMarginClassifier(tol=1e-9).fit(X, y)
+    order = np.argsort(y, kind="stable") if by_class else np.arange(600)
+    lazy = da.from_array(X[order], chunks=(100, 4))
+    there = MaxMarginClassifier(tol=tol).fit(lazy, y[order])
+    assert there.margin_ <= here.margin_upper_bound_
+    assert there.margin_upper_bound_ >= here.margin_
+    assert 0 < there.gap_ <= tol
+    assert np.count_nonzero(there.predict(X) != here.predict(X)) <= 600 * 5 * tol
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-40])
+@pytest.mark.parametrize("multiclass", ["ovo", "ovr"])
+def test_the_margin_without_a_plane_is_that_of_all_samples(multiclass, scale):
+    X, y = load_digits(n_class=4, return_X_y=True)
+    X, weights = X * scale, 0.5 + np.arange(len(y)) % 5
+    model = MaxMarginClassifier(multiclass=multiclass, C=0.1, class_weight={0: 3.0})
+    given = check_shards(model, da.from_array(X, chunks=(99, 64)), y, weights)
+    exponent = 0 if scale == 1 else -120
+    problems = two_class_problems(4, multiclass)
+    found = shards.no_planes(given, problems, 0.1, exponent)
+    samples = check_samples(model, X, y, weights)
+    for problem, none in zip(problems, found, strict=True):
+        rows, signs = signed_rows(samples.codes, problem)
+        private = private_lengths(0.1 * samples.weights[rows])
+        assert none.margin == pytest.approx(no_plane(private, signs), rel=1e-12)
+        assert none.side == np.sign(signs @ samples.weights[rows])
 
 
 def test_samples_join_round_by_round(monkeypatch):

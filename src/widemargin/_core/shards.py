@@ -201,8 +201,9 @@ class Summary(NamedTuple):
 class SampleShards(NamedTuple):
     """Checked samples of a Dask collection, and what is known of them all.
 
-    `counts` are the samples of positive weight by (part, class), `limits` the smallest
-    and the largest value of every feature, `heaviest` is the largest weight.
+    `counts` are the samples of positive weight by (part, class), `totals` what those of
+    each class weigh; `limits` are the smallest and the largest value of every feature,
+    `heaviest` is the largest weight.
     """
 
     shards: Shards
@@ -210,7 +211,7 @@ class SampleShards(NamedTuple):
     counts: NDArray
     limits: NDArray
     heaviest: float
-    total_weight: float
+    totals: NDArray
 
     @property
     def n_rows(self) -> int:
@@ -220,21 +221,28 @@ class SampleShards(NamedTuple):
     @property
     def mean_weight(self) -> float:
         """Mean weight of a sample."""
-        return self.total_weight / self.n_rows
+        return float(self.totals.sum()) / self.n_rows
 
     def of(self, shards: Shards) -> "SampleShards":
         """Return what is known of some of these samples, in as many parts."""
-        counts, weights = zip(*shards.each(_counted), strict=True)
+        counts, totals = zip(*shards.each(_counted), strict=True)
         return self._replace(
-            shards=shards, counts=np.stack(counts), total_weight=float(sum(weights))
+            shards=shards, counts=np.stack(counts), totals=np.sum(totals, axis=0)
         )
 
     def some(self, many: int | None = None) -> Samples:
-        """Return `many` samples, of each class its share but not too few; or all.
+        """Return `many` samples that stand for all: weights of a class sum to its own.
 
-        Weights are such that those of a class have the sum that they have among all.
+        No weight is that of the sample, but where these are all samples.
         """
-        many = MANY if many is None else many
+        few = self.few(MANY if many is None else many)
+        if len(few) == self.n_rows:
+            return few
+        drawn = np.bincount(few.codes, few.weights, minlength=len(self.totals))
+        return replace(few, weights=few.weights * (self.totals / drawn)[few.codes])
+
+    def few(self, many: int) -> Samples:
+        """Return `many` samples, of each class its share but not too few; or all."""
         if self.n_rows <= many:
             return joined(self.shards.each(_as_it_is))
         per_class = self.counts.sum(axis=0)
@@ -242,32 +250,26 @@ class SampleShards(NamedTuple):
         least = many // (10 * len(per_class))
         wanted = np.minimum(per_class, np.maximum(fair, least))
         quotas = np.ceil(wanted * self.counts / per_class).astype(int)
-        found = self.shards.each(_drawn, own=[(quota,) for quota in quotas])
-        few = joined([samples for samples, _ in found])
-        totals = sum(total for _, total in found)
-        drawn = np.bincount(few.codes, few.weights, minlength=len(per_class))
-        return replace(few, weights=few.weights * (totals / drawn)[few.codes])
+        return joined(self.shards.each(_drawn, own=[(quota,) for quota in quotas]))
 
 
-def _counted(samples: Samples) -> tuple[NDArray, float]:
-    counts = np.bincount(samples.codes, minlength=len(samples.classes))
-    return counts, float(samples.weights.sum())
+def _counted(samples: Samples) -> tuple[NDArray, NDArray]:
+    codes, k = samples.codes, len(samples.classes)
+    return np.bincount(codes, minlength=k), np.bincount(codes, samples.weights, k)
 
 
 def _as_it_is(samples: Samples) -> Samples:
     return replace(samples, X=to_numpy(samples.X))
 
 
-def _drawn(samples: Samples, quota: NDArray) -> tuple[Samples, NDArray]:
-    """Return so many samples of each class, and what all of each class weigh."""
+def _drawn(samples: Samples, quota: NDArray) -> Samples:
+    """Return so many samples of each class."""
     rng = np.random.RandomState(int(samples.rows[0]) % 2**32)
     order = rng.permutation(len(samples))
     order = order[np.argsort(samples.codes[order], kind="stable")]
     codes = samples.codes[order]
     rank = np.arange(len(codes)) - np.searchsorted(codes, codes)
-    rows = np.sort(order[rank < quota[codes]])
-    totals = np.bincount(samples.codes, samples.weights, minlength=len(quota))
-    return _as_it_is(samples.take(rows)), totals
+    return _as_it_is(samples.take(np.sort(order[rank < quota[codes]])))
 
 
 def joined(given: Iterable[Samples | None]) -> Samples:
@@ -336,7 +338,7 @@ def check_shards(
         counts.astype(int),
         np.stack([limits[:, 0].min(axis=0), limits[:, 1].max(axis=0)]).astype(dtype),
         max(heaviest or [found[i].heaviest for i in full]),
-        float(totals.sum(axis=0) @ factors),
+        totals.sum(axis=0) * factors,
     )
 
 

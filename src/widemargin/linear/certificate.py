@@ -26,6 +26,7 @@ Reference: Bennett and Bredensteiner, Duality and geometry in SVM classifiers,
 ICML 2000.
 """
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -96,6 +97,18 @@ def has_gain(upper: float, none: float) -> bool:
     return none < (1.0 - SLIGHT) * upper
 
 
+def private_lengths(prices: NDArray, exponent: int = 0) -> NDArray:
+    """Lengths of the private coordinates of samples, in units of X scaled by a power.
+
+    `prices` are those of the slack of each sample, C times its weight.
+
+    >>> private_lengths(np.array([0.5, 2.0]))
+    array([1. , 0.5])
+    """
+    with np.errstate(over="ignore"):
+        return np.minimum(np.ldexp(np.sqrt(0.5 / prices), -exponent), 1e300)
+
+
 def no_plane(
     private: NDArray | None, signs: NDArray, rho: float | None = None
 ) -> float:
@@ -111,7 +124,16 @@ def no_plane(
         return 0.0
     least = float(private.min())
     prices, positive = (least / private) ** 2, signs > 0
-    first, second = float(prices @ positive), float(prices @ ~positive)
+    return slack_alone(float(prices @ positive), float(prices @ ~positive), least, rho)
+
+
+def slack_alone(
+    first: float, second: float, least: float, rho: float | None = None
+) -> float:
+    """Return the same from sums over the samples of each class, wherever they are.
+
+    They are prices over the highest, which belongs to the length `least`.
+    """
     total = first + second
     # S - (S+ - S-)^2 / (S + 1 / rho^2) is what is paid, in units of 1 / least^2.
     pull = 0.0 if rho is None else min(least / rho, 1e150) ** 2
@@ -193,26 +215,28 @@ def plane_margin(
     return _down(lowest / length * (1 - np.sign(lowest) * 4e-16)) if length else -np.inf
 
 
-def soft_margin(
-    space: Space,
-    signs: NDArray,
-    coef: NDArray,
-    bias: float,
-    norm: float,
-    private: NDArray,
-    rho: float | None = None,
-) -> float:
+class Slack(NamedTuple):
+    """Length of slacks over their private coordinates, at most, and how many pay."""
+
+    paid: float
+    n_inside: int
+
+
+def soft_margin(length: float, slacks: Sequence[Slack], none: float = 0.0) -> float:
     """Margin at least reached in the space with private coordinates.
 
-    The plane is `norm` times ``w.x + bias`` at functional margin one; `private` are the
-    lengths of the private coordinates, the root of ``1 / (2 C_k)``.
+    The plane has at most this `length` at functional margin one, and `slacks` are those
+    of all parts of the samples: the sides of a right angle. Without a plane the margin
+    is at least `none`, that of the best bias.
+
+    >>> soft_margin(1.0, [Slack(2.0, 3), Slack(2.0, 1)]) <= 1 / 3
+    True
     """
-    paid, n_inside = slack_paid(space, signs, coef, bias, norm, private)
-    _, long = space.length(coef)
-    if rho is not None:
-        long = np.hypot(long, bias / rho)
-    size = np.hypot(norm * long, paid) * (1 + rounding(n_inside + 8))
-    return _down(1.0 / size) if size > 0.0 else 0.0
+    paid = safe_norm(np.array([slack.paid for slack in slacks]))
+    n_terms = sum(slack.n_inside for slack in slacks) + len(slacks)
+    size = float(np.hypot(length, paid)) * (1 + rounding(n_terms + 8))
+    reached = _down(1.0 / size) if size > 0.0 else 0.0
+    return reached if length > 0.0 else max(reached, none)
 
 
 def slack_paid(
@@ -222,10 +246,10 @@ def slack_paid(
     bias: float,
     norm: float,
     private: NDArray,
-) -> tuple[float, int]:
-    """Length of all slacks over their private coordinates, at most; how many pay.
+) -> Slack:
+    """Slack of the samples beside a plane, `norm` times ``w.x + bias``.
 
-    Those of parts of the samples are the sides of a right angle.
+    `private` are the lengths of the private coordinates, the root of ``1 / (2 C_k)``.
     """
     values = signs * (space.scores(coef) + bias)
     error = space.score_error(coef) + rounding(1) * abs(bias)
@@ -238,7 +262,7 @@ def slack_paid(
             sharp = signs[inside] * (sharp + SHARP(bias)) - SHARP(error)
             lacking = np.nextafter(sharp.astype(np.float64), -np.inf)
     slack = np.maximum(0.0, 1.0 - norm * lacking + 4e-16 * (1 + norm * np.abs(lacking)))
-    return safe_norm(slack / private[inside]), len(inside)
+    return Slack(safe_norm(slack / private[inside]), len(inside))
 
 
 def safe_norm(values: NDArray) -> float:

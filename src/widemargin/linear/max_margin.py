@@ -16,7 +16,6 @@ engine, :mod:`~widemargin.linear.certificate` has the last word.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY
-from functools import reduce
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -64,9 +63,11 @@ from widemargin.linear.certificate import (
     midpoint_bias,
     no_plane,
     plane_margin,
+    private_lengths,
     relative_gap,
     safe_norm,
     scaled_dual,
+    slack_paid,
     soft_margin,
     upper_bound,
 )
@@ -586,7 +587,8 @@ class MaxMarginClassifier(HyperplaneClassifier):
         """
         exponent, dtype = comfortable_exponent(given.limits), given.limits.dtype
         hard, found = not math.isfinite(self.C), dict[int, _Certified]()
-        left = list(range(len(problems)))
+        left, price = list(range(len(problems))), float(self.C)
+        nones = shards.no_planes(given, problems, price, exponent)
         for _ in range(shards.ROUNDS):
             samples = shards.doubled(few)
             leaving = Left(np.isin(few.rows, asked), observations(few.X, few.codes))
@@ -594,38 +596,23 @@ class MaxMarginClassifier(HyperplaneClassifier):
             planes = []
             for p in left:
                 one = self._solve_problem(data, problems[p], dtype, seed, None)
-                found[p] = one
+                found[p] = one._replace(none=nones[p].margin)
                 wanted = one.upper * (1 - self.tol / 4) if hard else None
-                planes.append(
-                    shards.Plane(problems[p], one.coef, one.intercept, one.norm, wanted)
-                )
+                stored = one.coef, one.intercept, one.norm, wanted, nones[p]
+                planes.append(shards.StoredPlane(problems[p], *stored))
             if any(found[p].verdict == "inseparable" for p in left):
                 break
-            parts = given.shards.each(shards.part_joining, planes, few.rows)
-            if hard:
-                edges = [
-                    reduce(shards.Edge.join, e)
-                    for e in zip(*(e for _, e in parts), strict=True)
-                ]
-                planes = [
-                    plane._replace(intercept=edge.bias)
-                    for plane, edge in zip(planes, edges, strict=True)
-                ]
-            reached = given.shards.each(
-                shards.part_reached, planes, exponent, float(self.C)
+            planes, margins, joining = shards.ask_all(
+                given, planes, few.rows, exponent, price
             )
-            still = []
-            for i, p in enumerate(left):
-                margin = shards.margin_of_all(planes[i], [part[i] for part in reached])
+            for p, plane, margin in zip(left, planes, margins, strict=True):
                 found[p] = found[p]._replace(
-                    intercept=planes[i].intercept, margin=margin, directional=margin
+                    intercept=plane.intercept, margin=margin, directional=margin
                 )
-                if not self._gap(found[p]) <= self.tol:
-                    still.append(p)
-            joining = [part for part, _ in parts if len(part)]
-            if not still or not joining:
+            left = [p for p in left if not self._gap(found[p]) <= self.tol]
+            if not left or not joining:
                 break
-            left, few = still, joined([few, *joining])
+            few = joined([few, *joining])
         n = len(few)
         padded = [
             one._replace(
@@ -696,9 +683,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
         """Lengths of the private coordinates of a soft margin, in units of scaled X."""
         if not math.isfinite(self.C):
             return None
-        with np.errstate(over="ignore"):
-            private = np.ldexp(np.sqrt(0.5 / (float(self.C) * weights)), -exponent)
-        return np.minimum(private, 1e300)
+        return private_lengths(float(self.C) * weights, exponent)
 
     def _private_squares(self, weights: NDArray, exponent: int) -> Any:
         private = self._private(weights, exponent)
@@ -843,10 +828,15 @@ class MaxMarginClassifier(HyperplaneClassifier):
         Without a plane, `norm` zero, a soft margin is that of the best bias.
         """
         if private is not None:
-            soft = soft_margin(space, signs, coef, bias, norm, private, height)
+            _, length = space.length(coef)
+            if height is not None:
+                length = np.hypot(length, bias / height)
+            none = 0.0
             if norm == 0.0:
                 none = no_plane(private, signs, height)
-                soft = max(soft, none * (1 - rounding(len(signs) + 8)))
+                none *= 1 - rounding(len(signs) + 8)
+            slack = slack_paid(space, signs, coef, bias, norm, private)
+            soft = soft_margin(norm * length, [slack], none)
             return soft, soft
         geometric = plane_margin(space, signs, coef, bias)
         if height is None:

@@ -10,11 +10,14 @@ again over all shards,
 .. math:: \gamma = \min_s \gamma_s, \qquad
           \frac1{\gamma^2} = \lVert w \rVert^2 + \sum_s \sum_{k \in s} 2 C_k \xi_k^2
 
-for a hard margin and a soft one: what is certified is certified as on one machine.
+for a hard margin and a soft one, and so is the margin without a plane, from what the
+classes weigh: what is certified is certified as on one machine. Every sample keeps its
+own price `C_k` wherever it goes, or a combination would bound another problem.
 
 Shapes: planes hold one (coef (d,), intercept, norm) for each two-class problem.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -25,19 +28,35 @@ from widemargin._compute.patterns import JOINING
 from widemargin._core.samples import Samples
 from widemargin._core.shards import SampleShards, joined
 from widemargin.linear.base import signed_rows
-from widemargin.linear.certificate import plane_margin, safe_norm, slack_paid
+from widemargin.linear.certificate import (
+    Slack,
+    plane_margin,
+    private_lengths,
+    slack_alone,
+    slack_paid,
+    soft_margin,
+)
 from widemargin.linear.patterns import scaled
 from widemargin.linear.spaces import LinearSpace, rounding
 
 # Rounds at most: every one but the last brings samples that were not there.
 ROUNDS = 100
+# Samples that come together beside the supports of the shards.
+FIRST = 100
 
 
-class Plane(NamedTuple):
-    """A stored plane, as shards are asked about it.
+class NoPlane(NamedTuple):
+    """Soft margin of ``w = 0`` over all samples, and the sign of its best bias."""
+
+    margin: float
+    side: float
+
+
+class StoredPlane(NamedTuple):
+    """A plane as it is stored, about which shards are asked.
 
     A sample nearer than `wanted` joins; soft planes, at functional margin one, have it
-    None, and those join that need slack.
+    None, and those join that need slack. `none` is what there is without a plane.
     """
 
     problem: tuple[int, int]
@@ -45,6 +64,7 @@ class Plane(NamedTuple):
     intercept: float
     norm: float
     wanted: float | None
+    none: NoPlane
 
 
 class Edge(NamedTuple):
@@ -52,15 +72,6 @@ class Edge(NamedTuple):
 
     low: float
     high: float
-
-    def join(self, other: "Edge") -> "Edge":
-        """Return that of both sets of samples."""
-        return Edge(min(self.low, other.low), max(self.high, other.high))
-
-    @property
-    def bias(self) -> float:
-        """Intercept that leaves both classes equally far away."""
-        return -(self.low + self.high) / 2
 
 
 def doubled(samples: Samples) -> Samples:
@@ -83,7 +94,7 @@ def part_supports(
 
 
 def part_joining(
-    samples: Samples, planes: list[Plane], known: NDArray
+    samples: Samples, planes: list[StoredPlane], known: NDArray
 ) -> tuple[Samples, list[Edge]]:
     """Return the samples of a shard that the planes treat worst, and their edges."""
     joins = np.zeros(len(samples), bool)
@@ -106,42 +117,80 @@ def part_joining(
     return samples.take(np.flatnonzero(joins)), edges
 
 
-def part_reached(
-    samples: Samples, planes: list[Plane], exponent: int, price: float
-) -> list[tuple[float, int]]:
-    """Return what a shard leaves of the margin of each plane.
+def part_margins(
+    samples: Samples, planes: list[StoredPlane], exponent: int, price: float
+) -> list[float | Slack]:
+    """Return what a shard leaves of the margin of each plane, in units of scaled X.
 
-    Of a soft one, the slack that it pays for and how many samples need it.
+    Of a soft one, the slack that it pays for.
     """
-    out: list[tuple[float, int]] = []
+    out: list[float | Slack] = []
     for plane in planes:
         rows, signs = signed_rows(samples.codes, plane.problem)
         if not len(rows):
-            out.append((0.0 if plane.wanted is None else np.inf, 0))
+            out.append(np.inf if plane.wanted is not None else Slack(0.0, 0))
             continue
         space = LinearSpace(scaled(samples.X[rows].astype(np.float64), exponent))
-        bias = float(np.ldexp(plane.intercept, -exponent))
+        bias, norm = np.ldexp([plane.intercept, plane.norm], [-exponent, exponent])
         if plane.wanted is not None:
-            margin = plane_margin(space, signs, plane.coef, bias)
-            out.append((float(np.ldexp(margin, exponent)), 0))
+            out.append(plane_margin(space, signs, plane.coef, float(bias)))
             continue
-        norm = float(np.ldexp(plane.norm, exponent))
-        private = np.ldexp(np.sqrt(0.5 / (price * samples.weights[rows])), -exponent)
-        paid, n_inside = slack_paid(space, signs, plane.coef, bias, norm, private)
-        out.append((float(np.ldexp(paid, -exponent)), n_inside))
+        private = private_lengths(price * samples.weights[rows], exponent)
+        out.append(slack_paid(space, signs, plane.coef, bias, norm, private))
     return out
 
 
-def margin_of_all(plane: Plane, found: list[tuple[float, int]]) -> float:
-    """Join what the shards have left of the margin of one plane."""
-    values = np.array([value for value, _ in found])
+def ask_all(
+    given: SampleShards,
+    planes: list[StoredPlane],
+    known: NDArray,
+    exponent: int,
+    price: float,
+) -> tuple[list[StoredPlane], list[float], list[Samples]]:
+    """Return the planes, their margins among all samples, and samples that should join.
+
+    Hard planes come back in the middle between the classes, and where there is no plane
+    the bias is that of all samples.
+    """
+    parts = given.shards.each(part_joining, planes, known)
+    joining = [part for part, _ in parts if len(part)]
+    for i, plane in enumerate(planes):
+        if plane.wanted is not None:
+            low = min(edges[i].low for _, edges in parts)
+            high = max(edges[i].high for _, edges in parts)
+            planes[i] = plane._replace(intercept=-(low + high) / 2)
+        elif plane.norm == 0.0:
+            planes[i] = plane._replace(intercept=plane.none.side)
+    found = given.shards.each(part_margins, planes, exponent, price)
+    columns = zip(planes, zip(*found, strict=True), strict=True)
+    margins = [margin_of_all(plane, seen, exponent) for plane, seen in columns]
+    return planes, margins, joining
+
+
+def margin_of_all(plane: StoredPlane, seen: Sequence[Any], exponent: int) -> float:
+    """Join what the shards have left of the margin of one plane, in units of X."""
     if plane.wanted is not None:
-        return float(values.min())
-    n_inside = sum(count for _, count in found)
+        return float(np.ldexp(min(seen), exponent))
+    norm, none = np.ldexp([plane.norm, plane.none.margin], [exponent, -exponent])
+    none *= 1 - rounding(8)
     _, long = LinearSpace(np.zeros((0, len(plane.coef)))).length(plane.coef)
-    size = np.hypot(plane.norm * long, safe_norm(values))
-    size *= 1 + rounding(n_inside + len(found) + 8)
-    return float(np.nextafter(1.0 / size, 0.0)) if size > 0.0 else 0.0
+    return float(np.ldexp(soft_margin(float(norm) * long, seen, none), exponent))
+
+
+def no_planes(
+    given: SampleShards, problems: list[tuple[int, int]], price: float, exponent: int
+) -> list[NoPlane]:
+    """Return what there is without a plane of each problem, from what classes weigh."""
+    if not np.isfinite(price):
+        return [NoPlane(0.0, 0.0)] * len(problems)
+    totals = given.totals / given.heaviest * (1 + rounding(given.n_rows + 8))
+    least = float(private_lengths(np.array([price * given.heaviest]), exponent)[0])
+    nones = []
+    for positive, negative in problems:
+        rest = np.delete(totals, positive).sum() if negative < 0 else totals[negative]
+        none = float(np.ldexp(slack_alone(totals[positive], rest, least), exponent))
+        nones.append(NoPlane(none, float(np.sign(totals[positive] - rest))))
+    return nones
 
 
 def gathered(
@@ -152,7 +201,7 @@ def gathered(
     A shard of one class has no plane, and waits for that of the others.
     """
     parts = given.shards.each(part_supports, model, problems, seed)
-    first = given.some(many=100)
+    first = given.few(FIRST)
     found = joined([*(part for part in parts if len(part)), first])
     keep = np.unique(found.rows, return_index=True)[1]
     return replace(found.take(np.sort(keep)), classes=given.classes)

@@ -337,7 +337,7 @@ class MarginLVQClassifier(TrainedPrototypes):
         unit, gamma = self.unit_, float(self.learning_rate)
 
         parts = Here(data) if data.shards is None else data.shards.shards
-        mass = data.weights.sum() if data.shards is None else data.shards.total_weight
+        mass = data.weights.sum() if data.shards is None else data.shards.totals.sum()
         scale = None if data.shards is None else self.scale_
 
         def batch(state: State, epoch: int) -> Outcome:
