@@ -62,10 +62,12 @@ def problems(n_problems, seed=0):
         elif kind == "single":
             X = X.astype(np.float32)
         options = {
-            "C": float(rng.choice([1e-3, 0.1, 1.0, 30.0, 1e4])),
+            "C": float(rng.choice([1e-8, 1e-3, 0.1, 1.0, 30.0, 1e4, 1e12])),
             "multiclass": str(rng.choice(["ovo", "ovr"])),
-            "tol": float(rng.choice([1e-3, 1e-6])),
+            "tol": float(rng.choice([0.2, 1e-3, 1e-6])),
         }
+        if rng.random() < 0.05:
+            options["max_iter"] = int(rng.integers(1, 4))
         if kind in ("separable", "far") or rng.random() < 0.1:
             options["C"] = np.inf
         weights = None
@@ -184,7 +186,7 @@ def examine(problem, kinds=PARTITIONS, seed=0):
     Open are gaps that the same fit closes here.
     """
     given = problem.X, problem.y, problem.weights
-    exact = problem.options | {"tol": 1e-9}
+    exact = problem.options | {"tol": 1e-9, "max_iter": 10_000}
     here, here_open = fitted(MaxMarginClassifier(**exact), *given)
     local_open = here_open and fitted(MaxMarginClassifier(**problem.options), *given)[1]
     if not isinstance(here, str):

@@ -5,6 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
+from sklearn.exceptions import ConvergenceWarning
 
 from widemargin import MaxMarginClassifier
 from widemargin._core.samples import check_samples
@@ -164,6 +165,33 @@ def test_samples_join_round_by_round(monkeypatch):
     lazy = da.from_array(X[order], chunks=(np.bincount(y == "up").tolist(), 4))
     there = MaxMarginClassifier(C=np.inf).fit(lazy, y[order])
     check_certificate(there, X, y)
+
+
+@pytest.mark.parametrize("price", [1.0, np.inf])
+def test_a_gap_that_stays_open_is_told_and_true(price, monkeypatch):
+    monkeypatch.setattr(shards, "JOINING", 2)
+    X, y = clouds(600, 4, 4 if price == np.inf else 1)
+    order = np.argsort(y, kind="stable")
+    lazy = da.from_array(X[order], chunks=(np.bincount(y == "up").tolist(), 4))
+    exact = MaxMarginClassifier(C=price, tol=1e-9).fit(X, y)
+    with pytest.warns(ConvergenceWarning, match="stopped after 2 sweeps .*max_iter=2"):
+        model = MaxMarginClassifier(C=price, max_iter=2).fit(lazy, y[order])
+    assert model.n_iter_ == 2
+    assert model.gap_ > 1e-3
+    assert model.margin_ <= exact.margin_ <= model.margin_upper_bound_
+    # Of samples that never joined, the margin is that of the stored plane all the same.
+    again = MaxMarginClassifier(C=price).fit(lazy, y[order])
+    assert again.gap_ <= 1e-3
+    assert again.n_iter_ > 2
+
+
+def test_a_height_is_that_of_all_samples():
+    X, y = clouds(200, 3, 1)
+    X[:100] *= 1e-90
+    here = MaxMarginClassifier(rho=1.0, tol=1e-9).fit(X, y)
+    there = MaxMarginClassifier(rho=1.0).fit(da.from_array(X, chunks=(100, 3)), y)
+    assert there.margin_ <= here.margin_ <= there.margin_upper_bound_
+    assert there.gap_ <= 1e-3
 
 
 def test_what_cannot_be():

@@ -39,7 +39,7 @@ from widemargin._core.checks import (
     parameters,
 )
 from widemargin._core.classifier import FITTED, fit_method
-from widemargin._core.lazy import bare, is_lazy
+from widemargin._core.lazy import is_lazy
 from widemargin._core.left_out import observations
 from widemargin._core.samples import Samples
 from widemargin._core.shards import SampleShards, check_shards, joined
@@ -560,7 +560,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
         check_size(given.limits, small=True)
         problems = self._set_classes(given.classes, given.limits)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        few = shards.gathered(given, bare(self), problems, seed)
+        few = shards.gathered(given, self, problems, seed)
         # The samples gathered are the hard ones; all count for probabilities.
         typical = shards.doubled(given.some(FITTED))
         with FitTasks(self, 1, X=few.X, y=few.labels) as tasks, tasks.whole("rounds"):
@@ -589,14 +589,15 @@ class MaxMarginClassifier(HyperplaneClassifier):
         hard, found = not math.isfinite(self.C), dict[int, _Certified]()
         left, price = list(range(len(problems))), float(self.C)
         nones = shards.no_planes(given, problems, price, exponent)
-        for _ in range(shards.ROUNDS):
+        for sweep in range(1, self.max_iter + 1):
             samples = shards.doubled(few)
             leaving = Left(np.isin(few.rows, asked), observations(few.X, few.codes))
             data = self._prepare(samples, len(samples), seed)._replace(left=leaving)
             planes = []
             for p in left:
                 one = self._solve_problem(data, problems[p], dtype, seed, None)
-                found[p] = one._replace(none=nones[p].margin)
+                sweeps = max(one.n_iter, sweep)
+                found[p] = one._replace(none=nones[p].margin, n_iter=sweeps)
                 wanted = one.upper * (1 - self.tol / 4) if hard else None
                 stored = one.coef, one.intercept, one.norm, wanted, nones[p]
                 planes.append(shards.StoredPlane(problems[p], *stored))

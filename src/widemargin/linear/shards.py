@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widemargin._compute.patterns import JOINING
+from widemargin._core.lazy import bare
 from widemargin._core.samples import Samples
 from widemargin._core.shards import SampleShards, joined
 from widemargin.linear.base import signed_rows
@@ -39,8 +40,6 @@ from widemargin.linear.certificate import (
 from widemargin.linear.patterns import scaled
 from widemargin.linear.spaces import LinearSpace, rounding
 
-# Rounds at most: every one but the last brings samples that were not there.
-ROUNDS = 100
 # Samples that come together beside the supports of the shards.
 FIRST = 100
 
@@ -200,6 +199,9 @@ def gathered(
 
     A shard of one class has no plane, and waits for that of the others.
     """
+    model = bare(model)
+    # The height is of the size of all samples, and changes no plane of a free bias.
+    model.rho = None
     parts = given.shards.each(part_supports, model, problems, seed)
     first = given.few(FIRST)
     found = joined([*(part for part in parts if len(part)), first])
