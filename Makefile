@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: draw package help demo test test-lowest fuzz ruff lint bench bench-all docs docs-linkcheck test-site clean
+.PHONY: draw package help demo test test-lowest fuzz fuzz-large ruff lint bench bench-all docs docs-linkcheck test-site clean
 # Calls and seconds that `make fuzz` ends after, whichever comes first.
 N ?= 1000000
 T ?= inf
@@ -15,6 +15,7 @@ help:
 	@echo "make demo    install into $(VENV) and run the demonstration"
 	@echo "make test    lint, types, tests and doctests"
 	@echo "make fuzz    call everything public with anything: N=1000000 calls, T=60 seconds"
+	@echo "make fuzz-large   models of real sizes against brute force: T=3600 seconds, SEED"
 	@echo "make bench   the benchmark tables of benchmarks/README.md; bench-all: every table"
 	@echo "make docs    the site, into docs/_build/html; docs-linkcheck: do its links lead on?"
 	@echo "make test-site   the site, built and looked at in a browser"
@@ -62,6 +63,11 @@ test-lowest:
 
 fuzz: $(VENV)/installed-test
 	$(BIN)/python -m tests.fuzz --calls $(N) --seconds $(T) --seed $(SEED)
+
+# Of real sizes: an hour unless T says otherwise.
+fuzz-large: T = 3600
+fuzz-large: $(VENV)/installed-test
+	$(BIN)/python -m tests.fuzz --large --seconds $(T) --seed $(SEED)
 
 # The page to draw on, with models exported here and onnxruntime-web brought by npm.
 draw: $(VENV)/installed-test

@@ -22,6 +22,8 @@ from tests.fuzz.values import pick, rarely, show
 from widemargin import margins, tangents
 
 Rng = np.random.Generator
+# Cases at a time, and seconds of one call.
+CHUNK, SECONDS = 100, 20
 
 PACKAGES = ("metrics", "margins", "tangents", "inspection", "datasets")
 # Results that hold what another call found; their constructors take it as it is.

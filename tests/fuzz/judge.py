@@ -17,6 +17,7 @@ import numpy as np
 from tests.fuzz.values import show
 
 RIGHT, REFUSED, DEFECT = "right", "refused", "defect"
+# Of one call; what draws the cases says so.
 SECONDS = 20
 
 # scikit-learn's own refusals, which its checks of estimators ask for word by word.
@@ -84,12 +85,12 @@ def _ring(_: int, frame: Any) -> None:
 
 
 @contextmanager
-def alarm(seconds: float = SECONDS):
+def alarm():
     # Of this process's own time: what others use of the machine is no hang. The parent
     # watches over calls that wait.
     if signal.getsignal(signal.SIGPROF) is not _ring:
         signal.signal(signal.SIGPROF, _ring)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
         yield
     finally:

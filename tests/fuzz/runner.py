@@ -7,10 +7,10 @@ import signal
 import threading
 import time
 from collections import Counter
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-CHUNK = 100
 STUCK = 240.0
 MEMORY = 16 * 2**30
 
@@ -25,13 +25,22 @@ def own_seconds(pid: int) -> float:
 
 
 def work(
-    seed: int, only: str, chunks: Any, results: Any, at: Any, since: Any, own: Any
+    cases: str,
+    seed: int,
+    only: str,
+    chunks: Any,
+    results: Any,
+    at: Any,
+    since: Any,
+    own: Any,
 ) -> None:
     """Judge chunk after chunk; `at`, `since` and `own` tell where this one is."""
     import gc
     import resource
 
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    # Soft: sanitisers map more than there is, and lift it.
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, hard))
     devnull = os.open(os.devnull, os.O_WRONLY)
     os.dup2(devnull, 1)
     import warnings
@@ -41,8 +50,10 @@ def work(
     # Of drawing and comparing; the calls themselves are watched by `judge.call`.
     warnings.simplefilter("ignore")
     sklearn.set_config(working_memory=16)
-    from tests.fuzz.functions import case
+    from tests.fuzz import judge
 
+    there = import_module(cases)
+    case, judge.SECONDS = there.case, there.SECONDS
     # What was imported stays: looking at it again and again costs a call in eight.
     gc.collect()
     gc.freeze()
@@ -74,14 +85,14 @@ def work(
 class Worker:
     """A process, and the case it is in."""
 
-    def __init__(self, context: Any, seed: int, only: str, results: Any):
+    def __init__(self, context: Any, cases: str, seed: int, only: str, results: Any):
         self.chunks = context.SimpleQueue()
         self.at, self.since = context.Value("q", -1), context.Value("d", time.time())
         self.own = context.Value("d", 0.0)
         self.task: tuple | None = None
         told = (self.at, self.since, self.own)
         self.process = context.Process(
-            target=work, args=(seed, only, self.chunks, results, *told)
+            target=work, args=(cases, seed, only, self.chunks, results, *told)
         )
         self.process.start()
 
@@ -114,10 +125,18 @@ def run(
     jobs: int = 1,
     state: Path | None = None,
     only: str = "",
+    cases: str = "tests.fuzz.functions",
 ) -> dict:
-    """Fuzz until so many calls or seconds; return counts and one defect per kind."""
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    """Fuzz until so many calls or seconds; return counts and one defect per kind.
+
+    `cases` is a module that knows numbered cases, how many of them a worker takes at a
+    time, and the seconds that a call may take.
+    """
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    # Tensors are asked for by scikit-learn, which asks SciPy first.
+    for name in (*names, "SCIPY_ARRAY_API"):
         os.environ.setdefault(name, "1")
+    size = import_module(cases).CHUNK
     os.environ["WIDEMARGIN_FUZZ_WARM"] = "1"
     held: dict = {"seed": seed, "next": 0, "again": [], "counts": {}, "kinds": {}}
     if state and state.exists():
@@ -130,7 +149,7 @@ def run(
     # Imported and compiled once, in the process that all workers are copies of.
     context.set_forkserver_preload(["tests.fuzz.warm"])
     results = context.SimpleQueue()
-    workers = [Worker(context, seed, only, results) for _ in range(jobs)]
+    workers = [Worker(context, cases, seed, only, results) for _ in range(jobs)]
     begun, open_tasks = time.time(), {}
     # Whoever ends this ends the workers with it.
     if threading.current_thread() is threading.main_thread():
@@ -162,7 +181,7 @@ def run(
                     if again:
                         task = again.pop()
                     else:
-                        task = (following, following * CHUNK, (following + 1) * CHUNK)
+                        task = (following, following * size, (following + 1) * size)
                         following += 1
                     open_tasks[task[0]] = task
                     worker.give(task)
@@ -187,14 +206,13 @@ def run(
                     worker.end()
                     counts["defect"] += 1
                     note((number, "process", f"{said.split(',')[0]} in case {number}",
-                          said, f"python -m tests.fuzz --seed {seed} --case {number}"
-                          ))  # fmt: skip
+                          said, ""))  # fmt: skip
                     if number + 1 < last:
                         task = (chunk, number + 1, last)
                         open_tasks[chunk] = task
                         again.append(task)
                     open_tasks.pop(chunk, None)
-                    workers[i] = Worker(context, seed, only, results)
+                    workers[i] = Worker(context, cases, seed, only, results)
             if time.time() - saved > 10:
                 save()
                 saved = time.time()
@@ -205,4 +223,5 @@ def run(
         for worker in workers:
             worker.end()
         save()
-    return {"counts": counts, "kinds": kinds, "seconds": time.time() - begun}
+    seconds, n_cases = time.time() - begun, following * size
+    return {"counts": counts, "kinds": kinds, "seconds": seconds, "cases": n_cases}
