@@ -54,11 +54,13 @@ from widemargin.neighbors.search import (
     FeatureCandidates,
     MergedSearch,
     MetricSearch,
+    PlainSearch,
     RemembersSamples,
     TangentSearch,
     check_transform,
     components_on_device,
     fit_transform,
+    plain_search_serves,
 )
 from widemargin.tangents import Bundle
 from widemargin.tangents.generator import tangents_meant
@@ -450,21 +452,21 @@ class TangentKNeighborsClassifier(RemembersSamples):
             # More neighbours lie farther away, where a coarse bound spares less.
             factor = 8 if self._n_neighbors == 1 else 10
             n_components = round(factor * np.cbrt(bundle.n_features))
+        options: dict[str, Any] = {
+            "sides": sides,
+            "spring": self._metric.spring,
+            "n_candidates": int(self._asked["n_candidates"]),
+            "n_jobs": self.n_jobs,
+        }
+        plain = plain_search_serves(bundle, algorithm, n_components, candidates)
+        if plain and not on_device:
+            return PlainSearch(bundle, **options)
         search: Any = DeviceTangentSearch if on_device else TangentSearch
-        options = {}
         if candidates is not None:
             refuse_device(TANGENT_CANDIDATES, X=bundle.points)
-            options = {"elsewhere": candidates}
-        return search(
-            bundle,
-            sides=sides,
-            spring=self._metric.spring,
-            algorithm=algorithm,
-            n_components=n_components,
-            n_candidates=int(self._asked["n_candidates"]),
-            n_jobs=self.n_jobs,
-            **options,
-        )
+            options["elsewhere"] = candidates
+        options |= {"algorithm": algorithm, "n_components": n_components}
+        return search(bundle, **options)
 
     def kneighbors(
         self,

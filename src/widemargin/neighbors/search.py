@@ -32,6 +32,7 @@ from typing import Any, ClassVar, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.neighbors import NearestNeighbors
 
 from widemargin._compute.machine import (
     PAIR_ROWS,
@@ -40,9 +41,14 @@ from widemargin._compute.machine import (
     rows_in_budget,
     thread_map,
 )
-from widemargin._compute.nearest import product_error, some_eigenpairs
+from widemargin._compute.nearest import (
+    expanded_distances,
+    product_error,
+    some_eigenpairs,
+    squared_norms,
+)
 from widemargin._compute.pairs import References, pair_distances
-from widemargin._core.arrays import is_tensor, put, to_numpy, xp_of
+from widemargin._core.arrays import is_tensor, made_once, put, to_numpy, xp_of
 from widemargin._core.checks import as_matrix, check_squares, in_unit, unit_of_squares
 from widemargin._core.classifier import MarginClassifier
 from widemargin._core.shards import Shards
@@ -514,6 +520,156 @@ class ByClasses:
         return d_plus, nearest.min(axis=1)
 
 
+# How many more than the k nearest are asked for: the next one is mostly far enough for
+# its rounded distance to say so.
+MORE = 1
+
+
+class PlainSearch(ByClasses):
+    """What :class:`TangentSearch` is, where no reference has a frame of its own.
+
+    With one frame V for all, |delta|^2 - |V delta|^2/(1+k) is the plain squared
+    distance of points whose part along V is shrunk by sqrt(k/(1+k)). scikit-learn finds
+    the k + 1 nearest of those. Their distances are computed again from the difference;
+    a sample whose k-th is not clearly nearer than the last one found meets them all.
+
+    Parameters
+    ----------
+    references : Bundle
+        What is searched, ordered by class, with one frame for all or none.
+    sides, spring
+        As of the other search.
+    n_candidates : int
+        How many `candidates` gives.
+    n_jobs : int or None
+        Threads of a tree; scikit-learn's products take the cores they find.
+    """
+
+    power = 2
+    needs_frames = False
+
+    def __init__(
+        self,
+        references: Bundle,
+        *,
+        sides: str,
+        spring: float,
+        n_candidates: int,
+        n_jobs: int | None,
+    ):
+        self.references, self.n_jobs = references, n_jobs
+        self.n_candidates = n_candidates
+        self.spring = on_a_shared_frame(sides, float(spring))[1]
+        points, self.directions = references.points, references.frames[0].astype(float)
+        if len(self.directions):
+            self.directions = orthonormalize(self.directions[None], rtol=1e-14)[0]
+        self.shrinkage = 1 - np.sqrt(self.spring / (1 + self.spring))
+        self.centre = points.mean(axis=0, dtype=np.float64)
+        self.moved = np.empty_like(points, order="C")
+        self.lengths = np.zeros(2)
+        for rows in batched_slices(len(points), 512):
+            moved, *lengths = self._move(points[rows])
+            self.moved[rows] = moved
+            self.lengths = np.maximum(self.lengths, np.max(lengths, axis=1))
+
+    def _move(self, points: NDArray) -> tuple[NDArray, NDArray, NDArray]:
+        """Points about the centre, folded, and their lengths before and after that."""
+        moved = points - self.centre
+        whole = np.sqrt(squared_norms(moved))
+        if len(self.directions):
+            along = (moved @ self.directions.T) @ self.directions
+            moved -= self.shrinkage * along
+        return moved, whole, np.sqrt(squared_norms(moved))
+
+    def max_queries(self) -> int:
+        """How many queries to ask about at once, within the memory budget."""
+        return min(4096, rows_in_budget(64 * self.references.n_features))
+
+    def query(
+        self, queries: Bundle, n_neighbors: int, n_jobs: int | None = None
+    ) -> tuple[NDArray, NDArray]:
+        """Distances, ascending, and indices of the nearest; ties by index."""
+        d2, index = self._nearest(queries.points, 0, len(self.references), n_neighbors)
+        return np.sqrt(d2), index
+
+    def candidates(
+        self, queries: Bundle, n_neighbors: int, n_jobs: int | None = None
+    ) -> NDArray:
+        """As :meth:`TangentSearch.candidates`."""
+        count = min(len(self.references), max(self.n_candidates, n_neighbors))
+        return self.query(queries, count)[1]
+
+    def of_classes(
+        self, queries: Bundle, codes: NDArray, n_classes: int, n_jobs: int | None = None
+    ) -> NDArray:
+        """As :meth:`DeviceTangentSearch.of_classes`."""
+        nearest = np.full((len(queries), n_classes), np.inf)
+        edges = np.searchsorted(codes, np.arange(n_classes + 1)).tolist()
+        for c, (start, stop) in enumerate(pairwise(edges)):
+            if start < stop:
+                nearest[:, c] = self._nearest(queries.points, start, stop, 1)[0][:, 0]
+        return nearest
+
+    def _nearest(
+        self, x: NDArray, start: int, stop: int, k: int
+    ) -> tuple[NDArray, NDArray]:
+        """Squared distances and indices of the k nearest of some references."""
+        moved, whole, folded = self._move(x)
+        # What rounds in the dtype of the references, and what folding rounds before.
+        error = product_error(self.moved.dtype, x.shape[1])
+        fine = 2 * product_error(np.float64, x.shape[1])
+        rounding = error * (folded**2 + self.lengths[1] ** 2)
+        rounding += fine * (whole + self.lengths[0]) * (folded + self.lengths[1])
+        count = min(stop - start, k + MORE)
+        asked = np.where(folded[:, None] < FAR, moved, 0).astype(self.moved.dtype)
+        rough, found = self._finder(start, stop).kneighbors(asked, count)
+        found = np.sort(found + start, axis=1)
+        each = np.repeat(np.arange(len(x)), count)
+        d2 = self._from_differences(x, each, found.ravel()).reshape(found.shape)
+        order = np.argsort(d2, axis=1, kind="stable")[:, :k]
+        d2, found = (np.take_along_axis(a, order, axis=1) for a in (d2, found))
+        if count < stop - start:
+            nearer = rough[:, -1].astype(float) ** 2 - rounding > d2[:, -1]
+            rows = np.flatnonzero(~(nearer & (folded < FAR)))
+            size = rows_in_budget(40 * (stop - start))
+            for part in batched_slices(len(rows), size):
+                i = rows[part]
+                far = folded[i] >= FAR
+                bounds = expanded_distances(asked[i], self.moved[start:stop])
+                bounds = bounds - rounding[i, None]
+                bounds[far] = -np.inf
+                meets, j = np.nonzero(bounds <= d2[i, -1:])
+                again = self._from_differences(x, i[meets], j + start)
+                order = np.lexsort((j, again, meets))
+                first = np.searchsorted(meets, np.arange(len(i)))
+                best = order[first[:, None] + np.arange(k)]
+                d2[i], found[i] = again[best], j[best] + start
+        return d2, found
+
+    def _finder(self, start: int, stop: int) -> NearestNeighbors:
+        """Return scikit-learn's index of some references, made when first needed."""
+
+        def make() -> NearestNeighbors:
+            return NearestNeighbors(n_jobs=self.n_jobs).fit(self.moved[start:stop])
+
+        return made_once(self, (start, stop), make)
+
+    def _from_differences(self, x: NDArray, i: NDArray, j: NDArray) -> NDArray:
+        """Squared distances of samples `i` of x to references `j`, in float64."""
+        d2, points = np.empty(len(j)), self.references.points
+        # Small enough for a cache.
+        for rows in batched_slices(len(j), 2**16 // x.shape[1]):
+            delta = np.subtract(x[i[rows]], points[j[rows]], dtype=float)
+            energy: Any = 0.0
+            for direction in self.directions:
+                # No BLAS: a pair is computed alone as among others.
+                move = np.einsum("ij,j->i", delta, direction) / (1 + self.spring)
+                delta -= move[:, None] * direction
+                energy = energy + self.spring * move**2
+            d2[rows] = squared_norms(delta) + energy
+        return d2
+
+
 class DeviceTangentSearch(ByClasses):
     """What :class:`TangentSearch` is, for references and queries on a device.
 
@@ -609,6 +765,17 @@ class DeviceTangentSearch(ByClasses):
                 d2, _ = self.finder.part(slice(start, stop)).query(*ends, 1)
                 nearest[:, c] = to_numpy(d2)[:, 0]
         return nearest
+
+
+def plain_search_serves(
+    references: Bundle, algorithm: str, n_components: int, elsewhere: Any = None
+) -> bool:
+    """Whether references without frames of their own are met by products alone."""
+    if not references.is_shared or elsewhere is not None:
+        return False
+    n, d = references.points.shape
+    bounded = d >= MANY_FEATURES and worth_a_bound(n, d, n_components)
+    return algorithm != "exact" or not bounded
 
 
 def worth_a_bound(n: int, d: int, n_components: int) -> bool:
