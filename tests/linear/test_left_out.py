@@ -32,7 +32,8 @@ def left_out_by_formula(model, X, y, weights=None):
     real = model._calibrate
 
     def spy(samples, problems, own, left):
-        seen["own"] = own[0]
+        (rows, values), seen["own"] = own[0], np.zeros(len(samples))
+        seen["own"][rows] = values
         real(samples, problems, own, left)
 
     model._calibrate = spy

@@ -156,9 +156,13 @@ def vote_scores(duels: NDArray, n_classes: int) -> NDArray:
     clearness = np.zeros_like(votes)
     duels = np.ascontiguousarray(duels.T)
     for totals, parts in ((votes, (duels > 0) * 1.0), (clearness, duels)):
-        for part, (i, j) in zip(parts, class_pairs(n_classes), strict=True):
-            totals[i] += part
-            totals[j] -= part
+        first = 0
+        for i in range(n_classes - 1):
+            # All pairs of class i with later ones, added one after the other.
+            own = parts[first : first + n_classes - 1 - i]
+            totals[i] = np.cumsum(np.vstack([totals[i], own]), axis=0)[-1]
+            totals[i + 1 :] -= own
+            first += len(own)
     return (votes + clearness / (3 * (np.abs(clearness) + 1))).T
 
 

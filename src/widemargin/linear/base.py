@@ -10,7 +10,7 @@ planes of the pairs. Shapes: distances (n, n_problems); scores (n, n_classes).
 """
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import combinations
 from typing import Any, ClassVar
@@ -20,6 +20,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from widemargin._compute.machine import batched_slices
 from widemargin._core.arrays import largest_of
 from widemargin._core.checks import check_random_state, warn_caller
 from widemargin._core.classifier import (
@@ -51,11 +52,16 @@ from widemargin.linear.patterns import (
 from widemargin.linear.spaces import rounding
 from widemargin.linear.walks import Budget, Walk, start_walk
 
+# Samples that each two-class problem is about, and a number for each of them.
+OfProblems = list[tuple[NDArray, NDArray]]
 SCHEMES = ("ovo", "ddag", "ovr")
 # Distances, over the size of the training samples, that may be rounding.
 _CLOSE = 1e-7
 # Scores, over the largest of a sample, that differ by rounding.
 _TIE = 1e-13
+# Distances that are held at once. Of 4000 samples to 19 900 planes 2**22 (32 MB) take
+# ...
+_ENTRIES = 2**22
 # Features beyond which each sample that is left out costs much.
 MANY_FEATURES = 100
 # Largest and smallest size of samples whose planes, lengths and distances are numbers.
@@ -128,18 +134,29 @@ def check_size(X: Any, *, small: bool = False) -> None:
         )
 
 
+def _flat(values: OfProblems) -> tuple[NDArray, NDArray, NDArray]:
+    """Problems, samples and values of all that are not zero."""
+    counts = [len(rows) for rows, _ in values]
+    problem = np.repeat(np.arange(len(values)), counts)
+    sample, value = (np.concatenate(part) for part in zip(*values, strict=True))
+    some = np.flatnonzero(value)
+    return problem[some], sample[some], value[some]
+
+
 def walked_margins(
     X: Any, parts: list, walks: list, rho: float, factors: NDArray, left: Left
-) -> NDArray:
-    """Return what samples add to their own margins on walks, (n_problems, n).
+) -> OfProblems:
+    """Return what samples add to their own margins on walks: rows and values of each.
 
     `parts` are rows of X and signs, `walks` went over these rows, or None did.
     """
-    own = np.zeros((len(parts), X.shape[0]))
-    for p, ((rows, signs), walk) in enumerate(zip(parts, walks, strict=True)):
+    own = []
+    for (rows, signs), walk in zip(parts, walks, strict=True):
+        values = np.zeros(len(rows))
         if walk is not None and len(rows):
             given = some_rows(X, rows), signs, walk, rho, factors[rows], left.take(rows)
-            own[p, rows] = walk_margins(*given)
+            values = walk_margins(*given)
+        own.append((rows, values))
     return own
 
 
@@ -277,11 +294,25 @@ class HyperplaneClassifier(SoftClassifier):
             duels = distances / -self._unit
         return np.clip(duels, -most, most, out=duels)
 
+    def _blocks(self, n: int) -> Iterable[slice]:
+        """Cut samples into parts: distances to thousands of planes fill the memory."""
+        return batched_slices(n, _ENTRIES // len(self.weight_norm_))
+
+    def _by_blocks(self, answer: Callable[[NDArray], Any], X: Any) -> Any:
+        """Give what `answer` says of the distances of samples, part by part."""
+        blocks = list(self._blocks(X.shape[0]))
+        if len(blocks) <= 1:
+            return answer(self._distances(X))
+        parts = [answer(self._distances(X[block])) for block in blocks]
+        if isinstance(parts[0], tuple):
+            return tuple(map(np.concatenate, zip(*parts, strict=True)))
+        return np.concatenate(parts)
+
     def _class_scores(self, X: Any) -> NDArray:
-        return self._scores_of(self._distances(X))
+        return self._by_blocks(self._scores_of, X)
 
     def _scored(self, X: Any) -> tuple[NDArray, NDArray]:
-        return self._scored_at(self._distances(X))
+        return self._by_blocks(self._scored_at, X)
 
     def _scored_at(self, distances: NDArray) -> tuple[NDArray, NDArray]:
         """Scores and margins of samples with these distances."""
@@ -300,7 +331,7 @@ class HyperplaneClassifier(SoftClassifier):
         return scores, margins * self._unit
 
     def _costs(self, X: Any) -> tuple[NDArray, NDArray]:
-        return self._costs_of(self._distances(X))
+        return self._by_blocks(self._costs_of, X)
 
     def _costs_of(self, distances: NDArray) -> tuple[NDArray, NDArray]:
         """Costs of the classes, and answers, of samples with these distances."""
@@ -327,26 +358,57 @@ class HyperplaneClassifier(SoftClassifier):
         self,
         samples: Samples,
         problems: list[tuple[int, int]],
-        own: NDArray,
+        own: OfProblems,
         left: Left,
     ) -> None:
         """Fit the temperature to samples, each left out of the planes it helped make.
 
-        `own` (n_problems, n) are what samples add to their functional margins, 0 where
-        that was not asked.
+        `own` are what samples add to their functional margins, 0 where that was not
+        asked.
         """
-        rows = np.flatnonzero(left.asked)
-        codes = samples.codes[rows]
-        distances = self._distances(some_rows(samples.X, rows))
-        p, i = np.divmod(np.flatnonzero(own != 0.0), own.shape[1])
+        asked = np.flatnonzero(left.asked)
         norms = np.where(self.weight_norm_ > 0.0, self.weight_norm_, np.inf)
+        p, i, parts = _flat(own)
         with np.errstate(over="ignore"):
-            parts = own[p, i] / norms[p]
-        signs = np.where(samples.codes[i] == np.array(problems)[p, 0], 1.0, -1.0)
-        at = np.searchsorted(rows, i)
-        distances[at, p] -= signs * np.where(parts < _LARGEST, parts, 0.0)
-        costs, _ = self._costs_of(distances)
-        self._heat_up(costs, codes, samples.weights[rows])
+            parts = parts / norms[p]
+        parts = np.where(parts < _LARGEST, parts, 0.0)
+        parts[samples.codes[i] != np.array(problems)[p, 0]] *= -1.0
+        order = np.argsort(i, kind="stable")
+        p, i, parts = p[order], i[order], parts[order]
+        costs = np.empty((len(asked), len(self.classes_)))
+        for some in self._blocks(len(asked)):
+            rows = asked[some]
+            distances = self._distances(some_rows(samples.X, rows))
+            own_of = slice(*np.searchsorted(i, [rows[0], rows[-1] + 1]))
+            at = np.searchsorted(rows, i[own_of])
+            distances[at, p[own_of]] -= parts[own_of]
+            costs[some] = self._costs_of(distances)[0]
+        self._heat_up(costs, samples.codes[asked], samples.weights[asked])
+
+    def _keep_duals(
+        self, samples: Samples, problems: list[tuple[int, int]], duals: OfProblems
+    ) -> NDArray:
+        """Store signed coefficients of the samples; return who has any, in order."""
+        p, i, values = _flat(duals)
+        kept, at = np.unique(i, return_inverse=True)
+        values[samples.codes[i] != np.array(problems)[p, 0]] *= -1.0
+        shape = len(problems), len(kept)
+        self._dual = sp.csr_array((values, (p, at)), shape=shape)
+        self.support_ = samples.rows[kept]
+        return kept
+
+    @property
+    def dual_coef_(self) -> NDArray:
+        """Coefficients of the supports; kept sparse, as pairs of classes have few."""
+        if "dual_coef_" in vars(self):
+            # A model that was saved before they were.
+            return vars(self)["dual_coef_"]
+        if not hasattr(self, "_dual"):
+            raise AttributeError(
+                f"{type(self).__name__} has no dual_coef_ before fit, and none after "
+                "batches."
+            )
+        return self._dual.toarray()
 
     def predict_proba(self, X: Any) -> NDArray:
         """Return the probability of each class.

@@ -43,7 +43,7 @@ from widemargin._core.lazy import is_lazy
 from widemargin._core.left_out import observations
 from widemargin._core.samples import Samples
 from widemargin._core.shards import SampleShards, check_shards, joined
-from widemargin.linear import shards
+from widemargin.linear import shards, small_pairs
 from widemargin.linear.active_set import solve_active_set, solve_rows
 from widemargin.linear.base import (
     SCHEMES,
@@ -142,7 +142,8 @@ class _Certified(NamedTuple):
     `margin` and `upper` are geometric, `directional` and `directional_upper` belong to
     the height `rho`; with a soft margin, or a free bias, the pairs are equal. `none` is
     what a soft margin is without a plane, `own` what samples add to their own
-    functional margins, before that the plane to ask.
+    functional margins, before that the plane to ask. `rows` are the samples that
+    `dual`, `start` and `own` are about.
     """
 
     coef: Any
@@ -160,15 +161,24 @@ class _Certified(NamedTuple):
     verdict: str
     none: float = 0.0
     own: Any = None
+    rows: Any = None
 
 
 class _Start(NamedTuple):
     """What a fit leaves to the next: the dual vector, and the plane in units of X."""
 
+    rows: NDArray
     dual: NDArray
+    n_samples: int
     coef: NDArray | None
     intercept: float
     norm: float
+
+    def dual_of(self, chosen: NDArray) -> NDArray:
+        """Return the dual vector of the chosen samples."""
+        whole = np.zeros(self.n_samples)
+        whole[self.rows] = self.dual
+        return whole[chosen]
 
     def plane(self, data: _Data) -> tuple[NDArray, float] | None:
         """Weights and bias at functional margin one, as the solvers see samples."""
@@ -228,24 +238,18 @@ def _certified(
     )
     if not sure:
         return None
-    at = chosen[rows]
-    dual, start, own = np.zeros((3, len(data.codes)))
-    dual[at], start[at] = some_dual, alpha
+    dual, start, own = np.zeros((3, len(chosen)))
+    dual[rows], start[rows] = some_dual, alpha
     if data.left is not None and data.left.groups is None and len(rows) <= FEW:
-        own[at] = some_own * data.left.asked[at]
+        own[rows] = some_own * data.left.asked[chosen[rows]]
     elif data.left is not None:
         space = LinearSpace(some_rows(data.X, chosen))
-        plane = Plane(space, dual[chosen], None, None)
-        own[chosen] = own_margins(plane, data.left.take(chosen))
+        plane = Plane(space, dual, None, None)
+        own = own_margins(plane, data.left.take(chosen))
     return _Certified(
         coef, bias, norm, dual, margin, upper, margin, upper, 1.0, start, found.n_iter,
-        found.n_updates, "", 0.0, own,
+        found.n_updates, "", 0.0, own, chosen,
     )  # fmt: skip
-
-
-def _padded(dual: NDArray, n: int) -> NDArray:
-    """Return a dual vector for more samples, which follow those it was made for."""
-    return np.concatenate([dual, np.zeros(n - len(dual))])
 
 
 def _is_online(estimator: Any) -> bool:
@@ -521,24 +525,32 @@ class MaxMarginClassifier(HyperplaneClassifier):
         if self.kernel != "linear":
             self._unit = 1.0
         if previous is not None and (
-            len(previous) != len(problems)
-            or previous[0].dual.shape != samples.codes.shape
+            len(previous) != len(problems) or previous[0].n_samples != len(samples)
         ):
             previous = None
 
-        def solve(p: int) -> _Certified:
-            begin = previous[p] if previous else None
-            return self._solve_problem(data, problems[p], dtype, seed, begin)
+        def solve(group: NDArray) -> list[_Certified]:
+            together: list[_Certified | None] = [None]
+            if len(group) > 1:
+                together = self._solve_together(data, group, problems, dtype, seed)
+            begin = previous or [None] * len(problems)
+            return [
+                one or self._solve_problem(data, problems[p], dtype, seed, begin[p])
+                for p, one in zip(group.tolist(), together, strict=True)
+            ]
 
-        every, alone = range(len(problems)), effective_n_jobs(self.n_jobs) == 1
-        n_tasks = len(problems) if alone else 1
+        groups = self._groups(data, problems, previous)
+        n_tasks = len(groups) if effective_n_jobs(self.n_jobs) == 1 else 1
         with FitTasks(self, n_tasks, X=samples.X, y=samples.labels) as tasks:
-            if alone:
-                found = [solve(p) for p in tasks.each(every, "problem")]
+            if effective_n_jobs(self.n_jobs) == 1:
+                parts = [solve(group) for group in tasks.each(groups, "problem")]
             else:
                 with tasks.parts("problems"):
-                    found = thread_map(solve, every, self.n_jobs, "problems")
-        own = np.array([one.own for one in found])
+                    parts = thread_map(solve, groups, self.n_jobs, "problems")
+        order = np.argsort(np.concatenate(groups))
+        each = [one for part in parts for one in part]
+        found = [each[k] for k in order.tolist()]
+        own = [(one.rows, one.own) for one in found]
         calibrating = samples, problems, own, left
         return self._finish(samples, problems, found, data, dtype, calibrating)
 
@@ -567,9 +579,10 @@ class MaxMarginClassifier(HyperplaneClassifier):
             few, found = self._rounds(given, few, typical.rows, problems, seed)
         samples, dtype = shards.doubled(few), given.limits.dtype
         data = self._prepare(samples, len(samples), seed)
-        own = np.zeros((len(found), len(typical)))
         _, here, there = np.intersect1d(few.rows, typical.rows, return_indices=True)
-        own[:, there] = np.array([one.own for one in found])[:, here]
+        place = np.full(len(few), -1)
+        place[here] = there
+        own = [(place[one.rows], one.own * (place[one.rows] >= 0)) for one in found]
         calibrating = typical, problems, own, Left(np.ones(len(typical), bool))
         return self._finish(samples, problems, found, data, dtype, calibrating)
 
@@ -614,16 +627,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
             if not left or not joining:
                 break
             few = joined([few, *joining])
-        n = len(few)
-        padded = [
-            one._replace(
-                dual=_padded(one.dual, n),
-                start=_padded(one.start, n),
-                own=_padded(one.own, n),
-            )
-            for _, one in sorted(found.items())
-        ]
-        return few, padded
+        return few, [one for _, one in sorted(found.items())]
 
     def _prepare(self, samples: Any, n_given: int, seed: int) -> _Data:
         """Bring the samples to where the arithmetic is good; remember the kernel."""
@@ -693,11 +697,73 @@ class MaxMarginClassifier(HyperplaneClassifier):
         # Beyond these the margin is hard, or all slack, as far as doubles can tell.
         return np.clip(private, 1e-120, 1e120) ** 2
 
+    def _groups(self, data: _Data, problems: list, previous: Any) -> list[NDArray]:
+        """Problems that are solved together: small soft pairs of dense samples."""
+        every, sizes = np.arange(len(problems)), np.full(len(problems), np.inf)
+        plain = self.kernel == "linear" and not sp.issparse(data.X) and self.recenter
+        plain = plain and self.method in ("auto", "dual") and math.isfinite(self.C)
+        plain = plain and data.exponent == 0 and data.offset is None
+        if plain and previous is None and data.members and len(problems) > 1:
+            counts = np.array([len(rows) for rows in data.members])
+            if problems[0][1] >= 0:
+                sizes = counts[np.array(problems)].sum(axis=1)
+        small = every[sizes <= small_pairs.MOST]
+        together = small_pairs.batches(sizes[small])
+        alone = every[sizes > small_pairs.MOST]
+        return [small[group] for group in together] + list(alone[:, None])
+
+    def _solve_together(
+        self, data: _Data, group: NDArray, problems: list, dtype: Any, seed: int
+    ) -> list[_Certified | None]:
+        """Solve and certify small pairs; None for those that need more than doubles."""
+        parts = [
+            signed_rows(data.codes, problems[p], data.members) for p in group.tolist()
+        ]
+        sizes = np.array([len(rows) for rows, _ in parts])
+        there = np.arange(sizes.max()) < sizes[:, None]
+        rows, signs = np.zeros(there.shape, int), np.zeros(there.shape)
+        rows[there] = np.concatenate([some for some, _ in parts])
+        signs[there] = np.concatenate([some for _, some in parts])
+        diag = np.full(there.shape, np.inf)
+        diag[there] = self._private_squares(data.weights[rows[there]], data.exponent)
+        X = data.X[rows]
+        X[~there] = 0.0
+        left, asked = data.left, np.zeros_like(there)
+        plain = left is None or left.groups is None
+        if left is not None and plain:
+            asked = there & left.asked[rows]
+        options = Options(self.tol, self.max_iter, True, seed)
+        solved = small_pairs.solve_pairs(
+            X, signs, diag, options, data.longest or 0.0, dtype, asked
+        )
+        found: list[_Certified | None] = []
+        slack = np.where(there, diag, 0.0).max(axis=1) >= _ALMOST_HARD
+        for k, n in enumerate(sizes.tolist()):
+            if not (solved.sure[k] and slack[k]):
+                found.append(None)
+                continue
+            margin, upper = float(solved.margin[k]), float(solved.upper[k])
+            dual, own = solved.dual[k, :n], solved.own[k, :n]
+            if left is not None and not plain:
+                space = LinearSpace(X[k, :n], data.longest)
+                plane = Plane(space, dual, diag[k, :n], None)
+                own = own_margins(plane, left.take(rows[k, :n]))
+            steps = int(solved.n_iter[k])
+            found.append(
+                _Certified(
+                    solved.coef[k], float(solved.bias[k]), float(solved.norm[k]), dual,
+                    margin, upper, margin, upper, float(self.rho or 1.0),
+                    solved.alpha[k, :n], steps, steps, "", float(solved.none[k]), own,
+                    rows[k, :n],
+                )
+            )  # fmt: skip
+        return found
+
     def _solve_problem(self, data: _Data, problem, dtype, seed, start) -> _Certified:
         """Solve and certify one two-class problem; dual vectors cover all rows."""
         chosen, signs = signed_rows(data.codes, problem, data.members)
         options = Options(self.tol, self.max_iter, bool(self.recenter), seed)
-        begin = None if start is None else start.dual[chosen]
+        begin = None if start is None else start.dual_of(chosen)
         known = None
         if data.plain and min(len(chosen), data.X.shape[1]) <= _FEW_FEATURES:
             solved = solve_rows(data.X, chosen, signs, None, options, begin)
@@ -719,11 +785,10 @@ class MaxMarginClassifier(HyperplaneClassifier):
                 X = X[:, chosen]
             space = KernelSpace(X, self._kernel())
             found = self._solve_kernel(space, signs, private, diag, options, begin)
-        dual, kept, own = np.zeros((3, len(data.codes)))
-        dual[chosen], kept[chosen] = found.dual, found.start
+        own = np.zeros(len(chosen))
         if data.left is not None and found.norm > 0.0:
-            own[chosen] = own_margins(found.own, data.left.take(chosen))
-        return found._replace(dual=dual, start=kept, own=own)
+            own = own_margins(found.own, data.left.take(chosen))
+        return found._replace(own=own, rows=chosen)
 
     def _solve_linear(
         self, X, moved, data, signs, private, diag, options, start, dtype, known, plane
@@ -923,14 +988,14 @@ class MaxMarginClassifier(HyperplaneClassifier):
         return self
 
     def _store(self, samples, problems, found: list[_Certified], data, dtype) -> None:
-        starts = [_Start(f.start, f.coef, f.intercept, f.norm) for f in found]
-        self._duals = starts if self.warm_start else None
-        signed = np.array([f.dual for f in found])
-        kept = np.flatnonzero((signed != 0).any(axis=0))
-        self.support_ = samples.rows[kept]
-        self.dual_coef_ = signed = signed[:, kept]
-        others = samples.codes[kept] != np.array(problems)[:, :1]
-        np.negative(signed, out=signed, where=others)
+        self._duals = None
+        if self.warm_start:
+            self._duals = [
+                _Start(f.rows, f.start, len(samples), f.coef, f.intercept, f.norm)
+                for f in found
+            ]
+        duals = [(f.rows, f.dual) for f in found]
+        kept = self._keep_duals(samples, problems, duals)
         self.margin_ = scalar([f.margin for f in found])
         self.margin_upper_bound_ = scalar([f.upper for f in found])
         self.directional_margin_ = scalar([f.directional for f in found])
@@ -985,7 +1050,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
             diag = self._private_squares(data.weights[chosen], exponent)
             X = some_rows(data.X, chosen)
             patterns = reflect(X, signs, rho=rho, diag=diag)
-            walk = start_walk(patterns, result.start[chosen])
+            walk = start_walk(patterns, result.start)
             walks.append(walk.without_patterns(patterns))
         self._longest = float(np.hypot(longest_row(data.X), rho))
         self._go_online(walks, rho, exponent, dtype)

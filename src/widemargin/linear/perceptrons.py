@@ -208,7 +208,7 @@ class PerceptronClassifier(HyperplaneClassifier):
         self._bound_of = self._bound_arguments(geometry, exponent)
         self._exponent = exponent
         self.n_iter_ = max(1, max(sweeps))
-        self._publish(samples, parts, runs, rho, exponent)
+        self._publish(samples, problems, parts, runs, rho, exponent)
         left = self._left_out(samples)
         walks = [walk for _, walk in runs]
         own = walked_margins(X, parts, walks, rho, factors, left)
@@ -246,12 +246,11 @@ class PerceptronClassifier(HyperplaneClassifier):
         """Give the margin asked for, where one is."""
         return 0.0
 
-    def _publish(self, samples, parts, runs, rho, exponent) -> None:
+    def _publish(self, samples, problems, parts, runs, rho, exponent) -> None:
         """Certify what is stored and set the attributes that describe the run."""
-        m, proven = np.zeros((len(runs), len(samples))), np.zeros((3, len(runs)))
-        for p, (rows, signs) in enumerate(parts):
+        proven = np.zeros((3, len(runs)))
+        for p, (_, signs) in enumerate(parts):
             patterns, walk = runs[p]
-            m[p, rows] = walk.m * signs
             space = LinearSpace(patterns.X)
             coef = self.coef_[p].astype(np.float64)
             bias = float(np.ldexp(self.intercept_[p], -exponent))
@@ -259,9 +258,11 @@ class PerceptronClassifier(HyperplaneClassifier):
             proven[1, p] = plane_margin(space, signs, coef, bias, rho)
             proven[2, p] = upper_bound(space, signs, walk.m, None, rho)
         margins, directional, uppers = np.ldexp(proven, exponent).tolist()
-        used = np.flatnonzero((m != 0).any(axis=0))
-        self.support_ = samples.rows[used]
-        self.dual_coef_ = m[:, used]
+        self._keep_duals(
+            samples,
+            problems,
+            [(rows, walk.m) for (rows, _), (_, walk) in zip(parts, runs, strict=True)],
+        )
         self.margin_, self.margin_upper_bound_ = scalar(margins), scalar(uppers)
         self.directional_margin_ = scalar(directional)
         self.n_updates_ = scalar([walk.n_updates for _, walk in runs])

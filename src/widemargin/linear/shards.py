@@ -88,7 +88,7 @@ def part_supports(
         signs = signed_rows(mine.codes, problem)[1]
         if len(signs) and signs.min() < 0 < signs.max():
             found = model._solve_problem(data, problem, samples.X.dtype, seed, None)
-            there |= found.dual > 0
+            there[found.rows[found.dual > 0]] = True
     return samples.take(np.flatnonzero(there))
 
 
