@@ -1,9 +1,15 @@
 """Engines: each does what its formula does, and is taken where it is worth it."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris
 
 from widemargin._compute import engines, nearest
+from widemargin.prototypes import GLVQClassifier, GMLVQClassifier, LVQClassifier
 
 RNG = np.random.RandomState(0)
 
@@ -20,6 +26,10 @@ EXAMPLES = {
         nearest.class_minima,
         (distances(dtype), np.array([3, 0, 0, 1, 3, 1, 1]), 5),
     ),
+    "nearest_rows": lambda dtype: (
+        nearest.nearest_rows,
+        (distances(dtype), distances(dtype)[::5].copy()),
+    ),
     "doubtful": lambda dtype: (
         nearest.doubtful,
         (
@@ -30,8 +40,17 @@ EXAMPLES = {
         ),
     ),
 }
+# Learners, for the engines of whole passes.
+IRIS = load_iris(return_X_y=True)
+FITS = {
+    "glvq_pass": GLVQClassifier(3, random_state=0),
+    "gmlvq_pass": GMLVQClassifier(2, random_state=0),
+    "lvq1_epoch": LVQClassifier(3, algorithm=("lvq1", "olvq1"), random_state=0),
+    "window_epoch": LVQClassifier(3, algorithm=("lvq3", "lvq2.1"), random_state=0),
+    "pair_epoch": LVQClassifier(3, random_state=0),
+}
 # What answers are made of: the same bits, whatever the batch.
-ANSWERS = {"class_minima", "doubtful"}
+ANSWERS = {"class_minima", "doubtful", "nearest_rows"}
 
 
 def as_arrays(found):
@@ -39,7 +58,7 @@ def as_arrays(found):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("name", sorted(engines.ENGINES))
+@pytest.mark.parametrize("name", sorted(EXAMPLES))
 def test_an_engine_does_what_its_formula_does(name, dtype):
     function, arguments = EXAMPLES[name](dtype)
     with engines.chosen("engines"):
@@ -56,11 +75,52 @@ def test_an_engine_does_what_its_formula_does(name, dtype):
             np.testing.assert_allclose(a, b, rtol=scale, atol=scale)
 
 
+def test_every_engine_has_an_example():
+    assert {*EXAMPLES, *FITS} == engines.ENGINES.keys() - {"run_batches"}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", sorted(FITS))
+def test_an_engine_trains_as_its_formula_does(name, dtype):
+    X, y = IRIS
+    fitted = []
+    for choice in ("engines", "formulas"):
+        with engines.chosen(choice):
+            fitted.append(clone(FITS[name]).fit(X.astype(dtype), y))
+    by_engine, by_formula = fitted
+    assert by_engine.prototypes_.dtype == dtype
+    # What rounding decides is not the same: in float32 only the ends are compared.
+    rtol = 1e-9 if dtype == np.float64 else 0.02
+    np.testing.assert_allclose(
+        by_engine.prototypes_, by_formula.prototypes_, rtol=rtol, atol=rtol
+    )
+    losses = [model.history_["loss"] for model in fitted]
+    np.testing.assert_allclose(*losses, rtol=rtol, atol=rtol)
+
+
 def test_sizes_decide_and_nothing_else():
     few, many = np.ones((10, 10)), np.ones((10_000, 1000))
     assert engines.engine_for("class_minima", few, np.arange(10), 10) is None
     assert engines.engine_for("class_minima", many, np.arange(1000), 1000) is not None
     assert engines.engine_for("nothing of the name", many) is None
+
+
+SMALL = """
+import sys
+from sklearn.datasets import load_iris
+import widemargin.prototypes
+X, y = load_iris(return_X_y=True)
+widemargin.prototypes.{name}().fit(X, y).predict(X)
+assert "numba" not in sys.modules
+"""
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["GLVQClassifier", "GMLVQClassifier", "LVQClassifier", "KernelLVQClassifier"],
+)
+def test_small_fits_compile_nothing(name):
+    subprocess.run([sys.executable, "-c", SMALL.format(name=name)], check=True)
 
 
 def test_engines_take_what_kernels_know():

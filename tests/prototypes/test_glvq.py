@@ -1,7 +1,5 @@
 """GLVQ and GMLVQ: finite differences, exact weights, descent, transform."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 from scipy.linalg import sqrtm
@@ -9,8 +7,10 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.model_selection import cross_val_score
 
+from widemargin._compute.glvq import class_order
 from widemargin._compute.lvq import loss_and_slope
 from widemargin._compute.nearest import product_error
+from widemargin._core.shards import added
 from widemargin.margins import (
     BrokenLinear,
     Exponential,
@@ -20,21 +20,19 @@ from widemargin.margins import (
     nearest_right_wrong,
     relative_margin,
 )
+from widemargin.margins.losses import compiled_loss
 from widemargin.prototypes import (
     GLVQClassifier,
     GMLVQClassifier,
     KernelLVQClassifier,
+    optimizer,
 )
 from widemargin.prototypes.glvq import (
     Centred,
-    adam,
-    adam_start,
-    class_order,
     glvq_sums,
 )
 from widemargin.prototypes.gmlvq import discriminant_directions
 from widemargin.prototypes.learned_metrics import Diagonal, FullMatrix, Local
-from widemargin.prototypes.training import compiled_loss
 
 rng = np.random.RandomState(0)
 X = rng.standard_normal((30, 4))
@@ -67,26 +65,32 @@ def numerical(function, at, step=1e-6):
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_prototype_gradient(loss):
-    sums = glvq_sums(P, labels, BATCH, loss)
+    sums = glvq_sums(BATCH, P, labels, loss)
     assert sums.loss == pytest.approx(cost(P, np.eye(4), loss))
     expected = numerical(lambda p: cost(p, np.eye(4), loss), P)
-    np.testing.assert_allclose(sums.gradient, expected, atol=1e-6)
+    np.testing.assert_allclose(sums.gradients["prototypes"], expected, atol=1e-6)
 
 
-def test_sums_of_shards_are_the_sums_of_all():
-    whole = glvq_sums(P, labels, BATCH, LOSSES[0])
-    parts = [glvq_sums(P, labels, BATCH[s], LOSSES[0]) for s in SHARDS]
-    for total, shares in zip(whole, zip(*parts, strict=True), strict=True):
-        np.testing.assert_allclose(total, sum(shares), atol=1e-12)
-    of = partial(FullMatrix().sums, P, Omega, labels, labels)
-    whole, parts = of(BATCH, LOSSES[0]), [of(BATCH[s], LOSSES[0]) for s in SHARDS]
-    for total, shares in zip(whole, zip(*parts, strict=True), strict=True):
-        np.testing.assert_allclose(total, sum(shares), atol=1e-12)
+@pytest.mark.parametrize(
+    "sums",
+    [
+        lambda rows: glvq_sums(rows, P, labels, LOSSES[0]),
+        lambda rows: FullMatrix().sums(rows, P, Omega, labels, labels, LOSSES[0]),
+    ],
+    ids=["glvq", "gmlvq"],
+)
+def test_sums_of_shards_are_the_sums_of_all(sums):
+    whole, parts = sums(BATCH), added([sums(BATCH[s]) for s in SHARDS])
+    for total, summed in zip(whole[:2], parts[:2], strict=True):
+        np.testing.assert_allclose(total, summed, atol=1e-12)
+    for name, gradient in whole.gradients.items():
+        np.testing.assert_allclose(gradient, parts.gradients[name], atol=1e-12)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_matrix_gradients(loss):
-    _, dP, dOmega, *_ = FullMatrix().sums(P, Omega, labels, labels, BATCH, loss)
+    found = FullMatrix().sums(BATCH, P, Omega, labels, labels, loss).gradients
+    dP, dOmega = found["prototypes"], found["omega"]
     np.testing.assert_allclose(
         dP, numerical(lambda p: cost(p, Omega, loss), P), atol=1e-6
     )
@@ -97,13 +101,13 @@ def test_matrix_gradients(loss):
 
 def test_adam_steps_do_not_depend_on_the_scale_of_the_gradient():
     gradient = rng.standard_normal((3, 2))
-    small, large = adam_start("p", gradient), adam_start("p", gradient)
+    small, large = optimizer.start("p", gradient), optimizer.start("p", gradient)
     for factor in (1.0, 2.0, 0.5):
-        small, a = adam(small, "p", 1e-5 * factor * gradient)
-        large, b = adam(large, "p", 1e5 * factor * gradient)
+        small, a = optimizer.adam(small, "p", 1e-5 * factor * gradient)
+        large, b = optimizer.adam(large, "p", 1e5 * factor * gradient)
     np.testing.assert_allclose(a, b)
     assert np.all(np.abs(a) < 1.5)
-    _, none = adam(adam_start("p", gradient), "p", np.zeros((3, 2)))
+    _, none = optimizer.adam(optimizer.start("p", gradient), "p", np.zeros((3, 2)))
     assert not none.any()
 
 
@@ -197,14 +201,15 @@ def test_local_gradients(groups):
     loss = LOSSES[0]
     omegas = LOCAL if groups is labels else np.concatenate([LOCAL, 1 - LOCAL])
     pairs = list(enumerate(groups))
-    sums = Local().sums(P, omegas, labels, groups, BATCH, loss)
+    sums = Local().sums(BATCH, P, omegas, labels, groups, loss)
     assert sums.loss == pytest.approx(local_cost(P, omegas, pairs, loss))
     expected = numerical(lambda p: local_cost(p, omegas, pairs, loss), P)
-    np.testing.assert_allclose(sums.prototypes, expected, atol=1e-6)
+    np.testing.assert_allclose(sums.gradients["prototypes"], expected, atol=1e-6)
     expected = numerical(lambda o: local_cost(P, o, pairs, loss), omegas)
-    np.testing.assert_allclose(sums.omega, expected, atol=1e-6)
-    parts = [Local().sums(P, omegas, labels, groups, BATCH[s], loss) for s in SHARDS]
-    np.testing.assert_allclose(sums.omega, sum(p.omega for p in parts), atol=1e-12)
+    np.testing.assert_allclose(sums.gradients["omega"], expected, atol=1e-6)
+    parts = [Local().sums(BATCH[s], P, omegas, labels, groups, loss) for s in SHARDS]
+    whole = sum(part.gradients["omega"] for part in parts)
+    np.testing.assert_allclose(sums.gradients["omega"], whole, atol=1e-12)
     D = Local().distances(X, P, omegas, groups)
     gaps = np.stack([X - P[j] for j in range(6)], 1)
     slow = [((gaps[:, j] @ omegas[g].T) ** 2).sum(1) for j, g in pairs]
@@ -214,12 +219,12 @@ def test_local_gradients(groups):
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_diagonal_gradients(loss):
     o = np.abs(Omega[0]) + 0.1
-    sums = Diagonal().sums(P, o, labels, labels, BATCH, loss)
+    sums = Diagonal().sums(BATCH, P, o, labels, labels, loss)
     assert sums.loss == pytest.approx(cost(P, np.diag(o), loss))
     expected = numerical(lambda p: cost(p, np.diag(o), loss), P)
-    np.testing.assert_allclose(sums.prototypes, expected, atol=1e-6)
+    np.testing.assert_allclose(sums.gradients["prototypes"], expected, atol=1e-6)
     expected = numerical(lambda o: cost(P, np.diag(o), loss), o)
-    np.testing.assert_allclose(sums.omega, expected, atol=1e-6)
+    np.testing.assert_allclose(sums.gradients["omega"], expected, atol=1e-6)
 
 
 def test_log_det_slopes():
@@ -366,11 +371,11 @@ def test_bad_parameters_are_named(options, message):
 def test_compiled_adam_is_the_published_one():
     rng = np.random.default_rng(0)
     shape, rates = (3, 4), (0.9, 0.999)
-    state, m, v = adam_start("P", np.zeros(shape)), 0.0, 0.0
+    state, m, v = optimizer.start("P", np.zeros(shape)), 0.0, 0.0
     for t in range(1, 5):
         gradient = rng.normal(size=shape)
         gradient[0] = 0
-        moments, ascent = adam(state, "P", gradient, rates)
+        moments, ascent = optimizer.adam(state, "P", gradient, *rates)
         state = {**state, **moments}
         m = rates[0] * m + (1 - rates[0]) * gradient
         v = rates[1] * v + (1 - rates[1]) * gradient**2
@@ -385,14 +390,14 @@ def test_compiled_adam_is_the_published_one():
 def test_adam_of_tensors_is_the_compiled_one(dtype):
     torch = pytest.importorskip("torch")
     rng = np.random.default_rng(0)
-    here = adam_start("P", np.zeros((3, 4), dtype))
+    here = optimizer.start("P", np.zeros((3, 4), dtype))
     there = {name: torch.tensor(value) for name, value in here.items()} | {"P_t": 0}
     for factor in (1.0, 1e-6, 1e6, 0.0):
         gradient = (factor * rng.normal(size=(3, 4))).astype(dtype)
         gradient[0] = 0
-        moments, ascent = adam(here, "P", gradient)
+        moments, ascent = optimizer.adam(here, "P", gradient)
         here = {**here, **moments}
-        moments, again = adam(there, "P", torch.tensor(gradient))
+        moments, again = optimizer.adam(there, "P", torch.tensor(gradient))
         there = {**there, **moments}
         assert again.dtype == torch.tensor(gradient).dtype
         rtol = 50 * np.finfo(dtype).eps
@@ -403,7 +408,7 @@ def test_adam_of_tensors_is_the_compiled_one(dtype):
 
 def test_adam_takes_no_step_along_rounding():
     gradient = np.array([[1.0, 1e-3, 1e-12, 0.0]])
-    _, ascent = adam(adam_start("P", gradient), "P", gradient)
+    _, ascent = optimizer.adam(optimizer.start("P", gradient), "P", gradient)
     np.testing.assert_allclose(ascent, [[1, 1, 0, 0]], atol=1e-3)
     assert 0 < ascent[0, 2] < 1e-13
 
@@ -451,7 +456,7 @@ def test_float32_products_decide_nothing_that_they_cannot(offset, unit):
     P = (np.repeat(centres, 4, axis=0) + 1e-6 * rng.standard_normal((12, 5))) * unit
     X = (centres[rng.randint(3, size=50)] + 1e-6 * rng.standard_normal((50, 5))) * unit
     labels, codes = rng.permutation(np.arange(12) % 3), rng.randint(3, size=50)
-    order, bounds = class_order(labels, 3)
+    order, bounds = class_order(labels, codes)
     scale = 1 / np.abs(X).max()
     packed, norms = np.empty((12, 5), np.float32), np.empty(12, np.float32)
     largest = glvq._prepared(P, order, scale, packed, norms)

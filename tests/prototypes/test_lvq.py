@@ -11,11 +11,10 @@ from sklearn.exceptions import ConvergenceWarning
 from tests.prototypes import oracle
 
 from widemargin._compute.heads import Heads, lower_bounds, take_along
-from widemargin._compute.lvq import pair_epoch, settle_means
 from widemargin._compute.nearest import narrowed
 from widemargin._core.samples import Samples
 from widemargin.prototypes import LVQClassifier
-from widemargin.prototypes.lvq import class_balls
+from widemargin.prototypes.lvq import class_balls, pair_epoch
 from widemargin.prototypes.training import presentation_order
 
 CHAIN = ("olvq1", "lvq2.1")
@@ -306,13 +305,3 @@ def test_heads_bound_distances_wherever_prototypes_went(seed, dtype):
     assert np.all(low <= D)
     # They tell something: most of the distance.
     assert np.median(low / D) > 0.9
-
-
-def test_means_that_lose_nearly_all_are_made_anew():
-    """Sums keep digits of what has left; a light sample must not be divided by them."""
-    X = np.array([[0, -1000.0], [5, 0], [-5, 0], [9, 0], [-9, 0]])
-    for light in (1e-15, 1e-17):
-        P = np.array([[0.0, 0], [17, 0], [-17, 0]])
-        owners = settle_means(X, np.array([light, 1, 1, 1, 1]), P, 10)
-        assert owners.tolist() == [0, 1, 2, 1, 2]
-        np.testing.assert_allclose(P, [[0, -1000], [7, 0], [-7, 0]])

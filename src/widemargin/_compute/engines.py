@@ -39,6 +39,11 @@ def in_memory(*arguments: Any) -> bool:
     return len(floats) < 2 and all(kind in FLOATS for kind in floats)
 
 
+def is_compiled(loss: Any) -> bool:
+    """Whether kernels know the loss, see `widemargin.margins.MarginLoss.kernel`."""
+    return "kernel" in vars(type(loss))
+
+
 class Engine(NamedTuple):
     """A kernel, the seconds it compiles and saves, and whether it takes arguments."""
 
@@ -60,6 +65,46 @@ ENGINES: dict[str, Engine] = {
     ),
     "doubtful": Engine(
         "lvq:doubtful", 1.4, lambda D, x_errors, p_errors, rtol: 6e-9 * D.size
+    ),
+    "nearest_rows": Engine(
+        "glvq:nearest_rows", 3.7, lambda X, P: 2e-10 * X.size * len(P)
+    ),
+    # A presentation is ten requests of NumPy's.
+    **{
+        name: Engine(
+            f"lvq:{name}",
+            2.6,
+            lambda P, labels, X, y, order, *rest: len(order) * (1e-5 + 1e-9 * P.size),
+            lambda P, labels, X, *rest: in_memory(P, X),
+        )
+        for name in ("lvq1_epoch", "window_epoch", "pair_epoch")
+    },
+    # A batch is thirty requests of NumPy's, and some passes over its distances.
+    "glvq_pass": Engine(
+        "glvq:glvq_pass",
+        4.4,
+        lambda rows, loss, descent, state, units, batches: (
+            1e-4 * len(batches) + 8e-9 * len(rows.X) * len(state["prototypes"])
+        ),
+        lambda rows, loss, descent, state, units, batches: (
+            rows is not None and in_memory(rows.X) and is_compiled(loss)
+        ),
+    ),
+    "gmlvq_pass": Engine(
+        "glvq:gmlvq_pass",
+        9.0,
+        lambda rows, loss, descent, state, units, batches: (
+            2e-4 * len(batches) + 8e-9 * len(rows.X) * len(state["prototypes"])
+        ),
+        lambda rows, loss, descent, state, units, batches: (
+            rows is not None and in_memory(rows.X) and is_compiled(loss)
+        ),
+    ),
+    "run_batches": Engine(
+        "device.replay:run_batches",
+        0.0,
+        lambda descent, state, units, batches: 0.0,
+        lambda descent, state, units, batches: descent.device is not None,
     ),
 }
 

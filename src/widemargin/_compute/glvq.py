@@ -21,6 +21,7 @@ import numpy as np
 
 from widemargin._compute.compiled import REORDER, fetch, least_of, njit, up_to
 from widemargin._compute.lvq import adam_in_place, loss_and_slope
+from widemargin._compute.nearest import product_error
 
 # Below this a square may vanish in float32.
 TINY = 1e-30
@@ -287,8 +288,75 @@ def gmlvq_epoch(
     return total
 
 
+def class_order(labels, codes):
+    """Prototypes in the order of their classes, and where each class begins."""
+    order = np.argsort(labels, kind="stable")
+    classes = np.arange(max(labels.max(), codes.max()) + 2)
+    return order, np.searchsorted(labels[order], classes)
+
+
+def edges_and_rates(batches):
+    """First and last rows of batches, and their rates."""
+    rows = np.array([(b.start, b.stop) for b, _ in batches], dtype=np.intp).T
+    return rows[0].copy(), rows[1].copy(), np.array([rate for _, rate in batches])
+
+
+def copied(state, *names):
+    """Return a state whose parameters of these names, and moments, may change."""
+    keys = [key for name in names for key in (name, f"{name}_m", f"{name}_v")]
+    return state | {key: np.array(state[key], order="C") for key in keys}
+
+
+def stepped(state, n, *names):
+    """Return the state after n steps of the parameters."""
+    return state | {f"{name}_t": state[f"{name}_t"] + n for name in names}
+
+
+def glvq_pass(rows, loss, descent, state, units, batches):
+    """As `prototypes.glvq.glvq_pass`, in one call."""
+    state, unit = copied(state, "prototypes"), units["prototypes"]
+    offsets = rows.X[:0, 0] if rows.offsets is None else rows.offsets
+    wins = np.zeros(len(state["prototypes"]), np.int64)
+    total = glvq_epoch(
+        state["prototypes"], rows.X, *rows.narrow, rows.norms, offsets, rows.codes,
+        rows.weights, *class_order(state["codes"], rows.codes),
+        *edges_and_rates(batches), unit,
+        (state["prototypes_m"].ravel(), state["prototypes_v"].ravel()),
+        state["prototypes_t"], loss.kernel, float(getattr(loss, "beta", 1.0)),
+        descent.least, wins,
+    )  # fmt: skip
+    return stepped(state, len(batches), "prototypes"), total, wins
+
+
+def gmlvq_pass(rows, loss, descent, state, units, batches):
+    """As `prototypes.gmlvq.gmlvq_pass`, in one call."""
+    state = copied(state, "prototypes", "omega")
+    wins = np.zeros(len(state["prototypes"]), np.int64)
+    d = rows.X.shape[1]
+    total = gmlvq_epoch(
+        state["prototypes"], state["omega"], rows.X, rows.norms, rows.codes,
+        rows.weights, *class_order(state["codes"], rows.codes),
+        *edges_and_rates(batches), units["omega"],
+        *(
+            (state[f"{name}_m"].ravel(), state[f"{name}_v"].ravel())
+            for name in ("prototypes", "omega")
+        ),
+        state["omega_t"], loss.kernel, float(getattr(loss, "beta", 1.0)),
+        descent.least, product_error(rows.X.dtype, d), wins,
+    )  # fmt: skip
+    return stepped(state, len(batches), "prototypes", "omega"), total, wins
+
+
+def nearest_rows(X, P):
+    """As `nearest.nearest_rows`."""
+    centre = P.mean(axis=0)
+    x, p = X - centre, P - centre
+    largest = max(float(x.max(initial=0)), -float(x.min(initial=0)))
+    return np.maximum(_nearest_rows(x, p, 1 / (largest or 1.0)), 0)
+
+
 @njit()
-def nearest_rows(X, P, unit):
+def _nearest_rows(X, P, unit):
     """Nearest of the references P of every row; -1 where no number tells."""
     n, K, d = X.shape[0], P.shape[0], X.shape[1]
     packed, norms = np.empty((K, d), np.float32), np.empty(K, np.float32)

@@ -31,8 +31,6 @@ from widemargin._compute.lanes import load, splat, store
 LENGTH, RENEW, SLACK = 32, 64, 2e-4
 # Prototypes that are compared at once.
 GROUP = (0,) * 32
-# Features from which a bound is worth its price.
-WIDE = 128
 
 
 class Heads:

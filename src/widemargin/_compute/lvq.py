@@ -33,37 +33,6 @@ from widemargin._compute.compiled import REORDER, fetch, njit, squared_distance,
 from widemargin._compute.heads import lower_bounds, take_along
 
 
-@njit(fastmath=REORDER)
-def spreads(X, codes, shares, means, mean):
-    """Weighted mean squares of every feature about the class means and about `mean`.
-
-    Returned with the smallest and the largest number of every feature, the largest
-    share of a sample in its mean square about the class means, and whether any sample
-    differs from its own.
-    """
-    d = X.shape[1]
-    within, total, most = np.zeros(d), np.zeros(d), np.zeros(d)
-    least, largest = np.full(d, np.inf), np.full(d, -np.inf)
-    for i in range(X.shape[0]):
-        own, share = means[codes[i]], shares[i]
-        for f in range(d):
-            x = X[i, f]
-            inner, outer = np.float64(x - own[f]), np.float64(x - mean[f])
-            square = share * inner * inner
-            within[f] += square
-            most[f] = max(most[f], square)
-            total[f] += share * outer * outer
-            least[f], largest[f] = min(least[f], x), max(largest[f], x)
-    varies = False
-    for i in range(X.shape[0]):
-        own = means[codes[i]]
-        for f in range(d):
-            varies |= X[i, f] != own[f]
-        if varies:
-            break
-    return within, total, (least, largest), most, varies
-
-
 @njit()
 def nearest(x, P):
     """Index of the first of the nearest prototypes, and its squared distance."""
@@ -119,59 +88,6 @@ def two_smallest(low, x, P):
         elif low[j] < low[second]:
             second = j
     return max(squared_distance(x, P[first]), squared_distance(x, P[second]))
-
-
-# Share of its largest mass below which the sums of a mean are made anew.
-LEFT = 1e-6
-
-
-@njit(fastmath=REORDER)
-def _add(total, x, weight):
-    for f in range(x.shape[0]):
-        total[f] += weight * x[f]
-
-
-@njit()
-def settle_means(X, weights, P, max_iter):
-    """Move P, in place, by passes of weighted k-means until one changes nothing.
-
-    Returns which mean every sample had in the last of them. Only samples that go to
-    another mean change the sums, which are made anew where so much has gone that what
-    is left may be rounding. A mean that has no samples stays where it is.
-    """
-    sums, mass, most = np.zeros(P.shape), np.zeros(P.shape[0]), np.zeros(P.shape[0])
-    owners, sizes = np.full(X.shape[0], -1), np.zeros(P.shape[0], np.intp)
-    for _ in range(max_iter):
-        changed = False
-        for i in range(X.shape[0]):
-            before, now = owners[i], max(nearest(X[i], P)[0], 0)
-            if now == before:
-                continue
-            weight = np.float64(weights[i])
-            if before >= 0:
-                _add(sums[before], X[i], -weight)
-                mass[before] -= weight
-                sizes[before] -= 1
-            _add(sums[now], X[i], weight)
-            mass[now] += weight
-            most[now] = max(most[now], mass[now])
-            sizes[now] += 1
-            owners[i], changed = now, True
-        if not changed:
-            break
-        for j in range(P.shape[0]):
-            if sizes[j] == 0:
-                continue
-            if mass[j] < LEFT * most[j]:
-                sums[j], mass[j] = 0.0, 0.0
-                for i in range(X.shape[0]):
-                    if owners[i] == j:
-                        _add(sums[j], X[i], np.float64(weights[i]))
-                        mass[j] += weights[i]
-                most[j] = mass[j]
-            for f in range(P.shape[1] if mass[j] > 0.0 else 0):
-                P[j, f] = sums[j, f] / mass[j]
-    return owners
 
 
 @njit(inline="always")
@@ -455,42 +371,6 @@ HINGE, BROKEN, EXPONENTIAL, SIGMOID, IDENTITY = 0, 1, 2, 3, 4
 
 
 @njit()
-def relative_margins(D, labels, y, x_errors, p_errors):
-    """Margins mu of a batch, their slopes in D_plus and D_minus, and the columns.
-
-    Slopes (n, 2) are ``-2 D_minus / (D_plus + D_minus)^2`` and
-    ``2 D_plus / (D_plus + D_minus)^2``; 0 where both distances are rounding, as for a
-    sample on prototypes of two classes, or where a side has no reference.
-    """
-    n, K = D.shape
-    margins = np.zeros(n, D.dtype)
-    slopes = np.zeros((n, 2), D.dtype)
-    at = np.zeros((n, 2), np.intp)
-    for i in range(n):
-        plus = minus = np.inf
-        at_plus = at_minus = -1
-        for j in range(K):
-            d = D[i, j]
-            if labels[j] == y[i]:
-                if d < plus:
-                    plus, at_plus = d, j
-            elif d < minus:
-                minus, at_minus = d, j
-        if at_plus < 0 or at_minus < 0:
-            margins[i] = 0.0 if at_plus == at_minus else (1.0 if at_plus >= 0 else -1.0)
-            at[i, 0] = at[i, 1] = max(at_plus, at_minus, 0)
-            continue
-        at[i, 0], at[i, 1] = at_plus, at_minus
-        total = plus + minus
-        if not total > 2.0 * x_errors[i] + p_errors[at_plus] + p_errors[at_minus]:
-            continue
-        margins[i] = (minus - plus) / total
-        slopes[i, 0] = -2.0 * (minus / total) / total
-        slopes[i, 1] = 2.0 * (plus / total) / total
-    return margins, slopes, at
-
-
-@njit()
 def adam_in_place(m, v, gradient, forget, forget_squares, t, least):
     """Take one more gradient into the moments of Adam; make it the ascent. All flat.
 
@@ -514,18 +394,6 @@ def adam_in_place(m, v, gradient, forget, forget_squares, t, least):
     for i in range(m.shape[0]):
         # A root by its square: at most one over the root, which is a number.
         gradient[i] = scale * m[i] * (np.sqrt(v[i]) / (v[i] + floor))
-
-
-@njit()
-def pair_product(pair, at, X, K):
-    """Return ``C^T X`` for the (n, K) matrix C with entries `pair` in columns `at`."""
-    out = np.zeros((K, X.shape[1]), X.dtype)
-    for i in range(X.shape[0]):
-        for side in range(2):
-            row, c = out[at[i, side]], pair[i, side]
-            for f in range(X.shape[1]):
-                row[f] += c * X[i, f]
-    return out
 
 
 @njit()

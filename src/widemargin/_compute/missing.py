@@ -45,7 +45,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from widemargin._compute.compiled import njit
 from widemargin._compute.machine import (
     COMPLETED_BY,
     batched_slices,
@@ -91,6 +90,8 @@ class Factors:
 
     def completed(self, X: np.ndarray) -> np.ndarray:
         """Return the samples with conditional means where they are NaN."""
+        from widemargin._compute.completing import complete
+
         holes = np.isnan(X)
         rows = np.flatnonzero(holes.any(axis=1))
         if len(rows) == 0:
@@ -179,6 +180,8 @@ def chosen_parts(R: np.ndarray, t: np.ndarray, w: np.ndarray, at: np.ndarray) ->
     By what each expects of a quarter of the values of samples that were held out, a
     third of each class but no more than HELD.
     """
+    from widemargin._compute.completing import complete
+
     if np.bincount(at).max() < 3 * PER_PART:
         return 1
     held = np.zeros(len(R), dtype=bool)
@@ -239,18 +242,21 @@ def split(
     R: np.ndarray, w: np.ndarray, members: list[np.ndarray], parts: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the part of every sample, and the class of every part, by k-means."""
-    from sklearn.cluster import kmeans_plusplus
+    from warnings import catch_warnings, simplefilter
 
-    from widemargin._compute.lvq import settle_means
+    from sklearn.cluster import KMeans
+    from sklearn.exceptions import ConvergenceWarning
 
+    given = {"n_init": 1, "max_iter": ROUNDS, "random_state": 0}
     part = np.zeros(len(R), dtype=np.intp)
     owners: list[int] = []
     for c, m in enumerate(members):
         at, count = np.zeros(len(m), dtype=np.intp), min(parts, len(m) // PER_PART)
         if count > 1:
-            P, _ = kmeans_plusplus(R[m], count, sample_weight=w[m], random_state=0)
-            at = settle_means(R[m], w[m], P, ROUNDS)
-            # Parts without samples are gone.
+            with catch_warnings():
+                # Equal samples make fewer parts.
+                simplefilter("ignore", ConvergenceWarning)
+                at = KMeans(count, **given).fit(R[m], sample_weight=w[m]).labels_
             at = np.unique(at, return_inverse=True)[1]
         part[m] = len(owners) + at
         owners += [c] * (at.max() + 1)
@@ -341,87 +347,3 @@ def em_pass(
     left = w @ R**2 - np.sum(B * b, axis=1)
     psi = (np.maximum(left, 0) + LEAST) / (w @ t + 1)
     return (B[:, q].copy(), B[:, :q].copy(), psi), height
-
-
-@njit()
-def factorise(x, F, precision, root):
-    """Write the Cholesky root of M; return the log of its part in the density."""
-    d, q = F.shape
-    root[:] = 0.0
-    height = 0.0
-    for j in range(d):
-        if x[j] != x[j]:
-            continue
-        height += 0.5 * np.log(precision[j])
-        for a in range(q):
-            pull = F[j, a] * precision[j]
-            for b in range(a + 1):
-                root[a, b] += pull * F[j, b]
-    for a in range(q):
-        root[a, a] += 1.0
-        for b in range(a + 1):
-            value = root[a, b]
-            for c in range(b):
-                value -= root[a, c] * root[b, c]
-            root[a, b] = np.sqrt(value) if a == b else value / root[b, b]
-        height -= np.log(root[a, a])
-    return height
-
-
-@njit()
-def row_posterior(x, mean, F, precision, root, z):
-    """Write z; return what gaps to the mean add to the log density."""
-    d, q = F.shape
-    z[:] = 0.0
-    height = 0.0
-    for j in range(d):
-        if x[j] != x[j]:
-            continue
-        gap = x[j] - mean[j]
-        height -= 0.5 * gap * gap * precision[j]
-        for a in range(q):
-            z[a] += F[j, a] * precision[j] * gap
-    for a in range(q):
-        for b in range(a):
-            z[a] -= root[a, b] * z[b]
-        z[a] /= root[a, a]
-        height += 0.5 * z[a] * z[a]
-    for a in range(q - 1, -1, -1):
-        for b in range(a + 1, q):
-            z[a] -= root[b, a] * z[b]
-        z[a] /= root[a, a]
-    return height
-
-
-@njit()
-def complete(X, logs, owners, means, factors, precisions):
-    """Put conditional means, in place, where the rows of X are NaN."""
-    n_parts, d = means.shape
-    n_classes, _, q = factors.shape
-    roots, heights = np.empty((n_classes, q, q)), np.empty(n_classes)
-    z, shares = np.empty((n_parts, q)), np.empty(n_parts)
-    for i in range(len(X)):
-        x = X[i]
-        for c in range(n_classes):
-            heights[c] = factorise(x, factors[c], precisions[c], roots[c])
-        for k in range(n_parts):
-            c = owners[k]
-            gaps = row_posterior(x, means[k], factors[c], precisions[c], roots[c], z[k])
-            shares[k] = logs[k] + heights[c] + gaps
-        # One by one: of arrays numba compiles what it would say of their shapes too.
-        largest, total = shares.max(), 0.0
-        for k in range(n_parts):
-            shares[k] = np.exp(shares[k] - largest)
-            total += shares[k]
-        for k in range(n_parts):
-            shares[k] /= total
-        for j in range(d):
-            if x[j] != x[j]:
-                value = 0.0
-                for k in range(n_parts):
-                    if shares[k] > 0.0:
-                        own = means[k, j]
-                        for a in range(q):
-                            own += factors[owners[k], j, a] * z[k, a]
-                        value += shares[k] * own
-                x[j] = value

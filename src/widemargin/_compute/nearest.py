@@ -143,6 +143,14 @@ def squared_distances(
     )
 
 
+@formula
+def nearest_rows(X: np.ndarray, P: np.ndarray) -> np.ndarray:
+    """Return the nearest of the references P of every row."""
+    size = rows_in_budget(X.itemsize * (X.shape[1] + 3 * len(P)))
+    parts = [squared_distances(X[s], P) for s in batched_slices(len(X), size)]
+    return np.concatenate([D.argmin(axis=1) for D in parts])
+
+
 def nearest_points(X: np.ndarray, queries: np.ndarray | None, k: int) -> np.ndarray:
     """(n, k) indices of the nearest rows of X; without queries, of X but itself.
 

@@ -14,7 +14,8 @@ without gradients, in float32 or float64, is all that the rest of the library kn
 
 import sys
 from collections.abc import Callable, Hashable
-from functools import partial, update_wrapper, wraps
+from functools import cache, partial, update_wrapper, wraps
+from importlib import import_module
 from types import MethodType
 from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 from weakref import WeakKeyDictionary
@@ -104,8 +105,20 @@ def put(array: Any, device: Any) -> Any:
 
 
 def xp_of(array: Any) -> Any:
-    """Return the module whose functions this array, NumPy's or torch's, knows."""
-    return sys.modules["torch"] if is_tensor(array) else np
+    """Return the array API of this array, NumPy's or torch's."""
+    return _torch_api() if is_tensor(array) else np
+
+
+@cache
+def _torch_api() -> Any:
+    return import_module("sklearn.externals.array_api_compat.torch")
+
+
+def through_numpy(function: Callable, array: Any) -> Any:
+    """Return what a function of NumPy arrays makes of this one, where this one is."""
+    if not is_tensor(array):
+        return function(array)
+    return put(np.asarray(function(to_numpy(array))), array.device).to(array.dtype)
 
 
 def in_dtype(array: Any, dtype: Any) -> Any:

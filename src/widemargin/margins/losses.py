@@ -16,12 +16,13 @@ K. Crammer et al., Margin analysis of the LVQ algorithm, section 5.
 
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
+from widemargin._core.arrays import in_dtype, numpy_dtype, through_numpy, xp_of
 from widemargin._core.checks import FloatArray, as_floats, check_number
 
 
@@ -51,6 +52,10 @@ class MarginLoss(BaseEstimator, metaclass=ABCMeta):
     """
 
     bounds_mistakes: bool = False
+    # Whether the formulas are the array API's, so that tensors stay where they are.
+    array_api: ClassVar[bool] = False
+    # The number that compiled kernels know it by; a subclass has none.
+    kernel: ClassVar[int]
 
     def __call__(self, margin: ArrayLike) -> FloatArray:
         """Return the loss of each margin; the same as `value`."""
@@ -73,6 +78,8 @@ class MarginLoss(BaseEstimator, metaclass=ABCMeta):
 
 class _ScaledLoss(MarginLoss):
     """A loss with one scale `beta`, checked when used as scikit-learn wants."""
+
+    array_api = True
 
     def __init__(self, beta: float = 1.0):
         self.beta = beta
@@ -98,12 +105,13 @@ class Hinge(_ScaledLoss):
     """
 
     bounds_mistakes = True
+    kernel = 0
 
     def _value(self, margin: FloatArray) -> FloatArray:
-        return np.maximum(0, 1 - self._beta() * margin)
+        return xp_of(margin).clip(1 - self._beta() * margin, min=0)
 
     def _derivative(self, margin: FloatArray) -> FloatArray:
-        return np.where(margin < 1 / self._beta(), -self._beta(), 0.0)
+        return _step(margin < 1 / self._beta(), margin, -self._beta())
 
 
 class BrokenLinear(_ScaledLoss):
@@ -126,12 +134,13 @@ class BrokenLinear(_ScaledLoss):
     """
 
     bounds_mistakes = True
+    kernel = 1
 
     def _value(self, margin: FloatArray) -> FloatArray:
-        return np.clip(1 - self._beta() * margin, 0, 2)
+        return xp_of(margin).clip(1 - self._beta() * margin, min=0, max=2)
 
     def _derivative(self, margin: FloatArray) -> FloatArray:
-        return np.where(np.abs(margin) < 1 / self._beta(), -self._beta(), 0.0)
+        return _step(abs(margin) < 1 / self._beta(), margin, -self._beta())
 
 
 class Exponential(_ScaledLoss):
@@ -151,12 +160,13 @@ class Exponential(_ScaledLoss):
     """
 
     bounds_mistakes = True
+    kernel = 2
 
     def _value(self, margin: FloatArray) -> FloatArray:
-        return np.exp(-self._beta() * margin)
+        return xp_of(margin).exp(-self._beta() * margin)
 
     def _derivative(self, margin: FloatArray) -> FloatArray:
-        return -self._beta() * np.exp(-self._beta() * margin)
+        return -self._beta() * self._value(margin)
 
 
 class Sigmoid(_ScaledLoss):
@@ -178,12 +188,11 @@ class Sigmoid(_ScaledLoss):
     (array([0.5, 1. ]), array([-1., -0.]))
     """
 
-    # Whether it is 1/(1 + exp(beta theta)), which devices know by themselves.
-    is_logistic = True
+    kernel = 3
 
     def _value(self, margin: FloatArray) -> FloatArray:
         decay = self._decay(margin)
-        return np.where(margin < 0, 1, decay) / (1 + decay)
+        return xp_of(margin).where(margin < 0, 1.0, decay) / (1 + decay)
 
     def _derivative(self, margin: FloatArray) -> FloatArray:
         decay = self._decay(margin)
@@ -191,7 +200,7 @@ class Sigmoid(_ScaledLoss):
 
     def _decay(self, margin: FloatArray) -> FloatArray:
         # The exponent is never positive, so nothing overflows for either sign of θ.
-        return np.exp(-self._beta() * np.abs(margin))
+        return xp_of(margin).exp(-self._beta() * abs(margin))
 
 
 class Identity(MarginLoss):
@@ -204,11 +213,14 @@ class Identity(MarginLoss):
     (array([ 0.5, -0.5]), array([-1., -1.]))
     """
 
+    array_api = True
+    kernel = 4
+
     def _value(self, margin: FloatArray) -> FloatArray:
         return -margin
 
     def _derivative(self, margin: FloatArray) -> FloatArray:
-        return np.full_like(margin, -1)
+        return xp_of(margin).full_like(margin, -1)
 
 
 LOSSES: dict[str, type[MarginLoss]] = {
@@ -269,6 +281,26 @@ def check_loss(loss: Any) -> Any:
     return loss
 
 
+def compiled_loss(loss: Any) -> tuple[int, float] | None:
+    """Return the number and the beta of a loss that kernels know; None of another."""
+    if "kernel" not in vars(type(loss)):
+        return None
+    return loss.kernel, float(getattr(loss, "beta", 1.0))
+
+
+def value_and_slope(loss: Any, margin: Any) -> tuple[Any, Any]:
+    """Return L and L' of margins that are numbers, NumPy's or a tensor's, unchecked."""
+    if getattr(loss, "array_api", False):
+        return _saturated(loss._value, margin), _saturated(loss._derivative, margin)
+    return through_numpy(loss.value, margin), through_numpy(loss.derivative, margin)
+
+
+def _step(where: Any, like: Any, slope: float) -> Any:
+    """Return the slope where a condition holds, and 0 elsewhere."""
+    xp = xp_of(like)
+    return xp.where(where, xp.full_like(like, slope), 0.0)
+
+
 def _saturated(
     function: Callable[[FloatArray], FloatArray], margin: FloatArray
 ) -> FloatArray:
@@ -276,7 +308,9 @@ def _saturated(
 
     A scale need not be a number of the margins' dtype, nor what it gives.
     """
-    largest = np.finfo(margin.dtype).max
+    dtype = numpy_dtype(margin)
+    largest = float(np.finfo(dtype).max)
     with np.errstate(over="ignore", under="ignore"):
-        values = function(margin.astype(np.result_type(margin, np.float64), copy=False))
-        return np.clip(values, -largest, largest).astype(margin.dtype)[()]
+        values = function(in_dtype(margin, np.result_type(dtype, np.float64)))
+        values = xp_of(margin).clip(values, min=-largest, max=largest)
+        return in_dtype(values, dtype)[()]

@@ -7,35 +7,24 @@ squared Euclidean distances. It depends on them through two coefficients per sam
     c_minus = w L'(mu) (+2 D_plus  / (D_plus + D_minus)^2);
 
 written into a sparse (n_samples, n_prototypes) matrix C with column sums s, the
-gradient is ``-2 (C^T X - diag(s) P)``: a sum over samples (`glvq_sums`), which shards
-may share.
-Mini-batches, Adam steps measured in the within-class spread of the data, rate falling
-linearly to zero.
+gradient is ``-2 (C^T X - diag(s) P)``: a sum over samples (`glvq_sums`), which the
+blocks of a cluster may share. Mini-batches, Adam's steps measured in the within-class
+spread of the data (`widemargin.prototypes.optimizer`), rate falling linearly to zero.
 
-Adam: ``m`` and ``v`` are running means of the gradient and of its square; the step is
-``m_hat sqrt(v_hat) / (v_hat + epsilon^2)`` with both corrected for their start at zero,
-epsilon being 1e-5 of the largest root of v_hat. A coordinate moves by at most
-about one unit per step, so a unit chosen from the spread of the data makes one learning
-rate do for data of any scale.
+The formulas take arrays of NumPy and tensors alike. `glvq_pass` has a compiled engine.
 
-Sato and Yamada, "Generalized learning vector quantization", NIPS 1995; Kingma and Ba,
-"Adam: a method for stochastic optimization", ICLR 2015.
+Sato and Yamada, "Generalized learning vector quantization", NIPS 1995.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
-from itertools import pairwise
+from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from widemargin._compute.nearest import (
-    expanded_distances,
-    paired_distances,
-    product_error,
-    settled,
-    squared_norms,
-)
+from widemargin._compute.engines import formula
+from widemargin._compute.nearest import expanded_distances, product_error
 from widemargin._core.arrays import (
     in_dtype,
     is_tensor,
@@ -47,9 +36,10 @@ from widemargin._core.arrays import (
 from widemargin._core.checks import check_count, check_number, check_option, parameters
 from widemargin._core.lazy import bare
 from widemargin._core.samples import Samples
-from widemargin._core.shards import Here, Shards
 from widemargin.margins import Sigmoid, check_loss
-from widemargin.margins.losses import LOSSES
+from widemargin.margins.losses import LOSSES, value_and_slope
+from widemargin.prototypes import optimizer
+from widemargin.prototypes.optimizer import Batch, Descent, Sums
 from widemargin.prototypes.placing import (
     REPAIRS,
     SCALES,
@@ -58,7 +48,7 @@ from widemargin.prototypes.placing import (
     revivals,
     within_class_spread,
 )
-from widemargin.prototypes.soft import SOFT, SoftLoss, SoftPairs, soft_pairs
+from widemargin.prototypes.soft import SOFT, SoftLoss, soft_pairs
 from widemargin.prototypes.training import (
     DEVICE_METHODS,
     Outcome,
@@ -66,92 +56,98 @@ from widemargin.prototypes.training import (
     State,
     Step,
     TrainedPrototypes,
-    compiled_loss,
 )
 
-# Adam's epsilon, as a share of the largest gradient: what is smaller by far is
-# rounding, depends on the order of a sum, and is not worth a step.
-LEAST = 1e-5
 # Samples that a temperature starts from.
 WARMED = 1000
 
 
 class Pairs(NamedTuple):
-    """The loss of a batch, and C: two `values` per row in the columns `at`."""
+    """The loss of a batch and its derivatives C (n, K) by the squared distances."""
 
-    loss: float
-    values: np.ndarray
-    at: np.ndarray
-    column_sums: np.ndarray
-
-    def transposed_product(self, X: np.ndarray) -> np.ndarray:
-        """Return ``C^T X``."""
-        from widemargin._compute.lvq import pair_product
-
-        return pair_product(self.values, self.at, X, len(self.column_sums))
+    loss: Any
+    C: Any
+    # The nearest prototype of the own class.
+    winners: Any
+    # Derivative by the logarithm of the temperature, of soft losses alone.
+    slope: float | None = None
 
     @property
-    def winners(self) -> np.ndarray:
-        """Nearest prototype of the own class."""
-        return self.at[:, 0]
+    def wins(self) -> Any:
+        """How often each prototype is the nearest of the own class."""
+        xp = xp_of(self.C)
+        columns = xp.arange(self.C.shape[1], device=self.C.device)
+        return xp.sum(in_dtype(self.winners[:, None] == columns, np.int64), axis=0)
 
-    @property
-    def slope(self) -> float:
-        """Derivative by a temperature, of which a loss of margins has none."""
-        return 0.0
+    def summed(self, **gradients: Any) -> Sums:
+        """Return what a step takes of a batch with these gradients."""
+        if self.slope is not None:
+            gradients["heat"] = np.array([self.slope])
+        return Sums(self.loss, self.wins, gradients)
 
 
 def coefficients(
-    D: np.ndarray,
-    labels: np.ndarray,
-    codes: np.ndarray,
-    weights: np.ndarray,
+    D: Any,
+    labels: Any,
+    codes: Any,
+    weights: Any,
     loss: Any,
-    X_errors: np.ndarray,
-    P_errors: np.ndarray,
-) -> Pairs | SoftPairs:
+    x_errors: Any,
+    p_errors: Any,
+) -> Pairs:
     """Return the summed loss and C for (n, K) squared distances `D`.
 
-    A sample whose two distances are both within ``X_errors + P_errors``, their
-    rounding, pulls at nothing.
+    A sample whose two distances are both within ``x_errors + p_errors``, their
+    rounding, pulls at nothing. Where a side has no prototype the other has won.
     """
     if isinstance(loss, SoftLoss):
-        return soft_pairs(D, labels, codes, weights, loss)
-    from widemargin._compute.lvq import relative_margins
-
-    margin, slopes, at = relative_margins(D, labels, codes, X_errors, P_errors)
-    values = (weights * loss.derivative(margin))[:, None] * slopes
-    sums = np.bincount(at.ravel(), values.ravel(), minlength=D.shape[1])
-    value = float(weights @ loss.value(margin))
-    return Pairs(value, values, at, sums.astype(D.dtype, copy=False))
+        return Pairs(*soft_pairs(D, labels, codes, weights, loss))
+    xp = xp_of(D)
+    right = labels[None, :] == codes[:, None]
+    own, others = xp.where(right, D, np.inf), xp.where(right, np.inf, D)
+    plus, minus = xp.argmin(own, axis=1), xp.argmin(others, axis=1)
+    rows = xp.arange(D.shape[0], device=D.device)
+    d_plus, d_minus = own[rows, plus], others[rows, minus]
+    no_plus, no_minus = xp.isinf(d_plus), xp.isinf(d_minus)
+    rounding = 2 * x_errors + p_errors[plus] + p_errors[minus]
+    clear = ~no_plus & ~no_minus & (d_plus + d_minus > rounding)
+    d_plus, d_minus = xp.where(clear, d_plus, 1.0), xp.where(clear, d_minus, 1.0)
+    total = d_plus + d_minus
+    margin = (d_minus - d_plus) / total
+    margin = xp.where(no_minus & ~no_plus, 1.0, margin)
+    margin = xp.where(no_plus & ~no_minus, -1.0, margin)
+    value, slope = value_and_slope(loss, in_dtype(margin, numpy_dtype(D)))
+    slope = 2 * xp.where(clear, weights * slope, 0.0) / total
+    C = xp.zeros_like(D)
+    C[rows, plus] = -slope * (d_minus / total)
+    C[rows, minus] += slope * (d_plus / total)
+    value = xp.sum(in_dtype(weights * value, np.float64))
+    return Pairs(value, C, xp.where(no_plus, minus, plus))
 
 
 @dataclass(frozen=True)
 class Centred:
     """Samples about their mean, as a gradient needs them; rows can be taken."""
 
-    X: np.ndarray
-    codes: np.ndarray
-    weights: np.ndarray
-    norms: np.ndarray
+    X: Any
+    codes: Any
+    weights: Any
+    norms: Any
     # Part of the squared distances that the prototypes cannot change.
-    offsets: np.ndarray | None
+    offsets: Any = None
     # Whether expanded squares may lose a distance between classes.
-    is_risky: bool
+    is_risky: bool = False
 
-    def __getitem__(self, rows: slice) -> "Centred":
+    def __getitem__(self, rows: Any) -> "Centred":
         return self._each(lambda a: a[rows])
 
-    @property
-    def search(self) -> tuple:
-        """What a compiled epoch takes of them; in float32 in units of the longest."""
+    @cached_property
+    def narrow(self) -> tuple[np.ndarray, float]:
+        """Samples in float32, in units of the longest, and the unit; for engines."""
         unit = 1 / (float(self.norms.max()) ** 0.5 or 1.0)
-        offsets = self.X[:0, 0] if self.offsets is None else self.offsets
         narrow = np.empty(self.X.shape, np.float32)
         np.multiply(self.X, unit, out=narrow, casting="same_kind")
-        return (
-            self.X, narrow, unit, self.norms, offsets, self.codes, self.weights,
-        )  # fmt: skip
+        return narrow, unit
 
     def at(self, device: Any) -> "Centred":
         """Return the samples, whole if they are to be on a device; None leaves them."""
@@ -165,37 +161,43 @@ class Centred:
         )
 
 
-class Sums(NamedTuple):
-    """What samples contribute to one step: add those of shards."""
-
-    loss: float
-    gradient: np.ndarray
-    wins: np.ndarray
-    # Derivative by the logarithm of the temperature.
-    slope: float = 0.0
+def squared_distances(X: Any, P: Any, X_norms: Any = None) -> Any:
+    """(n, K) squared distances by one product, rounded as their norms are."""
+    norms = (X * X).sum(1) if X_norms is None else X_norms
+    return (norms[:, None] + (P * P).sum(1) - 2 * (X @ P.T)).clip(min=0)
 
 
-def glvq_sums(P: np.ndarray, labels: np.ndarray, batch: Centred, loss: Any) -> Sums:
+def glvq_sums(rows: Centred, P: Any, labels: Any, loss: Any) -> Sums:
     """Loss, gradient in the prototypes, and how often each was its class's nearest."""
-    if is_tensor(P):
-        return Sums(*device_lvq().glvq_sums(P, labels, batch, loss))
-    error = product_error(P.dtype, P.shape[1])
-    x_errors, p_errors = error * batch.norms, error * squared_norms(P)
-    D = expanded_distances(batch.X, P, batch.norms)
-    if batch.is_risky:
-        settled(
-            D, x_errors, p_errors, lambda i, j: paired_distances(batch.X[i], P[j]),
-            n_features=P.shape[1],
-        )  # fmt: skip
-        x_errors, p_errors = 0 * x_errors, 0 * p_errors
-    if batch.offsets is not None:
-        D += batch.offsets[:, None]
+    xp, p_norms = xp_of(P), (P * P).sum(1)
+    error = product_error(numpy_dtype(P), P.shape[1])
+    if rows.is_risky:
+        # From the differences, which do not cancel.
+        X = in_dtype(rows.X, np.float64)
+        D = xp.stack([((X - p) ** 2).sum(1) for p in P], axis=1)
+        D, error = in_dtype(D, numpy_dtype(P)), 0.0
+    else:
+        D = squared_distances(rows.X, P, rows.norms)
+    if rows.offsets is not None:
+        D = D + rows.offsets[:, None]
     pairs = coefficients(
-        D, labels, batch.codes, batch.weights, loss, x_errors, p_errors
+        D, labels, rows.codes, rows.weights, loss, error * rows.norms, error * p_norms
     )
-    towards = pairs.transposed_product(batch.X) - pairs.column_sums[:, None] * P
-    wins = np.bincount(pairs.winners, minlength=len(P))
-    return Sums(pairs.loss, -2 * towards, wins, pairs.slope)
+    gradient = 2 * (pairs.C.sum(0)[:, None] * P - pairs.C.T @ rows.X)
+    return pairs.summed(prototypes=gradient)
+
+
+@formula
+def glvq_pass(
+    rows: Centred | None,
+    loss: Any,
+    descent: Descent,
+    state: State,
+    units: dict[str, Any],
+    batches: list[Batch],
+) -> tuple[State, float, np.ndarray]:
+    """Pass over batches; `rows` are those here, None where blocks have their own."""
+    return optimizer.run_batches(descent, state, units, batches)
 
 
 def own_share(rows: Centred, batch: slice, n: int) -> Centred:
@@ -204,19 +206,17 @@ def own_share(rows: Centred, batch: slice, n: int) -> Centred:
     return rows[slice(batch.start * m // n, batch.stop * m // n)]
 
 
-def batch_sums(
-    rows: Centred, batch: slice, n: int, P: np.ndarray, labels: np.ndarray, loss: Any
+def share_sums(
+    part: Centred, sums: Callable, batch: slice, n: int, *parameters: Any
 ) -> Sums | None:
-    """Return what a part contributes to the step of one batch."""
-    some = own_share(rows, batch, n)
-    if not len(some.codes):
+    """Return what a part of a cluster contributes to the step of one batch."""
+    rows = own_share(part, batch, n)
+    if not len(rows.codes):
         return None
-    if not is_tensor(some.X):
-        return glvq_sums(P, labels, some, loss)
-    device = some.X.device
-    sums = glvq_sums(put(P, device), put(labels, device), some, loss)
-    found: Any = [to_numpy(part) for part in sums]
-    return Sums(float(found[0]), *found[1:])
+    device = rows.X.device if is_tensor(rows.X) else None
+    found = sums(rows, *(optimizer.put_arrays(one, device) for one in parameters))
+    gradients = {name: to_numpy(value) for name, value in found.gradients.items()}
+    return Sums(float(found.loss), to_numpy(found.wins), gradients)
 
 
 def centred_part(
@@ -235,74 +235,6 @@ def centred_part(
     return rows.at(samples.device if device else None)
 
 
-def adam_names(name: str) -> tuple[str, str, str]:
-    """Where a state has the moments of the parameter `name`, and the steps so far."""
-    return f"{name}_m", f"{name}_v", f"{name}_t"
-
-
-def adam_start(name: str, like: np.ndarray) -> State:
-    """Moments before the first step of the parameter `name`."""
-    values = np.zeros_like(like), np.zeros_like(like), 0
-    return dict(zip(adam_names(name), values, strict=True))
-
-
-def adam_grow(state: State, name: str, like: np.ndarray) -> State:
-    """Moments of a parameter that has gained rows."""
-    grown = adam_start(name, like) | {f"{name}_t": state[f"{name}_t"]}
-    for key in (f"{name}_m", f"{name}_v"):
-        grown[key][: len(state[key])] = state[key]
-    return grown
-
-
-def adam(
-    state: State, name: str, gradient: np.ndarray, rates: tuple = (0.9, 0.999)
-) -> tuple[State, np.ndarray]:
-    """Take in one gradient; return the new moments and the direction of ascent."""
-    t = state[f"{name}_t"] + 1
-    m, v = (state[f"{name}_{key}"] for key in "mv")
-    if is_tensor(gradient):
-        m, v, ascent = device_lvq().adam_step(m, v, gradient, *rates, t, LEAST)
-    else:
-        from widemargin._compute.lvq import adam_in_place
-
-        m, v = m.copy(), v.copy()
-        # In the type of the moments, whatever a loss of one's own returned.
-        ascent = np.array(gradient, dtype=m.dtype, order="C")
-        adam_in_place(m.ravel(), v.ravel(), ascent.ravel(), *rates, t, LEAST)
-    return dict(zip(adam_names(name), (m, v, t), strict=True)), ascent
-
-
-def compiled() -> Any:
-    """Return the compiled epochs."""
-    from widemargin._compute import glvq
-
-    return glvq
-
-
-def class_order(labels: np.ndarray, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Prototypes in the order of their classes, and where each class begins."""
-    order = np.argsort(labels, kind="stable")
-    return order, np.searchsorted(labels[order], np.arange(n_classes + 1))
-
-
-def edges_and_rates(batches: list[tuple[slice, float]]) -> tuple[np.ndarray, ...]:
-    """First and last rows of batches, and their rates."""
-    rows = np.array([(b.start, b.stop) for b, _ in batches], dtype=np.intp).T
-    return rows[0].copy(), rows[1].copy(), np.array([rate for _, rate in batches])
-
-
-def adam_copy(state: State, name: str) -> State:
-    """Copy the moments of the parameter `name`, to be changed in place."""
-    m, v, t = adam_names(name)
-    return {m: state[m].copy(), v: state[v].copy(), t: state[t]}
-
-
-def flat(moments: State) -> tuple:
-    """Moments as compiled epochs take them: both in one row, and the steps so far."""
-    m, v, t = moments.values()
-    return (m.ravel(), v.ravel()), t
-
-
 def changed(
     state: State,
     added: np.ndarray,
@@ -314,41 +246,16 @@ def changed(
     if stay.all() and not len(added):
         return state
     P = np.concatenate([state["prototypes"][stay], X])
-    kept = {k: state[f"prototypes_{k}"][stay] for k in ("m", "v")}
-    small = {f"prototypes_{k}": v for k, v in kept.items()}
-    moments = adam_grow({**state, **small}, "prototypes", P)
+    few = {**state, **optimizer.take(state, "prototypes", stay)}
     labels = np.concatenate([state["codes"][stay], codes])
+    moments = optimizer.grow(few, "prototypes", P)
     return {**state, **moments, "prototypes": P, "codes": labels}
 
 
-def batch_edges(size: int, n: int) -> np.ndarray:
-    """Where batches of at most `size` of n rows begin, and the end."""
-    return np.linspace(0, n, -(-n // size) + 1).astype(np.intp)
-
-
-def shuffled_batches(
-    size: int,
-    rate: float,
-    n: int,
-    rng: np.random.RandomState,
-    epoch: int,
-    n_epochs: float,
-) -> Iterator[tuple[slice, float]]:
-    """Consecutive rows in random order, and the learning rate of each batch.
-
-    The rows themselves were shuffled once.
-    """
-    pieces = list(pairwise(batch_edges(size, n).tolist()))
-    for t, i in enumerate(rng.permutation(len(pieces)), epoch * len(pieces)):
-        now = rate * (1 - t / (n_epochs * len(pieces)))
-        # A Python number: it leaves the dtype of what it multiplies.
-        yield slice(*pieces[i]), float(now)
-
-
-def at(loss: Any, state: State) -> Any:
+def at(loss: Any, heat: Any) -> Any:
     """Return the loss, a soft one at the temperature of the state."""
     if isinstance(loss, SoftLoss):
-        return loss._replace(temperature=float(np.exp(state["heat"][0])))
+        return loss._replace(temperature=float(np.exp(heat[0])))
     return loss
 
 
@@ -357,8 +264,8 @@ class Mapped:
     """Samples, and the rows that stand for them where prototypes are trained."""
 
     samples: Samples
-    X: np.ndarray
-    offsets: np.ndarray | None = None
+    X: Any
+    offsets: Any = None
     # Of the rows within classes, where it is known already.
     spread: np.ndarray | None = None
 
@@ -388,33 +295,6 @@ class Mapped:
         is_risky = rounding > 1e-3 * float(xp_of(X).median(norms))
         codes = self.samples.codes[order]
         return centre, Centred(X, codes, weights, norms, offsets, is_risky)
-
-
-def device_lvq() -> Any:
-    """Return the same sums for tensors; needs torch."""
-    from widemargin._compute.device import lvq
-
-    return lvq
-
-
-def replayed_on(device: Any, step: Any, loss: Any) -> Any:
-    """Return the step of a batch, made ready to be repeated on a device."""
-    if device is None:
-        return None
-    from widemargin._compute.device.replay import Replayed
-
-    return Replayed(step, device, recorded=device_lvq().stays_there(loss))
-
-
-def uncounted(P: np.ndarray, labels: np.ndarray) -> State:
-    """Prototypes before the first batch of an epoch on a device."""
-    wins = np.zeros(len(P), dtype=np.intp)
-    return {"P": P, "labels": labels, "wins": wins, "total": 0.0}
-
-
-def counted(now: State, sums: Any) -> State:
-    """Add the loss and the wins of a batch to those of the epoch."""
-    return {"wins": now["wins"] + sums.wins, "total": now["total"] + sums.loss}
 
 
 @parameters
@@ -608,13 +488,13 @@ class GLVQClassifier(TrainedPrototypes):
             "prototypes": self._shown(P),
             "codes": self._prototype_codes,
             "spread": spread,
-            **adam_start("prototypes", P),
+            **optimizer.start("prototypes", P),
         }
 
     def _resume(self, state: State, data: Mapped, rng: np.random.RandomState) -> State:
         added = self._shown(self._place_new(data.X, data.samples, rng))
         P = np.concatenate([state["prototypes"], added])
-        moments = adam_grow(state, "prototypes", P)
+        moments = optimizer.grow(state, "prototypes", P)
         return {**state, "prototypes": P, "codes": self._prototype_codes, **moments}
 
     def _batches(
@@ -624,10 +504,10 @@ class GLVQClassifier(TrainedPrototypes):
         epoch: int,
         n_epochs: float,
         most: int = 512,
-    ) -> list[tuple[slice, float]]:
+    ) -> list[Batch]:
         size = self._size_of_batch(n, most)
         rate = self.learning_rate * (self._pace if n_epochs == np.inf else 1)
-        return list(shuffled_batches(size, rate, n, rng, epoch, n_epochs))
+        return list(optimizer.shuffled_batches(size, rate, n, rng, epoch, n_epochs))
 
     def _size_of_batch(self, n: int, most: int = 512) -> int:
         if isinstance(self.batch_size, str):
@@ -639,7 +519,7 @@ class GLVQClassifier(TrainedPrototypes):
         order = rng.permutation(len(samples))
         if samples.shards is not None:
             return order
-        edges = batch_edges(self._size_of_batch(len(order)), len(order))
+        edges = optimizer.batch_edges(self._size_of_batch(len(order)), len(order))
         batch = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
         return order[np.lexsort((samples.codes[order], batch))]
 
@@ -647,85 +527,70 @@ class GLVQClassifier(TrainedPrototypes):
         """Map samples to the space that prototypes are trained in."""
         return self._scaled(X)
 
-    def _summed_over(
+    def _sums_over(
         self,
         samples: Samples,
         rows: Centred,
+        sums: Callable,
         scale: Any,
         centre: np.ndarray,
-        plain: bool,
-    ) -> Here | Shards:
-        """Return where the sums of a batch are made; on devices if they are `plain`."""
+        stays: bool,
+    ) -> Callable:
+        """Return ``sums(batch, *parameters)`` over the rows here or of all blocks.
+
+        Blocks that came on devices are summed there if the sums can `stay`.
+        """
         shards = samples.shards
         if shards is None:
-            return Here(rows)
-        given = (bare(self), scale, centre, shards.mean_weight, plain)
-        return shards.shards.map(centred_part, *given)
+            return lambda batch, *parameters: sums(rows[batch], *parameters)
+        given = (bare(self), scale, centre, shards.mean_weight, stays)
+        parts, n = shards.shards.map(centred_part, *given), samples.n_rows
+        return lambda batch, *parameters: parts.sum(
+            share_sums, sums, batch, n, *parameters
+        )
+
+    @property
+    def _learned(self) -> tuple[str, ...]:
+        """Parameters that batches move."""
+        heated = self._is_soft and isinstance(self.temperature, str)
+        return ("prototypes", "heat") if heated else ("prototypes",)
 
     def _step(self, data: Mapped, rng: np.random.RandomState, n_epochs: float) -> Step:
-        loss, n = self._checked_loss(), data.samples.n_rows
-        centre, host = data.centred(self._order(data.samples, rng))
+        loss, samples = self._checked_loss(), data.samples
+        centre, host = data.centred(self._order(samples, rng))
         # The sums are made where the samples came from; states are always NumPy's.
-        device = None if self._is_soft else data.samples.device
-        rows = host.at(device)
-        parts = self._summed_over(data.samples, rows, 1, centre, not self._is_soft)
-        most = 512 if isinstance(parts, Here) else n
-        named = None
-        if isinstance(parts, Here) and device is None:
-            named = compiled_loss(loss)
-        search = () if named is None else host.search
+        device = None if self._is_soft else samples.device
+        rows, n, is_here = host.at(device), samples.n_rows, samples.shards is None
+        over = self._sums_over(samples, rows, glvq_sums, 1, centre, not self._is_soft)
 
-        def descend(now: State, some: Any, rate: Any) -> State:
-            """One step on a device."""
-            sums = glvq_sums(now["P"], now["labels"], rows[some], loss)
-            moments, ascent = adam(now, "prototypes", sums.gradient)
-            steps = rate * now["spread"]
-            P = now["P"].addcmul(ascent, steps, value=-1)
-            return {**moments, "P": P, **counted(now, sums)}
+        def sums(now: State, batch: Any) -> Sums:
+            heat = now.get("heat")
+            return over(batch, now["prototypes"], now["codes"], at(loss, heat))
 
-        replayed = replayed_on(device, descend, loss)
+        recordable = getattr(loss, "array_api", False)
+        descent = Descent(sums, self._learned, device, recordable)
 
         def train(state: State, epoch: int) -> Outcome:
             labels = state["codes"]
             P = self._placed_again(state["prototypes"]) - centre
             state = self._warm(state, host.X[:WARMED], host.codes[:WARMED], P)
-            batches = self._batches(n, rng, epoch, n_epochs, most)
-            wins, total = np.zeros(len(P), dtype=np.intp), 0.0
-            if named is not None:
-                moments = adam_copy(state, "prototypes")
-                total = compiled().glvq_epoch(
-                    P, *search, *class_order(labels, len(self.classes_)),
-                    *edges_and_rates(batches), state["spread"], *flat(moments), *named,
-                    LEAST, wins,
-                )  # fmt: skip
-                moments["prototypes_t"] += len(batches)
-                state = {**state, **moments}
-            elif device is None:
-                for batch, rate in batches:
-                    sums = parts.sum(batch_sums, batch, n, P, labels, at(loss, state))
-                    state = self._heated(state, sums.slope, rate)
-                    moments, ascent = adam(state, "prototypes", sums.gradient)
-                    state = {**state, **moments}
-                    P = P - rate * state["spread"] * ascent
-                    total += sums.loss
-                    wins += sums.wins
-            else:
-                names = "spread", *adam_names("prototypes")
-                now = {name: state[name] for name in names}
-                now = replayed.run({**now, **uncounted(P, labels)}, batches)
-                P, wins, total = now["P"], now["wins"], now["total"]
-                state = {**state, **{name: now[name] for name in names}}
+            batches = self._batches(n, rng, epoch, n_epochs, 512 if is_here else n)
+            units = {"prototypes": state["spread"], "heat": 1.0}
+            here = rows if is_here else None
+            state, total, wins = glvq_pass(
+                here, loss, descent, {**state, "prototypes": P}, units, batches
+            )
+            P = state["prototypes"]
             if self._repairs(wins, epoch, n_epochs):
-                dead, samples = revivals(host.X, host.codes, P, labels, wins)
-                P[dead] = to_numpy(host.X[samples])
+                dead, revived = revivals(host.X, host.codes, P, labels, wins)
+                P[dead] = to_numpy(host.X[revived])
             added, stay = self._changes(
                 host, labels, lambda: nearest_of(host.X, P), rng, epoch, n_epochs
             )
-            state = {**state, "prototypes": P}
             fresh = to_numpy(host.X[added])
             state = changed(state, added, stay, fresh, host.codes[added])
             P = self._shown(state["prototypes"] + centre)
-            return Outcome({**state, "prototypes": P}, {"loss": float(total) / n})
+            return Outcome({**state, "prototypes": P}, {"loss": total / n})
 
         return train
 
@@ -742,14 +607,7 @@ class GLVQClassifier(TrainedPrototypes):
         if not isinstance(self.temperature, str):
             unit *= float(self.temperature)
         heat = np.log([unit])
-        return {**adam_start("heat", heat), **state, "heat": heat}
-
-    def _heated(self, state: State, slope: float, rate: float) -> State:
-        """Take a step in the logarithm of the temperature, where it is learned."""
-        if not self._is_soft or not isinstance(self.temperature, str):
-            return state
-        moments, ascent = adam(state, "heat", np.array([slope]))
-        return {**state, **moments, "heat": state["heat"] - rate * ascent}
+        return {**optimizer.start("heat", heat), **state, "heat": heat}
 
     def _repairs(self, wins: np.ndarray, epoch: int, n_epochs: float) -> bool:
         # A batch of an endless training says little about who is dead.

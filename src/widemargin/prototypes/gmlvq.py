@@ -13,31 +13,43 @@ Neural Networks 2012.
 """
 
 from dataclasses import KW_ONLY
-from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from widemargin._compute.nearest import product_error, second_moments, squared_distances
+from widemargin._compute.engines import formula
+from widemargin._compute.nearest import second_moments, squared_distances
 from widemargin._core.arrays import is_tensor, put, to_numpy
 from widemargin._core.checks import check_count, check_number, check_option, parameters
 from widemargin._core.samples import Samples
-from widemargin._core.shards import Here
-from widemargin.prototypes import glvq, placing
+from widemargin.prototypes import optimizer, placing
 from widemargin.prototypes.base import CERTAIN, no_bound, plain_distances
-from widemargin.prototypes.glvq import GLVQClassifier, Mapped
+from widemargin.prototypes.glvq import WARMED, GLVQClassifier, Mapped, at, changed
 from widemargin.prototypes.learned_metrics import (
     METRICS,
-    MatrixSums,
     learned_metric,
     span_of,
 )
-from widemargin.prototypes.training import Outcome, Run, State, Step, compiled_loss
+from widemargin.prototypes.optimizer import Batch, Descent, Sums
+from widemargin.prototypes.training import Outcome, Run, State, Step
 
 # Rows of Omega at most, unless n_components says more: beyond, they tell little.
 MOST_COMPONENTS = 100
+
+
+@formula
+def gmlvq_pass(
+    rows: Any,
+    loss: Any,
+    descent: Descent,
+    state: State,
+    units: dict[str, Any],
+    batches: list[Batch],
+) -> tuple[State, float, NDArray]:
+    """Pass over batches; `rows` are those here, of one matrix and a plain loss."""
+    return optimizer.run_batches(descent, state, units, batches)
 
 
 @parameters
@@ -340,8 +352,8 @@ class GMLVQClassifier(
             "omega": omega,
             "codes": self._prototype_codes,
             "spread": spread,
-            **glvq.adam_start("prototypes", P),
-            **glvq.adam_start("omega", omega),
+            **optimizer.start("prototypes", P),
+            **optimizer.start("omega", omega),
         }
 
     def _resume(self, state: State, data: Mapped, rng: np.random.RandomState) -> State:
@@ -358,120 +370,93 @@ class GMLVQClassifier(
         else:
             added = self._place_new(samples.X, samples, rng)
         P = np.concatenate([state["prototypes"], added])
-        moments = glvq.adam_grow(state, "prototypes", P)
+        moments = optimizer.grow(state, "prototypes", P)
         codes = self._prototype_codes
         state = {**state, "prototypes": P, "codes": codes, **moments}
         if self._metric_name == "local" and len(added):
             fresh = np.repeat(state["omega"].mean(axis=0)[None], len(added), axis=0)
             omega = np.concatenate([state["omega"], fresh])
-            state = {**state, "omega": omega, **glvq.adam_grow(state, "omega", omega)}
+            state = {**state, "omega": omega, **optimizer.grow(state, "omega", omega)}
         return state
 
+    @property
+    def _learned(self) -> tuple[str, ...]:
+        return (*super()._learned, "omega")
+
     def _step(self, data: Mapped, rng: np.random.RandomState, n_epochs: float) -> Step:
-        loss, metric = self._checked_loss(), self._metric
-        n, order = data.samples.n_rows, rng.permutation(len(data.samples))
+        loss, metric, samples = self._checked_loss(), self._metric, data.samples
+        n, order = samples.n_rows, rng.permutation(len(samples))
+        is_here = samples.shards is None
         # Other rules than the plain one of a full matrix are the CPU's.
         plain = self._metric_name == "full" and not (self._is_soft or self._penalised)
-        device = data.samples.device if plain else None
+        device = samples.device if plain else None
         ratio = self.matrix_learning_rate / self.learning_rate
         ratio /= np.sqrt(data.X.shape[1])
         if self._metric_name == "diagonal":
             # They are d weights of size one, not d^2 of which most are zero.
             ratio *= 4 * np.sqrt(data.X.shape[1])
+        units = {"prototypes": 1.0, "omega": float(ratio), "heat": 1.0}
+        # Weights are squared: a sign would say nothing.
+        weights = {"omega": lambda omega: omega.clip(min=0)}
         prepared: list[Any] = []
 
-        def descend(rows: Any, now: State, some: Any, rate: Any) -> State:
-            """One step on a device."""
-            P, omega = now["P"], now["omega"]
-            sums = MatrixSums(
-                *glvq.device_lvq().gmlvq_sums(P, omega, now["labels"], rows[some], loss)
+        def prepare(spread: NDArray) -> None:
+            centre, host = data.centred(order, spread)
+            is_local = self._metric_name in ("class", "local")
+            span = span_of(host.X) if is_local else None
+            rows = host.at(device)
+            over = self._sums_over(samples, rows, metric.sums, spread, centre, False)
+
+            def sums(now: State, batch: Any) -> Sums:
+                P, omega, labels = now["prototypes"], now["omega"], now["codes"]
+                at_heat = at(loss, now.get("heat"))
+                found = over(batch, P, omega, labels, self._grouped(labels), at_heat)
+                if self._penalised:
+                    weight = found.gradients["weight"]
+                    penalty = weight * self._penalty_slope(metric, omega)
+                    found.gradients["omega"] = found.gradients["omega"] + penalty
+                return found
+
+            descent = Descent(
+                sums,
+                self._learned,
+                device,
+                getattr(loss, "array_api", False),
+                weights if self._metric_name == "diagonal" else {},
             )
-            by_P, ascent = glvq.adam(now, "prototypes", sums.prototypes)
-            by_omega, turn = glvq.adam(now, "omega", sums.omega)
-            moved = {
-                "P": P - rate * ascent,
-                "omega": omega - float(ratio) * rate * turn,
-            }
-            return {**by_P, **by_omega, **moved, **glvq.counted(now, sums)}
+            here = rows if is_here and plain else None
+            prepared.extend([centre, host, here, span, descent])
 
         def train(state: State, epoch: int) -> Outcome:
             labels, spread = state["codes"], state["spread"]
-            groups = self._grouped(labels)
             if not prepared:
-                centre, host = data.centred(order, spread)
-                is_local = self._metric_name in ("class", "local")
-                span = span_of(host.X) if is_local else None
-                rows = host.at(device)
-                there = glvq.replayed_on(device, partial(descend, rows), loss)
-                parts = self._summed_over(data.samples, rows, spread, centre, False)
-                prepared.extend([centre, host, parts, span, there])
-            centre, host, parts, span, replayed = prepared
-            named = None
-            if plain and isinstance(parts, Here) and device is None:
-                named = compiled_loss(loss)
+                prepare(spread)
+            centre, host, rows, span, descent = prepared
             P = (state["prototypes"] - centre) / spread
             omega = metric.inner(state["omega"], spread)
-            few = slice(0, glvq.WARMED)
+            few = slice(0, WARMED)
             state = self._warm(
                 state,
                 metric.mapped(host.X[few], omega),
                 host.codes[few],
                 metric.mapped(P, omega),
             )
-            most = 512 if isinstance(parts, Here) else n
-            batches = self._batches(n, rng, epoch, n_epochs, most)
-            wins, total = np.zeros(len(P), dtype=np.intp), 0.0
-            if device is not None:
-                names = *glvq.adam_names("prototypes"), *glvq.adam_names("omega")
-                now = {name: state[name] for name in names}
-                now = {**now, **glvq.uncounted(P, labels), "omega": omega}
-                now = replayed.run(now, batches)
-                P, omega, wins, total = (
-                    now[name] for name in ("P", "omega", "wins", "total")
-                )
-                state = {**state, **{name: now[name] for name in names}}
-                batches = []
-            elif named is not None:
-                by_P = glvq.adam_copy(state, "prototypes")
-                by_omega = glvq.adam_copy(state, "omega")
-                P, omega = np.ascontiguousarray(P), np.array(omega, order="C")
-                total = glvq.compiled().gmlvq_epoch(
-                    P, omega, host.X, host.norms, host.codes, host.weights,
-                    *glvq.class_order(labels, len(self.classes_)),
-                    *glvq.edges_and_rates(batches), ratio, glvq.flat(by_P)[0],
-                    *glvq.flat(by_omega), *named, glvq.LEAST,
-                    product_error(P.dtype, P.shape[1]), wins,
-                )  # fmt: skip
-                for moments in (by_P, by_omega):
-                    state = {**state, **moments}
-                state["prototypes_t"] += len(batches)
-                state["omega_t"] += len(batches)
-                batches = []
-            for batch, rate in batches:
-                found = parts.sum(
-                    matrix_sums, batch, n, metric, P, omega, labels, groups,
-                    glvq.at(loss, state),
-                )  # fmt: skip
-                sums, weight = found
-                state = self._heated(state, sums.slope, rate)
-                slope = sums.omega
-                slope = slope + weight * self._penalty_slope(metric, omega)
-                by_P, ascent = glvq.adam(state, "prototypes", sums.prototypes)
-                by_omega, turn = glvq.adam(state, "omega", slope)
-                state = {**state, **by_P, **by_omega}
-                P = P - rate * ascent
-                omega = omega - float(rate * ratio) * turn
-                if omega.ndim == 1:
-                    # Their squares count: a sign would say nothing.
-                    omega = np.maximum(omega, 0)
-                total += sums.loss
-                wins += sums.wins
+            batches = self._batches(n, rng, epoch, n_epochs, 512 if is_here else n)
+            state, total, wins = gmlvq_pass(
+                rows,
+                loss,
+                descent,
+                {**state, "prototypes": P, "omega": omega},
+                units,
+                batches,
+            )
+            P, omega = state["prototypes"], state["omega"]
             if span is not None:
                 omega = omega @ span
             mapped, Q = metric.mapped(host.X, omega), metric.mapped(P, omega)
             if self._repairs(wins, epoch, n_epochs):
-                dead, samples = placing.revivals(mapped, host.codes, Q, labels, wins)
-                P[dead] = host.X[samples]
+                dead, revived = placing.revivals(mapped, host.codes, Q, labels, wins)
+                P[dead] = host.X[revived]
             added, stay = self._changes(
                 host,
                 labels,
@@ -484,10 +469,10 @@ class GMLVQClassifier(
             if "heat" in state:
                 state["heat"] = state["heat"] + metric.shrinkage(omega)
             state = self._with_maps(state, added, stay, Q, mapped, host)
-            state = glvq.changed(state, added, stay, host.X[added], host.codes[added])
+            state = changed(state, added, stay, host.X[added], host.codes[added])
             P = state["prototypes"] * spread + centre
             moved = {"prototypes": P, "omega": metric.outer(state["omega"], spread)}
-            return Outcome({**state, **moved}, {"loss": float(total) / n})
+            return Outcome({**state, **moved}, {"loss": total / n})
 
         return train
 
@@ -535,28 +520,9 @@ class GMLVQClassifier(
         D[rows.codes[added][:, None] != state["codes"][None, :]] = np.inf
         likest = D.argmin(axis=1)
         omega = np.concatenate([state["omega"][stay], state["omega"][likest]])
-        kept = {f"omega_{k}": state[f"omega_{k}"][stay] for k in ("m", "v")}
-        moments = glvq.adam_grow({**state, **kept}, "omega", omega)
+        kept = {**state, **optimizer.take(state, "omega", stay)}
+        moments = optimizer.grow(kept, "omega", omega)
         return {**state, **moments, "omega": omega}
-
-
-def matrix_sums(
-    rows: Any,
-    batch: slice,
-    n: int,
-    metric: Any,
-    P: NDArray,
-    omega: NDArray,
-    labels: NDArray,
-    groups: NDArray,
-    loss: Any,
-) -> tuple[MatrixSums, float] | None:
-    """Return what a part contributes to the step of one batch, and its weight."""
-    some = glvq.own_share(rows, batch, n)
-    if not len(some.codes):
-        return None
-    sums = metric.sums(P, omega, labels, groups, some, loss)
-    return sums, float(some.weights.sum())
 
 
 def _means(samples: Samples, omega: NDArray, Q: NDArray, codes: NDArray) -> NDArray:

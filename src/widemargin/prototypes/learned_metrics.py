@@ -25,27 +25,18 @@ TNN 2010; Strickert et al., "Regularization and improved interpretation of linea
 mappings and adaptive distance measures", CIDM 2013.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from widemargin._compute import nearest
 from widemargin._compute.machine import batched_slices, rows_in_budget
-from widemargin.prototypes.glvq import Centred, coefficients
+from widemargin._core.arrays import numpy_dtype
+from widemargin.prototypes.glvq import Centred, coefficients, squared_distances
+from widemargin.prototypes.optimizer import Sums
 
 METRICS = ("full", "diagonal", "class", "local")
-
-
-class MatrixSums(NamedTuple):
-    """What samples contribute to one step: add those of shards."""
-
-    loss: float
-    prototypes: NDArray
-    omega: NDArray
-    wins: NDArray
-    # Derivative by the logarithm of the temperature.
-    slope: float = 0.0
 
 
 def mapped_errors(x: NDArray, z_norms: NDArray, length: float) -> NDArray:
@@ -90,35 +81,32 @@ class FullMatrix:
 
     def sums(
         self,
+        rows: Centred,
         P: NDArray,
         omega: NDArray,
         labels: NDArray,
         groups: NDArray,
-        batch: Centred,
         loss: Any,
-    ) -> MatrixSums:
+    ) -> Sums:
         """Loss, gradients in prototypes and Omega, and wins among the own class."""
-        Z, Q = batch.X @ omega.T, P @ omega.T
-        norms, length = nearest.squared_norms(Z), float(np.linalg.norm(omega)) ** 2
-        error = nearest.product_error(P.dtype, P.shape[1]) * length
+        Z, Q = rows.X @ omega.T, P @ omega.T
+        error = nearest.product_error(numpy_dtype(P), P.shape[1]) * (omega**2).sum()
         pairs = coefficients(
-            nearest.expanded_distances(Z, Q, norms),
+            squared_distances(Z, Q),
             labels,
-            batch.codes,
-            batch.weights,
+            rows.codes,
+            rows.weights,
             loss,
-            error * batch.norms,
-            error * nearest.squared_norms(P),
+            error * rows.norms,
+            error * (P * P).sum(1),
         )
-        towards = pairs.transposed_product(batch.X) - pairs.column_sums[:, None] * P
-        mapped = pairs.transposed_product(Z)
-        row_sums = pairs.values.sum(axis=1)
-        return MatrixSums(
-            pairs.loss,
-            -2 * (towards @ omega.T) @ omega,
-            2 * ((Z * row_sums[:, None]).T @ batch.X - mapped.T @ P - Q.T @ towards),
-            np.bincount(pairs.winners, minlength=len(P)),
-            pairs.slope,
+        C = pairs.C
+        towards = C.T @ rows.X - C.sum(0)[:, None] * P
+        by_omega = (Z * C.sum(1)[:, None]).T @ rows.X - (C.T @ Z).T @ P - Q.T @ towards
+        return pairs.summed(
+            prototypes=-2 * (towards @ omega.T) @ omega,
+            omega=2 * by_omega,
+            weight=rows.weights.sum(),
         )
 
     def distances(
@@ -180,25 +168,20 @@ class Diagonal(FullMatrix):
         """See FullMatrix."""
         return X * omega
 
-    def sums(self, P, omega, labels, groups, batch, loss):
+    def sums(self, rows, P, omega, labels, groups, loss):
         """See FullMatrix."""
-        Q, Z = P * omega, batch.X * omega
-        error = nearest.product_error(P.dtype, P.shape[1])
-        norms = nearest.squared_norms(Z)
-        pairs = coefficients(
-            nearest.expanded_distances(Z, Q, norms), labels, batch.codes, batch.weights,
-            loss, error * norms, error * nearest.squared_norms(Q),
-        )  # fmt: skip
-        pulled = pairs.transposed_product(batch.X)
-        towards = pulled - pairs.column_sums[:, None] * P
-        squares = pairs.values.sum(axis=1) @ batch.X**2
-        slopes = squares - np.einsum("jf,jf->f", pulled + towards, P)
-        return MatrixSums(
-            pairs.loss,
-            -2 * towards * omega**2,
-            2 * omega * slopes,
-            np.bincount(pairs.winners, minlength=len(P)),
-            pairs.slope,
+        Q, Z = P * omega, rows.X * omega
+        error = nearest.product_error(numpy_dtype(P), P.shape[1])
+        errors = error * (Z * Z).sum(1), error * (Q * Q).sum(1)
+        D = squared_distances(Z, Q)
+        pairs = coefficients(D, labels, rows.codes, rows.weights, loss, *errors)
+        pulled = pairs.C.T @ rows.X
+        towards = pulled - pairs.C.sum(0)[:, None] * P
+        slopes = pairs.C.sum(1) @ rows.X**2 - ((pulled + towards) * P).sum(0)
+        return pairs.summed(
+            prototypes=-2 * towards * omega**2,
+            omega=2 * omega * slopes,
+            weight=rows.weights.sum(),
         )
 
     def distances(self, X, P, omega, groups, coarse=None):
@@ -235,35 +218,32 @@ class Local(FullMatrix):
     def _spaces(self, groups: NDArray) -> list[tuple[int, NDArray]]:
         return [(g, np.flatnonzero(groups == g)) for g in np.unique(groups)]
 
-    def sums(self, P, omega, labels, groups, batch, loss):
+    def sums(self, rows, P, omega, labels, groups, loss):
         """See FullMatrix."""
-        X = batch.X
+        X = rows.X
         D = np.empty((len(X), len(P)), X.dtype)
         x_errors, p_errors = np.zeros(len(X)), np.zeros(len(P))
         error = nearest.product_error(P.dtype, P.shape[1])
         for g, own in self._spaces(groups):
             Z, Q = X @ omega[g].T, P[own] @ omega[g].T
-            norms = nearest.squared_norms(Z)
-            D[:, own] = nearest.expanded_distances(Z, Q, norms)
-            x_errors = np.maximum(x_errors, error * norms)
-            p_errors[own] = error * nearest.squared_norms(Q)
+            D[:, own] = squared_distances(Z, Q)
+            x_errors = np.maximum(x_errors, error * (Z * Z).sum(1))
+            p_errors[own] = error * (Q * Q).sum(1)
         pairs = coefficients(
-            D, labels, batch.codes, batch.weights, loss, x_errors, p_errors
+            D, labels, rows.codes, rows.weights, loss, x_errors, p_errors
         )
-        dP, d_omega = np.zeros_like(P), np.zeros_like(omega)
-        at, values = pairs.at.T.ravel(), pairs.values.T.ravel()
-        rows = np.tile(np.arange(len(X)), pairs.at.shape[1])
+        by_P, by_omega = np.zeros_like(P), np.zeros_like(omega)
         size = rows_in_budget(4 * X.itemsize * X.shape[1])
-        for g in np.unique(groups[at]):
-            of_group = np.flatnonzero(groups[at] == g)
-            for s in batched_slices(len(of_group), size):
-                own = of_group[s]
-                gaps, c = X[rows[own]] - P[at[own]], values[own, None]
+        for g, own in self._spaces(groups):
+            i, j = np.nonzero(pairs.C[:, own])
+            for s in batched_slices(len(i), size):
+                at = own[j[s]]
+                gaps, c = X[i[s]] - P[at], pairs.C[i[s], at][:, None]
                 mapped = gaps @ omega[g].T
-                d_omega[g] += 2 * (mapped * c).T @ gaps
-                np.add.at(dP, at[own], -2 * c * (mapped @ omega[g]))
-        wins = np.bincount(pairs.winners, minlength=len(P))
-        return MatrixSums(pairs.loss, dP, d_omega, wins, pairs.slope)
+                by_omega[g] += 2 * (mapped * c).T @ gaps
+                np.add.at(by_P, at, -2 * c * (mapped @ omega[g]))
+        weight = rows.weights.sum()
+        return pairs.summed(prototypes=by_P, omega=by_omega, weight=weight)
 
     def distances(self, X, P, omega, groups, coarse=None):
         """See FullMatrix."""

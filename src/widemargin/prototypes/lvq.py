@@ -26,13 +26,15 @@ T. Kohonen, "Self-Organizing Maps", 3rd edition, section 6.
 A. Sato, K. Yamada, "Generalized learning vector quantization", NIPS 1995.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY
 from typing import Any, Literal
 
 import numpy as np
+from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
+from widemargin._compute.engines import engine_for, formula
 from widemargin._compute.nearest import narrowed, squared_norms
 from widemargin._core.checks import (
     check_count,
@@ -61,6 +63,8 @@ from widemargin.prototypes.training import (
 
 Rule = Literal["glvq", "lvq1", "olvq1", "lvq2.1", "lvq3"]
 DEFAULT_RATES = {"glvq": 0.4, "lvq1": 0.05, "olvq1": 0.3, "lvq2.1": 0.05, "lvq3": 0.05}
+# Features from which on bounds pay: an epoch of USPS takes half the time.
+WIDE = 128
 # GLVQ's beta in the first presentation and after the last.
 SLOPES = (10.0, 40.0)
 
@@ -85,6 +89,119 @@ def pen(hull: np.ndarray) -> np.ndarray:
     """Box that no push leaves: as wide as the data beyond them on every side."""
     width = hull[1] - hull[0]
     return np.stack([hull[0] - width, hull[1] + width])
+
+
+# The rules. Each presents the samples ``X[order]`` of an epoch, moves the prototypes P,
+# of classes `labels`, and counts their `wins`, in place; it returns how many samples
+# were on the wrong side, and how many pushes the box (2, d) stopped. `start`
+# presentations of `total` came before. An engine takes `search` to find the nearest.
+
+
+def distances(x: np.ndarray, P: np.ndarray) -> np.ndarray:
+    """Squared distances of one sample."""
+    gaps = P - x
+    return np.einsum("jf,jf->j", gaps, gaps)
+
+
+def pushed(
+    p: np.ndarray, x: np.ndarray, rate: float, box: np.ndarray
+) -> np.ndarray | None:
+    """Return `p` pushed away from `x`; None if that leaves the box."""
+    moved = p - rate * (x - p)
+    # Written so that NaN counts as outside.
+    return moved if ((box[0] <= moved) & (moved <= box[1])).all() else None
+
+
+@formula
+def lvq1_epoch(
+    P, labels, X, y, order, wins, box, alpha_0, start, total, rates, search=None
+):
+    """LVQ1; with `rates`, one per prototype, OLVQ1."""
+    errors, stopped, adapts = 0, 0, len(rates) > 0
+    for t, i in enumerate(order, start):
+        j = distances(X[i], P).argmin()
+        rate = float(rates[j]) if adapts else alpha_0 * (1 - t / total)
+        wins[j] += 1
+        right = labels[j] == y[i]
+        if right:
+            P[j] += rate * (X[i] - P[j])
+        else:
+            errors += 1
+            moved = pushed(P[j], X[i], rate, box)
+            stopped += moved is None
+            P[j] = P[j] if moved is None else moved
+        if adapts:
+            rates[j] = min(alpha_0, rate / (1 + (rate if right else -rate)))
+    return errors, stopped
+
+
+@formula
+def window_epoch(
+    P, labels, X, y, order, wins, box, alpha_0, start, total, window, epsilon, guard,
+    centres, radii_squared, search=None,
+):  # fmt: skip
+    """LVQ2.1 (`epsilon` 0) and LVQ3; the window is tested on squared distances."""
+    errors, stopped = 0, 0
+    ratio = ((1 - window) / (1 + window)) ** 2
+    for t, i in enumerate(order, start):
+        D, x, rate = distances(X[i], P), X[i], alpha_0 * (1 - t / total)
+        first, second = (*np.argsort(D, kind="stable")[:2], -1)[:2]
+        wins[first] += 1
+        right = labels[first] == y[i], second >= 0 and labels[second] == y[i]
+        errors += not right[0]
+        if second < 0:
+            continue
+        if all(right):
+            for j in (first, second):
+                P[j] += epsilon * rate * (x - P[j])
+        elif any(right) and D[first] > ratio * D[second]:
+            near, far = (first, second) if right[0] else (second, first)
+            P[near] += rate * (x - P[near])
+            c = labels[far]
+            moved = P[far] - rate * (x - P[far])
+            if guard and ((moved - centres[c]) ** 2).sum() > radii_squared[c]:
+                continue
+            moved = pushed(P[far], x, rate, box)
+            stopped += moved is None
+            P[far] = P[far] if moved is None else moved
+    return errors, stopped
+
+
+@formula
+def pair_epoch(
+    P, labels, X, y, order, wins, box, alpha_0, start, total, slope, last_slope, guard,
+    centres, radii_squared, search=None,
+):  # fmt: skip
+    """GLVQ, whose beta grows from `slope` to `last_slope` by equal factors."""
+    errors = 0
+    for t, i in enumerate(order, start):
+        D, x, own = distances(X[i], P), X[i], labels == y[i]
+        if own.any():
+            plus = np.where(own, D, np.inf).argmin()
+        if not own.all():
+            minus = np.where(own, np.inf, D).argmin()
+        if own.all() or not own.any():
+            j = plus if own.all() else minus
+            wins[j] += 1
+            errors += not own.all()
+            continue
+        d_plus, d_minus = float(D[plus]), float(D[minus])
+        right = (d_plus, plus) < (d_minus, minus)
+        wins[plus if right else minus] += 1
+        errors += not right
+        both = d_plus + d_minus
+        if not both > 0:
+            continue
+        beta = slope * (last_slope / slope) ** (t / total)
+        s = expit(-beta * (d_minus - d_plus) / both)
+        rate = alpha_0 * (1 - t / total) * 4 * s * (1 - s)
+        P[plus] += rate * d_minus / both * (x - P[plus])
+        away, c = rate * d_plus / both, labels[minus]
+        moved = P[minus] - away * (x - P[minus])
+        if guard and ((moved - centres[c]) ** 2).sum() > radii_squared[c]:
+            continue
+        P[minus] = np.clip(moved, *box)
+    return errors, 0
 
 
 @parameters
@@ -325,15 +442,21 @@ class LVQClassifier(TrainedPrototypes):
         if n_epochs == np.inf:
             plan = [(len(stages) - 1, 0)]
         balls = self._balls(data, [name for name, _, _ in stages])
-        from widemargin._compute.heads import WIDE, Heads
-
-        # Not worth it for the one epoch of a batch.
+        # Bounds are not worth it for the one epoch of a batch.
         bounded = data.X.shape[1] >= WIDE and n_epochs < np.inf
-        heads = None
-        if bounded:
-            centre = data.X.mean(axis=0)
-            Z, unit = narrowed(data.X, centre, data.limits)
-            heads = Heads(Z, centre, unit)
+        bounds: list[Any] = []
+
+        def search_for(rule: Callable, given: tuple) -> Any:
+            """Return what tells an engine which prototypes may be the nearest."""
+            if not bounded or engine_for(rule.__name__, *given) is None:
+                return None
+            if not bounds:
+                from widemargin._compute.heads import Heads
+
+                centre = data.X.mean(axis=0)
+                Z, unit = narrowed(data.X, centre, data.limits)
+                bounds.append(Heads(Z, centre, unit))
+            return bounds[0].at(given[0])
 
         def train(state: State, at: int) -> Outcome:
             stage, epoch = plan[at]
@@ -354,10 +477,9 @@ class LVQClassifier(TrainedPrototypes):
             before = self._scaled(state["prototypes"])
             P, wins = before.copy(), np.zeros(len(labels), dtype=np.intp)
             shared = (P, labels, data.X, data.codes, order, wins, pen(state["hull"]))
-            search = None if heads is None else heads.at(P)
-            errors, stopped = self._present(
-                name, shared, rate, span, rates, balls, search
-            )
+            rule, options = self._epoch(name, rates, balls)
+            given = (*shared, rate, *span, *options)
+            errors, stopped = rule(*given, search_for(rule, given))
             error = errors / len(order)
             fewest = state["fewest"]
             if error < fewest["error"]:
@@ -393,31 +515,16 @@ class LVQClassifier(TrainedPrototypes):
         n = len(self.classes_) if kept else 0
         return class_balls(samples if n else samples.take(slice(0, 0)), n)
 
-    def _present(
-        self,
-        name: str,
-        shared: tuple,
-        alpha_0: float,
-        span: tuple[int, float],
-        rates: np.ndarray,
-        balls: tuple[np.ndarray, np.ndarray],
-        search: tuple | None,
-    ) -> tuple[int, int]:
-        from widemargin._compute import lvq
-
-        kernels: Any = lvq
+    def _epoch(
+        self, name: str, rates: np.ndarray, balls: tuple[np.ndarray, np.ndarray]
+    ) -> tuple[Callable, tuple]:
+        """Return the rule of a stage, and what it takes after the presentations."""
         if name in ("lvq1", "olvq1"):
-            own = rates if name == "olvq1" else rates[:0]
-            return kernels.lvq1_epoch(*shared, alpha_0, *span, own, search)
+            return lvq1_epoch, (rates if name == "olvq1" else rates[:0],)
         if name == "glvq":
-            return kernels.pair_epoch(
-                *shared, alpha_0, *span, *SLOPES, self.guard, *balls, search
-            )
+            return pair_epoch, (*SLOPES, self.guard, *balls)
         epsilon = float(self.epsilon) if name == "lvq3" else 0.0
-        return kernels.window_epoch(
-            *shared, alpha_0, *span, float(self.window), epsilon, self.guard, *balls,
-            search,
-        )  # fmt: skip
+        return window_epoch, (float(self.window), epsilon, self.guard, *balls)
 
 
 def _say_fled(name: str) -> None:

@@ -48,6 +48,7 @@ from widemargin._core.decisions import class_codes
 from widemargin._core.samples import Samples
 from widemargin._core.shards import Here
 from widemargin.margins import check_loss
+from widemargin.margins.losses import compiled_loss
 from widemargin.prototypes.base import no_bound
 from widemargin.prototypes.lvq import hull, pen
 from widemargin.prototypes.placing import SCALES
@@ -57,7 +58,6 @@ from widemargin.prototypes.training import (
     State,
     Step,
     TrainedPrototypes,
-    compiled_loss,
     presentation_order,
 )
 

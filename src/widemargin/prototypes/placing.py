@@ -18,12 +18,16 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from widemargin._compute.machine import batched_slices, rows_in_budget
-from widemargin._compute.nearest import narrowed, squared_distances, squared_norms
+from widemargin._compute.machine import BLOCK_NUMBERS, batched_slices, rows_in_budget
+from widemargin._compute.nearest import (
+    narrowed,
+    nearest_rows,
+    squared_distances,
+    squared_norms,
+)
 from widemargin._core.arrays import (
     in_dtype,
     is_tensor,
-    largest_of,
     numpy_dtype,
     put,
     to_numpy,
@@ -154,31 +158,21 @@ def spread_rows(
     return np.array(rows, dtype=np.intp)
 
 
-def lloyd(
-    X: Any,
-    weights: np.ndarray,
-    P: Any,
-    max_iter: int = 12,
-) -> Any:
-    """Weighted k-means from the starting centres `P`; near enough, not converged."""
-    if not is_tensor(X):
-        from widemargin._compute.lvq import settle_means
+def lloyd(X: Any, weights: np.ndarray, P: Any, max_iter: int = 12) -> Any:
+    """Weighted k-means from the starting centres `P`; near enough, not converged.
 
-        P = P.copy()
-        settle_means(X, weights, P, max_iter)
-        return P
-    centre = P.mean(axis=0)
+    A centre without samples stays where it is.
+    """
+    xp, centre = xp_of(X), P.mean(axis=0)
     X, P = X - centre, P - centre
     W, assigned = of_kind(X, weights), None
-    rows = xp_of(X).arange(len(X), device=X.device)
+    names = xp.arange(len(P), device=X.device)[:, None]
     for _ in range(max_iter):
-        norms = (P * P).sum(axis=1)
-        nearest = (X @ (-2 * P).T + norms).argmin(axis=1)
+        nearest = (X @ (-2 * P).T + (P * P).sum(axis=1)).argmin(axis=1)
         if assigned is not None and bool((nearest == assigned).all()):
             break
         assigned = nearest
-        members = X.new_zeros((len(P), len(X)))
-        members[nearest, rows] = W
+        members = xp.where(names == nearest, W, xp.zeros_like(W))
         mass = members.sum(axis=1)
         alive = mass > 0
         P[alive] = (members[alive] @ X) / mass[alive, None]
@@ -419,11 +413,7 @@ def nearest_of(X: np.ndarray, P: np.ndarray) -> np.ndarray:
     """Return the nearest prototype of every sample."""
     if is_tensor(X):
         return _distances(X, P).argmin(axis=1)
-    from widemargin._compute.glvq import nearest_rows
-
-    centre = P.mean(axis=0)
-    x, p = X - centre, P - centre
-    return np.maximum(nearest_rows(x, p, 1 / (largest_of(x) or 1.0)), 0)
+    return nearest_rows(X, P)
 
 
 def recruits(
@@ -560,6 +550,39 @@ def _parts_of_spread(X: Any, codes: np.ndarray, within: np.ndarray) -> np.ndarra
     return np.concatenate(parts)
 
 
+def spreads(
+    X: Any, codes: np.ndarray, shares: np.ndarray, means: Any, mean: Any
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Weighted mean squares of every feature about the class means and about `mean`.
+
+    Returned with the smallest and largest values (2, n_features), and with the largest
+    part of one sample in the mean square about the class means.
+    """
+    xp, found = xp_of(X), None
+    for s in batched_slices(len(X), max(1, BLOCK_NUMBERS // X.shape[1])):
+        w = of_place(X, shares[s])[:, None]
+        inner = in_dtype(X[s] - means[of_place(X, codes[s])], np.float64) ** 2 * w
+        outer = in_dtype(X[s] - mean, np.float64) ** 2 * w
+        sums = inner.sum(0), outer.sum(0)
+        ends = xp.min(X[s], axis=0), xp.max(X[s], axis=0), xp.max(inner, axis=0)
+        if found is not None:
+            sums = found[0] + sums[0], found[1] + sums[1]
+            ends = (
+                xp.minimum(found[2], ends[0]),
+                xp.maximum(found[3], ends[1]),
+                xp.maximum(found[4], ends[2]),
+            )
+        found = (*sums, *ends)
+    assert found is not None
+    within, total, low, high, most = map(to_numpy, found)
+    return within, total, np.stack([low, high]), most
+
+
+def of_place(X: Any, array: np.ndarray) -> Any:
+    """Return a NumPy array where `X` is, in its own type."""
+    return put(array, X.device if is_tensor(X) else None)
+
+
 def within_class_spread(
     X: np.ndarray, codes: np.ndarray, weights: np.ndarray
 ) -> np.ndarray:
@@ -571,21 +594,12 @@ def within_class_spread(
     records would set the unit of all others.
     """
     shares = weights / weights.sum()
-    if is_tensor(X):
-        R, mean = residuals(X, codes, weights), of_kind(X, shares) @ X
-        ends = tuple(to_numpy(end(X, axis=0)) for end in (xp_of(X).amin, xp_of(X).amax))
-        squares = put(shares, X.device)[:, None] * (R * R).double()
-        within, most = to_numpy(squares.sum(axis=0)), to_numpy(squares.amax(axis=0))
-        total = to_numpy(put(shares, X.device) @ ((X - mean) ** 2).double())
-    else:
-        from widemargin._compute.lvq import spreads
-
-        means = of_kind(X, class_means(X, codes, weights, int(codes.max()) + 1))
-        mean = (shares @ X).astype(np.float64)
-        within, total, ends, most, varies = spreads(X, codes, shares, means, mean)
-        if not varies:
-            mean = means.mean(axis=0, dtype=np.float64)
-            within = spreads(X, codes, shares, means, mean)[1]
+    means = of_kind(X, class_means(X, codes, weights, int(codes.max()) + 1))
+    mean = of_kind(X, shares) @ X
+    within, total, ends, most = spreads(X, codes, shares, means, mean)
+    if not most.any():
+        # Every class consists of equal samples: there is what is between them.
+        within = spreads(X, codes, shares, means, means.mean(0))[1]
     # Where no sample has much of the variance of most features, none is that far.
     if len(X) >= FEW and np.mean(len(X) * most > FEW * within) > 0.5:
         parts = _parts_of_spread(X, codes, within)

@@ -48,8 +48,9 @@ from widemargin._core.checks import (
 )
 from widemargin._core.samples import Samples, check_samples, check_X
 from widemargin.margins import Sigmoid, check_loss
+from widemargin.prototypes import optimizer
 from widemargin.prototypes.base import no_bound
-from widemargin.prototypes.glvq import adam, adam_start, coefficients, shuffled_batches
+from widemargin.prototypes.glvq import coefficients
 from widemargin.prototypes.placing import idle, prototype_counts
 from widemargin.prototypes.training import (
     Outcome,
@@ -123,8 +124,8 @@ def relational_sums(
     n, K = d.shape
     none = np.zeros(n, d.dtype), np.zeros(K, d.dtype)
     pairs = coefficients(d, labels, codes, weights, loss, *none)
-    slopes = pairs.transposed_product(rows) - pairs.column_sums[:, None] * pulled
-    return RelationalSums(pairs.loss, slopes, np.bincount(pairs.winners, minlength=K))
+    slopes = pairs.C.T @ rows - pairs.C.sum(axis=0)[:, None] * pulled
+    return RelationalSums(float(pairs.loss), slopes, pairs.wins)
 
 
 def clusters(
@@ -409,7 +410,7 @@ class RelationalLVQClassifier(TrainedPrototypes):
         spare = codes[None, :] == owners[:, None]
         A = (1 - OUTSIDE) * A + OUTSIDE * spare / spare.sum(axis=1, keepdims=True)
         theta = np.log(np.where(spare, A, 1)).astype(D.dtype)
-        state = {"codes": owners, "theta": theta, **adam_start("theta", theta)}
+        state = {"codes": owners, "theta": theta, **optimizer.start("theta", theta)}
         return self._shown_as(state, data)
 
     def _shown_as(
@@ -471,7 +472,7 @@ class RelationalLVQClassifier(TrainedPrototypes):
                 for c, half in enumerate(halves)
             ]
             blocks = [block for block in blocks if len(block.prototypes)]
-            for batch, rate in shuffled_batches(
+            for batch, rate in optimizer.shuffled_batches(
                 size, self.learning_rate, n, rng, epoch, n_epochs
             ):
                 A = mixture(state["theta"], labels, mixed)
@@ -480,7 +481,7 @@ class RelationalLVQClassifier(TrainedPrototypes):
                 )
                 slope = sums.weights
                 slope = A * (slope - np.einsum("jk,jk->j", A, slope)[:, None])
-                moments, ascent = adam(state, "theta", slope)
+                moments, ascent = optimizer.adam(state, "theta", slope)
                 theta = state["theta"] - rate * ascent
                 state = {**state, **moments, "theta": theta}
                 total += sums.loss

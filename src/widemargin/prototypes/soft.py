@@ -55,31 +55,13 @@ class SoftLoss(NamedTuple):
     temperature: float
 
 
-class SoftPairs(NamedTuple):
-    """The loss of a batch, and C, dense: dL/dD of every sample and prototype."""
-
-    loss: float
-    values: NDArray
-    winners: NDArray
-    column_sums: NDArray
-    # Derivative of the loss by the logarithm of the temperature.
-    slope: float
-
-    @property
-    def at(self) -> NDArray:
-        """Prototype of every entry of `values`."""
-        n, K = self.values.shape
-        return np.broadcast_to(np.arange(K), (n, K))
-
-    def transposed_product(self, X: NDArray) -> NDArray:
-        """Return ``C^T X``."""
-        return self.values.T @ X
-
-
 def soft_pairs(
     D: NDArray, labels: NDArray, codes: NDArray, weights: NDArray, loss: SoftLoss
-) -> SoftPairs:
-    """Return loss and slopes of (n, K) squared distances `D`."""
+) -> tuple[float, NDArray, NDArray, float]:
+    """Return the loss of (n, K) squared distances `D`, C, winners and the slope.
+
+    C are the derivatives by D, the slope is that by the logarithm of the temperature.
+    """
     kind, temperature = loss
     right = labels[None, :] == codes[:, None]
     winners = np.where(right, D, np.inf).argmin(axis=1)
@@ -100,7 +82,7 @@ def soft_pairs(
     values *= (weights[:, None] / temperature).astype(D.dtype)
     value = float(weights @ (whole - inside)[:, 0])
     slope = -float(np.sum(values * D))
-    return SoftPairs(value, values, winners, values.sum(axis=0), slope)
+    return value, values, winners, slope
 
 
 def relative_distances(D: NDArray) -> NDArray:

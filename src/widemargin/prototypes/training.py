@@ -46,7 +46,6 @@ from widemargin._core.samples import (
     merge_duplicates,
 )
 from widemargin._core.shards import Here, Shards, check_shards, joined
-from widemargin.margins import BrokenLinear, Exponential, Hinge, Identity, Sigmoid
 from widemargin.prototypes.base import PrototypeClassifier
 from widemargin.prototypes.placing import (
     chosen_scale,
@@ -83,26 +82,6 @@ class Outcome(NamedTuple):
 
 
 Step = Callable[[State, int], Outcome]
-
-
-# What the kernels of `_compute.lvq` call the losses they know.
-_COMPILED = {
-    Hinge: "HINGE",
-    BrokenLinear: "BROKEN",
-    Exponential: "EXPONENTIAL",
-    Sigmoid: "SIGMOID",
-    Identity: "IDENTITY",
-}
-
-
-def compiled_loss(loss: Any) -> tuple[int, float] | None:
-    """Return the kind and the beta of a loss that kernels know; None of another."""
-    name = _COMPILED.get(type(loss))
-    if name is None:
-        return None
-    from widemargin._compute import lvq
-
-    return getattr(lvq, name), float(getattr(loss, "beta", 1.0))
 
 
 def is_sound(model: Any, state: State) -> bool:

@@ -7,12 +7,29 @@ request. Elsewhere, and where a step must visit the CPU, they are asked for one 
 
 from collections.abc import Callable, Iterable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from torch import Tensor
 
 Carried = dict[str, Tensor]
+# What was recorded for a fit, as long as its steps live.
+_recorded: WeakKeyDictionary = WeakKeyDictionary()
+
+
+def run_batches(
+    descent: Any, state: dict, units: dict, batches: list
+) -> tuple[dict, float, np.ndarray]:
+    """As `prototypes.optimizer.run_batches`; steps are recorded where they can be."""
+    if descent not in _recorded:
+        made = Replayed(descent.step, descent.device, descent.recordable)
+        _recorded[descent] = made
+    wins = np.zeros(len(state["prototypes"]), dtype=np.int64)
+    given = {f"{name}_unit": unit for name, unit in units.items()}
+    now = {**state, **given, "loss": 0.0, "wins": wins}
+    now = _recorded[descent].run(now, batches)
+    return {key: now[key] for key in state}, now["loss"], now["wins"]
 
 
 class Replayed:
