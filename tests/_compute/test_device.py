@@ -222,62 +222,52 @@ def test_replayed_steps_are_the_steps(lengths):
         assert isinstance(found["t"], int)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_one_kernel_of_lvq_is_what_torch_does(monkeypatch):
-    from types import SimpleNamespace
-
-    from widemargin._compute.device import lvq
-    from widemargin.margins import Sigmoid
-
-    rng = np.random.default_rng(0)
-    D = torch.from_numpy(rng.uniform(size=(300, 23)).astype(np.float32)).cuda()
-    D[5] = 0
-    labels = torch.from_numpy(rng.integers(4, size=23)).cuda()
-    codes = torch.from_numpy(rng.integers(5, size=300)).cuda()
-    weights = torch.from_numpy(rng.uniform(size=300).astype(np.float32)).cuda()
-    batch = SimpleNamespace(codes=codes, weights=weights)
-    norms = 1 + D[:, 0] ** 2, 2 + D[0] ** 2
-    G = ((norms[0][:, None] + norms[1]) - D) / 2
-    products = lvq.Products(G, *norms, *norms, 1e-7)
-    found = lvq.coefficients(products, labels, batch, Sigmoid(beta=3.0))
-    monkeypatch.setattr(lvq, "triton_for", lambda _: None)
-    expected = lvq.coefficients(products, labels, batch, Sigmoid(beta=3.0))
-    for one, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
-
-
-def adam_gradients(rng, shape):
-    """Gradients over many scales, some of them zero from the first step to the last."""
-    scales = 10.0 ** rng.uniform(-8, 2, shape)
-    scales[..., 0] = 0
-    # Of one sign each: what cancels is rounding, which two machines do differently.
-    signs = rng.choice([-1, 1], shape)
-    return [signs * rng.uniform(0.5, 1, shape) * scales for _ in range(5)]
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_adam_on_a_device_is_that_of_the_cpu(dtype):
-    from widemargin._compute.device import lvq as there
-    from widemargin._compute.lvq import adam_in_place
+def test_sums_and_steps_on_a_device_are_those_of_the_cpu(dtype):
+    from widemargin.margins import Exponential, Sigmoid
+    from widemargin.prototypes import optimizer
+    from widemargin.prototypes.glvq import Centred, glvq_sums
+    from widemargin.prototypes.learned_metrics import FullMatrix
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    gradients = adam_gradients(np.random.default_rng(0), (300, 7))
-    m, v = np.zeros((2, 2100), dtype)
-    tensors = [torch.zeros((300, 7), dtype=torch.from_numpy(m).dtype, device=device)]
-    tensors.append(tensors[0].clone())
-    for t, g in enumerate(gradients, 1):
-        g = g.astype(dtype)
-        ascent = g.ravel().copy()
-        adam_in_place(m, v, ascent, 0.9, 0.999, t, 1e-5)
-        *tensors, found = there.adam_step(
-            *tensors, torch.from_numpy(g).to(device), 0.9, 0.999, t, 1e-5
-        )
-        tolerance = 50 * np.finfo(dtype).eps
-        for one, other in zip((*tensors, found), (m, v, ascent), strict=True):
-            np.testing.assert_allclose(
-                one.cpu().numpy().ravel(), other, rtol=tolerance, atol=1e-30
-            )
-    assert np.abs(ascent).max() > 0.1
+    rng = np.random.default_rng(0)
+    X, P, omega = (
+        rng.normal(size=s).astype(dtype) for s in ((300, 9), (23, 9), (4, 9))
+    )
+    codes, labels = rng.integers(5, size=300), rng.integers(4, size=23)
+    weights = rng.uniform(size=300).astype(dtype)
+    rows = Centred(X, codes, weights, (X * X).sum(1))
+
+    def put(*arrays):
+        return [torch.from_numpy(a).to(device) for a in arrays]
+
+    for loss in (Sigmoid(beta=3.0), Exponential()):
+        for sums, more in ((glvq_sums, ()), (matrix_sums(FullMatrix()), (omega,))):
+            here = sums(rows, P, *more, labels, loss)
+            there = sums(rows.at(device), *put(P, *more, labels), loss)
+            rtol = float(1e3 * np.finfo(dtype).eps)
+            assert float(there.loss) == pytest.approx(here.loss, rel=rtol)
+            assert there.wins.tolist() == here.wins.tolist()
+            for name, value in here.gradients.items():
+                found = there.gradients[name].cpu().numpy()
+                scale = rtol * np.abs(value).max()
+                np.testing.assert_allclose(found, value, rtol=rtol, atol=scale)
+    state = optimizer.start("P", P)
+    moved = {key: torch.as_tensor(value).to(device) for key, value in state.items()}
+    for gradient in (P, 1e-6 * P, 0 * P):
+        moments, here = optimizer.adam(state, "P", gradient)
+        state |= moments
+        moments, there = optimizer.adam(moved, "P", *put(gradient))
+        moved |= moments
+        rtol = 50 * np.finfo(dtype).eps
+        np.testing.assert_allclose(there.cpu().numpy(), here, rtol=rtol, atol=1e-30)
+
+
+def matrix_sums(metric):
+    def sums(rows, P, omega, labels, loss):
+        return metric.sums(rows, P, omega, labels, labels, loss)
+
+    return sums
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

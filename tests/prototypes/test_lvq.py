@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 from tests.prototypes import oracle
 
+from widemargin._compute import engines
 from widemargin._compute.heads import Heads, lower_bounds, take_along
 from widemargin._compute.nearest import narrowed
 from widemargin._core.samples import Samples
@@ -270,7 +271,9 @@ def test_bounds_change_no_bit(rule, offset, dtype):
         Q, wins, rates = P.copy(), np.zeros(40, np.intp), np.full(40, 0.3)
         search = heads_of(X).at(Q) if bounded else None
         shared = (Q, labels, X, y, order, wins, box)
-        told = model._present(rule, shared, 0.4, (0, 300.0), rates, balls, search)
+        epoch, options = model._epoch(rule, rates, balls)
+        with engines.chosen("engines"):
+            told = epoch(*shared, 0.4, 0, 300.0, *options, search)
         found.append((Q, wins, rates, told))
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)

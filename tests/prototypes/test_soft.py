@@ -14,6 +14,7 @@ from widemargin.prototypes import (
     KernelLVQClassifier,
     TVQClassifier,
 )
+from widemargin.prototypes.glvq import Pairs
 from widemargin.prototypes.soft import (
     SoftLoss,
     leave_one_out,
@@ -49,14 +50,14 @@ def test_a_class_too_far_to_be_said_is_infinitely_far():
 @pytest.mark.parametrize("kind", ["rslvq", "cross_entropy"])
 def test_losses_and_slopes(kind):
     T, step = 0.7, 1e-6
-    pairs = soft_pairs(D, labels, codes, weights, SoftLoss(kind, T))
+    pairs = Pairs(*soft_pairs(D, labels, codes, weights, SoftLoss(kind, T)))
     assert pairs.loss == pytest.approx(slow(D, kind, T))
     for i, j in [(0, 0), (3, 1), (7, 5), (12, 2)]:
         up, down = D.copy(), D.copy()
         up[i, j] += step
         down[i, j] -= step
         expected = (slow(up, kind, T) - slow(down, kind, T)) / (2 * step)
-        assert pairs.values[i, j] == pytest.approx(expected, abs=1e-6)
+        assert pairs.C[i, j] == pytest.approx(expected, abs=1e-6)
     up, down = slow(D, kind, T * np.exp(step)), slow(D, kind, T * np.exp(-step))
     assert pairs.slope == pytest.approx((up - down) / (2 * step), rel=1e-5)
 

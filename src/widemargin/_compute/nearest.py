@@ -78,7 +78,8 @@ def doubtful(
     near = D - errors <= above
     near &= np.count_nonzero(near, axis=1)[:, None] > 1
     near |= errors > D.dtype.type(rtol) * D
-    return np.nonzero(near)
+    rows, columns = np.nonzero(near)
+    return rows, columns
 
 
 def settled(

@@ -232,7 +232,7 @@ class GMLVQClassifier(
     def _grouped(self, codes: NDArray) -> NDArray:
         if self._metric_name == "local":
             return np.arange(len(codes))
-        return codes if self._metric_name == "class" else np.zeros_like(codes)
+        return codes if self._metric_name == "class" else 0 * codes
 
     @property
     def _n_features_out(self) -> int:
