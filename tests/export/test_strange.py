@@ -1,17 +1,20 @@
 """Samples that nobody should give: no answer, or Python's, but no sure wrong one."""
 
+import subprocess
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 from sklearn.decomposition import PCA
+from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import Normalizer, StandardScaler
+from sklearn.preprocessing import MinMaxScaler, Normalizer, StandardScaler
 from tests.export.models import ALL, IN_C, glvq
 from tests.export.test_onnx import fitted, run
 
 import widemargin as wm
 from widemargin.export import check_export, to_c, to_onnx
-from widemargin.export.agreement import c_answers, onnx_answers
+from widemargin.export.agreement import c_answers, compile_header, onnx_answers
 
 KINDS = (
     ("tvq", 4),
@@ -104,6 +107,69 @@ def test_unit_length_of_whatever_length(norm, digits):
     for exported in (to_onnx(model), to_onnx(model, dtype="float64"), to_c(model)):
         agreement = check_export(model, exported, asked)
         assert agreement.agrees, agreement
+
+
+NO_ANSWER = """
+#include <stdio.h>
+#include "model.h"
+
+int main(void)
+{
+  float x[UPPER_FEATURES], margin;
+  while (fread(x, sizeof(float), UPPER_FEATURES, stdin) == UPPER_FEATURES) {
+    const int answer = NAME_predict(x, &margin);
+    printf("%d %s\\n", answer, NAME_label(answer));
+  }
+  return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("flags", [("-O0",), ("-O2",), ("-O3", "-ffast-math")])
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+@pytest.mark.parametrize(
+    "name", ["glvq", "tvq", "max margin, ovo", "max margin, ddag", "max margin, ovr"]
+)
+def test_no_answer_has_no_label(name, dtype, flags, digits, gcc, tmp_path):
+    """With -ffast-math too, which takes every float for a finite number."""
+    X, y, X_test, _ = digits
+    labels = np.array(["a", "b", "c", ""])
+    model = fitted(ALL[name], X, labels[y])
+    asked = X_test[:6].copy()
+    asked[0], asked[1, 20], asked[2, 63] = np.nan, np.nan, np.nan
+    asked[3, 20], asked[4, 20] = np.inf, -np.inf
+    header = to_c(model, dtype=dtype)
+    program = compile_header(header, NO_ANSWER, "model", tmp_path, *flags)
+    out = subprocess.run([str(program)], input=asked.tobytes(), capture_output=True)
+    *none, answer = out.stdout.decode().splitlines()
+    # The empty text is a class here, so that another one stands for none.
+    assert none == ["-1 none"] * 5
+    number, _, label = answer.partition(" ")
+    assert label == model.classes_[int(number)]
+    labels[3] = "d"
+    header = to_c(fitted(ALL[name], X, labels[y]), dtype=dtype)
+    assert '#define MODEL_NO_LABEL ""' in header
+
+
+def test_imputers_and_clips_know_nan_with_fast_math(gcc, tmp_path):
+    X, y = load_iris(return_X_y=True)
+    holes = X.copy()
+    holes[::7, 2] = np.nan
+    model = make_pipeline(SimpleImputer(), glvq()).fit(holes, y)
+    clipped = make_pipeline(MinMaxScaler(clip=True), glvq()).fit(X, y)
+    asked = holes[:20].astype(np.float32)
+    for one, expected in (
+        (model, model.predict(asked.astype(float))),
+        (clipped, np.where(np.isnan(asked).any(axis=1), -1, 0)),
+    ):
+        folder = tmp_path / one[0].__class__.__name__
+        folder.mkdir()
+        main = NO_ANSWER.replace("%s", "%d").replace("NAME_label(answer)", "1")
+        flags = "-O3", "-ffast-math"
+        program = compile_header(to_c(one), main, "model", folder, *flags)
+        out = subprocess.run([str(program)], input=asked.tobytes(), capture_output=True)
+        found = [int(line.split()[0]) for line in out.stdout.decode().splitlines()]
+        np.testing.assert_array_equal(found, expected)
 
 
 FAR = {

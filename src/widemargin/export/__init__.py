@@ -34,8 +34,8 @@ def to_onnx(model: Any, *, dtype: str = "float32") -> Any:
         ``FeatureUnion`` and pipelines of these, and
         :class:`~widemargin.tangents.GaussianSmoother`.
     dtype : {"float32", "float64"}, default="float32"
-        Of the input and of the arithmetic. Distances to many references, and those in
-        which the samples bend, are in float64 in either case.
+        Of the input and of the arithmetic. Distances to many references, those in
+        which the samples bend, hyperplanes and TD-Neuron are in float64 in either case.
 
     Returns
     -------
@@ -95,8 +95,10 @@ def to_c(model: Any, *, name: str = "model", dtype: str = "float32") -> str:
         ``int NAME_predict(const float *x, float *margin)`` returns the number of the
         class, -1 if refused, and writes how sure it is; ``NAME_margins`` gives the
         margins of all classes and the least that the best one can have been before the
-        tables were rounded; ``NAME_label`` the label of an answer. A sample with NaN
-        that no imputer fills in, or too far away for squares, is refused. No heap; of
+        tables were rounded; ``NAME_label`` the label of an answer. A sample with
+        infinity, with NaN that no imputer fills in, or too far away for squares is
+        answered by -1, with -ffast-math too. Its label is ``NAME_NO_LABEL``: the reject
+        label, or one that no class has (empty text, -1). No heap; of
         the mathematics library at most ``sqrtf`` and ``fabsf``.
 
     Raises

@@ -28,6 +28,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.resources import files
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -186,12 +187,19 @@ def c_header(program: Program, name: str, dtype: str) -> Header:
         f"#ifndef {guard}\n#define {guard}\n\n#include <math.h>\n#include <stdint.h>\n",
         f"#define {upper}_FEATURES {program.n_features}",
         f"#define {upper}_CLASSES {len(program.classes)}",
-        f"#define {upper}_REFUSED (-1)\n",
+        f"#define {upper}_REFUSED (-1)",
         f"{labels}\n",
         *writer.tables,
     ]
     end = f"#endif /* {guard} */\n"
-    functions = [*_dots(name, bits), prepare, decide, _predict(program, name, bits)]
+    numbers = written("numbers", name)
+    functions = [
+        numbers,
+        *_dots(name, bits),
+        prepare,
+        decide,
+        _predict(program, name, bits),
+    ]
     text = "\n\n".join(["\n".join(head), *functions, end])
     return Header(text, writer.table_bytes, quantisation)
 
@@ -206,9 +214,9 @@ def _comment(program: Program, writer: Writer, quantisation: str) -> str:
         f"number of a class, 0 to {len(program.classes) - 1}, or -1 where it is not "
         "sure enough,",
         f"and writes how sure it is ({program.margin_unit}). "
-        f"{writer.name}_label gives the label.",
-        "Features must be finite. NaN is filled in where the model has an imputer, and",
-        "refused else; not so with -ffast-math.",
+        f"{writer.name}_label gives the label, of -1 {writer.name.upper()}_NO_LABEL.",
+        "NaN is filled in where the model has an imputer. Else the answer is -1, as to",
+        "infinity and to what overflows float32; with -ffast-math too.",
     ]
     if quantisation:
         lines += ["", quantisation]
@@ -218,23 +226,31 @@ def _comment(program: Program, writer: Writer, quantisation: str) -> str:
 
 def _labels(program: Program, name: str) -> str:
     labels = exact_labels(program.classes, program.reject_label)
-    first = labels[0]
+    taken, first = set(labels), labels[0]
+    # What stands for no answer is no label of a class.
+    unused: Any = count(-1, -1)
     if isinstance(first, str):
-        kind, held = "const char *", "const char *const"
-        cells = [_quoted(label) for label in labels]
+        kind, held, cell = "const char *", "const char *const", _quoted
+        unused = ("none" * i for i in count())
     elif isinstance(first, float):
         if not np.isfinite(labels).all():
             raise NotExportable("a label is not finite; use other labels.")
-        kind, held = "double ", "const double"
-        cells = [repr(label) for label in labels]
+        kind, held, cell = "double ", "const double", repr
+        unused = map(float, unused)
     else:
-        kind, held = "int64_t ", "const int64_t"
-        # The smallest 64-bit number has no literal of its own in C.
-        cells = [f"INT64_C({int(v)})" if v > -(2**63) else "INT64_MIN" for v in labels]
-    last = len(labels) - 1 if program.reject_label is not None else 0
-    text = written("labels", name, HELD=held, KIND=kind, LAST=last, N=len(labels))
+        kind, held, cell = "int64_t ", "const int64_t", _integer
+    none = next(value for value in unused if value not in taken)
+    if program.reject_label is not None:
+        none = labels.pop()
+    text = written("labels", name, HELD=held, KIND=kind, N=len(labels))
     # Last, since nothing in a label is to be replaced.
-    return text.replace("@CELLS@", ", ".join(cells))
+    text = text.replace("@CELLS@", ", ".join(map(cell, labels)))
+    return f"#define {name.upper()}_NO_LABEL {cell(none)}\n\n{text}"
+
+
+def _integer(value: int) -> str:
+    # The smallest 64-bit number has no literal of its own in C.
+    return f"INT64_C({int(value)})" if value > -(2**63) else "INT64_MIN"
 
 
 def _quoted(text: str) -> str:
@@ -326,7 +342,8 @@ def _clip(writer: Writer, step: Clip, tag: str, width: int) -> str:
     low, high = _float(step.low), _float(step.high)
     return (
         f"  for (i = 0; i < {width}; i++)\n"
-        f"    z[i] = (z[i] < {low} ? {low} : z[i] > {high} ? {high} : z[i]) + 0 * z[i];"
+        f"    z[i] = !{writer.name}_all_finite(z + i, 1) ? z[i]\n"
+        f"      : z[i] < {low} ? {low} : z[i] > {high} ? {high} : z[i];"
     )
 
 
@@ -334,7 +351,7 @@ def _fill(writer: Writer, step: Fill, tag: str, width: int) -> str:
     values = writer.table(f"{tag}_values", step.values)
     return (
         f"  for (i = 0; i < {width}; i++)\n"
-        f"    z[i] = z[i] != z[i] ? {values}[i] : z[i];"
+        f"    z[i] = {writer.name}_is_nan(z[i]) ? {values}[i] : z[i];"
     )
 
 
@@ -499,6 +516,11 @@ def _planes(writer: Writer, program: Program, width: int) -> tuple[str, str]:
             f"Eight-bit tables: scores are off by at most {errors.max():.3g} of the "
             "length of a sample."
         )
+    # Roundings of a sum of so many products, and of the steps before, by chance.
+    small = (np.sqrt(width) / 2 + 4) * 2.0**-24
+    if decision.reach is not None:
+        zero = writer.table("reach", small * decision.reach)
+        fill += "\n" + written("planes_zero", writer.name, REACH=zero)
     rule = "two" if n_classes == 2 else "votes" if decision.scheme == "ovo" else "ddag"
     borders = ""
     if decision.borders is not None:
@@ -507,8 +529,8 @@ def _planes(writer: Writer, program: Program, width: int) -> tuple[str, str]:
     text = written(
         "planes", writer.name, RULE=PARTS[f"planes_{rule}"],
         PRODUCT=product, OFFSETS=offsets, FILL=fill, PLANES=len(coef), WIDTH=width,
-        WIDEST="UPPER_WIDEST", K=n_classes, UNIT=_float(decision.unit),
-        BORDERS=borders,
+        WIDEST="UPPER_WIDEST", K=n_classes, UNIT=repr(float(decision.unit)),
+        BORDERS=borders, TIE=_float(small),
     )  # fmt: skip
     return text, quantisation
 

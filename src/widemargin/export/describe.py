@@ -255,7 +255,7 @@ def _hyperplanes(model: Any) -> Program:
         return _kernel_planes(model)
     # Hyperplanes here are positive for the second class, duels for the first.
     coef, intercept = -model.coef_, -np.ravel(model.intercept_)
-    borders = None
+    borders, norms, reach = None, np.ones(len(coef)), np.abs(intercept)
     if model._scheme == "ovr":
         norms = model.weight_norm_ / (model.weight_norm_.max() or 1.0)
         coef, intercept = -norms[:, None] * coef, -norms * intercept
@@ -265,10 +265,12 @@ def _hyperplanes(model: Any) -> Program:
     if getattr(model, "center_", None) is not None:
         centre = np.atleast_2d(model.center_).mean(axis=0, dtype=float)
         intercept = intercept + coef.astype(float) @ centre
+        reach = reach + np.linalg.norm(centre)
         steps.append(_affine(len(centre), centre, 1.0, 0.0))
     # Clearness is weighed in units of the data the model was fitted to.
     unit = float(model._unit)
-    decision = Planes(coef, intercept, model._scheme, unit, borders)
+    reach = norms[:, None] * np.column_stack([np.ones(len(coef)), reach])
+    decision = Planes(coef, intercept, model._scheme, unit, borders, reach)
     return _program(model, decision, tuple(steps))
 
 
@@ -682,9 +684,9 @@ def bend(
         k = spring / 2 if sides == "two" else spring
         V = np.asarray(bundle.frames[0], float)
         fold = np.eye(d) - (1 - np.sqrt(1 - 1 / (1 + k))) * V.T @ V
-        centre = points.mean(axis=0, dtype=float)
-        steps = (_affine(d, centre, 1.0, 0.0), Project(fold))
-        return References((points - centre) @ fold.T), steps
+        # Points about zero stay as they are: ties of whole numbers stay ties.
+        points, steps = _about_mean(points)
+        return References(points @ fold.T), (*steps, Project(fold))
     tangents = None
     if sides != "y" or mirrored:
         tangents = input_tangents(model, metric.tangents, d)

@@ -51,12 +51,15 @@ from widemargin.export.program import (
     require_squares,
     width_after,
 )
+from widemargin.linear.spaces import rounding
 from widemargin.tangents import orthonormalize
 
 OPSET = 18
 IR_VERSION = 8
 # References times features up to which residuals are formed one by one.
 FEW = 2**18
+# Scores of hyperplanes that differ by less of the largest are equal, as in Python.
+TIE = 1e-13
 # Protobuf ends at two GiB.
 MOST_BYTES = 2**31 - 2**20
 
@@ -381,10 +384,14 @@ def nearest_margins(graph: Graph, x: str, decision: Nearest, n_classes: int) -> 
     if decision.slopes is not None:
         u = graph("Sub", d2, graph.table(decision.thresholds))
         u = graph("Mul", u, graph.table(decision.slopes))
-        # log(1 + e^u) without overflow.
+        # log(1 + e^u), without overflow, and as exact where it is next to nothing.
         tail = graph("Exp", graph("Neg", graph("Abs", u)))
-        d2 = graph("Max", u, 0.0)
-        d2 = graph("Add", d2, graph("Log", graph("Add", tail, 1.0)))
+        whole = graph("Add", tail, 1.0)
+        kept = graph("Sub", whole, 1.0)
+        gone = graph("Equal", kept, 0.0)
+        factor = graph("Div", tail, graph("Where", gone, 1.0, kept))
+        log = graph("Where", gone, tail, graph("Mul", graph("Log", whole), factor))
+        d2 = graph("Add", graph("Max", u, 0.0), log)
     d2 = class_distances(graph, d2, decision, n_classes)
     nearest = graph.many("TopK", (d2, np.array([2])), 2, largest=0)
     first, second = (graph.slice(nearest[0], [i], [i + 1], [1]) for i in range(2))
@@ -546,9 +553,21 @@ def plane_margins(graph: Graph, x: str, decision: Planes, n_classes: int) -> tup
     """Margins of signed distances to hyperplanes."""
     values = graph("MatMul", x, graph.table(decision.coef.T))
     values = graph("Add", values, graph.table(decision.intercept))
+    if decision.reach is not None:
+        lengths = graph("ReduceL2", x, np.array([1]), keepdims=1)
+        # Farther out no value is small.
+        lengths = graph("Min", lengths, 1e150)
+        noise = rounding(decision.coef.shape[1]) * decision.reach
+        noise = graph("Add", graph("Mul", lengths, noise[:, 0]), noise[:, 1])
+        zero = graph("LessOrEqual", graph("Abs", values), noise)
+        values = graph("Where", zero, 0.0, values)
     if decision.borders is None:
         scheme, unit = decision.scheme, decision.unit
         return *duel_margins(graph, values, n_classes, scheme, unit), graph
+    best = graph("ReduceMax", values, np.array([1]), keepdims=1)
+    size = graph("ReduceMax", graph("Abs", values), np.array([1]), keepdims=1)
+    tie = graph("LessOrEqual", graph("Sub", best, values), graph("Mul", size, TIE))
+    values = graph("Where", tie, best, values)
     gaps = graph.axes("Unsqueeze", values, [2])
     gaps = graph("Sub", gaps, graph.axes("Unsqueeze", values, [1]))
     gaps = graph("Div", gaps, graph.table(decision.borders))
@@ -592,11 +611,20 @@ def kernel_values(graph: Graph, d2: str, kernel: str, gamma: float) -> str:
     return graph("Neg", graph("Log", graph("Add", power, 1.0)))
 
 
+def rounded(graph: Graph, d2: str) -> str:
+    """Make distances that differ by rounding alone equal: the first references vote."""
+    far = graph("ReduceMax", d2, np.array([1]), keepdims=1)
+    far = graph("Where", graph("Greater", far, 0.0), far, 1.0)
+    size = graph("Ceil", graph("Div", graph("Log", far), np.log(2.0)))
+    step = graph("Pow", np.full((1, 1), 2.0), graph("Sub", size, 46.0))
+    return graph("Mul", graph("Round", graph("Div", d2, step)), step)
+
+
 def vote_margins(graph: Graph, x: str, decision: Votes, n_classes: int) -> tuple:
     """Shares of the vote of the nearest references; of equal shares the nearer."""
     d2, graph = squared_distances(graph, x, decision.references)
     k = decision.n_neighbors
-    near, place = graph.many("TopK", (d2, np.array([k])), 2, largest=0)
+    near, place = graph.many("TopK", (rounded(graph, d2), np.array([k])), 2, largest=0)
     weights = graph("Gather", graph.table(decision.weights), place)
     if decision.by_distance:
         distance = graph("Sqrt", near)
@@ -612,7 +640,11 @@ def vote_margins(graph: Graph, x: str, decision: Votes, n_classes: int) -> tuple
     shares = graph.axes("ReduceSum", votes, [1])
     votes = graph("Reshape", shares, np.array([-1, n_classes]))
     shares = graph("Div", votes, graph("ReduceSum", votes, np.array([1]), keepdims=1))
-    nearness = (np.arange(k, 0, -1) / (k + 1))[:, None].astype(graph.real)
+    # Equally near ones are equally good.
+    ahead = graph.axes("Unsqueeze", near, [1]), graph.axes("Unsqueeze", near, [2])
+    ahead = graph.cast(graph("Less", *ahead), graph.real)
+    ahead = graph("ReduceSum", ahead, np.array([2]), keepdims=1)
+    nearness = graph("Div", graph("Sub", float(k), ahead), k + 1.0)
     rank = graph(
         "ReduceMax", graph("Mul", belongs, nearness), np.array([1]), keepdims=0
     )
@@ -632,10 +664,13 @@ MARGINS = {
 def build(graph: Graph, x: str, program: Program) -> dict[str, str]:
     """Add a program to a graph; the names of its outputs."""
     inner = graph
-    embeds = any(isinstance(step, Embed) for step in program.steps)
-    if embeds or isinstance(program.decision, Votes | Expansion):
-        # Who is near enough to vote, and what is left of coefficients of either sign,
-        # shows in digits that float32 has not.
+    decision = program.decision
+    is_fine = isinstance(decision, Votes | Expansion | Planes)
+    is_fine |= isinstance(decision, Nearest) and decision.slopes is not None
+    if is_fine or any(isinstance(step, Embed) for step in program.steps):
+        # In float64, whose digits tell who is near enough to vote, what is left of
+        # coefficients of either sign, who of equally many duels won them more clearly,
+        # and which of two outputs is nearer to one.
         x, inner = widened(graph, x)
     x = prepare_all(inner, x, program.steps, program.n_features)
     n_classes = len(program.classes)

@@ -164,7 +164,9 @@ class Planes(NamedTuple):
     positive for the first; two classes have one. "ovr" has a row per class; the border
     of two classes is their difference over `borders` (K, K), ones on the diagonal.
     `unit` is the size of the samples, by which clearness is weighed where votes are
-    equal.
+    equal. A value below ``reach[:, 0] |x| + reach[:, 1]`` times the rounding of the
+    arithmetic is zero, and of scores those that differ from the largest by rounding are
+    the largest.
     """
 
     coef: NDArray
@@ -172,6 +174,7 @@ class Planes(NamedTuple):
     scheme: str
     unit: float = 1.0
     borders: NDArray | None = None
+    reach: NDArray | None = None
 
 
 class Expansion(NamedTuple):

@@ -4,10 +4,44 @@
 /// labels
 static @HELD@ NAME_labels[@N@] = { @CELLS@ };
 
-/* Label of an answer. */
+/* Label of an answer; of none, such as -1, UPPER_NO_LABEL. */
 static inline @KIND@NAME_label(int answer)
 {
-  return NAME_labels[answer < 0 ? @LAST@ : answer];
+  return answer < 0 || answer >= @N@ ? UPPER_NO_LABEL : NAME_labels[answer];
+}
+
+/// numbers
+/* By their bits: -ffast-math takes every float for a finite number. */
+static inline uint32_t NAME_bits(float value)
+{
+  union { float value; uint32_t bits; } one;
+  one.value = value;
+  return one.bits & 0x7fffffffu;
+}
+
+static inline int NAME_is_nan(float value)
+{
+  return NAME_bits(value) > 0x7f800000u;
+}
+
+static inline int NAME_all_finite(const float *values, int n)
+{
+  int i, finite = 1;
+  for (i = 0; i < n; i++)
+    finite &= NAME_bits(values[i]) < 0x7f800000u;
+  return finite;
+}
+
+/* No answer: margins are NaN. */
+static inline int NAME_refuse(float *margins, float *least)
+{
+  union { uint32_t bits; float value; } nan;
+  int c;
+  nan.bits = 0x7fc00000u;
+  for (c = 0; c < UPPER_CLASSES; c++)
+    margins[c] = nan.value;
+  *least = nan.value;
+  return UPPER_REFUSED;
 }
 
 /// dot
@@ -99,7 +133,7 @@ static inline void NAME_@AS@(const float *x, float *z)
   }
 
 /// nearest
-/* Margins of all classes; returns the class of the largest. */
+/* Margins of all classes; returns the class of the largest, or -1: see NAME_predict. */
 static inline int NAME_margins(const float *x, float *margins, float *least)
 {
   float z[@WIDEST@], r[@WIDTH@], near[@N_CLASSES@], second = HUGE_VALF;
@@ -115,7 +149,9 @@ static inline int NAME_margins(const float *x, float *margins, float *least)
     squared = NAME_dot(r, r, @WIDTH@);
     if (squared < near[@CODES@[j]])
       near[@CODES@[j]] = squared;
-  }@MARGINS@
+  }
+  if (!NAME_all_finite(z, @WIDTH@) || !NAME_all_finite(near, @N_CLASSES@))
+    return NAME_refuse(margins, least);@MARGINS@
   *least = margins[best];
   return best;
 }
@@ -130,7 +166,7 @@ static inline int NAME_margins(const float *x, float *margins, float *least)
 
 /// nearest8
 /* Margins of all classes, and the least that the winner's can have been before the
-   tables were rounded; returns the class of the largest. */
+   tables were rounded; returns the class of the largest, or -1: see NAME_predict. */
 static inline int NAME_margins(const float *x, float *margins, float *least)
 {
   float z[@WIDEST@], delta[@WIDTH@], r[@WIDTH@], second = HUGE_VALF;
@@ -161,7 +197,9 @@ static inline int NAME_margins(const float *x, float *margins, float *least)
     under -= error + bound[1] * bound[1] * whole;
     if (under < lows[c])
       lows[c] = under > 0 ? under : 0;
-  }@MARGINS@
+  }
+  if (!NAME_all_finite(z, @WIDTH@) || !NAME_all_finite(near, @N_CLASSES@))
+    return NAME_refuse(margins, least);@MARGINS@
   for (c = 0; c < @N_CLASSES@; c++)
     if (c != best && lows[c] < low)
       low = lows[c];
@@ -196,12 +234,12 @@ static inline int NAME_margins(const float *x, float *margins, float *least)
 
 /// planes
 /* Margins of all classes, and the least that the winner's can have been before the
-   tables were rounded; returns the class of the largest. */
+   tables were rounded; returns the class of the largest, or -1: see NAME_predict. */
 static inline int NAME_margins(const float *x, float *margins, float *least)
 {
   float z[@WIDEST@], value[@PLANES@], wrong[@PLANES@];
   int c, i, j, best = 0;
-  float length, nothing = 0;
+  float length;
   NAME_prepare(x, z);
   length = sqrtf(NAME_dot(z, z, @WIDTH@));
   (void)length;
@@ -209,15 +247,21 @@ static inline int NAME_margins(const float *x, float *margins, float *least)
   for (j = 0; j < @PLANES@; j++) {
     value[j] = @PRODUCT@ + @OFFSETS@[j];
     wrong[j] = 0;@FILL@
-    /* NaN where a value is no number: comparisons with it have an answer. */
-    nothing += 0 * value[j];
   }
+  if (!NAME_all_finite(z, @WIDTH@) || !NAME_all_finite(value, @PLANES@))
+    return NAME_refuse(margins, least);
 @RULE@
 }
 
+/// planes_zero
+    /* What is rounding is zero, as in Python. */
+    if (NAME_all_finite(&length, 1)
+        && fabsf(value[j]) <= @REACH@[2 * j] * length + @REACH@[2 * j + 1])
+      value[j] = 0;
+
 /// planes_two
-  margins[0] = value[0] + nothing;
-  margins[1] = nothing - value[0];
+  margins[0] = value[0];
+  margins[1] = -value[0];
   best = margins[1] > margins[0];
   c = best;
   *least = margins[c] - wrong[0];
@@ -225,7 +269,9 @@ static inline int NAME_margins(const float *x, float *margins, float *least)
 
 /// planes_votes
   {
-    float votes[@K@], clear[@K@], sure = HUGE_VALF;
+    /* In double, where what is clear by millions still differs by its size. */
+    double votes[@K@], clear[@K@];
+    float sure = HUGE_VALF;
     int most[@K@], fewest[@K@], doubtful = 0;
     for (c = 0; c < @K@; c++) {
       votes[c] = clear[c] = 0;
@@ -239,12 +285,11 @@ static inline int NAME_margins(const float *x, float *margins, float *least)
         most[winner] += 1;
         most[loser] += doubt;
         fewest[winner] += !doubt;
-        clear[i] += value[j] / @UNIT@;
-        clear[c] -= value[j] / @UNIT@;
+        clear[i] += (double)value[j] / @UNIT@;
+        clear[c] -= (double)value[j] / @UNIT@;
       }
     for (c = 0; c < @K@; c++) {
-      nothing += 0 * clear[c];
-      votes[c] += clear[c] / (3 * (fabsf(clear[c]) + 1));
+      votes[c] += clear[c] / (3 * ((clear[c] < 0 ? -clear[c] : clear[c]) + 1));
       if (votes[c] > votes[best])
         best = c;
     }
@@ -266,12 +311,12 @@ static inline int NAME_margins(const float *x, float *margins, float *least)
         if (c == best && fabsf(own) - wrong[j] < sure)
           sure = fabsf(own) - wrong[j];
       }
-      margins[c] = (c == best ? won : direct <= 0 ? direct : -lost) + nothing;
+      margins[c] = c == best ? won : direct <= 0 ? direct : -lost;
       doubtful |= wrong[0] > 0 && c != best && most[c] >= fewest[best];
     }
     for (c = 0; c < @K@; c++)
       if (c != best && votes[c] == votes[best])
-        margins[c] = margins[best] = nothing;
+        margins[c] = margins[best] = 0;
     *least = doubtful ? -1 : sure;
     return best;
   }
@@ -293,12 +338,12 @@ static inline int NAME_margins(const float *x, float *margins, float *least)
         kept[winner] = left;
       if (left < sure)
         sure = left;
-      margins[wins ? last : first] = nothing - size;
+      margins[wins ? last : first] = -size;
       last -= wins;
       first += !wins;
     }
     best = first;
-    margins[best] = closest[best] + nothing;
+    margins[best] = closest[best];
     /* A duel in doubt on the way may have ended otherwise. */
     *least = sure < 0 ? sure : kept[best];
     return best;
@@ -306,10 +351,18 @@ static inline int NAME_margins(const float *x, float *margins, float *least)
 
 /// planes_scores
   {
-    for (c = 1; c < @K@; c++)
-      if (value[c] > value[best])
+    float top = value[0], size = 0;
+    for (c = 0; c < @K@; c++) {
+      top = value[c] > top ? value[c] : top;
+      size = fabsf(value[c]) > size ? fabsf(value[c]) : size;
+    }
+    /* The first of those that differ by rounding. */
+    for (c = @K@ - 1; c >= 0; c--)
+      if (top - value[c] <= @TIE@ * size) {
+        value[c] = top;
         best = c;
-    margins[best] = *least = HUGE_VALF + nothing;
+      }
+    margins[best] = *least = HUGE_VALF;
     for (c = 0; c < @K@; c++) {
       const int low = c < best ? c : best, high = c < best ? best : c;
       float border, gap, sure;
@@ -318,7 +371,7 @@ static inline int NAME_margins(const float *x, float *margins, float *least)
       border = @BORDERS@[low * (2 * @K@ - low - 1) / 2 + high - low - 1];
       gap = (value[best] - value[c]) / border;
       sure = gap - (wrong[best] + wrong[c]) / border;
-      margins[c] = nothing - gap;
+      margins[c] = -gap;
       if (gap < margins[best])
         margins[best] = gap;
       if (sure < *least)
@@ -328,15 +381,15 @@ static inline int NAME_margins(const float *x, float *margins, float *least)
   }
 
 /// predict
-/* The answer, -1 if refused or if x has NaN, and how sure it is. */
+/* The answer and how sure it is; -1 if that is not enough. Of x with NaN or infinity, or
+   too far away for numbers in float32, the answer is -1 and the margin is NaN. */
 static inline int NAME_predict(const float *x, float *margin)
 {
   float margins[UPPER_CLASSES], least;
   const int best = NAME_margins(x, margins, &least);
-  (void)least;
-  *margin = margins[best];
-  if (*margin != *margin)
-    return -1;
+  *margin = margins[best < 0 ? 0 : best];
+  if (best < 0)
+    return UPPER_REFUSED;
 @REFUSE@  return best;
 }
 
@@ -350,7 +403,7 @@ int main(void)
   while (fread(x, sizeof(float), UPPER_FEATURES, stdin) == UPPER_FEATURES) {
     const int answer = NAME_predict(x, &margin);
     const int best = NAME_margins(x, margins, &least);
-    if (margin == margin && margins[best] != margin)
+    if (best < 0 ? answer >= 0 : margins[best] != margin)
       return 1;
     if (fwrite(&answer, sizeof answer, 1, stdout) != 1
         || fwrite(&best, sizeof best, 1, stdout) != 1
