@@ -160,7 +160,10 @@ def fit(
     ] = None,
     scale: Annotated[
         bool | None,
-        typer.Option(help="Standardise the features; by default dense tables only."),
+        typer.Option(
+            help="Standardise the features; by default those of dense tables, "
+            "before models that do not choose their units themselves."
+        ),
     ] = None,
     search: Annotated[
         bool, typer.Option("--search", help="Cross-validate a small grid first.")

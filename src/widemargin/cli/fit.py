@@ -3,8 +3,11 @@
 import sys
 import time
 import warnings
+from collections import defaultdict
+from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,7 @@ from sklearn.preprocessing import StandardScaler
 from widemargin._compute.progress import show_progress
 from widemargin._core.callbacks import HAS_CALLBACKS
 from widemargin._core.checks import border_of, check_number
+from widemargin._core.samples import clear_winner
 from widemargin.cli import Refusal, check_out, console, models, tell, text_table
 from widemargin.cli.judge import answer, promise
 from widemargin.cli.models import SavedModel, check_skops, save
@@ -34,7 +38,10 @@ from widemargin.cli.read import (
 )
 from widemargin.meta import RejectingClassifier
 from widemargin.meta.rejecting import DELTA, rows_to_hold_out, words_on_copies
+from widemargin.neighbors.search import RemembersSamples
 
+# Training samples that a model which remembers all of them answers, to see it learned.
+ASKED = 2000
 IMPUTED = ("mean", "median", "most_frequent")
 
 
@@ -99,7 +106,8 @@ def run(
     if impute is not None:
         filler = SimpleImputer(strategy=impute, keep_empty_features=True)
         filling = [("impute", filler)]
-    pipeline = Pipeline([*filling, *scaling(table, X, scale), ("model", estimator)])
+    scaled = scaling(table, X, scale, estimator)
+    pipeline = Pipeline([*filling, *scaled, ("model", estimator)])
     found: list[Any] = []
     if search:
         grid = {k: v for k, v in entry.grid.items() if k not in read_settings}
@@ -110,9 +118,10 @@ def run(
     saved = SavedModel(
         pipeline, model, table.names, table.image_shape, table.target, X.shape[1]
     )
+    asked = rows_to_ask(saved.estimator, len(y), seed)
     with show_progress():
-        labels = answer(saved.estimator, prepared).labels
-    wrong, more = check_learned(labels, y)
+        labels = answer(saved.estimator, prepared[asked]).labels
+    wrong, more = check_learned(labels, y[asked])
     if max_error is not None:
         saved.pipeline, said = promise(pipeline, max_error, X_held, y_held, seed)
         more += said
@@ -124,7 +133,7 @@ def run(
     print(
         f"{model}: {X.shape[0]} samples, {X.shape[1]} features, "
         f"{len(np.unique(y))} classes; fitted in "
-        f"{seconds:.1f} s, training error {100 * wrong:.2f} %"
+        f"{seconds:.1f} s, training error {100 * wrong:.2f} %{of_some(labels, y)}"
     )
     if max_error is not None:
         print(words_of(saved.refusing, max_error))
@@ -196,9 +205,17 @@ def words_of(refusing: RejectingClassifier, max_error: float) -> str:
     )
 
 
-def scaling(table: Table, X: Any, scale: bool | None) -> list[tuple[str, Any]]:
-    """Return the step before the model: dense tables are standardised by default."""
-    wanted = scale if scale is not None else table.image_shape is None
+def scaling(
+    table: Table, X: Any, scale: bool | None, estimator: Any
+) -> list[tuple[str, Any]]:
+    """Return the step before the model: dense tables are standardised by default.
+
+    Not so before a model that chooses the units of its features itself.
+    """
+    itself = estimator.get_params().get("scale", "none") != "none"
+    wanted = scale
+    if scale is None:
+        wanted = table.image_shape is None and not itself
     if not wanted or (sparse.issparse(X) and scale is None):
         return []
     # Without centring, so that zeros stay zeros.
@@ -220,6 +237,22 @@ def fit_or_refuse(pipeline: Any, X: Any, y: NDArray) -> tuple[list[str], Any]:
     except (ValueError, TypeError) as error:
         raise Refusal(f"the model refuses: {error}") from error
     return [str(warning.message) for warning in caught], prepared
+
+
+def rows_to_ask(estimator: Any, n: int, seed: int) -> Any:
+    """Return which training samples are answered: of a model that is them, some.
+
+    A search among 200 000 for each of them takes 20 minutes, for an error that is next
+    to nothing by nature.
+    """
+    if not isinstance(estimator, RemembersSamples) or n <= ASKED:
+        return slice(None)
+    return np.sort(np.random.RandomState(seed).choice(n, ASKED, replace=False))
+
+
+def of_some(labels: NDArray, y: NDArray) -> str:
+    """Say of how many samples an error is, where it is not of all."""
+    return "" if len(labels) == len(y) else f" (of {len(labels)} of them)"
 
 
 def check_learned(labels: NDArray, y: NDArray) -> tuple[float, list[str]]:
@@ -268,7 +301,10 @@ def progress(estimator: Any):
 def search_grid(
     pipeline: Any, grid: dict, X: Any, y: NDArray, seed: int
 ) -> tuple[Any, list[Any]]:
-    """Return the pipeline of least cross-validated error, and what to print of it."""
+    """Return the simplest pipeline of little cross-validated error, and what to print.
+
+    A larger one must be clearly better: the same samples, other mistakes.
+    """
     folds = min(5, max(2, int(np.unique(y, return_counts=True)[1].min())))
     cv = StratifiedKFold(folds, shuffle=True, random_state=seed)
     steps = {f"model__{key}": values for key, values in grid.items()}
@@ -277,9 +313,14 @@ def search_grid(
     with Progress(console=stderr, transient=True, disable=quiet) as bar:
         task = bar.add_task("search", total=folds * len(ParameterGrid(steps)))
 
+        found: dict[str, list[NDArray]] = defaultdict(list)
+
         def accuracy(model: Any, X_held: Any, y_held: NDArray) -> float:
             bar.advance(task)
-            return float(model.score(X_held, y_held))
+            wrong = model.predict(X_held) != y_held
+            params = model.get_params()
+            found[str({key: params[key] for key in sorted(steps)})].append(wrong)
+            return 1 - float(wrong.mean())
 
         search = GridSearchCV(pipeline, steps, cv=cv, scoring=accuracy, refit=False)
         try:
@@ -293,6 +334,11 @@ def search_grid(
                 f"the model refuses every setting of the search: {last}"
             ) from error
     shares = 1 - search.cv_results_["mean_test_score"]
+    parts = [found[str(params)] for params in search.cv_results_["params"]]
+    mistakes = [
+        np.concatenate(part).astype(float) if len(part) == folds else None
+        for part in parts
+    ]
     words = [_words(params) for params in search.cv_results_["params"]]
     rows = [
         (text, f"{100 * share:.2f} %")
@@ -300,9 +346,22 @@ def search_grid(
         if np.isfinite(share)
     ]
     shown = text_table(f"{folds}-fold cross-validation", ["settings", "error"], rows)
-    best = search.best_index_
+    best = simplest(mistakes)
     told = f"Best: {words[best]}, {100 * shares[best]:.2f} %"
-    return pipeline.set_params(**search.best_params_), [shown, told]
+    return pipeline.set_params(**search.cv_results_["params"][best]), [shown, told]
+
+
+def simplest(mistakes: Sequence[NDArray | None]) -> int:
+    """Return the first setting that none after it betters clearly.
+
+    Grids begin with what is smallest.
+    """
+    able = [place for place, wrong in enumerate(mistakes) if wrong is not None]
+
+    def better(one: int, other: int) -> int:
+        return clear_winner([one, other], lambda place: mistakes[place])
+
+    return reduce(better, able)
 
 
 def _words(params: dict) -> str:

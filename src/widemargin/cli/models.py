@@ -1,7 +1,8 @@
 """Models as the command knows them: by name, in one table, and in files.
 
-`grid` is what ``--search`` tries; `tangents` says where image tangents go: "inputs"
-(always, where the image shape is known), "two" (only with ``--set sides=two``) or "no".
+`grid` is what ``--search`` tries, the smallest or smoothest first; `tangents` says
+where image tangents go: "inputs" (always, where the image shape is known), "two" (only
+with ``--set sides=two``) or "no".
 
 Of files it is what :mod:`widemargin.saving` keeps, checked. Every way in which a file
 cannot be used is a refusal.
@@ -82,7 +83,7 @@ MODELS = {
                 theta=[0.2, 0.4]),
     "knn": _row("TangentKNeighborsClassifier",
                 "nearest neighbours under tangent distance", "inputs",
-                n_neighbors=[1, 3, 5]),
+                n_neighbors=[5, 3, 1]),
     "density": _row("TangentDensityClassifier",
                     "kernel densities of tangent distances", "inputs",
                     sides=["x", "y", "two"]),
