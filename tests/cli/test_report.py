@@ -140,10 +140,10 @@ def test_every_model_of_a_table(name, command, iris, iris_rows, read_page):
 
 def test_a_page_tells_what_stands_before_the_model(command, iris, read_page):
     fit = ("fit", iris, "--target", "species", "--model", "glvq", "--impute", "median")
-    command(*fit)
+    command(*fit, "--scale")
     command("report", "model.skops", iris)
     assert "by class, in features as StandardScaler gives them." in read_page()
-    command(*fit, "--no-scale")
+    command(*fit)
     command("report", "model.skops", iris)
     page = read_page()
     assert "prototypes, by class." in page

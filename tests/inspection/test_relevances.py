@@ -28,16 +28,22 @@ def test_bars_are_the_relevances_the_largest_first():
     model = learner().fit(X, y)
     display = RelevanceDisplay.from_estimator(model, feature_names=wine.feature_names)
     bars, beside = display.axes_[0]
-    order = np.argsort(-model.relevances_)
+    order = np.argsort(-model.feature_importances_)
     widths = [bar.get_width() for bar in bars.patches]
-    assert np.allclose(widths, 100 * model.relevances_[order])
+    assert np.allclose(widths, 100 * model.feature_importances_[order])
     assert [name[:9] for name in names_of(bars)] == [
         wine.feature_names[k][:9] for k in order
     ]
-    # Relevances of raw features are no shares of the distance.
-    assert bars.get_xlabel() == "relevance in the unit of each feature, %"
+    assert bars.get_xlabel() == "share of the distance, %"
     drawn = np.asarray(beside.images[0].get_array())
-    assert np.allclose(drawn, 100 * model.relevance_matrix_[np.ix_(order, order)])
+    spread = X.std(axis=0)
+    matrix = model.relevance_matrix_ * np.outer(spread, spread)
+    matrix *= 100 / np.trace(matrix)
+    assert np.allclose(drawn, matrix[np.ix_(order, order)])
+    # Relevances of raw features are no shares of the distance.
+    display = RelevanceDisplay(matrix=model.relevance_matrix_).plot()
+    label = display.axes_[0, 0].get_xlabel()
+    assert label == "relevance in the unit of each feature, %"
 
 
 def test_the_units_of_the_features_do_not_count_where_samples_are_given():
@@ -54,6 +60,21 @@ def test_the_units_of_the_features_do_not_count_where_samples_are_given():
     spread = X.std(axis=0)
     by_hand = learner(scale="spread").fit(X, y).relevances_ * spread**2
     assert np.allclose(shown[0], by_hand / by_hand.sum())
+
+
+def test_importances_rank_features_of_mixed_units():
+    """Proline counts in thousands: its relevance is nothing, its share is not."""
+    model = GMLVQClassifier(random_state=0).fit(X, y)
+    proline = wine.feature_names.index("proline")
+    assert model.relevances_[proline] < 1e-3
+    assert np.isclose(model.feature_importances_.sum(), 1)
+    assert model.feature_importances_[proline] > 0.1
+    weighted = learner().fit(X[:90], y[:90], sample_weight=np.arange(1, 91))
+    mean = np.average(X[:90], axis=0, weights=np.arange(1, 91))
+    by_hand = np.average((X[:90] - mean) ** 2, axis=0, weights=np.arange(1, 91))
+    assert np.allclose(weighted.feature_variances_, by_hand)
+    streamed = learner().partial_fit(X, y, classes=[0, 1, 2])
+    assert np.allclose(streamed.feature_variances_, X.var(axis=0))
 
 
 def test_a_pipeline_gives_its_classifier_and_its_names():
@@ -105,8 +126,10 @@ def test_several_matrices_are_rows_by_label(metric):
         2 if metric == "local" else 1, metric=metric, max_iter=3, random_state=0
     ).fit(X, np.array(["a", "b", "c"])[y])
     display = RelevanceDisplay.from_estimator(model)
-    each = model.relevances_ / model.relevances_.sum(axis=1, keepdims=True)
+    each = model.relevances_ * X.var(axis=0)
+    each /= each.sum(axis=1, keepdims=True)
     assert np.allclose(display.relevances_, each)
+    assert np.allclose(model.feature_importances_, each.mean(axis=0))
     order = np.argsort(-each.mean(axis=0))
     drawn = np.asarray(display.ax_.images[0].get_array())
     assert np.allclose(drawn, 100 * each[:, order])
@@ -119,10 +142,10 @@ def test_images_are_images_and_spectra_are_curves():
     model = learner(n_components=3).fit(digits.data[:200], digits.target[:200])
     display = RelevanceDisplay.from_estimator(model, shape=(8, 8))
     drawn = np.asarray(display.ax_.images[0].get_array())
-    assert np.allclose(drawn, model.relevances_.reshape(8, 8))
+    assert np.allclose(drawn, model.feature_importances_.reshape(8, 8))
     display = RelevanceDisplay.from_estimator(model, positions=np.arange(400, 464))
     (line,) = display.ax_.get_lines()
-    assert np.allclose(line.get_ydata(), 100 * model.relevances_)
+    assert np.allclose(line.get_ydata(), 100 * model.feature_importances_)
     assert line.get_xdata()[0] == 400
     assert RelevanceDisplay.from_estimator(model).ax_.get_xlabel() == "feature"
 

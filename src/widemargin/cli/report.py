@@ -117,7 +117,7 @@ def build(
         touched = touch(model, X, judged, plots, rows)
         page.bar, page.data = asset("threshold.html"), touched.html()
         add_prototypes(page, model)
-        add_relevances(page, model, X)
+        add_relevances(page, model)
         add_tangents(page, model, X, touched.data["sweeps"] is not None)
         add_alignment(page, model, X, judged)
         add_training(page, model)
@@ -304,7 +304,7 @@ def add_prototypes(page: Page, model: SavedModel) -> None:
     )
 
 
-def add_relevances(page: Page, model: SavedModel, X: Any) -> None:
+def add_relevances(page: Page, model: SavedModel) -> None:
     """Show what counts in a learned distance."""
     if not hasattr(model.estimator, "relevance_matrix_"):
         return
@@ -313,7 +313,6 @@ def add_relevances(page: Page, model: SavedModel, X: Any) -> None:
     try:
         shown = RelevanceDisplay.from_estimator(
             model.estimator,
-            X,
             shape=model.image_shape,
             feature_names=model.names or None,
         )
@@ -321,7 +320,7 @@ def add_relevances(page: Page, model: SavedModel, X: Any) -> None:
         return  # curves of many matrices, which cannot be told apart
     page.add(
         "What counts",
-        "Shares of the features in the learned distance, on these data.",
+        "Shares of the features in the learned distance, on the training data.",
         picture(shown.figure_, "relevances of the features"),
         wide=True,
     )

@@ -331,10 +331,9 @@ class RelevanceDisplay(style.SampleDisplay):
             With ``relevance_matrix_``, or a pipeline that ends in one: the features are
             those that the classifier sees.
         X : array-like of shape (n_samples, n_features), default=None
-            Samples, as the estimator takes them. Relevances depend on the units of the
-            features; with X, every feature is counted in its standard deviation, and
-            relevances are shares of the distance. None takes the units as they are,
-            which is fair after a scaler.
+            Samples, as the estimator takes them. Every feature is counted in its
+            standard deviation among them, so that its unit does not count. None takes
+            the training samples: what is drawn are ``feature_importances_``.
         shape : tuple (height, width) or (height, width, channels), default=None
             Shape of a sample as an image.
         positions : array-like of shape (length,), default=None
@@ -354,14 +353,16 @@ class RelevanceDisplay(style.SampleDisplay):
         """
         matrix = np.asarray(fitted(estimator, "relevance_matrix_"), dtype=float)
         model = innermost(estimator)
-        if X is not None:
+        if X is None:
+            spread = np.sqrt(model.feature_variances_, dtype=float)
+        else:
             spread = as_seen(*decisive(estimator, X)).std(axis=0)
-            if not (spread > 0).any():
-                raise ValueError(
-                    "X must have samples that differ, whose spread is the unit of each "
-                    "feature; leave it out, or give more."
-                )
-            matrix = matrix * spread * spread[:, None]
+        if not (spread > 0).any():
+            raise ValueError(
+                "X must have samples that differ, whose spread is the unit of each "
+                "feature; leave it out, or give more."
+            )
+        matrix = matrix * spread * spread[:, None]
         labels = None
         if matrix.ndim == 3:
             per_class = len(matrix) == len(model.classes_)
@@ -374,7 +375,7 @@ class RelevanceDisplay(style.SampleDisplay):
             shape=shape,
             positions=positions,
             feature_names=feature_names,
-            in_spreads=X is not None,
+            in_spreads=True,
         ).plot(ax, **options)
 
     def plot(

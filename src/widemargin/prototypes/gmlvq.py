@@ -138,8 +138,14 @@ class GMLVQClassifier(
     relevance_matrix_ : ndarray of shape (n_features, n_features)
         Lambda; for "class" and "local" one for each.
     relevances_ : ndarray of shape (n_features,)
-        Its diagonal; for "class" and "local" one for each. It depends on the units of
-        the features: ``relevances_ * X.var(axis=0)`` does not.
+        Its diagonal; for "class" and "local" one for each. Do not rank features of
+        different units by it: ask ``feature_importances_``.
+    feature_importances_ : ndarray of shape (n_features,)
+        Share of each feature in the distance, in any unit: its relevance times its
+        variance among the training samples. For "class" and "local" the mean of those
+        of each matrix.
+    feature_variances_ : ndarray of shape (n_features,)
+        Variances of the training samples, of the first ones of a stream.
     classes_ : ndarray of shape (n_classes,)
         The labels there are.
     temperature_ : float
@@ -219,6 +225,18 @@ class GMLVQClassifier(
         if self.omega_.ndim == 1:
             return self.omega_**2
         return np.einsum("...ij,...ij->...j", self.omega_, self.omega_)
+
+    @property
+    def feature_variances_(self) -> NDArray:
+        """Variances of the training samples."""
+        return self._training["variances"]
+
+    @property
+    def feature_importances_(self) -> NDArray:
+        """Share of each feature in the distance between training samples."""
+        shares = np.atleast_2d(self.relevances_ * self.feature_variances_)
+        sums = shares.sum(axis=1, keepdims=True)
+        return np.mean(shares / np.where(sums > 0, sums, 1), axis=0)
 
     @property
     def _metric(self) -> Any:
@@ -352,6 +370,7 @@ class GMLVQClassifier(
             "omega": omega,
             "codes": self._prototype_codes,
             "spread": spread,
+            "variances": variances_of(X, weights),
             **optimizer.start("prototypes", P),
             **optimizer.start("omega", omega),
         }
@@ -523,6 +542,12 @@ class GMLVQClassifier(
         kept = {**state, **optimizer.take(state, "omega", stay)}
         moments = optimizer.grow(kept, "omega", omega)
         return {**state, **moments, "omega": omega}
+
+
+def variances_of(X: NDArray, weights: NDArray) -> NDArray:
+    """Weighted variance of every feature."""
+    mean = np.average(X, axis=0, weights=weights)
+    return np.average((X - mean) ** 2, axis=0, weights=weights).astype(X.dtype)
 
 
 def _means(samples: Samples, omega: NDArray, Q: NDArray, codes: NDArray) -> NDArray:
