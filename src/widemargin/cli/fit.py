@@ -356,10 +356,10 @@ def simplest(mistakes: Sequence[NDArray | None]) -> int:
 
     Grids begin with what is smallest.
     """
-    able = [place for place, wrong in enumerate(mistakes) if wrong is not None]
+    able = {place: wrong for place, wrong in enumerate(mistakes) if wrong is not None}
 
     def better(one: int, other: int) -> int:
-        return clear_winner([one, other], lambda place: mistakes[place])
+        return clear_winner([one, other], able.__getitem__)
 
     return reduce(better, able)
 

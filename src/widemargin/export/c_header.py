@@ -229,6 +229,7 @@ def _labels(program: Program, name: str) -> str:
     taken, first = set(labels), labels[0]
     # What stands for no answer is no label of a class.
     unused: Any = count(-1, -1)
+    cell: Any
     if isinstance(first, str):
         kind, held, cell = "const char *", "const char *const", _quoted
         unused = ("none" * i for i in count())

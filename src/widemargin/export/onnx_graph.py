@@ -557,8 +557,8 @@ def plane_margins(graph: Graph, x: str, decision: Planes, n_classes: int) -> tup
         lengths = graph("ReduceL2", x, np.array([1]), keepdims=1)
         # Farther out no value is small.
         lengths = graph("Min", lengths, 1e150)
-        noise = rounding(decision.coef.shape[1]) * decision.reach
-        noise = graph("Add", graph("Mul", lengths, noise[:, 0]), noise[:, 1])
+        slope, least = rounding(decision.coef.shape[1]) * decision.reach.T
+        noise = graph("Add", graph("Mul", lengths, slope), least)
         zero = graph("LessOrEqual", graph("Abs", values), noise)
         values = graph("Where", zero, 0.0, values)
     if decision.borders is None:
@@ -641,8 +641,8 @@ def vote_margins(graph: Graph, x: str, decision: Votes, n_classes: int) -> tuple
     votes = graph("Reshape", shares, np.array([-1, n_classes]))
     shares = graph("Div", votes, graph("ReduceSum", votes, np.array([1]), keepdims=1))
     # Equally near ones are equally good.
-    ahead = graph.axes("Unsqueeze", near, [1]), graph.axes("Unsqueeze", near, [2])
-    ahead = graph.cast(graph("Less", *ahead), graph.real)
+    one, other = (graph.axes("Unsqueeze", near, [axis]) for axis in (1, 2))
+    ahead = graph.cast(graph("Less", one, other), graph.real)
     ahead = graph("ReduceSum", ahead, np.array([2]), keepdims=1)
     nearness = graph("Div", graph("Sub", float(k), ahead), k + 1.0)
     rank = graph(
