@@ -108,6 +108,26 @@ def test_a_fit_over_partitions_is_the_fit_of_one_machine(name):
     assert there.n_features_in_ == 64
 
 
+@pytest.mark.parametrize("chunks", [CHUNKS, (1, 0, 2, 396, 1), (400,)])
+@pytest.mark.parametrize(
+    "model",
+    [
+        GLVQClassifier(scale="none", **WHOLE),
+        MarginLVQClassifier("auto", update="batch", scale="none", random_state=0),
+    ],
+)
+def test_promises_are_those_of_one_machine(model, chunks):
+    blocks = da.from_array(X, chunks=(chunks, 64))
+    here, there = clone(model).fit(X, y), clone(model).fit(blocks, y)
+    radii = there.certified_radius(blocks).compute()
+    np.testing.assert_allclose(radii, here.certified_radius(X), atol=1e-9)
+    one, other = (fit.margin_bound(X, y, theta=0.1) for fit in (here, there))
+    assert other.value == pytest.approx(one.value)
+    assert other.samples_needed == pytest.approx(one.samples_needed)
+    with pytest.raises(ValueError, match="margin_bound does not take"):
+        there.margin_bound(blocks, y, theta=0.1)
+
+
 def test_sums_are_over_all_samples_where_choices_are_on_some(monkeypatch):
     monkeypatch.setattr(shards, "MANY", 150)
     assert_same_model(*(HSSClassifier(1, 3).fit(data, y) for data in (X, lazy())))

@@ -12,7 +12,7 @@ again over all shards,
 
 for a hard margin and a soft one, and so is the margin without a plane, from what the
 classes weigh: what is certified is certified as on one machine. Every sample keeps its
-own price `C_k` wherever it goes, or a combination would bound another problem.
+own price :math:`C_k` wherever it goes, or a combination would bound another problem.
 
 Shapes: planes hold one (coef (d,), intercept, norm) for each two-class problem.
 """
@@ -205,5 +205,6 @@ def gathered(
     parts = given.shards.each(part_supports, model, problems, seed)
     first = given.few(FIRST)
     found = joined([*(part for part in parts if len(part)), first])
-    keep = np.unique(found.rows, return_index=True)[1]
-    return replace(found.take(np.sort(keep)), classes=given.classes)
+    # In the order that they were given in: all of them are solved for as here.
+    once = np.unique(found.rows, return_index=True)[1]
+    return replace(found.take(once), classes=given.classes)
