@@ -9,7 +9,13 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris
 
 from widemargin._compute import engines, nearest
-from widemargin.prototypes import GLVQClassifier, GMLVQClassifier, LVQClassifier
+from widemargin.prototypes import (
+    GLVQClassifier,
+    GMLVQClassifier,
+    LVQClassifier,
+    TVQClassifier,
+    tangent_models,
+)
 
 RNG = np.random.RandomState(0)
 
@@ -20,11 +26,26 @@ def distances(dtype):
     return D
 
 
+def frames_of_all_kinds():
+    """Nearly orthonormal, oblique, dependent and zero rows."""
+    frames = np.stack([np.eye(4, 9) for _ in range(5)])
+    frames[:2] += 0.1 * RNG.standard_normal((2, 4, 9))
+    frames[1, 2] = frames[1, 0] + 2 * frames[1, 1]
+    frames[2, 1] = 0
+    frames[3, 3] = 1e-3 * frames[3, 0] + 1e-9 * frames[3, 3]
+    frames[4] *= 1e6
+    return frames
+
+
 # For every formula: the function, and arguments that reach all that it does.
 EXAMPLES = {
     "class_minima": lambda dtype: (
         nearest.class_minima,
         (distances(dtype), np.array([3, 0, 0, 1, 3, 1, 1]), 5),
+    ),
+    "retract": lambda dtype: (
+        tangent_models.retract,
+        (frames_of_all_kinds(),),
     ),
     "nearest_rows": lambda dtype: (
         nearest.nearest_rows,
@@ -43,6 +64,7 @@ EXAMPLES = {
 # Learners, for the engines of whole passes.
 IRIS = load_iris(return_X_y=True)
 FITS = {
+    "one_sided": TVQClassifier(2, n_tangents=1, random_state=0),
     "glvq_pass": GLVQClassifier(3, random_state=0),
     "gmlvq_pass": GMLVQClassifier(2, random_state=0),
     "lvq1_epoch": LVQClassifier(3, algorithm=("lvq1", "olvq1"), random_state=0),

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from widemargin._compute.models import margin_sums, one_sided, scratch_size
+from widemargin._compute.models import one_sided
+from widemargin.prototypes import ascent
 
 
 def test_models_without_tangents_read_nothing_behind_their_products():
@@ -13,7 +14,7 @@ def test_models_without_tangents_read_nothing_behind_their_products():
     norms, offsets = (X**2).sum(axis=1), (C**2).sum(axis=1)[:, None]
     nearest, margins = np.empty((5, 2), np.intp), np.empty(5)
     # What may be written over ends where numbers end, and holds blocks of two samples.
-    behind = np.full(2 * scratch_size(2, 1, 3) + 1, np.nan)
+    behind = np.full(2 * ascent._scratch_size(2, 1, 3) + 1, np.nan)
     ones = np.ones(5)
     sums, moments, sizes = np.empty((2, 1, 3)), np.empty((2, 1, 1)), np.empty((2, 1))
     one_sided(
@@ -42,7 +43,10 @@ def test_sums_of_margins(theta):
         given @ np.maximum(0, theta - mu), given @ (mu <= 0), given @ (mu < theta),
         np.count_nonzero(mu < theta),
     )  # fmt: skip
-    np.testing.assert_allclose(margin_sums(mu, theta, w, before, given), expected)
+    found = ascent.Pass(mu, *np.zeros((4, 1)))
+    samples = ascent.Passed(None, given)
+    sums = ascent.climb_sums(ascent.Climbers(w, before, found), theta, 0, samples)
+    np.testing.assert_allclose(sums[3:-1], expected)
     mu[3] = np.nan
-    sums = margin_sums(mu, theta, w, before, given)
-    assert np.isnan([sums[1], sums[3], sums[5]]).all()
+    sums = ascent.climb_sums(ascent.Climbers(w, before, found), theta, 0, samples)
+    assert np.isnan([sums.value, sums.value_before, sums.hinge]).all()

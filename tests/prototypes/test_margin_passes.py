@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from widemargin._compute import engines
 from widemargin._compute.frames import straighten
 from widemargin._compute.machine import held_threads
 from widemargin.margins import relative_margin
@@ -13,6 +14,13 @@ from widemargin.prototypes.tangent_models import random_frames
 from widemargin.tangents import Bundle
 
 SPRING = 0.05
+
+
+@pytest.fixture(params=["engines", "formulas"], autouse=True)
+def choice(request):
+    """Whether passes are compiled: both do the same."""
+    with engines.chosen(request.param):
+        yield request.param
 
 
 def problem(seed=0, n=30, d=8, n_models=5, m=2, n_own=0, dtype=float):
@@ -117,6 +125,7 @@ def test_threads_change_nothing(sides, n_own):
         assert_array_equal(one, two)
 
 
+@pytest.mark.parametrize("choice", ["engines"], indirect=True)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("step", [1e-3, 0.5])
 def test_models_that_are_left_out_are_not_nearest(step, dtype):

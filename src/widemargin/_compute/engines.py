@@ -79,6 +79,20 @@ ENGINES: dict[str, Engine] = {
         )
         for name in ("lvq1_epoch", "window_epoch", "pair_epoch")
     },
+    # Of TVQ: frames after a step, and a pass over samples that stay put.
+    "retract": Engine(
+        "frames:retract",
+        1.0,
+        lambda frames: frames.shape[1] * (2e-5 + 5e-10 * frames.size),
+    ),
+    "one_sided": Engine(
+        "models:one_sided",
+        5.0,
+        lambda X, norms, right, gamma, stack, tiny: (
+            5e-5 * len(stack) + 4e-9 * len(X) * stack.shape[0] * stack.shape[1]
+        ),
+        lambda X, norms, right, gamma, stack, tiny: in_memory(X),
+    ),
     # A batch is thirty requests of NumPy's, and some passes over its distances.
     "glvq_pass": Engine(
         "glvq:glvq_pass",

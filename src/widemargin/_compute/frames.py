@@ -137,6 +137,13 @@ def straighten(stack, first):
                 stack[n, j, i] = 0.0
 
 
+def retract(frames):
+    """As `prototypes.tangent_models.retract`."""
+    straight = np.array(frames, dtype=np.float64, order="C")
+    straighten(straight, 0)
+    return straight
+
+
 def orthonormal(tangents, rtol):
     """Return the frames, in float64, of tangents that stay as they are."""
     frames = np.array(tangents, dtype=np.float64, order="C")

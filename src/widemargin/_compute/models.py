@@ -16,7 +16,7 @@ them out; samples are gathered by the models that they are still compared with.
 
 Then the sums of pull x^T over the samples of each model are the whole gradient but for
 the small corrections in `moments`, the sums of pull [1, alpha]; `_add_pulls` forms
-both, by products. `moved` takes the step; `margin_sums` sees the margins.
+both, by products.
 Shapes: Z (K (1+m), n), pulls (2, n, 1+m), moments (K, 1+m, 1+m).
 """
 
@@ -163,7 +163,7 @@ def one_sided(
     `rows` is (K (1+m), d), the stacked models, and `offsets` (K, 1+m) their products
     with the own centroid; `right` is (n, K), true where the model has the sample's
     class. Sums are (K, 1+m, d). At most `size` samples at a time need what is written
-    over, `scratch`: `scratch_size` numbers for each.
+    over, `scratch`, see `ascent`.
 
     Unless the pass `compares_all`, it leaves out what bounds tell: `low` and `reach`,
     (K, n), of before the models made `moves` (K, 3), cosine and sine of their turn and
@@ -190,11 +190,6 @@ def one_sided(
             reach[:, known], compares_all,
         )  # fmt: skip
     return compared
-
-
-def scratch_size(n_models: int, width: int, d: int) -> int:
-    """Return how many numbers a block writes over, for each of its samples."""
-    return n_models * width + n_models + 2 * (2 * width + (d + width) + width)
 
 
 @njit()
@@ -318,58 +313,3 @@ def _add_pulls(X, nearest, pulls, alphas, starts, gathered, weighted, sums, mome
             np.dot(weighted[part].T, gathered[part], both)
             _add(sums[j], both, none)
             _add(moments[j], both, d)
-
-
-@njit(fastmath=REORDER)
-def moved(stack, direction, rates):
-    """Return models a step along `direction`, row k by ``rates[k]``.
-
-    With it the sums of absolute values, before and after: NaN where there is one.
-    """
-    after = np.empty_like(stack)
-    sizes = np.zeros(2)
-    for j in range(stack.shape[0]):
-        for k in range(stack.shape[1]):
-            rate, here, along, there = (
-                rates[k],
-                stack[j, k],
-                direction[j, k],
-                after[j, k],
-            )
-            size = grown = 0.0
-            for f in range(stack.shape[2]):
-                there[f] = here[f] + rate * along[f]
-                size += abs(here[f])
-                grown += abs(there[f])
-            sizes[0] += size
-            sizes[1] += grown
-    return after, sizes
-
-
-@njit(fastmath=REORDER)
-def margin_sums(margins, theta, weights, before, given):
-    """Return what samples of these margins add up to, for three kinds of weights.
-
-    Of `weights` and of those `before` the sum, and that of their products with the
-    margins; of those `given` the sum, and of their products with the hinge at `theta`,
-    with mistakes, and with margins below `theta`; last how many these are.
-    """
-    total = value = total_before = value_before = 0.0
-    all_given = hinge = wrong = small = 0.0
-    n_small = 0
-    for i in range(margins.shape[0]):
-        mu = margins[i]
-        total += weights[i]
-        value += weights[i] * mu
-        total_before += before[i]
-        value_before += before[i] * mu
-        all_given += given[i]
-        # Written so that NaN counts.
-        hinge += 0.0 if mu >= theta else given[i] * (theta - mu)
-        wrong += given[i] if mu <= 0 else 0.0
-        small += given[i] if mu < theta else 0.0
-        n_small += mu < theta
-    return (
-        total, value, total_before, value_before, all_given, hinge, wrong, small,
-        n_small,
-    )  # fmt: skip

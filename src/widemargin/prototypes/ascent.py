@@ -37,6 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from widemargin._compute.engines import engine_for
 from widemargin._compute.machine import (
     SAMPLE_ROWS,
     Room,
@@ -51,7 +52,7 @@ from widemargin._core.shards import Here, Shards
 from widemargin.margins import relative_margin
 from widemargin.margins.reweight import reweighted
 from widemargin.metrics import TangentMetric
-from widemargin.prototypes.tangent_models import slide
+from widemargin.prototypes.tangent_models import retract, slide
 from widemargin.prototypes.training import State
 from widemargin.tangents import Bundle
 
@@ -116,6 +117,44 @@ class Known(NamedTuple):
         return np.stack([np.sqrt(1 - sine**2), sine, shift], axis=1)
 
 
+def one_sided(
+    X: NDArray,
+    norms: NDArray,
+    right: NDArray,
+    gamma: NDArray,
+    stack: NDArray,
+    tiny: float,
+) -> Pass:
+    """Pass over samples that stay put, of squared lengths `norms`."""
+    n_models, width, d = stack.shape
+    models = stack.astype(X.dtype)
+    offsets = np.matmul(models, models[:, 0, :, None])[:, :, 0]
+    margins, nearest = np.empty(len(X)), np.empty((len(X), 2), np.intp)
+    sums = np.zeros(stack.shape)
+    moments, sizes = np.zeros((n_models, width, width)), np.zeros((n_models, width))
+    for s in batched_slices(len(X), rows_in_budget(16 * n_models * width)):
+        Z = (X[s] @ models.reshape(-1, d).T).reshape(-1, n_models, width)
+        alphas = Z - offsets
+        D = norms[s, None] - 2 * Z[:, :, 0] + offsets[:, 0]
+        D = (D - (alphas[:, :, 1:] ** 2).sum(axis=2)).clip(min=0)
+        D_plus, D_minus = np.where(right[s], D, np.inf), np.where(right[s], np.inf, D)
+        at = np.stack([D_plus.argmin(axis=1), D_minus.argmin(axis=1)], axis=1)
+        z = D_plus.min(axis=1), D_minus.min(axis=1)
+        c = np.stack(margin_slopes(*z, gamma[s], tiny), axis=1)
+        margins[s] = relative_margin(*z)
+        nearest[s] = np.where(np.isinf(np.stack(z, axis=1)), -1, at)
+        alphas[:, :, 0] = 1
+        for j in range(n_models):
+            rows, side = np.nonzero(at == j)
+            ones, pulls = alphas[rows, j], c[rows, side, None]
+            weighted = (pulls * ones).astype(X.dtype)
+            sums[j] += weighted.T @ X[s][rows]
+            moments[j] += weighted.T @ ones
+            sizes[j] += (np.abs(pulls) * ones**2).sum(axis=0)
+    gradient = sums - np.matmul(moments, stack)
+    return Pass(margins, nearest, gradient, moments, sizes)
+
+
 class OneSidedPass:
     """Passes over samples that stay put: only the models bend."""
 
@@ -147,17 +186,19 @@ class OneSidedPass:
 
     def __call__(self, stack: NDArray, gamma: NDArray, run: Any = map) -> Pass:
         """Run one pass; `run` is the ``map`` of ``held_threads``."""
-        from widemargin._compute.models import one_sided, scratch_size
-
         if not self.is_settled:
             self._settle(stack)
+        given = self.X, self.norms, self.right, gamma, stack, self.tiny
+        engine = engine_for("one_sided", *given)
+        if engine is None:
+            return one_sided(*given)
         n_models, width, d = stack.shape
         n, dtype = len(self.X), self.X.dtype
         flat = np.ascontiguousarray(stack.reshape(-1, d), dtype=dtype)
         offsets = np.matmul(stack, stack[:, 0, :, None])[:, :, 0].astype(dtype)
         margins = np.empty(n)
         size = min(BLOCK_ROWS, rows_in_budget(8 * n_models * width))
-        needed = min(n, size) * scratch_size(n_models, width, d)
+        needed = min(n, size) * _scratch_size(n_models, width, d)
         parts = list(even_slices(n, BLOCKS * size))
         sums = self.room.take("sums", (len(parts), *stack.shape), float)
         moments = np.empty((len(parts), n_models, width, width))
@@ -171,7 +212,7 @@ class OneSidedPass:
         def one_part(p: int) -> int:
             rows = parts[p]
             scratch = self.room.take("scratch", (needed,), dtype)
-            compared = one_sided(
+            compared = engine(
                 self.X[rows], flat, self.norms[rows], offsets, self.right[rows],
                 gamma[rows], self.tiny, nearest[rows], margins[rows], size, scratch,
                 sums[p], moments[p], sizes[p], moves, known.low[p], known.reach[p],
@@ -202,6 +243,11 @@ class OneSidedPass:
         )
         nearest = np.empty((len(self.X), 2), np.intp)
         return Known(stack, nearest, low, reach, [1] * len(parts))
+
+
+def _scratch_size(n_models: int, width: int, d: int) -> int:
+    """Return how many numbers an engine's block writes over, for each sample."""
+    return n_models * width + n_models + 2 * (2 * width + (d + width) + width)
 
 
 def _worth(width: int) -> float:
@@ -371,14 +417,26 @@ class Sums(NamedTuple):
 
 def climb_sums(now: Climbers, theta: float, bins: int, samples: Passed) -> Sums:
     """Return what a part contributes after a pass, its margins counted in `bins`."""
-    from widemargin._compute.models import margin_sums
-
     found, given = now.found, samples.given
     assert found is not None
     mu = found.margins
     counts = np.histogram(mu, bins, (-1.0, 1.0))[0] if bins else np.zeros(0)
-    weighed = margin_sums(mu, theta, now.weights, now.before, given)
-    return Sums._make([*found[2:], *weighed, counts])
+    # Written so that NaN counts.
+    small = ~(mu >= theta)
+    hinge = given[small] @ (theta - mu[small])
+    return Sums(
+        *found[2:],
+        total=now.weights.sum(),
+        value=now.weights @ mu,
+        total_before=now.before.sum(),
+        value_before=now.before @ mu,
+        given=given.sum(),
+        hinge=float(hinge),
+        wrong=float(given @ (mu <= 0)),
+        small=float(given @ small),
+        n_small=int(small.sum()),
+        counts=counts,
+    )
 
 
 def climbed(
@@ -474,20 +532,18 @@ class Ascent(NamedTuple):
 
     def step(self, state: State) -> State:
         """Climb once; a step that fails is taken back, and the next one is half."""
-        from widemargin._compute.frames import straighten
-        from widemargin._compute.models import moved
-
         stack, sums = state["stack"], state["sums"]
         direction, rates = sums.gradient, np.ones(stack.shape[1])
         if self.adapts:
             rates = scaled_rates(sums.sizes)
         else:
             direction = paper_direction(sums, stack)
-        proposal, (size, grown) = moved(stack, direction, state["rate"] * rates)
+        proposal = stack + (state["rate"] * rates)[:, None] * direction
+        size, grown = np.abs(stack).sum(), np.abs(proposal).sum()
         # Written so that NaN is too large.
         if not grown <= 1e100 * (size + 1):
             return self._taken_back(state)
-        straighten(proposal, 1)
+        proposal[:, 1:] = retract(proposal[:, 1:])
         reached = state["climbers"].step(
             climbed,
             proposal,

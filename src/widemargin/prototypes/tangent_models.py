@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from widemargin._compute.engines import formula
 from widemargin._compute.machine import batched_slices, rows_in_budget
 from widemargin._compute.nearest import some_eigenpairs
 from widemargin._compute.pairs import pair_distances
@@ -121,13 +122,30 @@ def random_frames(
     return orthonormalize(rng.standard_normal((n_models, n_tangents, d)))
 
 
-def retract(frames: np.ndarray) -> np.ndarray:
-    """Orthonormalise frames that a step has moved; dependent rows are zero, last."""
-    from widemargin._compute.frames import straighten
+# What a projection leaves, squared, of a row that depends on others.
+DEPENDENT = 1e-20
 
+
+@formula
+def retract(frames: np.ndarray) -> np.ndarray:
+    """Orthonormalise frames that a step has moved; dependent rows are zero, last.
+
+    In their order, and by one projection where they nearly are orthonormal.
+    """
     straight = np.array(frames, dtype=float, order="C")
-    straighten(straight, 0)
-    return straight
+    for j in range(straight.shape[1]):
+        row, before = straight[:, j], np.inf
+        square = left = np.einsum("nd,nd->n", row, row)
+        # Once more where most of it has gone, and with it digits.
+        while (again := (DEPENDENT * square < left) & (left < 0.5 * before)).any():
+            done, before = straight[again, :j], left
+            along = np.einsum("nkd,nd->nk", done, row[again])
+            row[again] -= np.einsum("nk,nkd->nd", along, done)
+            left = np.where(again, np.einsum("nd,nd->n", row, row), left)
+        depends = left <= DEPENDENT * square
+        row /= np.where(depends, np.inf, np.sqrt(left))[:, None]
+    order = np.argsort(~straight.any(axis=2), axis=1, kind="stable")
+    return np.take_along_axis(straight, order[:, :, None], axis=1)
 
 
 def slide(
