@@ -5,11 +5,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: draw package help demo test test-lowest fuzz fuzz-large ruff lint bench bench-all docs docs-linkcheck test-site clean
+.PHONY: draw package help demo test test-lowest fuzz fuzz-large ruff lint bench bench-all reproduce docs docs-linkcheck test-site clean
 # Calls and seconds that `make fuzz` ends after, whichever comes first.
 N ?= 1000000
 T ?= inf
 SEED ?= 0
+# What `make reproduce` runs, and where its figures go.
+PAPER ?= perceptrons
+OUT ?= figures
 
 help:
 	@echo "make demo    install into $(VENV) and run the demonstration"
@@ -17,6 +20,7 @@ help:
 	@echo "make fuzz    call everything public with anything: N=1000000 calls, T=60 seconds"
 	@echo "make fuzz-large   models of real sizes against brute force: T=3600 seconds, SEED"
 	@echo "make bench   the benchmark tables of benchmarks/README.md; bench-all: every table"
+	@echo "make reproduce PAPER=perceptrons   a paper's tables beside ours, and its figures"
 	@echo "make docs    the site, into docs/_build/html; docs-linkcheck: do its links lead on?"
 	@echo "make test-site   the site, built and looked at in a browser"
 	@echo "make clean   remove $(VENV), caches and generated files"
@@ -75,6 +79,11 @@ draw: $(VENV)/installed-test
 
 package:
 	.ci/package $(PYTHON)
+
+# A paper's tables beside ours, and its figures: margin-lvq, reweighting, tangent-kernels,
+# perceptrons; records are the library's own. QUICK=--quick is smaller.
+reproduce: $(VENV)/installed-test
+	$(BIN)/python benchmarks/reproduce.py $(PAPER) $(QUICK) --out $(OUT)
 
 bench: $(VENV)/installed-test
 	$(BIN)/python benchmarks/tangent_distances.py

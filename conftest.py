@@ -54,7 +54,7 @@ HALVES = (
         "cli",
         "export",
         "inspection",
-        "reproduce",
+        "papers",
         "browser",
     ),
     ("metrics", "neighbors", "svm", "tangents"),

@@ -14,11 +14,11 @@ from functools import partial
 
 import numpy as np
 from common import data_folder, machine, percent, print_table, seconds, train_test
+from papers import some_groups
 
 from widemargin.datasets import load_mnist, mnist_writers
 from widemargin.metrics import image_distortion_distances
 from widemargin.neighbors import TangentKNeighborsClassifier
-from widemargin.reproduce import some_groups
 from widemargin.tangents import GaussianSmoother, ImageTangents, image_shifts
 
 SHAPE = (28, 28)

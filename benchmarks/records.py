@@ -8,8 +8,7 @@ import os
 from pathlib import Path
 
 from common import data_folder, machine, print_table
-
-from widemargin.reproduce.records import SECTIONS, measure
+from papers.records import SECTIONS, measure
 
 
 def main():

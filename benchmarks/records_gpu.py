@@ -22,6 +22,14 @@ import numpy as np
 import sklearn
 import torch
 from common import data_folder
+from papers import (
+    Split,
+    load_split,
+    measured,
+    over_draws,
+    records,
+    some_groups,
+)
 from scipy.special import log_softmax
 
 from widemargin._compute.device.distortion import (
@@ -33,14 +41,6 @@ from widemargin._core.decisions import brier_scores
 from widemargin.datasets import load_mnist, mnist_writers
 from widemargin.meta.product import product_weights
 from widemargin.prototypes import TVQClassifier
-from widemargin.reproduce import (
-    Split,
-    load_split,
-    measured,
-    over_draws,
-    records,
-    some_groups,
-)
 from widemargin.tangents import Deskew, DirectionFeatures, image_affines
 
 SHAPE, NEAREST, ASKED, ALL = (28, 28), 64, 5000, 50_000

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 from common import alternate, machine, percent, print_table, train_test
+from papers import Split, stretches, tangent_kernels, timed
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
@@ -24,7 +25,6 @@ from sklearn.svm import SVC
 from widemargin.datasets import load_usps
 from widemargin.metrics import image_distortion_distances, tangent_distances
 from widemargin.neighbors import TangentDensityClassifier, TangentKNeighborsClassifier
-from widemargin.reproduce import Split, stretches, tangent_kernels, timed
 from widemargin.svm import JitteredSVC, TangentSVC
 from widemargin.tangents import (
     GaussianSmoother,

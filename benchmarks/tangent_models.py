@@ -13,6 +13,14 @@ from itertools import product
 
 import numpy as np
 from common import alternate, data_folder, machine, print_table, seconds, train_test
+from papers import load_split, stretches
+from papers.reweighting import (
+    PAPER_2,
+    followed,
+    poly_svm,
+    some_passes,
+    total_variation,
+)
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
@@ -34,14 +42,6 @@ from widemargin.datasets import (
 )
 from widemargin.prototypes import TVQClassifier
 from widemargin.prototypes.ascent import OneSidedPass
-from widemargin.reproduce import load_split, stretches
-from widemargin.reproduce.reweighting import (
-    PAPER_2,
-    followed,
-    poly_svm,
-    some_passes,
-    total_variation,
-)
 from widemargin.tangents import GaussianSmoother, ImageTangents
 
 SECTIONS = ("errors", "usps", "passes", "times", "auto")

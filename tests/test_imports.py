@@ -30,10 +30,7 @@ ALLOWED: dict[str, set[str]] = {
     **dict.fromkeys(ESTIMATORS, CORE),
     "inspection": CORE | ESTIMATORS,
     "export": CORE | ESTIMATORS | {"__init__"},
-    "reproduce": CORE | ESTIMATORS | {"inspection", "saving"},
-    "cli": CORE
-    | ESTIMATORS
-    | {"inspection", "export", "reproduce", "saving", "__init__"},
+    "cli": CORE | ESTIMATORS | {"inspection", "export", "saving", "__init__"},
 }
 
 # Within the shared packages, floors from the ground up: a module imports from lower

@@ -1,8 +1,9 @@
 r"""To reproduce: the papers' tables beside ours, and their figures, a module each.
 
 Every module has ``main(quick, out)``, which prints the tables and saves the figures in
-the folder `out`. What they show is loaded, computed and drawn by the library. All
-comparisons keep one protocol of what may be chosen on what, and what is told:
+the folder `out`: ``make reproduce PAPER=perceptrons`` runs it. What they show is loaded,
+computed and drawn by the library. All comparisons keep one protocol of what may be
+chosen on what, and what is told:
 
 * Parameters are chosen on training data. Every candidate is fitted without some groups
   of samples and asked about these; the least mean Brier score
@@ -19,7 +20,6 @@ comparisons keep one protocol of what may be chosen on what, and what is told:
 Shapes: probabilities (n_samples, n_classes), groups (n_samples,).
 """
 
-import argparse
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -72,14 +72,6 @@ def timed(model: Any, split: Split) -> tuple[NDArray, float, float]:
 
 
 N_STRETCHES = 10
-
-
-def by_command(main: Callable, says: str | None) -> None:
-    """Run a paper as ``python -m`` does: with --quick and --out, as all have them."""
-    parser = argparse.ArgumentParser(description=(says or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="smaller and faster")
-    parser.add_argument("--out", default=".", help="folder for what is saved")
-    main(**vars(parser.parse_args()))
 
 
 def stretches(n_samples: int, n_groups: int = N_STRETCHES) -> NDArray:

@@ -11,7 +11,7 @@
 The paper does not give its toy problem; here it is three overlapping classes of two
 Gaussians each in about the unit square, where a hypothesis margin is a few hundredths.
 
-Run ``python -m widemargin.reproduce.margin_lvq [--quick] [--out FOLDER]``.
+``make reproduce PAPER=margin-lvq`` runs it.
 """
 
 import warnings
@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from papers import save_figure
 from sklearn.base import ClassifierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances
@@ -37,7 +38,6 @@ from widemargin.margins import (
     nearest_right_wrong,
 )
 from widemargin.prototypes import GLVQClassifier, LVQClassifier, MarginLVQClassifier
-from widemargin.reproduce import by_command, save_figure
 
 CENTRES = np.array(
     [[[0.2, 0.3], [0.7, 0.8]], [[0.75, 0.25], [0.3, 0.6]], [[0.5, 0.45], [0.1, 0.85]]]
@@ -66,7 +66,7 @@ def toy_problem(
 
     Examples
     --------
-    >>> from widemargin.reproduce.margin_lvq import toy_problem
+    >>> from papers.margin_lvq import toy_problem
     >>> X, y = toy_problem(6)
     >>> X.shape, sorted(y.tolist())
     ((6, 2), [0, 0, 1, 1, 2, 2])
@@ -93,7 +93,7 @@ def figure_3(n_points: int = 301) -> dict[str, NDArray]:
 
     Examples
     --------
-    >>> from widemargin.reproduce.margin_lvq import figure_3
+    >>> from papers.margin_lvq import figure_3
     >>> curves = figure_3(3)
     >>> curves["hinge"]
     array([2.5, 1. , 0. ])
@@ -128,7 +128,7 @@ def figure_4(
 
     Examples
     --------
-    >>> from widemargin.reproduce.margin_lvq import figure_4
+    >>> from papers.margin_lvq import figure_4
     >>> curve = figure_4(2000)
     >>> bool(curve["hinge"][-1] < curve["hinge"][0])
     True
@@ -185,7 +185,7 @@ def prototypes_against_neighbours(
 
     Examples
     --------
-    >>> from widemargin.reproduce.margin_lvq import prototypes_against_neighbours
+    >>> from papers.margin_lvq import prototypes_against_neighbours
     >>> table = prototypes_against_neighbours([2], n_repeats=1)
     >>> bool(table["GLVQ"][0] < table["1-NN"][0])
     True
@@ -264,7 +264,7 @@ def bound_curve(
     Examples
     --------
     >>> from widemargin.prototypes import GLVQClassifier
-    >>> from widemargin.reproduce.margin_lvq import bound_curve, toy_problem
+    >>> from papers.margin_lvq import bound_curve, toy_problem
     >>> model = GLVQClassifier(scale="none", random_state=0)
     >>> curve = bound_curve(model, *toy_problem(300),
     ...                     *toy_problem(300, random_state=1), counts=[1, 2])
@@ -369,7 +369,7 @@ def main(
 
     Examples
     --------
-    >>> from widemargin.reproduce.margin_lvq import main
+    >>> from papers.margin_lvq import main
     >>> results = main(quick=True)
     <BLANKLINE>
     Figure 4: ...
@@ -393,7 +393,3 @@ def main(
     if out is not None:
         _draw(results, Path(out) / "margin_lvq.png")
     return results
-
-
-if __name__ == "__main__":
-    by_command(main, __doc__)

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from papers import save_figure
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
@@ -32,7 +33,6 @@ from widemargin.linear import (
 from widemargin.linear.patterns import Patterns, random_state_array, reflect
 from widemargin.linear.walks import Budget, learn, start_walk
 from widemargin.margins import perceptrons as bounds
-from widemargin.reproduce import by_command, save_figure
 
 
 class Problem(NamedTuple):
@@ -356,7 +356,3 @@ def main(quick: bool = False, out: Path | str | None = None) -> list[Path]:
     _draw_steps(paths[0], steps[problems[1].name])
     _draw_ratios(paths[1], ratios, heights)
     return paths
-
-
-if __name__ == "__main__":
-    by_command(main, __doc__)

@@ -11,7 +11,7 @@ Three ideas, each a citizen of the library:
 From few labels both learn from affine copies of images that are set upright and brought
 to one size (`Deskew`).
 
-Every row follows :mod:`widemargin.reproduce`: its parameters come from the
+Every row follows :mod:`papers`: its parameters come from the
 training set, the test set is looked at once. What was published without deep networks,
 and the bar that this project set itself, stand beside.
 
@@ -30,6 +30,18 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from papers import (
+    Measured,
+    Split,
+    best,
+    folds,
+    judged,
+    load_split,
+    measured,
+    over_draws,
+    some_groups,
+    stretches,
+)
 from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import GroupShuffleSplit
@@ -43,19 +55,6 @@ from widemargin.metrics import (
 )
 from widemargin.neighbors import DensityClassifier
 from widemargin.prototypes import TVQClassifier
-from widemargin.reproduce import (
-    Measured,
-    Split,
-    best,
-    by_command,
-    folds,
-    judged,
-    load_split,
-    measured,
-    over_draws,
-    some_groups,
-    stretches,
-)
 from widemargin.saving import write_atomically
 from widemargin.tangents import Deskew, DirectionFeatures, image_affines
 from widemargin.tangents.transform import copies
@@ -446,7 +445,3 @@ def save(rows: list[Row], file: Path) -> None:
 def main(quick: bool = False, out: Path | str = ".") -> None:
     """Measure every row, quick ones on a few training images; choices are indented."""
     measure(list(SECTIONS), quick, Path(out), n_jobs=-1)
-
-
-if __name__ == "__main__":
-    by_command(main, __doc__)

@@ -1,6 +1,6 @@
 """Tables 1 and 2 and Figures 3 to 8 of the re-weighting paper, done again.
 
-``widemargin reproduce reweighting`` prints the tables, paper and ours side by side, and
+``make reproduce PAPER=reweighting`` prints the tables, paper and ours side by side, and
 writes them with the figures to a folder. SVMs are those of the paper: one machine per
 class against the rest, kernels (x·x' + 1)^d, C = 1/mean k(x, x) (the default of
 SVM-light), the largest score answers. USPS is a second opinion.
@@ -18,6 +18,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from papers import (
+    Split,
+    load_split,
+    measured,
+    save_figure,
+    timed,
+)
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
@@ -34,14 +41,6 @@ from widemargin.prototypes import (
     LVQClassifier,
     TDNeuronClassifier,
     TVQClassifier,
-)
-from widemargin.reproduce import (
-    Split,
-    by_command,
-    load_split,
-    measured,
-    save_figure,
-    timed,
 )
 from widemargin.saving import write_atomically
 from widemargin.tangents import ImageTangents
@@ -321,7 +320,3 @@ def main(
         folder / "reweighting.md", lambda part: part.write_text(page, "utf-8")
     )
     return found
-
-
-if __name__ == "__main__":
-    by_command(main, __doc__)

@@ -24,16 +24,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
-
-from widemargin._compute.machine import thread_map
-from widemargin.datasets import load_usps
-from widemargin.inspection import PrototypeDisplay, TangentDisplay
-from widemargin.metrics import tangent_alignment, tangent_distances
-from widemargin.metrics.kernels import kernel_of_distances
-from widemargin.reproduce import (
+from papers import (
     Split,
-    by_command,
     folds,
     load_split,
     measured,
@@ -41,6 +33,13 @@ from widemargin.reproduce import (
     stretches,
     timed,
 )
+from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
+
+from widemargin._compute.machine import thread_map
+from widemargin.datasets import load_usps
+from widemargin.inspection import PrototypeDisplay, TangentDisplay
+from widemargin.metrics import tangent_alignment, tangent_distances
+from widemargin.metrics.kernels import kernel_of_distances
 from widemargin.svm import InvariantHyperplaneSVC, JitteredSVC, TangentSVC, VirtualSVC
 from widemargin.svm.pairwise import PairwiseMachine, pairwise_coefficients
 from widemargin.tangents import ImageTangents, TransformTangents, image_shifts
@@ -376,7 +375,3 @@ def _print_line(line: Line) -> None:
         numbers += [getattr(line, name), getattr(line.paper, name, None)]
     cells = ("" if v is None or np.isnan(v) else f"{v:.4g}" for v in numbers)
     print(f"{line.name:<40}" + "".join(f"{cell:>11}" for cell in cells), flush=True)
-
-
-if __name__ == "__main__":
-    by_command(main, __doc__)

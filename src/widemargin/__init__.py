@@ -60,7 +60,6 @@ _SUBPACKAGES = (
     "metrics",
     "neighbors",
     "prototypes",
-    "reproduce",
     "svm",
     "tangents",
 )
@@ -126,7 +125,6 @@ __all__ = [
     "metrics",
     "neighbors",
     "prototypes",
-    "reproduce",
     "save",
     "show_progress",
     "svm",

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from papers import margin_lvq
 
 from widemargin.prototypes import GLVQClassifier
-from widemargin.reproduce import margin_lvq
 
 
 def test_figure_3_losses_bound_the_mistakes():

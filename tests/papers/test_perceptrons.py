@@ -4,9 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from widemargin.linear import MaxMarginClassifier
-from widemargin.reproduce.perceptrons import (
+from papers.perceptrons import (
     crossing_set,
     digit_pair,
     known_margin_set,
@@ -18,6 +16,8 @@ from widemargin.reproduce.perceptrons import (
     stepwise_convergence,
     variant_table,
 )
+
+from widemargin.linear import MaxMarginClassifier
 
 
 @pytest.mark.parametrize("d", [2, 7])

@@ -2,9 +2,7 @@
 
 import numpy as np
 import pytest
-from sklearn.naive_bayes import GaussianNB
-
-from widemargin.reproduce import (
+from papers import (
     Choice,
     best,
     folds,
@@ -14,6 +12,7 @@ from widemargin.reproduce import (
     some_groups,
     stretches,
 )
+from sklearn.naive_bayes import GaussianNB
 
 
 def test_stretches_are_whole_and_alike():

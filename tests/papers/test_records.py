@@ -4,12 +4,12 @@ import json
 
 import numpy as np
 import pytest
+from papers import Measured, Split, records
 from sklearn.base import BaseEstimator
 from sklearn.datasets import load_digits
 from sklearn.utils import Bunch
 
 from widemargin import TVQClassifier
-from widemargin.reproduce import Measured, Split, records
 from widemargin.tangents import image_affines
 
 

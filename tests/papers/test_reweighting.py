@@ -1,11 +1,8 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from sklearn.datasets import load_digits
-
-from widemargin.prototypes import TVQClassifier
-from widemargin.reproduce import Split, load_split, reweighting
-from widemargin.reproduce.reweighting import (
+from papers import Split, load_split, reweighting
+from papers.reweighting import (
     PAPER_1,
     PAPER_2,
     errors,
@@ -13,6 +10,9 @@ from widemargin.reproduce.reweighting import (
     stage,
     total_variation,
 )
+from sklearn.datasets import load_digits
+
+from widemargin.prototypes import TVQClassifier
 
 
 @pytest.fixture(scope="module")

@@ -1,10 +1,7 @@
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits
-from sklearn.svm import SVC
-
-from widemargin.reproduce import Split, tangent_kernels
-from widemargin.reproduce.tangent_kernels import (
+from papers import Split, tangent_kernels
+from papers.tangent_kernels import (
     PUBLISHED,
     SPRINGS,
     rivals,
@@ -13,6 +10,9 @@ from widemargin.reproduce.tangent_kernels import (
     supports_per_duel,
     tables,
 )
+from sklearn.datasets import load_digits
+from sklearn.svm import SVC
+
 from widemargin.svm import TangentSVC
 
 

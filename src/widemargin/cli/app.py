@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 import widemargin
-from widemargin.cli import Refusal, check_library, leave, near, one_line
+from widemargin.cli import leave, one_line
 
 
 class OneLineGroup(TyperGroup):
@@ -52,7 +52,6 @@ DATA = (
     "CSV(.gz), Parquet, npz, npy, idx(.gz), LIBSVM text, an image, a folder with one "
     "folder per class, or - for standard input."
 )
-PAPERS = ("margin-lvq", "reweighting", "tangent-kernels", "perceptrons", "records")
 TARGET = "Column or array of the labels; for idx the file of the labels."
 DataPath = Annotated[Path, typer.Argument(help=DATA, metavar="DATA")]
 ModelPath = Annotated[Path, typer.Argument(help="Made by fit.", metavar="MODEL")]
@@ -225,34 +224,6 @@ def report(
     ] = Path("widemargin-report.html"),
 ) -> None:
     """Write one HTML file with every display that applies to the model."""
-
-
-@app.command()
-@one_line
-def reproduce(
-    paper: Annotated[
-        str,
-        typer.Argument(
-            help=f"{', '.join(PAPERS[:-1])} or {PAPERS[-1]}.", metavar="PAPER"
-        ),
-    ],
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Smaller, in a minute or so.")
-    ] = False,
-    out: Annotated[Path, typer.Option(help="Folder for the figures.")] = Path("."),
-) -> None:
-    """Print the tables of a paper and draw its figures."""
-    if paper not in PAPERS:
-        raise Refusal(f"there is no paper {paper!r}; {near(paper, PAPERS)}")
-    if out.exists() and not out.is_dir():
-        raise Refusal(f"--out: {out} is a file; name a folder")
-    check_library("matplotlib", "a paper's figures", "'widemargin[plot]'")
-    from widemargin._compute.progress import show_progress
-
-    module = import_module(f"widemargin.reproduce.{paper.replace('-', '_')}")
-    out.mkdir(parents=True, exist_ok=True)
-    with show_progress():
-        module.main(quick, out)
 
 
 @command("models")
