@@ -1,9 +1,9 @@
 r"""To reproduce: the papers' tables beside ours, and their figures, a module each.
 
 Every module has ``main(quick, out)``, which prints the tables and saves the figures in
-the folder `out`: ``make reproduce PAPER=perceptrons`` runs it. What they show is loaded,
-computed and drawn by the library. All comparisons keep one protocol of what may be
-chosen on what, and what is told:
+the folder `out`: ``make reproduce PAPER=perceptrons`` runs it. What they show is
+loaded, computed and drawn by the library. All comparisons keep one protocol of what may
+be chosen on what, and what is told:
 
 * Parameters are chosen on training data. Every candidate is fitted without some groups
   of samples and asked about these; the least mean Brier score
