@@ -1,15 +1,13 @@
 """The one checker of parameters: name first, NaN refused, the way out said."""
 
-import inspect
 import math
 import re
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, TypeGuard, TypeVar, dataclass_transform
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,40 +28,6 @@ from widemargin._core.arrays import (
 FLOATS = (np.float64, np.float32)
 _NATIVE = tuple(np.dtype(kind) for kind in FLOATS)
 FloatArray = NDArray[np.floating[Any]]
-
-
-Kind = TypeVar("Kind", bound=type)
-
-
-@dataclass_transform(eq_default=False)
-def parameters(kind: Kind) -> Kind:
-    """Make the fields of an estimator its parameters: a name, a type and a default.
-
-    scikit-learn asks for an ``__init__`` that only keeps what it is given, which is
-    what a dataclass writes. Models are compared, shown and copied as before. Fields of
-    bases come first in a dataclass; a signature has the order of the docstring.
-    """
-    made: Any = dataclass(eq=False, repr=False, match_args=False)(kind)
-    made.__dask_tokenize__ = _token
-    signature = inspect.signature(made.__init__)
-    told = re.findall(r"^ {4}(\w+(?:, \w+)*) : ", kind.__doc__ or "", re.MULTILINE)
-    names = ", ".join(told).split(", ")[::-1]
-    order = {name: -place for place, name in enumerate(names)}
-
-    def place(one: inspect.Parameter) -> tuple[int, int]:
-        named = one.kind is one.KEYWORD_ONLY
-        return one.kind, order.get(one.name, 1) if named else 0
-
-    given = sorted(signature.parameters.values(), key=place)
-    made.__init__.__signature__ = signature.replace(parameters=given)
-    return made
-
-
-def _token(estimator: Any) -> Any:
-    # Dask takes a dataclass for its fields, but two fits of the same are two models.
-    from dask.base import normalize_token
-
-    return normalize_token((type(estimator), vars(estimator)))
 
 
 def check_option(name: str, value: Any, options: Iterable[str]) -> str:

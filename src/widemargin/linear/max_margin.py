@@ -36,11 +36,11 @@ from widemargin._core.checks import (
     check_number,
     check_option,
     check_random_state,
-    parameters,
 )
 from widemargin._core.classifier import FITTED, fit_method
 from widemargin._core.lazy import is_lazy
 from widemargin._core.left_out import observations
+from widemargin._core.params import parameters
 from widemargin._core.samples import Samples
 from widemargin._core.shards import SampleShards, check_shards, joined
 from widemargin.linear import shards, small_pairs

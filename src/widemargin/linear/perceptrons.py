@@ -34,9 +34,9 @@ from widemargin._core.checks import (
     check_number,
     check_option,
     check_random_state,
-    parameters,
 )
 from widemargin._core.classifier import fit_method
+from widemargin._core.params import parameters
 from widemargin.linear.base import (
     SCHEMES,
     HyperplaneClassifier,

@@ -49,12 +49,12 @@ from widemargin._core.checks import (
     as_float_vector,
     check_count,
     check_number,
-    parameters,
     refuse_pairs,
 )
 from widemargin._core.classifier import fit_method, with_answers
 from widemargin._core.confidence import answering
 from widemargin._core.decisions import as_labels, brier_scores, class_codes
+from widemargin._core.params import parameters
 from widemargin._core.samples import groups_of_copies
 from widemargin.meta.wrapping import (
     HandingClassifier,

@@ -55,7 +55,6 @@ from widemargin._core.checks import (
     as_floats,
     check_number,
     check_random_state,
-    parameters,
     refuse_pairs,
     warn_caller,
 )
@@ -63,6 +62,7 @@ from widemargin._core.classifier import fit_method
 from widemargin._core.confidence import answers_of, confidence_of, distance_of
 from widemargin._core.decisions import are_alike, as_labels
 from widemargin._core.lazy import accuracy, is_lazy
+from widemargin._core.params import parameters
 from widemargin._core.samples import (
     check_classes,
     check_weights,

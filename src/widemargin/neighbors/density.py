@@ -52,11 +52,11 @@ from widemargin._core.checks import (
     check_option,
     check_random_state,
     check_squares,
-    parameters,
 )
 from widemargin._core.classifier import fit_method, with_answers
 from widemargin._core.decisions import as_labels
 from widemargin._core.lazy import bare, is_lazy
+from widemargin._core.params import parameters
 from widemargin._core.samples import Samples, check_samples, check_X, twins
 from widemargin._core.shards import check_shards
 from widemargin.metrics import TangentMetric

@@ -39,11 +39,11 @@ from widemargin._core.checks import (
     check_option,
     check_squares,
     in_unit,
-    parameters,
 )
 from widemargin._core.classifier import fit_method, with_answers
 from widemargin._core.decisions import best_other, label_margins
 from widemargin._core.lazy import bare, is_lazy
+from widemargin._core.params import parameters
 from widemargin._core.samples import Samples, check_samples, check_X
 from widemargin._core.shards import check_shards
 from widemargin.margins import relative_margin

@@ -33,16 +33,15 @@ from widemargin._core.arrays import (
     to_numpy,
     xp_of,
 )
-from widemargin._core.checks import check_count, check_number, check_option, parameters
+from widemargin._core.checks import check_option
 from widemargin._core.lazy import bare
+from widemargin._core.params import Counted, Fraction, Positive, parameters
 from widemargin._core.samples import Samples
 from widemargin.margins import Sigmoid, check_loss
 from widemargin.margins.losses import LOSSES, value_and_slope
 from widemargin.prototypes import optimizer
 from widemargin.prototypes.optimizer import Batch, Descent, Sums
 from widemargin.prototypes.placing import (
-    REPAIRS,
-    SCALES,
     chosen_scale,
     nearest_of,
     revivals,
@@ -426,29 +425,23 @@ class GLVQClassifier(TrainedPrototypes):
     prototypes_per_class: Any = "auto"
     _: KW_ONLY
     loss: Any = None
-    temperature: float | Literal["auto"] = "auto"
+    temperature: Positive | Literal["auto"] = "auto"
     init: Any = "kmeans"
     init_labels: Any = None
-    max_iter: int = 30
-    learning_rate: float = 0.1
-    batch_size: int | Literal["auto"] = "auto"
+    max_iter: Counted = 30
+    learning_rate: Positive = 0.1
+    batch_size: Counted | Literal["auto"] = "auto"
     repair: Literal["dead", "none"] = "dead"
     scale: Literal["auto", "spread", "none"] = "auto"
     class_weight: Any = None
     early_stopping: bool = False
-    validation_fraction: float = 0.1
-    n_iter_no_change: int = 5
+    validation_fraction: Fraction = 0.1
+    n_iter_no_change: Counted = 5
     random_state: Any = None
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if not (isinstance(self.batch_size, str) and self.batch_size == "auto"):
-            check_count("batch_size", self.batch_size, "'auto' or ")
-        check_number("learning_rate", self.learning_rate, above=0)
-        check_option("repair", self.repair, REPAIRS)
-        check_option("scale", self.scale, SCALES)
         self._checked_loss()
-        self._check_temperature()
 
     @property
     def _is_soft(self) -> bool:

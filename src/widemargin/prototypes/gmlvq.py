@@ -22,13 +22,12 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from widemargin._compute.engines import formula
 from widemargin._compute.nearest import second_moments, squared_distances
 from widemargin._core.arrays import is_tensor, put, to_numpy
-from widemargin._core.checks import check_count, check_number, check_option, parameters
+from widemargin._core.params import Counted, NotNegative, Positive, parameters
 from widemargin._core.samples import Samples
 from widemargin.prototypes import optimizer, placing
 from widemargin.prototypes.base import CERTAIN, no_bound, plain_distances
 from widemargin.prototypes.glvq import WARMED, GLVQClassifier, Mapped, at, changed
 from widemargin.prototypes.learned_metrics import (
-    METRICS,
     learned_metric,
     span_of,
 )
@@ -209,10 +208,10 @@ class GMLVQClassifier(
 
     _: KW_ONLY
     metric: Literal["full", "diagonal", "class", "local"] = "full"
-    n_components: int | None = None
-    sparsity: float = 0.0
-    regularization: float = 0.0
-    matrix_learning_rate: float = 0.05
+    n_components: Counted | None = None
+    sparsity: NotNegative = 0.0
+    regularization: NotNegative = 0.0
+    matrix_learning_rate: Positive = 0.05
 
     @property
     def relevance_matrix_(self) -> NDArray:
@@ -310,22 +309,16 @@ class GMLVQClassifier(
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_number("matrix_learning_rate", self.matrix_learning_rate, above=0)
-        check_option("metric", self.metric, METRICS)
-        check_number("sparsity", self.sparsity, at_least=0)
-        check_number("regularization", self.regularization, at_least=0)
         if self.sparsity and self.metric != "diagonal":
             raise ValueError(
                 "sparsity is for metric='diagonal', whose weights it makes zero; got "
                 f"metric={self.metric!r}."
             )
-        if self.n_components is not None:
-            check_count("n_components", self.n_components, "None or ")
-            if self.metric == "diagonal":
-                raise ValueError(
-                    "n_components is the rank of a matrix; metric='diagonal' has one "
-                    "weight per feature."
-                )
+        if self.n_components is not None and self.metric == "diagonal":
+            raise ValueError(
+                "n_components is the rank of a matrix; metric='diagonal' has one "
+                "weight per feature."
+            )
 
     @property
     def _clusters(self) -> bool:

@@ -24,12 +24,13 @@ from numpy.typing import NDArray
 
 from widemargin._compute.nearest import squared_distances, squared_norms
 from widemargin._core.arrays import is_tensor, numpy_dtype, put, to_numpy, xp_of
-from widemargin._core.checks import check_number, check_option, is_auto, parameters
+from widemargin._core.checks import is_auto
 from widemargin._core.lazy import bare
+from widemargin._core.params import Counted, NotNegative, parameters
 from widemargin._core.samples import Samples
 from widemargin._core.shards import Shards
 from widemargin.metrics import TangentMetric
-from widemargin.prototypes.placing import k_means, most_prototypes
+from widemargin.prototypes.placing import k_means
 from widemargin.prototypes.tangent_models import (
     TangentModels,
     check_metric,
@@ -448,8 +449,8 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
     tangents: Any = None
     spring: float = 1e-5
     init: Literal["kmeans", "weights"] = "kmeans"
-    max_iter: int = 30
-    tol: float = 1e-4
+    max_iter: Counted = 30
+    tol: NotNegative = 1e-4
     random_state: Any = None
     n_jobs: int | None = None
 
@@ -459,11 +460,9 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
         # models and tangents there should be.
         return is_auto(self.prototypes_per_class) or is_auto(self.n_tangents)
 
-    def _check_prototypes(self) -> None:
-        most_prototypes(self.prototypes_per_class)
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         check_metric(self.tangents, self.sides, self.spring)
-        check_option("init", self.init, INITS)
-        check_number("tol", self.tol, at_least=0)
 
     def _prepare(
         self, samples: Samples, rng: np.random.RandomState, run: Run, first: bool

@@ -23,7 +23,7 @@ import math
 from collections.abc import Callable
 from copy import copy
 from dataclasses import KW_ONLY
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,8 +37,8 @@ from widemargin._compute.nearest import (
     squared_distances,
     squared_norms,
 )
-from widemargin._core.checks import check_count, check_number, parameters
 from widemargin._core.classifier import FITTED
+from widemargin._core.params import Counted, Number, Positive, parameters
 from widemargin._core.samples import Samples
 from widemargin.metrics.kernels import scale_gamma
 from widemargin.prototypes.base import CERTAIN, no_bound
@@ -223,12 +223,12 @@ class KernelLVQClassifier(GLVQClassifier):
 
     _: KW_ONLY
     kernel: str | Callable = "rbf"
-    gamma: float | Literal["scale", "auto"] = "scale"
-    degree: float = 3
-    coef0: float = 0.0
-    max_support: int = 1000
-    n_components: int | Literal["auto"] = "auto"
-    max_iter: int = 15
+    gamma: Positive | Literal["scale", "auto"] = "scale"
+    degree: Positive = 3
+    coef0: Annotated[float, Number()] = 0.0
+    max_support: Counted = 1000
+    n_components: Counted | Literal["auto"] = "auto"
+    max_iter: Counted = 15
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -255,9 +255,6 @@ class KernelLVQClassifier(GLVQClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_count("max_support", self.max_support)
-        if not (isinstance(self.n_components, str) and self.n_components == "auto"):
-            check_count("n_components", self.n_components, "'auto' or ")
         known = {*PAIRWISE_KERNEL_FUNCTIONS, "precomputed"}
         named = isinstance(self.kernel, str) and self.kernel in known
         if not (callable(self.kernel) or named):
@@ -265,10 +262,6 @@ class KernelLVQClassifier(GLVQClassifier):
                 f"kernel must be a callable, 'precomputed' or one of "
                 f"{', '.join(map(repr, KERNELS))}; got {self.kernel!r}."
             )
-        if not (isinstance(self.gamma, str) and self.gamma in ("scale", "auto")):
-            check_number("gamma", self.gamma, above=0, otherwise="'scale', 'auto' or ")
-        check_number("degree", self.degree, above=0)
-        check_number("coef0", self.coef0)
 
     def _prepare(
         self, samples: Samples, rng: np.random.RandomState, run: Run, first: bool

@@ -28,7 +28,7 @@ A. Sato, K. Yamada, "Generalized learning vector quantization", NIPS 1995.
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from scipy.special import expit
@@ -38,16 +38,13 @@ from widemargin._compute.engines import engine_for, formula
 from widemargin._compute.nearest import narrowed, squared_norms
 from widemargin._core.checks import (
     check_count,
-    check_flag,
     check_number,
     check_option,
-    parameters,
     warn_caller,
 )
+from widemargin._core.params import Counted, Fraction, Number, parameters
 from widemargin._core.samples import Samples
 from widemargin.prototypes.placing import (
-    REPAIRS,
-    SCALES,
     class_means,
     nearest_of,
     revivals,
@@ -341,16 +338,16 @@ class LVQClassifier(TrainedPrototypes):
     init_labels: Any = None
     max_iter: int | Sequence[int] = 30
     learning_rate: float | Sequence[float] | None = None
-    window: float = 0.3
-    epsilon: float = 0.1
+    window: Fraction = 0.3
+    epsilon: Annotated[float, Number(above=0, at_most=1)] = 0.1
     shuffle: bool = True
     guard: bool = True
     repair: Literal["dead", "none"] = "dead"
     scale: Literal["auto", "spread", "none"] = "auto"
     class_weight: Any = None
     early_stopping: bool = False
-    validation_fraction: float = 0.1
-    n_iter_no_change: int = 5
+    validation_fraction: Fraction = 0.1
+    n_iter_no_change: Counted = 5
     random_state: Any = None
 
     def _stages(self) -> list[tuple[str, int, float]]:
@@ -388,14 +385,8 @@ class LVQClassifier(TrainedPrototypes):
         return isinstance(self.init, str)
 
     def _check_parameters(self) -> None:
+        super()._check_parameters()
         self._stages()
-        check_number("window", self.window, above=0, below=1)
-        check_number("epsilon", self.epsilon, above=0, at_most=1)
-        check_flag("shuffle", self.shuffle)
-        check_flag("guard", self.guard)
-        check_option("repair", self.repair, REPAIRS)
-        check_option("scale", self.scale, SCALES)
-        self._check_prototypes()
 
     _of_samples = ("fewest", "given_up")
     _takes_missing = True

@@ -37,21 +37,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from widemargin._compute.nearest import class_minima, squared_distances
-from widemargin._core.checks import (
-    check_count,
-    check_flag,
-    check_number,
-    check_option,
-    parameters,
-)
 from widemargin._core.decisions import class_codes
+from widemargin._core.params import Counted, Fraction, Positive, parameters
 from widemargin._core.samples import Samples
 from widemargin._core.shards import Here
 from widemargin.margins import check_loss
 from widemargin.margins.losses import compiled_loss
 from widemargin.prototypes.base import no_bound
 from widemargin.prototypes.lvq import hull, pen
-from widemargin.prototypes.placing import SCALES
 from widemargin.prototypes.training import (
     Outcome,
     Run,
@@ -189,20 +182,20 @@ class MarginLVQClassifier(TrainedPrototypes):
     _: KW_ONLY
     loss: Any = "hinge"
     decision: Literal["nearest", "k_nearest", "parzen"] = "nearest"
-    n_neighbors: int = 2
-    bandwidth: float | Literal["auto"] = "auto"
-    unit: float | Literal["auto"] = "auto"
+    n_neighbors: Counted = 2
+    bandwidth: Positive | Literal["auto"] = "auto"
+    unit: Positive | Literal["auto"] = "auto"
     init: Any = "kmeans"
     init_labels: Any = None
-    max_iter: int = 30
-    learning_rate: float = 0.1
+    max_iter: Counted = 30
+    learning_rate: Positive = 0.1
     update: Literal["online", "batch"] = "online"
     scale: Literal["auto", "spread", "none"] = "auto"
     shuffle: bool = True
     class_weight: Any = None
     early_stopping: bool = False
-    validation_fraction: float = 0.1
-    n_iter_no_change: int = 5
+    validation_fraction: Fraction = 0.1
+    n_iter_no_change: Counted = 5
     random_state: Any = None
 
     def _check_lazy(self) -> None:
@@ -219,16 +212,6 @@ class MarginLVQClassifier(TrainedPrototypes):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_option("decision", self.decision, DECISIONS)
-        check_option("update", self.update, UPDATES)
-        check_option("scale", self.scale, SCALES)
-        check_count("n_neighbors", self.n_neighbors)
-        check_number("learning_rate", self.learning_rate, above=0)
-        check_flag("shuffle", self.shuffle)
-        for name in ("bandwidth", "unit"):
-            value = getattr(self, name)
-            if not (isinstance(value, str) and value == "auto"):
-                check_number(name, value, above=0, otherwise="'auto' or ")
         check_loss(self.loss)
 
     def _squared_distances(self, X: NDArray) -> NDArray:

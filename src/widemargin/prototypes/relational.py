@@ -39,13 +39,8 @@ from sklearn import get_config
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from widemargin._compute.machine import batched_slices, rows_in_budget
-from widemargin._core.checks import (
-    as_matrix,
-    check_number,
-    check_option,
-    is_auto,
-    parameters,
-)
+from widemargin._core.checks import as_matrix, check_option, is_auto
+from widemargin._core.params import Counted, Fraction, Positive, parameters
 from widemargin._core.samples import Samples, check_samples, check_X
 from widemargin.margins import Sigmoid, check_loss
 from widemargin.prototypes import optimizer
@@ -305,13 +300,13 @@ class RelationalLVQClassifier(TrainedPrototypes):
     method: Literal["relational", "median"] = "relational"
     metric: Literal["precomputed"] | Callable = "precomputed"
     loss: Any = None
-    temperature: float | Literal["auto"] = "auto"
-    max_iter: int = 30
-    learning_rate: float = 0.1
+    temperature: Positive | Literal["auto"] = "auto"
+    max_iter: Counted = 30
+    learning_rate: Positive = 0.1
     class_weight: Any = None
     early_stopping: bool = False
-    validation_fraction: float = 0.1
-    n_iter_no_change: int = 5
+    validation_fraction: Fraction = 0.1
+    n_iter_no_change: Counted = 5
     random_state: Any = None
 
     @property
@@ -332,14 +327,11 @@ class RelationalLVQClassifier(TrainedPrototypes):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_option("method", self.method, METHODS)
         if not callable(self.metric):
             check_option(
                 "metric (unless it is a function)", self.metric, ("precomputed",)
             )
-        check_number("learning_rate", self.learning_rate, above=0)
         self._checked_loss()
-        self._check_temperature()
 
     def _checked_loss(self) -> Any:
         return check_loss(Sigmoid(beta=10.0) if self.loss is None else self.loss)

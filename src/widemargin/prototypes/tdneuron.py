@@ -33,13 +33,15 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from widemargin._compute.machine import SAMPLE_ROWS, batched_slices, held_threads
-from widemargin._core.checks import (
-    check_count,
-    check_number,
-    check_random_state,
+from widemargin._core.checks import check_random_state
+from widemargin._core.classifier import fit_method
+from widemargin._core.params import (
+    Counted,
+    Fraction,
+    NotNegative,
+    check_declared,
     parameters,
 )
-from widemargin._core.classifier import fit_method
 from widemargin._core.samples import Samples, merge_duplicates
 from widemargin.prototypes.base import no_bound
 from widemargin.prototypes.tangent_models import (
@@ -349,10 +351,10 @@ class TDNeuronClassifier(TangentModels, TrainedPrototypes):
 
     max_tangents: int | Literal["auto"] = "auto"
     _: KW_ONLY
-    max_iter: int = 20
-    tol: float = 1e-3
-    validation_fraction: float = 0.2
-    n_iter_no_change: int = 4
+    max_iter: Counted = 20
+    tol: NotNegative = 1e-3
+    validation_fraction: Fraction = 0.2
+    n_iter_no_change: Counted = 4
     class_weight: Any = None
     random_state: Any = None
     n_jobs: int | None = None
@@ -363,10 +365,7 @@ class TDNeuronClassifier(TangentModels, TrainedPrototypes):
     _n_told: ClassVar[int] = 2
 
     def _check_parameters(self) -> None:
-        check_count("max_iter", self.max_iter)
-        check_number("tol", self.tol, at_least=0)
-        check_count("n_iter_no_change", self.n_iter_no_change)
-        check_number("validation_fraction", self.validation_fraction, above=0, below=1)
+        check_declared(self)
 
     @fit_method
     def fit(

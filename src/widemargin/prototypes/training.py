@@ -27,9 +27,6 @@ from widemargin._compute.machine import COMPLETED_BY, held_threads
 from widemargin._core.arrays import largest_of, numpy_dtype
 from widemargin._core.callbacks import FitProgress
 from widemargin._core.checks import (
-    check_count,
-    check_flag,
-    check_number,
     check_random_state,
     check_squares,
     is_auto,
@@ -38,6 +35,7 @@ from widemargin._core.checks import (
 )
 from widemargin._core.classifier import fit_method, whole_or_not_at_all
 from widemargin._core.lazy import bare, is_lazy
+from widemargin._core.params import check_declared
 from widemargin._core.samples import (
     Samples,
     batch_classes,
@@ -345,17 +343,8 @@ class TrainedPrototypes(PrototypeClassifier):
         return state
 
     def _check_parameters(self) -> None:
-        check_count("max_iter", self.max_iter)
-        self._check_prototypes()
-
-    def _check_prototypes(self) -> None:
+        check_declared(self)
         most_prototypes(self.prototypes_per_class)
-        self._check_early_stopping()
-
-    def _check_early_stopping(self) -> None:
-        check_flag("early_stopping", self.early_stopping)
-        check_number("validation_fraction", self.validation_fraction, above=0, below=1)
-        check_count("n_iter_no_change", self.n_iter_no_change)
 
     def _fitted(self, state: State) -> dict[str, Any]:
         """Attributes that make a usable model of a state."""
@@ -461,12 +450,6 @@ class TrainedPrototypes(PrototypeClassifier):
         if self._exact_weights:
             samples = merge_duplicates(samples)
         return replace(samples, shards=given), held
-
-    def _check_temperature(self) -> None:
-        if not (isinstance(self.temperature, str) and self.temperature == "auto"):
-            check_number(
-                "temperature", self.temperature, above=0, otherwise="'auto' or "
-            )
 
     def _finish(
         self, n_rows: int, checked: Samples, merged: Samples, trained: Samples

@@ -17,19 +17,21 @@ classification, Artificial Intelligence 137 (2002).
 from copy import copy
 from dataclasses import KW_ONLY
 from functools import partial
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from widemargin._core.arrays import is_tensor, numpy_dtype, put, to_numpy
-from widemargin._core.checks import (
-    check_flag,
-    check_number,
-    check_option,
-    is_auto,
+from widemargin._core.checks import check_number, is_auto
+from widemargin._core.lazy import bare
+from widemargin._core.params import (
+    Counted,
+    Fraction,
+    NotNegative,
+    Number,
+    Positive,
     parameters,
 )
-from widemargin._core.lazy import bare
 from widemargin._core.samples import Samples, clear_winner
 from widemargin._core.shards import Here, Shards
 from widemargin.prototypes.ascent import (
@@ -252,43 +254,33 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
     prototypes_per_class: Any = "auto"
     n_tangents: int | Literal["auto"] = "auto"
     _: KW_ONLY
-    theta: float = 0.4
+    theta: Annotated[float, Number(above=-1, below=1)] = 0.4
     sides: Literal["y", "two"] = "y"
     tangents: Any = None
     spring: float = 1e-5
     init: Literal["hss", "weights", "random", "mean"] = "hss"
     k: Any = 1.0
-    learning_rate: float | Literal["auto"] = "auto"
-    max_iter: int = 40
-    tol: float = 1e-3
+    learning_rate: Positive | Literal["auto"] = "auto"
+    max_iter: Counted = 40
+    tol: NotNegative = 1e-3
     early_stopping: bool = False
-    validation_fraction: float = 0.1
-    n_iter_no_change: int = 10
+    validation_fraction: Fraction = 0.1
+    n_iter_no_change: Counted = 10
     record_weights: bool = False
     record_models: bool = False
-    temperature: float | Literal["auto"] = "auto"
+    temperature: Positive | Literal["auto"] = "auto"
     class_weight: Any = None
     random_state: Any = None
     n_jobs: int | None = None
 
-    def _check_prototypes(self) -> None:
-        super()._check_prototypes()
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         check_metric(self.tangents, self.sides, self.spring)
-        check_number("theta", self.theta, above=-1, below=1)
-        check_option("init", self.init, INITS)
-        check_number("tol", self.tol, at_least=0)
-        check_flag("record_weights", self.record_weights)
-        check_flag("record_models", self.record_models)
-        self._check_temperature()
         if not (callable(self.k) or (isinstance(self.k, str) and self.k == "ratio")):
             check_number(
                 "k", self.k, at_least=0, at_most=MOST_COPIES,
                 otherwise="'ratio', a function of (weights, mistakes), or ",
             )  # fmt: skip
-        if not (isinstance(self.learning_rate, str) and self.learning_rate == "auto"):
-            check_number(
-                "learning_rate", self.learning_rate, above=0, otherwise="'auto' or "
-            )
 
     @property
     def _reweights(self) -> bool:

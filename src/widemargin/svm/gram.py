@@ -30,7 +30,8 @@ from scipy.linalg.blas import dsymv
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from sklearn.exceptions import ConvergenceWarning
 
-from widemargin._core.checks import check_option, parameters, warn_caller
+from widemargin._core.checks import check_option, warn_caller
+from widemargin._core.params import parameters
 from widemargin.metrics import kernels
 from widemargin.svm import pairwise
 

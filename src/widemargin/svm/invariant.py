@@ -30,10 +30,10 @@ from widemargin._core.checks import (
     check_option,
     check_random_state,
     check_squares,
-    parameters,
 )
 from widemargin._core.classifier import FITTED, SoftClassifier, fit_method
 from widemargin._core.left_out import OF_A_CLASS, observations
+from widemargin._core.params import parameters
 from widemargin._core.samples import check_samples
 from widemargin.svm import pairwise
 from widemargin.tangents.generator import (

@@ -19,13 +19,9 @@ from numpy.typing import NDArray
 from widemargin._compute.machine import batched_slices, rows_in_budget
 from widemargin._compute.progress import announce, announced
 from widemargin._core.callbacks import FitTasks
-from widemargin._core.checks import (
-    check_option,
-    in_unit,
-    parameters,
-    warn_caller,
-)
+from widemargin._core.checks import check_option, in_unit, warn_caller
 from widemargin._core.classifier import fit_method
+from widemargin._core.params import parameters
 from widemargin._core.samples import check_samples
 from widemargin.metrics.kernels import rounding_of, symmetrize
 from widemargin.svm import gram, pairwise

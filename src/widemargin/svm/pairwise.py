@@ -51,7 +51,6 @@ from widemargin._core.checks import (
     check_option,
     check_squares,
     in_unit,
-    parameters,
     refuse_class,
     refuse_pairs,
     unit_of_squares,
@@ -76,6 +75,7 @@ from widemargin._core.left_out import (
     squared_spans,
     unit_factor,
 )
+from widemargin._core.params import parameters
 from widemargin._core.samples import Samples, check_samples
 from widemargin.metrics.kernels import scale_gamma
 

@@ -45,9 +45,9 @@ from widemargin._core.checks import (
     check_random_state,
     check_squares,
     is_auto,
-    parameters,
 )
 from widemargin._core.classifier import SoftClassifier, fit_method
+from widemargin._core.params import parameters
 from widemargin._core.samples import (
     check_samples,
     check_X,

@@ -17,12 +17,9 @@ from sklearn.metrics.pairwise import pairwise_kernels
 
 from widemargin._compute.progress import announce
 from widemargin._core.callbacks import FitTasks
-from widemargin._core.checks import (
-    check_option,
-    check_squares,
-    parameters,
-)
+from widemargin._core.checks import check_option, check_squares
 from widemargin._core.classifier import fit_method
+from widemargin._core.params import parameters
 from widemargin._core.samples import check_samples
 from widemargin.svm import gram, pairwise
 from widemargin.tangents.generator import (

@@ -47,10 +47,10 @@ from widemargin._core.checks import (
     check_option,
     check_sides,
     check_squares,
-    parameters,
     validate_data,
     warn_of_paper,
 )
+from widemargin._core.params import parameters
 from widemargin.tangents.bundle import check_tangent_array
 from widemargin.tangents.preparing import KeepsKind, filter_matrix
 

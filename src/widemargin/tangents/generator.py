@@ -36,11 +36,11 @@ from widemargin._core.checks import (
     check_number,
     check_option,
     check_text,
-    parameters,
     refuse_class,
     validate_data,
     warn_caller,
 )
+from widemargin._core.params import parameters
 from widemargin._core.samples import check_rows
 from widemargin.tangents.bundle import (
     Blocks,

@@ -54,9 +54,9 @@ from widemargin._core.checks import (
     check_image_shape,
     check_number,
     check_sides,
-    parameters,
     warn_of_paper,
 )
+from widemargin._core.params import parameters
 from widemargin.tangents.bundle import Blocks, as_samples
 from widemargin.tangents.generator import (
     DEVICE_METHODS,

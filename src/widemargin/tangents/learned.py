@@ -36,10 +36,10 @@ from widemargin._core.checks import (
     check_flag,
     check_squares,
     in_unit,
-    parameters,
     unit_of_squares,
 )
 from widemargin._core.decisions import class_codes
+from widemargin._core.params import parameters
 from widemargin._core.samples import check_rows, class_labels, twins
 from widemargin.tangents.bundle import Blocks, Bundle, broadcast, like
 from widemargin.tangents.generator import DEVICE_METHODS, TangentGenerator

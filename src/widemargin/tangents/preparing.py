@@ -70,10 +70,10 @@ from widemargin._core.checks import (
     check_image_shape,
     check_number,
     check_sides,
-    parameters,
     validate_data,
     warn_of_paper,
 )
+from widemargin._core.params import parameters
 from widemargin._core.samples import check_rows
 from widemargin.tangents.bundle import like
 

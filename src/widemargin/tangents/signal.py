@@ -32,7 +32,8 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy.ndimage import correlate1d
 
 from widemargin._core.arrays import is_tensor, numpy_dtype, put
-from widemargin._core.checks import check_count, parameters
+from widemargin._core.checks import check_count
+from widemargin._core.params import parameters
 from widemargin.tangents.bundle import Blocks, like
 from widemargin.tangents.generator import (
     DEVICE_METHODS,

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from widemargin._core.arrays import in_dtype, is_tensor, numpy_dtype, xp_of
-from widemargin._core.checks import in_unit, parameters, unit_of_squares
+from widemargin._core.checks import in_unit, unit_of_squares
+from widemargin._core.params import parameters
 from widemargin._core.samples import check_rows
 from widemargin.tangents.bundle import Blocks, like
 from widemargin.tangents.generator import DEVICE_METHODS, TangentGenerator
