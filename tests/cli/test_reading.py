@@ -1,6 +1,7 @@
 import csv
 
 import numpy as np
+import pandas
 import pytest
 from sklearn.datasets import dump_svmlight_file
 from tests.cli.writing import text_rows, write_csv, write_idx
@@ -81,6 +82,23 @@ def test_fast_and_slow_csv_agree(tmp_path):
 def test_lines_are_counted_as_an_editor_counts_them(tmp_path):
     (tmp_path / "a.csv").write_text("a,k\n\n1,x\n\nno,y\n")
     with pytest.raises(Refusal, match="'no' in line 5"):
+        read(tmp_path / "a.csv", target="k")
+
+
+@pytest.mark.parametrize(("row", "n"), [("5", 1), ("5,6,x,7", 4), ('"5\n",x', 2)])
+def test_rows_of_another_length_are_named(tmp_path, row, n):
+    """Also behind a cell of two lines; pandas would fill or cut them."""
+    (tmp_path / "a.csv").write_text(f'a,b,k\n1,2,x\n\n3,4,"y\nz"\n{row}\n7,8,x\n')
+    with pytest.raises(Refusal, match=f"line 6: {n} cells where the first line has 3"):
+        read(tmp_path / "a.csv", target="k", drop=["b"])
+
+
+def test_words_that_pandas_takes_for_numbers_are_text(tmp_path):
+    (tmp_path / "a.csv").write_text("a,b,k\nTrue,1,x\nFalse,2,y\n")
+    with pytest.raises(Refusal, match=r"'a' holds text \('True' in line 2\)"):
+        read(tmp_path / "a.csv", target="k")
+    (tmp_path / "a.csv").write_text("a,b,k\n1,inf,x\n1,2,y\n")
+    with pytest.raises(Refusal, match=r"line 2, column 'b': inf is not finite"):
         read(tmp_path / "a.csv", target="k")
 
 
@@ -295,7 +313,6 @@ def test_counted_names_over_numbers_alone(tmp_path):
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 @pytest.mark.parametrize("index", [None, "sample"])
 def test_a_saved_index_is_no_feature(tmp_path, kind, index):
-    pandas = pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")
     X, _ = text_rows()
     frame = pandas.DataFrame(X, columns=["a", "b", "c"])
@@ -317,10 +334,9 @@ def test_a_saved_index_is_no_feature(tmp_path, kind, index):
 def test_the_table_is_read_once(tmp_path, monkeypatch):
     _, lines = text_rows()
     (tmp_path / "a.csv").write_text("\n".join(["a,b,c,k", *lines]))
-    calls = []
-    original = np.loadtxt
+    calls, original = [], pandas.read_csv
     monkeypatch.setattr(
-        np, "loadtxt", lambda *a, **k: calls.append(1) or original(*a, **k)
+        pandas, "read_csv", lambda *a, **k: calls.append(1) or original(*a, **k)
     )
     read(tmp_path / "a.csv", target="k")
     assert calls == [1]

@@ -2,7 +2,8 @@
 
 Images lie in a folder, one sub-folder per class; they become grey levels in 0..1.
 
-Named columns of text and numbers, as CSV and Parquet hold them, made a table.
+Tables are read by pandas, LIBSVM text by scikit-learn; what is here says what is meant
+and what is wrong.
 
 A first line is names or data, and nothing in the file says which. Names stand over
 numbers as text; pandas counts them 0, 1, 2 where nobody named them. What the user or
@@ -15,11 +16,12 @@ import gzip
 import io
 import re
 import sys
+import warnings
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -115,58 +117,98 @@ def csv_columns(
 
     Cells of the `target` stay text: 01 is another label than 1.
     """
+    import pandas
+
     how = how or Reading()
-    lines = [*io.StringIO(_text(path, how.encoding), newline="")]
-    first_line = next((line for line in lines if line.strip()), None)
+    text = _text(path, how.encoding)
+    first_line = next((line for line in io.StringIO(text) if line.strip()), None)
     if first_line is None:
         raise Refusal(f"{path} is empty; give a file with data")
     usual = ",;\t|" if how.decimal == "." else ";\t|"
     separator = how.separator or max(usual, key=first_line.count)
-    lines, numbers = _records(lines, separator)
-    first, *second = csv.reader(lines[:2], delimiter=separator)
-    first = [how.number(cell.strip()) for cell in first]
+    top = [cells for _, cells in islice(_records(text, separator), 2)]
+    first = [how.number(cell.strip()) for cell in top[0]]
     alone = len(first) == 1 and first[0] not in asked and not how.separator
     if alone and " " in first[0]:
         raise Refusal(
             f"{path} has one column, {first[0]!r}; if blanks separate columns, add "
             "--delimiter space"
         )
-    below = [how.number(cell) for cell in second[0]] if second else []
+    below = [how.number(cell) for cell in top[1]] if len(top) > 1 else []
     has_header, note = _is_header(first, below, set(asked))
     if how.header != "auto":
         has_header, note = how.header == "yes", None
-    names = first if has_header else list(map(str, range(len(first))))
-    body, numbers = lines[has_header:], numbers[has_header:]
-    if not body:
+    places = list(map(str, range(len(first))))
+    names = first if has_header else places
+    if has_header and len(top) < 2:
         raise Refusal(f"{path} has a header and no rows; give a file with data")
     labels_in = None if target is None else _column_name(target, names)
-    is_text = [name == labels_in for name in names]
-    columns = _fast(body, separator, is_text) if how.decimal == "." else None
-    if columns is None:
-        columns = _cell_by_cell(path, body, separator, names, numbers)
-        if how.decimal == ",":
-            columns = [[how.number(cell) for cell in column] for column in columns]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pandas.errors.ParserWarning)
+            # Of columns that begin as numbers and go on as text.
+            warnings.simplefilter("ignore", pandas.errors.DtypeWarning)
+            # Names are ours: two may be the same, which is told later.
+            frame = pandas.read_csv(
+                io.StringIO(text),
+                sep=separator,
+                header=0 if has_header else None,
+                names=places,
+                index_col=False,
+                dtype={
+                    place: str
+                    for place, name in zip(places, names, strict=True)
+                    if name == labels_in
+                },
+                decimal=how.decimal,
+                keep_default_na=False,
+            )
+    except (pandas.errors.ParserError, pandas.errors.ParserWarning) as error:
+        _check_lengths(path, text, separator, len(first))
+        raise Refusal(f"{path} cannot be read ({error}); mend it") from None
+    columns = [_as_written(frame[place], how) for place in places]
+    if any(map(_is_missing, columns[-1])):
+        # Pandas fills what is missing at the end of a line.
+        _check_lengths(path, text, separator, len(first))
+
+    def place(row: int) -> str:
+        line, _ = next(islice(_records(text, separator), row + has_header, None))
+        return f"line {line}"
+
     return Columns(
         names,
         columns,
-        lambda row: f"line {numbers[row]}",
+        place,
         index=[name for name in names if UNNAMED.fullmatch(name)],
         notes=[f"{path}: {note}"] if note else [],
     )
 
 
-def _records(lines: list[str], separator: str) -> tuple[list[str], list[int]]:
-    """Join lines that quotes hold together; the number of each first line, too."""
-    starts = [number for number, line in enumerate(lines) if line.strip()]
-    if any(line.count('"') % 2 for line in lines):
-        rows = csv.reader(lines, delimiter=separator)
-        ends = [0, *(rows.line_num for _ in rows)]
-        starts = [start for start in ends[:-1] if lines[start].strip()]
-        following = dict(pairwise(ends))
-        lines = ["".join(lines[start : following[start]]) for start in starts]
-    else:
-        lines = [lines[start] for start in starts]
-    return lines, [start + 1 for start in starts]
+def _as_written(column: Any, how: Reading) -> Sequence:
+    """Return numbers, or the cells of a column that has others."""
+    if column.dtype.kind in "fiu":
+        return column.to_numpy()
+    # True and False are text here, as yes and no are.
+    return [how.number(str(cell)) for cell in column]
+
+
+def _records(text: str, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """Rows of text with the number of their first line, as an editor counts them."""
+    rows, before = csv.reader(io.StringIO(text, newline=""), delimiter=separator), 0
+    for row in rows:
+        if len(row) > 1 or any(cell.strip() for cell in row):
+            yield before + 1, row
+        before = rows.line_num
+
+
+def _check_lengths(path: Path, text: str, separator: str, n_columns: int) -> None:
+    """Refuse a row of more or fewer cells than the first; name its line."""
+    for line, row in _records(text, separator):
+        if len(row) != n_columns:
+            raise Refusal(
+                f"{path}, line {line}: {len(row)} cells where the first line has "
+                f"{n_columns}; mend that line"
+            )
 
 
 def _text(path: Path, encoding: str) -> str:
@@ -214,45 +256,6 @@ def _is_header(
     )
 
 
-def _fast(
-    body: list[str], separator: str, is_text: list[bool]
-) -> list[Sequence] | None:
-    """Columns as the first row has them: numbers or text; None where that fails."""
-    first = next(csv.reader(body[:1], delimiter=separator))
-    joined = any(len(line.splitlines()) > 1 for line in body)
-    if joined or len(first) != len(is_text):
-        return None
-    kinds = [
-        (f"f{i}", float if _is_number(cell) and not text else object)
-        for i, (cell, text) in enumerate(zip(first, is_text, strict=True))
-    ]
-    try:
-        rows = np.loadtxt(
-            body,
-            dtype=np.dtype(kinds),
-            delimiter=separator,
-            quotechar='"',
-            comments=None,
-            ndmin=1,
-        )
-    except ValueError:
-        return None
-    return [rows[name] for name, _ in kinds]  # type: ignore[misc]
-
-
-def _cell_by_cell(
-    path: Path, body: list[str], separator: str, names: list[str], numbers: list[int]
-) -> list[Sequence]:
-    rows = list(csv.reader(body, delimiter=separator))
-    for number, row in zip(numbers, rows, strict=False):
-        if len(row) != len(names):
-            raise Refusal(
-                f"{path}, line {number}: {len(row)} cells where the first line has "
-                f"{len(names)}; mend that line"
-            )
-    return list(zip(*rows, strict=True))
-
-
 def _is_number(text: str) -> bool:
     try:
         float(text)
@@ -263,23 +266,26 @@ def _is_number(text: str) -> bool:
 
 def parquet_columns(path: Path) -> Columns:
     """Read Parquet; what pandas stored as its index is known as such."""
+    import pandas
+
     try:
-        import pyarrow.lib
-        import pyarrow.parquet
-    except ModuleNotFoundError:
+        frame = pandas.read_parquet(path, engine="pyarrow")
+    except ImportError:
         raise Refusal("Parquet needs pyarrow: pip install pyarrow") from None
-    try:
-        table = pyarrow.parquet.read_table(path)
-    except (pyarrow.lib.ArrowException, OSError) as error:
+    except (ValueError, OSError) as error:
         raise Refusal(
             f"{path} is a damaged Parquet file ({error}); write it again"
         ) from None
-    columns = [column.to_pylist() for column in table.columns]
-    stored = (table.schema.pandas_metadata or {}).get("index_columns", [])
-    # A range is described by a dict and has no column.
-    index = [name for name in stored if isinstance(name, str)]
-    names = [str(name) for name in table.column_names]
+    index = []
+    if not isinstance(frame.index, pandas.RangeIndex):
+        index = [
+            f"__index_level_{level}__" if name is None else str(name)
+            for level, name in enumerate(frame.index.names)
+        ]
+        frame = frame.reset_index(names=index)
+    names = [str(name) for name in frame.columns]
     index += [name for name in names if UNNAMED.fullmatch(name) and name not in index]
+    columns = [frame.iloc[:, place].tolist() for place in range(len(names))]
     return Columns(names, columns, lambda row: f"row {row + 1}", index=index)
 
 
