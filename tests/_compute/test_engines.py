@@ -98,7 +98,8 @@ def test_an_engine_does_what_its_formula_does(name, dtype):
 
 
 def test_every_engine_has_an_example():
-    assert {*EXAMPLES, *FITS} == engines.ENGINES.keys() - {"run_batches"}
+    compiled = {name for name, one in engines.ENGINES.items() if one.compiles}
+    assert {*EXAMPLES, *FITS} == compiled
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -16,6 +16,7 @@ sample or with many, so its engine must return the same bits as the formula does
 that trains a model need not: all calls of a fit are of one size.
 """
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -44,18 +45,40 @@ def is_compiled(loss: Any) -> bool:
     return "kernel" in vars(type(loss))
 
 
+def on_device(*arguments: Any) -> bool:
+    """Whether some of the arguments are tensors."""
+    torch = sys.modules.get("torch")
+    return torch is not None and any(isinstance(a, torch.Tensor) for a in arguments)
+
+
+def nothing(*arguments: Any) -> float:
+    """Save no time: what needs no compilation is always taken."""
+    return 0.0
+
+
 class Engine(NamedTuple):
-    """A kernel, the seconds it compiles and saves, and whether it takes arguments."""
+    """A kernel, the seconds it compiles and saves, and whether it takes arguments.
+
+    `kernel` is a module of `_compute` and a name in it. What needs no compilation, as
+    code for a device does not, stands in wherever it takes the arguments.
+    """
 
     kernel: str
-    compiles: float
-    saves: Callable[..., float]
+    compiles: float = 0.0
+    saves: Callable[..., float] = nothing
     takes: Callable[..., bool] = in_memory
 
     def load(self) -> Callable[..., Any]:
-        """Import the kernel, and numba with it."""
+        """Import the kernel, and numba or torch with it."""
         module, _, name = self.kernel.partition(":")
         return getattr(import_module(f"widemargin._compute.{module}"), name)
+
+    def stands_in(self, *arguments: Any) -> bool:
+        """Whether the kernel takes the arguments, and is worth its compilation."""
+        if not self.takes(*arguments) or (_choice == "formulas" and self.compiles):
+            return False
+        paid = CALLS * self.saves(*arguments) >= self.compiles
+        return paid or _choice == "engines"
 
 
 # Seconds were measured on two cores of an EPYC; sizes are those of the arguments.
@@ -116,10 +139,21 @@ ENGINES: dict[str, Engine] = {
     ),
     "run_batches": Engine(
         "device.replay:run_batches",
-        0.0,
-        lambda descent, state, units, batches: 0.0,
-        lambda descent, state, units, batches: descent.device is not None,
+        takes=lambda descent, state, units, batches: descent.device is not None,
     ),
+    # Of tangent models on a device.
+    **{
+        name: Engine(f"device.models:{name}", takes=on_device)
+        for name in (
+            "class_means",
+            "weighted_moments",
+            "leading_directions",
+            "slide",
+        )
+    },
+    "mapped_distances": Engine("device.search:mapped_distances", takes=on_device),
+    "nearest_of": Engine("device.search:nearest_of", takes=on_device),
+    "point_distances": Engine("device.search:point_distances", takes=on_device),
 }
 
 Choice = Literal["worth it", "engines", "formulas"]
@@ -141,11 +175,9 @@ def chosen(choice: Choice) -> Iterator[None]:
 def engine_for(name: str, *arguments: Any) -> Callable[..., Any] | None:
     """Return the engine that stands in for a formula, None for the formula itself."""
     engine = ENGINES.get(name)
-    if engine is None or _choice == "formulas" or not engine.takes(*arguments):
+    if engine is None or not engine.stands_in(*arguments):
         return None
-    if _choice == "engines" or CALLS * engine.saves(*arguments) >= engine.compiles:
-        return engine.load()
-    return None
+    return engine.load()
 
 
 def formula(function: Function) -> Function:

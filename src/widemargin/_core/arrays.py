@@ -25,8 +25,11 @@ from scipy import sparse
 from sklearn import get_config
 from sklearn.utils._array_api import _convert_to_numpy, get_namespace_and_device
 
+from widemargin._compute.machine import rows_in_budget
 from widemargin._core.lazy import ROWWISE, is_lazy, rowwise, with_state
 
+# Numbers that a device works on at once: 2 GB in float32.
+DEVICE_ROWS = 2**29
 # Tests set this: tensors in main memory take the way of those on a device.
 EVERY_TENSOR_IS_ON_A_DEVICE = False
 
@@ -102,6 +105,24 @@ def put(array: Any, device: Any) -> Any:
     array = np.ascontiguousarray(array) if array.ndim else array
     array = array if array.flags.writeable else array.copy()
     return torch.from_numpy(array).to(device)
+
+
+def beside(X: Any, array: Any, *, alike: bool = False) -> Any:
+    """Return an array of NumPy's where `X` is; `alike` in its dtype, too.
+
+    >>> beside(np.zeros(2, np.float32), np.ones(1), alike=True).dtype
+    dtype('float32')
+    """
+    if alike:
+        array = in_dtype(array, numpy_dtype(X))
+    return put(array, X.device) if is_tensor(X) and array is not None else array
+
+
+def rows_at_once(X: Any, numbers: float) -> int:
+    """How many rows may be worked on at once, of so many numbers in the dtype of X."""
+    if is_tensor(X):
+        return max(1, int(DEVICE_ROWS / numbers))
+    return rows_in_budget(numbers * numpy_dtype(X).itemsize)
 
 
 def xp_of(array: Any) -> Any:

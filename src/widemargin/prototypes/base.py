@@ -19,10 +19,11 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from widemargin._compute.machine import batched_slices, rows_in_budget
+from widemargin._compute.engines import formula
+from widemargin._compute.machine import batched_slices
 from widemargin._compute.nearest import class_minima, squared_distances
 from widemargin._compute.progress import announced
-from widemargin._core.arrays import is_tensor, numpy_dtype, put, to_numpy
+from widemargin._core.arrays import beside, rows_at_once
 from widemargin._core.checks import check_number, check_squares, is_auto
 from widemargin._core.classifier import FITTED, SoftClassifier
 from widemargin._core.decisions import best_other, class_codes
@@ -46,13 +47,10 @@ def margins_of_all_labels(
     return margin(D, -best_other(-D))
 
 
-def plain_distances(X: Any, P: Any, omega: NDArray | None = None) -> NDArray:
-    """(n, K) squared distances of samples on a device, as NumPy has them."""
-    from widemargin._compute.device.search import squared_distances as on_device
-
-    moved = (a if a is None else put(a, X.device) for a in (P, omega))
-    dtype = np.result_type(numpy_dtype(X), numpy_dtype(P))
-    return to_numpy(on_device(X, *moved)).astype(dtype)
+@formula
+def point_distances(X: Any, P: NDArray, unit: NDArray | None) -> NDArray:
+    """(n, K) squared distances of differences divided by the `unit`, in NumPy."""
+    return squared_distances(X, P, unit=unit)
 
 
 class PrototypeClassifier(SoftClassifier):
@@ -73,20 +71,11 @@ class PrototypeClassifier(SoftClassifier):
     _freedom: Any = 1
 
     def _scaled(self, X: NDArray) -> NDArray:
-        if self.scale_ is None:
-            return X
-        return X / (put(self.scale_, X.device) if is_tensor(X) else self.scale_)
+        return X if self.scale_ is None else X / beside(X, self.scale_)
 
     def _squared_distances(self, X: NDArray) -> NDArray:
         """(n_samples, n_references) squared distances; called on bounded chunks."""
-        P = self.prototypes_
-        if not is_tensor(X):
-            return squared_distances(X, P, unit=self.scale_)
-        if self.scale_ is not None:
-            # From their middle on: a quotient is rounded by its size.
-            middle = P.mean(axis=0, dtype=float).astype(numpy_dtype(X))
-            X, P = X - put(middle, X.device), P - middle
-        return plain_distances(self._scaled(X), self._scaled(P))
+        return point_distances(X, self.prototypes_, self.scale_)
 
     def _distance_bounds(self, X: NDArray) -> tuple[NDArray, NDArray]:
         """Bounds below and above of the true distances to the stored references."""
@@ -112,10 +101,8 @@ class PrototypeClassifier(SoftClassifier):
 
     def _in_chunks(self, X: NDArray, function: Callable[[NDArray], NDArray]) -> NDArray:
         width = X.shape[1] + 3 * (len(self.prototype_labels_) + len(self.classes_))
-        size = rows_in_budget(width * X.itemsize)
-        if is_tensor(X):
-            size = 2**29 // width
-        chunks = announced(batched_slices(len(X), size), "distances")
+        rows = batched_slices(len(X), rows_at_once(X, width))
+        chunks = announced(rows, "distances")
         return np.concatenate([function(X[s]) for s in chunks])
 
     def _class_scores(self, X: NDArray) -> NDArray:

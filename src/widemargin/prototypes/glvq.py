@@ -26,8 +26,8 @@ import numpy as np
 from widemargin._compute.engines import formula
 from widemargin._compute.nearest import expanded_distances, product_error
 from widemargin._core.arrays import (
+    beside,
     in_dtype,
-    is_tensor,
     numpy_dtype,
     put,
     to_numpy,
@@ -205,6 +205,11 @@ def own_share(rows: Centred, batch: slice, n: int) -> Centred:
     return rows[slice(batch.start * m // n, batch.stop * m // n)]
 
 
+def beside_rows(rows: Centred, one: Any) -> Any:
+    """Return an array where the rows are, and all else as it is."""
+    return beside(rows.X, one) if isinstance(one, np.ndarray) else one
+
+
 def share_sums(
     part: Centred, sums: Callable, batch: slice, n: int, *parameters: Any
 ) -> Sums | None:
@@ -212,8 +217,7 @@ def share_sums(
     rows = own_share(part, batch, n)
     if not len(rows.codes):
         return None
-    device = rows.X.device if is_tensor(rows.X) else None
-    found = sums(rows, *(optimizer.put_arrays(one, device) for one in parameters))
+    found = sums(rows, *(beside_rows(rows, one) for one in parameters))
     gradients = {name: to_numpy(value) for name, value in found.gradients.items()}
     return Sums(float(found.loss), to_numpy(found.wins), gradients)
 
@@ -282,7 +286,7 @@ class Mapped:
         X, dtype = self.X[order], numpy_dtype(self.X)
         if centre is None:
             centre = to_numpy(in_dtype(X, np.float64).mean(axis=0)).astype(dtype)
-        X -= put(centre, X.device if is_tensor(X) else None)
+        X -= beside(X, centre)
         if np.ndim(scale):
             X = X / scale
         norms = xp_of(X).einsum("ij,ij->i", X, X)

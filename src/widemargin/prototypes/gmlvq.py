@@ -21,11 +21,11 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from widemargin._compute.engines import formula
 from widemargin._compute.nearest import second_moments, squared_distances
-from widemargin._core.arrays import is_tensor, put, to_numpy
+from widemargin._core.arrays import beside, in_dtype, numpy_dtype, to_numpy
 from widemargin._core.params import Counted, NotNegative, Positive, parameters
 from widemargin._core.samples import Samples
 from widemargin.prototypes import optimizer, placing
-from widemargin.prototypes.base import CERTAIN, no_bound, plain_distances
+from widemargin.prototypes.base import CERTAIN, no_bound
 from widemargin.prototypes.glvq import WARMED, GLVQClassifier, Mapped, at, changed
 from widemargin.prototypes.learned_metrics import (
     learned_metric,
@@ -275,16 +275,14 @@ class GMLVQClassifier(
                 f"metric={self._metric_name!r} learns several. Use metric='full' or "
                 "'diagonal'."
             )
-        if is_tensor(samples) and self.omega_.ndim == 2:
-            omega = put(self.omega_, samples.device).double()
-            return (samples.double() @ omega.T).to(samples.dtype)
-        return self._metric.mapped(to_numpy(samples), self.omega_)
+        omega = beside(samples, self.omega_.astype(float))
+        mapped = self._metric.mapped(in_dtype(samples, np.float64), omega)
+        return in_dtype(mapped, numpy_dtype(samples))
 
     def _squared_distances(self, X: NDArray, coarse: float | None = None) -> NDArray:
-        if is_tensor(X) and self.omega_.ndim == 2:
-            return plain_distances(X, self.prototypes_, self.omega_)
+        X = X if self.omega_.ndim == 2 else to_numpy(X)
         return self._metric.distances(
-            to_numpy(X), self.prototypes_, self.omega_, self._groups, coarse
+            X, self.prototypes_, self.omega_, self._groups, coarse
         )
 
     def _distance_bounds(self, X: NDArray) -> tuple[NDArray, NDArray]:

@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widemargin._compute import nearest
+from widemargin._compute.engines import formula
 from widemargin._compute.machine import batched_slices, rows_in_budget
 from widemargin._core.arrays import numpy_dtype
 from widemargin.prototypes.glvq import Centred, coefficients, squared_distances
@@ -50,6 +51,28 @@ def mapped_errors(x: NDArray, z_norms: NDArray, length: float) -> NDArray:
     eps = float(np.finfo(x.dtype).eps)
     own = nearest.product_error(x.dtype, x.shape[1]) + 4 * eps * root
     return own * z_norms + (4 * eps * length / root) * nearest.squared_norms(x)
+
+
+@formula
+def mapped_distances(
+    X: Any, P: NDArray, omega: NDArray, coarse: float | None
+) -> NDArray:
+    """(n, K) squared distances of samples mapped by one Omega, close calls settled."""
+    dtype = np.result_type(X, P)
+    centre = P.mean(axis=0, dtype=np.float64).astype(dtype)
+    omega = omega.astype(dtype, copy=False)
+    x, p = X - centre, P - centre
+    z, q = x @ omega.T, p @ omega.T
+    z_norms, q_norms = nearest.squared_norms(z), nearest.squared_norms(q)
+    length = float(nearest.squared_norms(omega).sum())
+    return nearest.settled(
+        nearest.expanded_distances(z, q, z_norms),
+        mapped_errors(x, z_norms, length),
+        mapped_errors(p, q_norms, length),
+        lambda i, j: nearest.squared_norms((X[i].astype(float) - P[j]) @ omega.T),
+        coarse=coarse,
+        n_features=2 * X.shape[1],
+    )
 
 
 class FullMatrix:
@@ -118,21 +141,7 @@ class FullMatrix:
         coarse: float | None = None,
     ) -> NDArray:
         """(n, K) squared distances, close calls settled."""
-        dtype = np.result_type(X, P)
-        centre = P.mean(axis=0, dtype=np.float64).astype(dtype)
-        omega = omega.astype(dtype, copy=False)
-        x, p = X - centre, P - centre
-        z, q = x @ omega.T, p @ omega.T
-        z_norms, q_norms = nearest.squared_norms(z), nearest.squared_norms(q)
-        length = float(nearest.squared_norms(omega).sum())
-        return nearest.settled(
-            nearest.expanded_distances(z, q, z_norms),
-            mapped_errors(x, z_norms, length),
-            mapped_errors(p, q_norms, length),
-            lambda i, j: nearest.squared_norms((X[i].astype(float) - P[j]) @ omega.T),
-            coarse=coarse,
-            n_features=2 * X.shape[1],
-        )
+        return mapped_distances(X, P, omega, coarse)
 
     def steepness(self, omega: NDArray) -> float:
         """How fast a distance can change with the sample."""

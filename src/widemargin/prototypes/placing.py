@@ -18,18 +18,17 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
+from widemargin._compute.engines import formula
 from widemargin._compute.machine import BLOCK_NUMBERS, batched_slices, rows_in_budget
 from widemargin._compute.nearest import (
-    narrowed,
     nearest_rows,
-    squared_distances,
     squared_norms,
 )
 from widemargin._core.arrays import (
+    beside,
     in_dtype,
-    is_tensor,
+    largest_of,
     numpy_dtype,
-    put,
     to_numpy,
     xp_of,
 )
@@ -43,7 +42,7 @@ from widemargin._core.checks import (
 )
 from widemargin._core.decisions import class_codes
 from widemargin._core.samples import clear_winner
-from widemargin.prototypes.base import plain_distances
+from widemargin.prototypes.base import point_distances
 
 INITS = ("kmeans", "means", "samples")
 # What happens to dead prototypes.
@@ -121,14 +120,11 @@ def k_means(
 
 def _about(X: Any, centre: Any) -> tuple[Any, Any]:
     """Return rows about a centre, float64 as float32: places need no more digits."""
-    if is_tensor(X) or X.dtype != np.float64:
-        return X - centre, 1
-    return narrowed(X, centre)
-
-
-def of_kind(X: Any, array: Any) -> Any:
-    """Return a NumPy array in the type of `X`, and where it is."""
-    return put(array.astype(numpy_dtype(X)), X.device if is_tensor(X) else None)
+    X = X - centre
+    if numpy_dtype(X) != np.float64:
+        return X, 1
+    unit = largest_of(X) or 1.0
+    return in_dtype(X / unit, np.float32), unit
 
 
 def spread_rows(
@@ -140,7 +136,7 @@ def spread_rows(
     about their mean. scikit-learn's takes ten times as long on the few hundred samples
     that a class has, and the prototypes end no better.
     """
-    xp, W = xp_of(X), of_kind(X, weights)
+    xp, W = xp_of(X), beside(X, weights, alike=True)
     norms = xp.einsum("ij,ij->i", X, X)
     rows: list[int] = []
     nearest, chances = xp.full_like(norms, np.inf), W
@@ -165,7 +161,7 @@ def lloyd(X: Any, weights: np.ndarray, P: Any, max_iter: int = 12) -> Any:
     """
     xp, centre = xp_of(X), P.mean(axis=0)
     X, P = X - centre, P - centre
-    W, assigned = of_kind(X, weights), None
+    W, assigned = beside(X, weights, alike=True), None
     names = xp.arange(len(P), device=X.device)[:, None]
     for _ in range(max_iter):
         nearest = (X @ (-2 * P).T + (P * P).sum(axis=1)).argmin(axis=1)
@@ -180,7 +176,7 @@ def lloyd(X: Any, weights: np.ndarray, P: Any, max_iter: int = 12) -> Any:
 
 
 def _mean(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    W = of_kind(X, weights)
+    W = beside(X, weights, alike=True)
     return (W @ X) / W.sum()
 
 
@@ -192,11 +188,11 @@ def _one_class(
     rng: np.random.RandomState,
 ) -> np.ndarray:
     if init == "means":
-        mean, W = _mean(X, weights), of_kind(X, weights)
+        mean, W = _mean(X, weights), beside(X, weights, alike=True)
         spread = to_numpy(((W / W.sum()) @ (X - mean) ** 2) ** 0.5)
         noise = rng.standard_normal((count, X.shape[1])) if count > 1 else 0.0
         near = to_numpy(mean) + 0.01 * spread * noise
-        return of_kind(X, near.reshape(count, -1))
+        return beside(X, near.reshape(count, -1), alike=True)
     if init == "kmeans" and count == 1:
         return _mean(X, weights)[None]
     if count >= len(X):
@@ -375,7 +371,7 @@ def worst_covered(X: np.ndarray, alive: np.ndarray, count: int) -> list[int]:
 
 def _distances(X: Any, P: Any) -> np.ndarray:
     """(n, K) squared distances, NumPy's wherever the samples are."""
-    return plain_distances(X, P) if is_tensor(X) else squared_distances(X, P)
+    return point_distances(X, to_numpy(P), None)
 
 
 def without_dead(X: np.ndarray, P: np.ndarray) -> np.ndarray:
@@ -409,10 +405,9 @@ def revivals(
     return np.array(prototypes, dtype=np.intp), np.array(samples, dtype=np.intp)
 
 
-def nearest_of(X: np.ndarray, P: np.ndarray) -> np.ndarray:
+@formula
+def nearest_of(X: Any, P: Any) -> np.ndarray:
     """Return the nearest prototype of every sample."""
-    if is_tensor(X):
-        return _distances(X, P).argmin(axis=1)
     return nearest_rows(X, P)
 
 
@@ -452,16 +447,12 @@ def idle(nearest: np.ndarray, labels: np.ndarray, n_classes: int) -> np.ndarray:
     return lost
 
 
+@formula
 def class_means(
     X: Any, codes: np.ndarray, weights: np.ndarray, n_classes: int
 ) -> np.ndarray:
     """Return the (n_classes, n_features) means; zero for a class without samples."""
     totals = np.bincount(codes, weights, minlength=n_classes)
-    if is_tensor(X):
-        sums = X.new_zeros((n_classes, X.shape[1])).double()
-        rows = X * put(weights, X.device)[:, None]
-        sums.index_add_(0, put(codes, X.device), rows.double())
-        return to_numpy(sums) / np.where(totals > 0, totals, 1)[:, None]
     members = csr_array(
         (weights, codes, np.arange(len(codes) + 1)), shape=(len(codes), n_classes)
     )
@@ -474,7 +465,8 @@ def residuals(X: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> np.ndarr
     Where every class consists of equal samples there is no spread within classes, and
     the spread between them has to do.
     """
-    means = of_kind(X, class_means(X, codes, weights, int(codes.max()) + 1))
+    means = class_means(X, codes, weights, int(codes.max()) + 1)
+    means = beside(X, means, alike=True)
     out = X - means[codes]
     if not bool(out.any()):
         out = X - means.mean(axis=0)
@@ -538,10 +530,10 @@ def _parts_of_spread(X: Any, codes: np.ndarray, within: np.ndarray) -> np.ndarra
         rows = np.flatnonzero(codes == c)
         some = to_numpy(X[rows[:: -(-len(rows) // 200)]])
         centres[c] = np.median(some, axis=0)
-    centres = of_kind(X, centres)
+    centres = beside(X, centres, alike=True)
     # In the unit of the widest, which any type holds.
     share = within.max() / np.maximum(within, 1e-30 * within.max())
-    share = of_kind(X, np.where(within > 0, share, 0.0))
+    share = beside(X, np.where(within > 0, share, 0.0), alike=True)
     with np.errstate(over="ignore"):
         parts = [
             to_numpy(((X[s] - centres[codes[s]]) ** 2) @ share)
@@ -560,8 +552,8 @@ def spreads(
     """
     xp, found = xp_of(X), None
     for s in batched_slices(len(X), max(1, BLOCK_NUMBERS // X.shape[1])):
-        w = of_place(X, shares[s])[:, None]
-        inner = in_dtype(X[s] - means[of_place(X, codes[s])], np.float64) ** 2 * w
+        w = beside(X, shares[s])[:, None]
+        inner = in_dtype(X[s] - means[beside(X, codes[s])], np.float64) ** 2 * w
         outer = in_dtype(X[s] - mean, np.float64) ** 2 * w
         sums = inner.sum(0), outer.sum(0)
         ends = xp.min(X[s], axis=0), xp.max(X[s], axis=0), xp.max(inner, axis=0)
@@ -578,11 +570,6 @@ def spreads(
     return within, total, np.stack([low, high]), most
 
 
-def of_place(X: Any, array: np.ndarray) -> Any:
-    """Return a NumPy array where `X` is, in its own type."""
-    return put(array, X.device if is_tensor(X) else None)
-
-
 def within_class_spread(
     X: np.ndarray, codes: np.ndarray, weights: np.ndarray
 ) -> np.ndarray:
@@ -594,8 +581,9 @@ def within_class_spread(
     records would set the unit of all others.
     """
     shares = weights / weights.sum()
-    means = of_kind(X, class_means(X, codes, weights, int(codes.max()) + 1))
-    mean = of_kind(X, shares) @ X
+    means = class_means(X, codes, weights, int(codes.max()) + 1)
+    means = beside(X, means, alike=True)
+    mean = beside(X, shares, alike=True) @ X
     within, total, ends, most = spreads(X, codes, shares, means, mean)
     if not most.any():
         # Every class consists of equal samples: there is what is between them.

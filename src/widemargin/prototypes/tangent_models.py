@@ -23,16 +23,16 @@ from typing import Any
 import numpy as np
 
 from widemargin._compute.engines import formula
-from widemargin._compute.machine import batched_slices, rows_in_budget
+from widemargin._compute.machine import batched_slices
 from widemargin._compute.nearest import some_eigenpairs
 from widemargin._compute.pairs import pair_distances
 from widemargin._core.arrays import (
+    beside,
     in_dtype,
-    is_tensor,
     numpy_dtype,
     put,
+    rows_at_once,
     to_numpy,
-    xp_of,
 )
 from widemargin._core.checks import check_count, check_spring, is_auto
 from widemargin._core.samples import Samples, hold_out_of_classes
@@ -56,12 +56,20 @@ NO_VARIANCE = 1e-12
 FOLDS, ENOUGH = 5, 500
 
 
-def weighted_moments(X: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, ...]:
+@formula
+def weighted_moments(X: Any, weights: np.ndarray) -> tuple[Any, Any]:
     """Mean and population covariance, as if sample i came `weights[i]` times."""
-    total = weights.sum()
+    X, total = X.astype(float), weights.sum()
     mean = (weights @ X) / total
     centred = X - mean
     return mean, (centred * weights[:, None]).T @ centred / total
+
+
+@formula
+def leading_directions(matrix: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Largest eigenvalues of a symmetric matrix, ascending, and their vectors."""
+    d = len(matrix)
+    return some_eigenpairs(matrix, d - count, d - 1)
 
 
 def principal_model(
@@ -71,22 +79,14 @@ def principal_model(
 
     Samples that vary in fewer than `n_tangents` directions leave zero rows, last.
     """
-    if is_tensor(X) and n_tangents and len(X) > X.shape[1]:
-        from widemargin._compute.device.models import weighted_moments as on_device
-
-        mean, covariance = on_device(X, weights / weights.max())
-        return to_numpy(mean), principal_of_moments(covariance, n_tangents)
-    X = to_numpy(X)
-    X, weights = X.astype(float), weights.astype(float)
-    d = X.shape[1]
-    frame = np.zeros((n_tangents, d))
-    if n_tangents == 0:
-        return (weights @ X) / weights.sum(), frame
-    weights = weights / weights.max()
-    if len(X) > d:
+    d, weights = X.shape[1], weights.astype(float) / float(weights.max())
+    if n_tangents and len(X) > d:
         mean, covariance = weighted_moments(X, weights)
-        return mean, principal_of_moments(covariance, n_tangents)
+        return to_numpy(mean), principal_of_moments(covariance, n_tangents)
+    X, frame = to_numpy(X).astype(float), np.zeros((n_tangents, d))
     mean = (weights @ X) / weights.sum()
+    if n_tangents == 0:
+        return mean, frame
     centred = X - mean
     # Divided first, so that squares neither overflow nor vanish.
     size = float(np.max(np.abs(centred), initial=0.0)) or 1.0
@@ -97,19 +97,12 @@ def principal_model(
     return mean, frame
 
 
-def principal_of_moments(covariance: np.ndarray, n_tangents: int) -> np.ndarray:
+def principal_of_moments(covariance: Any, n_tangents: int) -> np.ndarray:
     """Frame of the leading eigenvectors; zero rows, last, where nothing varies."""
-    d = len(covariance)
-    frame = np.zeros((n_tangents, d))
-    size = float(covariance.trace())
+    frame, size = np.zeros((n_tangents, len(covariance))), float(covariance.trace())
     if n_tangents == 0 or not size > 0:
         return frame
-    if is_tensor(covariance):
-        every = xp_of(covariance).linalg.eigh(covariance / size)
-        values, vectors = (to_numpy(a[..., d - n_tangents :]) for a in every)
-    else:
-        leading = [d - n_tangents, d - 1]
-        values, vectors = some_eigenpairs(covariance / size, *leading)
+    values, vectors = leading_directions(covariance / size, n_tangents)
     axes = vectors.T[::-1][values[::-1] > NO_VARIANCE]
     frame[: len(axes)] = axes
     return frame
@@ -148,6 +141,7 @@ def retract(frames: np.ndarray) -> np.ndarray:
     return np.take_along_axis(straight, order[:, :, None], axis=1)
 
 
+@formula
 def slide(
     points: np.ndarray,
     frames: np.ndarray,
@@ -166,10 +160,6 @@ def slide(
     q : ndarray of shape (n, m)
         Coefficients of the model's own tangents.
     """
-    if is_tensor(points):
-        from widemargin._compute.device.models import slide as on_device
-
-        return on_device(points, frames, C, T, spring)
     stiffness = 1.0 + spring
     n, n_own, d = frames.shape
     delta = points - C
@@ -259,10 +249,7 @@ def model_distances(
     metric: TangentMetric, x: Bundle, C: np.ndarray, T: np.ndarray, n_jobs: Any = None
 ) -> np.ndarray:
     """(n, K) squared distances of samples to models, in the dtype of the samples."""
-    dtype = numpy_dtype(x.points)
-    models = Bundle(C.astype(dtype, copy=False), T.astype(dtype, copy=False))
-    if is_tensor(x.points):
-        models = models.to(x.points.device)
+    models = Bundle(*(beside(x.points, part, alike=True) for part in (C, T)))
     return to_numpy(metric.squared_distances(x, models, n_jobs=n_jobs))
 
 
@@ -340,9 +327,8 @@ class TangentModels(PrototypeClassifier):
             # Stored in float32 they are orthonormal up to its rounding only.
             T = orthonormalize(T.astype(float))
         # Frames are many times the samples: they come and go by blocks.
-        per_row = 8 * X.shape[1] * (32 if self.metric_.has_tangents else 1)
-        size = 2**31 // per_row if is_tensor(X) else rows_in_budget(per_row)
-        for rows in batched_slices(len(X), size):
+        per_row = X.shape[1] * (64 if self.metric_.has_tangents else 2)
+        for rows in batched_slices(len(X), rows_at_once(X, per_row)):
             x = self._checked_bundle(X[rows])
             parts.append(model_distances(self.metric_, x, C, T, self.n_jobs))
         return np.concatenate(parts)

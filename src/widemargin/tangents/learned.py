@@ -374,7 +374,7 @@ def principal_directions(differences: NDArray, n_directions: int) -> NDArray:
     n, k, d = rows.shape
     keep = min(n_directions, k)
     values, vectors = xp.linalg.eigh(rows @ xp.swapaxes(rows, 1, 2))
-    values, vectors = xp.flip(values, (1,)), xp.flip(vectors, (2,))
+    values, vectors = xp.flip(values, axis=1), xp.flip(vectors, axis=2)
     values, vectors = values[:, :keep], vectors[:, :, :keep]
     real = (values > _EIGENVALUE_RTOL * values[:, :1]) & (values > 0)
     scale = xp.where(real, values, np.inf) ** 0.5

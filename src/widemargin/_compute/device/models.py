@@ -37,6 +37,22 @@ def weighted_moments(X: Tensor, weights: Any) -> tuple[Tensor, Tensor]:
     return mean, (centred * w[:, None]).T @ centred / total
 
 
+def leading_directions(matrix: Tensor, count: int) -> tuple[Any, Any]:
+    """As `prototypes.tangent_models.leading_directions`."""
+    values, vectors = torch.linalg.eigh(matrix)
+    return values[-count:].cpu().numpy(), vectors[:, -count:].cpu().numpy()
+
+
+def class_means(X: Tensor, codes: Any, weights: Any, n_classes: int) -> Any:
+    """As `prototypes.placing.class_means`."""
+    w, c = (torch.as_tensor(a, device=X.device) for a in (weights, codes))
+    sums = X.new_zeros((n_classes, X.shape[1]), dtype=torch.float64)
+    sums.index_add_(0, c, (X * w[:, None]).double())
+    totals = torch.bincount(c, w, n_classes)
+    means = sums / torch.where(totals > 0, totals, 1)[:, None]
+    return means.cpu().numpy()
+
+
 def slide(
     points: Tensor, frames: Tensor, C: Any, T: Any, spring: float
 ) -> tuple[Tensor, Tensor]:

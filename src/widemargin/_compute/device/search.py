@@ -501,6 +501,34 @@ def squared_distances(X: Tensor, P: Tensor, omega: Tensor | None = None) -> Tens
     return out
 
 
+def point_distances(X: Tensor, P: Any, unit: Any) -> Any:
+    """As `prototypes.base.point_distances`."""
+    dtype = np.result_type(str(X.dtype).removeprefix("torch."), P.dtype)
+    # From their middle on: a quotient is rounded by its size.
+    middle = torch.as_tensor(P.mean(axis=0, dtype=float), device=X.device)
+    one = 1.0 if unit is None else torch.as_tensor(unit, device=X.device).double()
+    Q = (torch.as_tensor(P, device=X.device).double() - middle) / one
+    size = max(1, _NUMBERS // (2 * X.shape[1] + 3 * len(P)))
+    parts = [
+        squared_distances((x.double() - middle) / one, Q).cpu().numpy()
+        for x in X.split(size)
+    ]
+    return np.concatenate(parts).astype(dtype)
+
+
+def mapped_distances(X: Tensor, P: Any, omega: Any, coarse: float | None) -> Any:
+    """As `prototypes.learned_metrics.mapped_distances`, in float64."""
+    dtype = np.result_type(str(X.dtype).removeprefix("torch."), P.dtype)
+    P, omega = (torch.as_tensor(a, device=X.device) for a in (P, omega))
+    return squared_distances(X, P, omega).cpu().numpy().astype(dtype)
+
+
+def nearest_of(X: Tensor, P: Any) -> Any:
+    """As `prototypes.placing.nearest_of`."""
+    P = P.cpu().numpy() if isinstance(P, Tensor) else P
+    return point_distances(X, P, None).argmin(axis=1)
+
+
 def nearest_points(X: Tensor, queries: Tensor | None, k: int) -> Tensor:
     """(n, k) indices of the nearest rows of X; without queries, of X but itself."""
     asked = X if queries is None else queries
