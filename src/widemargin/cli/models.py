@@ -208,7 +208,9 @@ def build(
     for key, value in settings.items():
         if key not in known:
             raise Refusal(f"--set: {name} has no parameter {key!r}; {near(key, known)}")
-        estimator.set_params(**{key: value})
+        # Of names of choices "none" is one, as in scale="none".
+        named = value is None and isinstance(known[key], str)
+        estimator.set_params(**{key: "none" if named else value})
     return estimator
 
 
