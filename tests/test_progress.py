@@ -321,3 +321,22 @@ def test_what_watched_a_fit_is_not_saved(tmp_path, capsys):
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
     assert not hasattr(again, "_skl_callbacks")
     assert len(model._skl_callbacks) == 1
+
+
+def test_notes_are_read_from_inside_loops_and_threads():
+    read = []
+
+    @contextmanager
+    def listener(description, total):
+        yield lambda amount=1: None
+
+    listener.note = read.append
+    progress.note("nobody listens")
+    with progress.observed_by(listener):
+        for _ in progress.announced([1, 2], "loop"):
+            with progress.observed_by(None):
+                worker = threading.Thread(target=progress.note, args=["one line"])
+                worker.start()
+                worker.join()
+    progress.note("nobody listens any more")
+    assert read == ["one line", "one line"]

@@ -5,7 +5,9 @@ memory map, a column of a polars frame) is shown to them as any other: numba wou
 compile once more for it, which takes seconds.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Timer
 from typing import Any
 
 import numba
@@ -13,6 +15,8 @@ import numpy as np
 from llvmlite import ir
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+from widemargin._compute.progress import note
 
 # Sums may be reordered, which lets loops over features vectorise; infinities and NaN
 # keep their meaning. The order depends on the lengths alone.
@@ -53,6 +57,26 @@ def njit(**options: Any) -> Callable[[Callable], Any]:
 
 
 _classes: dict[type, type] = {}
+# Kernels compiled by this process, those that others call included: the command counts.
+COMPILED: list[str] = []
+# Seconds after which compiling is worth a word.
+LONG = 1.0
+
+
+@contextmanager
+def _announced(kernel: Any) -> Iterator[None]:
+    """Count a kernel that is compiled, and tell who listens if that takes long."""
+    loaded = sum(kernel.stats.cache_hits.values())
+    text = f"compiling {kernel.py_func.__name__} for this machine, once"
+    timer = Timer(LONG, note, [text])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+    if sum(kernel.stats.cache_hits.values()) == loaded:
+        COMPILED.append(kernel.py_func.__name__)
 
 
 def _kernel_class(dispatcher: Any) -> type:
@@ -60,6 +84,10 @@ def _kernel_class(dispatcher: Any) -> type:
     if dispatcher not in _classes:
 
         class Kernel(dispatcher):
+            def compile(self, signature: Any) -> Any:
+                with _announced(self):
+                    return super().compile(signature)
+
             def __call__(self, *args: Any) -> Any:
                 try:
                     return super().__call__(*map(_plain, args))

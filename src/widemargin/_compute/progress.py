@@ -57,10 +57,27 @@ def is_observed() -> bool:
 def observed_by(new: Observer | None) -> Iterator[None]:
     """Tell `new` of the loops within; None silences them."""
     token = _observer.set(new or ignore)
+    if new is not None:
+        _listeners.append(new)
     try:
         yield
     finally:
         _observer.reset(token)
+        if new is not None:
+            _listeners.remove(new)
+
+
+# Observers of the process, whatever context and thread a note comes from.
+_listeners: list[Observer] = []
+
+
+def note(text: str) -> None:
+    """Tell the latest observer that reads notes one line, from inside any loop."""
+    for listener in reversed(_listeners):
+        read = getattr(listener, "note", None)
+        if read is not None:
+            read(text)
+            return
 
 
 def announce(
@@ -200,4 +217,5 @@ def _bars_on(console: "Console") -> Observer:
             finally:
                 progress.stop()
 
+    draw.note = console.print  # type: ignore[attr-defined]
     return draw

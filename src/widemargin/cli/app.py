@@ -257,3 +257,16 @@ def export(
 @command("doctor")
 def doctor(as_json: AsJson = False) -> None:
     """Show versions, BLAS, threads, numba's cache and memory."""
+
+
+@command("compile")
+def compile(
+    models: Annotated[
+        list[str] | None,
+        typer.Argument(help="Models to compile for: tvq, knn, ... By default all."),
+    ] = None,
+    dtype: Annotated[
+        str, typer.Option(help="Of the samples: float32, float64 or both.")
+    ] = "both",
+) -> None:
+    """Compile ahead what larger fits need: for containers, CI, shared machines."""
