@@ -701,3 +701,19 @@ def test_memory_of_many_classes_is_not_that_of_pairs_of_pairs(model):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2e7
+
+
+@pytest.mark.parametrize("C", [1e10, 1e12, 1e14])
+def test_slack_that_is_too_dear_leaves_no_gap(C):
+    """Slacks are rounding there, and times their price no combination that bounds."""
+    for seed in (2, 5, 8, 12, 56):
+        rng = np.random.default_rng(seed)
+        X, u = rng.normal(size=(104, 5)), rng.normal(size=5)
+        u /= np.linalg.norm(u)
+        side = np.sign(X @ u)
+        X += 0.18 * side[:, None] * u
+        model = MaxMarginClassifier(C=C).fit(X, side)
+        assert model.gap_ <= 1e-3
+        hard = MaxMarginClassifier(C=np.inf, tol=1e-6).fit(X, side)
+        assert model.margin_upper_bound_ >= hard.margin_
+        assert model.margin_ == pytest.approx(hard.margin_, rel=2e-3)

@@ -847,22 +847,29 @@ class MaxMarginClassifier(HyperplaneClassifier):
         )  # fmt: skip
 
     def _harder(self, X, signs, diag, height, options, found: Solution) -> Solution:
-        """Take the plane of the hard margin where slack is too dear for the soft one.
+        """Take plane or combination of the hard margin where slack is too dear.
 
-        Its slack is zero up to rounding, which Newton's steps do not see.
+        Its slack is zero up to rounding, which Newton's steps do not see; and of slacks
+        that are rounding, times their price, no combination comes near to the bound.
         """
-        hard = solve_active_set(LinearSpace(X), signs, height, options)
+        space = LinearSpace(X)
+        hard = solve_active_set(space, signs, height, options)
 
         def size(solution: Solution) -> float:
             scores = signs * (X @ solution.coef + solution.bias)
             slack = np.maximum(0.0, 1.0 - 1e-12 - scores) / np.sqrt(diag)
             return float(np.hypot(np.linalg.norm(solution.coef), safe_norm(slack)))
 
-        if not hard.dual.any() or not size(hard) < size(found):
+        if not hard.dual.any():
             return found
+        duals, private = (found.dual, hard.dual), np.sqrt(diag)
+        bounds = [upper_bound(space, signs, dual, private, height) for dual in duals]
+        dual = duals[int(bounds[1] < bounds[0])]
+        if not size(hard) < size(found):
+            return found._replace(dual=dual)
         # A little more than margin one costs no slack at all.
         more = 1.0 + 1e-9
-        return hard._replace(coef=hard.coef * more, bias=hard.bias * more)
+        return hard._replace(coef=hard.coef * more, bias=hard.bias * more, dual=dual)
 
     def _solve_kernel(self, space, signs, private, diag, options, start) -> _Certified:
         height = None if options.geometric else height_of(self.rho or 1.0, space, 0)
