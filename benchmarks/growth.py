@@ -17,6 +17,7 @@ import gc
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -208,7 +209,9 @@ def main() -> None:
             rows = [*map(told, names, pool.map(way, names))]
             others = ", ".join(f"{v} {k}" for k, v in STAYS.items() if k != axis)
             print_table(f"### {axis.capitalize()} ({others})", header, rows)
-    print(f"\n{time.time() - begun:.0f} s")
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    spent = used.ru_utime + used.ru_stime
+    print(f"\n{time.time() - begun:.0f} s, {spent:.0f} s of the processor")
 
 
 if __name__ == "__main__":

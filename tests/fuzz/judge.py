@@ -71,6 +71,8 @@ class Outcome:
     kind: str = ""
     detail: str = ""
     result: Any = None
+    # What it warned of.
+    told: tuple[str, ...] = ()
 
 
 def _ring(_: int, frame: Any) -> None:
@@ -130,7 +132,8 @@ def call(
             detail = f"{name} at {where}:{warning.lineno}: {text}"
             return Outcome(DEFECT, title, f"warning {name} {where}:{warning.lineno}",
                            detail)  # fmt: skip
-    return Outcome(RIGHT, title, result=result)
+    told = tuple(str(warning.message) for warning in caught)
+    return Outcome(RIGHT, title, result=result, told=told)
 
 
 def _sort_error(title: str, error: BaseException, names: Iterable[str]) -> Outcome:
