@@ -71,7 +71,7 @@ fuzz: $(VENV)/installed-test
 # Of real sizes: an hour unless T says otherwise.
 fuzz-large: T = 3600
 fuzz-large: $(VENV)/installed-test
-	$(BIN)/python -m tests.fuzz --large --seconds $(T) --seed $(SEED)
+	$(BIN)/python -m tests.fuzz --large --calls $(N) --seconds $(T) --seed $(SEED)
 
 # The page to draw on, with models exported here and onnxruntime-web brought by npm.
 draw: $(VENV)/installed-test

@@ -176,3 +176,19 @@ def test_sparse_samples_without_spread():
     X = sp.csr_array(np.full((20, 4), 0.9702328184227406))
     model = DDAGClassifier().fit(X, np.arange(20) % 2)
     assert np.isfinite(model.decision_function(X)).all()
+
+
+def test_indices_of_64_bits_are_indices(digits):
+    X, y, X_test, _ = digits
+    short = sp.csr_array(X)
+    long, asked = (
+        sp.csr_array(
+            (a.data, a.indices.astype(np.int64), a.indptr.astype(np.int64)), a.shape
+        )
+        for a in map(sp.csr_array, (X, X_test))
+    )
+    assert long.indices.dtype == np.int64
+    expected = DDAGClassifier().fit(short, y).decision_function(sp.csr_array(X_test))
+    found = DDAGClassifier().fit(long, y).decision_function(asked)
+    np.testing.assert_array_equal(found, expected)
+    assert long.indices.dtype == asked.indptr.dtype == np.int64

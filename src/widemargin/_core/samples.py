@@ -153,18 +153,27 @@ def check_X(estimator: Any, X: Any, *, sparse: bool = False, order: Any = None) 
     named = hasattr(estimator, "feature_names_in_")
     if not named and order in (None, "C") and is_plain(X, expected):
         return X if order is None else np.ascontiguousarray(X)
-    return check_missing(
-        validate_data(
-            estimator,
-            X,
-            dtype=FLOATS,
-            order=order,
-            accept_sparse="csr" if sparse else False,
-            accept_large_sparse=True,
-            ensure_all_finite=finite_or_missing(estimator),
-            reset=False,
-        )
+    rows = validate_data(
+        estimator,
+        X,
+        dtype=FLOATS,
+        order=order,
+        accept_sparse="csr" if sparse else False,
+        accept_large_sparse=True,
+        ensure_all_finite=finite_or_missing(estimator),
+        reset=False,
     )
+    return with_short_indices(check_missing(rows))
+
+
+def with_short_indices(X: Any) -> Any:
+    """Return a CSR matrix with indices of 32 bits where these do, as LIBSVM asks."""
+    if not issparse(X) or {X.indices.dtype, X.indptr.dtype} == {np.dtype(np.int32)}:
+        return X
+    if max(X.nnz, *X.shape) > np.iinfo(np.int32).max:
+        return X
+    short = (part.astype(np.int32) for part in (X.indices, X.indptr))
+    return type(X)((X.data, *short), shape=X.shape)
 
 
 def check_on_device(estimator: Any, X: Any, *, reset: bool) -> Any:
@@ -262,7 +271,7 @@ def check_samples(
             ensure_all_finite=finite_or_missing(estimator),
             reset=reset,
         )
-        check_missing(rows, features=reset)
+        rows = with_short_indices(check_missing(rows, features=reset))
     check_orderable(labels)
     check_classification_targets(labels)
     # Weights are few: they are NumPy's wherever the samples are.
