@@ -244,6 +244,6 @@ def test_the_estimators_listed_are_the_estimators_there_are():
     assert set(widemargin.__all__) == {
         *classes,
         *widemargin._SUBPACKAGES,
-        *widemargin._FUNCTIONS,
+        *widemargin._OTHERS,
         "__version__",
     }

@@ -46,7 +46,7 @@ NOT_SHOWN = (
 def short_names():
     """Return every public name and where it is documented."""
     home = dict.fromkeys(widemargin._ESTIMATORS, "widemargin")
-    home |= dict.fromkeys(widemargin._FUNCTIONS, "widemargin")
+    home |= dict.fromkeys(widemargin._OTHERS, "widemargin")
     for package in SECTIONS:
         module = importlib.import_module(f"widemargin.{package}")
         for name in module.__all__:
@@ -104,7 +104,7 @@ def index_page():
             module = importlib.import_module(f"widemargin.{package}")
             names, path = module.__all__, f"``widemargin.{package}``"
         else:
-            names, path = sorted(widemargin._FUNCTIONS), "``widemargin``"
+            names, path = sorted(widemargin._OTHERS), "``widemargin``"
         lines += [title, "-" * len(title), "", path, "", ".. list-table::", ""]
         for name in names:
             thing = getattr(

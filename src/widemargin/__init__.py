@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     )
     from widemargin.meta import (
         MarginReweightingClassifier,
+        MixtureImputer,
         ProductClassifier,
         RejectingClassifier,
     )
@@ -88,7 +89,12 @@ _ESTIMATORS = {
     "TangentSVC": "svm",
     "VirtualSVC": "svm",
 }
-_FUNCTIONS = {"load": "saving", "save": "saving", "show_progress": "_compute.progress"}
+_OTHERS = {
+    "MixtureImputer": "meta",
+    "load": "saving",
+    "save": "saving",
+    "show_progress": "_compute.progress",
+}
 
 __all__ = [
     "DDAGClassifier",
@@ -105,6 +111,7 @@ __all__ = [
     "MarginPerceptron",
     "MarginReweightingClassifier",
     "MaxMarginClassifier",
+    "MixtureImputer",
     "ProductClassifier",
     "RejectingClassifier",
     "RelationalLVQClassifier",
@@ -135,7 +142,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _SUBPACKAGES:
         return import_module(f"widemargin.{name}")
-    home = _ESTIMATORS.get(name) or _FUNCTIONS.get(name)
+    home = _ESTIMATORS.get(name) or _OTHERS.get(name)
     if home:
         return getattr(import_module(f"widemargin.{home}"), name)
     raise AttributeError(f"module 'widemargin' has no attribute {name!r}")
