@@ -13,7 +13,9 @@ from widemargin.prototypes import (
     GLVQClassifier,
     GMLVQClassifier,
     LVQClassifier,
+    MarginLVQClassifier,
     TVQClassifier,
+    margin_lvq,
     tangent_models,
 )
 
@@ -47,6 +49,18 @@ EXAMPLES = {
         tangent_models.retract,
         (frames_of_all_kinds(),),
     ),
+    "margin_coefficients": lambda dtype: (
+        margin_lvq.margin_coefficients,
+        (
+            distances(dtype)[:6],
+            np.array([0, 2, 2, 5, 6]),
+            distances(dtype),
+            RNG.randint(4, size=40),
+            margin_lvq.SOFT,
+            2,
+            0.3,
+        ),
+    ),
     "nearest_rows": lambda dtype: (
         nearest.nearest_rows,
         (distances(dtype), distances(dtype)[::5].copy()),
@@ -70,6 +84,9 @@ FITS = {
     "lvq1_epoch": LVQClassifier(3, algorithm=("lvq1", "olvq1"), random_state=0),
     "window_epoch": LVQClassifier(3, algorithm=("lvq3", "lvq2.1"), random_state=0),
     "pair_epoch": LVQClassifier(3, random_state=0),
+    "margin_epoch": MarginLVQClassifier(
+        3, decision="k_nearest", loss="exponential", random_state=0
+    ),
 }
 # What answers are made of: the same bits, whatever the batch.
 ANSWERS = {"class_minima", "doubtful", "nearest_rows"}

@@ -102,6 +102,20 @@ ENGINES: dict[str, Engine] = {
         )
         for name in ("lvq1_epoch", "window_epoch", "pair_epoch")
     },
+    "margin_coefficients": Engine(
+        "lvq:margin_coefficients",
+        1.5,
+        lambda P, bounds, X, *rest: 1e-9 * P.size * len(X),
+        lambda P, bounds, X, *rest: in_memory(P, X),
+    ),
+    "margin_epoch": Engine(
+        "lvq:margin_epoch",
+        4.0,
+        lambda P, bounds, X, y, order, *rest: len(order) * (6e-5 + 1e-9 * P.size),
+        lambda P, bounds, X, y, order, box, loss, *rest: (
+            in_memory(P, X) and is_compiled(loss)
+        ),
+    ),
     # Of TVQ: frames after a step, and a pass over samples that stay put.
     "retract": Engine(
         "frames:retract",

@@ -494,8 +494,18 @@ def move_pair(x, P, bounds, right, wrong, d, w, step, box):
     move_class(x, P, bounds[wrong], bounds[wrong + 1], d, w, -step, box)
 
 
-@njit()
 def margin_epoch(
+    P, bounds, X, y, order, box, loss, unit, gamma, start, total, rule
+):  # fmt: skip
+    """As `prototypes.margin_lvq.margin_epoch`."""
+    beta = float(getattr(loss, "beta", 1.0))
+    return _margin_epoch(
+        P, bounds, X, y, order, box, loss.kernel, beta, unit, gamma, start, total, *rule
+    )
+
+
+@njit()
+def _margin_epoch(
     P, bounds, X, y, order, box, kind, beta, unit, gamma, start, total, rule, k, h
 ):
     """One epoch of Algorithm 1 with a named loss of theta/unit; return summed loss."""

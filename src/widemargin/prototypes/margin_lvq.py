@@ -36,13 +36,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from widemargin._compute.engines import formula
 from widemargin._compute.nearest import class_minima, squared_distances
 from widemargin._core.decisions import class_codes
 from widemargin._core.params import Counted, Fraction, Positive, parameters
 from widemargin._core.samples import Samples
 from widemargin._core.shards import Here
 from widemargin.margins import check_loss
-from widemargin.margins.losses import compiled_loss
 from widemargin.prototypes.base import no_bound
 from widemargin.prototypes.lvq import hull, pen
 from widemargin.prototypes.training import (
@@ -56,6 +56,10 @@ from widemargin.prototypes.training import (
 
 DECISIONS = ("nearest", "k_nearest", "parzen")
 UPDATES = ("online", "batch")
+
+
+# How distances to the prototypes of a class become one: the k-th smallest, or soft.
+KTH, SOFT = 0, 1
 
 
 @parameters
@@ -250,9 +254,7 @@ class MarginLVQClassifier(TrainedPrototypes):
         return np.searchsorted(codes, np.arange(len(self.classes_) + 1))
 
     def _rule(self) -> tuple[int, int, float]:
-        from widemargin._compute import lvq
-
-        rule = lvq.SOFT if self.decision_ == "parzen" else lvq.KTH
+        rule = SOFT if self.decision_ == "parzen" else KTH
         k = self.n_neighbors_ if self.decision_ == "k_nearest" else 1
         return rule, k, float(self.bandwidth_)
 
@@ -338,7 +340,7 @@ class MarginLVQClassifier(TrainedPrototypes):
             P = np.array(self._scaled(state["prototypes"]))
             given = (P, bounds, data.X, data.codes, order, pen(state["hull"]))
             schedule = (unit, gamma, epoch * n, float(n_epochs * n))
-            total = _present(*given, loss, *schedule, *rule)
+            total = margin_epoch(*given, loss, *schedule, rule)
             P = self._shown(P)
             return Outcome({**state, "prototypes": P}, {"loss": total / len(order)})
 
@@ -377,6 +379,77 @@ class MarginLVQClassifier(TrainedPrototypes):
         return alpha / np.where(totals == 0, 1, totals)
 
 
+@formula
+def margin_coefficients(
+    P: NDArray, bounds: NDArray, X: NDArray, y: NDArray, rule: int, k: int, h: float
+) -> tuple[NDArray, NDArray]:
+    """Theta (n,) and S_l(r) w_r / ||x_l - p_r|| (n, K), S the sign of the class.
+
+    A class with fewer than `k` prototypes counts by its farthest one.
+    """
+    n, n_classes = len(X), len(bounds) - 1
+    d = np.sqrt(np.stack([((X - p) ** 2).sum(axis=1) for p in P], axis=1)).astype(float)
+    s, w = np.full((n, n_classes), np.inf), np.zeros(d.shape)
+    for c, (start, stop) in enumerate(pairwise(bounds.tolist())):
+        if start == stop:
+            continue
+        own = d[:, start:stop]
+        if rule == SOFT:
+            low = own.min(axis=1, keepdims=True)
+            shares = np.exp(-(own - low) / h)
+            s[:, c] = low[:, 0] - h * np.log(shares.mean(axis=1))
+            w[:, start:stop] = shares / shares.sum(axis=1, keepdims=True)
+        else:
+            order = np.argsort(own, axis=1, kind="stable")
+            at = start + order[:, min(k, stop - start) - 1]
+            s[:, c] = d[np.arange(n), at]
+            w[np.arange(n), at] = 1
+    rows = np.arange(n)
+    s_plus = s[rows, y]
+    s[rows, y] = np.inf
+    wrong, s_minus = s.argmin(axis=1), s.min(axis=1)
+    classes = np.repeat(np.arange(n_classes), np.diff(bounds))
+    signs = (classes == y[:, None]).astype(float) - (classes == wrong[:, None])
+    pulls = signs * np.divide(w, d, out=np.zeros_like(w), where=(w > 0) & (d > 0))
+    return (s_minus - s_plus) / 2, np.where(np.isinf(s_minus)[:, None], 0.0, pulls)
+
+
+@formula
+def margin_epoch(
+    P: NDArray,
+    bounds: NDArray,
+    X: NDArray,
+    y: NDArray,
+    order: NDArray,
+    box: NDArray,
+    loss: Any,
+    unit: float,
+    gamma: float,
+    start: int,
+    total: float,
+    rule: tuple[int, int, float],
+) -> float:
+    """One epoch of Algorithm 1, which moves P in place; return the summed loss."""
+    losses = 0.0
+    for t, i in enumerate(order, start):
+        x = X[i]
+        theta, pulls = margin_coefficients.__wrapped__(
+            P, bounds, x[None], y[i : i + 1], *rule
+        )
+        if np.isinf(theta[0]):
+            continue
+        losses += float(loss.value(theta / unit)[0])
+        slope = float(loss.derivative(theta / unit)[0])
+        step = -gamma * unit * (1 - t / total) * slope
+        rates = (step * pulls[0]).clip(-1, 1)
+        for j in np.flatnonzero(rates):
+            moved = P[j] + rates[j] * (x - P[j])
+            # A push does not leave the box; written so that NaN counts as outside.
+            if rates[j] > 0 or ((box[0] <= moved) & (moved <= box[1])).all():
+                P[j] = moved
+    return losses
+
+
 def margin_pulls(
     P: NDArray,
     bounds: NDArray,
@@ -387,9 +460,7 @@ def margin_pulls(
     rule: tuple[int, int, float],
 ) -> tuple[NDArray, NDArray]:
     """theta/unit (n,) and alpha (n, K): the slope of the loss along ``x - p``."""
-    from widemargin._compute import lvq
-
-    theta, pulls = lvq.margin_coefficients(P, bounds, X, codes, *rule)
+    theta, pulls = margin_coefficients(P, bounds, X, codes, *rule)
     with np.errstate(over="ignore"):
         theta = theta / unit
     slopes = np.where(np.isfinite(theta), loss.derivative(theta.clip(-1e9, 1e9)), 0)
@@ -429,29 +500,3 @@ def part_sums(
     if scale is not None:
         X = X / scale
     return margin_sums(P, bounds, X, codes, weights, loss, unit, rule)
-
-
-def _present(
-    P, bounds, X, y, order, box, loss, unit, gamma, start, total, rule, k, h
-) -> float:
-    """One epoch of Algorithm 1; a loss that numba does not know is called from here."""
-    from widemargin._compute import lvq
-
-    named = compiled_loss(loss)
-    if named is not None:
-        return lvq.margin_epoch(
-            P, bounds, X, y, order, box, *named, unit, gamma, start, total, rule, k, h
-        )
-    d, w = np.empty(len(P)), np.empty(len(P))
-    losses = 0.0
-    for t, i in enumerate(order):
-        s_plus, s_minus, wrong = lvq.find_pair(X[i], P, bounds, y[i], rule, k, h, d, w)
-        if wrong < 0:
-            continue
-        theta = np.array([(s_minus - s_plus) / (2 * unit)])
-        losses += float(loss.value(theta)[0])
-        slope = float(loss.derivative(theta)[0])
-        if slope != 0:
-            step = -gamma * unit * (1 - (start + t) / total) * slope
-            lvq.move_pair(X[i], P, bounds, y[i], wrong, d, w, step, box)
-    return losses
