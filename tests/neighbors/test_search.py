@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
+from widemargin._compute import formulas
 from widemargin._compute.frames import repair
 from widemargin._compute.pairs import pair_distances
 from widemargin.metrics import tangent_distances
@@ -12,11 +13,17 @@ from widemargin.neighbors.search import TangentSearch, principal_axes, project
 from widemargin.tangents import Bundle, ImageTangents, as_bundle
 
 
-@pytest.fixture(autouse=True)
-def bounds_are_worth_it(monkeypatch):
+@pytest.fixture(autouse=True, params=["kernels", "formulas"])
+def bounds_are_worth_it(request, monkeypatch):
     """Few and random references: bounds are made, however little they spare."""
+    few = 0 if request.param == "kernels" else 2**40
+    monkeypatch.setattr(formulas, "MANY_PRODUCTS", few)
     monkeypatch.setattr(search_module, "MOST_LEFT", 1.0)
     monkeypatch.setattr(search_module, "MANY_FEATURES", 0)
+
+
+# Few references are met by formulas without a projection.
+projects = pytest.mark.parametrize("bounds_are_worth_it", ["kernels"], indirect=True)
 
 
 def bundle(rng, n, n_tangents=2, d=12, dtype=np.float64):
@@ -39,12 +46,17 @@ def explicit(queries, references, sides, spring):
         return explicit(references, queries, "y", spring).T
     d2 = np.full((len(queries), len(references)), -1.0)
     code = {"y": 0, "two": 1, "mean": 2}[sides]
+    compiled = formulas.MANY_PRODUCTS == 0
     ends = (
         array.astype(float)
         for end in (queries, references)
         for array in (end.points, np.array(end.frames, order="C"))
     )
-    repair(d2, *ends, code, float(spring))
+    # To the bit, which kernels and formulas do not share (tests/_compute).
+    if compiled:
+        repair(d2, *ends, code, float(spring))
+    else:
+        formulas.repair(d2, *ends, sides, float(spring))
     return d2
 
 
@@ -77,6 +89,7 @@ def test_finds_what_all_distances_say(sides, algorithm, dtype):
     np.testing.assert_allclose(d2**2, expected_d2, rtol=1e-6)
 
 
+@projects
 def test_exact_prunes_with_the_projection():
     rng = np.random.default_rng(0)
     search = searcher(bundle(rng, 300))
@@ -85,6 +98,7 @@ def test_exact_prunes_with_the_projection():
     assert searcher(bundle(rng, 30), n_components=10).algorithm == "brute"
 
 
+@projects
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_where_bounds_spare_nothing_all_distances_are_computed(monkeypatch, dtype):
     monkeypatch.setattr(search_module, "MOST_LEFT", 0.1)
@@ -106,6 +120,7 @@ def test_where_bounds_spare_nothing_all_distances_are_computed(monkeypatch, dtyp
     assert searcher(as_bundle(X, generator), n_components=32).algorithm == "exact"
 
 
+@projects
 def test_bounds_are_narrow_where_that_is_enough():
     X = load_digits().data[:640]
     generator = ImageTangents((8, 8))

@@ -8,11 +8,12 @@ neither the number of threads nor the chunking changes a bit of the result; only
 
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn import get_config
 
+from widemargin._compute import formulas
 from widemargin._compute.machine import (
     Room,
     batched_slices,
@@ -153,6 +154,7 @@ def pair_distances(
     symmetric=False,
     lower=False,
     references=None,
+    compiled=True,
     n_jobs=None,
 ):
     """Tangent distances between all rows of `x` and of `y`.
@@ -170,6 +172,8 @@ def pair_distances(
         said: never above the true ones, and nothing is computed twice.
     references : References or None
         `y` and `y_frames`, prepared; of no use where the ends change places.
+    compiled : bool
+        By kernels, or by the formulas they stand in for.
 
     Returns
     -------
@@ -195,7 +199,7 @@ def pair_distances(
         return _in_another_unit(
             x, x_frames, y, y_frames, sides=sides, spring=spring, squared=squared,
             symmetric=symmetric, lower=lower, transposed=target is not out,
-            n_jobs=n_jobs,
+            compiled=compiled, n_jobs=n_jobs,
         )  # fmt: skip
     few, n_x, n_y, workers = _plan(x_end, y_end, sides, symmetric, n_jobs)
     room = Room()
@@ -205,7 +209,9 @@ def pair_distances(
             packed = _Packed.of(y_end, columns, room)
         else:
             packed = references.pack(columns, room, few=few)
-        block = _Block(x_end, y_end, columns, packed, n_x, sides, spring, lower, room)
+        block = _Block(
+            x_end, y_end, columns, packed, n_x, sides, spring, lower, compiled, room
+        )
         last = columns.stop if symmetric else len(x)
         for rows in batched_slices(last, n_x):
             tile = block.squared_distances(rows)
@@ -297,8 +303,11 @@ class _Block:
     thread: fresh pages for each product would cost as much as the tail.
     """
 
-    def __init__(self, x_end, y_end, columns, packed, n_x, sides, spring, lower, room):
+    def __init__(
+        self, x_end, y_end, columns, packed, n_x, sides, spring, lower, compiled, room
+    ):
         self.x_end, self.y_end, self.columns = x_end, y_end, columns
+        self.compiled = compiled
         self.sides, self.spring, self.lower = sides, min(spring, STIFF), lower
         n_y = columns.stop - columns.start
         l_x, d = x_end.frames.shape[1:]
@@ -314,7 +323,9 @@ class _Block:
 
     def squared_distances(self, rows):
         """Fill the tile for some queries; suspects are computed again."""
-        from widemargin._compute import frames, tails
+        tails: Any = formulas
+        if self.compiled:
+            from widemargin._compute import frames, tails
 
         n = rows.stop - rows.start
         tile, x_end, y_stack = self.tile[:n], self.x_end, self.y_stack
@@ -356,9 +367,11 @@ class _Block:
         if suspects:
             x, x_frames = x_end.exact(rows)
             y, y_frames = self.y_end.exact(self.columns)
-            frames.repair(
-                tile, x, x_frames, y, y_frames, frames.SIDE_CODES[self.sides], spring
-            )
+            if self.compiled:
+                sides = frames.SIDE_CODES[self.sides]
+                frames.repair(tile, x, x_frames, y, y_frames, sides, spring)
+            else:
+                formulas.repair(tile, x, x_frames, y, y_frames, self.sides, spring)
         return tile
 
 

@@ -271,6 +271,7 @@ class TangentMetric:
         *,
         sides: str | None = None,
         prepared: References | None = None,
+        compiled: bool = True,
         n_jobs: int | None = None,
     ) -> NDArray:
         """Squared distances between all samples of two bundles.
@@ -286,6 +287,9 @@ class TangentMetric:
             Other sides than those of the metric.
         prepared : References, default=None
             What :meth:`prepare` made of `y`.
+        compiled : bool, default=True
+            By compiled loops, or by formulas that need no compiler; they round
+            otherwise. Midpoints, and samples on a device, have one way only.
         n_jobs : int, default=None
             Threads. The result does not depend on it.
 
@@ -293,7 +297,9 @@ class TangentMetric:
         -------
         ndarray of shape (n_x, n_y)
         """
-        return self._distances(x, y, sides, prepared, squared=True, n_jobs=n_jobs)
+        return self._distances(
+            x, y, sides, prepared, compiled, squared=True, n_jobs=n_jobs
+        )
 
     def prepare(self, y: Bundle) -> References | None:
         """Prepare references that few samples at a time will be compared with.
@@ -322,9 +328,11 @@ class TangentMetric:
         n_jobs: int | None = None,
     ) -> NDArray:
         """As :meth:`squared_distances`, not squared."""
-        return self._distances(x, y, sides, None, squared=False, n_jobs=n_jobs)
+        return self._distances(x, y, sides, None, True, squared=False, n_jobs=n_jobs)
 
-    def _distances(self, x, y, sides, prepared, *, squared, n_jobs) -> NDArray:
+    def _distances(
+        self, x, y, sides, prepared, compiled, *, squared, n_jobs
+    ) -> NDArray:
         """Choose how pairs are computed: the one place that asks what holds them."""
         sides = check_option("sides", self.sides if sides is None else sides, SIDES)
         spring = check_spring(self.spring)
@@ -354,8 +362,9 @@ class TangentMetric:
         if is_tensor(x.points):
             return _on_device(ends, sides, spring, squared)
         return pair_distances(
-            *ends, sides=sides, spring=spring, references=prepared, **options
-        )
+            *ends, sides=sides, spring=spring, references=prepared,
+            compiled=compiled, **options,
+        )  # fmt: skip
 
     def warn_of_blanks(self, bundle: Bundle, samples: str = "training samples") -> bool:
         """Warn of samples that make two-sided distances meaningless; tell if any.
@@ -479,7 +488,7 @@ def helpful_metric(
 
     def mistakes(sides: str) -> NDArray:
         asked = Bundle.bare(bundle.points) if sides == "none" else bundle
-        d2 = to_numpy(ends[sides].squared_distances(asked))
+        d2 = to_numpy(ends[sides].squared_distances(asked, compiled=False))
         d2 = np.where(groups[:, None] == groups, np.inf, d2)
         return (codes[d2.argmin(axis=1)] != codes).astype(float)
 

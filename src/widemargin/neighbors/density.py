@@ -34,6 +34,7 @@ from scipy.special import log_softmax
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin._compute.formulas import worth_compiling
 from widemargin._compute.machine import batched_slices, rows_in_budget, thread_map
 from widemargin._compute.progress import announced
 from widemargin._core.arrays import (
@@ -97,7 +98,7 @@ class FunctionMetric(TangentMetric):
 
     def squared_distances(
         self, x: Bundle, y: Bundle | None = None, *, sides: str | None = None,
-        prepared: Any = None, n_jobs: int | None = None,
+        prepared: Any = None, compiled: bool = True, n_jobs: int | None = None,
     ) -> NDArray:  # fmt: skip
         """Return what the function says of all pairs, in blocks of rows."""
         y = x if y is None else y
@@ -382,11 +383,20 @@ class KernelDensities(RemembersSamples):
             if self._n_candidates is not None:
                 yield self._near(queries, references, groups)
                 continue
-            d2 = self._metric.squared_distances(queries, references, n_jobs=self.n_jobs)
+            d2 = self._metric.squared_distances(
+                queries, references, compiled=self._compiled, n_jobs=self.n_jobs
+            )
             if groups is not None:
                 same = groups[0][:, None] == groups[1][self._origin]
                 d2[put(same, d2.device if is_tensor(d2) else None)] = np.inf
             yield d2
+
+    @property
+    def _compiled(self) -> bool:
+        """Whether the training samples are enough for compiled loops."""
+        n, n_tangents, _ = self.bundle_.frames.shape
+        ends = (n_tangents * self._metric.looks_at(end) for end in ("x", "y"))
+        return worth_compiling(n, *ends)
 
     def _near(self, queries: Bundle, references: Bundle, groups: Any) -> "Near":
         """Squared distances to the candidates of every query."""
@@ -398,7 +408,9 @@ class KernelDensities(RemembersSamples):
 
         def fill(i: int) -> None:
             known = references[places[i, there[i]]]
-            d2 = self._metric.squared_distances(queries[i : i + 1], known)
+            d2 = self._metric.squared_distances(
+                queries[i : i + 1], known, compiled=self._compiled
+            )
             distances[i, there[i]] = to_numpy(d2)[0]
 
         thread_map(fill, range(len(near)), self.n_jobs, "densities")
@@ -542,7 +554,9 @@ class KernelDensities(RemembersSamples):
     def _fine_distances(self, row: NDArray) -> NDArray:
         """Squared distances (1, n) of a row, in float64 where they decide."""
         references, metric = self._references_at(row), self._metric
-        rough = metric.squared_distances(metric.bundle(row, end="x"), references)
+        rough = metric.squared_distances(
+            metric.bundle(row, end="x"), references, compiled=self._compiled
+        )
         d2 = rough.astype(float)
         with np.errstate(over="ignore"):
             fall = np.minimum(self._inner_gamma * d2[0], -LEAST)
@@ -552,7 +566,9 @@ class KernelDensities(RemembersSamples):
         # A bump that is exp(-40) of the highest adds nothing.
         near = np.flatnonzero(bumps + error >= least - 40)
         fine = metric.bundle(row.astype(float), end="x")
-        d2[0, near] = metric.squared_distances(fine, references[near])[0]
+        d2[0, near] = metric.squared_distances(
+            fine, references[near], compiled=self._compiled
+        )[0]
         return d2
 
     def predict_proba(self, X: ArrayLike) -> NDArray:

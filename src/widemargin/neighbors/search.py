@@ -26,6 +26,7 @@ candidates (n, n_candidates).
 
 from abc import abstractmethod
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple, cast
 
@@ -34,6 +35,11 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.neighbors import NearestNeighbors
 
+from widemargin._compute.formulas import (
+    listed_distances,
+    nearest_listed,
+    worth_compiling,
+)
 from widemargin._compute.machine import (
     PAIR_ROWS,
     batched_slices,
@@ -257,8 +263,16 @@ class TangentSearch:
             self.shrinkage = 1 - np.sqrt(self.spring / (1 + self.spring))
         self.algorithm = algorithm
         n, d = references.points.shape
+        n_tangents = references.n_tangents
+        self.compiled = worth_compiling(
+            n,
+            *{"y": (0, n_tangents), "x": (n_tangents, 0)}.get(
+                self.sides, (n_tangents,) * 2
+            ),
+        )
         # Without frames of their own references are met by one product.
         few = self.shared is not None and d < MANY_FEATURES
+        few = few or not self.compiled
         if algorithm == "exact" and (few or not worth_a_bound(n, d, n_components)):
             self.algorithm = "brute"
         self.centre = references.points.mean(axis=0, dtype=np.float64)
@@ -373,12 +387,9 @@ class TangentSearch:
         A request about others that names no labels means those of the first answer.
         `given` makes other bounds than :meth:`_bounds`.
         """
-        from widemargin._compute import search
-        from widemargin._compute.frames import SIDE_CODES
-
         y = self.references
         # Tangents at x alone are those of both ends, where y has none.
-        sides = SIDE_CODES["two" if self.sides == "x" else self.sides]
+        sides = "two" if self.sides == "x" else self.sides
         dtype = np.result_type(queries.points, y.points)
         x, x_frames = np.ascontiguousarray(queries.points, dtype), queries.frames
         x_frames = x_frames[:, :0] if self.sides == "y" else x_frames
@@ -386,14 +397,24 @@ class TangentSearch:
         y_frames = y.frames if self.shared is None else self.shared
         y_frames = y_frames[:, :0] if self.sides == "x" else y_frames
         most = max(request.how_many for request in requests)
-        if self.algorithm == "rerank":
-            nearest, given = search.nearest_of_candidates, self.candidates
-        else:
-            nearest, given = search.nearest_under_bounds, given or self._bounds
+        reranks = self.algorithm == "rerank"
+        given = self.candidates if reranks else given or self._bounds
         # Another order would compile the search again, as another dtype would.
         material = np.ascontiguousarray(given(queries, most, n_jobs))
         y_points = np.ascontiguousarray(y.points)
         error = product_error(y.points.dtype, y.n_features)
+        if not self.compiled:
+            measure = partial(
+                listed_distances, x, x_frames, y_points, y_frames,
+                sides=sides, spring=self.spring,
+            )  # fmt: skip
+            return _answers(material, reranks, codes, requests, measure)
+        from widemargin._compute import search
+        from widemargin._compute.frames import SIDE_CODES
+
+        nearest: Any = search.nearest_under_bounds
+        if reranks:
+            nearest = search.nearest_of_candidates
         answers = [
             (np.empty((len(x), r.how_many)), np.empty((len(x), r.how_many), np.int64))
             for r in requests
@@ -410,7 +431,7 @@ class TangentSearch:
                     labels = np.zeros(rows.stop - rows.start, np.int64)
                 nearest(
                     material[rows], x[rows], x_frames[rows], y_points, y_frames,
-                    sides, self.spring, error, labels, codes, request.kind,
+                    SIDE_CODES[sides], self.spring, error, labels, codes, request.kind,
                     d2[rows], index[rows],
                 )  # fmt: skip
 
@@ -456,7 +477,7 @@ class TangentSearch:
         out = pair_distances(
             x.points, x.frames, y.points, y.frames,
             sides=sides, spring=self.spring, lower=lower, n_jobs=n_jobs,
-            references=prepared,
+            references=prepared, compiled=self.compiled,
         )  # fmt: skip
         if lower and self.shared is not None:
             # Folding rounds in units of the points, of which it leaves little.
@@ -497,6 +518,43 @@ class TangentSearch:
         for rows in batched_slices(len(bundle), 512):
             points[rows] = self._move(bundle.points[rows])
         return Bundle(points, bundle.frames.astype(dtype, copy=False))
+
+
+def _answers(
+    material: NDArray,
+    reranks: bool,
+    codes: NDArray,
+    requests: list[Request],
+    measure: Callable[[NDArray, NDArray], NDArray],
+) -> list[tuple[NDArray, NDArray]]:
+    """As :meth:`TangentSearch._answer`, over arrays: for few references.
+
+    `material` are bounds of all pairs or candidates of every row; ``measure(i, j)``
+    gives squared distances of listed pairs. The k least bounds give a radius.
+    """
+    n, nowhere = len(material), len(codes)
+    answers: list[tuple[NDArray, NDArray]] = []
+    for kind, labels, how_many in requests:
+        if labels is None and kind == OTHER:
+            labels = codes[answers[0][1][:, 0]]
+        own = codes[material] if reranks else codes
+        counts = np.ones(material.shape, bool)
+        if kind != ALL:
+            assert labels is not None
+            counts = (labels[:, None] == own) == (kind == SAME)
+        if reranks:
+            i, c = np.nonzero(counts)
+            j = material[i, c]
+        else:
+            bounds = np.where(counts, material, np.inf)
+            seeds = smallest(bounds, how_many)
+            i, j = np.repeat(np.arange(n), seeds.shape[1]), seeds.ravel()
+            there = counts[i, j]
+            d2 = measure(i[there], j[there])
+            radius = nearest_listed(i[there], j[there], d2, n, how_many, nowhere)[0]
+            i, j = np.nonzero(counts & (bounds <= radius[:, -1:]))
+        answers.append(nearest_listed(i, j, measure(i, j), n, how_many, nowhere))
+    return answers
 
 
 class ByClasses:

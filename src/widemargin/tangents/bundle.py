@@ -124,7 +124,7 @@ def fill_frames(
     if is_tensor(frames):
         from widemargin._compute.device.pairs import gram_schmidt
     else:
-        from widemargin._compute.frames import orthonormal as gram_schmidt
+        from widemargin._compute.formulas import orthonormal as gram_schmidt
 
     if rtol is not None:
         check_number("rtol", rtol, at_least=0, below=1, otherwise="None or ")
