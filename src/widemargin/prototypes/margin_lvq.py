@@ -433,9 +433,7 @@ def margin_epoch(
     losses = 0.0
     for t, i in enumerate(order, start):
         x = X[i]
-        theta, pulls = margin_coefficients.__wrapped__(
-            P, bounds, x[None], y[i : i + 1], *rule
-        )
+        theta, pulls = margin_coefficients(P, bounds, x[None], y[i : i + 1], *rule)
         if np.isinf(theta[0]):
             continue
         losses += float(loss.value(theta / unit)[0])
