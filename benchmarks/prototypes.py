@@ -36,6 +36,7 @@ from widemargin._compute import lvq
 from widemargin.datasets import load_mnist
 from widemargin.linear import MaxMarginClassifier
 from widemargin.margins import Sigmoid
+from widemargin.meta import MixtureImputer
 from widemargin.metrics import tangent_distances
 from widemargin.neighbors import TangentKNeighborsClassifier
 from widemargin.prototypes import (
@@ -356,8 +357,9 @@ def missing():
         for seed in range(5):
             H, a, b = with_holes(X, y, model, seed)
             errors[seed, 0] = percent_wrong(model.fit(X[a], y[a]), X[b], y[b])
-            errors[seed, 1] = percent_wrong(model.fit(H[a], y[a]), H[b], y[b])
-            errors[seed, 2] = percent_wrong(model, X[b], y[b])
+            mixed = make_pipeline(MixtureImputer(), clone(model)).fit(H[a], y[a])
+            errors[seed, 1] = percent_wrong(mixed, H[b], y[b])
+            errors[seed, 2] = percent_wrong(mixed, X[b], y[b])
             filled = make_pipeline(SimpleImputer(), clone(model)).fit(H[a], y[a])
             errors[seed, 3] = percent_wrong(filled, H[b], y[b])
         whole, partial, both, imputed = errors.mean(axis=0)
@@ -429,10 +431,13 @@ def held_out():
                 a = a[~np.isnan(H[a]).all(axis=1)]
                 for model in models:
                     plain = clone(models[model])
-                    filled = make_pipeline(SimpleImputer(), clone(plain))
+                    mixed, filled = (
+                        make_pipeline(imputer, clone(plain))
+                        for imputer in (MixtureImputer(), SimpleImputer())
+                    )
                     errors[model][seed] = (
                         percent_wrong(plain.fit(W[a], y[a]), W[b], y[b]),
-                        percent_wrong(plain.fit(H[a], y[a]), H[b], y[b]),
+                        percent_wrong(mixed.fit(H[a], y[a]), H[b], y[b]),
                         percent_wrong(filled.fit(H[a], y[a]), H[b], y[b]),
                     )
             cells = (" / ".join(f"{e:.1f}" for e in v.mean(0)) for v in errors.values())

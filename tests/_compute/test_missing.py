@@ -1,8 +1,5 @@
 """Factor models of incomplete samples: dense Gaussians, slow EM, exact recovery."""
 
-import pickle
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,7 +10,6 @@ from widemargin._compute import missing
 from widemargin._compute.missing import (
     LEAST,
     RIDGE,
-    Completion,
     em_pass,
     learned_factors,
     start,
@@ -205,25 +201,3 @@ def test_a_feature_that_is_nearly_always_missing():
     X[1:, 3] = np.nan
     model = learned_factors(X, codes, np.ones(len(X)))
     np.testing.assert_allclose(model.completed(X)[:, 3], X[0, 3])
-
-
-def test_it_is_learned_when_asked_or_sent(monkeypatch):
-    X, codes = draws(7, n_classes=2)
-    H, calls = with_holes(X, 0.3), []
-
-    def counted(*args):
-        calls.append(args)
-        return learned_factors(*args)
-
-    monkeypatch.setattr(missing, "learned_factors", counted)
-    late = Completion(X, codes, np.ones(len(X)))
-    assert not calls
-    again = pickle.loads(pickle.dumps(late))
-    assert len(calls) == 1
-    expected = late.factors.completed(H)
-    assert len(calls) == 1
-    assert np.array_equal(again.factors.completed(H), expected)
-    shared = Completion(X, codes, np.ones(len(X)))
-    with ThreadPoolExecutor(4) as pool:
-        for found in pool.map(lambda _: shared.factors.completed(H), range(8)):
-            assert np.array_equal(found, expected)

@@ -468,16 +468,19 @@ def test_missing_values_are_filled_in(command, refuses, iris_rows, tmp_path):
     data = tmp_path / "d.csv"
     data.write_text("\n".join(",".join(row) for row in [names, *rows]))
     other = (*FIT[:-1], "hss")
-    assert "--impute median" in refuses("fit", data, *other)
     assert "--impute must be" in refuses("fit", data, *FIT, "--impute", "magic")
+    code, _, err = command("fit", data, *other)
+    assert code == 0, err
+    assert "filled in by MixtureImputer" in err
     code, _, err = command("fit", data, *other, "--impute", "median")
     assert code == 0, err
+    assert "MixtureImputer" not in err
     assert models.load(tmp_path / "model.skops").takes_missing
     assert command("predict", "model.skops", data)[0] == 0
 
 
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
-@pytest.mark.parametrize("model", ["glvq", "knn"])
+@pytest.mark.parametrize("model", ["glvq", "knn", "hss"])
 @pytest.mark.parametrize("more", [(), ("--max-error", "0.2"), ("--search",)])
 def test_models_that_take_missing_values(command, iris_rows, tmp_path, model, more):
     names, rows = iris_rows

@@ -68,12 +68,13 @@ def test_text_column(refuses, iris):
 
 
 @pytest.mark.parametrize("cell", ["", "NaN", "NA", "?"])
-def test_missing_cell_is_named(refuses, iris, cell):
+def test_missing_cell_is_named(command, refuses, iris, cell):
+    """A model that was fitted to whole rows fills nothing in."""
+    assert command("fit", iris, *FIT, "--out", "whole.skops")[0] == 0
     edit(iris, 5, 2, cell)
-    other = ("--target", "species", "--model", "hss")
-    message = refuses("fit", iris, *other)
+    message = refuses("predict", "whole.skops", iris)
     assert "line 6, column 'petal_length': no value" in message
-    assert "lvq, glvq, gmlvq and knn take it as it is" in message
+    assert "--impute median" in message
 
 
 @pytest.mark.parametrize("cell", ["5,8", "1_0", "wide"])
@@ -162,12 +163,13 @@ def test_missing_label(refuses, iris):
     assert "line 3, column 'species': no label" in refuses("fit", iris, *FIT)
 
 
-def test_nan_in_an_array(refuses, tmp_path):
-    X = np.ones((4, 3))
+def test_nan_in_an_array(command, refuses, tmp_path):
+    X, y = np.arange(12.0).reshape(4, 3), [0, 0, 1, 1]
+    np.savez(tmp_path / "whole.npz", X=X, y=y)
+    assert command("fit", "whole.npz", "--model", "hss", "--out", "h.skops")[0] == 0
     X[2, 1] = np.nan
-    np.savez(tmp_path / "a.npz", X=X, y=[0, 0, 1, 1])
-    message = refuses("fit", "a.npz", "--model", "hss")
-    assert "row 3, column 2" in message
+    np.savez(tmp_path / "a.npz", X=X, y=y)
+    assert "row 3, column 2" in refuses("predict", "h.skops", "a.npz")
 
 
 def test_ragged_line(refuses, iris):

@@ -148,19 +148,6 @@ def test_a_part_moves_as_it_is(monkeypatch):
         np.testing.assert_array_equal(np.asarray(found), np.asarray(expected))
 
 
-def test_missing_values_are_completed_by_every_part():
-    knn = TangentKNeighborsClassifier(3, tangents="none")
-    knn.fit(da.from_array(R, chunks=(50, 64)), r)
-    holes = np.random.RandomState(0).uniform(size=Q.shape) < 0.2
-    partial = np.where(holes, np.nan, Q)
-    here = knn.predict(partial)
-    there = np.asarray(knn.predict(da.from_array(partial, chunks=(30, 64))))
-    np.testing.assert_array_equal(here, there)
-    full = knn._completion.factors.completed(partial)
-    np.testing.assert_array_equal(knn.predict(full), here)
-    assert np.mean(here == q) > 0.85
-
-
 def test_what_is_wrong_with_a_partition():
     knn = TangentKNeighborsClassifier(tangents="none")
     bad = R.copy()

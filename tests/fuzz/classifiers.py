@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import FunctionTransformer
@@ -177,9 +176,6 @@ def classifier_case(rng: np.random.Generator, name: str) -> Case:
         outcomes.append(wrong(f"{name}.fit", "result is not the model"))
     for path, held in each_number(model, name, set()):
         attribute = path.rpartition(".")[2]
-        if "bundle_" in path:
-            # The samples as they were given: some values may be missing.
-            held = held[~np.isnan(held)]
         if attribute not in MAY_BE_INFINITE and not np.isfinite(held).all():
             outcomes.append(wrong(f"{name}.fit", f"not finite: {path}", held=held))
             return outcomes, describe
@@ -223,10 +219,6 @@ def ask(model: Any, name: str, Q: Any, names: set, outcomes: list) -> dict[str, 
                 if isinstance(outcome.result, tuple)
                 else [outcome.result]
             )
-            if question == "transform" and not sparse.issparse(Q):
-                # A row of which something is missing has no place elsewhere.
-                whole = ~np.isnan(np.asarray(Q, dtype=float)).any(axis=1)
-                held = [np.asarray(held[0])[whole]]
             if not all(finite(part) for part in held):
                 outcomes.append(wrong(f"{name}.{question}", f"not finite: {question}",
                                       result=np.asarray(held[0])))  # fmt: skip

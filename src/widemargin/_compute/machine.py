@@ -202,8 +202,6 @@ def _results(n_jobs: int | None, calls: Any) -> Any:
 # does. On a device a block is what fills it.
 SAMPLE_ROWS, PAIR_ROWS = 1024, 256
 BLOCK_NUMBERS, DEVICE_NUMBERS = 2**19, 2**26
-# Samples that tell what is missing: where values are, and where none is.
-COMPLETED_BY = (2000, 1000)
 
 
 def rows_in_budget(bytes_per_row: float, n_jobs: int | None = 1) -> int:

@@ -46,9 +46,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from widemargin._compute.machine import (
-    COMPLETED_BY,
     batched_slices,
-    one_blas_thread,
     rows_in_budget,
 )
 
@@ -108,36 +106,6 @@ class Factors:
             values = np.clip(Z * self.unit + self.centre, self.low, self.high)
             out[some] = np.where(holes[some], values, X[some])
         return out
-
-
-class Completion:
-    """A model that is learned when it is first asked, or sent away.
-
-    Until then it holds some of the samples: most models never meet a missing value.
-    """
-
-    _given: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
-    _factors: Factors | None = None
-
-    def __init__(self, X: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> None:
-        whole = not np.isnan(X.min())
-        some = slice(COMPLETED_BY[whole])
-        self._given = X[some], codes[some], weights[some]
-
-    @property
-    def factors(self) -> Factors:
-        """The learned model."""
-        given = self._given
-        if given is not None:
-            # In this order: another thread may be asking.
-            with one_blas_thread():
-                self._factors = learned_factors(*given)
-            self._given = None
-        assert self._factors is not None
-        return self._factors
-
-    def __getstate__(self) -> dict[str, Factors]:
-        return {"_factors": self.factors}
 
 
 def learned_factors(X: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> Factors:

@@ -216,8 +216,8 @@ def check_tensor(name: str, array: Any, *, n_axes: int | None = 2) -> Any:
         )
     if not bool(torch.isfinite(array).all()):
         raise ValueError(
-            f"Input {name} contains NaN or infinity; estimators that take NaN for a "
-            f"missing value do so on the CPU, with {name}.cpu(), of CuPy {name}.get()."
+            f"Input {name} contains NaN or infinity; fill in missing values on the "
+            f"CPU first, by MixtureImputer or another imputer."
         )
     return array.contiguous()
 

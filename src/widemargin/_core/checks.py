@@ -306,6 +306,14 @@ def validate_data(*args: Any, **options: Any) -> Any:
     try:
         with naming("X"):
             return _validate_data(*args, **options)
+    except ValueError as error:
+        if not str(error).startswith("Input X contains NaN"):
+            raise
+        name = type(args[0]).__name__
+        raise ValueError(
+            f"Input X contains NaN, which {name} does not take: fill in missing values "
+            f"first, for instance by make_pipeline(MixtureImputer(), {name}(...))."
+        ) from error
     except LookupError as error:
         X = args[1] if len(args) > 1 else options.get("X")
         raise ValueError(

@@ -33,7 +33,6 @@ calibration of modern neural networks", ICML 2017. Shapes: costs (n_samples, n_c
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import replace
 from functools import wraps
 from typing import Any, ClassVar, TypeVar, cast
 
@@ -43,13 +42,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from widemargin._compute.machine import COMPLETED_BY
 from widemargin._core import decisions
 from widemargin._core.arrays import AnswersInKind, available_if, to_numpy
 from widemargin._core.callbacks import CallbackSupportMixin, with_callbacks
 from widemargin._core.decisions import class_codes
 from widemargin._core.lazy import accuracy, is_lazy
-from widemargin._core.samples import Samples, check_X
+from widemargin._core.samples import check_X
 
 DOC_LINK = "https://widemargin.readthedocs.io/en/stable/reference/widemargin.{estimator_name}.html"
 MARGIN_UNITS = {
@@ -119,10 +117,6 @@ class MarginClassifier(
     _doc_link_template = DOC_LINK
     # Whether sparse matrices are welcome.
     _sparse: ClassVar[bool] = False
-    # Whether NaN in X is a missing value; a property where parameters decide.
-    _takes_missing: Any = False
-    # What present values say of missing ones.
-    _completion: Any = None
 
     classes_: NDArray
 
@@ -145,34 +139,13 @@ class MarginClassifier(
         wanted = scores.argmax(axis=1) if codes is None else codes
         return margins[np.arange(len(scores)), wanted]
 
-    def _learn_completion(self, samples: Samples) -> None:
-        """Learn what to expect of missing values, where these are welcome."""
-        if self._takes_missing:
-            from widemargin._compute.missing import Completion
-
-            rows = np.random.RandomState(0).permutation(len(samples))[: COMPLETED_BY[0]]
-            X, *labels = samples.X[rows], samples.codes[rows], samples.weights[rows]
-            self._completion = Completion(to_numpy(X), *labels)
-
-    def _completed(self, X: Any) -> Any:
-        """Return samples with what is expected in place of missing values."""
-        if not isinstance(X, np.ndarray) or not np.isnan(X.min(initial=0)):
-            return X
-        assert self._completion is not None
-        return self._completion.factors.completed(X)
-
-    def _completed_samples(self, samples: Samples) -> Samples:
-        if samples.is_whole:
-            return samples
-        return replace(samples, X=self._completed(samples.X))
-
     def _checked(self, X: Any) -> Any:
         check_is_fitted(self)
         return check_X(self, X, sparse=self._sparse)
 
     def _check_predict(self, X: Any) -> Any:
-        """Return the samples of a question, checked and completed."""
-        return self._completed(self._checked(X))
+        """Return the samples of a question, checked."""
+        return self._checked(X)
 
     def predict(self, X: ArrayLike) -> NDArray:
         """Return the likeliest label of each sample.
@@ -281,7 +254,6 @@ class MarginClassifier(
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self._sparse
-        tags.input_tags.allow_nan = bool(self._takes_missing)
         return tags
 
 

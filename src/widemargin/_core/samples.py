@@ -86,25 +86,16 @@ class Samples:
         return self.classes[self.codes]
 
     @cached_property
-    def _extent(self) -> tuple[Any, bool]:
+    def _limits(self) -> Any:
         if not len(self):
-            return np.zeros((2, self.X.shape[1])), True
+            return np.zeros((2, self.X.shape[1]))
         xp = xp_of(self.X)
-        low, high = xp.amin(self.X, axis=0), xp.amax(self.X, axis=0)
-        whole = not bool(xp.isnan(low).any())
-        if not whole:
-            low, high = np.fmin.reduce(self.X), np.fmax.reduce(self.X)
-        return xp.stack([low, high]), whole
+        return xp.stack([xp.min(self.X, axis=0), xp.max(self.X, axis=0)])
 
     @property
     def limits(self) -> Any:
-        """(2, d) smallest and largest value of every feature, missing ones aside."""
-        return self._extent[0] if self.shards is None else self.shards.limits
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether no value is missing."""
-        return self._extent[1]
+        """(2, d) smallest and largest value of every feature."""
+        return self._limits if self.shards is None else self.shards.limits
 
     def take(self, rows: NDArray | slice) -> "Samples":
         """Return the samples of `rows`."""
@@ -116,33 +107,6 @@ class Samples:
             self.rows[rows],
             device=self.device,
         )
-
-
-def finite_or_missing(estimator: Any) -> Any:
-    """Say what scikit-learn shall let pass: NaN too, where it is a missing value."""
-    return "allow-nan" if getattr(estimator, "_takes_missing", False) else True
-
-
-def check_missing(X: Any, *, features: bool = False) -> Any:
-    """Return samples of which each, and with `features` each feature, has a value."""
-    if on_device(X) or issparse(X) or not np.isnan(X.min(initial=0)):
-        return X
-    there = ~np.isnan(X)
-    blank = np.flatnonzero(~there.any(axis=1))
-    if len(blank):
-        raise ValueError(
-            f"X has no value in row {blank[0]}"
-            f"{f' and {len(blank) - 1} more' if len(blank) > 1 else ''}, only NaN; "
-            "leave out rows of which nothing is known."
-        )
-    blank = np.flatnonzero(~there.any(axis=0))
-    if features and len(blank):
-        raise ValueError(
-            f"X has no value of feature {blank[0]}"
-            f"{f' and {len(blank) - 1} more' if len(blank) > 1 else ''} in any sample, "
-            "only NaN; leave out features of which nothing is known."
-        )
-    return X
 
 
 def check_X(estimator: Any, X: Any, *, sparse: bool = False, order: Any = None) -> Any:
@@ -160,10 +124,9 @@ def check_X(estimator: Any, X: Any, *, sparse: bool = False, order: Any = None) 
         order=order,
         accept_sparse="csr" if sparse else False,
         accept_large_sparse=True,
-        ensure_all_finite=finite_or_missing(estimator),
         reset=False,
     )
-    return with_short_indices(check_missing(rows))
+    return with_short_indices(rows)
 
 
 def with_short_indices(X: Any) -> Any:
@@ -268,10 +231,9 @@ def check_samples(
             order="C",
             accept_sparse="csr" if sparse else False,
             accept_large_sparse=True,
-            ensure_all_finite=finite_or_missing(estimator),
             reset=reset,
         )
-        rows = with_short_indices(check_missing(rows, features=reset))
+        rows = with_short_indices(rows)
     check_orderable(labels)
     check_classification_targets(labels)
     # Weights are few: they are NumPy's wherever the samples are.
@@ -342,9 +304,6 @@ def merge_duplicates(samples: Samples) -> Samples:
     X, codes = samples.X, samples.codes
     # In float64 also where X is not: one large feature would leave no digits to others.
     direction = np.random.RandomState(0).uniform(1, 2, size=(X.shape[1],))
-    if not samples.is_whole:
-        # A missing value is itself; the number that orders it hardly occurs.
-        X = np.where(np.isnan(X), X.dtype.type(-0.6180339887), X)
     # Not a product: BLAS may round equal rows differently, depending on where they are.
     if is_tensor(X):
         key = to_numpy((X * put(direction, X.device)).sum(axis=1))
@@ -358,7 +317,7 @@ def merge_duplicates(samples: Samples) -> Samples:
     same = (ordered.codes[1:] == ordered.codes[:-1]) & (key[1:] == key[:-1])
     at = np.flatnonzero(same)
     a, b = ordered.X[at + 1], ordered.X[at]
-    same[at] = to_numpy(((a == b) | ((a != a) & (b != b))).all(axis=1))
+    same[at] = to_numpy((a == b).all(axis=1))
     fresh = np.concatenate([[True], ~same])
     starts = np.flatnonzero(fresh)
     inverse = np.empty(len(X), np.intp)
@@ -367,7 +326,7 @@ def merge_duplicates(samples: Samples) -> Samples:
     totals = np.add.reduceat(ordered.weights, starts)
     merged = replace(merged, weights=totals, inverse=inverse)
     # The same rows have the same limits.
-    merged.__dict__["_extent"] = samples._extent
+    merged.__dict__["_limits"] = samples._limits
     return merged
 
 

@@ -359,11 +359,6 @@ def _checked(
         samples = check_samples(
             estimator, X, to_numpy(y), weights, min_classes=1, stay=stay
         )
-        if np.isnan(float(samples.X.min())):
-            raise ValueError(
-                "Input X contains NaN: what is missing must be filled in where X is a "
-                "Dask collection, for instance by SimpleImputer."
-            )
     return n, samples
 
 

@@ -173,7 +173,10 @@ def fit(
     ] = None,
     impute: Annotated[
         str | None,
-        typer.Option(help="Fill in missing values: mean, median, most_frequent."),
+        typer.Option(
+            help="Fill in missing values: mixture, mean, median, most_frequent. By "
+            "default mixture, where there are some."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
     out: Annotated[Path, typer.Option(help="Where the model is saved.")] = Path(

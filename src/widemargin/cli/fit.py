@@ -36,13 +36,13 @@ from widemargin.cli.read import (
     parse_shape,
     read,
 )
-from widemargin.meta import RejectingClassifier
+from widemargin.meta import MixtureImputer, RejectingClassifier
 from widemargin.meta.rejecting import DELTA, rows_to_hold_out, words_on_copies
 from widemargin.neighbors.search import RemembersSamples
 
 # Training samples that a model which remembers all of them answers, to see it learned.
 ASKED = 2000
-IMPUTED = ("mean", "median", "most_frequent")
+IMPUTED = ("mixture", "mean", "median", "most_frequent")
 
 
 def run(
@@ -61,7 +61,6 @@ def run(
     how: Reading,
 ) -> None:
     """Fit and save; every refusal comes before any output."""
-    completes = model is not None and models.find(model).completes
     if impute not in (None, *IMPUTED):
         raise Refusal(f"--impute must be {', '.join(IMPUTED)}; got {impute!r}")
     check_out("--out", out, inputs=(data, target))
@@ -72,7 +71,7 @@ def run(
         target=target,
         image_shape=parse_shape(image_shape),
         drop=drop or [],
-        how=replace(how, missing=completes or impute is not None),
+        how=replace(how, missing=True),
     )
     if model is None:
         # Right more often than any other here on tables and images alike.
@@ -86,6 +85,12 @@ def run(
     check_classes(y)
     X = as_usable(table.X, entry.sparse, model)
     check_empty(table, impute)
+    if impute is None and not sparse.issparse(X) and np.isnan(X).any():
+        impute = "mixture"
+        table.notes.append(
+            "missing values are filled in by MixtureImputer; --impute median or "
+            "another takes what can be exported, too"
+        )
     X_held, y_held = X, y
     if max_error is not None:
         X, y, X_held, y_held = hold_out(X, y, max_error, seed, table.notes)
@@ -104,8 +109,7 @@ def run(
         )
     filling = []
     if impute is not None:
-        filler = SimpleImputer(strategy=impute, keep_empty_features=True)
-        filling = [("impute", filler)]
+        filling = [("impute", imputer(impute))]
     scaled = scaling(table, X, scale, estimator)
     pipeline = Pipeline([*filling, *scaled, ("model", estimator)])
     found: list[Any] = []
@@ -153,6 +157,13 @@ def paper_of(X: Any, image_shape: tuple[int, ...] | None) -> float:
     return border if abs(border) > 0.1 * (high - low) else 0.0
 
 
+def imputer(strategy: str) -> Any:
+    """Return what fills in missing values."""
+    if strategy == "mixture":
+        return MixtureImputer()
+    return SimpleImputer(strategy=strategy, keep_empty_features=True)
+
+
 def check_empty(table: Table, impute: str | None) -> None:
     """Refuse columns without any value; where values are filled in, tell it."""
     if sparse.issparse(table.X):
@@ -160,7 +171,7 @@ def check_empty(table: Table, impute: str | None) -> None:
     names = [repr(name) for name in table.names]
     for place in np.flatnonzero(np.isnan(table.X).all(axis=0)):
         column = names[place] if names else str(place + 1)
-        if impute is None:
+        if impute in (None, "mixture"):
             raise Refusal(
                 f"column {column} has no value at all; leave it out"
                 + (f" with --drop {table.names[place]}" if names else "")

@@ -45,14 +45,6 @@ class ModelEntry:
         """Import the class."""
         return getattr(widemargin, self.estimator)
 
-    @property
-    def completes(self) -> bool:
-        """Whether it takes missing values of a table as they are."""
-        estimator = self.load()()
-        if self.tangents == "inputs":
-            estimator.set_params(tangents="none")
-        return bool(getattr(estimator, "_takes_missing", False))
-
 
 def _row(
     estimator: str, says: str, tangents: str = "no", sparse: bool = False, **grid: list
@@ -248,9 +240,8 @@ class SavedModel:
 
     @property
     def takes_missing(self) -> bool:
-        """Whether it fills in what is missing, by a step before it or by itself."""
-        fills = any(hasattr(step, "missing_values") for step in self.before)
-        return fills or bool(getattr(self.estimator, "_takes_missing", False))
+        """Whether a step before the classifier fills in missing values."""
+        return any(hasattr(step, "missing_values") for step in self.before)
 
     def name_columns(self) -> None:
         """Let Python know the names, too, as a fit on a data frame would."""
@@ -265,10 +256,8 @@ class SavedModel:
         return last.accepts(seen) if hasattr(last, "accepts") else None
 
     def prepare(self, X: Any) -> Any:
-        """Return `X` as the classifier sees it, missing values completed."""
-        estimator, X = decisive(self.pipeline, X)
-        complete = getattr(estimator, "_completed", None)
-        return X if complete is None else complete(X)
+        """Return `X` as the classifier sees it."""
+        return decisive(self.pipeline, X)[1]
 
 
 def save(model: SavedModel, path: Path) -> None:

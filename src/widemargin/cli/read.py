@@ -384,8 +384,7 @@ def _numbers(
         if _is_missing(cell):
             raise Refusal(
                 f"{place(row)}, column {name!r}: no value; fill it in, remove the row, "
-                "or let fit --impute median fill it in; the models lvq, glvq, gmlvq "
-                "and knn take it as it is"
+                "or let fit --impute median fill it in"
             )
         if DECIMAL_COMMA.fullmatch(text):
             raise Refusal(

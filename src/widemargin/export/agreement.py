@@ -257,9 +257,9 @@ def check(model: Any, exported: Any, X: Any) -> Agreement:
 def _check_filled(answers: Answers, X: NDArray) -> None:
     if np.isnan(answers.confidence[np.isnan(X).any(axis=1)]).any():
         raise ValueError(
-            "X has missing values, which the exported model does not fill in: what "
-            "completes them in a model itself stays in Python. Put a SimpleImputer "
-            "before the model (widemargin fit --impute), or compare without NaN."
+            "X has missing values, which the exported model does not fill in. Put a "
+            "SimpleImputer before the model (widemargin fit --impute mean), or compare "
+            "without NaN."
         )
 
 

@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.machine import one_blas_thread
 from widemargin._core.checks import check_count, check_random_state, validate_data
-from widemargin._core.samples import check_missing, check_weights, class_labels
+from widemargin._core.samples import check_weights, class_labels
 
 FLOATS = (np.float64, np.float32)
 
@@ -74,6 +74,9 @@ class MixtureImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     >>> model.fit(X, y).score(X, y) > 0.9
     True
     """
+
+    # As of scikit-learn's imputers: what is taken for missing.
+    missing_values = np.nan
 
     def __init__(self, *, max_samples: int = 2000, random_state: Any = 0):
         self.max_samples = max_samples
@@ -146,3 +149,23 @@ class MixtureImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         tags.input_tags.allow_nan = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def check_missing(X: Any, *, features: bool = False) -> Any:
+    """Return samples of which each, and with `features` each feature, has a value."""
+    there = ~np.isnan(X)
+    blank = np.flatnonzero(~there.any(axis=1))
+    if len(blank):
+        raise ValueError(
+            f"X has no value in row {blank[0]}"
+            f"{f' and {len(blank) - 1} more' if len(blank) > 1 else ''}, only NaN; "
+            "leave out rows of which nothing is known."
+        )
+    blank = np.flatnonzero(~there.any(axis=0))
+    if features and len(blank):
+        raise ValueError(
+            f"X has no value of feature {blank[0]}"
+            f"{f' and {len(blank) - 1} more' if len(blank) > 1 else ''} in any sample, "
+            "only NaN; leave out features of which nothing is known."
+        )
+    return X

@@ -157,14 +157,6 @@ class TangentKNeighborsClassifier(RemembersSamples):
     the samples. Equally near neighbours are ordered by class, then by index. Inside
     ``with widemargin.show_progress():`` a bar shows how far the search is.
 
-    Without tangents NaN in X is a missing value: in its place, in training samples and
-    in those asked about, is what the values that are there let expect, by a mixture of
-    Gaussians of at most 36 factors, one per class or up to eight where these expect
-    more of values that were hidden, learned from up to 2000 training samples, 1000 if
-    all are whole. That is right where values are missing at random given those
-    that are there, and biased where they are missing because of what they are. Samples
-    of which little is known come near the means, and near each other.
-
     References
     ----------
     P. Simard, Y. LeCun, J. Denker, Efficient pattern recognition using a new
@@ -206,19 +198,6 @@ class TangentKNeighborsClassifier(RemembersSamples):
     def _k(self) -> int:
         return getattr(self, "_n_neighbors", self.n_neighbors)
 
-    @property
-    def _takes_missing(self) -> bool:
-        # What fit decided stays, whatever is set afterwards.
-        return self.__dict__.get("_took_missing", self._would_take_missing)
-
-    @property
-    def _would_take_missing(self) -> bool:
-        # Candidates of one's own come from features that need whole samples.
-        if callable(self.metric) or self.candidate_transform is not None:
-            return False
-        tangents = self.tangents
-        return tangents is None or (isinstance(tangents, str) and tangents == "none")
-
     @fit_method
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Remember the training samples and compute their frames.
@@ -239,7 +218,6 @@ class TangentKNeighborsClassifier(RemembersSamples):
             The fitted classifier.
         """
         metric = self._check_parameters()
-        self._took_missing = self._would_take_missing
         if is_lazy(X):
             return self._fit_parts(metric, X, y, sample_weight)
         samples = check_samples(self, X, y, sample_weight, stay=True)
@@ -251,8 +229,6 @@ class TangentKNeighborsClassifier(RemembersSamples):
         self._positions, samples = order, samples.take(order)
         self._codes = samples.codes.astype(np.int64)
         self._n_training = len(samples)
-        self._learn_completion(samples)
-        samples = self._completed_samples(samples)
         # Only ratios count, and they may be of any size.
         self._votes = samples.weights / samples.weights.max()
         data = {"X": samples.X, "y": samples.labels, "sample_weight": samples.weights}
@@ -328,7 +304,6 @@ class TangentKNeighborsClassifier(RemembersSamples):
         self.classes_, self._weights = given.classes, self.weights
         self._n_training = given.n_rows
         some = given.some()
-        self._learn_completion(some)
         data = {"X": some.X, "y": some.labels, "sample_weight": some.weights}
         with FitTasks(self, 1, **data) as tasks, tasks.whole("indices"):
             self._fit_metric(metric, some, given.limits)
@@ -517,7 +492,7 @@ class TangentKNeighborsClassifier(RemembersSamples):
 
     def _check_predict(self, X):
         check_is_fitted(self)
-        X = self._completed(check_X(self, X, order="C"))
+        X = check_X(self, X, order="C")
         if self._squares:
             check_squares(X, self._metric.unit)
         # Frames have the dtype of their points; the finer one serves both ends.

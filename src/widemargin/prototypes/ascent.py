@@ -137,6 +137,8 @@ def one_sided(
         alphas = Z - offsets
         D = norms[s, None] - 2 * Z[:, :, 0] + offsets[:, 0]
         D = (D - (alphas[:, :, 1:] ** 2).sum(axis=2)).clip(min=0)
+        # A step may lead beyond the floats; it is taken back.
+        D[np.isnan(D)] = np.inf
         D_plus, D_minus = np.where(right[s], D, np.inf), np.where(right[s], np.inf, D)
         at = np.stack([D_plus.argmin(axis=1), D_minus.argmin(axis=1)], axis=1)
         z = D_plus.min(axis=1), D_minus.min(axis=1)

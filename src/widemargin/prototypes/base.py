@@ -204,8 +204,7 @@ class PrototypeClassifier(SoftClassifier):
         It is the hypothesis margin ``(d_minus - d_plus) / 2`` of the predicted label,
         which never exceeds the distance to the decision boundary, and at the same
         time how far every prototype may move without changing the answer. It is
-        rounded down: what rounding may have added to it is taken off. Where values are
-        missing it is 0, as what is expected of them moves with the others.
+        rounded down: what rounding may have added to it is taken off.
 
         Parameters
         ----------
@@ -217,8 +216,7 @@ class PrototypeClassifier(SoftClassifier):
         ndarray of shape (n_samples,)
             Radii, in the units of the features.
         """
-        partial = self._checked(X)
-        samples = self._completed(partial)
+        samples = self._checked(X)
         speed = self._lipschitz()
         rounding = 4 * float(np.finfo(samples.dtype).eps)
 
@@ -238,8 +236,6 @@ class PrototypeClassifier(SoftClassifier):
                 return np.divide(margin, speed, out=none, where=margin > 0)
 
         radii = self._in_chunks(samples, radius) * (1 - 1e-12)
-        if samples is not partial:
-            radii[np.isnan(partial).any(axis=1)] = 0
         radii = np.minimum(radii, float(np.finfo(samples.dtype).max))
         rounded = radii.astype(samples.dtype)
         return np.where(rounded > radii, np.nextafter(rounded, 0), rounded)
@@ -298,8 +294,6 @@ class PrototypeClassifier(SoftClassifier):
         """
         samples = self._checked(X)
         self._check_bound()
-        if samples is not self._completed(samples):
-            no_bound("X has missing values")
         codes = class_codes(y, self.classes_, len(samples))
         radius = float(np.sqrt(self._squared_norms(samples).max())) or 1.0
         margins = self._hypothesis_margins(samples, codes) / radius

@@ -396,14 +396,6 @@ class GLVQClassifier(TrainedPrototypes):
     and at least 0.03 times: a good model stays so, and a stream that changes is
     followed.
 
-    NaN in X is a missing value: in its place, in training too, is what the values that
-    are there let expect, by a mixture of Gaussians of at most 36 factors, one per class
-    or up to eight where these expect more of values that were hidden, learned from up
-    to 2000 training samples, 1000 if all are whole. That is right where values are
-    missing at random given those that are there; what is missing because of its value
-    is better told by a feature more. Margins take what is expected for known.
-    ``partial_fit`` learns the mixture from the first samples, as many.
-
     References
     ----------
     .. [1] A. Sato, K. Yamada, Generalized learning vector quantization, NIPS 1995.
@@ -421,7 +413,6 @@ class GLVQClassifier(TrainedPrototypes):
     """
 
     _exact_weights = True
-    _takes_missing = True
     _joins = True
     device_methods: ClassVar[tuple[str, ...]] = DEVICE_METHODS
     lazy_methods: ClassVar[tuple[str, ...]] = ("fit",)

@@ -176,14 +176,6 @@ class GMLVQClassifier(
     and at least 0.03 times: a good model stays so, and a stream that changes is
     followed.
 
-    NaN in X is a missing value: in its place, in training too, is what the values that
-    are there let expect, by a mixture of Gaussians of at most 36 factors, one per class
-    or up to eight where these expect more of values that were hidden, learned from up
-    to 2000 training samples, 1000 if all are whole. That is right where values are
-    missing at random given those that are there; what is missing because of its value
-    is better told by a feature more. Margins take what is expected for known.
-    ``partial_fit`` learns the mixture from the first samples, as many.
-
     References
     ----------
     .. [1] P. Schneider, M. Biehl, B. Hammer, Adaptive relevance matrices in learning
@@ -266,7 +258,7 @@ class GMLVQClassifier(
         Returns
         -------
         ndarray of shape (n_samples, n_components)
-            ``X @ omega_.T``, a missing value being what is expected of it.
+            ``X @ omega_.T``.
         """
         samples: Any = self._check_predict(X)
         if self.omega_.ndim == 3:

@@ -217,8 +217,6 @@ class KernelLVQClassifier(GLVQClassifier):
     device_methods: ClassVar[tuple[str, ...]] = ()
     lazy_methods: ClassVar[tuple[str, ...]] = ()
 
-    # A kernel of what is there is no kernel.
-    _takes_missing = False
     _takes_noise = True
 
     _: KW_ONLY

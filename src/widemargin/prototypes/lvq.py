@@ -306,14 +306,6 @@ class LVQClassifier(TrainedPrototypes):
     is given up, with a warning, for the prototypes that had made the fewest mistakes.
     GLVQ goes on at the border of the box: few features of some prototypes come there.
 
-    NaN in X is a missing value: in its place, in training too, is what the values that
-    are there let expect, by a mixture of Gaussians of at most 36 factors, one per class
-    or up to eight where these expect more of values that were hidden, learned from up
-    to 2000 training samples, 1000 if all are whole. That is right where values are
-    missing at random given those that are there; what is missing because of its value
-    is better told by a feature more. Margins take what is expected for known.
-    ``partial_fit`` learns the mixture from the first samples, as many.
-
     References
     ----------
     .. [1] T. Kohonen, Self-Organizing Maps, 3rd edition, section 6.
@@ -389,7 +381,6 @@ class LVQClassifier(TrainedPrototypes):
         self._stages()
 
     _of_samples = ("fewest", "given_up")
-    _takes_missing = True
 
     def _n_epochs(self) -> int:
         return sum(epochs for _, epochs, _ in self._stages())

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _num_samples
 
-from widemargin._compute.machine import COMPLETED_BY, held_threads
+from widemargin._compute.machine import held_threads
 from widemargin._core.arrays import largest_of, numpy_dtype
 from widemargin._core.callbacks import FitProgress
 from widemargin._core.checks import (
@@ -404,10 +404,6 @@ class TrainedPrototypes(PrototypeClassifier):
                 samples, held = hold_out(samples, self.validation_fraction, rng)
         # BLAS has one thread per worker: products of a batch are too small to share.
         with held_threads(getattr(self, "n_jobs", 1)) as run:
-            self._learn_completion(samples)
-            samples = self._completed_samples(samples)
-            if isinstance(held, Samples):
-                held = self._completed_samples(held)
             data = self._prepare(samples, rng, run, True)
             state, self.history_ = run_epochs(
                 self,
@@ -499,15 +495,9 @@ class TrainedPrototypes(PrototypeClassifier):
         # What a model knew of samples that it had not seen is what it knows of others.
         before = None
         if not first:
-            before = self._relative_distances(self._completed(samples.X))
+            before = self._relative_distances(samples.X)
         stream = Stream() if first else self._stream
-        most = (
-            COMPLETED_BY[0]
-            if self._takes_missing
-            else BEGIN
-            if self._begins_anew
-            else 0
-        )
+        most = BEGIN if self._begins_anew else 0
         anew = self._begins_anew and stream.begun < BEGIN
         wrong = share_wrong(before, samples)
         stream = stream.after(samples, _num_samples(X), wrong, rng, most, self._joins)
@@ -521,12 +511,11 @@ class TrainedPrototypes(PrototypeClassifier):
                 stream, known = stream.begin(most)
                 if self._exact_weights:
                     known = merge_duplicates(known)
-                self._learn_completion(known)
                 if anew:
                     known = replace(known, device=samples.device)
-                    outcome = self._begin(self._completed_samples(known), rng, run)
+                    outcome = self._begin(known, rng, run)
             if outcome is None:
-                batch = self._completed_samples(stream.joined(samples))
+                batch = stream.joined(samples)
                 data = self._prepare(batch, rng, run, first)
                 if first:
                     state = self._start(data, rng)
@@ -542,7 +531,6 @@ class TrainedPrototypes(PrototypeClassifier):
                 "kept as it was. A smaller learning_rate, or scaled data, may help."
             )
         self._keep(state)
-        samples = self._completed_samples(samples)
         if before is None:
             self._calibrate(samples)
         else:
