@@ -29,6 +29,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 from threadpoolctl import threadpool_limits
 
+from widemargin._core.temperature import LeftOut
 from widemargin.datasets import load_letter, load_satimage
 from widemargin.linear import (
     FixedMarginPerceptron,
@@ -359,7 +360,7 @@ def _trained_on(model, X, y):
     """Return a copy with the temperature of training samples as they are."""
     model = deepcopy(model)
     codes = np.searchsorted(model.classes_, y)
-    model._heat_up(model._costs(X)[0], codes, np.ones(len(y)))
+    model._calibrate(LeftOut(*model._costs(X), codes, np.ones(len(y))))
     return model
 
 

@@ -15,7 +15,7 @@ from sklearn.metrics import pairwise_distances
 from sklearn.neighbors import KNeighborsClassifier
 
 from widemargin import inspection, margins, tangents
-from widemargin._core.classifier import heat_of, temperature_of
+from widemargin._core.temperature import LeftOut, fit_temperature
 from widemargin.datasets import read_idx
 from widemargin.linear import MarginPerceptron, MaxMarginClassifier
 from widemargin.meta import (
@@ -758,9 +758,10 @@ def test_a_width_that_is_nothing_in_float32_is_the_least_there_is():
 
 def test_costs_of_any_unit_have_a_temperature():
     costs = np.array([[0.0, 1e-320, 1.0], [1e-320, 0.0, 1.0], [0.0, 1e-318, 1.0]])
-    heat = heat_of(costs, np.array([0, 1, 0]), np.ones(3))
-    assert np.isfinite(heat).all()
-    assert temperature_of(heat) > 0
+    codes = np.array([0, 1, 0])
+    T, lead = fit_temperature(LeftOut(costs, codes, codes, np.ones(3)))
+    assert T > 0
+    assert np.isfinite(lead)
 
 
 def test_eigenvectors_that_lapack_does_not_find():

@@ -29,16 +29,16 @@ def overlapping(n, d, seed=0, gap=1.0):
 def left_out_by_formula(model, X, y, weights=None):
     """Functional margins of samples, each left out, as a fit computes them."""
     seen = {}
-    real = model._calibrate
+    real = model._left_out_costs
 
     def spy(samples, problems, own, left):
         (rows, values), seen["own"] = own[0], np.zeros(len(samples))
         seen["own"][rows] = values
-        real(samples, problems, own, left)
+        return real(samples, problems, own, left)
 
-    model._calibrate = spy
+    model._left_out_costs = spy
     model.fit(X, y, weights)
-    del model._calibrate
+    del model._left_out_costs
     signs = np.where(y == model.classes_[1], 1.0, -1.0)
     functional = model.decision_function(X) * model.weight_norm_[0]
     return signs * functional - seen["own"], signs * functional

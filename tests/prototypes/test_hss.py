@@ -6,14 +6,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_wine, make_circles
 
-from widemargin._core.classifier import heat_of, temperature_of
+from widemargin._core.decisions import relative_distances
+from widemargin._core.left_out import left_out_folds
 from widemargin._core.samples import Samples, check_samples, merge_duplicates, twins
+from widemargin._core.temperature import LeftOut, fit_temperature
 from widemargin.metrics import tangent_distances
 from widemargin.prototypes import HSSClassifier, TVQClassifier
 from widemargin.prototypes.placing import prototype_counts
-from widemargin.prototypes.soft import relative_distances
 from widemargin.prototypes.tangent_models import (
-    left_out_folds,
     tried_rows,
     tried_tangents,
 )
@@ -252,11 +252,11 @@ def test_temperatures_of_few_samples_are_those_of_models_without_them(model):
     # As a fit has them.
     X, y, w = (a[np.argsort(twins(X, y))] for a in (X, y, w))
     folds = left_out_folds(Samples(X, y, w, np.arange(3), np.arange(90)), many=100)
-    costs = []
+    D = []
     for rows in folds:
         others = clone(model).fit(*(np.delete(a, rows, axis=0) for a in (X, y, w)))
-        costs.append(relative_distances(others._class_distances(X[rows])))
-    rows = np.concatenate(folds)
-    weights = w[rows] / w[rows].mean()
-    T = temperature_of(heat_of(np.concatenate(costs), y[rows], weights))
-    assert model.fit(X, y, w).temperature_ == pytest.approx(T, rel=1e-6)
+        D.append(others._class_distances(X[rows]))
+    rows, D = np.concatenate(folds), np.concatenate(D)
+    costs, weights = relative_distances(D), w[rows] / w[rows].mean()
+    T, _ = fit_temperature(LeftOut(costs, D.argmin(axis=1), y[rows], weights))
+    assert model.fit(X, y, w).temperature_ == pytest.approx(T, rel=1e-3)

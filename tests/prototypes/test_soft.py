@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits, load_iris
 from sklearn.model_selection import train_test_split
 
-from widemargin._core.classifier import heat_of, temperature_of
+from widemargin._core.decisions import relative_distances
+from widemargin._core.temperature import LeftOut
 from widemargin.prototypes import (
     GLVQClassifier,
     GMLVQClassifier,
@@ -18,7 +19,6 @@ from widemargin.prototypes.glvq import Pairs
 from widemargin.prototypes.soft import (
     SoftLoss,
     leave_one_out,
-    relative_distances,
     soft_pairs,
 )
 
@@ -118,8 +118,7 @@ def test_temperatures_are_those_of_samples_not_seen(loss):
     model = GLVQClassifier(30, loss=loss, random_state=0).fit(X[:900], y[:900])
     error = calibration_error(model.predict_proba(X[900:]), y[900:])
     # That of the samples as the prototypes have learned them.
-    heat = heat_of(model._costs(X[:900])[0], y[:900], np.ones(900))
-    model.temperature_ = temperature_of(heat)
+    model._calibrate(LeftOut(*model._costs(X[:900]), y[:900], np.ones(900)))
     assert error < 0.1
     assert calibration_error(model.predict_proba(X[900:]), y[900:]) > 3 * error
 

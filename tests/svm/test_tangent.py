@@ -9,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
-from widemargin._core.classifier import heat_of, temperature_of
+from widemargin._core.temperature import LeftOut, fit_temperature
 from widemargin.metrics import (
     TangentMetric,
     tangent_distances,
@@ -263,8 +263,8 @@ def test_probabilities_count_weights(digits):
     machine, codes = PairwiseMachine("gram", 0.1), np.searchsorted(svc.classes_, y)
 
     def temperature(of_machine, of_samples):
-        costs, _ = svc._costs_of(left_out_duels(machine, K, y, of_machine))
-        return temperature_of(heat_of(costs, codes, of_samples))
+        said = svc._costs_of(left_out_duels(machine, K, y, of_machine))
+        return fit_temperature(LeftOut(*said, codes, of_samples))[0]
 
     # Folds are those of another order of the samples.
     assert svc.temperature_ == pytest.approx(temperature(weights, weights), rel=1e-2)

@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from numbers import Integral, Real
 from typing import Any, TypeGuard
 
@@ -443,11 +444,27 @@ def some(labels: NDArray, n_shown: int = 10) -> str:
     return shown + (", …" if len(labels) > n_shown else "")
 
 
+# Whether what a fit warns of has been, or will be, said by another.
+_hushed: ContextVar[bool] = ContextVar("hushed", default=False)
+
+
+@contextmanager
+def hushed() -> Iterator[None]:
+    """Warn of nothing within: a fit of a part repeats what that of the whole says."""
+    token = _hushed.set(True)
+    try:
+        yield
+    finally:
+        _hushed.reset(token)
+
+
 def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the line of the user: the first frame outside this package and sklearn.
 
     Decorators and base classes then need no stack levels to be counted.
     """
+    if _hushed.get():
+        return
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None:
         package = str(frame.f_globals.get("__name__", "")).partition(".")[0]

@@ -11,24 +11,8 @@ than the gap between scores, `_label_margins`. Everything a user asks follows:
 Margins come in four units, named by ``margin_unit``, see `MARGIN_UNITS`. Shapes: scores
 and label margins (n_samples, n_classes), margins and confidences (n_samples,).
 
-`SoftClassifier` makes probabilities of margins: a softmax over the classes with one
-temperature. Every class has a cost D_c, least for the answer and larger the less it is
-likely. With the temperature T its probability is
-
-    P_c = exp(-D_c / T) / sum_b exp(-D_b / T).
-
-The inverse temperature s = 1 / T minimises the cross-entropy on labelled samples,
-
-    sum_i w_i (log sum_c exp(-s D_ic) + s sum_c t_ic D_ic),
-
-which is convex in s: at the minimum the expected cost under P is that of the targets t.
-These are Platt's, ``(n + 1) / (n + 2)`` for the right class of n samples (the sum of
-their weights) and the rest for the others, so that s stays finite. All of it are sums
-over samples, kept at fixed s as the *heat* of a model: of samples that come in batches
-the latest count.
-
-Platt, "Probabilistic outputs for support vector machines", 1999; Guo et al., "On
-calibration of modern neural networks", ICML 2017. Shapes: costs (n_samples, n_classes).
+`SoftClassifier` makes probabilities of costs, see `widemargin._core.temperature`: a
+subclass says what classes cost, and what they cost samples that it has not seen.
 """
 
 from abc import abstractmethod
@@ -47,7 +31,9 @@ from widemargin._core.arrays import AnswersInKind, available_if, to_numpy
 from widemargin._core.callbacks import CallbackSupportMixin, with_callbacks
 from widemargin._core.decisions import class_codes
 from widemargin._core.lazy import accuracy, is_lazy
-from widemargin._core.samples import check_X
+from widemargin._core.left_out import left_out_folds, refitted
+from widemargin._core.samples import Samples, check_X
+from widemargin._core.temperature import LeftOut, fit_temperature, softmax_of_costs
 
 DOC_LINK = "https://widemargin.readthedocs.io/en/stable/reference/widemargin.{estimator_name}.html"
 MARGIN_UNITS = {
@@ -257,114 +243,6 @@ class MarginClassifier(
         return tags
 
 
-# Samples, at most, that a temperature is fitted to.
-FITTED = 2000
-# Inverse temperatures at which the expected cost is kept, in units of the mean gap.
-INVERSE = np.logspace(-1, 5, 49)
-FAR, AT_ONCE = 40.0, 20_000
-# Weights, and gaps in their unit, beyond these are certain enough.
-HEAVY, MOST = 1e10, 1e200
-
-
-def heat_of(
-    costs: NDArray,
-    codes: NDArray,
-    weights: NDArray,
-    unit: float | None = None,
-    *,
-    further: bool = True,
-) -> NDArray:
-    """Return what the temperature depends on: sums over samples, after their unit.
-
-    Samples of a class that is out of the question, at an infinite cost, say nothing.
-    If no `further` samples follow, costs are expected only next to the temperature,
-    and infinite or zero where it is warmer or colder.
-    """
-    known = np.isfinite(costs[np.arange(len(costs)), codes])
-    # Class by class: sums over few classes are slow along rows.
-    costs, codes, weights = costs.T.compress(known, 1), codes[known], weights[known]
-    weights = weights / max(1.0, float(weights.max(initial=0.0)) / HEAVY)
-    D = costs - costs.min(axis=0)
-    there = np.isfinite(D)
-    if not there.all():
-        D = np.where(there, D, 4 * D.max(initial=0.0, where=there))
-    gaps = np.partition(D, 1, axis=0)[1]
-    if unit is None:
-        mean = float(weights @ gaps / weights.sum()) if len(gaps) else 0.0
-        unit = float(2.0 ** np.round(np.log2(mean))) if mean > 0 else 1.0
-    order = np.argsort(gaps)
-    gaps, codes, weights = gaps[order], codes[order], weights[order]
-    with np.errstate(over="ignore"):
-        D = np.minimum(D.take(order, 1) / unit, MOST)
-    own = D[codes, np.arange(D.shape[1])]
-    others = (D.sum(axis=0) - own) / (len(D) - 1)
-    sums = weights.sum(), weights @ own, weights @ others
-
-    def expected(s: NDArray) -> NDArray:
-        # Farther classes than this have no share left, of this sample or a colder one.
-        n = np.searchsorted(gaps, FAR / s[0] * unit)
-        near, there = D[:, :n], gaps[:n] < FAR / s[:, None] * unit
-        shares = np.exp(-s[:, None, None] * near)
-        means = (shares * near).sum(axis=1) / shares.sum(axis=1)
-        return (means * there) @ weights[:n]
-
-    # As many temperatures at once as the cache holds.
-    many, found = max(1, AT_ONCE // max(1, D.size)), np.zeros(len(INVERSE))
-    if further or many > 8:
-        for k in range(0, len(INVERSE), many):
-            found[k : k + many] = expected(INVERSE[k : k + many])
-    else:
-        warm, cold = -1, len(INVERSE)
-        while cold - warm > 1:
-            k = (warm + cold) // 2
-            found[k] = expected(INVERSE[k : k + 1])[0]
-            warm, cold = (warm, k) if found[k] <= _wanted(*sums) else (k, cold)
-        found[: max(warm, 0)] = np.inf
-    return np.array([unit, *sums, *found])
-
-
-def _wanted(n: float, own: float, others: float) -> float:
-    """Return the expected cost at the temperature of least cross-entropy."""
-    return ((n + 1) * own + others) / (n + 2)
-
-
-def temperature_of(heat: NDArray) -> float:
-    """Return the temperature of least cross-entropy."""
-    unit, wanted, expected = heat[0], _wanted(*heat[1:4]), heat[4:]
-    at = int(np.argmax(expected <= wanted)) if expected[-1] <= wanted else -1
-    if at <= 0:
-        s = INVERSE[at]
-    else:
-        # Costs fall exponentially with s.
-        (warm, cold), tiny = expected[at - 1 : at + 1], np.finfo(float).tiny
-        step = np.log(warm / wanted) / np.log(warm / max(cold, tiny))
-        s = INVERSE[at - 1] + step * (INVERSE[at] - INVERSE[at - 1])
-    return float(max(unit / s, np.finfo(float).tiny))
-
-
-def softmax_of_costs(costs: NDArray, temperature: float, answers: NDArray) -> NDArray:
-    """Return the probabilities of the classes; those of the `answers` are largest."""
-    with np.errstate(over="ignore"):
-        shares = np.exp((costs.min(axis=1, keepdims=True) - costs) / temperature)
-    return with_answers(shares / shares.sum(axis=1, keepdims=True), answers)
-
-
-def with_answers(P: NDArray, answers: NDArray) -> NDArray:
-    """Let the first largest of each row be that of the answer, by the least there is.
-
-    >>> P = with_answers(np.array([[0.5, 0.5]]), np.array([1]))
-    >>> int(P.argmax()), bool(np.allclose(P, 0.5, rtol=1e-15))
-    (1, True)
-    """
-    behind = np.flatnonzero(P.argmax(axis=1) != answers)
-    if len(behind):
-        P = P.copy()
-        P[behind, answers[behind]] = np.nextafter(
-            P[behind].max(axis=1), P.dtype.type(np.inf)
-        )
-    return P
-
-
 def margin_costs(scores: NDArray, margins: NDArray) -> tuple[NDArray, NDArray]:
     """Costs of classes with these margins, minus them, and the codes of the answers."""
     answers, costs = scores.argmax(axis=1), np.maximum(-margins, 0)
@@ -373,14 +251,20 @@ def margin_costs(scores: NDArray, margins: NDArray) -> tuple[NDArray, NDArray]:
 
 
 class SoftClassifier(MarginClassifier):
-    """Base of the classifiers whose margins become probabilities by a temperature.
+    """Base of the classifiers whose costs become probabilities by a temperature.
 
-    The answer costs nothing, another label minus its margin, or what `_costs` says; a
-    subclass has the temperature learned in ``fit``.
+    The answer costs nothing, another label minus its margin, or what `_costs` says. A
+    subclass hands to `_calibrate` what it says of samples that it has not seen: these
+    are what its `_left_out_costs` returns, in closed form, of folds, or held out.
     """
 
     temperature_: float
-    _heat: NDArray
+    # Samples of a class, for each feature and reference, from which on a closed form
+    # leaves them out: as few as make probabilities of six kinds of data right to .05
+    # (benchmarks/calibration.md).
+    _many: ClassVar[float] = 1
+    # By what the answer leads at its border with any class.
+    _lead = 0.0
 
     def _costs(self, X: Any) -> tuple[NDArray, NDArray]:
         """(n, n_classes) costs of checked samples, and the codes of the answers."""
@@ -388,20 +272,34 @@ class SoftClassifier(MarginClassifier):
 
     def _probabilities(self, X: Any) -> NDArray:
         costs, answers = self._costs(X)
-        return softmax_of_costs(costs, self.temperature_, answers)
+        return softmax_of_costs(costs, self.temperature_, answers, self._lead)
 
-    def _heat_up(self, costs: NDArray, codes: NDArray, weights: NDArray) -> None:
-        """Fit the temperature to samples whose costs the model had no part in."""
-        further = hasattr(self, "partial_fit")
-        self._heat = heat_of(costs, codes, weights, further=further)
-        self.temperature_ = temperature_of(self._heat)
+    def _refitted_costs(
+        self, samples: Samples, n_references: int = 0
+    ) -> LeftOut | None:
+        """Say what samples cost models fitted without them; None where these are many.
 
-    def _heat_further(self, costs: NDArray, codes: NDArray, weights: NDArray) -> None:
-        """Fit it to more samples, of which the last FITTED count."""
-        known = 0.0 if len(costs) >= FITTED else 1 - len(costs) / FITTED
-        more = heat_of(costs, codes, weights, self._heat[0])
-        self._heat = np.append(more[:1], known * self._heat[1:] + more[1:])
-        self.temperature_ = temperature_of(self._heat)
+        Then a closed form will do, and does not cost what fits do.
+        """
+        n_classes = len(np.unique(samples.codes))
+        many = self._many * max(samples.X.shape[1], n_references / n_classes)
+        parts = [] if hasattr(self, "_is_part") else left_out_folds(samples, many)
+        return refitted(self, samples, parts, type(self)._said_of) if parts else None
+
+    def _said_of(self, samples: Samples) -> LeftOut:
+        """Say what samples cost that the model has not seen."""
+        costs, answers = self._costs(self._check_predict(samples.X))
+        return LeftOut(costs, answers, samples.codes, samples.weights)
+
+    def _calibrate(self, seen: LeftOut) -> None:
+        """Fit the temperature to what was said of samples that were not seen."""
+        if hasattr(self, "partial_fit"):
+            self._seen = seen
+        self.temperature_, self._lead = fit_temperature(seen)
+
+    def _calibrate_further(self, later: LeftOut) -> None:
+        """Go on with a batch, as it was before it was learned; the latest count."""
+        self._calibrate(self._seen.followed_by(later))
 
     def predict_proba(self, X: ArrayLike) -> NDArray:
         """Return the probability of each class.

@@ -19,13 +19,14 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin._core.arrays import on_host, to_numpy
-from widemargin._core.classifier import MarginClassifier, with_answers
+from widemargin._core.classifier import MarginClassifier
 from widemargin._core.decisions import (
     class_codes,
     from_decision,
     label_margins,
     vote_scores,
 )
+from widemargin._core.temperature import with_answers
 
 SCORES = ("decision_function", "predict_proba")
 

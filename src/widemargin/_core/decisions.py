@@ -140,6 +140,18 @@ def score_margins(scores: NDArray, codes: NDArray) -> NDArray:
     return label_margins(scores)[np.arange(len(scores)), codes]
 
 
+def relative_distances(D: NDArray) -> NDArray:
+    """Divide class distances by the sum of the two smallest of their row."""
+    D = D.astype(np.float64)
+    both = np.partition(D, 1, axis=1)[:, :2].sum(axis=1, keepdims=True)
+    tied = both == 0
+    with np.errstate(invalid="ignore", over="ignore"):
+        shares = D / np.where(tied, 1, both)
+    # A class without prototypes, before its first batch, is infinitely far; so is one
+    # whose share is no number any more.
+    return np.where(np.isinf(D) | (tied & (D > 0)), np.inf, shares)
+
+
 def class_pairs(n_classes: int) -> list[tuple[int, int]]:
     """Pairs (i, j), i < j, in the order of the columns of duels."""
     return list(combinations(range(n_classes), 2))

@@ -1,4 +1,9 @@
-r"""What a sample adds to its own margin: planes without it, in closed form.
+r"""Samples left out: which leave together, and what is said of them without them.
+
+Where a closed form is no model of what training would have done without a sample,
+`refitted` fits again without some. Folds hold every class, and copies leave together.
+
+For planes there is a closed form: what a sample adds to its own margin.
 
 A plane of largest margin is a sum over samples, :math:`w = \sum_i \alpha_i y_i x_i`.
 Without sample i it is the largest margin of the others. As long as the same of them
@@ -29,6 +34,8 @@ parameters for support vector machines, Machine Learning 46, 2002. Shapes: K (m,
 the free samples.
 """
 
+from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -36,12 +43,20 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs, dtrtrs
+from sklearn.base import clone
+from sklearn.utils import get_tags
 
-from widemargin._core.arrays import largest_of
-from widemargin._core.samples import equal_by_chance
+from widemargin._compute.progress import observed_by
+from widemargin._core.arrays import largest_of, to_numpy
+from widemargin._core.checks import hushed
+from widemargin._core.samples import Samples, equal_by_chance
+from widemargin._core.temperature import LeftOut, joined
 
 # Samples of a class, more or less, that are left out where each costs much.
 OF_A_CLASS = 250
+# Samples that are left out of models fitted again are so many, and parts of all; where
+# models grow fast with their samples, parts are smaller.
+ENOUGH, FOLDS, FINE = 500, 5, 10
 # Leverages above this are one, up to rounding.
 _ALL = 1.0 - 1e-9
 # What the smallest distances may be off by, relative to the mean square: as little as
@@ -78,6 +93,70 @@ def observations(X: Any, codes: NDArray) -> NDArray | None:
     if len(pairs) > groups.max() + 1 or (not sp.issparse(X) and equal_by_chance(X)):
         return None
     return groups
+
+
+def left_out_folds(samples: Samples, many: float) -> list[NDArray]:
+    """Rows to leave out of a model together, where samples are few; else none.
+
+    They are where a class has fewer than `many` in the mean. Each part is a fifth of
+    every class, a tenth where samples are fewer than features, ENOUGH at most; copies
+    leave together, and every class keeps some. There are as many parts as ENOUGH
+    samples need.
+    """
+    codes, n, d = samples.codes, len(samples), samples.X.shape[1]
+    n_classes = len(np.unique(codes))
+    if n_classes < 2 or n >= n_classes * many or not samples.are_all:
+        return []
+    groups = np.arange(n)
+    if samples.inverse is None:
+        linked = observations(to_numpy(samples.X), codes)
+        groups = groups if linked is None else linked
+    first, place = np.unique(groups, return_index=True, return_inverse=True)[1:]
+    order = np.random.RandomState(0).permutation(len(first))
+    sizes = np.bincount(codes[first])
+    order = order[sizes[codes[first[order]]] > 1]
+    # Class by class, so that no part has more than one of a class that is rare.
+    order = order[np.argsort(codes[first[order]], kind="stable")]
+    n_parts = max(FINE if n < d else FOLDS, n // ENOUGH)
+    parts, count = [], 0
+    for k in range(n_parts):
+        rows = np.flatnonzero(np.isin(place, order[k::n_parts]))
+        if len(rows) and count < min(ENOUGH, n):
+            parts.append(rows)
+            count += len(rows)
+    return parts
+
+
+def refitted(
+    model: Any,
+    samples: Samples,
+    parts: list[NDArray],
+    ask: Callable[[Any, Samples], LeftOut],
+) -> LeftOut:
+    """Ask models that are fitted to all samples but those of a part, in turn."""
+    pairwise, said = get_tags(model).input_tags.pairwise, []
+    for rows in parts:
+        without = clone(model)
+        # What parts are like is nobody's matter, and they have no parts themselves.
+        without.__dict__.pop("_skl_callbacks", None)
+        without.__dict__["_is_part"] = True
+        if getattr(model, "class_weight", None) is not None:
+            without.set_params(class_weight=None)
+        keep = np.delete(np.arange(len(samples)), rows)
+        others, left = samples.take(keep), samples.take(rows)
+        if pairwise:
+            known = samples.rows[keep]
+            others = replace(others, X=others.X[:, known])
+            left = replace(left, X=left.X[:, known])
+        with hushed(), observed_by(None):
+            without.fit(others.X, others.labels, others.weights)
+            found = ask(without, left)
+        # Of a class that is still to come nothing is known.
+        present = np.flatnonzero(np.isin(samples.classes, without.classes_))
+        costs = np.full((len(rows), len(samples.classes)), np.inf)
+        costs[:, present] = found.costs
+        said.append(found._replace(costs=costs, answers=present[found.answers]))
+    return joined(said)
 
 
 def squared_spans(K: NDArray, private: NDArray | None = None, *, bias: bool) -> NDArray:

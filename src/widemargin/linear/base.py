@@ -24,7 +24,6 @@ from widemargin._compute.machine import batched_slices
 from widemargin._core.arrays import largest_of
 from widemargin._core.checks import check_random_state, warn_caller
 from widemargin._core.classifier import (
-    FITTED,
     SoftClassifier,
     margin_costs,
     whole_or_not_at_all,
@@ -38,6 +37,7 @@ from widemargin._core.decisions import (
 )
 from widemargin._core.left_out import OF_A_CLASS, observations
 from widemargin._core.samples import Samples, batch_classes, check_samples
+from widemargin._core.temperature import FITTED, LeftOut
 from widemargin.linear.left_out import Left, walk_margins
 from widemargin.linear.patterns import (
     Patterns,
@@ -354,18 +354,23 @@ class HyperplaneClassifier(SoftClassifier):
             asked[np.random.RandomState(0).permutation(len(samples))[most:]] = False
         return Left(asked, observations(samples.X, samples.codes))
 
-    def _calibrate(
+    def _left_out_costs(
         self,
         samples: Samples,
         problems: list[tuple[int, int]],
         own: OfProblems,
         left: Left,
-    ) -> None:
-        """Fit the temperature to samples, each left out of the planes it helped make.
+        refit: bool = True,
+    ) -> LeftOut:
+        """Say what samples cost, each left out of the planes that it helped make.
 
-        `own` are what samples add to their functional margins, 0 where that was not
-        asked.
+        `own` are what samples add to their functional margins, 0 where
+        that was not asked. Where features are more than samples of a class others take
+        over that no formula knows of, and planes are made again.
         """
+        found = self._refitted_costs(samples) if refit else None
+        if found is not None:
+            return found
         asked = np.flatnonzero(left.asked)
         norms = np.where(self.weight_norm_ > 0.0, self.weight_norm_, np.inf)
         p, i, parts = _flat(own)
@@ -376,14 +381,15 @@ class HyperplaneClassifier(SoftClassifier):
         order = np.argsort(i, kind="stable")
         p, i, parts = p[order], i[order], parts[order]
         costs = np.empty((len(asked), len(self.classes_)))
+        answers = np.empty(len(asked), np.intp)
         for some in self._blocks(len(asked)):
             rows = asked[some]
             distances = self._distances(some_rows(samples.X, rows))
             own_of = slice(*np.searchsorted(i, [rows[0], rows[-1] + 1]))
             at = np.searchsorted(rows, i[own_of])
             distances[at, p[own_of]] -= parts[own_of]
-            costs[some] = self._costs_of(distances)[0]
-        self._heat_up(costs, samples.codes[asked], samples.weights[asked])
+            costs[some], answers[some] = self._costs_of(distances)
+        return LeftOut(costs, answers, samples.codes[asked], samples.weights[asked])
 
     def _keep_duals(
         self, samples: Samples, problems: list[tuple[int, int]], duals: OfProblems
@@ -471,7 +477,9 @@ class HyperplaneClassifier(SoftClassifier):
             self._go_online([None] * n_problems, rho, exponent, dtype)
             self._longest, self.n_iter_ = 0.0, 0
         # What a model knew of samples that it had not seen is what it knows of others.
-        before = None if first else self._costs(X)[0]
+        before = None
+        if not first:
+            before = LeftOut(*self._costs(X), samples.codes, samples.weights)
         X = scaled(X, self._online_exponent)
         self._longest = max(
             self._longest, float(np.hypot(longest_row(X), self._online_rho))
@@ -494,9 +502,11 @@ class HyperplaneClassifier(SoftClassifier):
             rho, factors = self._online_rho, np.ones(len(samples))
             first_walks = [walk for walk, _ in walks]
             own = walked_margins(X, parts, first_walks, rho, factors, left)
-            self._calibrate(samples, problems, own, left)
+            told = samples, problems, own, left
+            # A fit would go over the batch more than once.
+            self._calibrate(self._left_out_costs(*told, refit=False))
         else:
-            self._heat_further(before, samples.codes, samples.weights)
+            self._calibrate_further(before)
         return self
 
     def _sweep_batch(

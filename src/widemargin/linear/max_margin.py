@@ -37,12 +37,13 @@ from widemargin._core.checks import (
     check_option,
     check_random_state,
 )
-from widemargin._core.classifier import FITTED, fit_method
+from widemargin._core.classifier import fit_method
 from widemargin._core.lazy import is_lazy
 from widemargin._core.left_out import observations
 from widemargin._core.params import parameters
 from widemargin._core.samples import Samples
 from widemargin._core.shards import SampleShards, check_shards, joined
+from widemargin._core.temperature import FITTED
 from widemargin.linear import shards, small_pairs
 from widemargin.linear.active_set import solve_active_set, solve_rows
 from widemargin.linear.base import (
@@ -987,7 +988,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
         pairs = zip(problems, found, strict=True)
         unfinished = [self._judge(result, problem) for problem, result in pairs]
         self._store(samples, problems, found, data, dtype)
-        self._calibrate(*calibrating)
+        self._calibrate(self._left_out_costs(*calibrating))
         self._online = None
         if self.method == "dynamic":
             self._continue_online(data, problems, found, dtype)

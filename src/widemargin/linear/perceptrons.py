@@ -112,6 +112,9 @@ class PerceptronClassifier(HyperplaneClassifier):
     ``_bound_arguments(geometry, exponent)``.
     """
 
+    # They are no optimum: closed forms tell less of them, and fits are quick.
+    _many = 20
+
     _: KW_ONLY
     rho: float | None = None
     shuffle: bool = True
@@ -212,7 +215,7 @@ class PerceptronClassifier(HyperplaneClassifier):
         left = self._left_out(samples)
         walks = [walk for _, walk in runs]
         own = walked_margins(X, parts, walks, rho, factors, left)
-        self._calibrate(samples, problems, own, left)
+        self._calibrate(self._left_out_costs(samples, problems, own, left))
         if any(unfinished) and _is_far(X):
             unfinished = [text and f"{text} {FAR}" for text in unfinished]
         warn_unfinished(unfinished)

@@ -2,8 +2,10 @@ r"""Kernel densities in any distance, tangent distances above all.
 
 Every training sample carries a bump, and the class with the most density wins:
 
-    p(c | x) ∝ sum_{i in c} w_i exp(-gamma d^2(x, x_i)).
+    p(c | x) ∝ (sum_{i in c} w_i exp(-gamma d^2(x, x_i)))^(1 / T).
 
+gamma is the sharpness that classifies best where samples are left out, and T, see
+`widemargin._core.temperature`, what makes the posteriors of these as likely as can be.
 Of a function of one's own, its values stand for d^2.
 
 With transformations, each training sample is accompanied by its transformed copies,
@@ -54,12 +56,13 @@ from widemargin._core.checks import (
     check_random_state,
     check_squares,
 )
-from widemargin._core.classifier import fit_method, with_answers
+from widemargin._core.classifier import fit_method
 from widemargin._core.decisions import as_labels
 from widemargin._core.lazy import bare, is_lazy
 from widemargin._core.params import parameters
 from widemargin._core.samples import Samples, check_samples, check_X, twins
 from widemargin._core.shards import check_shards
+from widemargin._core.temperature import LeftOut, fit_temperature, softmax_of_costs
 from widemargin.metrics import TangentMetric
 from widemargin.metrics.tangent import helpful_metric, metric_of
 from widemargin.neighbors.search import (
@@ -84,6 +87,8 @@ RELATIVE_GAMMAS = np.geomspace(0.5, 256, 19)
 BEYOND, WIDER, CLEARLY = 8, 5, 1e-3
 # No log density is below this: the difference of two is a number.
 LEAST = -1e300
+# What classes that are out of the question are behind, in single precision.
+FARTHEST = 1e38
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,6 +201,7 @@ class KernelDensities(RemembersSamples):
         if gammas is not None and len(gammas) == 1:
             self.gamma_ = float(gammas[0])
             self._inner_gamma = float(_in_unit(gammas, metric.unit)[0])
+            self.temperature_, self._lead = 1.0, 0.0
             # Nothing to choose, and yet a fit that began and ended.
             list(FitProgress(self, 0, X=samples.X, y=samples.labels))
         else:
@@ -325,12 +331,18 @@ class KernelDensities(RemembersSamples):
         n_left_out, n_others = len(np.unique(equal[left_out])), len(self.classes_) - 1
 
         def judged(inner, steps):
-            """Mistakes and Brier scores of every gamma, over the samples left out."""
+            """Mistakes and Brier scores of every gamma, over the samples left out.
+
+            And by how much the log density of a class is less than that of the answer.
+            """
             errors, brier, other = np.zeros((3, len(inner)))
+            costs = []
             for step in steps:
                 asked = left_out[chunks[step]]
                 truth, weight = samples.codes[asked], weights[asked]
                 every = self._log_densities(distances(asked), inner)
+                behind = every.max(axis=2, keepdims=True) - every
+                costs.append(np.minimum(behind, FARTHEST).astype(np.float32))
                 for g, scores in enumerate(every):
                     wrong = scores.argmax(axis=1) != truth
                     posterior = np.exp(log_softmax(scores, axis=1))
@@ -342,10 +354,11 @@ class KernelDensities(RemembersSamples):
             # And one more of another class: else, without a mistake, the sharpest is
             # the best.
             brier = (n_left_out * brier + other) / (n_left_out + 1)
-            return np.stack([errors, brier]) / weights[left_out].sum()
+            scores = np.stack([errors, brier]) / weights[left_out].sum()
+            return scores, np.concatenate(costs, axis=1)
 
         progress = FitProgress(self, len(chunks), X=samples.X, y=samples.labels)
-        scores = judged(inner, progress)
+        scores, costs = judged(inner, progress)
         for _ in range(WIDER if gammas is None else 0):
             # In few dimensions the nearest is nearer by far than a bump is wide.
             best, ratio = int(scores[1].argmin()), inner[1] / inner[0]
@@ -354,10 +367,11 @@ class KernelDensities(RemembersSamples):
             more = inner[best] * ratio ** np.arange(1.0, BEYOND + 1)
             if best == 0:
                 more = inner[0] / ratio ** np.arange(BEYOND, 0.0, -1)
-            found, known = judged(more, range(len(chunks))), scores[1].min()
+            (found, others), known = judged(more, range(len(chunks))), scores[1].min()
             at = 0 if best == 0 else len(inner)
             inner = np.insert(inner, at, more)
             scores = np.insert(scores, [at], found, axis=1)
+            costs = np.insert(costs, [at], others, axis=0)
             if not found[1].min() < (1 - CLEARLY) * known:
                 break
         self.gammas_ = _in_unit(inner, 1 / self._metric.unit)
@@ -368,6 +382,10 @@ class KernelDensities(RemembersSamples):
         # loss is not, which a few outliers would decide.
         best = int(scores[1].argmin())
         self.gamma_, self._inner_gamma = float(self.gammas_[best]), float(inner[best])
+        # Bumps as wide as classify best need not say how surely.
+        of_samples = weights[left_out] / weights[left_out].mean()
+        seen = costs[best], costs[best].argmin(axis=1), samples.codes[left_out]
+        self.temperature_, self._lead = fit_temperature(LeftOut(*seen, of_samples))
 
     def _distances(
         self, X: NDArray, groups: tuple[NDArray, NDArray] | None = None
@@ -518,8 +536,8 @@ class KernelDensities(RemembersSamples):
 
     def _class_scores(self, X) -> NDArray:
         if self._merged is not None:
-            return log_softmax(self._merged, axis=1)
-        return log_softmax(self._all_log_densities(X), axis=1)
+            return log_softmax(self._merged / self.temperature_, axis=1)
+        return log_softmax(self._all_log_densities(X) / self.temperature_, axis=1)
 
     def _all_log_densities(self, X) -> NDArray:
         if is_tensor(X):
@@ -584,7 +602,7 @@ class KernelDensities(RemembersSamples):
         ndarray of shape (n_queries, n_classes)
         """
         scores = self._class_scores(self._check_predict(X))
-        return with_answers(np.exp(scores), scores.argmax(axis=1))
+        return softmax_of_costs(-scores, 1.0, scores.argmax(axis=1), self._lead)
 
 
 def _densities_of_part(samples: Samples, model: Any, heaviest: float) -> Any:
@@ -643,6 +661,9 @@ class DensityClassifier(KernelDensities):
     ----------
     gamma_ : float
         The sharpness used.
+    temperature_ : float
+        What log densities are divided by, so that the samples left out to choose gamma
+        are as likely as can be; 1 where gamma was given.
     cv_scores_, cv_errors_ : ndarray of shape (n_gammas,)
         Mean Brier score, with one more sample of another class, and share of errors on
         the left-out samples, for each candidate
@@ -749,6 +770,9 @@ class TangentDensityClassifier(KernelDensities):
     ----------
     gamma_ : float
         The sharpness used.
+    temperature_ : float
+        What log densities are divided by, so that the samples left out to choose gamma
+        are as likely as can be; 1 where gamma was given.
     cv_scores_, cv_errors_ : ndarray of shape (n_gammas,)
         Mean Brier score, with one more sample of another class, and share of errors on
         the left-out samples, for each candidate

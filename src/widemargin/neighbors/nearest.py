@@ -14,17 +14,18 @@ Reference: P. Simard, Y. LeCun, J. Denker, Efficient pattern recognition using a
 transformation distance, NIPS 1992. Shapes: neighbours (n, k), scores (n, n_classes).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, replace
 from functools import partial
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.machine import batched_slices
-from widemargin._compute.progress import announced
+from widemargin._compute.progress import announced, observed_by
 from widemargin._core.arrays import (
     in_dtype,
     is_tensor,
@@ -38,14 +39,21 @@ from widemargin._core.checks import (
     check_neighbors,
     check_option,
     check_squares,
+    hushed,
     in_unit,
 )
-from widemargin._core.classifier import fit_method, with_answers
-from widemargin._core.decisions import best_other, label_margins
+from widemargin._core.classifier import SoftClassifier, fit_method
+from widemargin._core.decisions import (
+    best_other,
+    label_margins,
+    relative_distances,
+)
 from widemargin._core.lazy import bare, is_lazy
+from widemargin._core.left_out import left_out_folds
 from widemargin._core.params import parameters
 from widemargin._core.samples import Samples, check_samples, check_X
 from widemargin._core.shards import check_shards
+from widemargin._core.temperature import LeftOut, fit_temperature, joined
 from widemargin.margins import relative_margin
 from widemargin.metrics import TangentMetric
 from widemargin.metrics.tangent import helpful_metric, metric_of
@@ -72,7 +80,7 @@ NEARNESS = 1e-9
 
 
 @parameters
-class TangentKNeighborsClassifier(RemembersSamples):
+class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
     """k nearest neighbours in tangent distance; in plain distance without `tangents`.
 
     Parameters
@@ -139,6 +147,9 @@ class TangentKNeighborsClassifier(RemembersSamples):
         Which end moves; "none" where "auto" found that tangents only harm.
     candidate_transform_ : transformer or None
         What makes the features of candidates, fitted.
+    temperature_ : float
+        Of ``predict_proba``: found when it is first asked for, on about 500 training
+        samples that look for their neighbours among the others.
     n_features_in_ : int
         Number of features.
 
@@ -174,6 +185,8 @@ class TangentKNeighborsClassifier(RemembersSamples):
     """
 
     device_methods = (*RemembersSamples.device_methods, "kneighbors")
+    # Temperature and lead that some samples of a Dask collection tell.
+    _of_some = cast("tuple[float, float] | None", None)
 
     n_neighbors: int = 1
     _: KW_ONLY
@@ -221,7 +234,7 @@ class TangentKNeighborsClassifier(RemembersSamples):
         if is_lazy(X):
             return self._fit_parts(metric, X, y, sample_weight)
         samples = check_samples(self, X, y, sample_weight, stay=True)
-        self._parts = None
+        self._parts = self._of_some = None
         self._n_neighbors = check_neighbors(self.n_neighbors, len(samples))
         self.classes_, self._weights = samples.classes, self.weights
         # Of equally near ones the first is of the first class.
@@ -301,9 +314,14 @@ class TangentKNeighborsClassifier(RemembersSamples):
         """Make an index of every partition of a Dask collection, where it is."""
         given = check_shards(self, X, y, weights, stay=True)
         self._n_neighbors = check_neighbors(self.n_neighbors, given.n_rows)
+        some = given.some()
+        few = clone(self).set_params(class_weight=None)
+        few.set_params(n_neighbors=min(self._n_neighbors, len(some)))
+        with hushed():
+            few.fit(some.X, some.labels, some.weights)
+        self._of_some = few._calibration
         self.classes_, self._weights = given.classes, self.weights
         self._n_training = given.n_rows
-        some = given.some()
         data = {"X": some.X, "y": some.labels, "sample_weight": some.weights}
         with FitTasks(self, 1, **data) as tasks, tasks.whole("indices"):
             self._fit_metric(metric, some, given.limits)
@@ -329,7 +347,7 @@ class TangentKNeighborsClassifier(RemembersSamples):
         """Ask every part for the nearest of all, or of every class."""
         k = self._n_neighbors if n_neighbors is None else n_neighbors
         k = check_neighbors(k, self._n_training)
-        scores = name in ("decision_function", "margins", "confidence")
+        scores = name not in ("predict", "kneighbors")
         return ("classes",) if scores and self._n_neighbors == 1 else ("nearest", k)
 
     def _example(self, question: tuple) -> Any:
@@ -530,8 +548,67 @@ class TangentKNeighborsClassifier(RemembersSamples):
             nearness[at] = (k - rank[:, place]) / (k + 1)
         return shares / shares.sum(axis=1, keepdims=True), nearness
 
+    def _costs(self, X: Any) -> tuple[NDArray, NDArray]:
+        """By how much of the vote classes are behind, or how far they are."""
+        if self._n_neighbors > 1:
+            shares, nearness = self._shares(X)
+            answers = (shares + NEARNESS * nearness).argmax(axis=1)
+            return shares.max(axis=1, keepdims=True) - shares, answers
+        squares = []
+        for _, nearest, search in self._nearest_of_classes(X):
+            if search.power == 1:
+                second = np.partition(nearest, 1, axis=1)[:, 1:2]
+                unit = np.where((second > 0) & np.isfinite(second), second, 1)
+                with np.errstate(over="ignore"):
+                    nearest = (nearest / unit) ** 2
+            squares.append(nearest)
+        D = np.concatenate(squares)
+        costs = relative_distances(D)
+        # Of a class without candidates nothing nearer was seen.
+        there = np.isfinite(costs)
+        far = costs.max(axis=1, initial=1.0, where=there, keepdims=True)
+        return np.where(there, costs, far), D.argmin(axis=1)
+
+    @property
+    def temperature_(self) -> float:
+        """Temperature of ``predict_proba``, found when it is first asked for."""
+        return self._calibration[0]
+
+    @property
+    def _lead(self) -> float:
+        return self._calibration[1]
+
+    @property
+    def _calibration(self) -> tuple[float, float]:
+        if self._parts is not None or self._of_some is not None:
+            return cast("tuple[float, float]", self._of_some)
+
+        def make() -> tuple[float, float]:
+            return fit_temperature(self._left_out_costs())
+
+        return made_once(self.bundle_, ("temperature", self._n_neighbors), make)
+
+    def _left_out_costs(self) -> LeftOut:
+        """Say what some training samples cost where they are no neighbours."""
+        points, n = self.bundle_.points, self._n_training
+        weights = self._votes / self._votes.mean()
+        samples = Samples(points, self._codes, weights, self.classes_, np.arange(n))
+        said = [LeftOut(np.zeros((0, len(self.classes_))), *3 * [np.arange(0)])]
+        for rows in left_out_folds(samples, np.inf):
+            keep, part = np.delete(np.arange(n), rows), bare(self)
+            part.bundle_, part._codes = self.bundle_[keep], self._codes[keep]
+            part._votes, part._n_training = self._votes[keep], len(keep)
+            part._n_neighbors = min(self._n_neighbors, len(keep))
+            part._search = None
+            if not is_tensor(points):
+                part._search = part._choose_search(part.bundle_)
+            with observed_by(None):
+                found = part._costs(points[rows] * self._metric.unit)
+            said.append(LeftOut(*found, self._codes[rows], weights[rows]))
+        return joined(said)
+
     def predict_proba(self, X: ArrayLike) -> NDArray:
-        """Shares of the vote.
+        """Return the probability of each class.
 
         Parameters
         ----------
@@ -541,10 +618,19 @@ class TangentKNeighborsClassifier(RemembersSamples):
         Returns
         -------
         ndarray of shape (n_queries, n_classes)
-            Where shares are equal, that of the class predicted is larger by rounding.
+            Softmax of what the share of the vote, or of one neighbour the relative
+            squared distance to the class, is behind that of the answer, over
+            ``temperature_``. It is found when probabilities are first asked for, on up
+            to about 500 training samples that look for their neighbours among others.
         """
-        shares, nearness = self._shares(self._check_predict(X))
-        return with_answers(shares, (shares + NEARNESS * nearness).argmax(axis=1))
+        return super().predict_proba(X)
+
+    def _nearest_of_classes(self, X: Any) -> Iterator[tuple[slice, NDArray, Any]]:
+        """Yield distances to the nearest of every class, in the power of the search."""
+        n_classes = len(self.classes_)
+        for rows, queries, search in self._some_after_another(X, "margins"):
+            found = search.of_classes(queries, self._codes, n_classes, self.n_jobs)
+            yield rows, found, search
 
     def predict(self, X: ArrayLike) -> NDArray:
         """Class of the most votes; among equals the class of the nearest neighbour.
@@ -569,10 +655,8 @@ class TangentKNeighborsClassifier(RemembersSamples):
         if self._n_neighbors > 1:
             shares, nearness = self._shares(X)
             return shares + NEARNESS * nearness
-        n_classes = len(self.classes_)
-        margins = np.empty((len(X), n_classes))
-        for rows, queries, search in self._some_after_another(X, "margins"):
-            nearest = search.of_classes(queries, self._codes, n_classes, self.n_jobs)
+        margins = np.empty((len(X), len(self.classes_)))
+        for rows, nearest, search in self._nearest_of_classes(X):
             margins[rows] = _relative(search, nearest, -best_other(-nearest))
         return margins
 

@@ -14,7 +14,8 @@ NIPS 2002. Subclasses say how far (`_squared_distances`) and how learned (`fit`)
 """
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from dataclasses import replace
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,16 +26,17 @@ from widemargin._compute.nearest import class_minima, squared_distances
 from widemargin._compute.progress import announced
 from widemargin._core.arrays import beside, rows_at_once
 from widemargin._core.checks import check_number, check_squares, is_auto
-from widemargin._core.classifier import FITTED, SoftClassifier
-from widemargin._core.decisions import best_other, class_codes
+from widemargin._core.classifier import SoftClassifier
+from widemargin._core.decisions import best_other, class_codes, relative_distances
 from widemargin._core.samples import Samples
+from widemargin._core.temperature import FITTED, LeftOut
 from widemargin.margins import (
     MarginBound,
     hypothesis_margin,
     lvq_margin_bound,
     relative_margin,
 )
-from widemargin.prototypes.soft import leave_one_out, relative_distances
+from widemargin.prototypes.soft import leave_one_out
 
 # Relative error of squared distances that a certificate accounts for.
 CERTAIN = 1e-9
@@ -53,6 +55,11 @@ def point_distances(X: Any, P: NDArray, unit: NDArray | None) -> NDArray:
     return squared_distances(X, P, unit=unit)
 
 
+def with_mean_one(samples: Samples) -> Samples:
+    """Return samples whose weights, which are relative to each other, are one."""
+    return replace(samples, weights=samples.weights / samples.weights.mean())
+
+
 class PrototypeClassifier(SoftClassifier):
     """Base of the classifiers by nearest reference.
 
@@ -67,6 +74,7 @@ class PrototypeClassifier(SoftClassifier):
     scale_: NDArray | None = None
     # Whether the samples decided how many references there are.
     _counts_chosen = False
+    _many: ClassVar[float] = 40
     # As how many a sample counts in the reference that it is nearest to.
     _freedom: Any = 1
 
@@ -140,24 +148,29 @@ class PrototypeClassifier(SoftClassifier):
     def _probabilities(self, X: NDArray) -> NDArray:
         return self._in_chunks(X, super()._probabilities)
 
-    def _calibrate(self, samples: Samples, held: Samples | None = None) -> None:
-        """Find the temperature of the probabilities, on samples held or left out."""
-        given = samples if held is None else held
-        rows = np.random.RandomState(0).permutation(len(given))[:FITTED]
-        codes, weights = given.codes[rows], given.weights[rows]
-        D = self._in_chunks(given.X[rows], self._squared_distances)
-        if held is None:
-            share, labels = len(rows) / given.n_rows, self._prototype_codes
-            D = leave_one_out(D, labels, codes, weights, share, self._freedom)
-        costs = relative_distances(self._reduced(D))
-        self._heat_up(costs, codes, weights / weights.mean())
-        self._set_temperature(given.take(rows))
+    def _left_out_costs(self, samples: Samples) -> LeftOut:
+        """Say what samples cost: refitted where they are few, else in closed form."""
+        samples = with_mean_one(samples)
+        found = self._refitted_costs(samples, len(self.prototype_labels_))
+        if found is not None:
+            return found
+        some = self._some(samples)
+        D = self._in_chunks(some.X, self._squared_distances)
+        share, labels = len(some) / samples.n_rows, self._prototype_codes
+        D = leave_one_out(D, labels, some.codes, some.weights, share, self._freedom)
+        return self._left_out_at(self._reduced(D), some)
 
-    def _calibrate_further(self, costs: NDArray, samples: Samples) -> None:
-        """Go on with a batch, whose costs are those before it was learned."""
-        weights = samples.weights / samples.weights.mean()
-        self._heat_further(costs, samples.codes, weights)
-        self._set_temperature(samples)
+    def _said_of(self, samples: Samples) -> LeftOut:
+        some = self._some(samples)
+        return self._left_out_at(self._in_chunks(some.X, self._class_distances), some)
+
+    def _some(self, samples: Samples) -> Samples:
+        return samples.take(np.random.RandomState(0).permutation(len(samples))[:FITTED])
+
+    def _left_out_at(self, D: NDArray, samples: Samples) -> LeftOut:
+        """Say what samples at these class distances cost."""
+        answers = D.argmin(axis=1)
+        return LeftOut(relative_distances(D), answers, samples.codes, samples.weights)
 
     def _set_temperature(self, samples: Samples) -> None:
         """Take the temperature that was given, in units of the own cost, if one was."""

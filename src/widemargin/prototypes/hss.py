@@ -15,7 +15,6 @@ distance, NIPS 1994. Shapes: points (n, d), frames (n, l, d).
 """
 
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple, cast
 
@@ -23,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widemargin._compute.nearest import squared_distances, squared_norms
-from widemargin._core.arrays import is_tensor, numpy_dtype, put, to_numpy, xp_of
+from widemargin._core.arrays import is_tensor, numpy_dtype, to_numpy, xp_of
 from widemargin._core.checks import is_auto
 from widemargin._core.lazy import bare
 from widemargin._core.params import Counted, NotNegative, parameters
@@ -34,7 +33,6 @@ from widemargin.prototypes.placing import k_means
 from widemargin.prototypes.tangent_models import (
     TangentModels,
     check_metric,
-    left_out_folds,
     model_counts,
     model_distances,
     principal_model,
@@ -58,9 +56,6 @@ INITS = ("kmeans", "weights")
 # Rounds of the alternation that numbers of models and tangents are tried with, and
 # models without some of the samples.
 TRIAL_ROUNDS = 3
-# Samples of a class, for each feature, from which on those that a model has seen tell
-# how sure it may be.
-FEW = 4
 # What a fit leaves of the moments of its models.
 LEADING = ("mass", "along", "across")
 
@@ -382,7 +377,7 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
         What bends the inputs, fitted.
     temperature_ : float
         Of ``predict_proba``: fitted to the training samples, each as if its model had
-        not seen it, where a class has fewer than four for each feature to fifths of
+        not seen it, where a class has fewer than forty for each feature to parts of
         them that are left out in turn; of batches to the latest 2000 samples, each as
         it was before it was learned.
     history_ : dict
@@ -538,25 +533,6 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
                 if leading
             },
         }
-
-    def _left_out(self, samples: Samples) -> tuple[NDArray, NDArray] | None:
-        folds = left_out_folds(samples, FEW * samples.X.shape[1])
-        if not folds:
-            return None
-        X, m = put(samples.X, samples.device), self.tangents_.shape[1]
-        bundle = self.metric_.bundle(X, samples.labels, end="x", n_jobs=self.n_jobs)
-        without, parts = copy(self), []
-        for rows in folds:
-            keep = np.delete(np.arange(len(samples)), rows)
-            data = self._by_class(bundle[keep], samples.take(keep), m, self._one_each)
-            state = without._start(data, np.random.RandomState(0))
-            models = {
-                c: own.settled(state["models"][c], TRIAL_ROUNDS)
-                for c, own in data.items()
-            }
-            without._take(without._gathered(models, data))
-            parts.append(without._class_distances(X[rows]))
-        return np.concatenate(folds), np.concatenate(parts)
 
     def _resume(self, state: State, data: Any, rng: Any) -> State:
         if "along" not in state:

@@ -21,7 +21,6 @@ Hofmann et al., "Efficient approximations of robust soft LVQ", Neurocomputing 20
 
 import math
 from collections.abc import Callable
-from copy import copy
 from dataclasses import KW_ONLY
 from typing import Annotated, ClassVar, Literal
 
@@ -37,14 +36,12 @@ from widemargin._compute.nearest import (
     squared_distances,
     squared_norms,
 )
-from widemargin._core.classifier import FITTED
 from widemargin._core.params import Counted, Number, Positive, parameters
 from widemargin._core.samples import Samples
 from widemargin.metrics.kernels import scale_gamma
 from widemargin.prototypes.base import CERTAIN, no_bound
 from widemargin.prototypes.glvq import GLVQClassifier, Mapped
 from widemargin.prototypes.placing import chosen_scale, class_means, class_variances
-from widemargin.prototypes.soft import relative_distances
 from widemargin.prototypes.training import Run, State
 
 # Coordinates that n_components="auto" keeps at most, and the share of the variance
@@ -310,36 +307,7 @@ class KernelLVQClassifier(GLVQClassifier):
         v, n = class_variances(*given, means, labels)
         apart, wanted = (a - a.mean(axis=0) for a in (means.astype(float), -v / n / 2))
         t = np.linalg.lstsq(apart, wanted, rcond=1e-6)[0]
-        self._moved = t, v / np.maximum(n - 1, 1) - v / n
         return {**state, "prototypes": (means + t).astype(P.dtype)}
-
-    def _calibrate(self, samples: Samples, held: Samples | None = None) -> None:
-        moved = self.__dict__.pop("_moved", None)
-        if held is not None or moved is None:
-            super()._calibrate(samples, held)
-            return
-        t, noise = moved
-        mass = np.bincount(samples.codes, samples.weights, len(self.classes_))
-        rows = np.random.RandomState(0).permutation(len(samples))[:FITTED]
-        some, plain = samples.take(rows), copy(self)
-        plain.prototypes_ = (self.prototypes_ - t).astype(self.prototypes_.dtype)
-        D, before = (
-            one._in_chunks(some.X, one._squared_distances).astype(float)
-            for one in (self, plain)
-        )
-        place = np.zeros(len(self.classes_), np.intp)
-        place[self._prototype_codes] = np.arange(len(self.prototypes_))
-        own = place[some.codes]
-        at = np.arange(len(rows)), own
-        # Without the sample its mean is farther, and has more of noise.
-        others = 1 - some.weights / mass[some.codes]
-        others = np.where(others > 1e-9, others, np.nan)
-        D[at] = np.maximum(D[at] + before[at] * (others**-2 - 1) - noise[own], 0)
-        told = np.isfinite(D).all(axis=1)
-        weights = some.weights[told] / some.weights[told].mean()
-        costs = relative_distances(self._reduced(D[told]))
-        self._heat_up(costs, some.codes[told], weights)
-        self._set_temperature(some)
 
     def _gamma(self, samples: Samples) -> float:
         if self.gamma == "auto":

@@ -18,7 +18,7 @@ right class, ``dL/dD_j = (R_j - P_j) / T``. L depends on D / T only, so that
 What a model answers to ``predict_proba`` is a softmax over the classes, whatever it was
 trained with, of the relative distances ``D_c / (D_first + D_second)``, the denominator
 being the sum of the two smallest: between two classes their difference is the margin,
-and probabilities rise with margins. Its temperature (`widemargin._core.classifier`)
+and probabilities rise with margins. Its temperature (`widemargin._core.temperature`)
 is fitted to samples that were held out, or that are left out one at a time: of the
 weight M that a prototype p stands for, one part is that of a sample x which it is
 nearest to and of whose class it is. Without x, the mean of the others is
@@ -83,18 +83,6 @@ def soft_pairs(
     value = float(weights @ (whole - inside)[:, 0])
     slope = -float(np.sum(values * D))
     return value, values, winners, slope
-
-
-def relative_distances(D: NDArray) -> NDArray:
-    """Divide class distances by the sum of the two smallest of their row."""
-    D = D.astype(np.float64)
-    both = np.partition(D, 1, axis=1)[:, :2].sum(axis=1, keepdims=True)
-    tied = both == 0
-    with np.errstate(invalid="ignore", over="ignore"):
-        shares = D / np.where(tied, 1, both)
-    # A class without prototypes, before its first batch, is infinitely far; so is one
-    # whose share is no number any more.
-    return np.where(np.isinf(D) | (tied & (D > 0)), np.inf, shares)
 
 
 def leave_one_out(

@@ -39,7 +39,6 @@ from widemargin._core.samples import Samples, hold_out_of_classes
 from widemargin.metrics import TangentMetric
 from widemargin.prototypes.base import PrototypeClassifier, no_bound
 from widemargin.prototypes.placing import prototype_counts
-from widemargin.prototypes.soft import relative_distances
 from widemargin.tangents import Bundle, orthonormalize
 
 SIDES = ("y", "two")
@@ -52,8 +51,6 @@ MOST_DIMENSIONS = 30
 SHARES, MOST_TANGENTS, TRIED_ON = (0, 1 / 8, 1 / 4, 3 / 8), 20, 600
 # Share of the variance below which a direction is none.
 NO_VARIANCE = 1e-12
-# Parts that few samples are left out in, and how many samples left out are enough.
-FOLDS, ENOUGH = 5, 500
 
 
 @formula
@@ -253,26 +250,6 @@ def model_distances(
     return to_numpy(metric.squared_distances(x, models, n_jobs=n_jobs))
 
 
-def left_out_folds(samples: Samples, many: float) -> list[np.ndarray]:
-    """Rows to leave out of their models together, where samples are few; else none.
-
-    They are where a class has fewer than `many` in the mean. Models lie near few
-    samples, and in as many as they have directions: what these tell says nothing of
-    others. Each part is a fifth of every class that has two samples, and there are as
-    many parts as ENOUGH samples need.
-    """
-    codes, n, sizes = samples.codes, len(samples), np.bincount(samples.codes)
-    n_classes = np.count_nonzero(sizes)
-    if n_classes < 2 or n >= n_classes * many or not samples.are_all:
-        return []
-    shuffled = np.random.RandomState(0).permutation(n)
-    shuffled = shuffled[sizes[codes[shuffled]] > 1]
-    # Class by class, so that no part has more than one of a class that is rare.
-    shuffled = shuffled[np.argsort(codes[shuffled], kind="stable")]
-    parts = [np.sort(shuffled[k::FOLDS]) for k in range(FOLDS)]
-    return [part for part in parts if len(part)][: -(-FOLDS * ENOUGH // n)]
-
-
 class TangentModels(PrototypeClassifier):
     """Base of the classifiers whose references are affine spaces.
 
@@ -301,24 +278,6 @@ class TangentModels(PrototypeClassifier):
         bundle = self.metric_.bundle(X, samples.labels, end="x", n_jobs=self.n_jobs)
         self.metric_.warn_of_blanks(bundle)
         return bundle
-
-    def _left_out(self, samples: Samples) -> tuple[np.ndarray, np.ndarray] | None:
-        """Rows and their squared distances to the classes of models without them.
-
-        None where samples are many enough for those with them to tell.
-        """
-        return None
-
-    def _calibrate(self, samples: Samples, held: Samples | None = None) -> None:
-        told = self._left_out(samples) if held is None else None
-        if told is None:
-            super()._calibrate(samples, held)
-            return
-        rows, D = told
-        given = samples.take(rows)
-        weights = given.weights / given.weights.mean()
-        self._heat_up(relative_distances(D), given.codes, weights)
-        self._set_temperature(given)
 
     def _squared_distances(self, X: np.ndarray) -> np.ndarray:
         X = in_dtype(X, np.result_type(numpy_dtype(X), self.prototypes_))

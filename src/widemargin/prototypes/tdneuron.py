@@ -43,7 +43,8 @@ from widemargin._core.params import (
     parameters,
 )
 from widemargin._core.samples import Samples, merge_duplicates
-from widemargin.prototypes.base import no_bound
+from widemargin._core.temperature import LeftOut
+from widemargin.prototypes.base import no_bound, with_mean_one
 from widemargin.prototypes.tangent_models import (
     TangentModels,
     principal_model,
@@ -301,8 +302,9 @@ class TDNeuronClassifier(TangentModels, TrainedPrototypes):
     slopes_, thresholds_ : ndarray of shape (n_classes,)
         a and c of every unit.
     temperature_ : float
-        Of ``predict_proba``, fitted to the training samples; of batches to the latest
-        2000, each as it was before it was learned.
+        Of ``predict_proba``: fitted to samples that units fitted again did not see, of
+        many to the training samples; of batches to the latest 2000, each as it was
+        before it was learned.
     n_tangents_ : int
         Number of tangents found.
     history_ : dict of lists
@@ -394,14 +396,16 @@ class TDNeuronClassifier(TangentModels, TrainedPrototypes):
             state, history = self._learn(samples, rng, run)
         self._keep(state)
         self.n_iter_, self.history_ = state["n_steps"], history
-        self._calibrate(samples)
+        self._calibrate(self._left_out_costs(samples))
         self._stream = Stream()
         self.__dict__.pop("_rng", None)
         return self
 
-    def _calibrate(self, samples: Samples, held: Samples | None = None) -> None:
+    def _left_out_costs(self, samples: Samples) -> LeftOut:
         # A unit has the samples of a whole class: one more or less hardly moves it.
-        super()._calibrate(samples, samples)
+        samples = with_mean_one(samples)
+        found = self._refitted_costs(samples)
+        return self._said_of(samples) if found is None else found
 
     def _learn(
         self, samples: Samples, rng: np.random.RandomState, run: Run, told: bool = True

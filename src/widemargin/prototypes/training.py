@@ -44,7 +44,8 @@ from widemargin._core.samples import (
     merge_duplicates,
 )
 from widemargin._core.shards import Here, Shards, check_shards, joined
-from widemargin.prototypes.base import PrototypeClassifier
+from widemargin._core.temperature import LeftOut
+from widemargin.prototypes.base import PrototypeClassifier, with_mean_one
 from widemargin.prototypes.placing import (
     chosen_scale,
     given_prototypes,
@@ -214,12 +215,11 @@ def run_epochs(
     return (state if held is None else best), history
 
 
-def share_wrong(costs: np.ndarray | None, samples: Samples) -> float | None:
-    """Share of the samples whose least cost is not that of their class."""
-    if costs is None:
+def share_wrong(before: LeftOut | None) -> float | None:
+    """Share of the samples that were answered wrongly before they were learned."""
+    if before is None:
         return None
-    wrong = costs.argmin(axis=1) != samples.codes
-    return float(np.average(wrong, weights=samples.weights))
+    return float(np.average(before.answers != before.codes, weights=before.weights))
 
 
 @dataclass(frozen=True)
@@ -416,7 +416,12 @@ class TrainedPrototypes(PrototypeClassifier):
             )
             state = self._settled(state, data)
         self._keep(state)
-        self._calibrate(samples, held if isinstance(held, Samples) else None)
+        if isinstance(held, Samples):
+            samples, seen = held, self._said_of(with_mean_one(held))
+        else:
+            seen = self._left_out_costs(samples)
+        self._calibrate(seen)
+        self._set_temperature(samples)
         self.__dict__.pop("_rng", None)
         self._stream = Stream()
         self.n_iter_ = max(map(len, self.history_.values()))
@@ -495,11 +500,11 @@ class TrainedPrototypes(PrototypeClassifier):
         # What a model knew of samples that it had not seen is what it knows of others.
         before = None
         if not first:
-            before = self._relative_distances(samples.X)
+            before = self._said_of(with_mean_one(samples))
         stream = Stream() if first else self._stream
         most = BEGIN if self._begins_anew else 0
         anew = self._begins_anew and stream.begun < BEGIN
-        wrong = share_wrong(before, samples)
+        wrong = share_wrong(before)
         stream = stream.after(samples, _num_samples(X), wrong, rng, most, self._joins)
         self._pace = stream.pace(len(samples))
         outcome = None
@@ -532,9 +537,10 @@ class TrainedPrototypes(PrototypeClassifier):
             )
         self._keep(state)
         if before is None:
-            self._calibrate(samples)
+            self._calibrate(self._left_out_costs(samples))
         else:
-            self._calibrate_further(before, samples)
+            self._calibrate_further(before)
+        self._set_temperature(samples)
         self._rng, self._stream = rng, stream
         if first:
             self.history_, self.n_iter_ = {}, 0

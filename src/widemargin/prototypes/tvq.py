@@ -24,6 +24,7 @@ import numpy as np
 from widemargin._core.arrays import is_tensor, numpy_dtype, put, to_numpy
 from widemargin._core.checks import check_number, is_auto
 from widemargin._core.lazy import bare
+from widemargin._core.left_out import left_out_folds
 from widemargin._core.params import (
     Counted,
     Fraction,
@@ -34,6 +35,7 @@ from widemargin._core.params import (
 )
 from widemargin._core.samples import Samples, clear_winner
 from widemargin._core.shards import Here, Shards
+from widemargin._core.temperature import LeftOut
 from widemargin.prototypes.ascent import (
     Ascent,
     DevicePass,
@@ -42,11 +44,11 @@ from widemargin.prototypes.ascent import (
     TwoSidedPass,
     Watch,
 )
+from widemargin.prototypes.base import with_mean_one
 from widemargin.prototypes.hss import ClassSamples, Models, by_class, random_models
 from widemargin.prototypes.tangent_models import (
     TangentModels,
     check_metric,
-    left_out_folds,
     model_counts,
     random_frames,
     tried_rows,
@@ -234,6 +236,8 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
     """
 
     device_methods: ClassVar = DEVICE_METHODS
+    # Passes are chosen by the same folds, where these are; more would be dear.
+    _many = 1
     _state_names: ClassVar = {"prototypes": "prototypes_", "tangents": "tangents_"}
     _exact_weights = True
     # The climb itself: weights and margins belong to the samples it was made on.
@@ -335,7 +339,8 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         # Twice as clearly as chance would: there are several, and all were asked for.
         weights = samples.weights[rows]
         at = clear_winner(range(len(marks)), wrong.__getitem__, weights, deviations=2)
-        self._told = len(samples), rows, D[at]
+        if not hasattr(self, "_is_part"):
+            self._told = len(samples), rows, D[at]
         return {"passes": marks[at]} if at else {}
 
     def _reaches_few(self, samples: Samples, state: State) -> bool:
@@ -377,13 +382,12 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
             last = without._class_distances(X)
         return np.stack([found.get(mark, last) for mark in marks])
 
-    def _left_out(self, samples: Samples) -> tuple[np.ndarray, np.ndarray] | None:
+    def _left_out_costs(self, samples: Samples) -> LeftOut:
         n, *told = self.__dict__.pop("_told", (0,))
-        return (told[0], told[1]) if n == len(samples) else None
-
-    def _calibrate_further(self, costs: np.ndarray, samples: Samples) -> None:
-        self._left_out(samples)
-        super()._calibrate_further(costs, samples)
+        if n != len(samples):
+            return super()._left_out_costs(samples)
+        rows, D = told
+        return self._left_out_at(D, with_mean_one(samples).take(rows))
 
     def _first_state(
         self, data: Bent, n_tangents: int, rng: np.random.RandomState

@@ -31,10 +31,11 @@ from widemargin._core.checks import (
     check_random_state,
     check_squares,
 )
-from widemargin._core.classifier import FITTED, SoftClassifier, fit_method
+from widemargin._core.classifier import SoftClassifier, fit_method
 from widemargin._core.left_out import OF_A_CLASS, observations
 from widemargin._core.params import parameters
 from widemargin._core.samples import check_samples
+from widemargin._core.temperature import FITTED, LeftOut
 from widemargin.svm import pairwise
 from widemargin.tangents.generator import (
     check_tangents,
@@ -189,19 +190,23 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier, SoftClassifier):
                     if "not finite" not in str(error):
                         raise
                     raise self._overflow() from error
-                self._calibrate(whitened, samples)
+                self._calibrate(self._left_out_costs(samples, whitened))
         pairwise.say_how_it_ended(end, self)
         return self
 
-    def _calibrate(self, whitened, samples):
-        """Fit the temperature to samples, each left out of the machine."""
+    def _left_out_costs(self, samples, whitened):
+        """Say what samples cost, each left out of the machine."""
+        found = self._refitted_costs(samples)
+        if found is not None:
+            return found
         most = min(FITTED, OF_A_CLASS * len(samples.classes))
         rows = np.random.RandomState(0).permutation(len(samples))[:most]
         linked = observations(samples.X, samples.codes)
         with np.errstate(all="ignore"):
             duels = pairwise.spanned_duels(self.svc_, whitened, samples, rows, linked)
-        costs, _ = self._costs_of(duels)
-        self._heat_up(costs, samples.codes[rows], samples.weights[rows])
+        return LeftOut(
+            *self._costs_of(duels), samples.codes[rows], samples.weights[rows]
+        )
 
     def _whiten(self, X, labels, generator, n_dimensions):
         if generator is None or self.lam >= 1:

@@ -55,6 +55,7 @@ from widemargin._core.samples import (
     distinct_rows,
     hold_out_of_classes,
 )
+from widemargin._core.temperature import LeftOut
 from widemargin.metrics import TangentMetric, kernels
 from widemargin.svm import gram, pairwise
 from widemargin.tangents import Bundle
@@ -355,7 +356,8 @@ class TangentSVC(gram.GramClassifier, SoftClassifier):
             self.__dict__.pop("temperature_", None)
             if self.probability:
                 with tasks.whole("calibrate"):
-                    self._calibrate(machine, matrix, codes, *distinct)
+                    seen = self._left_out_costs(machine, matrix, codes, *distinct)
+                    self._calibrate(seen)
         return self
 
     def _check_parameters(self) -> TangentMetric:
@@ -480,10 +482,10 @@ class TangentSVC(gram.GramClassifier, SoftClassifier):
         self._keep(machine, landmarks.kernel, bundle, coef, machine.intercept_)
         return machine, features
 
-    def _calibrate(self, machine, matrix, codes, rows, weights):
+    def _left_out_costs(self, machine, matrix, codes, rows, weights):
         own = matrix[np.ix_(rows, rows)] if self.landmarks is None else matrix[rows]
         duels = pairwise.left_out_duels(machine, own, codes[rows], weights)
-        self._heat_up(self._costs_of(duels)[0], codes[rows], weights)
+        return LeftOut(*self._costs_of(duels), codes[rows], weights)
 
     def _keep(self, machine, kernel, bundle, coef, offsets):
         """Keep what prediction needs; `coef` are those of the supports."""

@@ -1,0 +1,86 @@
+"""Probabilities of fresh samples are as large as answers are right: a slice.
+
+All of it is `benchmarks/calibration.py`; each case here was false by more than its bar.
+"""
+
+import numpy as np
+import pytest
+
+import widemargin as wm
+
+
+def classes(rng, n, d, shares, apart):
+    """Return samples of Gaussian classes, and 2000 fresh ones."""
+    centres = apart * rng.normal(size=(len(shares), d))
+    shares = np.array(shares) / np.sum(shares)
+    y = rng.choice(len(shares), n + 2000, p=shares)
+    X = centres[y] + rng.normal(size=(n + 2000, d))
+    return X[:n], y[:n], X[n:], y[n:]
+
+
+def gap(model, X, y, Z, z):
+    """Mean probability of the answer, less the share of right ones."""
+    model.fit(X, y)
+    P = model.predict_proba(Z)
+    assert np.array_equal(model.classes_[P.argmax(axis=1)], model.predict(Z))
+    return P.max(axis=1).mean() - model.score(Z, z)
+
+
+def test_one_neighbour_may_be_wrong():
+    given = classes(np.random.default_rng(1), 600, 8, [3, 2, 1], 0.5)
+    knn = wm.TangentKNeighborsClassifier(tangents="none")
+    assert abs(gap(knn, *given)) < 0.05
+    # A vote of five is no probability either.
+    assert abs(gap(knn.set_params(n_neighbors=5), *given)) < 0.05
+    P = knn.predict_proba(given[2])
+    assert ((P > 0) & (P < 1)).all()
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        wm.LVQClassifier(random_state=0),
+        wm.MarginLVQClassifier(random_state=0),
+        wm.GLVQClassifier(random_state=0),
+    ],
+    ids=["LVQ", "margin LVQ", "GLVQ"],
+)
+def test_more_features_than_samples(model):
+    gaps = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        gaps.append(gap(model, *classes(rng, 200, 600, [6, 3, 2], 0.1)))
+    assert abs(np.mean(gaps)) < 0.06
+
+
+def test_a_hundred_classes():
+    given = classes(np.random.default_rng(0), 1000, 20, [1] * 50, 1.0)
+    perceptron = wm.FixedMarginPerceptron(max_iter=50, random_state=0)
+    for model in (perceptron, wm.DensityClassifier(random_state=0)):
+        assert abs(gap(model, *given)) < 0.05
+
+
+def test_rows_that_are_there_many_times():
+    X, y, Z, z = classes(np.random.default_rng(0), 250, 10, [5, 3, 2], 0.6)
+    rows = np.repeat(np.arange(250), 1 + np.arange(250) % 8)
+    vote = wm.TangentKNeighborsClassifier(5, tangents="none")
+    for model in (vote, wm.DensityClassifier(random_state=0)):
+        assert abs(gap(model, X[rows], y[rows], Z, z)) < 0.05
+
+
+def test_folds_are_those_of_whole_observations():
+    """Every class stays, copies leave together, and no user hears of parts."""
+    from widemargin._core.left_out import left_out_folds
+    from widemargin._core.samples import Samples
+
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 3)), np.arange(60) % 3
+    X, y = np.concatenate([X, X[:30]]), np.concatenate([y, y[:30]])
+    samples = Samples(X, y, np.ones(90), np.arange(3), np.arange(90))
+    folds = left_out_folds(samples, 1000)
+    assert sorted(np.concatenate(folds)) == list(range(90))
+    for rows in folds:
+        keep = np.delete(np.arange(90), rows)
+        assert not {*map(bytes, X[rows])} & {*map(bytes, X[keep])}
+        assert set(y[keep]) == {0, 1, 2}
+    assert left_out_folds(samples, 1) == []
