@@ -570,12 +570,12 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
         return np.where(there, costs, far), D.argmin(axis=1)
 
     @property
-    def temperature_(self) -> float:
+    def temperature_(self) -> float:  # type: ignore[override]
         """Temperature of ``predict_proba``, found when it is first asked for."""
         return self._calibration[0]
 
     @property
-    def _lead(self) -> float:
+    def _lead(self) -> float:  # type: ignore[override]
         return self._calibration[1]
 
     @property
@@ -603,8 +603,8 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
             if not is_tensor(points):
                 part._search = part._choose_search(part.bundle_)
             with observed_by(None):
-                found = part._costs(points[rows] * self._metric.unit)
-            said.append(LeftOut(*found, self._codes[rows], weights[rows]))
+                costs, answers = part._costs(points[rows] * self._metric.unit)
+            said.append(LeftOut(costs, answers, self._codes[rows], weights[rows]))
         return joined(said)
 
     def predict_proba(self, X: ArrayLike) -> NDArray:

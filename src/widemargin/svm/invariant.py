@@ -204,9 +204,8 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier, SoftClassifier):
         linked = observations(samples.X, samples.codes)
         with np.errstate(all="ignore"):
             duels = pairwise.spanned_duels(self.svc_, whitened, samples, rows, linked)
-        return LeftOut(
-            *self._costs_of(duels), samples.codes[rows], samples.weights[rows]
-        )
+        costs, answers = self._costs_of(duels)
+        return LeftOut(costs, answers, samples.codes[rows], samples.weights[rows])
 
     def _whiten(self, X, labels, generator, n_dimensions):
         if generator is None or self.lam >= 1:

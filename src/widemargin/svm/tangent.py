@@ -485,7 +485,8 @@ class TangentSVC(gram.GramClassifier, SoftClassifier):
     def _left_out_costs(self, machine, matrix, codes, rows, weights):
         own = matrix[np.ix_(rows, rows)] if self.landmarks is None else matrix[rows]
         duels = pairwise.left_out_duels(machine, own, codes[rows], weights)
-        return LeftOut(*self._costs_of(duels), codes[rows], weights)
+        costs, answers = self._costs_of(duels)
+        return LeftOut(costs, answers, codes[rows], weights)
 
     def _keep(self, machine, kernel, bundle, coef, offsets):
         """Keep what prediction needs; `coef` are those of the supports."""
