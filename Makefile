@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: draw package help demo test test-lowest fuzz fuzz-large ruff lint bench bench-all reproduce docs docs-linkcheck test-site clean
+.PHONY: draw package help demo test test-lowest fuzz fuzz-large ruff lint bench bench-all gpu reproduce docs docs-linkcheck test-site clean
 # Calls and seconds that `make fuzz` ends after, whichever comes first.
 N ?= 1000000
 T ?= inf
@@ -21,6 +21,7 @@ help:
 	@echo "make fuzz-large   models of real sizes against brute force: T=3600 seconds, SEED"
 	@echo "make bench   the benchmark tables of benchmarks/README.md; bench-all: every table"
 	@echo "make reproduce PAPER=perceptrons   a paper's tables beside ours, and its figures"
+	@echo "make gpu     on a machine with a GPU: its tests, and its table against the bars"
 	@echo "make docs    the site, into docs/_build/html; docs-linkcheck: do its links lead on?"
 	@echo "make test-site   the site, built and looked at in a browser"
 	@echo "make clean   remove $(VENV), caches and generated files"
@@ -99,6 +100,14 @@ bench-all: bench
 	$(BIN)/python benchmarks/records.py
 	$(BIN)/python benchmarks/linear.py
 	$(BIN)/python benchmarks/export.py
+
+# With the Python of the machine, which has torch for its GPU: nothing is installed.
+# DATA is a folder of MNIST's four files, COMMIT a name where there is no repository.
+gpu:
+	PYTHONPATH=src $(PYTHON) -m pytest -q tests/_compute/test_device.py \
+		tests/_compute/test_device_kernels.py
+	PYTHONPATH=src $(PYTHON) benchmarks/gpu.py --write \
+		$(if $(DATA),--data $(DATA)) $(if $(COMMIT),--commit $(COMMIT))
 
 # Without a network too: other libraries' pages are linked only where they can be reached.
 # The page to draw on needs npm to bring its runtime; without it the site is without it.

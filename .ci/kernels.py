@@ -15,7 +15,12 @@ import numpy as np  # noqa: E402
 import torch  # noqa: E402
 import triton  # noqa: E402
 
-from widemargin._compute.device import kernels, pairs  # noqa: E402
+from widemargin._compute.device import (  # noqa: E402
+    bounds,
+    kernels,
+    pairs,
+    search,
+)
 
 kernels.EVERYWHERE = True
 COMPILED: list[str] = []
@@ -50,6 +55,19 @@ def compile_only(capability):
     kernels.ONLY_COMPILED = True
 
 
+def numbers_of_arrays():
+    """Let interpreters before 3.9 read a number off an array of one, as NumPy did."""
+    from triton.runtime import interpreter
+
+    prepare = interpreter._patch_lang_tensor
+
+    def prepared(tensor, *rest):
+        prepare(tensor, *rest)
+        tensor.__index__ = lambda self: int(self.handle.data.squeeze())
+
+    interpreter._patch_lang_tensor = prepared
+
+
 def both(function, *given):
     """Compare what a function gives with Triton to what it gives with torch alone."""
     found = function(*given)
@@ -79,7 +97,71 @@ def _tail(*given):
     return pairs.tail(*given)[: 1 if given[-1] else 2]
 
 
+def frames():
+    """Check frames, of tangents that depend on each other, vanish, or are huge."""
+    T = torch.randn(5, 3, 12, generator=torch.Generator().manual_seed(0))
+    T[0], T[1], T[2, 1], T[3] = 0, T[1, :1], 2 * T[2, 0], T[3] * 1e30
+    for given in (T, T.double()):
+        both(_frames, given, 1e-6)
+
+
+def _frames(tangents, rtol):
+    return [pairs.gram_schmidt(tangents, rtol)]
+
+
+def samples(n, n_tangents, d, seed):
+    """Points near each other, one twice, and their frames, one without."""
+    rng = torch.Generator().manual_seed(seed)
+    points = torch.randn(n, d, generator=rng) + 3
+    frames = torch.randn(n, n_tangents, d, generator=rng)
+    frames = pairs.gram_schmidt(frames, 1e-6).float()
+    points[1], frames[1], frames[2] = points[0], frames[0], 0
+    return points, frames
+
+
+def listed_pairs():
+    """Check the bounds of listed pairs."""
+    for l_x, l_y in ((1, 2), (7, 7)):
+        x, y = (
+            pairs.Ends.prepare(*samples(6, rows, 40, 0), torch.zeros(40).double())
+            for rows in (l_x, l_y)
+        )
+        i, j = torch.arange(6), torch.arange(6).flip(0)
+        both(search.paired_bounds, x, i, y, j, 1e-5)
+
+
+def searches():
+    """Check neighbours and densities, whose bounds are made and listed in one kernel.
+
+    With so little room that lists are made again, and some queries never have any.
+    """
+    search.FEWEST, search.ROOM, search.ROUNDS = 1, 16, 1
+    known, asked = samples(150, 2, 20, 0), samples(5, 3, 20, 1)
+    finder = search.DeviceSearch(*known, sides="two", spring=1e-5, n_components=16)
+    if WHAT == "interpret":
+        both(finder.query, *asked, 1)
+        both(_densities, finder, asked)
+        return
+    for n_tangents in (2, 7):
+        known = samples(150, n_tangents, 200, 0)
+        finder = search.DeviceSearch(*known, sides="two", spring=1e-5, n_components=128)
+        shadow = finder.shadow
+        side, zeros = finder._side(), torch.zeros(150)
+        x = bounds.Side.of_queries(shadow)
+        # Room is a number of any size.
+        for room in (16, 23):
+            bounds.within(x, side, zeros, zeros, room, 1e-5, np.float64(1e-3))
+
+
+def _densities(finder, asked):
+    starts, weights = [0, 70], torch.zeros(150)
+    return [finder.log_densities(*asked, starts, weights, 0.5)]
+
+
 if WHAT == "compile":
     compile_only(int(sys.argv[2]))
-tails()
+else:
+    numbers_of_arrays()
+for check in (tails, frames, listed_pairs, searches):
+    check()
 print(triton.__version__, *sorted(set(COMPILED)))

@@ -115,12 +115,21 @@ def test_bounds_bound(seed, spring, error, parallel):
     assert np.all(above.numpy() >= true - 1e-9)
 
 
-def test_numbers_rounded_to_tf32():
-    x = torch.tensor([1.0, 1 + 2**-10, 1 + 2**-11, 1 + 2**-12, -3.3, 1e-30])
-    hats = search.rounded(x)
-    mantissas = np.frexp(hats.numpy().astype(float))[0] * 2**11
+def test_rows_rounded_to_float16():
+    rows = torch.randn(9, 3, 40, generator=torch.Generator().manual_seed(0))
+    rows[:, 1:] /= torch.linalg.vector_norm(rows[:, 1:], dim=2, keepdim=True)
+    rows[:, 0] *= 10.0 ** torch.arange(-12, 15, 3)[:, None]
+    rows[0, 0] = 0
+    halves, units, error = search.rounded(rows)
+    hats = halves.double()
+    hats[:, 0] *= units[:, None]
+    lengths = torch.linalg.vector_norm(rows.double(), dim=2)
+    errors = torch.linalg.vector_norm(rows - hats, dim=2)
+    assert 0 < error <= 2**-11
+    assert bool((errors <= 1.001 * error * lengths).all())
+    # TF32 has as many digits: products of what is rounded lose nothing more.
+    mantissas = np.frexp(hats.numpy())[0] * 2**11
     np.testing.assert_array_equal(mantissas, np.round(mantissas))
-    assert search.rounding_of(x[None], hats[None]) <= 2**-11
 
 
 @pytest.mark.parametrize("n_components", [None, 20])

@@ -7,7 +7,7 @@ a device that is not there: CI does so with every kernel, by the code that users
 
 import linecache
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -30,9 +30,14 @@ EVERYWHERE = False
 ONLY_COMPILED = False
 
 
-def triton_for(array: Tensor) -> ModuleType | None:
-    """Return Triton for float32 numbers on a GPU; None where torch has to do."""
-    if array.dtype != torch.float32 or not (array.is_cuda or EVERYWHERE):
+def triton_for(array: Tensor, double: bool = False) -> ModuleType | None:
+    """Return Triton for float32 numbers on a GPU; None where torch has to do.
+
+    If `double`, float64 will do too.
+    """
+    if not (array.is_cuda or EVERYWHERE):
+        return None
+    if array.dtype != torch.float32 and not (double and array.dtype == torch.float64):
         return None
     return _triton(array.device)
 
@@ -63,8 +68,14 @@ def _alone(reason: str) -> ModuleType | None:
     return None
 
 
-def jitted(name: str, source: str, of: str = "") -> Any:
-    """Compile the function `name` of a source text; `of` tells versions apart."""
+def jitted(
+    name: str, source: str, of: str = "", aligned: Collection[str] | None = None
+) -> Any:
+    """Compile the function `name` of a source text; `of` tells versions apart.
+
+    Triton compiles anew for numbers and addresses that are multiples of 16, or 1. Where
+    `aligned` is given it does so for these alone.
+    """
     import triton
 
     place = f"<{name} {of}>"
@@ -72,7 +83,13 @@ def jitted(name: str, source: str, of: str = "") -> Any:
     linecache.cache[place] = (len(source), None, source.splitlines(True), place)
     space: dict[str, Any] = {"tl": triton.language}
     exec(compile(source, place, "exec"), space)
-    return triton.jit(space[name])
+    function = space[name]
+    plain: list[str] = []
+    if aligned is not None:
+        kinds = function.__annotations__
+        names = function.__code__.co_varnames[: function.__code__.co_argcount]
+        plain = [one for one in names if one not in kinds and one not in aligned]
+    return triton.jit(function, do_not_specialize=plain)
 
 
 _launched: set[int] = set()

@@ -53,7 +53,7 @@ SUSPECT = {torch.float32: 1e-5, torch.float64: 1e-10}
 # Products held at once, in numbers: 8 GiB in float32, or a third of what is free.
 PRODUCTS = 2**31
 # Pairs whose frames are gathered at once, in numbers.
-GATHERED = 2**28
+GATHERED = 2**29
 
 
 def error_of(rows: Tensor) -> float:
@@ -340,7 +340,7 @@ def _plain(G, nx, a0, ny, b0, spring, floor, rounding):
 @cache
 def _kernel(l_x: int, l_y: int) -> Any:
     """Compile the kernel for so many tangents at the query and at the reference."""
-    return jitted("tail_kernel", _source(l_x, l_y), f"{l_x} and {l_y} tangents")
+    return jitted("tail_kernel", _source(l_x, l_y), f"{l_x} and {l_y} tangents", ())
 
 
 def _source(l_x: int, l_y: int) -> str:
@@ -363,52 +363,167 @@ def _source(l_x: int, l_y: int) -> str:
             f"    r{q} = tl.load(base + {1 + q} * step, mask=there, other=0.0)"
             f" - tl.load(b0 + {q} * step + j, mask=there, other=0.0)"
         )
-        for t in range(q + 1):
-            say(f"    s{q}_{t} = tl.zeros([BLOCK], tl.float32)")
     for p in range(l_x):
         row = (1 + p) * (1 + l_y)
         say(
             f"    a = tl.load(a0 + i * {l_x} + {p})"
             f" - tl.load(base + {row} * step, mask=there, other=0.0)"
         )
-        say("    d2 -= a * a * shrink")
         for q in range(l_y):
             at = row + 1 + q
-            say(f"    m{q} = tl.load(base + {at} * step, mask=there, other=0.0)")
-            say(f"    r{q} -= m{q} * a * shrink")
-            lines += [f"    s{q}_{t} -= m{q} * m{t} * shrink" for t in range(q + 1)]
-    say("    trace = tl.zeros([BLOCK], tl.float32)")
-    say("    amplified = tl.zeros([BLOCK], tl.float32)")
-    lines += [f"    q{t} = tl.zeros([BLOCK], tl.float32)" for t in range(l_y)]
-    for q in range(l_y):
-        say(f"    s{q}_{q} += stiffness")
-        for t in range(q + 1):
-            lines += [f"    s{q}_{t} -= s{q}_{u} * s{t}_{u}" for u in range(t)]
-            if t < q:
-                say(f"    s{q}_{t} *= i{t}_{t}")
-        say(f"    i{q}_{q} = tl.rsqrt(tl.maximum(s{q}_{q}, floor))")
-        for t in range(q):
-            total = " + ".join(f"s{q}_{u} * i{u}_{t}" for u in range(t, q))
-            say(f"    i{q}_{t} = -({total}) * i{q}_{q}")
-        total = " + ".join(f"i{q}_{t} * r{t}" for t in range(q + 1))
-        say(f"    z = {total}")
-        say("    d2 -= z * z")
-        say(f"    amplified += z * z * i{q}_{q} * i{q}_{q}")
-        for t in range(q + 1):
-            say(f"    q{t} += i{q}_{t} * z")
-            say(f"    trace += i{q}_{t} * i{q}_{t}")
-    squares = " + ".join(f"q{t} * q{t}" for t in range(l_y)) or "0.0"
+            say(f"    m{1 + q} = tl.load(base + {at} * step, mask=there, other=0.0)")
+        lines += ["    " + line for line in eliminated(p, l_y)]
+    lines += ["    " + line for line in solved(l_x, l_y)]
     lines += [
         "    if LOWER:",
-        f"        lengths = scale + {squares}",
-        "        known = trace * (2.0 * rounding) <= 1.0",
-        "        d2 = tl.where(known, d2 - 8.0 * rounding * lengths, -float('inf'))",
+        *("        " + line for line in bounded(l_y)),
+        "        d2 = near",
         "    else:",
+        "        amplified = tl.zeros_like(scale)",
+        *(
+            f"        amplified += z{q} * z{q} * s{q}_{q} * s{q}_{q}"
+            for q in range(l_y)
+        ),
         f"        scale += {AMPLIFIED} * amplified",
         "        tl.store(scales + i * step + j, scale, mask=there)",
         "    tl.store(out + i * step + j, d2, mask=there)",
     ]
     return "\n".join(lines) + "\n"
+
+
+def eliminated(p: int, l_y: int) -> list[str]:
+    """Lines of a kernel that take direction p of x away: a, and its products m1, ...
+
+    `s` holds the lower triangle of M^T M meanwhile.
+    """
+    lines = ["d2 -= a * a * shrink", "a *= shrink"]
+    for q in range(l_y):
+        lines.append(f"r{q} -= m{1 + q} * a")
+        adds = "+=" if p else "="
+        lines += [f"s{q}_{t} {adds} m{1 + q} * m{1 + t}" for t in range(q + 1)]
+    return lines
+
+
+def solved(l_x: int, l_y: int) -> list[str]:
+    """Lines that factor S, in place, its diagonal inverted, and take |z|^2 off."""
+    lines = []
+    for q in range(l_y):
+        for t in range(q + 1):
+            size = "stiffness" if q == t else "0.0"
+            product = f"s{q}_{t} * shrink" if l_x else "tl.zeros_like(scale)"
+            lines.append(f"s{q}_{t} = {size} - {product}")
+            lines += [f"s{q}_{t} -= s{q}_{u} * s{t}_{u}" for u in range(t)]
+            if t < q:
+                lines.append(f"s{q}_{t} *= s{t}_{t}")
+        lines.append(f"s{q}_{q} = tl.rsqrt(tl.maximum(s{q}_{q}, floor))")
+        lines.append(f"z{q} = r{q}")
+        lines += [f"z{q} -= s{q}_{t} * z{t}" for t in range(q)]
+        lines += [f"z{q} *= s{q}_{q}", f"d2 -= z{q} * z{q}"]
+    return lines
+
+
+def bounded(l_y: int) -> list[str]:
+    """Lines for the bounds of d2: the trace of S^-1, and the lengths with S^-1 r.
+
+    The inverse of L is made column by column, of which one is held at a time.
+    """
+    lines = ["trace = tl.zeros_like(scale)"]
+    for t in range(l_y):
+        lines += [f"c{t} = s{t}_{t}", f"trace += c{t} * c{t}"]
+        for q in range(t + 1, l_y):
+            total = " + ".join(f"s{q}_{u} * c{u}" for u in range(t, q))
+            lines += [f"c{q} = -({total}) * s{q}_{q}", f"trace += c{q} * c{q}"]
+    lines.append("lengths = scale")
+    for t in reversed(range(l_y)):
+        lines.append(f"q{t} = z{t}")
+        lines += [f"q{t} -= s{u}_{t} * q{u}" for u in range(t + 1, l_y)]
+        lines += [f"q{t} *= s{t}_{t}", f"lengths += q{t} * q{t}"]
+    return [
+        *lines,
+        "known = trace * (2.0 * rounding) <= 1.0",
+        "slack = 8.0 * rounding * lengths",
+        "near = tl.where(known, d2 - slack, -float('inf'))",
+    ]
+
+
+# Pairs of a program, one a warp, whose lanes share the numbers of a row.
+_PAIRS, _LANES = 2, 32
+
+
+def listed_bounds(
+    x: Ends, i: Tensor, y: Ends, j: Tensor, spring: float
+) -> tuple[Tensor, Tensor]:
+    """Two-sided bounds of listed pairs, below and above, in one kernel."""
+    near = torch.empty(len(i), dtype=x.rows.dtype, device=i.device)
+    far = torch.empty_like(near)
+    ends = [
+        array.contiguous()
+        for end in (x, y)
+        for array in (end.rows, end.norms, end.coefficients)
+    ]
+    l_x, l_y = x.frames.shape[1], y.frames.shape[1]
+    if len(i):
+        launch(
+            _pair_kernel(l_x, l_y), (-(-len(i) // _PAIRS),),
+            *ends, i.contiguous(), j.contiguous(), near, far, len(i), x.rows.shape[2],
+            1.0 + spring, 1.0 / (1.0 + spring), floor_of(spring, near.dtype),
+            error_of(x.rows), PAIRS=_PAIRS, LANES=_LANES, num_warps=_PAIRS,
+        )  # fmt: skip
+    return near, far
+
+
+@cache
+def _pair_kernel(l_x: int, l_y: int) -> Any:
+    of = f"{l_x} and {l_y} tangents"
+    return jitted("pair_kernel", _pair_source(l_x, l_y), of, aligned=())
+
+
+def _pair_source(l_x: int, l_y: int) -> str:
+    """Write out a kernel for listed pairs: products in float32, then the tail."""
+    products = [(p, q) for p in range(1 + l_x) for q in range(1 + l_y)]
+    lines = [
+        "pair = tl.program_id(0).to(tl.int64) * PAIRS + tl.arange(0, PAIRS)",
+        "there = pair < m",
+        "i = tl.load(xs + pair, mask=there, other=0)",
+        "j = tl.load(ys + pair, mask=there, other=0)",
+        "lane = tl.arange(0, LANES)",
+        f"x = X + i[:, None] * ({1 + l_x} * width) + lane[None, :]",
+        f"y = Y + j[:, None] * ({1 + l_y} * width) + lane[None, :]",
+        *(f"g{p}_{q} = tl.zeros([PAIRS, LANES], tl.float32)" for p, q in products),
+        "for k in range(0, width, LANES):",
+        "    inside = (lane < width - k)[None, :] & there[:, None]",
+    ]
+    for name, rows in (("x", l_x), ("y", l_y)):
+        lines += [
+            f"    {name}{p} = tl.load({name} + {p} * width + k, mask=inside, other=0.0)"
+            for p in range(1 + rows)
+        ]
+    lines += [f"    g{p}_{q} += x{p} * y{q}" for p, q in products]
+    lines += [f"g{p}_{q} = tl.sum(g{p}_{q}, axis=1)" for p, q in products]
+    lines += [
+        "scale = tl.load(x_norms + i) + tl.load(y_norms + j)",
+        "d2 = scale - 2.0 * g0_0",
+        *(
+            f"r{q} = g0_{1 + q} - tl.load(y_along + j * {l_y} + {q})"
+            for q in range(l_y)
+        ),
+    ]
+    for p in range(l_x):
+        lines.append(f"a = tl.load(x_along + i * {l_x} + {p}) - g{1 + p}_0")
+        lines += [f"m{1 + q} = g{1 + p}_{1 + q}" for q in range(l_y)]
+        lines += eliminated(p, l_y)
+    lines += [
+        *solved(l_x, l_y),
+        *bounded(l_y),
+        "tl.store(below + pair, near, mask=there)",
+        "tl.store(above + pair, d2 + slack, mask=there)",
+    ]
+    head = [
+        "def pair_kernel(X, x_norms, x_along, Y, y_norms, y_along, xs, ys, below,",
+        "                above, m, width, stiffness, shrink, floor, rounding,",
+        "                PAIRS: tl.constexpr, LANES: tl.constexpr):",
+    ]
+    return "\n".join([*head, *("    " + line for line in lines)]) + "\n"
 
 
 # Below this a pivot is rounding: the direction is in the span of those before it.
@@ -479,6 +594,19 @@ def solve(A: Tensor, r: Tensor, n: int) -> Tensor:
 def gram_schmidt(tangents: Tensor, rtol: float) -> Tensor:
     """Frames (n, l, d) in float64 of tangents (n, l, d)."""
     rtol = max(rtol, ROUNDING)
+    n, n_tangents, d = tangents.shape
+    small = 0 < n_tangents <= _MOST_ROWS and 0 < d <= _MOST_NUMBERS
+    triton = triton_for(tangents, double=True) if small else None
+    if triton is not None:
+        frames = tangents.new_empty((n, n_tangents, d), dtype=torch.float64)
+        height, width = (triton.next_power_of_2(size) for size in (n_tangents, d))
+        if n:
+            launch(
+                _frames_kernel(), (n,), tangents.contiguous(), frames, n_tangents, d,
+                rtol, HEIGHT=height, WIDTH=width,
+                num_warps=min(16, max(1, height * width // 1024)),
+            )  # fmt: skip
+        return frames
     rows = tangents.to(torch.float64)
     # Scaled by the largest entry first, lest squares overflow.
     rows = rows / _or_one(rows.abs().amax(dim=2, keepdim=True))
@@ -509,6 +637,50 @@ def gram_schmidt(tangents: Tensor, rtol: float) -> Tensor:
         left = torch.where(left > 0, (rows * rows).sum(dim=2), 0)
         left[every, pivot] = 0
     return frames
+
+
+# Rows of a program, and numbers in each, that its registers hold.
+_MOST_ROWS, _MOST_NUMBERS = 16, 2048
+
+
+@cache
+def _frames_kernel() -> Any:
+    return jitted("frames_kernel", _FRAMES, aligned=())
+
+
+# What `gram_schmidt` does in torch, for the sample of one program.
+_FRAMES = """
+def frames_kernel(T, F, n_rows, d, rtol, HEIGHT: tl.constexpr, WIDTH: tl.constexpr):
+    p = tl.arange(0, HEIGHT)
+    k = tl.arange(0, WIDTH)
+    at = tl.program_id(0).to(tl.int64) * n_rows * d + p[:, None] * d + k[None, :]
+    there = (p < n_rows)[:, None] & (k < d)[None, :]
+    rows = tl.load(T + at, mask=there, other=0.0).to(tl.float64)
+    size = tl.max(tl.abs(rows), axis=1)
+    rows = rows / tl.where(size > 0.0, size, 1.0)[:, None]
+    left = tl.sqrt(tl.sum(rows * rows, axis=1))
+    rows = rows / tl.where(left > 0.0, left, 1.0)[:, None]
+    left = tl.where(left > 0.0, 1.0, 0.0).to(tl.float64)
+    frame = tl.zeros([HEIGHT, WIDTH], tl.float64)
+    rank = n_rows * 0
+    for _ in range(n_rows):
+        most = tl.max(left, axis=0)
+        pivot = tl.min(tl.where(left == most, p, HEIGHT), axis=0)
+        unit = tl.sum(tl.where((p == pivot)[:, None], rows, 0.0), axis=0)
+        along = tl.sum(frame * unit[None, :], axis=1)
+        unit -= tl.sum(frame * along[:, None], axis=0)
+        norm = tl.sqrt(tl.sum(unit * unit, axis=0))
+        independent = tl.where(most > rtol * rtol, norm, 0.0) > rtol
+        unit = tl.where(independent, unit / tl.where(norm > 0.0, norm, 1.0), 0.0)
+        place = tl.where(independent, rank, HEIGHT)
+        frame = tl.where((p == place)[:, None], unit[None, :], frame)
+        rank += tl.where(independent, 1, 0)
+        along = tl.sum(rows * unit[None, :], axis=1)
+        rows -= along[:, None] * unit[None, :]
+        left = tl.where(left > 0.0, tl.sum(rows * rows, axis=1), 0.0)
+        left = tl.where(p == pivot, 0.0, left)
+    tl.store(F + at, frame, mask=there)
+"""
 
 
 def _or_one(values: Tensor, least: float = 0.0) -> Tensor:

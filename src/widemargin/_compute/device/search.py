@@ -26,12 +26,19 @@ import math
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from widemargin._compute.device.bounds import (
+    Side,
+    stages_for,
+    within,
+)
+from widemargin._compute.device.kernels import triton_for
 from widemargin._compute.device.pairs import (
     GATHERED,
     Ends,
@@ -41,6 +48,7 @@ from widemargin._compute.device.pairs import (
     gram_schmidt,
     halving,
     listed,
+    listed_bounds,
     pair_distances,
     paired_distances,
     products_in,
@@ -50,24 +58,34 @@ from widemargin._compute.device.pairs import (
 from widemargin._compute.nearest import product_error
 
 SEEDS = 8
+# One in so many references gives the radius for all; so many are needed per seed.
+STEP, FEWEST = 8, 32
+# Places for references of a query that a first radius leaves, and how often those of
+# whom there are more are asked again, by a better one.
+ROOM, ROUNDS = 1024, 2
 # Share of a density that may be left out.
 NEGLECTED = 1e-6
+# One in so many references of a class, listed one by one, costs as much as all; the
+# same where a kernel lists them and gathers nothing. Entries of lists held at once.
+FEW, FEW_LISTED, LISTED = 16, 4, 2**29
 # Relative size below which a distance of a density is taken from its residual.
 DOUBTFUL = 1e-3
 
 
-def rounded(rows: Tensor) -> Tensor:
-    """Round float32 numbers to TF32, to nearest."""
-    bits = rows.contiguous().view(torch.int32)
-    # Half a unit of the last of ten bits that stay, and the rest off.
-    return ((bits + 0x1000) & ~0x1FFF).view(torch.float32)
+def rounded(rows: Tensor) -> tuple[Tensor, Tensor, float]:
+    """Rows (n, m, p) in float16, what the first of each was divided by, and the error.
 
-
-def rounding_of(rows: Tensor, hats: Tensor) -> float:
-    """Largest relative error of a rounded row."""
+    Divided by a power of two first rows are of length between 1/2 and 1; all others
+    are directions. The error is the largest of a row, per unit of its length.
+    """
     norms = torch.linalg.vector_norm(rows, dim=-1)
-    errors = torch.linalg.vector_norm(rows - hats, dim=-1)
-    return float((errors / torch.where(norms > 0, norms, 1)).max()) if len(rows) else 0
+    units = torch.ldexp(torch.ones_like(norms[:, 0]), torch.frexp(norms[:, 0])[1])
+    scaled = torch.cat([rows[:, :1] / units[:, None, None], rows[:, 1:]], 1)
+    halves = scaled.half()
+    lengths = torch.linalg.vector_norm(scaled, dim=-1)
+    errors = torch.linalg.vector_norm(scaled - halves.float(), dim=-1)
+    relative = errors / torch.where(lengths > 0, lengths, 1)
+    return halves, units, float(relative.max()) if len(rows) else 0.0
 
 
 def leading_axes(points: Tensor, count: int) -> Tensor:
@@ -79,15 +97,28 @@ def leading_axes(points: Tensor, count: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Shadow:
-    """Projected samples as they are, and rounded, with the error of the rounding."""
+    """Projected samples as they are, and rounded, with the error of the rounding.
+
+    `halves` (n, 1 + l, p) are the rows in float16, points divided by `units` (n,).
+    """
 
     exact: Ends
-    rough: Ends
+    halves: Tensor
+    units: Tensor
     error: float
 
-    def take(self, rows: slice) -> "Shadow":
+    @cached_property
+    def rough(self) -> Ends:
+        """The rounded samples in float32, which TF32 holds without an error."""
+        hats = self.halves.float()
+        hats[:, 0] *= self.units[:, None]
+        exact = self.exact
+        return Ends(exact.points, hats, exact.norms, exact.coefficients)
+
+    def take(self, rows: slice | Tensor) -> "Shadow":
         """Return some of the samples."""
-        return Shadow(self.exact.take(rows), self.rough.take(rows), self.error)
+        exact, halves = self.exact.take(rows), self.halves[rows]
+        return Shadow(exact, halves, self.units[rows], self.error)
 
     @classmethod
     def cast(cls, ends: Ends, axes: Tensor) -> "Shadow":
@@ -104,9 +135,7 @@ class Shadow:
         numbers = max(1, 4 * n_tangents * axes.shape[1])
         halving(max(1, GATHERED // numbers), n, fill)
         exact = Ends.prepare(points, frames, torch.zeros_like(points[0]))
-        hats = rounded(exact.rows)
-        rough = Ends(points, hats, exact.norms, exact.coefficients)
-        return cls(exact, rough, rounding_of(exact.rows, hats))
+        return cls(exact, *rounded(exact.rows))
 
 
 class DeviceSearch:
@@ -144,6 +173,7 @@ class DeviceSearch:
             self.axes = leading_axes(self.ends.points, n_components)
             self.shadow = Shadow.cast(self.ends, self.axes)
         self._stacks: dict[str, Tensor] = {}
+        self._sides: dict[int, Side] = {}
 
     def _prepared(self, points: Tensor, frames: Tensor) -> Ends:
         if self.shared is None:
@@ -157,7 +187,7 @@ class DeviceSearch:
     def part(self, rows: slice) -> "DeviceSearch":
         """Return the search among some of the references."""
         some = copy(self)
-        some.ends, some._stacks = self.ends.take(rows), {}
+        some.ends, some._stacks, some._sides = self.ends.take(rows), {}, {}
         if self.axes is not None:
             some.shadow = self.shadow.take(rows)
         return some
@@ -182,6 +212,11 @@ class DeviceSearch:
         rounding = 2 * product_error(np.float64, x.raw.shape[1])
         return (rounding * (x_whole + y_whole) * folded).to(x.rows.dtype)
 
+    def _error(self, shadow: Shadow) -> float:
+        """Error of a product of rounded rows, summed in float32, per unit of norm."""
+        p = shadow.halves.shape[-1]
+        return shadow.error + self.shadow.error + p * 2.0**-23
+
     def _bounds(
         self, queries: Ends, shadow: Shadow | None, rough: bool = False
     ) -> tuple[Tensor, Tensor | None]:
@@ -195,8 +230,7 @@ class DeviceSearch:
             error, tf32 = 0.0 if rough else error_of(x.rows), False
         else:
             x, y, kind = shadow.rough, self.shadow.rough, "rough"
-            p = x.points.shape[1]
-            error, tf32 = shadow.error + self.shadow.error + p * 2.0**-23, True
+            error, tf32 = self._error(shadow), True
         if sides == "two":
             products = stacked_products(x, y, self._stack(kind, y), tf32)
             bounds, _ = tail(
@@ -229,22 +263,27 @@ class DeviceSearch:
         shadow = None if self.axes is None else Shadow.cast(queries, self.axes)
         radius = torch.empty(n, dtype=points.dtype, device=points.device)
         found: list[tuple[Tensor, Tensor]] = []
+        rest = torch.arange(n, device=points.device)
+        if shadow is not None and self._lists(shadow, n_neighbors):
+            *first, radius, rest = self._listed(queries, shadow, n_neighbors)
+            found.append((first[0], first[1]))
 
         def look(rows: slice) -> None:
-            some = queries.take(rows)
+            at = rest[rows]
+            some = queries.take(at)
             bounds, products = self._bounds(
-                some, None if shadow is None else shadow.take(rows)
+                some, None if shadow is None else shadow.take(at)
             )
-            limit = self._radius(some, bounds, products, n_neighbors)
+            limit = self._radius(some, bounds, None, n_neighbors, products)
             i, j = (bounds <= limit[:, None]).nonzero(as_tuple=True)
-            radius[rows] = limit
-            found.append((i + rows.start, j))
+            radius[at] = limit
+            found.append((at[i], j))
 
         x_rows = 1 if self.sides == "y" else 1 + frames.shape[1]
         y_rows = 1 if self.sides == "x" else 1 + self.ends.frames.shape[1]
         if self.sides == "mean":
             x_rows, y_rows = 1, x_rows + y_rows
-        halving(chunk_size(n_y, x_rows, y_rows, queries.rows), n, look)
+        halving(chunk_size(n_y, x_rows, y_rows, queries.rows), len(rest), look)
         i, j = (torch.cat(parts) for parts in zip(*found, strict=True))
         if shadow is not None:
             near, _ = self._paired(shadow.exact, i, self.shadow.exact, j)
@@ -303,38 +342,81 @@ class DeviceSearch:
                 out[rows, c] = some._log_sums(x, seen, weights, gamma)
 
             size = chunk_size(len(some.ends), 1, width, queries.rows)
+            if shadow is not None and some._lists(shadow, 1):
+                # Lists, of a share of the references at most.
+                size = max(1, LISTED // len(some.ends))
             halving(size, len(points), look)
         return out
 
     def _log_sums(
         self, x: Ends, shadow: Shadow | None, weights: Tensor, gamma: float
     ) -> Tensor:
+        n_y, depth = len(self.ends), math.log(len(self.ends) / NEGLECTED)
+        if shadow is not None and self._lists(shadow, 1):
+            i, j, least, rest = self._bumps_listed(x, shadow, weights, gamma, depth)
+            base, sums = least.double(), self._sums_of
+            out = base + torch.log(sums(x, i, j, weights, gamma, base))
+            if len(rest):
+                out[rest] = self._all_sums(x.take(rest), weights, gamma)
+            return out
         bumps = weights - gamma * self._bounds(x, shadow)[0]
-        n, n_y = bumps.shape
-        seeds = bumps.topk(min(n_y, 1 + SEEDS), dim=1, sorted=False).indices
-        i = torch.arange(n, device=bumps.device).repeat_interleave(seeds.shape[1])
-        j = seeds.flatten()
-        _, far = self._paired(x, i, self.ends, j)
-        least = (weights[j] - gamma * far).view(seeds.shape).amax(1)
-        depth = math.log(n_y / NEGLECTED)
+        _, j, far = self._seeds(x, -bumps, None, 1 + SEEDS)
+        least = (weights[j].view(far.shape) - gamma * far).amax(1)
         i, j = (bumps >= (least - depth)[:, None]).nonzero(as_tuple=True)
         del bumps
-        if len(i) > n * n_y // 16:
-            y = self.ends
-            d2 = pair_distances(
-                x.raw, x.frames, y.raw, y.frames, sides=self.sides, spring=self.spring
-            )
-            return torch.logsumexp(weights.double() - gamma * d2.double(), 1)
+        if len(i) > len(x) * n_y // FEW:
+            return self._all_sums(x, weights, gamma)
+        base = least.double()
+        return base + torch.log(self._sums_of(x, i, j, weights, gamma, base))
+
+    def _all_sums(self, x: Ends, weights: Tensor, gamma: float) -> Tensor:
+        """As `_log_sums`, of all references."""
+        y = self.ends
+        d2 = pair_distances(
+            x.raw, x.frames, y.raw, y.frames, sides=self.sides, spring=self.spring
+        )
+        return torch.logsumexp(weights.double() - gamma * d2.double(), 1)
+
+    def _bumps_listed(
+        self, x: Ends, shadow: Shadow, weights: Tensor, gamma: float, depth: float
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Pairs that count, a bump that is there, and queries of too many that count.
+
+        Bumps are w - gamma d^2; the kernel's bounds are those of d^2 - w/gamma.
+        """
+        offsets, side = -weights / gamma, Side.of_queries(shadow)
+        least = torch.full((len(x),), -torch.inf, device=weights.device)
+        some = max(16, len(self.ends) // FEW_LISTED)
+        for step in self._steps(ROOM):
+            room = some if step == 1 else ROOM
+            counts, whose, values = within(
+                side, self._side(step), offsets[::step], (depth - least) / gamma, room,
+                self.spring, self._error(shadow),
+            )  # fmt: skip
+            _, j, far = self._seeds(x, values, whose.long() * step, 1 + SEEDS)
+            bumps = weights[j].view(far.shape) - gamma * far
+            least = torch.maximum(least, bumps.amax(1))
+        full = counts > room
+        kept = (values <= ((depth - least) / gamma)[:, None]) & (values < torch.inf)
+        i, at = (kept & ~full[:, None]).nonzero(as_tuple=True)
+        j = whose[i, at].long()
+        # Without the rounding of float16 fewer are left.
+        near, _ = self._paired(shadow.exact, i, self.shadow.exact, j)
+        kept = weights[j] - gamma * near >= (least - depth)[i]
+        return i[kept], j[kept], least, full.nonzero()[:, 0]
+
+    def _sums_of(
+        self, x: Ends, i: Tensor, j: Tensor, weights: Tensor, gamma: float, base: Tensor
+    ) -> Tensor:
+        """Return sums of exp(w - gamma d^2 - base) over listed pairs."""
         near, far = self._paired(x, i, self.ends, j)
         d2 = (near.double() + far) / 2
         # Where little is left of large norms the residual says more.
         doubtful = ~(d2 > DOUBTFUL * (x.norms[i] + self.ends.norms[j]))
         if bool(doubtful.any()):
             d2[doubtful] = self._exact(x, i[doubtful], j[doubtful])
-        base = least.double()
         logs = weights[j].double() - gamma * d2 - base[i]
-        total = torch.zeros_like(base).index_add_(0, i, torch.exp(logs))
-        return base + torch.log(total)
+        return torch.zeros_like(base).index_add_(0, i, torch.exp(logs))
 
     def _exact(self, queries: Ends, i: Tensor, j: Tensor) -> Tensor:
         """Squared distances in float64 of listed pairs, from the residual."""
@@ -356,17 +438,91 @@ class DeviceSearch:
         return out
 
     def _radius(
-        self, queries: Ends, bounds: Tensor, products: Tensor | None, k: int
-    ) -> Tensor:
-        """Return a distance within which every query has k references, rounded up."""
-        n, n_y = bounds.shape
-        n_seeds = min(n_y, k + SEEDS)
-        seeds = bounds.topk(n_seeds, dim=1, largest=False, sorted=False).indices
-        i = torch.arange(n, device=bounds.device).repeat_interleave(n_seeds)
-        j = seeds.flatten()
+        self, queries: Ends, bounds: Tensor, whose: Tensor | None, k: int,
+        products: Tensor | None = None,
+    ) -> Tensor:  # fmt: skip
+        """Return a distance within which every query has k references, rounded up.
+
+        `whose` are the references of the bounds, by default all, in their order.
+        """
+        far = self._seeds(queries, bounds, whose, k + SEEDS, products)[2]
+        return far.topk(k, dim=1, largest=False).values.amax(1)
+
+    def _seeds(
+        self, queries: Ends, bounds: Tensor, whose: Tensor | None, count: int,
+        products: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+        """Return queries, references, and upper bounds (n, count), of the least."""
+        best = bounds.topk(min(bounds.shape[1], count), dim=1, largest=False)
+        j = best.indices if whose is None else whose.gather(1, best.indices)
+        i = torch.arange(len(bounds), device=bounds.device)
+        i, j = i.repeat_interleave(j.shape[1]), j.flatten()
         given = None if products is None else products[i, :, :, j]
         _, far = self._paired(queries, i, self.ends, j, given)
-        return far.view(n, n_seeds).topk(k, dim=1, largest=False).values.amax(1)
+        # Where there is no bound there is no reference.
+        far = torch.where(
+            best.values < torch.inf, far.view(best.values.shape), torch.inf
+        )
+        return i, j, far
+
+    def _lists(self, shadow: Shadow, k: int) -> bool:
+        """Whether one kernel makes bounds and lists what they leave."""
+        _, height, width = shadow.halves.shape
+        own = self.shadow.halves.shape[1]
+        return (
+            self.sides == "two"
+            and len(self.ends) >= FEWEST * (k + SEEDS)
+            and stages_for(shadow.exact.norms, height - 1, own - 1, width) > 0
+        )
+
+    def _side(self, step: int = 1) -> Side:
+        """Every so many of the references, as the kernel reads them."""
+        if step not in self._sides:
+            some = (
+                self.shadow if step == 1 else self.shadow.take(slice(None, None, step))
+            )
+            self._sides[step] = Side.of_references(some)
+        return self._sides[step]
+
+    def _steps(self, room: int) -> list[int]:
+        """Of how many references one is looked at, in turn; last at all of them.
+
+        There is room for those that are first, whatever their bounds.
+        """
+        first = -(-len(self.ends) // room)
+        return [first, *(step for step in (STEP, 1) if step < first)]
+
+    def _listed(
+        self, queries: Ends, shadow: Shadow, k: int
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Pairs that bounds leave, the radius, and the queries that were left too many.
+
+        Some of the references give a first radius, whose list gives the next. A list
+        that was too long for its room gives one too, for another.
+        """
+        room, spring, error = max(ROOM, 16 * k), self.spring, self._error(shadow)
+        radius = torch.full((len(queries),), torch.inf, device=shadow.units.device)
+        rest, found = torch.arange(len(queries), device=radius.device), []
+        x = Side.of_queries(shadow)
+        for step in self._steps(room) + [1] * ROUNDS:
+            y = self._side(step)
+            counts, whose, values = within(
+                x, y, radius.new_zeros(y.n), radius[rest], room, spring, error
+            )
+            nearer = self._radius(queries.take(rest), values, whose.long() * step, k)
+            radius[rest] = torch.minimum(radius[rest], nearer)
+            if step > 1:
+                continue
+            full = counts > room
+            kept = (values <= radius[rest, None]) & (values < torch.inf)
+            i, at = (kept & ~full[:, None]).nonzero(as_tuple=True)
+            found.append((rest[i], whose[i, at].long()))
+            rest = rest[full]
+            if not len(rest):
+                break
+            x = Side.of_queries(shadow.take(rest))
+        i, j = (torch.cat(parts) for parts in zip(*found, strict=True))
+        return i, j, radius, rest
 
     def _closer(self, queries: Ends, i: Tensor, j: Tensor, k: int):
         """Drop pairs that float32 distances, rounding counted, leave no chance."""
@@ -432,6 +588,8 @@ def paired_bounds(
     """
     l_x, d = x.frames.shape[1:]
     l_y = y.frames.shape[1]
+    if given is None and l_x and l_y and triton_for(x.rows) is not None:
+        return listed_bounds(x, i, y, j, spring)
     error = error_of(x.rows)
     near = torch.empty(len(i), dtype=x.rows.dtype, device=i.device)
     far = torch.empty_like(near)
