@@ -2,10 +2,10 @@
 
 Every classifier with ``predict_proba`` at its defaults:
 mean probability of the answer and share of right answers on fresh samples, the log
-loss, and the seconds of a fit. Seeds from 100 on are for reports; choices are made on
-those below. ``--json FILE`` keeps the numbers, ``--before FILE`` compares with them.
+loss, and the seconds of a fit. Seeds from
+200 on are for reports; choices were made on those below. ``--json FILE`` keeps the numbers, ``--before FILE`` compares with them.
 
-    python benchmarks/calibration.py --seeds 100 101 102
+    python benchmarks/calibration.py --seeds 200 201 202
 """
 
 import argparse
@@ -161,7 +161,7 @@ def measure(model, kind, seed):
 def main():
     """Print one table for each kind."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--seeds", nargs="+", type=int, default=[100, 101, 102])
+    parser.add_argument("--seeds", nargs="+", type=int, default=[200, 201, 202])
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--json", type=Path)
