@@ -1,9 +1,8 @@
 """Mean probability of the answer beside the share of right ones, on six kinds of data.
 
-Every classifier with ``predict_proba`` at its defaults:
-mean probability of the answer and share of right answers on fresh samples, the log
-loss, and the seconds of a fit. Seeds from
-200 on are for reports; choices were made on those below. ``--json FILE`` keeps the numbers, ``--before FILE`` compares with them.
+Every classifier with ``predict_proba`` at its defaults, its log loss, and seconds of
+a fit. Choices were made on seeds below 200; those from 200 on are for reports.
+``--json FILE`` keeps the numbers, ``--before FILE`` compares with them.
 
     python benchmarks/calibration.py --seeds 200 201 202
 """
