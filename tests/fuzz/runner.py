@@ -115,7 +115,8 @@ class Worker:
 
     def end(self) -> None:
         self.process.kill()
-        self.process.join()
+        # What it started itself may outlive it, and holds the pipe that tells its end.
+        self.process.join(5)
 
 
 def run(
