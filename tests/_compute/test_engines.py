@@ -146,21 +146,31 @@ def test_sizes_decide_and_nothing_else():
 
 
 SMALL = """
-import sys
-from sklearn.datasets import load_iris
+import sys, warnings
+from sklearn.datasets import load_{data}
 import widemargin.prototypes
-X, y = load_iris(return_X_y=True)
-widemargin.prototypes.{name}().fit(X, y).predict(X)
+X, y = load_{data}(return_X_y=True)
+warnings.simplefilter("ignore")
+widemargin.prototypes.{name}().fit(X[:900], y[:900]).predict(X)
 assert "numba" not in sys.modules
 """
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["GLVQClassifier", "GMLVQClassifier", "LVQClassifier", "KernelLVQClassifier"],
+    ("name", "data"),
+    [
+        ("GLVQClassifier", "iris"),
+        ("GMLVQClassifier", "iris"),
+        ("LVQClassifier", "iris"),
+        ("KernelLVQClassifier", "iris"),
+        ("MarginLVQClassifier", "iris"),
+        ("HSSClassifier", "digits"),
+        ("TVQClassifier", "digits"),
+    ],
 )
-def test_small_fits_compile_nothing(name):
-    subprocess.run([sys.executable, "-c", SMALL.format(name=name)], check=True)
+def test_small_fits_compile_nothing(name, data):
+    code = SMALL.format(name=name, data=data)
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_engines_take_what_kernels_know():

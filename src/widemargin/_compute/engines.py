@@ -110,7 +110,7 @@ ENGINES: dict[str, Engine] = {
     ),
     "margin_epoch": Engine(
         "lvq:margin_epoch",
-        4.0,
+        12.0,
         lambda P, bounds, X, y, order, *rest: len(order) * (6e-5 + 1e-9 * P.size),
         lambda P, bounds, X, y, order, box, loss, *rest: (
             in_memory(P, X) and is_compiled(loss)

@@ -119,6 +119,10 @@ class TangentMetric:
         them: generators see them, and distances of bundles are, in this unit. See
         :meth:`in_unit_of`.
 
+    compiled : bool, default=True
+        By compiled loops, or by formulas that need no compiler, for a few pairs. The
+        results differ by rounding.
+
     Examples
     --------
     >>> import numpy as np
@@ -135,6 +139,7 @@ class TangentMetric:
     sides: str = "two"
     spring: float = DEFAULT_SPRING
     unit: float = 1.0
+    compiled: bool = True
 
     def check(self, sides: Iterable[str] = SIDES) -> Self:
         """Return the same metric, all its parameters checked.
@@ -271,7 +276,7 @@ class TangentMetric:
         *,
         sides: str | None = None,
         prepared: References | None = None,
-        compiled: bool = True,
+        compiled: bool | None = None,
         n_jobs: int | None = None,
     ) -> NDArray:
         """Squared distances between all samples of two bundles.
@@ -287,9 +292,9 @@ class TangentMetric:
             Other sides than those of the metric.
         prepared : References, default=None
             What :meth:`prepare` made of `y`.
-        compiled : bool, default=True
-            By compiled loops, or by formulas that need no compiler; they round
-            otherwise. Midpoints, and samples on a device, have one way only.
+        compiled : bool, default=None
+            Another way than that of the metric. Midpoints, and samples on a device,
+            have one way only.
         n_jobs : int, default=None
             Threads. The result does not depend on it.
 
@@ -328,7 +333,7 @@ class TangentMetric:
         n_jobs: int | None = None,
     ) -> NDArray:
         """As :meth:`squared_distances`, not squared."""
-        return self._distances(x, y, sides, None, True, squared=False, n_jobs=n_jobs)
+        return self._distances(x, y, sides, None, None, squared=False, n_jobs=n_jobs)
 
     def _distances(
         self, x, y, sides, prepared, compiled, *, squared, n_jobs
@@ -363,7 +368,7 @@ class TangentMetric:
             return _on_device(ends, sides, spring, squared)
         return pair_distances(
             *ends, sides=sides, spring=spring, references=prepared,
-            compiled=compiled, **options,
+            compiled=self.compiled if compiled is None else compiled, **options,
         )  # fmt: skip
 
     def warn_of_blanks(self, bundle: Bundle, samples: str = "training samples") -> bool:

@@ -103,7 +103,7 @@ class FunctionMetric(TangentMetric):
 
     def squared_distances(
         self, x: Bundle, y: Bundle | None = None, *, sides: str | None = None,
-        prepared: Any = None, compiled: bool = True, n_jobs: int | None = None,
+        prepared: Any = None, compiled: bool | None = None, n_jobs: int | None = None,
     ) -> NDArray:  # fmt: skip
         """Return what the function says of all pairs, in blocks of rows."""
         y = x if y is None else y

@@ -46,7 +46,9 @@ from widemargin._core.samples import Samples, merge_duplicates
 from widemargin._core.temperature import LeftOut
 from widemargin.prototypes.base import no_bound, with_mean_one
 from widemargin.prototypes.tangent_models import (
+    ONE_SIDED,
     TangentModels,
+    compiled_for,
     principal_model,
     resolve_n_tangents,
     retract,
@@ -393,6 +395,7 @@ class TDNeuronClassifier(TangentModels, TrainedPrototypes):
         samples = merge_duplicates(self._check_samples(X, y, sample_weight))
         rng = check_random_state(self.random_state)
         with held_threads(self.n_jobs) as run:
+            self.metric_ = compiled_for(ONE_SIDED, samples)
             state, history = self._learn(samples, rng, run)
         self._keep(state)
         self.n_iter_, self.history_ = state["n_steps"], history
@@ -443,6 +446,7 @@ class TDNeuronClassifier(TangentModels, TrainedPrototypes):
         return state, {"validation_score": [], **history}
 
     def _begin(self, samples: Samples, rng: np.random.RandomState, run: Run) -> Outcome:
+        self.metric_ = compiled_for(ONE_SIDED, samples)
         state, history = self._learn(samples, rng, run, told=False)
         return Outcome(
             state, {key: history[key][-1] for key in ("n_tangents", "error")}
