@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, load_iris
 from tests.contract.registry import NAMES, make
 
 from widemargin import (
@@ -20,6 +20,7 @@ from widemargin._core import shards
 from widemargin._core.lazy import Part
 from widemargin._core.shards import added
 from widemargin.margins import Hinge
+from widemargin.prototypes import training
 from widemargin.prototypes.ascent import QUANTILES, quantiles_of_counts
 from widemargin.tangents import ImageTangents
 
@@ -202,6 +203,35 @@ def test_batches_take_a_share_of_every_partition():
     assert model.history_["loss"][-1] < model.history_["loss"][0]
     matrix = GMLVQClassifier(1, batch_size=30, max_iter=5, random_state=0)
     assert matrix.fit(lazy(), y).score(lazy(), y) > 0.9
+
+
+@pytest.mark.parametrize("kind", [GLVQClassifier, GMLVQClassifier])
+def test_equal_rows_are_one_sample_for_the_temperature(kind):
+    # One of 150 rows is there twice.
+    flowers, labels = load_iris(return_X_y=True)
+    model = kind(max_iter=5, batch_size=150, random_state=0)
+    blocks = da.from_array(flowers, chunks=(40, 4))
+    here, there = (clone(model).fit(data, labels) for data in (flowers, blocks))
+    assert_same_model(here, there)
+    assert there.temperature_ == pytest.approx(here.temperature_, rel=1e-9)
+
+
+def test_where_nothing_can_be_held_out_it_is_said():
+    model = GLVQClassifier(early_stopping=True, validation_fraction=0.01)
+    with pytest.raises(ValueError, match="of 400 samples holds none out"):
+        model.fit(lazy(), y)
+
+
+def test_the_temperature_is_that_of_what_is_held_out():
+    model = GLVQClassifier(1, early_stopping=True, max_iter=4, random_state=0)
+    model.fit(lazy(), y)
+    given = shards.check_shards(model, lazy(), y)
+    seed = int(np.random.RandomState(0).randint(2**31 - 1))
+    held = given.taken(training._held_out, 0.1, seed, True).few(400)
+    assert 0 < len(held) < 80
+    before = model.temperature_
+    model._calibrate(model._said_of(held))
+    assert model.temperature_ == pytest.approx(before, rel=1e-9)
 
 
 def test_early_stopping_holds_out_of_every_partition():

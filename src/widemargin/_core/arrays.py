@@ -26,7 +26,7 @@ from sklearn import get_config
 from sklearn.utils._array_api import _convert_to_numpy, get_namespace_and_device
 
 from widemargin._compute.machine import rows_in_budget
-from widemargin._core.lazy import ROWWISE, is_lazy, rowwise, with_state
+from widemargin._core.lazy import ROWWISE, accuracy, is_lazy, rowwise, with_state
 
 # Numbers that a device works on at once: 2 GB in float32.
 DEVICE_ROWS = 2**29
@@ -300,12 +300,12 @@ class AnswersInKind:
     """
 
     device_methods: ClassVar[tuple[str, ...]] = ()
-    # Which of `FITS` work over the partitions of a Dask collection.
+    # Which of `FITS` take Dask collections: those of "fit" go to `_fit_blocks`.
     lazy_methods: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        for name in (*FITS, *ASKS):
+        for name in (*FITS, *ASKS, "score"):
             method = cls.__dict__.get(name)
             if isinstance(method, _Available):
                 method.method = _door(name, method.method)
@@ -333,7 +333,9 @@ def _door(name: str, method: Callable) -> Callable:
         given = (*args, *options.values())
         lazy = any(map(is_lazy, given))
         if fits and lazy and name in self.lazy_methods:
-            return method(self, *args, **options)
+            return getattr(self, f"_{name}_blocks")(*args, **options)
+        if name == "score":
+            return (accuracy if lazy else method)(self, *args, **options)
         if lazy or (not fits and vars(self).get("_parts") is not None):
             return rowwise(self, name, args, options)
         held = {key: value for key, value in vars(self).items() if is_foreign(value)}

@@ -30,7 +30,6 @@ from widemargin._core import decisions
 from widemargin._core.arrays import AnswersInKind, available_if, to_numpy
 from widemargin._core.callbacks import CallbackSupportMixin, with_callbacks
 from widemargin._core.decisions import class_codes
-from widemargin._core.lazy import accuracy, is_lazy
 from widemargin._core.left_out import left_out_folds, refitted
 from widemargin._core.samples import Samples, check_X
 from widemargin._core.temperature import LeftOut, fit_temperature, softmax_of_costs
@@ -228,8 +227,6 @@ class MarginClassifier(
         float
             Between 0 and 1.
         """
-        if is_lazy(X) or is_lazy(y):
-            return accuracy(self, X, y, sample_weight)
         # Answers are few, and may come from another place than the labels.
         return accuracy_score(
             to_numpy(y),

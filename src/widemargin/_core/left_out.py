@@ -105,7 +105,7 @@ def left_out_folds(samples: Samples, many: float) -> list[NDArray]:
     """
     codes, n, d = samples.codes, len(samples), samples.X.shape[1]
     n_classes = len(np.unique(codes))
-    if n_classes < 2 or n >= n_classes * many or not samples.are_all:
+    if n_classes < 2 or n >= n_classes * many or samples.share < 1:
         return []
     groups = np.arange(n)
     if samples.inverse is None:

@@ -25,6 +25,7 @@ from sklearn.utils.validation import _check_sample_weight, _num_samples
 
 from widemargin._compute.machine import batched_slices
 from widemargin._core.arrays import (
+    beside,
     check_tensor,
     is_tensor,
     on_device,
@@ -46,6 +47,31 @@ SMALL, LARGE = 1e-100, 1e100
 Candidate = TypeVar("Candidate")
 
 
+class OnePart:
+    """One part that is in this process; `widemargin._core.shards.Shards` has many."""
+
+    def __init__(self, here: Any) -> None:
+        self.here = here
+
+    def map(
+        self, function: Callable, *parameters: Any, beside: Any = None
+    ) -> "OnePart":
+        """Return another part made of this one."""
+        return OnePart(self.sum(function, *parameters, beside=beside))
+
+    def sum(self, function: Callable, *parameters: Any, beside: Any = None) -> Any:
+        """Return what the function makes of the part, and of the part `beside` it."""
+        others = () if beside is None else (beside.here,)
+        return function(self.here, *parameters, *others)
+
+    def step(
+        self, function: Callable, *parameters: Any, beside: Any = None
+    ) -> tuple["OnePart", Any]:
+        """Return both another part and a sum, of a function that makes both."""
+        part, term = self.sum(function, *parameters, beside=beside)
+        return OnePart(part), term
+
+
 @dataclass(frozen=True)
 class Samples:
     """Rows of X with the position of their class in `classes` and a positive weight.
@@ -53,8 +79,6 @@ class Samples:
     `rows` tells where they stood in the data that came in; after `merge_duplicates`,
     where the first of each group stood, and `inverse` which group each of the samples
     merged went into. `device` is where they came from, and what is heavy is done.
-    Where these are some of many that are with the workers of a cluster, all of them are
-    `shards`.
     """
 
     X: Any
@@ -64,7 +88,6 @@ class Samples:
     rows: NDArray
     inverse: NDArray | None = None
     device: Any = None
-    shards: Any = None
 
     def __len__(self) -> int:
         return self.X.shape[0]
@@ -72,13 +95,38 @@ class Samples:
     @property
     def n_rows(self) -> int:
         """How many there are, those that are elsewhere included."""
-        return len(self) if self.shards is None else self.shards.n_rows
+        return len(self)
 
     @property
-    def are_all(self) -> bool:
-        """Whether none are elsewhere."""
-        here = self if self.inverse is None else self.inverse
-        return self.shards is None or self.shards.n_rows == len(here)
+    def share(self) -> float:
+        """Which part of all samples these are: 1 where none are elsewhere."""
+        return 1.0
+
+    @property
+    def mass(self) -> float:
+        """Sum of the weights, of those that are elsewhere, too."""
+        return float(self.weights.sum())
+
+    @property
+    def mean_weight(self) -> float:
+        """Mean weight of a sample."""
+        return self.mass / self.n_rows
+
+    def divided(self, scale: Any) -> "Samples":
+        """Return the samples with features divided by their scale."""
+        return replace(self, X=self.X / beside(self.X, scale))
+
+    def parts(self, here: Any, make: Callable | None = None, *given: Any) -> Any:
+        """Return what a learner sums over: the one part `here`, made of these samples.
+
+        Where these were drawn from the blocks of a cluster, each block is a part, as
+        ``make(block, *given)`` makes it there.
+        """
+        return OnePart(here)
+
+    def seed(self, seed: int = 0) -> int:
+        """Return a seed that other parts of all samples do not have."""
+        return (seed + int(self.rows[0])) % 2**32 if len(self) else seed
 
     @property
     def labels(self) -> NDArray:
@@ -95,7 +143,7 @@ class Samples:
     @property
     def limits(self) -> Any:
         """(2, d) smallest and largest value of every feature."""
-        return self._limits if self.shards is None else self.shards.limits
+        return self._limits
 
     def take(self, rows: NDArray | slice) -> "Samples":
         """Return the samples of `rows`."""
@@ -424,12 +472,17 @@ def hold_out_of_classes(
     for rows in np.split(shuffled, starts[1:]):
         held[rows[: min(round(fraction * len(rows)), len(rows) - 1)]] = True
     if needed and not held.any():
-        raise ValueError(
-            f"validation_fraction={fraction} of {len(codes)} samples holds none out, "
-            "as every class keeps one to learn from; raise it, give more samples, or "
-            "do without."
-        )
+        raise none_held_out(fraction, len(codes))
     return held
+
+
+def none_held_out(fraction: float, n_samples: int) -> ValueError:
+    """Return what is raised where there is nothing to hold out."""
+    return ValueError(
+        f"validation_fraction={fraction} of {n_samples} samples holds none out, "
+        "as every class keeps one to learn from; raise it, give more samples, or "
+        "do without."
+    )
 
 
 def hold_out_at_random(

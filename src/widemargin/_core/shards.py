@@ -2,17 +2,20 @@
 
 A fit that is made of sums needs the samples nowhere in one place. It asks
 ``parts.sum(function, *parameters)`` for the sum over all parts of a pure function of
-(part, parameters): `Here` has the one part of a fit in this process, `Shards` those of
-a Dask collection, each held by some worker. ``parts.map`` makes other parts of them,
-which stay where they are; what a function returns is all that travels. A worker that is
-lost takes its parts with it: Dask makes them again from where they came from.
+(part, parameters): `OnePart` has that of a fit in this process, `Shards` those of a
+Dask collection, each held by some worker. ``parts.map`` makes other parts of them,
+which stay where they are; what a function returns is all that travels, as NumPy's
+arrays. A worker that is lost takes its parts with it: Dask makes them again from where
+they came from.
 
 What is chosen and not summed, such as where prototypes start, is chosen on some of the
-samples (`Shards.some`): on all of them, in their order, where they are `MANY` or fewer.
+samples (`SampleShards.some`): on all of them, in their order, where they are `MANY` or
+fewer. These are the samples of the fit, `DrawnSamples`, and know how to ask all others:
+`widemargin._core.samples.Samples.parts` is the one place where the two ways part.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,35 +39,15 @@ MANY = 10_000
 GROUP = 16
 
 
-class Here:
-    """One part, in this process."""
-
-    def __init__(self, part: Any) -> None:
-        self.part = part
-
-    def map(self, function: Callable, *parameters: Any, beside: Any = None) -> "Here":
-        """Return another part made of this one."""
-        return Here(self.sum(function, *parameters, beside=beside))
-
-    def sum(self, function: Callable, *parameters: Any, beside: Any = None) -> Any:
-        """Return what the function makes of the part, and of the part `beside` it."""
-        others = () if beside is None else (beside.part,)
-        return function(self.part, *parameters, *others)
-
-    def step(
-        self, function: Callable, *parameters: Any, beside: Any = None
-    ) -> tuple["Here", Any]:
-        """Return both another part and a sum, of a function that makes both."""
-        part, term = self.sum(function, *parameters, beside=beside)
-        return Here(part), term
-
-
 class Shards:
     """Parts of a Dask collection, held by the workers.
 
     A part `beside`, of the same collection, comes after the parameters; where there
     are `own` parameters of each part, these do.
     """
+
+    # The part of this process: there is none.
+    here = None
 
     def __init__(self, parts: Sequence[Any]) -> None:
         self.parts = list(parts)
@@ -157,11 +140,22 @@ def _asked(shared: tuple[Callable | None, Callable, tuple], *parts: Any) -> Any:
     kept, function, parameters = shared
     part, *own = (one.value if isinstance(one, lazy.Part) else one for one in parts)
     found = function(part, *parameters, *own)
-    return found if kept is None else kept(found)
+    return sent(found) if kept is None else kept(found)
 
 
 def _both(found: tuple) -> lazy.Part:
-    return lazy.Part(*found)
+    part, term = found
+    return lazy.Part(part, sent(term))
+
+
+def sent(found: Any) -> Any:
+    """Return a structure of numbers and arrays as it travels: with NumPy's arrays."""
+    if isinstance(found, dict):
+        return {key: sent(value) for key, value in found.items()}
+    if isinstance(found, tuple):
+        parts = map(sent, found)
+        return type(found)(*parts) if hasattr(found, "_fields") else tuple(parts)
+    return to_numpy(found)
 
 
 def added(terms: Sequence[Any]) -> Any:
@@ -198,7 +192,8 @@ class Summary(NamedTuple):
     heaviest: float
 
 
-class SampleShards(NamedTuple):
+@dataclass(eq=False)
+class SampleShards(Shards):
     """Checked samples of a Dask collection, and what is known of them all.
 
     `counts` are the samples of positive weight by (part, class), `totals` what those of
@@ -206,7 +201,7 @@ class SampleShards(NamedTuple):
     `heaviest` is the largest weight.
     """
 
-    shards: Shards
+    parts: list
     classes: NDArray
     counts: NDArray
     limits: NDArray
@@ -218,17 +213,27 @@ class SampleShards(NamedTuple):
         """How many samples of positive weight there are."""
         return int(self.counts.sum())
 
-    @property
-    def mean_weight(self) -> float:
-        """Mean weight of a sample."""
-        return float(self.totals.sum()) / self.n_rows
-
-    def of(self, shards: Shards) -> "SampleShards":
-        """Return what is known of some of these samples, in as many parts."""
-        counts, totals = zip(*shards.each(_counted), strict=True)
-        return self._replace(
-            shards=shards, counts=np.stack(counts), totals=np.sum(totals, axis=0)
+    def taken(self, function: Callable, *parameters: Any) -> "SampleShards":
+        """Return those samples of every part that a function takes of it."""
+        some = self.map(function, *parameters)
+        counts, totals = zip(*some.each(_counted), strict=True)
+        return replace(
+            self,
+            parts=some.parts,
+            counts=np.stack(counts),
+            totals=np.sum(totals, axis=0),
         )
+
+    def divided(self, scale: NDArray) -> "SampleShards":
+        """Return the samples with features divided by their scale."""
+        parts = self.map(Samples.divided, scale).parts
+        return replace(self, parts=parts, limits=self.limits / scale)
+
+    def drawn(self, change: Callable[[Samples], Samples]) -> "DrawnSamples":
+        """Return some samples, changed, that know all others."""
+        some = change(self.some())
+        given = {field.name: getattr(some, field.name) for field in fields(some)}
+        return DrawnSamples(**given, of=self)
 
     def some(self, many: int | None = None) -> Samples:
         """Return `many` samples that stand for all: weights of a class sum to its own.
@@ -244,13 +249,43 @@ class SampleShards(NamedTuple):
     def few(self, many: int) -> Samples:
         """Return `many` samples, of each class its share but not too few; or all."""
         if self.n_rows <= many:
-            return joined(self.shards.each(_as_it_is))
+            return joined(self.each(_as_it_is))
         per_class = self.counts.sum(axis=0)
         fair = np.ceil(many * per_class / per_class.sum())
         least = many // (10 * len(per_class))
         wanted = np.minimum(per_class, np.maximum(fair, least))
         quotas = np.ceil(wanted * self.counts / per_class).astype(int)
-        return joined(self.shards.each(_drawn, own=[(quota,) for quota in quotas]))
+        return joined(self.each(_drawn, own=[(quota,) for quota in quotas]))
+
+
+@dataclass(frozen=True)
+class DrawnSamples(Samples):
+    """Some samples of a Dask collection, on which is chosen what is not summed."""
+
+    of: Any = None
+
+    @property
+    def n_rows(self) -> int:
+        return self.of.n_rows
+
+    @property
+    def share(self) -> float:
+        return len(self if self.inverse is None else self.inverse) / self.n_rows
+
+    @property
+    def limits(self) -> Any:
+        return self.of.limits
+
+    @property
+    def mass(self) -> float:
+        return float(self.of.totals.sum())
+
+    def divided(self, scale: Any) -> Samples:
+        some: Any = super().divided(scale)
+        return replace(some, of=self.of.divided(scale))
+
+    def parts(self, here: Any, make: Callable | None = None, *given: Any) -> Shards:
+        return self.of if make is None else self.of.map(make, *given)
 
 
 def _counted(samples: Samples) -> tuple[NDArray, NDArray]:
@@ -264,8 +299,7 @@ def _as_it_is(samples: Samples) -> Samples:
 
 def _drawn(samples: Samples, quota: NDArray) -> Samples:
     """Return so many samples of each class."""
-    rng = np.random.RandomState(int(samples.rows[0]) % 2**32)
-    order = rng.permutation(len(samples))
+    order = np.random.RandomState(samples.seed()).permutation(len(samples))
     order = order[np.argsort(samples.codes[order], kind="stable")]
     codes = samples.codes[order]
     rank = np.arange(len(codes)) - np.searchsorted(codes, codes)
@@ -333,7 +367,7 @@ def check_shards(
     limits = np.stack([found[i].limits for i in full])
     heaviest = recoded.each(_heaviest) if class_weight is not None else []
     return SampleShards(
-        recoded,
+        recoded.parts,
         classes,
         counts.astype(int),
         np.stack([limits[:, 0].min(axis=0), limits[:, 1].max(axis=0)]).astype(dtype),

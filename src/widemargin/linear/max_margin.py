@@ -38,7 +38,6 @@ from widemargin._core.checks import (
     check_random_state,
 )
 from widemargin._core.classifier import fit_method
-from widemargin._core.lazy import is_lazy
 from widemargin._core.left_out import observations
 from widemargin._core.params import parameters
 from widemargin._core.samples import Samples
@@ -515,8 +514,6 @@ class MaxMarginClassifier(HyperplaneClassifier):
             The fitted classifier.
         """
         self._check_parameters()
-        if is_lazy(X):
-            return self._fit_shards(X, y, sample_weight)
         previous = getattr(self, "_duals", None) if self.warm_start else None
         samples, dtype = self._check_samples(X, y, sample_weight)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -555,8 +552,10 @@ class MaxMarginClassifier(HyperplaneClassifier):
         calibrating = samples, problems, own, left
         return self._finish(samples, problems, found, data, dtype, calibrating)
 
-    def _fit_shards(self, X: Any, y: Any, sample_weight: Any) -> Self:
+    @fit_method
+    def _fit_blocks(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Find the hyperplanes of a Dask collection, see `widemargin.linear.shards`."""
+        self._check_parameters()
         asked = {
             "method": (self.method in ("auto", "dual"), "'dual' or 'auto'"),
             "kernel": (self.kernel == "linear", "'linear'"),

@@ -151,7 +151,7 @@ def ask_all(
     Hard planes come back in the middle between the classes, and where there is no plane
     the bias is that of all samples.
     """
-    parts = given.shards.each(part_joining, planes, known)
+    parts = given.each(part_joining, planes, known)
     joining = [part for part, _ in parts if len(part)]
     for i, plane in enumerate(planes):
         if plane.wanted is not None:
@@ -160,7 +160,7 @@ def ask_all(
             planes[i] = plane._replace(intercept=-(low + high) / 2)
         elif plane.norm == 0.0:
             planes[i] = plane._replace(intercept=plane.none.side)
-    found = given.shards.each(part_margins, planes, exponent, price)
+    found = given.each(part_margins, planes, exponent, price)
     columns = zip(planes, zip(*found, strict=True), strict=True)
     margins = [margin_of_all(plane, seen, exponent) for plane, seen in columns]
     return planes, margins, joining
@@ -202,7 +202,7 @@ def gathered(
     model = bare(model)
     # The height is of the size of all samples, and changes no plane of a free bias.
     model.rho = None
-    parts = given.shards.each(part_supports, model, problems, seed)
+    parts = given.each(part_supports, model, problems, seed)
     first = given.few(FIRST)
     found = joined([*(part for part in parts if len(part)), first])
     # In the order that they were given in: all of them are solved for as here.

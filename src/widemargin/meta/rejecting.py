@@ -61,7 +61,6 @@ from widemargin._core.checks import (
 from widemargin._core.classifier import fit_method
 from widemargin._core.confidence import answers_of, confidence_of, distance_of
 from widemargin._core.decisions import are_alike, as_labels
-from widemargin._core.lazy import accuracy, is_lazy
 from widemargin._core.params import parameters
 from widemargin._core.samples import (
     check_classes,
@@ -497,8 +496,6 @@ class RejectingClassifier(WrappingClassifier):
         float
             Plain accuracy, whatever the kind of ``reject_label_``.
         """
-        if is_lazy(X) or is_lazy(y):
-            return accuracy(self, X, y, sample_weight)
         answers = self.predict(X)
         right = ~differs(as_labels("y", y, len(answers)), answers)
         return float(np.average(right, weights=check_weights(sample_weight, answers)))

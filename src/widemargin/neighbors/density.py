@@ -58,7 +58,7 @@ from widemargin._core.checks import (
 )
 from widemargin._core.classifier import fit_method
 from widemargin._core.decisions import as_labels
-from widemargin._core.lazy import bare, is_lazy
+from widemargin._core.lazy import bare
 from widemargin._core.params import parameters
 from widemargin._core.samples import Samples, check_samples, check_X, twins
 from widemargin._core.shards import check_shards
@@ -170,8 +170,6 @@ class KernelDensities(RemembersSamples):
         """
         metric = self._given_metric()
         self._check_candidates()
-        if is_lazy(X):
-            return self._fit_parts(X, y, sample_weight, groups)
         self._parts = None
         check_count("cv_samples", self.cv_samples)
         gammas = _check_gammas(self.gamma)
@@ -231,11 +229,16 @@ class KernelDensities(RemembersSamples):
         self._log_weights = (np.log(samples.weights) - np.log(heaviest))[origin]
         return samples.weights / heaviest
 
-    def _fit_parts(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
+    @fit_method
+    def _fit_blocks(
+        self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None
+    ) -> Self:
         """Remember the samples of a Dask collection where they are.
 
         The metric, and gamma where it is not given, are fitted to some of them.
         """
+        self._given_metric()
+        self._check_candidates()
         for name, value in (("groups", groups), ("n_candidates", self.n_candidates)):
             if value is not None:
                 raise ValueError(
@@ -250,9 +253,7 @@ class KernelDensities(RemembersSamples):
         few._check_squares(given.limits)
         names = self._get_param_names()
         kept = {k: v for k, v in vars(bare(few)).items() if k not in names}
-        parts = self._parted(
-            given.shards, _densities_of_part, bare(few), given.heaviest
-        )
+        parts = self._parted(given, _densities_of_part, bare(few), given.heaviest)
         self.__dict__.update(kept)
         self.__dict__.pop("bundle_", None)
         self._dtype, self._parts = numpy_dtype(few.bundle_.points), parts

@@ -48,7 +48,7 @@ from widemargin._core.decisions import (
     label_margins,
     relative_distances,
 )
-from widemargin._core.lazy import bare, is_lazy
+from widemargin._core.lazy import bare
 from widemargin._core.left_out import left_out_folds
 from widemargin._core.params import parameters
 from widemargin._core.samples import Samples, check_samples, check_X
@@ -231,8 +231,6 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
             The fitted classifier.
         """
         metric = self._check_parameters()
-        if is_lazy(X):
-            return self._fit_parts(metric, X, y, sample_weight)
         samples = check_samples(self, X, y, sample_weight, stay=True)
         self._parts = self._of_some = None
         self._n_neighbors = check_neighbors(self.n_neighbors, len(samples))
@@ -310,9 +308,11 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
             for name in ("algorithm", "metric", "n_candidates", "n_components")
         }
 
-    def _fit_parts(self, metric: TangentMetric, X: Any, y: Any, weights: Any) -> Self:
+    @fit_method
+    def _fit_blocks(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Make an index of every partition of a Dask collection, where it is."""
-        given = check_shards(self, X, y, weights, stay=True)
+        metric = self._check_parameters()
+        given = check_shards(self, X, y, sample_weight, stay=True)
         self._n_neighbors = check_neighbors(self.n_neighbors, given.n_rows)
         some = given.some()
         few = clone(self).set_params(class_weight=None)
@@ -334,9 +334,7 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
             self._parts = None
             own = list(zip(before, starts.tolist(), strict=True))
             light = self._with_found(("none",), None)
-            self._parts = self._parted(
-                given.shards, _index, light, given.heaviest, own=own
-            )
+            self._parts = self._parted(given, _index, light, given.heaviest, own=own)
         self.__dict__.pop("bundle_", None)
         self._search = None
         return self

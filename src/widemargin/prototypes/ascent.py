@@ -48,7 +48,6 @@ from widemargin._compute.machine import (
 from widemargin._compute.nearest import squared_norms
 from widemargin._core.arrays import numpy_dtype, put, to_numpy
 from widemargin._core.checks import warn_caller
-from widemargin._core.shards import Here, Shards
 from widemargin.margins import relative_margin
 from widemargin.margins.reweight import reweighted
 from widemargin.metrics import TangentMetric
@@ -484,7 +483,8 @@ def quantiles_of_counts(counts: NDArray) -> NDArray:
 class Ascent(NamedTuple):
     """The rule of a climb: the samples it is made on, how steps and weights change."""
 
-    samples: Here | Shards
+    # The parts that are summed over, see `Samples.parts`.
+    samples: Any
     theta: float
     k: Any
     learning_rate: float | str
@@ -497,7 +497,7 @@ class Ascent(NamedTuple):
     @property
     def _bins(self) -> int:
         """Intervals that margins are counted in, where they stay with their samples."""
-        return 0 if isinstance(self.samples, Here) else BINS
+        return 0 if self.samples.here is not None else BINS
 
     def start(self, stack: NDArray) -> State:
         """State of a climb that begins at `stack`.
@@ -514,21 +514,18 @@ class Ascent(NamedTuple):
             "warned": False,
         }
 
-    def _reached(self, stack: NDArray, climbers: Here | Shards, sums: Sums) -> State:
-        found = None
-        if isinstance(climbers, Here):
-            found = climbers.part.found
+    def _reached(self, stack: NDArray, climbers: Any, sums: Sums) -> State:
         return {
             "stack": stack,
             "climbers": climbers,
             "sums": sums,
-            "found": found,
+            "found": climbers.here and climbers.here.found,
             "H": sums.H,
         }
 
     def _copies(self, sums: Sums) -> Any:
         """How many copies of a mistake to add; a part does not see all of them."""
-        if isinstance(self.samples, Here) or self.k != "ratio":
+        if self.samples.here is not None or self.k != "ratio":
             return self.k
         return sums.given / sums.small if sums.small > 0 else 1.0
 
@@ -584,7 +581,7 @@ class Ascent(NamedTuple):
 
     def gamma(self, state: State) -> NDArray:
         """Distribution over samples of this process that the models were made by."""
-        return state["climbers"].part.weights / state["sums"].total
+        return state["climbers"].here.weights / state["sums"].total
 
     def summary(self, state: State) -> dict[str, Any]:
         """One row of a training history: the current models in a few numbers."""

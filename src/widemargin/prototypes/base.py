@@ -156,7 +156,8 @@ class PrototypeClassifier(SoftClassifier):
             return found
         some = self._some(samples)
         D = self._in_chunks(some.X, self._squared_distances)
-        share, labels = len(some) / samples.n_rows, self._prototype_codes
+        share = len(some) / len(samples) * samples.share
+        labels = self._prototype_codes
         D = leave_one_out(D, labels, some.codes, some.weights, share, self._freedom)
         return self._left_out_at(self._reduced(D), some)
 

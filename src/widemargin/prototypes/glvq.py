@@ -199,9 +199,11 @@ def glvq_pass(
     return optimizer.run_batches(descent, state, units, batches)
 
 
-def own_share(rows: Centred, batch: slice, n: int) -> Centred:
+def own_share(rows: Centred, batch: Any, n: int) -> Centred:
     """Return the rows of a part that belong to a batch of `n` rows in all parts."""
     m = len(rows.codes)
+    if m == n:
+        return rows[batch]
     return rows[slice(batch.start * m // n, batch.stop * m // n)]
 
 
@@ -211,15 +213,13 @@ def beside_rows(rows: Centred, one: Any) -> Any:
 
 
 def share_sums(
-    part: Centred, sums: Callable, batch: slice, n: int, *parameters: Any
+    part: Centred, sums: Callable, batch: Any, n: int, *parameters: Any
 ) -> Sums | None:
-    """Return what a part of a cluster contributes to the step of one batch."""
+    """Return what a part contributes to the step of one batch of all `n` rows."""
     rows = own_share(part, batch, n)
     if not len(rows.codes):
         return None
-    found = sums(rows, *(beside_rows(rows, one) for one in parameters))
-    gradients = {name: to_numpy(value) for name, value in found.gradients.items()}
-    return Sums(float(found.loss), to_numpy(found.wins), gradients)
+    return sums(rows, *(beside_rows(rows, one) for one in parameters))
 
 
 def centred_part(
@@ -231,9 +231,8 @@ def centred_part(
     device: bool,
 ) -> Centred:
     """Prepare the samples of a shard, in an order of its own."""
-    rng = np.random.RandomState(int(samples.rows[0]) % 2**32)
     mapped = Mapped(samples, model._mapped(samples.X))
-    order = rng.permutation(len(samples))
+    order = np.random.RandomState(samples.seed()).permutation(len(samples))
     rows = mapped.centred(order, scale, centre, mean_weight)[1]
     return rows.at(samples.device if device else None)
 
@@ -487,13 +486,14 @@ class GLVQClassifier(TrainedPrototypes):
 
     def _batches(
         self,
+        parts: Any,
         n: int,
         rng: np.random.RandomState,
         epoch: int,
         n_epochs: float,
-        most: int = 512,
     ) -> list[Batch]:
-        size = self._size_of_batch(n, most)
+        # A sum over blocks is a trip to all of them, however few the rows.
+        size = self._size_of_batch(n, n if parts.here is None else 512)
         rate = self.learning_rate * (self._pace if n_epochs == np.inf else 1)
         return list(optimizer.shuffled_batches(size, rate, n, rng, epoch, n_epochs))
 
@@ -505,8 +505,6 @@ class GLVQClassifier(TrainedPrototypes):
     def _order(self, samples: Samples, rng: np.random.RandomState) -> np.ndarray:
         """Random order, but by class within a batch: its prototypes stay at hand."""
         order = rng.permutation(len(samples))
-        if samples.shards is not None:
-            return order
         edges = optimizer.batch_edges(self._size_of_batch(len(order)), len(order))
         batch = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
         return order[np.lexsort((samples.codes[order], batch))]
@@ -514,28 +512,6 @@ class GLVQClassifier(TrainedPrototypes):
     def _mapped(self, X: np.ndarray) -> np.ndarray:
         """Map samples to the space that prototypes are trained in."""
         return self._scaled(X)
-
-    def _sums_over(
-        self,
-        samples: Samples,
-        rows: Centred,
-        sums: Callable,
-        scale: Any,
-        centre: np.ndarray,
-        stays: bool,
-    ) -> Callable:
-        """Return ``sums(batch, *parameters)`` over the rows here or of all blocks.
-
-        Blocks that came on devices are summed there if the sums can `stay`.
-        """
-        shards = samples.shards
-        if shards is None:
-            return lambda batch, *parameters: sums(rows[batch], *parameters)
-        given = (bare(self), scale, centre, shards.mean_weight, stays)
-        parts, n = shards.shards.map(centred_part, *given), samples.n_rows
-        return lambda batch, *parameters: parts.sum(
-            share_sums, sums, batch, n, *parameters
-        )
 
     @property
     def _learned(self) -> tuple[str, ...]:
@@ -548,12 +524,13 @@ class GLVQClassifier(TrainedPrototypes):
         centre, host = data.centred(self._order(samples, rng))
         # The sums are made where the samples came from; states are always NumPy's.
         device = None if self._is_soft else samples.device
-        rows, n, is_here = host.at(device), samples.n_rows, samples.shards is None
-        over = self._sums_over(samples, rows, glvq_sums, 1, centre, not self._is_soft)
+        given = bare(self), 1, centre, samples.mean_weight, not self._is_soft
+        parts = samples.parts(host.at(device), centred_part, *given)
+        n = samples.n_rows
 
         def sums(now: State, batch: Any) -> Sums:
-            heat = now.get("heat")
-            return over(batch, now["prototypes"], now["codes"], at(loss, heat))
+            given = now["prototypes"], now["codes"], at(loss, now.get("heat"))
+            return parts.sum(share_sums, glvq_sums, batch, n, *given)
 
         recordable = getattr(loss, "array_api", False)
         descent = Descent(sums, self._learned, device, recordable)
@@ -562,11 +539,10 @@ class GLVQClassifier(TrainedPrototypes):
             labels = state["codes"]
             P = self._placed_again(state["prototypes"]) - centre
             state = self._warm(state, host.X[:WARMED], host.codes[:WARMED], P)
-            batches = self._batches(n, rng, epoch, n_epochs, 512 if is_here else n)
+            batches = self._batches(parts, n, rng, epoch, n_epochs)
             units = {"prototypes": state["spread"], "heat": 1.0}
-            here = rows if is_here else None
             state, total, wins = glvq_pass(
-                here, loss, descent, {**state, "prototypes": P}, units, batches
+                parts.here, loss, descent, {**state, "prototypes": P}, units, batches
             )
             P = state["prototypes"]
             if self._repairs(wins, epoch, n_epochs):

@@ -22,11 +22,20 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from widemargin._compute.engines import formula
 from widemargin._compute.nearest import second_moments, squared_distances
 from widemargin._core.arrays import beside, in_dtype, numpy_dtype, to_numpy
+from widemargin._core.lazy import bare
 from widemargin._core.params import Counted, NotNegative, Positive, parameters
 from widemargin._core.samples import Samples
 from widemargin.prototypes import optimizer, placing
 from widemargin.prototypes.base import CERTAIN, no_bound
-from widemargin.prototypes.glvq import WARMED, GLVQClassifier, Mapped, at, changed
+from widemargin.prototypes.glvq import (
+    WARMED,
+    GLVQClassifier,
+    Mapped,
+    at,
+    centred_part,
+    changed,
+    share_sums,
+)
 from widemargin.prototypes.learned_metrics import (
     learned_metric,
     span_of,
@@ -388,7 +397,6 @@ class GMLVQClassifier(
     def _step(self, data: Mapped, rng: np.random.RandomState, n_epochs: float) -> Step:
         loss, metric, samples = self._checked_loss(), self._metric, data.samples
         n, order = samples.n_rows, rng.permutation(len(samples))
-        is_here = samples.shards is None
         # Other rules than the plain one of a full matrix are the CPU's.
         plain = self._metric_name == "full" and not (self._is_soft or self._penalised)
         device = samples.device if plain else None
@@ -406,13 +414,14 @@ class GMLVQClassifier(
             centre, host = data.centred(order, spread)
             is_local = self._metric_name in ("class", "local")
             span = span_of(host.X) if is_local else None
-            rows = host.at(device)
-            over = self._sums_over(samples, rows, metric.sums, spread, centre, False)
+            given = bare(self), spread, centre, samples.mean_weight, False
+            parts = samples.parts(host.at(device), centred_part, *given)
 
             def sums(now: State, batch: Any) -> Sums:
                 P, omega, labels = now["prototypes"], now["omega"], now["codes"]
                 at_heat = at(loss, now.get("heat"))
-                found = over(batch, P, omega, labels, self._grouped(labels), at_heat)
+                given = P, omega, labels, self._grouped(labels), at_heat
+                found = parts.sum(share_sums, metric.sums, batch, n, *given)
                 if self._penalised:
                     weight = found.gradients["weight"]
                     penalty = weight * self._penalty_slope(metric, omega)
@@ -426,14 +435,13 @@ class GMLVQClassifier(
                 getattr(loss, "array_api", False),
                 weights if self._metric_name == "diagonal" else {},
             )
-            here = rows if is_here and plain else None
-            prepared.extend([centre, host, here, span, descent])
+            prepared.extend([centre, host, parts, span, descent])
 
         def train(state: State, epoch: int) -> Outcome:
             labels, spread = state["codes"], state["spread"]
             if not prepared:
                 prepare(spread)
-            centre, host, rows, span, descent = prepared
+            centre, host, parts, span, descent = prepared
             P = (state["prototypes"] - centre) / spread
             omega = metric.inner(state["omega"], spread)
             few = slice(0, WARMED)
@@ -443,9 +451,9 @@ class GMLVQClassifier(
                 host.codes[few],
                 metric.mapped(P, omega),
             )
-            batches = self._batches(n, rng, epoch, n_epochs, 512 if is_here else n)
+            batches = self._batches(parts, n, rng, epoch, n_epochs)
             state, total, wins = gmlvq_pass(
-                rows,
+                parts.here if plain else None,
                 loss,
                 descent,
                 {**state, "prototypes": P, "omega": omega},

@@ -16,7 +16,7 @@ distance, NIPS 1994. Shapes: points (n, d), frames (n, l, d).
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple, cast
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,6 @@ from widemargin._core.checks import is_auto
 from widemargin._core.lazy import bare
 from widemargin._core.params import Counted, NotNegative, parameters
 from widemargin._core.samples import Samples
-from widemargin._core.shards import Shards
 from widemargin.metrics import TangentMetric
 from widemargin.prototypes.placing import k_means
 from widemargin.prototypes.tangent_models import (
@@ -318,6 +317,13 @@ def owned_moments(
     return Moments(moments, objective)
 
 
+class ByClass(NamedTuple):
+    """Samples by class, and the parts of all samples, each by class."""
+
+    classes: dict[int, ClassSamples]
+    parts: Any
+
+
 @parameters
 class HSSClassifier(TangentModels, TrainedPrototypes):
     r"""Nearest class model, where a model is a mean with its principal variations.
@@ -434,8 +440,6 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
     lazy_methods: ClassVar = ("fit",)
     # Whether every class has one model, where the data decide.
     _one_each = False
-    # Those of a fit over a Dask collection, until it begins.
-    _shards = cast("Shards | None", None)
 
     prototypes_per_class: Any = "auto"
     n_tangents: int | Literal["auto"] = "auto"
@@ -461,17 +465,17 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
 
     def _prepare(
         self, samples: Samples, rng: np.random.RandomState, run: Run, first: bool
-    ) -> dict[int, ClassSamples]:
+    ) -> ByClass:
         if first:
             self._fit_metric(samples)
-        if samples.shards is not None:
-            self._shards = samples.shards.shards
         bundle = self._bundle_references(samples)
         if first:
             n_tangents, self._one_each = self._chosen(samples, bundle, rng)
         else:
             n_tangents = self.tangents_.shape[1]
-        return self._by_class(bundle, samples, n_tangents, self._one_each)
+        classes = self._by_class(bundle, samples, n_tangents, self._one_each)
+        given = classes_of_part, bare(self), n_tangents
+        return ByClass(classes, samples.parts(classes, *given))
 
     def _by_class(
         self, bundle: Bundle, samples: Samples, n_tangents: int, one_each: bool
@@ -513,9 +517,10 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             return min(candidates, key=mistakes)
 
-    def _start(self, data: dict[int, ClassSamples], rng: Any) -> State:
-        models = {c: own.start(own.count, self.init, rng) for c, own in data.items()}
-        return self._gathered(models, data)
+    def _start(self, data: ByClass, rng: Any) -> State:
+        classes = data.classes.items()
+        models = {c: own.start(own.count, self.init, rng) for c, own in classes}
+        return self._gathered(models, data.classes)
 
     def _gathered(
         self, models: dict[int, Models], data: dict, leading: Sequence[State] = ()
@@ -573,8 +578,8 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
         fitted = {"prototypes": C.astype(dtype), "tangents": T.astype(dtype)}
         return Outcome({**fitted, **moments}, {"objective": objective})
 
-    def _over_shards(self, state: State, parts: Shards, few: dict) -> Outcome:
-        """Make one round over all shards; the first begins where `few` would."""
+    def _over_blocks(self, state: State, parts: Any, few: dict) -> Outcome:
+        """Make one round over all blocks; the first begins where `few` would."""
         before = state.get("objective")
         if "moments" in state:
             owned = state["moments"].by_class
@@ -591,7 +596,7 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
         if exact and "moments" not in state:
             # One model owns all, wherever it is.
             state = {"models": models, "moments": moments}
-            return self._over_shards(state, parts, few)
+            return self._over_blocks(state, parts, few)
         done = exact
         if before is not None:
             done = done or before - moments.objective <= self.tol * before
@@ -605,25 +610,23 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
         }
         return Outcome(state, {"objective": moments.objective}, done)
 
-    def _step(self, data: dict[int, ClassSamples], rng: Any, n_epochs: float) -> Step:
+    def _step(self, data: ByClass, rng: Any, n_epochs: float) -> Step:
+        classes, parts = data
         if n_epochs == np.inf:
-            return lambda state, epoch: self._absorb(state, data, rng)
-        if self._shards is not None:
-            n_tangents = next(iter(data.values())).n_tangents
-            parts = self._shards.map(classes_of_part, bare(self), n_tangents)
-            del self._shards
-            return lambda state, epoch: self._over_shards(state, parts, data)
+            return lambda state, epoch: self._absorb(state, classes, rng)
+        if parts.here is None:
+            return lambda state, epoch: self._over_blocks(state, parts, classes)
 
         def train(state: State, epoch: int) -> Outcome:
-            rounds = {c: own.round(state["models"][c]) for c, own in data.items()}
+            rounds = {c: own.round(state["models"][c]) for c, own in classes.items()}
             objective = sum(value for _, value in rounds.values())
             models = {c: found for c, (found, _) in rounds.items()}
             before = state.get("objective")
-            done = all(own.is_exact(models[c]) for c, own in data.items())
+            done = all(own.is_exact(models[c]) for c, own in classes.items())
             if before is not None:
                 done = done or before - objective <= self.tol * before
-            leading = [leading_moments(own, models[c]) for c, own in data.items()]
-            state = self._gathered(models, data, leading)
+            leading = [leading_moments(own, models[c]) for c, own in classes.items()]
+            state = self._gathered(models, classes, leading)
             state = {**state, "objective": objective}
             return Outcome(state, {"objective": objective}, done)
 

@@ -41,7 +41,6 @@ from widemargin._compute.nearest import class_minima, squared_distances
 from widemargin._core.decisions import class_codes
 from widemargin._core.params import Counted, Fraction, Positive, parameters
 from widemargin._core.samples import Samples
-from widemargin._core.shards import Here
 from widemargin.margins import check_loss
 from widemargin.prototypes.base import no_bound
 from widemargin.prototypes.lvq import hull, pen
@@ -264,24 +263,20 @@ class MarginLVQClassifier(TrainedPrototypes):
     ) -> Samples:
         return self._divided(samples, first)
 
-    def _limits(self, data: Samples) -> NDArray:
-        """Limits of the samples as they are divided; shards are not yet."""
-        return data.limits if data.shards is None else self._scaled(data.limits)
-
     def _start(self, data: Samples, rng: np.random.RandomState) -> State:
         P = self._sorted(self._place(data.X, data, rng))
         self.decision_, self.n_neighbors_ = self.decision, int(self.n_neighbors)
         self._loss = check_loss(self.loss)
         self._set_scale(data, P)
-        return {"prototypes": self._shown(P), "hull": hull(self._limits(data), P)}
+        return {"prototypes": self._shown(P), "hull": hull(data.limits, P)}
 
     def _resume(self, state: State, data: Samples, rng: np.random.RandomState) -> State:
         added = self._place_new(data.X, data, rng)
         P = np.concatenate([self._scaled(state["prototypes"]), added])
-        P, limits = self._sorted(P), self._limits(data)
+        P = self._sorted(P)
         return {
             "prototypes": self._shown(P),
-            "hull": hull(limits, P, state["hull"]),
+            "hull": hull(data.limits, P, state["hull"]),
         }
 
     def _sorted(self, P: NDArray) -> NDArray:
@@ -321,14 +316,11 @@ class MarginLVQClassifier(TrainedPrototypes):
         loss, n = check_loss(self.loss), len(data)
         bounds, rule = self._bounds(), self._rule()
         unit, gamma = self.unit_, float(self.learning_rate)
-
-        parts = Here(data) if data.shards is None else data.shards.shards
-        mass = data.weights.sum() if data.shards is None else data.shards.totals.sum()
-        scale = None if data.shards is None else self.scale_
+        parts, mass = data.parts(data), data.mass
 
         def batch(state: State, epoch: int) -> Outcome:
             P = self._scaled(state["prototypes"])
-            sums, total = parts.sum(part_sums, scale, P, bounds, loss, unit, rule)
+            sums, total = parts.sum(margin_sums, P, bounds, loss, unit, rule)
             step = gamma * unit * (1 - epoch / n_epochs) * sums / mass
             box = pen(state["hull"])
             moved = (P - step).clip(box[0], box[1]).astype(P.dtype)
@@ -467,35 +459,18 @@ def margin_pulls(
 
 
 def margin_sums(
+    samples: Samples,
     P: NDArray,
     bounds: NDArray,
-    X: NDArray,
-    codes: NDArray,
-    weights: NDArray,
     loss: Any,
     unit: float,
     rule: tuple[int, int, float],
-) -> tuple[NDArray, float]:
+) -> tuple[NDArray, float] | None:
     """Sum the step of the batch form, (K, d), and the loss over samples."""
+    if not len(samples):
+        return None
+    X, codes, weights = samples.X, samples.codes, samples.weights
     theta, alpha = margin_pulls(P, bounds, X, codes, loss, unit, rule)
     pulls = weights[:, None] * alpha
     values = loss.value(theta.clip(-1e9, 1e9))
     return pulls.T @ X - pulls.sum(axis=0)[:, None] * P, float(weights @ values)
-
-
-def part_sums(
-    samples: Samples,
-    scale: NDArray | None,
-    P: NDArray,
-    bounds: NDArray,
-    loss: Any,
-    unit: float,
-    rule: Any,
-) -> tuple[NDArray, float] | None:
-    """Return the same for the samples of one part, divided by a scale if there is."""
-    if not len(samples):
-        return None
-    X, codes, weights = samples.X, samples.codes, samples.weights
-    if scale is not None:
-        X = X / scale
-    return margin_sums(P, bounds, X, codes, weights, loss, unit, rule)

@@ -34,7 +34,7 @@ from widemargin._core.checks import (
     warn_caller,
 )
 from widemargin._core.classifier import fit_method, whole_or_not_at_all
-from widemargin._core.lazy import bare, is_lazy
+from widemargin._core.lazy import bare
 from widemargin._core.params import check_declared
 from widemargin._core.samples import (
     Samples,
@@ -42,8 +42,9 @@ from widemargin._core.samples import (
     check_samples,
     hold_out_of_classes,
     merge_duplicates,
+    none_held_out,
 )
-from widemargin._core.shards import Here, Shards, check_shards, joined
+from widemargin._core.shards import check_shards, joined
 from widemargin._core.temperature import LeftOut
 from widemargin.prototypes.base import PrototypeClassifier, with_mean_one
 from widemargin.prototypes.placing import (
@@ -120,10 +121,9 @@ def with_relative_weights(samples: Samples) -> Samples:
     return replace(samples, weights=samples.weights / unit)
 
 
-def fraction_right(model: PrototypeClassifier, samples: Samples | Shards) -> float:
+def fraction_right(model: PrototypeClassifier, samples: Samples) -> float:
     """Weighted accuracy of `model` on samples already checked."""
-    parts = samples if isinstance(samples, Shards) else Here(samples)
-    right, total = parts.sum(weight_right, bare(model))
+    right, total = samples.parts(samples).sum(weight_right, bare(model))
     return right / total
 
 
@@ -139,7 +139,7 @@ def weight_right(
 
 def _held_out(samples: Samples, fraction: float, seed: int, wanted: bool) -> Samples:
     """Return the samples of a shard that are held out, or the others."""
-    rng = np.random.RandomState((seed + int(samples.rows[0])) % 2**32)
+    rng = np.random.RandomState(samples.seed(seed))
     held = hold_out_of_classes(samples.codes, fraction, rng, needed=False)
     return samples.take(np.flatnonzero(held == wanted))
 
@@ -159,7 +159,7 @@ def run_epochs(
     n_epochs: int,
     samples: Samples,
     *,
-    held: Samples | Shards | None = None,
+    held: Samples | None = None,
     patience: int = 1,
     last: Step | None = None,
     told: bool = True,
@@ -391,17 +391,44 @@ class TrainedPrototypes(PrototypeClassifier):
             The fitted estimator.
         """
         self._check_parameters()
-        rng = check_random_state(self.random_state)
-        held: Samples | Shards | None = None
-        if is_lazy(X):
-            samples, held = self._check_shards(X, y, sample_weight, rng)
-            checked = merged = samples
-        else:
-            checked = self._check_samples(X, y, sample_weight, stay=self._stays)
-            merged = merge_duplicates(checked) if self._exact_weights else checked
-            samples = merged
-            if self.early_stopping:
-                samples, held = hold_out(samples, self.validation_fraction, rng)
+        rng, held = check_random_state(self.random_state), None
+        checked = self._check_samples(X, y, sample_weight, stay=self._stays)
+        samples = merged = self._merged(checked)
+        if self.early_stopping:
+            samples, held = hold_out(merged, self.validation_fraction, rng)
+        self._train(samples, held, rng)
+        self._finish(_num_samples(X), checked, merged, samples)
+        return self
+
+    @fit_method
+    def _fit_blocks(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train on a Dask collection.
+
+        What is chosen is chosen on some samples; what is summed is summed over all.
+        """
+        self._check_parameters()
+        self._check_lazy()
+        rng, held = check_random_state(self.random_state), None
+        given = check_shards(self, X, y, sample_weight, stay=self._stays)
+        check_scale(given.limits)
+        self.classes_ = given.classes
+        if self.early_stopping:
+            part = float(self.validation_fraction), int(rng.randint(2**31 - 1))
+            apart = given.taken(_held_out, *part, True)
+            if not apart.n_rows:
+                raise none_held_out(self.validation_fraction, given.n_rows)
+            held = apart.drawn(self._merged)
+            given = given.taken(_held_out, *part, False)
+        self._train(given.drawn(self._merged), held, rng)
+        return self
+
+    def _merged(self, samples: Samples) -> Samples:
+        return merge_duplicates(samples) if self._exact_weights else samples
+
+    def _train(
+        self, samples: Samples, held: Samples | None, rng: np.random.RandomState
+    ) -> None:
+        """Train on samples, as long as those that are held out say."""
         # BLAS has one thread per worker: products of a batch are too small to share.
         with held_threads(getattr(self, "n_jobs", 1)) as run:
             data = self._prepare(samples, rng, run, True)
@@ -416,7 +443,7 @@ class TrainedPrototypes(PrototypeClassifier):
             )
             state = self._settled(state, data)
         self._keep(state)
-        if isinstance(held, Samples):
+        if held is not None:
             samples, seen = held, self._said_of(with_mean_one(held))
         else:
             seen = self._left_out_costs(samples)
@@ -425,32 +452,9 @@ class TrainedPrototypes(PrototypeClassifier):
         self.__dict__.pop("_rng", None)
         self._stream = Stream()
         self.n_iter_ = max(map(len, self.history_.values()))
-        if not is_lazy(X):
-            self._finish(_num_samples(X), checked, merged, samples)
-        return self
 
     def _check_lazy(self) -> None:
         """Refuse parameters with which samples cannot stay in shards."""
-
-    def _check_shards(
-        self, X: Any, y: Any, sample_weight: Any, rng: np.random.RandomState
-    ) -> tuple[Samples, Shards | None]:
-        """Return some samples of a Dask collection, which know all, and those held out.
-
-        What is chosen is chosen on them; what is summed is summed over all.
-        """
-        self._check_lazy()
-        given = check_shards(self, X, y, sample_weight, stay=self._stays)
-        check_scale(given.limits)
-        self.classes_, held = given.classes, None
-        if self.early_stopping:
-            part = float(self.validation_fraction), int(rng.randint(2**31 - 1))
-            held = given.shards.map(_held_out, *part, True)
-            given = given.of(given.shards.map(_held_out, *part, False))
-        samples = given.some()
-        if self._exact_weights:
-            samples = merge_duplicates(samples)
-        return replace(samples, shards=given), held
 
     def _finish(
         self, n_rows: int, checked: Samples, merged: Samples, trained: Samples
@@ -494,8 +498,7 @@ class TrainedPrototypes(PrototypeClassifier):
         samples = self._check_samples(X, y, sample_weight, classes=classes, reset=first)
         if not first and samples.X.dtype != self.prototypes_.dtype:
             samples = replace(samples, X=samples.X.astype(self.prototypes_.dtype))
-        if self._exact_weights:
-            samples = merge_duplicates(samples)
+        samples = self._merged(samples)
         rng = self.__dict__.get("_rng") or check_random_state(self.random_state)
         # What a model knew of samples that it had not seen is what it knows of others.
         before = None
@@ -514,8 +517,7 @@ class TrainedPrototypes(PrototypeClassifier):
         ):
             if stream.begins(most):
                 stream, known = stream.begin(most)
-                if self._exact_weights:
-                    known = merge_duplicates(known)
+                known = self._merged(known)
                 if anew:
                     known = replace(known, device=samples.device)
                     outcome = self._begin(known, rng, run)
@@ -569,9 +571,7 @@ class TrainedPrototypes(PrototypeClassifier):
             self.scale_ = chosen_scale(
                 samples.X, samples.codes, samples.weights, self.scale
             )
-        if self.scale_ is None:
-            return samples
-        return replace(samples, X=self._scaled(samples.X))
+        return samples if self.scale_ is None else samples.divided(self.scale_)
 
     def _settled(self, state: State, data: Any) -> State:
         """Return the state of a whole training as it is kept."""

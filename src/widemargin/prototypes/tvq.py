@@ -34,7 +34,6 @@ from widemargin._core.params import (
     parameters,
 )
 from widemargin._core.samples import Samples, clear_winner
-from widemargin._core.shards import Here, Shards
 from widemargin._core.temperature import LeftOut
 from widemargin.prototypes.ascent import (
     Ascent,
@@ -481,14 +480,10 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
 
     def _ascent(self, data: Bent, k: Any) -> tuple[np.ndarray, Ascent]:
         """Prepare the climb; models are held about the mean of the samples."""
-        samples, shards = data.samples, data.samples.shards
-        centre = samples.X.mean(axis=0, dtype=float)
-        parts: Here | Shards
-        if shards is None:
-            mean = float(samples.weights.mean())
-            parts = Here(self._passed(samples, data.bundle, centre, mean, data.run))
-        else:
-            parts = shards.shards.map(_part, bare(self), centre, shards.mean_weight)
+        samples, centre = data.samples, data.samples.X.mean(axis=0, dtype=float)
+        mean = samples.mean_weight
+        here = self._passed(samples, data.bundle, centre, mean, data.run)
+        parts = samples.parts(here, _part, bare(self), centre, mean)
         return centre, Ascent(parts, self.theta, k, self.learning_rate)
 
     def _passed(
