@@ -47,7 +47,7 @@ from sklearn.base import clone
 from sklearn.utils import get_tags
 
 from widemargin._compute.progress import observed_by
-from widemargin._core.arrays import largest_of, to_numpy
+from widemargin._core.arrays import largest_of, on_host, to_numpy
 from widemargin._core.checks import hushed
 from widemargin._core.samples import Samples, equal_by_chance
 from widemargin._core.temperature import LeftOut, joined
@@ -149,7 +149,7 @@ def refitted(
             others = replace(others, X=others.X[:, known])
             left = replace(left, X=left.X[:, known])
         with hushed(), observed_by(None):
-            without.fit(others.X, others.labels, others.weights)
+            without = on_host(without.fit(others.X, others.labels, others.weights))
             found = ask(without, left)
         # Of a class that is still to come nothing is known.
         present = np.flatnonzero(np.isin(samples.classes, without.classes_))
