@@ -143,6 +143,21 @@ def test_tangents_on_a_device(generator, labelled, on_device):
     np.testing.assert_allclose(again.tangents(X[:9]), here.tangents(X[:9]), atol=1e-7)
 
 
+def test_what_functions_return_is_brought_to_the_samples(on_device):
+    def in_numpy(X, p):
+        return brighter(X.numpy(), p)
+
+    found = TransformTangents(in_numpy, step=0.1).tangents(tensor(X[:9]))
+    assert isinstance(found, torch.Tensor)
+    np.testing.assert_allclose(found[:, 0], X[:9], atol=1e-12)
+
+
+def test_images_turned_on_a_device(on_device):
+    for shape in ((8, 8), (4, 8, 2)):
+        turned = ImageAffine(shape, rotation=0.3, down=1.2, background=0.5)
+        np.testing.assert_allclose(turned(tensor(X)), turned(X), atol=1e-12)
+
+
 def test_smoothing_and_frames_on_a_device(on_device):
     smoother = GaussianSmoother((8, 8), background=0.2).fit(tensor(X))
     expected = GaussianSmoother((8, 8), background=0.2).fit(X).transform(X)

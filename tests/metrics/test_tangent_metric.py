@@ -157,7 +157,7 @@ BAD = [
     ({"tangents": np.full((2, 16), np.nan)}, ValueError, "tangents contains NaN"),
     ({"tangents": X[0]}, ValueError, f"{NONE_OF}.*got 1 axis"),
     ({"tangents": X[None]}, ValueError, f"{NONE_OF}.*got 3 axes"),
-    ({"tangents": [["a"]]}, ValueError, "tangents must be an array of numbers"),
+    ({"tangents": [["a"]]}, ValueError, "tangents must hold numbers only"),
     ({"tangents": [[1.0], [1.0, 2.0]]}, ValueError, "rows of different lengths"),
     ({"tangents": {"a": 1}}, (TypeError, ValueError), "tangents must be"),
     ({"tangents": None, "sides": "midpoint"}, ValueError, "needs a generator"),

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from widemargin._compute.engines import formula
 from widemargin._compute.machine import batched_slices
 
 # What two projections leave of a dependent row of length one.
@@ -33,6 +34,7 @@ def worth_compiling(n: int, x_tangents: int, y_tangents: int) -> bool:
     return n * (1 + x_tangents) * (1 + y_tangents) > MANY_PRODUCTS
 
 
+@formula
 def orthonormal(tangents: NDArray, rtol: float) -> NDArray:
     """Return the frames (n, l, d), in float64, of tangents that stay as they are."""
     _, n_tangents, d = tangents.shape

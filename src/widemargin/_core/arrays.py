@@ -118,6 +118,22 @@ def beside(X: Any, array: Any, *, alike: bool = False) -> Any:
     return put(array, X.device) if is_tensor(X) and array is not None else array
 
 
+def place_of(array: Any) -> Any:
+    """Return the device of a tensor, for `put`; None is NumPy."""
+    return array.device if is_tensor(array) else None
+
+
+def is_array(array: Any) -> bool:
+    """Whether this is what the library works on: NumPy's, or a tensor on a device."""
+    return isinstance(array, np.ndarray) or on_device(array)
+
+
+def is_one_row(array: Any) -> bool:
+    """Whether all rows are one in memory, as after ``xp.broadcast_to``."""
+    step = array.stride(0) if is_tensor(array) else array.strides[0]
+    return len(array) > 0 and step == 0
+
+
 def rows_at_once(X: Any, numbers: float) -> int:
     """How many rows may be worked on at once, of so many numbers in the dtype of X."""
     if is_tensor(X):

@@ -19,7 +19,6 @@ from sklearn.utils.validation import validate_data as _validate_data
 from widemargin._core.arrays import (
     check_tensor,
     in_dtype,
-    is_tensor,
     largest_of,
     numpy_dtype,
     on_device,
@@ -141,7 +140,7 @@ def check_background(background: Any, X: NDArray) -> Any:
             f"background must be of the size of the numbers in X; got {value:g}, which "
             f"{dtype} hardly holds."
         )
-    return value if is_tensor(X) else dtype.type(value)
+    return value
 
 
 def check_neighbors(n_neighbors: Any, at_most: int) -> int:
@@ -375,11 +374,22 @@ def is_plain(X: Any, n_features: int | None = None) -> TypeGuard[NDArray]:
 
 def as_matrix(name: str, values: Any, **options: Any) -> Any:
     """Return `values` as a two-dimensional finite array; float32 stays float32."""
+    return as_array(name, values, n_axes=2, **options)
+
+
+def as_array(
+    name: str, values: Any, *, n_axes: int | None = None, **options: Any
+) -> Any:
+    """Return `values` as a finite array of `n_axes`, or of any number of axes."""
     if on_device(values):
-        return check_tensor(name, values)
-    options = {"dtype": FLOATS, "input_name": name} | options
+        return check_tensor(name, values, n_axes=n_axes)
+    if n_axes is None:
+        any_shape = {"ensure_2d": False, "allow_nd": True}
+        options |= any_shape | {"ensure_min_samples": 0, "ensure_min_features": 0}
     with naming(name):
-        return check_array(to_numpy(values), **options)
+        return check_array(
+            to_numpy(values), **({"dtype": FLOATS, "input_name": name} | options)
+        )
 
 
 def check_same_length(**arrays: NDArray) -> None:

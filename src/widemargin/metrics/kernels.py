@@ -38,7 +38,7 @@ from scipy.sparse import issparse
 
 from widemargin._compute.machine import BLOCK_NUMBERS, PAIR_ROWS, batched_slices
 from widemargin._compute.nearest import some_eigenpairs, squared_norms
-from widemargin._core.arrays import in_kind, is_tensor, largest_of, numpy_dtype, xp_of
+from widemargin._core.arrays import in_kind, largest_of, numpy_dtype, xp_of
 from widemargin._core.checks import as_matrix, check_gamma, check_option
 from widemargin.metrics.tangent import DEFAULT_SPRING, tangent_distances
 
@@ -229,8 +229,7 @@ def kernel_of_distances(d2: NDArray, kernel: Any, gamma: float) -> NDArray:
 
 def _values(kernel: Callable, d2: NDArray) -> NDArray:
     """Values of a kernel that is not ours, checked."""
-    values = kernel(d2)
-    values = values if is_tensor(d2) and is_tensor(values) else np.asarray(values)
+    values = xp_of(d2).asarray(kernel(d2), device=d2.device)
     if values.shape != d2.shape or not xp_of(values).isfinite(values).all():
         raise ValueError(
             "kernel must return finite values of the shape of the squared distances "

@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from widemargin._compute.engines import formula
-from widemargin._compute.nearest import expanded_distances, product_error
+from widemargin._compute.nearest import expanded_distances, nearest_of, product_error
 from widemargin._core.arrays import (
     beside,
     in_dtype,
@@ -43,7 +43,6 @@ from widemargin.prototypes import optimizer
 from widemargin.prototypes.optimizer import Batch, Descent, Sums
 from widemargin.prototypes.placing import (
     chosen_scale,
-    nearest_of,
     revivals,
     within_class_spread,
 )

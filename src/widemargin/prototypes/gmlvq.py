@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from widemargin._compute.engines import formula
-from widemargin._compute.nearest import second_moments, squared_distances
+from widemargin._compute.nearest import nearest_of, second_moments, squared_distances
 from widemargin._core.arrays import beside, in_dtype, numpy_dtype, to_numpy
 from widemargin._core.lazy import bare
 from widemargin._core.params import Counted, NotNegative, Positive, parameters
@@ -510,7 +510,7 @@ class GMLVQClassifier(
         labels: NDArray,
     ) -> NDArray:
         if omega.ndim < 3:
-            return placing.nearest_of(mapped, Q)
+            return nearest_of(mapped, Q)
         D = metric.distances(rows.X, P, omega, self._grouped(labels))
         return np.asarray(D.argmin(axis=1))
 

@@ -35,7 +35,7 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
 from widemargin._compute.engines import engine_for, formula
-from widemargin._compute.nearest import narrowed, squared_norms
+from widemargin._compute.nearest import narrowed, nearest_of, squared_norms
 from widemargin._core.checks import (
     check_count,
     check_number,
@@ -44,11 +44,7 @@ from widemargin._core.checks import (
 )
 from widemargin._core.params import Counted, Fraction, Number, parameters
 from widemargin._core.samples import Samples
-from widemargin.prototypes.placing import (
-    class_means,
-    nearest_of,
-    revivals,
-)
+from widemargin.prototypes.placing import class_means, revivals
 from widemargin.prototypes.training import (
     Outcome,
     Run,

@@ -21,7 +21,7 @@ from scipy.sparse import csr_array
 from widemargin._compute.engines import formula
 from widemargin._compute.machine import BLOCK_NUMBERS, batched_slices, rows_in_budget
 from widemargin._compute.nearest import (
-    nearest_rows,
+    nearest_of,
     squared_norms,
 )
 from widemargin._core.arrays import (
@@ -403,12 +403,6 @@ def revivals(
             prototypes.extend(dead[: len(worst)])
             samples.extend(rows[worst])
     return np.array(prototypes, dtype=np.intp), np.array(samples, dtype=np.intp)
-
-
-@formula
-def nearest_of(X: Any, P: Any) -> np.ndarray:
-    """Return the nearest prototype of every sample."""
-    return nearest_rows(X, P)
 
 
 def recruits(

@@ -22,28 +22,29 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
-from sklearn.utils import check_array
 
+from widemargin._compute.engines import formula
+from widemargin._compute.formulas import orthonormal
 from widemargin._compute.machine import (
     BLOCK_NUMBERS,
-    DEVICE_NUMBERS,
     batched_slices,
     rows_in_budget,
     thread_map,
 )
 from widemargin._core.arrays import (
+    beside,
     check_one_place,
-    check_tensor,
     in_dtype,
-    is_tensor,
+    is_array,
+    is_one_row,
     numpy_dtype,
-    on_device,
     put,
     to_numpy,
     xp_of,
 )
 from widemargin._core.checks import (
     FLOATS,
+    as_array,
     as_matrix,
     check_number,
     check_text,
@@ -59,38 +60,10 @@ def as_samples(X: ArrayLike, name: str = "X") -> NDArray:
     return X if is_plain(X) else as_matrix(name, X)
 
 
-def check_tangent_array(tangents: ArrayLike, name: str) -> NDArray:
-    """Return `tangents` as a finite float array of any number of axes."""
-    if on_device(tangents):
-        return check_tensor(name, tangents, n_axes=None)
-    tangents = to_numpy(tangents)
-    try:
-        with np.errstate(over="ignore", invalid="ignore"):
-            return check_array(
-                tangents,
-                dtype=FLOATS,
-                ensure_2d=False,
-                allow_nd=True,
-                ensure_min_samples=0,
-                ensure_min_features=0,
-                input_name=name,
-            )
-    except (TypeError, ValueError) as error:
-        if name in str(error):
-            raise
-        raise type(error)(f"{name} must be an array of numbers: {error}") from None
-
-
-def fill_blocks(
-    fill: Callable[[slice], None], out: Any, n_jobs: int | None = None
-) -> None:
-    """Call ``fill(rows)`` for all rows of `out` (n, l, d), by threads or a device."""
+@formula
+def fill_blocks(fill: Callable[[slice], None], out: Any, n_jobs: int | None) -> None:
+    """Call ``fill(rows)`` for all rows of `out` (n, l, d), by threads."""
     n_numbers = out.shape[1] * out.shape[2]
-    if is_tensor(out):
-        from widemargin._compute.device.pairs import halving
-
-        halving(max(1, DEVICE_NUMBERS // max(1, n_numbers)), len(out), fill)
-        return
     # Raw tangents, their float64 copy and as much again for what computes them.
     budget = rows_in_budget(4 * 8 * n_numbers, n_jobs)
     blocks = batched_slices(len(out), min(budget, BLOCK_NUMBERS // max(1, n_numbers)))
@@ -104,7 +77,7 @@ def like(shape: tuple, array: Any) -> Any:
 
 def broadcast(array: Any, shape: tuple) -> Any:
     """Return a view of `array` in a larger shape."""
-    return array.expand(shape) if is_tensor(array) else np.broadcast_to(array, shape)
+    return xp_of(array).broadcast_to(array, shape)
 
 
 def default_rtol(dtype: DTypeLike) -> float:
@@ -121,11 +94,6 @@ def fill_frames(
     name: str = "tangents",
 ) -> NDArray:
     """Write into `frames` (n, l, d) the frames of ``tangents_of(rows)``, by blocks."""
-    if is_tensor(frames):
-        from widemargin._compute.device.pairs import gram_schmidt
-    else:
-        from widemargin._compute.formulas import orthonormal as gram_schmidt
-
     if rtol is not None:
         check_number("rtol", rtol, at_least=0, below=1, otherwise="None or ")
 
@@ -143,7 +111,7 @@ def fill_frames(
                 f"{rows.stop - 1}; every tangent entry must be a finite number."
             )
         least = default_rtol(numpy_dtype(raw)) if rtol is None else float(rtol)
-        frames[rows] = gram_schmidt(raw, least)
+        frames[rows] = orthonormal(raw, least)
 
     if frames.shape[1]:
         fill_blocks(fill, frames, n_jobs)
@@ -181,7 +149,7 @@ def orthonormalize(
             [0., 1.],
             [0., 0.]]])
     """
-    raw = check_tangent_array(tangents, "tangents")
+    raw = as_array("tangents", tangents)
     if raw.ndim != 3:
         raise ValueError(
             "tangents must have shape (n_samples, n_tangents, n_features); "
@@ -226,8 +194,7 @@ class Bundle:
             ("frames", 3, "(n_samples, n_tangents, n_features)"),
         ):
             array = getattr(self, name)
-            known = isinstance(array, np.ndarray) or on_device(array)
-            if not known or numpy_dtype(array) not in FLOATS:
+            if not is_array(array) or numpy_dtype(array) not in FLOATS:
                 raise TypeError(
                     f"{name} must be a float32 or float64 numpy array, or a tensor of "
                     "these on a device."
@@ -275,16 +242,15 @@ class Bundle:
         """
         points = as_samples(X)
         check_text("name", name)
-        raw = check_tangent_array(tangents, name)
+        raw = as_array(name, tangents)
         _check_tangent_shape(raw, points, name)
         if raw.ndim == 2:
             one = to_numpy(raw)[np.newaxis]
             # Orthonormal to the precision of the points, which may be the higher one.
             shared = np.empty(one.shape, numpy_dtype(points))
             fill_frames(shared, one.__getitem__, rtol=rtol, name=name)
-            if is_tensor(points):
-                shared = put(shared, points.device)
-            return cls(points, broadcast(shared, (len(points), *raw.shape)))
+            shape = (len(points), *raw.shape)
+            return cls(points, broadcast(beside(points, shared), shape))
         check_one_place(**{"X": points, name: raw})
         frames = like(raw.shape, points)
         fill_frames(frames, raw.__getitem__, rtol=rtol, n_jobs=n_jobs, name=name)
@@ -339,9 +305,7 @@ class Bundle:
     @property
     def is_shared(self) -> bool:
         """Whether all samples share one frame, stored once."""
-        frames: Any = self.frames
-        step = frames.stride(0) if is_tensor(frames) else frames.strides[0]
-        return len(self) > 0 and step == 0
+        return is_one_row(self.frames)
 
     @property
     def ranks(self) -> NDArray:
@@ -406,9 +370,7 @@ def share_one_frame(x: Bundle, y: Bundle) -> bool:
 
 def same_numbers(one: Any, other: Any) -> bool:
     """Whether two arrays in one place have the same shape and the same numbers."""
-    if is_tensor(one):
-        return one.shape == other.shape and bool((one == other).all())
-    return np.array_equal(one, other)
+    return one.shape == other.shape and bool((one == other).all())
 
 
 def _check_tangent_shape(tangents: NDArray, X: NDArray, name: str) -> None:

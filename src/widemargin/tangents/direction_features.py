@@ -41,6 +41,7 @@ from sklearn.utils.validation import check_is_fitted
 from widemargin._compute.machine import batched_slices, rows_in_budget
 from widemargin._core.checks import (
     FLOATS,
+    as_array,
     check_background,
     check_count,
     check_number,
@@ -51,7 +52,6 @@ from widemargin._core.checks import (
     warn_of_paper,
 )
 from widemargin._core.params import parameters
-from widemargin.tangents.bundle import check_tangent_array
 from widemargin.tangents.preparing import KeepsKind, filter_matrix
 
 # Pixels of background around the image, so that strokes at the border have edges.
@@ -230,7 +230,7 @@ class DirectionFeatures(
         """
         check_is_fitted(self)
         samples = validate_data(self, X, dtype=FLOATS, reset=False)
-        moves = check_tangent_array(tangents, "tangents")
+        moves = as_array("tangents", tangents)
         with np.errstate(over="ignore"):
             moves = moves.astype(samples.dtype)
         n, d = samples.shape

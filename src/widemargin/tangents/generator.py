@@ -26,13 +26,14 @@ from sklearn.utils.validation import check_is_fitted
 from widemargin._core.arrays import (
     AnswersInKind,
     check_one_place,
-    is_tensor,
+    in_dtype,
     numpy_dtype,
     on_host,
     xp_of,
 )
 from widemargin._core.checks import (
     FLOATS,
+    as_array,
     check_number,
     check_option,
     check_text,
@@ -46,7 +47,6 @@ from widemargin.tangents.bundle import (
     Blocks,
     Bundle,
     as_samples,
-    check_tangent_array,
     fill_blocks,
     fill_frames,
     like,
@@ -143,7 +143,7 @@ class TangentGenerator(AnswersInKind, BaseEstimator, ABC):
         def fill(rows: slice) -> None:
             out[rows] = tangents_of(rows)
 
-        fill_blocks(fill, out)
+        fill_blocks(fill, out, None)
         return out
 
     def bundle(
@@ -368,11 +368,8 @@ def _generated(X: NDArray, generator: Any, name: str, n_jobs: int | None) -> Bun
     """Bundle of a generator that is not ours: only its method `tangents` is known."""
 
     def tangents_of(rows: slice) -> NDArray:
-        raw = generator.tangents(X[rows])
-        if is_tensor(X) and is_tensor(raw):
-            return raw.to(X.device)
-        raw = np.asarray(raw)
-        return raw if raw.dtype in FLOATS else raw.astype(np.float64)
+        raw = xp_of(X).asarray(generator.tangents(X[rows]), device=X.device)
+        return raw if numpy_dtype(raw) in FLOATS else in_dtype(raw, np.float64)
 
     first = tangents_of(slice(0, 1))
     if first.ndim != 3:
@@ -416,7 +413,7 @@ def check_tangents(tangents: Any) -> Any:
             f"{wanted}, so that samples to predict have tangents too; got {ndim} "
             f"ax{'i' if ndim == 1 else 'e'}s."
         )
-    return check_tangent_array(tangents, "tangents")
+    return as_array("tangents", tangents)
 
 
 def tangents_meant(tangents: Any, owner: str) -> Any:
@@ -471,7 +468,7 @@ def raw_tangents(tangents: Any, X: NDArray, y: NDArray | None = None) -> NDArray
             "tangents.tangents(X) must return (n_samples, n_tangents, n_features); got "
             f"shape {raw.shape} for {len(X)} samples of {X.shape[1]} features."
         )
-    return check_tangent_array(raw, "tangents")
+    return as_array("tangents", raw)
 
 
 @parameters

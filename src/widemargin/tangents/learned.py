@@ -19,15 +19,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import LinearOperator, eigsh
-from sklearn.neighbors import NearestNeighbors
 
 from widemargin._compute import nearest
 from widemargin._compute.machine import BLOCK_NUMBERS, batched_slices
 from widemargin._core.arrays import (
+    beside,
     in_dtype,
-    is_tensor,
     numpy_dtype,
-    put,
     to_numpy,
     xp_of,
 )
@@ -47,9 +45,6 @@ from widemargin.tangents.generator import DEVICE_METHODS, TangentGenerator
 # Up to this many features the moment is formed (128 MiB), beyond it only applied.
 _MAX_DENSE_FEATURES = 4096
 _FEW_FEATURES = 500
-
-# Up to this many features a tree finds neighbours sooner than products do.
-_MAX_TREE_FEATURES = 15
 
 # Directions whose eigenvalue is below this share of the largest are rounding.
 _EIGENVALUE_RTOL = 1e-12
@@ -200,17 +195,16 @@ class LearnedTangents(TangentGenerator):
         if self.per_class:
             if codes is None:
                 means = in_unit(self.class_means_, self._unit)
-                codes = nearest_means(self._scaled(X), means)
-            known = self.tangents_.astype(numpy_dtype(X))
-            known = put(known, X.device) if is_tensor(X) else known
+                codes = nearest.nearest_of(self._scaled(X), means)
+            known = beside(X, self.tangents_, alike=True)
             return lambda rows: known[codes[rows]]
-        shared = self.tangents_.astype(numpy_dtype(X))
-        shared = put(shared, X.device) if is_tensor(X) else shared
+        shared = beside(X, self.tangents_, alike=True)
         return lambda rows: broadcast(shared, (len(X[rows]), *shared.shape))
 
     def _local_tangents_of(self, X: NDArray, codes: NDArray | None) -> Blocks:
         n_neighbors = self._check_parameters()
-        learned, X = in_unit(self.samples_, self._unit), self._scaled(X)
+        X = self._scaled(X)
+        learned = beside(X, in_unit(self.samples_, self._unit))
         # One more than needed, since a sample seen in fit finds itself.
         neighbors = np.full((len(X), n_neighbors + 1), -1)
         groups = [None] if codes is None else np.unique(codes)
@@ -220,10 +214,9 @@ class LearnedTangents(TangentGenerator):
             if c is not None:
                 members, queries = members[self.codes_ == c], queries[codes == c]
             k = min(n_neighbors + 1, len(members))
-            neighbors[queries, :k] = members[_nearest(learned[members], k, X[queries])]
-        if is_tensor(X):
-            learned = put(learned, X.device)
-            neighbors = put(neighbors, X.device)
+            found = nearest.nearest_points(learned[members], X[queries], k)
+            neighbors[queries, :k] = members[to_numpy(found)]
+        neighbors = beside(X, neighbors)
 
         def tangents_of(rows: slice) -> NDArray:
             x, near = X[rows], neighbors[rows]
@@ -273,28 +266,6 @@ class LearnedTangents(TangentGenerator):
         return tags
 
 
-def _nearest(X: NDArray, k: int, queries: NDArray | None = None) -> NDArray:
-    """(n, k) indices of the nearest of X; without queries, of each of X but itself."""
-    if is_tensor(X) or is_tensor(queries):
-        from widemargin._compute.device.search import nearest_points
-
-        if queries is not None and is_tensor(queries):
-            X = put(X, queries.device)
-        return to_numpy(nearest_points(X, queries, k))
-    if X.shape[1] <= _MAX_TREE_FEATURES:
-        # A tree meets every query alone; scikit-learn's products do not.
-        search = NearestNeighbors(algorithm="kd_tree").fit(X)
-        return search.kneighbors(queries, k, return_distance=False)
-    return nearest.nearest_points(X, queries, k)
-
-
-def nearest_means(X: NDArray, means: NDArray) -> NDArray:
-    """Index of the nearest mean of every sample."""
-    if is_tensor(X):
-        return _nearest(means.astype(numpy_dtype(X)), 1, X)[:, 0]
-    return nearest.squared_distances(X, means).argmin(axis=1)
-
-
 class Differences:
     """Differences of samples to their nearest other samples, a block at a time."""
 
@@ -303,7 +274,7 @@ class Differences:
         self.neighbors = np.empty((len(X), 0), int)
         k = min(n_neighbors, len(X) - 1)
         if k:
-            self.neighbors = _nearest(X, k)
+            self.neighbors = to_numpy(nearest.nearest_points(X, None, k))
 
     def __len__(self) -> int:
         return self.neighbors.size

@@ -57,13 +57,8 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin._compute.machine import batched_slices
-from widemargin._core.arrays import (
-    AnswersInKind,
-    is_tensor,
-    numpy_dtype,
-    put,
-)
+from widemargin._compute.machine import SAMPLE_ROWS, batched_slices
+from widemargin._core.arrays import AnswersInKind, beside, numpy_dtype
 from widemargin._core.checks import (
     FLOATS,
     check_background,
@@ -211,11 +206,10 @@ class GaussianSmoother(
         X = check_rows(self, X, reset=False)
         height, width, channels = self._check(X.shape[1])
         down, across = (self._filter(side, numpy_dtype(X)) for side in (height, width))
-        if is_tensor(X):
-            down, across = put(down, X.device), put(across, X.device)
+        down, across = beside(X, down), beside(X, across)
         background = check_background(self.background, X)
         out = like(X.shape, X)
-        for rows in batched_slices(len(X), 2**15 if is_tensor(X) else 1024):
+        for rows in batched_slices(len(X), SAMPLE_ROWS):
             images: NDArray = X[rows] - background
             # Every image by products of its own: it does not depend on its neighbours.
             images = down @ images.reshape(-1, height, width * channels)

@@ -25,13 +25,15 @@ Arrays: X (n, length·channels), channels last; tangents (n, l, length·channels
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.ndimage import correlate1d
 
-from widemargin._core.arrays import is_tensor, numpy_dtype, put
+from widemargin._compute.engines import formula
+from widemargin._core.arrays import beside, in_dtype, numpy_dtype
 from widemargin._core.checks import check_count
 from widemargin._core.params import parameters
 from widemargin.tangents.bundle import Blocks, like
@@ -138,8 +140,7 @@ class SignalTangents(DirectionalTangents):
                 f"features and n_channels={channels} leave {length}."
             )
         sigma = check_sigma(self.sigma, np.sqrt(length) / 8, length)
-        device = X.device if is_tensor(X) else None
-        return _Line(length, channels, sigma, numpy_dtype(X), device)
+        return _Line(length, channels, sigma, X)
 
     def _tangents_of(self, X: NDArray, y: ArrayLike | None) -> Blocks:
         names = self._names()
@@ -173,57 +174,47 @@ class _Line:
     ``(Σ g k x - k̄ Σ g x) * scale``, it needs no matrix.
     """
 
-    def __init__(
-        self,
-        length: int,
-        channels: int,
-        sigma: float,
-        dtype: DTypeLike,
-        device: Any = None,
-    ):
-        self.length, self.channels, self.dtype = length, channels, dtype
-        self.device = device
+    def __init__(self, length: int, channels: int, sigma: float, X: NDArray):
+        self.length, self.channels = length, channels
+        self.alike = partial(beside, X[:0], alike=True)
         self.tau = (np.arange(length) - (length - 1) / 2) / (length / 2)
         k, g = gaussian_weights(sigma)
         # Scaled to be of order one, lest the weights of a tiny sigma underflow.
         self.smooth, self.differ = g / g.sum(), k * g / (k**2 @ g)
         present = np.ones((1, length, 1))
         mass, first, second, shift = (
-            _correlate(present, weights)
+            correlate(present, weights)
             for weights in (self.smooth, self.differ, k * self.differ, k * self.smooth)
         )
-        self.pull = first / mass
-        self.scale = 1 / (second - self.pull * shift)
+        pull = first / mass
+        self.pull = beside(X, pull)
+        self.scale = beside(X, 1 / (second - pull * shift))
 
     def slope(self, signals: Any, transpose: bool = False) -> NDArray:
         """Differentiate every signal, or apply the transpose of that linear map."""
         x = signals.reshape(len(signals), self.length, self.channels)
-        if is_tensor(signals):
-            # A device would rather multiply: the matrix of what follows.
-            every = _Line.slope(self, np.eye(self.length * self.channels), transpose)
-            matrix = put(np.asarray(every, float), signals.device)
-            return (signals.double() @ matrix).to(signals.dtype)
         if transpose:
             x = self.scale * x
-            out = _correlate(x, self.differ[::-1]) - _correlate(
+            out = correlate(x, self.differ[::-1]) - correlate(
                 self.pull * x, self.smooth
             )
         else:
             with np.errstate(over="ignore", invalid="ignore"):
-                smooth = self.pull * _correlate(x, self.smooth)
-                out = self.scale * (_correlate(x, self.differ) - smooth)
-        return out.reshape(len(signals), -1).astype(self.dtype)
+                smooth = self.pull * correlate(x, self.smooth)
+                out = self.scale * (correlate(x, self.differ) - smooth)
+        return in_dtype(out.reshape(len(signals), -1), numpy_dtype(signals))
 
     def field(self, name: str) -> NDArray:
         s = np.arange(self.length) / (self.length - 1)
         field = np.repeat(FIELDS[name](self.tau, s), self.channels)
-        return put(field.astype(self.dtype), self.device)
+        return self.alike(field)
 
     def baselines(self, name: str) -> NDArray:
         rows = np.kron(BASELINES[name](self.tau), np.eye(self.channels))
-        return put(rows.astype(self.dtype), self.device)
+        return self.alike(rows)
 
 
-def _correlate(x: NDArray, weights: NDArray) -> NDArray:
+@formula
+def correlate(x: NDArray, weights: NDArray) -> NDArray:
     """Sum of weights times what surrounds each sample of (n, length, channels)."""
     return correlate1d(x, weights, axis=1, mode="constant", output=np.float64)

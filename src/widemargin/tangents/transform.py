@@ -16,7 +16,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from widemargin._core.arrays import in_dtype, is_tensor, numpy_dtype, xp_of
+from widemargin._core.arrays import in_dtype, numpy_dtype, xp_of
 from widemargin._core.checks import in_unit, unit_of_squares
 from widemargin._core.params import parameters
 from widemargin._core.samples import check_rows
@@ -41,7 +41,7 @@ class TransformTangents(TangentGenerator):
         transformed samples, of the same shape; p = 0 leaves them as they are. A
         function must treat every sample alone. It gets a copy of the samples, and is
         called from several threads when a bundle is made with `n_jobs` above one.
-        Samples that are tensors on a device come as such, and so must what is returned.
+        Samples that are tensors on a device come as such; what is returned goes there.
     step : float, sequence of floats or "auto", default="auto"
         The p at which differences are taken, the same for all functions or one for
         each. "auto" finds for each function the smallest power of 8, at most 1, that
@@ -206,23 +206,15 @@ def _change(
 
 def _call(name: str, function: Transformation, X: NDArray, p: float) -> NDArray:
     """Return the transformed samples, or say what is wrong with them."""
-    if is_tensor(X):
-        moved: Any = function(X.clone(), float(p))  # type: ignore[attr-defined]
-        if not is_tensor(moved) or moved.device != X.device:
-            raise ValueError(
-                f"{name} was given a tensor on {X.device} and must return one there; "
-                f"got {type(moved).__name__}."
-            )
-        moved = moved.detach()
-    else:
-        moved = np.asarray(function(X.copy(), float(p)))
+    xp = xp_of(X)
+    moved = xp.asarray(function(xp.asarray(X, copy=True), float(p)), device=X.device)
     if moved.shape != X.shape:
         raise ValueError(
             f"{name} must return samples of the shape it got, {tuple(X.shape)}; "
             f"it returned {tuple(moved.shape)}."
         )
     numbers = numpy_dtype(moved).kind in "biuf"
-    if not numbers or not xp_of(moved).isfinite(moved).all():
+    if not numbers or not xp.isfinite(moved).all():
         raise ValueError(
             f"{name} returned NaN, infinity or no numbers at p = {p:.3g}; it must be "
             "defined for small p of both signs, or be given a smaller step."
@@ -248,10 +240,7 @@ def copies(X: NDArray, transformations: Sequence[Callable]) -> Iterator[NDArray]
     """Yield the samples transformed by one function after the other."""
     for transformation in transformations:
         out = transformation(X)
-        if not (is_tensor(X) and is_tensor(out)):
-            out = np.asarray(out, dtype=None if is_tensor(X) else X.dtype)
-        if is_tensor(X):
-            out = xp_of(X).as_tensor(out, dtype=X.dtype, device=X.device)
+        out = xp_of(X).asarray(out, dtype=X.dtype, device=X.device)
         if out.shape != X.shape or not xp_of(X).isfinite(out).all():
             raise ValueError(
                 "each of transformations must return finite samples of the shape it is "

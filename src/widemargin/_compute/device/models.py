@@ -37,6 +37,13 @@ def weighted_moments(X: Tensor, weights: Any) -> tuple[Tensor, Tensor]:
     return mean, (centred * w[:, None]).T @ centred / total
 
 
+def correlate(x: Tensor, weights: Any) -> Tensor:
+    """As `tangents.signal.correlate`."""
+    n, reach = x.shape[1], len(weights) // 2
+    padded = torch.nn.functional.pad(x.double(), (0, 0, reach, reach))
+    return sum(w * padded[:, i : i + n] for i, w in enumerate(weights.tolist()))
+
+
 def leading_directions(matrix: Tensor, count: int) -> tuple[Any, Any]:
     """As `prototypes.tangent_models.leading_directions`."""
     values, vectors = torch.linalg.eigh(matrix)

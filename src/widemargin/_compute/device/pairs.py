@@ -46,6 +46,7 @@ from torch import Tensor
 
 from widemargin._compute.device.kernels import jitted, launch, triton_for
 from widemargin._compute.frames import ROUNDING
+from widemargin._compute.machine import DEVICE_NUMBERS
 from widemargin._compute.nearest import product_error
 
 # Relative size below which a squared distance is recomputed from its residual.
@@ -140,6 +141,11 @@ def halving(size: int, n: int, work: Callable[[slice], None]) -> None:
             size = max(1, size // 2)
             continue
         start = rows.stop
+
+
+def fill_blocks(fill: Callable[[slice], None], out: Tensor, n_jobs: Any) -> None:
+    """As `tangents.bundle.fill_blocks`."""
+    halving(max(1, DEVICE_NUMBERS // max(1, out[:1].numel())), len(out), fill)
 
 
 def chunk_size(n_y: int, rows: int, columns: int, like: Tensor) -> int:

@@ -682,7 +682,7 @@ def mapped_distances(X: Tensor, P: Any, omega: Any, coarse: float | None) -> Any
 
 
 def nearest_of(X: Tensor, P: Any) -> Any:
-    """As `prototypes.placing.nearest_of`."""
+    """As `_compute.nearest.nearest_of`."""
     P = P.cpu().numpy() if isinstance(P, Tensor) else P
     return point_distances(X, P, None).argmin(axis=1)
 
