@@ -39,7 +39,7 @@ ALLOWED: dict[str, set[str]] = {
 FLOORS: dict[str, list[set[str]]] = {
     "_compute": [{"progress"}, {"compiled"}, {"machine"}],
     "_core": [
-        {"lazy"},
+        {"lazy", "select", "split"},
         {"arrays"},
         {"checks"},
         {"callbacks"},

@@ -206,7 +206,6 @@ def test_defaults_take_tables_as_they_come():
     X, y = load_wine(return_X_y=True)
     model = MarginLVQClassifier(random_state=0).fit(X[::2], y[::2])
     assert model.scale_ is not None
-    assert len(model.prototypes_) > 3
     paper = MarginLVQClassifier(1, scale="none", random_state=0).fit(X[::2], y[::2])
     assert model.score(X[1::2], y[1::2]) > 0.9 > paper.score(X[1::2], y[1::2]) + 0.1
 

@@ -11,9 +11,7 @@ from widemargin.prototypes.placing import (
     chosen_scale,
     class_variances,
     initial_prototypes,
-    left_out_wrong,
     lloyd,
-    one_each,
     revivals,
     spread_rows,
     within_class_spread,
@@ -141,42 +139,6 @@ def test_duplicates_tell_nothing_of_units():
         assert chosen_scale(*given, "auto") is not None
 
 
-def noisy(n, n_features, useful=20, seed=0):
-    draw = np.random.RandomState(seed)
-    y = np.arange(n) % 2
-    X = draw.standard_normal((n, n_features))
-    X[:, :useful] += y[:, None]
-    return X, y
-
-
-def test_left_out_samples_are_as_far_as_from_the_means_without_them():
-    draw = np.random.RandomState(1)
-    X, codes = draw.standard_normal((40, 3)), np.arange(40) % 2
-    weights = draw.uniform(0.5, 2, 40)
-    labels = np.array([0, 0, 0, 1, 1])
-    seeds = np.concatenate([X[:6:2], X[1:5:2]])
-    seeds[2] = X[0] + 1e-3
-    own = np.where(labels == codes[:, None], squared_distances(X, seeds), np.inf)
-    own = own.argmin(axis=1)
-    # Lloyd's steps until samples belong to the mean that they are nearest to.
-    for _ in range(50):
-        P = np.stack([np.average(X[own == j], 0, weights[own == j]) for j in range(5)])
-        D = np.where(labels == codes[:, None], squared_distances(X, P), np.inf)
-        own = D.argmin(axis=1)
-    wrong = []
-    for i in range(40):
-        means = P.copy()
-        rest = (own == own[i]) & (np.arange(40) != i)
-        means[own[i]] = np.inf
-        if rest.any():
-            means[own[i]] = np.average(X[rest], 0, weights[rest])
-        d = ((X[i] - means) ** 2).sum(axis=1)
-        wrong.append(labels[d.argmin()] != codes[i])
-    found = left_out_wrong(X, codes, weights, P, labels, np.arange(40))
-    assert 0 < sum(wrong) < 40
-    np.testing.assert_array_equal(found, wrong)
-
-
 def test_variances_of_classes_are_unbiased():
     draw = np.random.RandomState(2)
     X, codes = draw.standard_normal((31, 4)), np.arange(31) % 2
@@ -186,45 +148,3 @@ def test_variances_of_classes_are_unbiased():
     expected = [X[codes == c].var(axis=0, ddof=1).sum() for c in (0, 1)]
     np.testing.assert_allclose(found[0], [*expected, 0])
     np.testing.assert_allclose(found[1], np.bincount(codes))
-
-
-def test_noise_of_means_of_few_is_taken_off():
-    X, y = noisy(150, 3000, useful=60)
-    keep = (y == 0) | (np.arange(150) % 3 == 0)
-    X, y = X[keep], y[keep]
-    w, rows = np.ones(len(X)), np.arange(len(X))
-    P = np.stack([X[y == c].mean(axis=0) for c in (0, 1)])
-    variances, sizes = class_variances(X, y, w, P, np.arange(2))
-    plain, fair = (
-        left_out_wrong(X, y, w, P, np.arange(2), rows, noise)
-        for noise in (0.0, variances / sizes)
-    )
-    assert plain[y == 1].mean() > 0.6
-    assert fair[y == 1].mean() < 0.3 > fair[y == 0].mean()
-
-
-def test_a_mean_of_one_sample_is_none_without_it():
-    X, codes = np.array([[0.0], [5.0], [1.0]]), np.array([0, 0, 1])
-    P, labels = X, codes
-    weights = np.array([0.3, 0.1, 0.7])
-    found = left_out_wrong(X, codes, weights, P, labels, np.arange(3))
-    np.testing.assert_array_equal(found, [True, True, True])
-
-
-def test_one_prototype_is_all_that_noise_allows():
-    for n_features, fewer in ((1000, True), (2, False)):
-        X, y = noisy(100, n_features)
-        if not fewer:
-            # Two clusters in each class, in the corners of a square.
-            corner = np.arange(100) % 4
-            X, y = X * 0.2 + np.c_[corner // 2, corner % 2], corner % 3 % 2
-        for w in (np.ones(100), np.full(100, 1e-6)):
-            placed = initial_prototypes(
-                X, y, w, np.array([5, 5]), "kmeans", np.random.RandomState(0)
-            )
-            ones = one_each(X, y, w, *placed, np.random.RandomState(0), True)
-            assert (ones is not None) == fewer
-            if fewer:
-                means = [X[y == c].mean(axis=0) for c in (0, 1)]
-                np.testing.assert_allclose(ones[0], means)
-                np.testing.assert_array_equal(ones[1], [0, 1])

@@ -137,9 +137,10 @@ def refitted(
     pairwise, said = get_tags(model).input_tags.pairwise, []
     for rows in parts:
         without = clone(model)
-        # What parts are like is nobody's matter, and they have no parts themselves.
+        # What parts are like is nobody's matter, and they have no parts themselves;
+        # what the whole has chosen at some cost, they need not choose again.
         without.__dict__.pop("_skl_callbacks", None)
-        without.__dict__["_is_part"] = True
+        without.__dict__["_is_part"] = model
         if getattr(model, "class_weight", None) is not None:
             without.set_params(class_weight=None)
         keep = np.delete(np.arange(len(samples)), rows)

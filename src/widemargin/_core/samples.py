@@ -5,17 +5,12 @@ it into a canonical form (`merge_duplicates`): equal rows with equal labels beco
 row that carries the sum of the weights, in an order that depends on the values alone.
 What they do afterwards, random choices included, then cannot tell a sample of weight 2
 from a sample given twice. Shapes: X (n, d), the rest (n,).
-
-Samples are held out by the same share of every class, or by a plain random draw. A
-share of every class keeps each class in training, which is what choosing a model wants.
-A promise about new samples needs a draw that does not look at the labels. Masks are
-(n_samples,), True where a sample is held out.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -44,7 +39,6 @@ from widemargin._core.decisions import as_labels, class_codes
 
 # Between these, sums of weights times squares are numbers.
 SMALL, LARGE = 1e-100, 1e100
-Candidate = TypeVar("Candidate")
 
 
 class OnePart:
@@ -445,76 +439,3 @@ def batch_classes(classes: Any, known: NDArray | None) -> Any:
             f"{known.tolist()}."
         )
     return known
-
-
-def hold_out_of_classes(
-    codes: NDArray,
-    fraction: float,
-    rng: np.random.RandomState,
-    usable: NDArray | None = None,
-    *,
-    needed: bool = True,
-) -> NDArray:
-    """Hold out `fraction` of every class; each keeps at least one sample.
-
-    Where that leaves nothing to hold out, it is an error if some is `needed`.
-
-    >>> codes = np.array([0, 0, 0, 0, 1])
-    >>> hold_out_of_classes(codes, 0.25, np.random.RandomState(0)).sum()
-    np.int64(1)
-    """
-    held = np.zeros(len(codes), dtype=bool)
-    shuffled = rng.permutation(len(held))
-    if usable is not None:
-        shuffled = shuffled[usable[shuffled]]
-    shuffled = shuffled[np.argsort(codes[shuffled], kind="stable")]
-    _, starts = np.unique(codes[shuffled], return_index=True)
-    for rows in np.split(shuffled, starts[1:]):
-        held[rows[: min(round(fraction * len(rows)), len(rows) - 1)]] = True
-    if needed and not held.any():
-        raise none_held_out(fraction, len(codes))
-    return held
-
-
-def none_held_out(fraction: float, n_samples: int) -> ValueError:
-    """Return what is raised where there is nothing to hold out."""
-    return ValueError(
-        f"validation_fraction={fraction} of {n_samples} samples holds none out, "
-        "as every class keeps one to learn from; raise it, give more samples, or "
-        "do without."
-    )
-
-
-def hold_out_at_random(
-    n_samples: int, n_held: int, rng: np.random.RandomState
-) -> NDArray:
-    """Hold out `n_held` samples, at least one and never all, labels unseen."""
-    held = np.zeros(n_samples, dtype=bool)
-    held[rng.permutation(n_samples)[: min(max(1, n_held), n_samples - 1)]] = True
-    return held
-
-
-def clear_winner(
-    candidates: Sequence[Candidate],
-    mistakes: Callable[[Candidate], NDArray],
-    weights: NDArray | float = 1.0,
-    deviations: float = 1.0,
-) -> Candidate:
-    """Return the first candidate, unless another makes clearly fewer mistakes.
-
-    Clearly: by more than so many standard deviations of what chance would do where the
-    two differ, the root of the number of differences. `mistakes` are 1 where a held-out
-    sample is answered wrongly, else 0.
-
-    >>> wrong = {"old": np.array([1, 1, 1, 0]), "new": np.array([0, 0, 0, 0])}
-    >>> clear_winner(["old", "new"], wrong.__getitem__)
-    'new'
-    """
-    winner, most = candidates[0], 0.0
-    first = mistakes(winner) if len(candidates) > 1 else None
-    for other in candidates[1:]:
-        gains = (first - mistakes(other)) * weights
-        clear = float(gains.sum() - deviations * np.sqrt((gains**2).sum()))
-        if clear > most:
-            winner, most = other, clear
-    return winner

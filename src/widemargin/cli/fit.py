@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from sklearn.preprocessing import StandardScaler
 from widemargin._compute.progress import show_progress
 from widemargin._core.callbacks import HAS_CALLBACKS
 from widemargin._core.checks import border_of, check_number
-from widemargin._core.samples import clear_winner
+from widemargin._core.select import select
 from widemargin.cli import Refusal, check_out, console, models, tell, text_table
 from widemargin.cli.judge import answer, promise
 from widemargin.cli.models import SavedModel, check_skops, save
@@ -363,16 +362,12 @@ def search_grid(
 
 
 def simplest(mistakes: Sequence[NDArray | None]) -> int:
-    """Return the first setting that none after it betters clearly.
+    """Return the first setting that is not clearly worse than the best.
 
     Grids begin with what is smallest.
     """
     able = {place: wrong for place, wrong in enumerate(mistakes) if wrong is not None}
-
-    def better(one: int, other: int) -> int:
-        return clear_winner([one, other], able.__getitem__)
-
-    return reduce(better, able)
+    return select(list(able), able.__getitem__)
 
 
 def _words(params: dict) -> str:

@@ -62,12 +62,8 @@ from widemargin._core.classifier import fit_method
 from widemargin._core.confidence import answers_of, confidence_of, distance_of
 from widemargin._core.decisions import are_alike, as_labels
 from widemargin._core.params import parameters
-from widemargin._core.samples import (
-    check_classes,
-    check_weights,
-    hold_out_at_random,
-    repeated_rows,
-)
+from widemargin._core.samples import check_classes, check_weights, repeated_rows
+from widemargin._core.split import hold_out_at_random
 from widemargin.margins import rejection
 from widemargin.meta.wrapping import WrappingClassifier, takes_weights, weighed_rows
 

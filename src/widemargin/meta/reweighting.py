@@ -42,7 +42,8 @@ from widemargin._core.checks import (
 from widemargin._core.classifier import fit_method
 from widemargin._core.confidence import answering, margin_unit_of, margins_of
 from widemargin._core.params import parameters
-from widemargin._core.samples import check_weights, hold_out_of_classes
+from widemargin._core.samples import check_weights
+from widemargin._core.split import hold_out_of_classes
 from widemargin.margins import margin_reweight
 from widemargin.meta.wrapping import WrappingClassifier, refuse_unrouted, takes_weights
 

@@ -75,7 +75,8 @@ from widemargin._core.checks import (
     warn_caller,
 )
 from widemargin._core.lazy import pairs
-from widemargin._core.samples import clear_winner, twins
+from widemargin._core.samples import twins
+from widemargin._core.select import select
 from widemargin.tangents import Bundle, as_bundle, orthonormalize
 from widemargin.tangents.bundle import share_one_frame
 from widemargin.tangents.generator import check_tangents, fit_tangents, is_generator
@@ -463,8 +464,8 @@ def helpful_metric(
     """Let both ends move, only references or none: what left-out samples ask for.
 
     Each of up to 500 samples is answered by the nearest of the others, less its copies
-    or its group. The first of "two", "y" and "none" is taken, unless another makes
-    clearly fewer mistakes; not "two" where both ends of most pairs fade away.
+    or its group. The first of "two", "y" and "none" is taken unless it is clearly worse
+    than the best, see `select`; not "two" where both ends of most pairs fade away.
 
     Parameters
     ----------
@@ -498,7 +499,8 @@ def helpful_metric(
         return (codes[d2.argmin(axis=1)] != codes).astype(float)
 
     candidates = list(ends)[metric._fades(bundle) :]
-    sides = clear_winner(candidates, mistakes, weights[some] / weights[some].max())
+    w = weights[some] / weights[some].max()
+    sides = select(candidates, mistakes, w, by_size=False)
     return ends[sides], sides
 
 

@@ -306,11 +306,10 @@ class GLVQClassifier(TrainedPrototypes):
     ----------
     prototypes_per_class : int, dict of label to int, or "auto", default="auto"
         Number of prototypes. A class with fewer distinct samples gets one for each.
-        "auto" starts a class of n samples with n / 10, at least 1 and at most 20;
-        in the first half of the epochs it adds some, up to twice as many, where
-        margins are negative, and at the end drops those that win no sample. One is all
-        where samples that are left out fall to the means of the classes more rightly,
-        as they do where features are many and noisy.
+        "auto" takes the smallest of 1, 2, 5 and a tenth of the samples of a class, at
+        most 20, that is not clearly worse on left-out samples; only the last may grow,
+        to twice as many, in the first half of the epochs. Prototypes that win no sample
+        are dropped at the end.
     loss : str or MarginLoss, optional
         Loss of the relative margin, see :mod:`widemargin.margins`. By default
         ``Sigmoid(beta=10)``, a smooth count of the mistakes; smaller beta widens the
@@ -500,6 +499,11 @@ class GLVQClassifier(TrainedPrototypes):
         if isinstance(self.batch_size, str):
             return min(max(n // 20, 16), most)
         return self.batch_size
+
+    def _trial_epochs(self, n_samples: int) -> int:
+        # A hundred steps, five epochs of most: with fewer, few samples of many features
+        # seem to need more prototypes; with more, trials tell no more.
+        return max(5, 100 * self._size_of_batch(n_samples) // n_samples)
 
     def _order(self, samples: Samples, rng: np.random.RandomState) -> np.ndarray:
         """Random order, but by class within a batch: its prototypes stay at hand."""

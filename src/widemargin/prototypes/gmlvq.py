@@ -13,7 +13,7 @@ Neural Networks 2012.
 """
 
 from dataclasses import KW_ONLY
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -70,9 +70,10 @@ class GMLVQClassifier(
     ----------
     prototypes_per_class : int, dict of label to int, or "auto", default="auto"
         Number of prototypes. A class with fewer distinct samples gets one for each.
-        "auto" starts a class of n samples with n / 10, at least 1 and at most 20;
-        in the first half of the epochs it adds some, up to twice as many, where
-        margins are negative, and at the end drops those that win no sample.
+        "auto" takes the smallest of 1, 2, 5 and a tenth of the samples of a class, at
+        most 20, that is not clearly worse on left-out samples; only the last may grow,
+        to twice as many, in the first half of the epochs. Prototypes that win no sample
+        are dropped at the end.
     metric : {"full", "diagonal", "class", "local"}, default="full"
         What is learned: one Omega; one weight per feature, which is generalised
         relevance LVQ; or, localised, an Omega per class or per prototype, all of trace
@@ -204,7 +205,6 @@ class GMLVQClassifier(
 
     _state_names: ClassVar = {"prototypes": "prototypes_", "omega": "omega_"}
     # Samples that are left out of a prototype are still in the directions it lies in.
-    _judges_counts: ClassVar[bool] = False
     _stays = False
 
     _: KW_ONLY
@@ -319,6 +319,11 @@ class GMLVQClassifier(
                 "weight per feature."
             )
 
+    def _trial(self, size: int | None, n_samples: int) -> Self:
+        trial = super()._trial(size, n_samples)
+        trial.scale = "spread" if self._divides else "none"
+        return trial
+
     @property
     def _clusters(self) -> bool:
         """Whether prototypes start from clusters in the mapped space."""
@@ -339,6 +344,7 @@ class GMLVQClassifier(
             )
         X, codes, weights = samples.X, samples.codes, samples.weights
         spread = placing.chosen_scale(X, codes, weights, self.scale)
+        self._divides = spread is not None
         if spread is None:
             # One unit for all: the spread of the typical feature.
             each = placing.within_class_spread(X, codes, weights)

@@ -61,11 +61,10 @@ class KernelLVQClassifier(GLVQClassifier):
     ----------
     prototypes_per_class : int, dict of label to int, or "auto", default="auto"
         Number of prototypes. A class with fewer distinct samples gets one for each.
-        "auto" starts a class of n samples with n / 10, at least 1 and at most 20;
-        in the first half of the epochs it adds some, up to twice as many, where
-        margins are negative, and at the end drops those that win no sample. One is all
-        where samples that are left out fall to the means of the classes more rightly,
-        as they do where features are many and noisy.
+        "auto" takes the smallest of 1, 2, 5 and a tenth of the samples of a class, at
+        most 20, that is not clearly worse on left-out samples; only the last may grow,
+        to twice as many, in the first half of the epochs. Prototypes that win no sample
+        are dropped at the end.
     kernel : str or callable, default="rbf"
         "rbf", "linear", "poly", "sigmoid", "laplacian", "cosine", another kernel of
         scikit-learn, "precomputed" (X is then the square matrix of kernel values in
@@ -214,8 +213,6 @@ class KernelLVQClassifier(GLVQClassifier):
     device_methods: ClassVar[tuple[str, ...]] = ()
     lazy_methods: ClassVar[tuple[str, ...]] = ()
 
-    _takes_noise = True
-
     _: KW_ONLY
     kernel: str | Callable = "rbf"
     gamma: Positive | Literal["scale", "auto"] = "scale"
@@ -299,7 +296,7 @@ class KernelLVQClassifier(GLVQClassifier):
             for w in (samples.weights, None)
         )
         usual = np.maximum(size[:, None] / size, 1)
-        if not self._one_each or (mass[:, None] / mass > FAVOUR * usual).any():
+        if self._size != 1 or (mass[:, None] / mass > FAVOUR * usual).any():
             return state
         P, labels = state["prototypes"], state["codes"]
         given = data.X, samples.codes, samples.weights

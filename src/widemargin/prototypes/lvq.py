@@ -205,11 +205,10 @@ class LVQClassifier(TrainedPrototypes):
     ----------
     prototypes_per_class : int, dict of label to int, or "auto", default="auto"
         Number of prototypes. A class with fewer distinct samples gets one for each.
-        "auto" starts a class of n samples with n / 10, at least 1 and at most 20;
-        in the first half of the epochs it adds some, up to twice as many, where
-        margins are negative, and at the end drops those that win no sample. One is all
-        where samples that are left out fall to the means of the classes more rightly,
-        as they do where features are many and noisy.
+        "auto" takes the smallest of 1, 2, 5 and a tenth of the samples of a class, at
+        most 20, that is not clearly worse on left-out samples; only the last may grow,
+        to twice as many, in the first half of the epochs. Prototypes that win no sample
+        are dropped at the end.
     algorithm : {"glvq", "lvq1", "olvq1", "lvq2.1", "lvq3"} or tuple of rules
         Learning rule, or several to run one after the other, each from where the
         one before it stopped. Four are Kohonen's, to be had in his order by

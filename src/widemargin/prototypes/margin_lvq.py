@@ -69,9 +69,8 @@ class MarginLVQClassifier(TrainedPrototypes):
     ----------
     prototypes_per_class : int, dict of label to int, or "auto", default="auto"
         Number of prototypes. A class with fewer distinct samples gets one for each.
-        "auto" is a tenth of the samples of a class, at least 1 and at most 20, or one
-        where samples that are left out fall to the means of the classes more rightly,
-        as they do where features are many and noisy.
+        "auto" takes the smallest of 1, 2, 5 and a tenth of the samples of a class, at
+        most 20, that is not clearly worse on left-out samples.
     loss : str or MarginLoss, default="hinge"
         Any loss of :mod:`widemargin.margins`, or an object of your own with
         ``value`` and ``derivative`` (slower: it is called once per presentation).

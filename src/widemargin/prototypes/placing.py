@@ -41,7 +41,6 @@ from widemargin._core.checks import (
     some,
 )
 from widemargin._core.decisions import class_codes
-from widemargin._core.samples import clear_winner
 from widemargin.prototypes.base import point_distances
 
 INITS = ("kmeans", "means", "samples")
@@ -228,37 +227,6 @@ def initial_prototypes(
     return np.concatenate(placed), np.repeat(present, sizes)
 
 
-def one_each(
-    X: np.ndarray,
-    codes: np.ndarray,
-    weights: np.ndarray,
-    P: np.ndarray,
-    labels: np.ndarray,
-    rng: np.random.RandomState,
-    takes_noise: bool,
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the means of the classes where these serve better than the means `P`.
-
-    They do where they are wrong less often, by more than chance, on up to 1000 samples,
-    each left out of the mean it belongs to: of features that are many and noisy, a
-    sample that a mean of few has not seen is as far from it as from any other. They are
-    judged less the noise of their means if the model `takes_noise` out of its answers.
-    """
-    counts = np.ones(int(codes.max()) + 1, dtype=np.intp)
-    ones = initial_prototypes(X, codes, weights, counts, "kmeans", rng)
-    if len(ones[1]) in (1, len(labels)):
-        return None
-    rows = np.random.RandomState(0).permutation(len(codes))[:TRIED]
-    noise = np.zeros(len(ones[1]))
-    if takes_noise:
-        noise = np.divide(*class_variances(X, codes, weights, *ones))
-    wrong = (
-        left_out_wrong(X, codes, weights, P, labels, rows).astype(float),
-        left_out_wrong(X, codes, weights, *ones, rows, noise).astype(float),
-    )
-    return ones if clear_winner((0, 1), wrong.__getitem__, weights[rows]) else None
-
-
 def class_variances(
     X: np.ndarray,
     codes: np.ndarray,
@@ -279,38 +247,6 @@ def class_variances(
             spread = share @ _distances(X[own], means[j : j + 1])[:, 0].astype(float)
             variances[j] = spread * sizes[j] / (sizes[j] - 1)
     return variances, sizes
-
-
-def left_out_wrong(
-    X: np.ndarray,
-    codes: np.ndarray,
-    weights: np.ndarray,
-    P: np.ndarray,
-    labels: np.ndarray,
-    rows: np.ndarray,
-    noise: np.ndarray | float = 0.0,
-) -> np.ndarray:
-    """Which `rows` fall to another class where their mean has not seen them.
-
-    Of the weight M of a mean p, w is that of the sample x. Without x it is
-    ``p + (p - x) w / (M - w)``, and ``|x - p|^2`` is ``(M / (M - w))^2`` times as
-    large; a mean of x alone is none. A mean of n samples is farther from all others by
-    an n-th of their variance, the `noise`, which tells nothing and is taken off.
-    """
-    own = np.zeros(len(codes), dtype=np.intp)
-    for c in np.unique(codes):
-        members, means = np.flatnonzero(codes == c), np.flatnonzero(labels == c)
-        own[members] = means[0]
-        if len(means) > 1:
-            own[members] = means[nearest_of(X[members], P[means])]
-    mass = np.bincount(own, weights, len(P))
-    D, own, w = _distances(X[rows], P).astype(float), own[rows], weights[rows]
-    others = (mass[own] - w) / mass[own]
-    at = np.arange(len(rows)), own
-    # What is left of equal numbers is rounding.
-    alone = others < 1e-9
-    D[at] = np.where(alone, np.inf, D[at] / np.where(alone, 1, others) ** 2)
-    return labels[(D - noise).argmin(axis=1)] != codes[rows]
 
 
 def given_prototypes(

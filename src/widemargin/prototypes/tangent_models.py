@@ -36,7 +36,8 @@ from widemargin._core.arrays import (
     to_numpy,
 )
 from widemargin._core.checks import check_count, check_spring, is_auto
-from widemargin._core.samples import Samples, hold_out_of_classes
+from widemargin._core.samples import Samples
+from widemargin._core.split import folds_of_classes
 from widemargin.metrics import TangentMetric
 from widemargin.prototypes.base import PrototypeClassifier, no_bound
 from widemargin.prototypes.placing import prototype_counts
@@ -50,9 +51,9 @@ MOST_DIMENSIONS = 30
 # Products of samples and models from which compiled loops pay: a formula takes 8 ns for
 # one, and 1000 rounds of a fit save the eight seconds of compilation.
 MANY_PRODUCTS = 2**20
-# What the data choose from, tangents as shares of the features, and how: on some of the
-# samples, with a third of them held out.
-SHARES, MOST_TANGENTS, TRIED_ON = (0, 1 / 8, 1 / 4, 3 / 8), 20, 600
+# What the data choose from, tangents as shares of the features, and how: by models of
+# two thirds of some samples, and how many others they are asked at most.
+SHARES, MOST_TANGENTS, TRIED_ON, ASKED = (0, 1 / 8, 1 / 4, 3 / 8), 20, 600, 2000
 # Share of the variance below which a direction is none.
 NO_VARIANCE = 1e-12
 
@@ -201,14 +202,23 @@ def tried_tangents(n_tangents: Any, n_features: int) -> list[int]:
 
 
 def tried_rows(
-    codes: np.ndarray, rng: np.random.RandomState
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return rows to fit models to and rows to ask them; None where these are none."""
-    rows = np.sort(rng.permutation(len(codes))[:TRIED_ON])
-    held = hold_out_of_classes(codes[rows], 1 / 3, rng, needed=False)
-    if not held.any() or len(np.unique(codes[rows])) < 2:
-        return None
-    return rows[~held], rows[held]
+    codes: np.ndarray, rng: np.random.RandomState, tried_on: int = TRIED_ON
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return rows to fit models to and rows to ask them, three times; none of a class.
+
+    Thirds of so many samples are left out in turn. Where there are more samples, some
+    of them are asked as well.
+    """
+    shuffled = rng.permutation(len(codes))
+    rows = np.sort(shuffled[:tried_on])
+    folds = folds_of_classes(codes[rows], 3)
+    if not folds or len(np.unique(codes[rows])) < 2:
+        return []
+    more = np.array_split(shuffled[tried_on : tried_on + ASKED], len(folds))
+    return [
+        (np.delete(rows, part), np.sort(np.concatenate([rows[part], others])))
+        for part, others in zip(folds, more, strict=True)
+    ]
 
 
 def resolve_n_tangents(

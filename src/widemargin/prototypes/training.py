@@ -15,6 +15,7 @@ numbers that are not finite, and ``partial_fit`` are here, once for all of them.
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -40,11 +41,16 @@ from widemargin._core.samples import (
     Samples,
     batch_classes,
     check_samples,
-    hold_out_of_classes,
     merge_duplicates,
+    twins,
+)
+from widemargin._core.select import select
+from widemargin._core.shards import check_shards, joined
+from widemargin._core.split import (
+    folds_of_classes,
+    hold_out_of_classes,
     none_held_out,
 )
-from widemargin._core.shards import check_shards, joined
 from widemargin._core.temperature import LeftOut
 from widemargin.prototypes.base import PrototypeClassifier, with_mean_one
 from widemargin.prototypes.placing import (
@@ -53,12 +59,18 @@ from widemargin.prototypes.placing import (
     idle,
     initial_prototypes,
     most_prototypes,
-    one_each,
     prototype_counts,
     recruits,
 )
 
 State = dict[str, Any]
+# Prototypes per class that "auto" tries before it lets them grow.
+SIZES = (1, 2, 5)
+# Folds that it is chosen by, how many samples of each are asked, and how many per class
+# train a trial. Settled on quarters held out of training sets and on drawn samples, see
+# benchmarks/prototypes.md. One fold of many samples is not
+# enough: of 30 000 rows of one Gaussian per class GMLVQ took 145 prototypes for 5.
+FOLDS, ASKED, PER_CLASS = 3, 2000, 400
 # How many samples the model of a stream is begun with, and to how many a small batch is
 # joined. Steps are as long as those that a training begins with, times HASTE times the
 # share of mistakes; LEAST is the least. Tangent models go BOLD times as far, but no
@@ -312,12 +324,10 @@ class TrainedPrototypes(PrototypeClassifier):
     _begins_anew: Any = True
     # How much of the row of a batch is told: its loss, the first entry.
     _n_told: ClassVar[int] = 1
-    # Whether "auto" judges its number of prototypes by samples left out, which says
-    # nothing where these made the metric; and whether it found one per class to do.
-    _judges_counts: ClassVar[bool] = True
-    _one_each = False
-    # Whether `_settled` takes the noise of means out of what decides.
-    _takes_noise = False
+    # Most prototypes per class where "auto" chose so; with None they may grow.
+    _size: int | None = None
+    # Whether this is a model that `_size` is tried with.
+    _is_trial = False
     # How long the steps of a batch are, where the first of a training are one.
     _pace = 1.0
 
@@ -581,7 +591,11 @@ class TrainedPrototypes(PrototypeClassifier):
         self, X: np.ndarray, samples: Samples, rng: np.random.RandomState
     ) -> np.ndarray:
         """First prototypes among the rows `X` that stand for the samples."""
-        self._counts_chosen, self._one_each = self._grows, False
+        self._counts_chosen = self._grows
+        if hasattr(self, "_is_part"):
+            self._size = self._is_part._size
+        elif not self._is_trial:
+            self._size = self._chosen_size(samples)
         counts = self._counts(samples)
         if isinstance(self.init, str):
             if self.init_labels is not None:
@@ -591,11 +605,6 @@ class TrainedPrototypes(PrototypeClassifier):
             P, codes = initial_prototypes(
                 X, samples.codes, samples.weights, counts, self.init, rng
             )
-            if self._grows and self._judges_counts and self.init == "kmeans":
-                given = X, samples.codes, samples.weights, P, codes
-                ones = one_each(*given, rng, self._takes_noise)
-                if ones is not None:
-                    (P, codes), self._one_each = ones, True
         else:
             P, codes = given_prototypes(
                 self.init,
@@ -610,8 +619,78 @@ class TrainedPrototypes(PrototypeClassifier):
 
     def _counts(self, samples: Any) -> np.ndarray:
         """Return the number of prototypes that every class starts with."""
-        given = 1 if self._one_each else self.prototypes_per_class
-        return prototype_counts(given, self.classes_, samples.codes, samples.weights)
+        counts = prototype_counts(
+            self.prototypes_per_class, self.classes_, samples.codes, samples.weights
+        )
+        return counts if self._size is None else np.minimum(counts, self._size)
+
+    def _chosen_size(self, samples: Samples) -> int | None:
+        """Return how many prototypes "auto" allows a class; None if they may grow.
+
+        `select` judges short trainings by samples that they have not seen. A trial has
+        up to 400 samples per class, in the proportions of all, whatever their number.
+        """
+        self._size = None
+        most = int(self._counts(samples).max())
+        sizes = [size for size in SIZES if size == 1 or size < most]
+        if not self._grows:
+            return None
+        codes = samples.codes
+        groups = None if self._exact_weights else twins(samples.X, codes)
+        folds, trials = folds_of_classes(codes, FOLDS, groups=groups), []
+        if not folds or len(np.unique(codes)) < 2:
+            return None
+        for rows in folds:
+            random = np.random.RandomState(0)
+            asked = random.permutation(rows)[:ASKED]
+            others = np.delete(np.arange(len(samples)), rows)
+            part = min(1.0, PER_CLASS * len(self.classes_) / len(others))
+            spare = hold_out_of_classes(codes[others], 1 - part, random, needed=False)
+            fit = samples.take(others[~spare])
+            data = self._prepare(fit, np.random.RandomState(0), map, False)
+            trials.append((data, samples.take(asked), len(fit)))
+
+        def mistakes(size: int | None) -> np.ndarray:
+            wrong = [
+                self._trial(size, n_fit)._wrong(data, asked)
+                for data, asked, n_fit in trials
+            ]
+            return np.concatenate(wrong)
+
+        of_asked = np.concatenate([asked.weights for _, asked, _ in trials])
+        return select([*sizes, None], mistakes, of_asked)
+
+    def _trial(self, size: int | None, n_samples: int) -> Self:
+        """Return a model to try a number of prototypes with, on so many samples."""
+        trial = copy(self)
+        trial._size, trial._is_trial = size, True
+        epochs = np.minimum(self.max_iter, self._trial_epochs(n_samples))
+        trial.max_iter = epochs.tolist()
+        return trial
+
+    def _trial_epochs(self, n_samples: int) -> int:
+        """Return the epochs of a trial.
+
+        With ten, online rules do not see that satimage needs more than five prototypes
+        per class.
+        """
+        return 15
+
+    def _wrong(self, data: Any, asked: Samples) -> np.ndarray:
+        """Train on `data` and return which of the samples asked are answered wrong."""
+        rng = np.random.RandomState(0)
+        state, n_epochs = self._start(data, rng), self._n_epochs()
+        step = self._step(data, rng, n_epochs)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            for epoch in range(n_epochs):
+                outcome = step(state, epoch)
+                if not is_sound(self, outcome.state):
+                    break
+                state = outcome.state
+                if outcome.done:
+                    break
+            self._take(self._settled(state, data))
+            return self._nearest_codes(asked.X) != asked.codes
 
     def _placed(self, P: np.ndarray) -> np.ndarray:
         """Map the user's prototypes to the space they are trained in."""
@@ -642,15 +721,17 @@ class TrainedPrototypes(PrototypeClassifier):
         """Rows to become prototypes, and which prototypes stay, after an epoch.
 
         In the first half of the epochs prototypes are added where margins are
-        negative, up to twice as many as there were; after the last one those that win
-        no sample go. One for each class is all where "auto" chose so. `nearest` finds
-        the nearest prototype of every sample.
+        negative, up to twice as many as there were, if "auto" chose the largest number;
+        after the last one those that win no sample go. `nearest` finds the nearest
+        prototype of every sample.
         """
         none, all_stay = np.empty(0, np.intp), np.ones(len(codes), bool)
-        if not self._grows or self._one_each or n_epochs == np.inf:
+        if not self._grows or n_epochs == np.inf:
             return none, all_stay
         if epoch + 1 == n_epochs:
             return none, ~idle(nearest(), codes, len(self.classes_))
+        if self._size is not None:
+            return none, all_stay
         if (epoch + 1) % max(1, n_epochs // 10) or epoch + 1 > n_epochs / 2:
             return none, all_stay
         most = 2 * self._counts(samples)

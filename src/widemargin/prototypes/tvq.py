@@ -33,7 +33,8 @@ from widemargin._core.params import (
     Positive,
     parameters,
 )
-from widemargin._core.samples import Samples, clear_winner
+from widemargin._core.samples import Samples
+from widemargin._core.select import select
 from widemargin._core.temperature import LeftOut
 from widemargin.prototypes.ascent import (
     Ascent,
@@ -337,7 +338,9 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         wrong = (D.argmin(axis=2) != samples.codes[rows]).astype(float)
         # Twice as clearly as chance would: there are several, and all were asked for.
         weights = samples.weights[rows]
-        at = clear_winner(range(len(marks)), wrong.__getitem__, weights, deviations=2)
+        at = select(
+            range(len(marks)), wrong.__getitem__, weights, deviations=2, by_size=False
+        )
         if not hasattr(self, "_is_part"):
             self._told = len(samples), rows, D[at]
         return {"passes": marks[at]} if at else {}
@@ -396,17 +399,18 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         return {"prototypes": C, "tangents": T}
 
     def _chosen(self, data: Bent, rng: np.random.RandomState) -> int:
-        """How many tangents: as given, or what is clearly best where held out."""
+        """How many tangents: as given, or the usual unless it is clearly worse."""
         candidates = tried_tangents(self.n_tangents, data.samples.X.shape[1])
-        rows = tried_rows(data.samples.codes, rng) if len(candidates) > 1 else None
-        if rows is None:
+        trials = tried_rows(data.samples.codes, rng) if len(candidates) > 1 else []
+        if not trials:
             return candidates[0]
-        fit, held_out = (data.take(part) for part in rows)
+        # One of them: these fits take longer than the means of HSS.
+        fit, held_out = (data.take(rows) for rows in trials[0])
 
         def mistakes(candidate: int) -> np.ndarray:
             return self._mistakes(fit, held_out, candidate)
 
-        return clear_winner(candidates, mistakes, held_out.samples.weights)
+        return select(candidates, mistakes, held_out.samples.weights, by_size=False)
 
     def _mistakes(self, fit: Bent, held: Bent, n_tangents: int) -> np.ndarray:
         """1 where a sample that was held out is not told apart, else 0."""

@@ -51,19 +51,19 @@ from widemargin._core.params import parameters
 from widemargin._core.samples import (
     check_samples,
     check_X,
-    clear_winner,
     distinct_rows,
-    hold_out_of_classes,
 )
+from widemargin._core.select import select
+from widemargin._core.split import folds_of_classes
 from widemargin._core.temperature import LeftOut
 from widemargin.metrics import TangentMetric, kernels
 from widemargin.svm import gram, pairwise
 from widemargin.tangents import Bundle
 from widemargin.tangents.generator import tangents_meant
 
-# What the data choose from, and how: some of the samples, a third of them held out.
+# What the data choose from, and how: some of the samples, thirds of them left out.
 PENALTIES, SPRINGS = (10.0, 1.0), (1e-5, 0.3, 1e30)
-LEAST, TRIED_ON, TRIALS = 60, 800, 3
+LEAST, TRIED_ON, FOLDS = 60, 800, 3
 # Eigenvalues of the landmarks' Gram matrix below this share of the largest are noise.
 _EIGENVALUE_RTOL = 1e-7
 # Samples whose mutual distances tell the scale of the kernel.
@@ -381,21 +381,19 @@ class TangentSVC(gram.GramClassifier, SoftClassifier):
         return metric
 
     def _chosen(self, kernel, bundle, codes, rows, weights):
-        """C and spring: those given, or what is clearly best where held out."""
+        """C and spring: those given, or the usual unless they are clearly worse."""
         Cs = PENALTIES if is_auto(self.C) else (float(self.C),)
         springs: Any = (kernel.metric.spring,)
         if is_auto(self.spring) and bundle.n_tangents:
             springs = SPRINGS
         candidates = [(C, spring) for C in Cs for spring in springs]
-        random, trials = np.random.RandomState(0), []
-        tried = np.sort(random.permutation(len(rows))[:TRIED_ON])
-        rows, weights = rows[tried], weights[tried]
-        for _ in range(TRIALS if len(candidates) > 1 and len(rows) >= LEAST else 0):
-            held = hold_out_of_classes(codes[rows], 1 / 3, random, needed=False)
-            if held.any() and len(np.unique(codes[rows[~held]])) > 1:
-                trials.append(held)
-        if not trials:
+        tried = np.random.RandomState(0).permutation(len(rows))[:TRIED_ON]
+        rows, weights = rows[np.sort(tried)], weights[np.sort(tried)]
+        few = len(rows) < LEAST or len(np.unique(codes[rows])) < 2
+        folds = folds_of_classes(codes[rows], FOLDS)
+        if len(candidates) == 1 or few or not folds:
             return candidates[0]
+        trials = [np.isin(np.arange(len(rows)), part) for part in folds]
         grams = {}
         for spring in springs:
             own = replace(kernel, metric=replace(kernel.metric, spring=spring))
@@ -422,7 +420,7 @@ class TangentSVC(gram.GramClassifier, SoftClassifier):
             return np.concatenate(wrong).astype(float)
 
         of_held = np.concatenate([weights[held] for held in trials])
-        return clear_winner(candidates, mistakes, of_held)
+        return select(candidates, mistakes, of_held, by_size=False)
 
     def _repaired(self, K, trials, rounding):
         """Gram matrices of trials, repaired, and how; nothing where none needs it."""

@@ -3,7 +3,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from widemargin._core.samples import hold_out_at_random, hold_out_of_classes
+from widemargin._core.split import (
+    folds_of_classes,
+    hold_out_at_random,
+    hold_out_of_classes,
+)
 
 
 @settings(deadline=None, max_examples=60)
@@ -38,3 +42,31 @@ def test_a_plain_draw_is_never_none_or_all(n, n_held, seed):
     held = hold_out_at_random(n, n_held, np.random.RandomState(seed))
     assert len(held) == n
     assert held.sum() == min(max(n_held, 1), n - 1)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    codes=st.lists(st.integers(0, 3), min_size=1, max_size=40),
+    n_folds=st.integers(2, 5),
+)
+def test_folds_part_every_class_and_leave_a_class_of_one_in_training(codes, n_folds):
+    codes = np.array(codes)
+    folds = folds_of_classes(codes, n_folds)
+    left_out = np.concatenate([*folds, np.empty(0, int)])
+    sizes = np.bincount(codes)
+    np.testing.assert_array_equal(np.sort(left_out), np.flatnonzero(sizes[codes] > 1))
+    for rows in folds:
+        assert set(np.delete(codes, rows)) == set(codes)
+        assert (
+            np.bincount(codes[rows], minlength=4) <= -(-len(codes) // n_folds)
+        ).all()
+
+
+def test_equal_samples_are_left_out_together_and_enough_is_enough():
+    codes = np.repeat([0, 1], 60)
+    groups = np.arange(120) // 3
+    folds = folds_of_classes(codes, 4, groups=groups)
+    assert [len(rows) for rows in folds] == [30] * 4
+    for rows in folds:
+        assert np.isin(groups, groups[rows]).sum() == len(rows)
+    assert len(folds_of_classes(codes, 4, enough=50)) == 2
