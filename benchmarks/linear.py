@@ -10,7 +10,11 @@ with margin m or more. Its hyperplane gets the best bias before the margin is me
 """
 
 import argparse
+import os
+import resource
+import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from copy import deepcopy
@@ -299,6 +303,52 @@ def bench_growth():
           f"dynamic {np.polyfit(n, b, 1)[0]:.2f}")  # fmt: skip
 
 
+def bench_classes():
+    print("\nclasses of 20 samples in 30 features, all pairs, soft margins, defaults")
+    for k in (20, 50) if QUICK else (50, 100, 200):
+        rng = np.random.default_rng(0)
+        y = np.repeat(np.arange(k), 20)
+        X = 1.5 * rng.normal(size=(k, 30))[y] + rng.normal(size=(len(y), 30))
+        model = MaxMarginClassifier()
+        seconds, _ = median_time(lambda m=model, X=X, y=y: m.fit(X, y), 3)
+        peer = SVC(kernel="linear")
+        others, _ = median_time(lambda p=peer, X=X, y=y: p.fit(X, y), 3)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        print(f"  {k:>4} classes {seconds:8.2f} s   SVC {others:6.2f} s   largest gap "
+              f"{model.gap_.max():.1e}   {peak:6.0f} MB at most so far")  # fmt: skip
+
+
+FIRST = """
+import time, warnings
+from sklearn.datasets import load_iris
+import sklearn.svm
+warnings.simplefilter("ignore")
+begin = time.process_time()
+from widemargin.linear import *
+X, y = load_iris(return_X_y=True)
+X, y = X[:100], y[:100]
+{}.fit(X, y).predict(X)
+print(time.process_time() - begin)
+"""
+
+
+def bench_first():
+    print("\nfirst fit and answers of iris in a new process, nothing compiled before")
+    for model in (
+        "MaxMarginClassifier()",
+        "MaxMarginClassifier(C=float('inf'))",
+        "MaxMarginClassifier(C=float('inf'), kernel='rbf')",
+        "MarginPerceptron()",
+    ):
+        with tempfile.TemporaryDirectory() as empty:
+            taken = subprocess.run(
+                [sys.executable, "-c", FIRST.format(model)], check=True,
+                capture_output=True, text=True,
+                env={**os.environ, "NUMBA_CACHE_DIR": empty},
+            ).stdout  # fmt: skip
+        print(f"  {model:<52}{float(taken):6.2f} s of processor time")
+
+
 def gaussians(n, d, seed):
     """Two classes, two standard deviations apart: the best error is 16 %."""
     rng = np.random.default_rng(seed)
@@ -446,6 +496,8 @@ BENCHES = {
     "sonar": bench_sonar,
     "soft": bench_soft,
     "growth": bench_growth,
+    "classes": bench_classes,
+    "first": bench_first,
     "sure": sure,
     "leaving": leaving,
 }

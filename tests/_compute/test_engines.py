@@ -1,5 +1,6 @@
 """Engines: each does what its formula does, and is taken where it is worth it."""
 
+import os
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris
 
 from widemargin._compute import engines, nearest
+from widemargin.linear.active_set import solve_working_set
 from widemargin.prototypes import (
     GLVQClassifier,
     GMLVQClassifier,
@@ -39,11 +41,24 @@ def frames_of_all_kinds():
     return frames
 
 
+def working_set():
+    """Reflected patterns of two classes, begun from some; a free bias."""
+    signs = np.where(np.arange(40) % 2, 1.0, -1.0)
+    X = RNG.standard_normal((40, 12)) + signs[:, None]
+    start = np.where(np.arange(40) < 4, 0.1, 0.0)
+    return signs[:, None] * X, signs, start, 0.0, -1.0, 10.0, 1e-9
+
+
 # For every formula: the function, and arguments that reach all that it does.
 EXAMPLES = {
     "class_minima": lambda dtype: (
         nearest.class_minima,
         (distances(dtype), np.array([3, 0, 0, 1, 3, 1, 1]), 5),
+    ),
+    # Steps are counted otherwise: the kernel takes two patterns at once.
+    "solve_working_set": lambda dtype: (
+        lambda *given: solve_working_set(*given)[:3],
+        working_set(),
     ),
     "retract": lambda dtype: (
         tangent_models.retract,
@@ -148,29 +163,37 @@ def test_sizes_decide_and_nothing_else():
 SMALL = """
 import sys, warnings
 from sklearn.datasets import load_{data}
-import widemargin.prototypes
+from widemargin.linear import *
+from widemargin.prototypes import *
 X, y = load_{data}(return_X_y=True)
 warnings.simplefilter("ignore")
-widemargin.prototypes.{name}().fit(X[:900], y[:900]).predict(X)
+{model}.fit(X[:{n}], y[:{n}]).predict(X)
 assert "numba" not in sys.modules
 """
 
 
 @pytest.mark.parametrize(
-    ("name", "data"),
+    ("model", "data", "n"),
     [
-        ("GLVQClassifier", "iris"),
-        ("GMLVQClassifier", "iris"),
-        ("LVQClassifier", "iris"),
-        ("KernelLVQClassifier", "iris"),
-        ("MarginLVQClassifier", "iris"),
-        ("HSSClassifier", "digits"),
-        ("TVQClassifier", "digits"),
+        ("GLVQClassifier()", "iris", 150),
+        ("GMLVQClassifier()", "iris", 150),
+        ("LVQClassifier()", "iris", 150),
+        ("KernelLVQClassifier()", "iris", 150),
+        ("MarginLVQClassifier()", "iris", 150),
+        ("HSSClassifier()", "digits", 900),
+        ("TVQClassifier()", "digits", 900),
+        ("MaxMarginClassifier()", "iris", 150),
+        ("MaxMarginClassifier(C=float('inf'))", "iris", 100),
+        ("MaxMarginClassifier(C=float('inf'), kernel='rbf')", "iris", 100),
+        ("MaxMarginClassifier(C=float('inf'), recenter=False)", "iris", 100),
     ],
 )
-def test_small_fits_compile_nothing(name, data):
-    code = SMALL.format(name=name, data=data)
-    subprocess.run([sys.executable, "-c", code], check=True)
+def test_small_fits_compile_nothing(model, data, n, tmp_path):
+    subprocess.run(
+        [sys.executable, "-c", SMALL.format(model=model, data=data, n=n)],
+        check=True,
+        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+    )
 
 
 def test_engines_take_what_kernels_know():

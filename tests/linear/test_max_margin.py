@@ -17,7 +17,7 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.model_selection import cross_val_score
 from tests.linear.oracles import augmented, best_direction, separable_sets
 
-from widemargin.linear import MarginPerceptron, MaxMarginClassifier
+from widemargin.linear import MarginPerceptron, MaxMarginClassifier, active_set
 from widemargin.linear.active_set import solve_active_set
 from widemargin.linear.certificate import Options, plane_margin, upper_bound
 from widemargin.linear.descent import enclose, solve_descent
@@ -140,6 +140,7 @@ def test_plain_problems_have_the_certificates_of_all(data, dtype, twice):
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(MaxMarginClassifier, "_prepare", prepared)
+            patch.setattr(active_set, "_WORTH_IT", 0)
             models.append(MaxMarginClassifier(C=np.inf, warm_start=True).fit(X, signs))
     for name, value in vars(models[0]).items():
         if isinstance(value, float | np.ndarray):

@@ -28,8 +28,8 @@ import math
 import numpy as np
 
 from widemargin._compute.compiled import add_times, dot, njit
+from widemargin._compute.patterns import OUT_OF_STEPS, SOLVED, UNBOUNDED
 
-SOLVED, UNBOUNDED, OUT_OF_STEPS = 0, 1, 2
 # Relative residual below which a pattern depends on the active ones.
 _DEPENDENT = 1e-14
 _ROUNDING = 2.0**-53
@@ -75,7 +75,7 @@ def _append_to_factor(Z, Q, factor, k, j):
     return True
 
 
-@njit(fastmath=True)
+@njit()
 def _remove_from_factor(Q, factor, active, k, position):
     """Drop one active pattern: shift the rows up and rotate the factor back."""
     for i in range(position, k - 1):
@@ -99,7 +99,7 @@ def _remove_from_factor(Q, factor, active, k, position):
     return k - 1
 
 
-@njit(fastmath=True)
+@njit()
 def _solve_upper(factor, k, x):
     for i in range(k - 1, -1, -1):
         x[i] /= factor[i, i]
@@ -224,13 +224,14 @@ def nonnegative_qp(
                 a[j] = 0.0
     h = np.empty(m)
     _set_demands(h, bias, signs)
-    steps, previous, careful = 0, np.inf, False
+    # A literal zero would be a type of its own, and compiled once more.
+    steps, previous, careful, none = 0, np.inf, False, np.int64(0)
     while steps < max_steps:
-        k = _optimise_active(h, a, active, Q, factor, k, 0, y, w, target)
+        k = _optimise_active(h, a, active, Q, factor, k, none, y, w, target)
         entering, other = _price(Z, signs, h, a, w, skip, tol, longest)
         while entering >= 0 and steps < max_steps:
             steps += 1
-            known = k
+            known = np.int64(k)
             if _append_to_factor(Z, Q, factor, k, entering):
                 active[k] = entering
                 k += 1
@@ -239,7 +240,7 @@ def nonnegative_qp(
                     active[k] = other
                     k += 1
             else:
-                known = 0
+                known = none
                 for i in range(k):
                     target[i] = factor[k, i]
                 _solve_upper(factor, k, target)

@@ -83,6 +83,12 @@ class Engine(NamedTuple):
 
 # Seconds were measured on two cores of an EPYC; sizes are those of the arguments.
 ENGINES: dict[str, Engine] = {
+    # Of hyperplanes. A step is an orthonormal basis of the active patterns.
+    "solve_working_set": Engine(
+        "active_set:solve_working_set",
+        8.0,
+        lambda Z, *_: 1e-5 * len(Z) + 1e-11 * len(Z) ** 3 * Z.shape[1],
+    ),
     "class_minima": Engine(
         "lvq:class_minima", 0.7, lambda D, codes, n_classes: 2e-9 * D.size
     ),

@@ -11,6 +11,8 @@ import numpy as np
 
 STANDARD, RELAXATION, FREE_LENGTH, FIXED_LENGTH, DYNAMIC = 0, 1, 2, 3, 4
 QUIET, OUT_OF_SWEEPS, INFEASIBLE, OUT_OF_UPDATES, IDLE = 0, 1, 2, 3, 4
+# How a quadratic programme over a working set ends.
+SOLVED, UNBOUNDED, OUT_OF_STEPS = 0, 1, 2
 # What `Walk.sums` holds: sum(l m), v.c, ||a||^2, sum(m), the number of updates, and the
 # squared length along the private coordinates of patterns that are no longer at hand.
 TOTAL, SHIFT, SQUARE, MASS, UPDATES, PRIVATE = 0, 1, 2, 3, 4, 5

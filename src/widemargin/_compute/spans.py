@@ -41,7 +41,9 @@ def squared_spans(K, private, bias):
         for i in range(m):
             for j in range(m):
                 K[i, j] += size
-    L, diagonal, spans = np.empty((m, m)), np.empty(m), np.full(m, np.nan)
+    L, diagonal, spans = np.empty((m, m)), np.empty(m), np.empty(m)
+    for i in range(m):
+        spans[i] = np.nan
     ridge, most = 1e-10, 0.0
     while True:
         for i in range(m):
@@ -64,7 +66,9 @@ def squared_spans(K, private, bias):
             total += K[i, j]
         for j in range(i + 1):
             u[j] += total * K[i, j]
-    border = np.sum(u)
+    border = 0.0
+    for i in range(m):
+        border += u[i]
     for i in range(m):
         inverse = -u[i] * u[i] / border if bias else 0.0
         for j in range(i, m):

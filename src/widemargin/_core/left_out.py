@@ -170,11 +170,6 @@ def squared_spans(K: NDArray, private: NDArray | None = None, *, bias: bool) -> 
     >>> squared_spans(K, bias=True).round(6)
     array([9., 9.])
     """
-    from widemargin._compute import spans
-
-    if len(K) <= spans.FEW:
-        none = np.zeros(len(K)) if private is None else private
-        return spans.squared_spans(np.array(K, order="C"), none, bias)
     # With a border, a number more in all products changes nothing but rounding.
     size = float(np.diag(K).mean()) or 1.0
     shift = size if bias else 0.0

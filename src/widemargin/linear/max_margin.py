@@ -44,7 +44,7 @@ from widemargin._core.samples import Samples
 from widemargin._core.shards import SampleShards, check_shards, joined
 from widemargin._core.temperature import FITTED
 from widemargin.linear import shards, small_pairs
-from widemargin.linear.active_set import solve_active_set, solve_rows
+from widemargin.linear.active_set import is_compiled, solve_active_set, solve_rows
 from widemargin.linear.base import (
     SCHEMES,
     HyperplaneClassifier,
@@ -650,7 +650,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
             hard = not math.isfinite(self.C)
             plain = hard and self.recenter and self.rho is None and exponent == 0
             plain = plain and self.method in ("auto", "dual") and offset is None
-            plain = plain and not sp.issparse(X)
+            plain = plain and is_compiled(X)
             return _Data(
                 X, moved, offset, exponent, codes, weights, longest, None, members,
                 plain,
