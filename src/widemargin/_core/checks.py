@@ -468,12 +468,17 @@ def hushed() -> Iterator[None]:
         _hushed.reset(token)
 
 
+def is_hushed() -> bool:
+    """Whether this is the fit of a part, whose whole was checked and warned of."""
+    return _hushed.get()
+
+
 def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the line of the user: the first frame outside this package and sklearn.
 
     Decorators and base classes then need no stack levels to be counted.
     """
-    if _hushed.get():
+    if is_hushed():
         return
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None:

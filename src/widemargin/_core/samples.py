@@ -31,6 +31,7 @@ from widemargin._core.arrays import (
 from widemargin._core.checks import (
     FLOATS,
     check_class_weight,
+    is_hushed,
     is_plain,
     some,
     validate_data,
@@ -277,7 +278,9 @@ def check_samples(
         )
         rows = with_short_indices(rows)
     check_orderable(labels)
-    check_classification_targets(labels)
+    if not is_hushed():
+        # Of a part with few of a class it would warn, which nobody can act on.
+        check_classification_targets(labels)
     # Weights are few: they are NumPy's wherever the samples are.
     stand_in = np.empty((rows.shape[0], 0)) if on_device(rows) else rows
     weights = check_weights(sample_weight, stand_in)
