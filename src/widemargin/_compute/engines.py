@@ -172,6 +172,14 @@ ENGINES: dict[str, Engine] = {
         )
     },
     # Frames and differences between neighbours on a device, and signals.
+    **{
+        name: Engine(f"device.pairs:{name}", takes=on_device)
+        for name in ("all_pairs", "midpoint_distances")
+    },
+    **{
+        name: Engine(f"device.distortion:{name}", takes=on_device)
+        for name in ("distortion_pairs", "pseudo_2d_pairs")
+    },
     "fill_blocks": Engine("device.pairs:fill_blocks", takes=on_device),
     "orthonormal": Engine("device.pairs:gram_schmidt", takes=on_device),
     "nearest_points": Engine("device.search:nearest_points", takes=on_device),

@@ -29,6 +29,16 @@ WIDE = 1024
 MANY_PRODUCTS = 2**17
 
 
+def fits_squares(largest: float) -> bool:
+    """Whether float32 holds squared distances; raise where not even float64 does."""
+    if largest and not 1e-140 < largest < 1e150:
+        raise ValueError(
+            f"X and Y reach {largest:.2g}: their squared distances cannot be told in "
+            "float64; scale the data, for instance by StandardScaler."
+        )
+    return not largest or 1e-12 < largest < 1e16
+
+
 def worth_compiling(n: int, x_tangents: int, y_tangents: int) -> bool:
     """Whether so many references are to be met by compiled loops, by whatever query."""
     return n * (1 + x_tangents) * (1 + y_tangents) > MANY_PRODUCTS

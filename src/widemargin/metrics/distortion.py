@@ -32,13 +32,14 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from widemargin._compute.engines import formula
 from widemargin._compute.machine import (
     batched_slices,
     matrix_of_pairs,
     rows_in_budget,
     thread_map,
 )
-from widemargin._core.arrays import in_kind, is_tensor, numpy_dtype
+from widemargin._core.arrays import in_kind, numpy_dtype
 from widemargin._core.checks import (
     check_count,
     check_image_shape,
@@ -121,19 +122,19 @@ def image_distortion_distances(
     >>> float(image_distortion_distances(X, Y, shape=(8, 8), window=0)[0, 0])
     6.75
     """
-    from widemargin._compute.distortion import distortion_tile
-
     x, y = check_pair(X, Y)
     model = _check(x, y, "image_distortion_distances", shape, window, patch,
                    gradients, eps, background)  # fmt: skip
     penalty = check_number("penalty", penalty, at_least=0)
-    if is_tensor(x):
-        from widemargin._compute.device.distortion import distortion_distances
+    return distortion_pairs(x, y, model, penalty, n_jobs)
 
-        return distortion_distances(
-            *model.on_device(x, y, model.window),
-            patch=model.patch, window=model.window, penalty=penalty,
-        )  # fmt: skip
+
+@formula
+def distortion_pairs(
+    x: NDArray, y: NDArray, model: "_Model", penalty: float, n_jobs: int | None
+) -> NDArray:
+    """Distances of the image distortion model, of all pairs."""
+    from widemargin._compute.distortion import distortion_tile
 
     def tile(a: NDArray, b: NDArray, patches: tuple, lanes: tuple, out: NDArray):
         shape, window = model.shape, model.window
@@ -211,18 +212,19 @@ def pseudo_2d_distortion_distances(
     >>> float(pseudo_2d_distortion_distances(X, Y, shape=(8, 8))[0, 0])
     0.0
     """
-    from widemargin._compute.distortion import pseudo_2d_tile
-
     x, y = check_pair(X, Y)
     model = _check(x, y, "pseudo_2d_distortion_distances", shape, window, patch,
                    gradients, eps, background)  # fmt: skip
-    if is_tensor(x):
-        from widemargin._compute.device.distortion import pseudo_2d_distances
+    return pseudo_2d_pairs(x, y, model, n_jobs)
 
-        return pseudo_2d_distances(
-            *model.on_device(x, y, model.window + 1),
-            patch=model.patch, window=model.window,
-        )  # fmt: skip
+
+@formula
+def pseudo_2d_pairs(
+    x: NDArray, y: NDArray, model: "_Model", n_jobs: int | None
+) -> NDArray:
+    """Distances of the pseudo two-dimensional model, of all pairs."""
+    from widemargin._compute.distortion import pseudo_2d_tile
+
     moves = (0,) * (2 * model.window + 1)
 
     def tile(a: NDArray, b: NDArray, patches: tuple, lanes: tuple, out: NDArray):
@@ -277,16 +279,6 @@ class _Model(NamedTuple):
 
         thread_map(fill, blocks, n_jobs, "distances")
         return out
-
-    def on_device(self, x: Any, y: Any, reach: int) -> tuple[Any, Any]:
-        """Gradient images of both ends, as tensors."""
-        from widemargin._compute.device.distortion import gradient_images
-
-        options = (self.shape, self.background, self.softness)
-        return (
-            gradient_images(x, self.patch, *options),
-            gradient_images(y, self.patch + reach, *options),
-        )
 
 
 def _check(x: Any, y: Any, owner: str, shape: Any, window: Any, patch: Any,

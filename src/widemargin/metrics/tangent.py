@@ -46,6 +46,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from widemargin._compute.engines import formula
+from widemargin._compute.formulas import fits_squares
 from widemargin._compute.machine import (
     batched_slices,
     matrix_of_pairs,
@@ -57,9 +59,9 @@ from widemargin._core.arrays import (
     check_one_place,
     in_dtype,
     in_kind,
-    is_tensor,
     largest_of,
     numpy_dtype,
+    place_of,
     refuse_device,
     to_numpy,
 )
@@ -264,9 +266,8 @@ class TangentMetric:
         Bundle
             The same one where it is there already.
         """
-        device = X.device if is_tensor(X) else None
         _check_bundle("bundle", bundle)
-        here = bundle.points.device if is_tensor(bundle.points) else None
+        device, here = place_of(X), place_of(bundle.points)
         moved = bundle if device == here else bundle.to(device)
         return moved.astype(_common_dtype(bundle.points, X))
 
@@ -339,7 +340,7 @@ class TangentMetric:
     def _distances(
         self, x, y, sides, prepared, compiled, *, squared, n_jobs
     ) -> NDArray:
-        """Choose how pairs are computed: the one place that asks what holds them."""
+        """Choose how pairs are computed."""
         sides = check_option("sides", self.sides if sides is None else sides, SIDES)
         spring = check_spring(self.spring)
         symmetric = y is None and sides in SYMMETRIC
@@ -356,21 +357,19 @@ class TangentMetric:
         if dtype != numpy_dtype(y.points):
             prepared = None
         x, y = x.astype(dtype), y.astype(dtype)
-        options = {"squared": squared, "symmetric": symmetric, "n_jobs": n_jobs}
         if sides == "midpoint":
             require_generator(self.tangents)
             return midpoint_distances(
-                x.points, y.points, self.tangents, spring=spring, **options
+                x.points, y.points, self.tangents, spring, symmetric, squared, n_jobs
             )
         if share_one_frame(x, y):
             sides, spring = on_a_shared_frame(sides, spring)
-        ends = x.points, x.frames, y.points, y.frames
-        if is_tensor(x.points):
-            return _on_device(ends, sides, spring, squared)
-        return pair_distances(
-            *ends, sides=sides, spring=spring, references=prepared,
-            compiled=self.compiled if compiled is None else compiled, **options,
-        )  # fmt: skip
+        options = {
+            "squared": squared, "symmetric": symmetric, "n_jobs": n_jobs,
+            "references": prepared,
+            "compiled": self.compiled if compiled is None else compiled,
+        }  # fmt: skip
+        return all_pairs(x.points, x.frames, y.points, y.frames, sides, spring, options)
 
     def warn_of_blanks(self, bundle: Bundle, samples: str = "training samples") -> bool:
         """Warn of samples that make two-sided distances meaningless; tell if any.
@@ -523,24 +522,15 @@ def require_generator(tangents: Any) -> None:
         )
 
 
-def _on_device(ends: tuple, sides: str, spring: float, squared: bool) -> Any:
-    """Distances of points and frames that are tensors, in a dtype that holds them."""
-    from widemargin._compute.device.pairs import pair_distances as on_device
-
-    if not _fits_squares(ends[0], ends[2]):
-        ends = tuple(end.double() for end in ends)
-    return on_device(*ends, sides=sides, spring=spring, squared=squared)
-
-
-def _fits_squares(x: Any, y: Any) -> bool:
-    """Whether float32 holds squared distances; raise where not even float64 does."""
-    largest = max(largest_of(x), largest_of(y))
-    if largest and not 1e-140 < largest < 1e150:
-        raise ValueError(
-            f"X and Y reach {largest:.2g}: their squared distances cannot be told in "
-            "float64; scale the data, for instance by StandardScaler."
-        )
-    return not largest or 1e-12 < largest < 1e16
+@formula
+def all_pairs(
+    x: NDArray, x_frames: NDArray, y: NDArray, y_frames: NDArray, sides: str,
+    spring: float, options: dict[str, Any],
+) -> NDArray:  # fmt: skip
+    """Tangent distances of all pairs of points with frames."""
+    return pair_distances(
+        x, x_frames, y, y_frames, sides=sides, spring=spring, **options
+    )
 
 
 def _common_dtype(x: Any, y: Any) -> np.dtype:
@@ -722,22 +712,20 @@ def _check_bundle(name: str, bundle: Any) -> None:
         )
 
 
+@formula
 def midpoint_distances(
     x: NDArray,
     y: NDArray,
     generator: Any,
-    *,
-    symmetric: bool,
     spring: float,
+    symmetric: bool,
     squared: bool,
     n_jobs: int | None,
 ) -> NDArray:
     """Compute midpoint distances between all rows of `x` and `y`; see the module."""
-    if is_tensor(x):
-        return _midpoint_on_device(x, y, generator, spring, squared)
     affine = bool(getattr(generator, "is_affine", False))
     tile = _affine_tile if affine else _general_tile
-    dtype = x.dtype if _fits_squares(x, y) else np.float64
+    dtype = x.dtype if fits_squares(max(largest_of(x), largest_of(y))) else np.float64
     out = matrix_of_pairs(len(x), len(y), dtype)
 
     def fill(block):
@@ -802,29 +790,6 @@ def _explicit(delta, tangents, spring) -> NDArray:
     coefficients = (frames @ delta[:, :, None])[:, :, 0] / (1 + spring)
     residual = delta - (coefficients[:, None] @ frames)[:, 0]
     return (residual**2).sum(1) + spring * (coefficients**2).sum(1)
-
-
-def _midpoint_on_device(
-    x: Any, y: Any, generator: Any, spring: float, squared: bool
-) -> Any:
-    """Make the midpoint images of all pairs, some at a time, and their frames."""
-    import torch
-
-    from widemargin._compute.device.pairs import GATHERED, halving
-
-    n_x, (n_y, d) = len(x), y.shape
-    out = torch.empty(n_x * n_y, dtype=x.dtype, device=x.device)
-
-    def fill(pairs: slice) -> None:
-        at = torch.arange(pairs.start, pairs.stop, device=x.device)
-        one, other = x[at // n_y].double(), y[at % n_y].double()
-        tangents = generator.tangents((one + other) / 2)
-        d2: Any = _explicit(one - other, tangents, spring)
-        out[pairs] = (d2 if squared else torch.sqrt(d2)).to(out.dtype)
-
-    per_pair = 8 * d * (2 + generator.tangents(x[:1]).shape[1])
-    halving(max(1, GATHERED // per_pair), len(out), fill)
-    return out.reshape(n_x, n_y)
 
 
 @dataclass(frozen=True)

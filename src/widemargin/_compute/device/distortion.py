@@ -120,6 +120,31 @@ extern "C" __global__ void distortion(
 """
 
 
+def distortion_pairs(
+    x: Tensor, y: Tensor, model: Any, penalty: float, n_jobs: Any
+) -> Tensor:
+    """As `metrics.distortion.distortion_pairs`."""
+    return distortion_distances(
+        *_ends(x, y, model, model.window), patch=model.patch, window=model.window,
+        penalty=penalty,
+    )  # fmt: skip
+
+
+def pseudo_2d_pairs(x: Tensor, y: Tensor, model: Any, n_jobs: Any) -> Tensor:
+    """As `metrics.distortion.pseudo_2d_pairs`."""
+    ends = _ends(x, y, model, model.window + 1)
+    return pseudo_2d_distances(*ends, patch=model.patch, window=model.window)
+
+
+def _ends(x: Tensor, y: Tensor, model: Any, reach: int) -> tuple[Tensor, Tensor]:
+    """Gradient images of both ends; of `y` the columns and rows within reach, too."""
+    options = (model.shape, model.background, model.softness)
+    return (
+        gradient_images(x, model.patch, *options),
+        gradient_images(y, model.patch + reach, *options),
+    )
+
+
 def distortion_distances(
     x: Tensor, y: Tensor, *, patch: int, window: int, penalty: float = 0.0
 ) -> Tensor:

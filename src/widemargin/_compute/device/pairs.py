@@ -45,6 +45,7 @@ import torch
 from torch import Tensor
 
 from widemargin._compute.device.kernels import jitted, launch, triton_for
+from widemargin._compute.formulas import fits_squares
 from widemargin._compute.frames import ROUNDING
 from widemargin._compute.machine import DEVICE_NUMBERS
 from widemargin._compute.nearest import product_error
@@ -257,6 +258,44 @@ def pair_distances(
     rows = 1 + (x_frames.shape[1] if sides == "two" else 0)
     halving(chunk_size(len(y), rows, 1 + y_frames.shape[1], x), len(x), fill)
     return out
+
+
+def all_pairs(
+    x: Tensor, x_frames: Tensor, y: Tensor, y_frames: Tensor, sides: str, spring: float,
+    options: dict[str, Any],
+) -> Tensor:  # fmt: skip
+    """As `metrics.tangent.all_pairs`."""
+    ends = x, x_frames, y, y_frames
+    if not fits_squares(max(_largest(x), _largest(y))):
+        ends = tuple(end.double() for end in ends)
+    squared = options["squared"]
+    return pair_distances(*ends, sides=sides, spring=spring, squared=squared)
+
+
+def _largest(X: Tensor) -> float:
+    return float(X.abs().max()) if X.numel() else 0.0
+
+
+def midpoint_distances(
+    x: Tensor, y: Tensor, generator: Any, spring: float, symmetric: bool, squared: bool,
+    n_jobs: Any,
+) -> Tensor:  # fmt: skip
+    """As `metrics.tangent.midpoint_distances`: images and frames of some pairs."""
+    fits_squares(max(_largest(x), _largest(y)))
+    n_x, (n_y, d) = len(x), y.shape
+    out = torch.empty(n_x * n_y, dtype=x.dtype, device=x.device)
+    rtol = torch.finfo(torch.float64).eps ** (2 / 3)
+
+    def fill(pairs: slice) -> None:
+        at = torch.arange(pairs.start, pairs.stop, device=x.device)
+        one, other = x[at // n_y].double(), y[at % n_y].double()
+        frames = gram_schmidt(generator.tangents((one + other) / 2), rtol)
+        d2 = paired_distances(one, frames[:, :0], other, frames, "y", spring)
+        out[pairs] = (d2 if squared else torch.sqrt(d2)).to(out.dtype)
+
+    per_pair = 8 * d * (2 + generator.tangents(x[:1]).shape[1])
+    halving(max(1, GATHERED // per_pair), len(out), fill)
+    return out.reshape(n_x, n_y)
 
 
 AMPLIFIED = 32.0
