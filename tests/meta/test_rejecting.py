@@ -235,15 +235,15 @@ def test_a_label_that_is_a_class_is_refused(classes, given):
         ({"max_error": 1.5}, "max_error"),
         (
             {"coverage": 0.5, "cv": 5},
-            "cv must be 'auto', 'prefit' or a",
+            "cv must be 'auto' or 'prefit' or a",
         ),
         (
             {"coverage": 0.5, "cv": True},
-            "cv must be 'auto', 'prefit' or a",
+            "cv must be 'auto' or 'prefit' or a",
         ),
         (
             {"coverage": 0.5, "cv": "half"},
-            "cv must be 'auto', 'prefit' or a",
+            "cv must be 'auto' or 'prefit' or a",
         ),
         ({"coverage": 0.5, "criterion": "margin"}, "criterion must be None or"),
         ({"coverage": 0.5, "criterion": lambda model, X: X}, "one number per sample"),

@@ -146,7 +146,7 @@ def test_one_promise_for_both(name):
 
 class TestRefusals:
     def test_parameters(self):
-        with pytest.raises(ValueError, match="strange must be a finite number"):
+        with pytest.raises(ValueError, match="strange must be None or a finite number"):
             rejecting(strange=1.5).fit(X, y)
         with pytest.raises(ValueError, match="strange goes with max_error"):
             rejecting(max_error=None, coverage=0.5).fit(X, y)

@@ -83,6 +83,7 @@ class Count:
         check_count(name, value, otherwise, low=self.low)
 
 
+Finite = Annotated[float, Number()]
 Counted = Annotated[int, Count()]
 Positive = Annotated[float, Number(above=0)]
 NotNegative = Annotated[float, Number(at_least=0)]

@@ -48,13 +48,12 @@ from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
     as_float_vector,
     check_count,
-    check_number,
     refuse_pairs,
 )
 from widemargin._core.classifier import fit_method
 from widemargin._core.confidence import answering
 from widemargin._core.decisions import as_labels, brier_scores, class_codes
-from widemargin._core.params import parameters
+from widemargin._core.params import Fraction, check_declared, parameters
 from widemargin._core.samples import groups_of_copies
 from widemargin._core.temperature import with_answers
 from widemargin.meta.wrapping import (
@@ -156,7 +155,7 @@ class ProductClassifier(HandingClassifier, _BaseComposition):
     _: KW_ONLY
     weights: ArrayLike | None = None
     cv: Any = None
-    floor: float = 1e-4
+    floor: Fraction = 1e-4
 
     @fit_method
     def fit(
@@ -259,7 +258,8 @@ class ProductClassifier(HandingClassifier, _BaseComposition):
                     "product multiplies; give a classifier that has, or wrap it in "
                     "CalibratedClassifierCV."
                 )
-        self._floor = check_number("floor", self.floor, above=0, below=1)
+        check_declared(self)
+        self._floor = float(self.floor)
         if self.weights is None:
             return None
         weights = as_float_vector("weights", self.weights)

@@ -53,7 +53,6 @@ from sklearn.utils.validation import _check_method_params, _num_samples, check_i
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
     as_floats,
-    check_number,
     check_random_state,
     refuse_pairs,
     warn_caller,
@@ -61,7 +60,7 @@ from widemargin._core.checks import (
 from widemargin._core.classifier import fit_method
 from widemargin._core.confidence import answers_of, confidence_of, distance_of
 from widemargin._core.decisions import are_alike, as_labels
-from widemargin._core.params import parameters
+from widemargin._core.params import Fraction, check_declared, parameters
 from widemargin._core.samples import check_classes, check_weights, repeated_rows
 from widemargin._core.split import hold_out_at_random
 from widemargin.margins import rejection
@@ -221,13 +220,13 @@ class RejectingClassifier(WrappingClassifier):
 
     estimator: Any
     _: KW_ONLY
-    max_error: float | None = None
-    coverage: float | None = None
-    delta: float | None = DELTA
+    max_error: Fraction | None = None
+    coverage: Fraction | None = None
+    delta: Fraction | None = DELTA
     criterion: Callable[[Any, Any], ArrayLike] | None = None
-    strange: float | None = None
+    strange: Fraction | None = None
     distance: Callable[[Any, Any], ArrayLike] | None = None
-    cv: float | Literal["auto", "prefit"] = "auto"
+    cv: Fraction | Literal["auto", "prefit"] = "auto"
     reject_label: Any = None
     random_state: Any = None
 
@@ -279,9 +278,7 @@ class RejectingClassifier(WrappingClassifier):
                 "RejectingClassifier needs exactly one of max_error and coverage; got "
                 f"max_error={self.max_error!r}, coverage={self.coverage!r}."
             )
-        for name in ("max_error", "coverage", "delta", "strange"):
-            if getattr(self, name) is not None:
-                check_number(name, getattr(self, name), above=0, below=1)
+        check_declared(self)
         for name in ("criterion", "distance"):
             function = getattr(self, name)
             if function is not None and not callable(function):
@@ -299,9 +296,6 @@ class RejectingClassifier(WrappingClassifier):
                 "distance needs strange, the share of ordinary samples that may be "
                 "refused by it, for instance 0.01."
             )
-        if isinstance(self.cv, str) and self.cv in ("auto", "prefit"):
-            return
-        check_number("cv", self.cv, above=0, below=1, otherwise="'auto', 'prefit' or ")
 
     def _fit_estimator(self, X: Any, y: NDArray, params: dict, tasks: Any) -> NDArray:
         """Set `estimator_`; return the rows that it has not seen."""

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import KW_ONLY
 from numbers import Integral
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,21 +33,22 @@ from widemargin._compute.progress import announced
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
     as_floats,
-    check_count,
-    check_number,
-    check_option,
     check_random_state,
     refuse_pairs,
 )
 from widemargin._core.classifier import fit_method
 from widemargin._core.confidence import answering, margin_unit_of, margins_of
-from widemargin._core.params import parameters
+from widemargin._core.params import (
+    Counted,
+    Fraction,
+    Number,
+    check_declared,
+    parameters,
+)
 from widemargin._core.samples import check_weights
 from widemargin._core.split import hold_out_of_classes
 from widemargin.margins import margin_reweight
 from widemargin.meta.wrapping import WrappingClassifier, refuse_unrouted, takes_weights
-
-UPDATES = ("auto", "refit", "warm_start", "partial_fit")
 
 
 @parameters
@@ -154,13 +155,13 @@ class MarginReweightingClassifier(WrappingClassifier):
 
     estimator: Any
     _: KW_ONLY
-    theta: float | Literal["auto"] = "auto"
+    theta: Annotated[float, Number(above=-1, below=1)] | Literal["auto"] = "auto"
     k: Any = "ratio"
     margin: Callable[[Any, Any, NDArray], ArrayLike] | None = None
-    max_iter: int = 20
+    max_iter: Counted = 20
     update: Literal["auto", "refit", "warm_start", "partial_fit"] = "auto"
-    validation_fraction: float | None = 0.1
-    n_iter_no_change: int = 10
+    validation_fraction: Fraction | None = 0.1
+    n_iter_no_change: Counted = 10
     random_state: Any = None
 
     @property
@@ -229,19 +230,7 @@ class MarginReweightingClassifier(WrappingClassifier):
         return self
 
     def _check_parameters(self) -> None:
-        check_option("update", self.update, UPDATES)
-        check_count("max_iter", self.max_iter)
-        check_count("n_iter_no_change", self.n_iter_no_change)
-        if self.validation_fraction is not None:
-            check_number(
-                "validation_fraction",
-                self.validation_fraction,
-                above=0,
-                below=1,
-                otherwise="None or ",
-            )
-        if not (isinstance(self.theta, str) and self.theta == "auto"):
-            check_number("theta", self.theta, above=-1, below=1, otherwise="'auto' or ")
+        check_declared(self)
         if self.margin is not None and not callable(self.margin):
             raise ValueError(
                 "margin must be None or a function of (estimator, X, y) that returns "

@@ -30,12 +30,11 @@ from scipy.linalg.blas import dsymv
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from sklearn.exceptions import ConvergenceWarning
 
-from widemargin._core.checks import check_option, warn_caller
+from widemargin._core.checks import warn_caller
 from widemargin._core.params import parameters
 from widemargin.metrics import kernels
 from widemargin.svm import pairwise
 
-METHODS = ("auto", *kernels.METHODS)
 # "auto" looks at so many samples, and repairs where the smallest eigenvalue is below
 # this share of the matrix' Frobenius norm. On parts of the training sets of digits,
 # USPS and MNIST it is at 0.008 at most (mean distance) and no repair changes anything;
@@ -165,10 +164,6 @@ class GramClassifier(pairwise.DuelClassifier):
 
     _: KW_ONLY
     repair: Literal["auto", "none", "clip", "flip", "shift"] = "auto"
-
-    def _check_solver(self, **more: Any) -> None:
-        super()._check_solver(**more)
-        check_option("repair", self.repair, METHODS)
 
     def _bytes_of_repair(self) -> int:
         """Bytes per entry of the Gram matrix that a repair holds, itself included."""

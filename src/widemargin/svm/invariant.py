@@ -16,7 +16,7 @@ nonlinear support vector machines, NIPS 2001.
 """
 
 from dataclasses import KW_ONLY
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from scipy.linalg import eigh, svd
@@ -25,15 +25,12 @@ from widemargin._compute.machine import batched_slices
 from widemargin._compute.progress import announce, announced
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
-    check_count,
-    check_number,
-    check_option,
     check_random_state,
     check_squares,
 )
 from widemargin._core.classifier import SoftClassifier, fit_method
 from widemargin._core.left_out import OF_A_CLASS, observations
-from widemargin._core.params import parameters
+from widemargin._core.params import Counted, Finite, Number, Positive, parameters
 from widemargin._core.samples import check_samples
 from widemargin._core.temperature import FITTED, LeftOut
 from widemargin.svm import pairwise
@@ -43,8 +40,6 @@ from widemargin.tangents.generator import (
     raw_tangents,
     tangents_meant,
 )
-
-KERNELS = ("linear", "rbf", "poly")
 
 
 @parameters
@@ -138,14 +133,14 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier, SoftClassifier):
     array([0, 1])
     """
 
-    lam: float = 0.1
+    lam: Annotated[float, Number(above=0, at_most=1)] = 0.1
     _: KW_ONLY
     kernel: Literal["linear", "rbf", "poly"] = "linear"
-    degree: int = 3
-    coef0: float = 0.0
+    degree: Counted = 3
+    coef0: Finite = 0.0
     tangents: Any = None
-    step: float = 0.1
-    n_components: int = 1000
+    step: Positive = 0.1
+    n_components: Counted = 1000
     random_state: Any = None
 
     @fit_method
@@ -243,10 +238,7 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier, SoftClassifier):
     def _check_parameters(self):
         tangents = tangents_meant(self.tangents, type(self).__name__)
         tangents = check_tangents(tangents)
-        check_number("lam", self.lam, above=0, at_most=1)
-        check_option("kernel", self.kernel, KERNELS)
-        self._check_solver(step=self.step)
-        check_count("n_components", self.n_components)
+        self._check_solver()
         return tangents
 
     def _choose_landmarks(self, X, weights):

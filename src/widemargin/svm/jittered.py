@@ -19,15 +19,13 @@ from numpy.typing import NDArray
 from widemargin._compute.machine import batched_slices, rows_in_budget
 from widemargin._compute.progress import announce, announced
 from widemargin._core.callbacks import FitTasks
-from widemargin._core.checks import check_option, in_unit, warn_caller
+from widemargin._core.checks import in_unit, warn_caller
 from widemargin._core.classifier import fit_method
-from widemargin._core.params import parameters
+from widemargin._core.params import Counted, Finite, parameters
 from widemargin._core.samples import check_samples
 from widemargin.metrics.kernels import rounding_of, symmetrize
 from widemargin.svm import gram, pairwise
 from widemargin.tangents.transform import check_transformations, copies
-
-KERNELS = ("rbf", "linear", "poly")
 
 
 @dataclass(frozen=True)
@@ -169,8 +167,8 @@ class JitteredSVC(gram.GramClassifier):
 
     kernel: Literal["rbf", "linear", "poly"] = "rbf"
     _: KW_ONLY
-    degree: int = 3
-    coef0: float = 0.0
+    degree: Counted = 3
+    coef0: Finite = 0.0
     transformations: Sequence[Callable] | None = None
 
     @fit_method
@@ -191,7 +189,6 @@ class JitteredSVC(gram.GramClassifier):
         self : JitteredSVC
             The fitted machine.
         """
-        check_option("kernel", self.kernel, KERNELS)
         self._check_solver()
         if self.transformations is None:
             warn_caller(

@@ -45,10 +45,6 @@ from widemargin._compute.nearest import rbf_values
 from widemargin._compute.progress import announce, announced
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
-    check_count,
-    check_gamma,
-    check_number,
-    check_option,
     check_squares,
     in_unit,
     refuse_class,
@@ -75,11 +71,10 @@ from widemargin._core.left_out import (
     squared_spans,
     unit_factor,
 )
-from widemargin._core.params import parameters
+from widemargin._core.params import Counted, Positive, check_declared, parameters
 from widemargin._core.samples import Samples, check_samples
 from widemargin.metrics.kernels import scale_gamma
 
-SCHEMES = ("ovo", "ddag")
 # Steps of LIBSVM for which a pass of LIBLINEAR is allowed: those are cheap and many.
 STEPS_PER_PASS = 10
 # scikit-learn's cache_size, in bytes.
@@ -110,12 +105,12 @@ class DuelClassifier(MarginClassifier):
     _centre = NOWHERE
 
     _: KW_ONLY
-    C: float = 10.0
-    gamma: float | Literal["scale"] = "scale"
+    C: Positive = 10.0
+    gamma: Positive | Literal["scale"] = "scale"
     multiclass: Literal["ovo", "ddag"] = "ovo"
     class_weight: Any = None
-    tol: float = 1e-3
-    max_iter: int = 1_000_000
+    tol: Positive = 1e-3
+    max_iter: Counted = 1_000_000
 
     @abstractmethod
     def _duels(self, X: NDArray) -> NDArray:
@@ -143,16 +138,8 @@ class DuelClassifier(MarginClassifier):
         answers = winners(duels, n_classes, self._multiclass)
         return duel_costs(duels, answers, n_classes), answers
 
-    def _check_solver(self, **more: Any) -> None:
-        """Check what all machines are given, and those numbers that must be above 0."""
-        for name, value in {"C": self.C, "tol": self.tol, **more}.items():
-            check_number(name, value, above=0)
-        check_count("max_iter", self.max_iter)
-        check_option("multiclass", self.multiclass, SCHEMES)
-        check_gamma(self.gamma)
-        for name, check in (("degree", check_count), ("coef0", check_number)):
-            if hasattr(self, name):
-                check(name, getattr(self, name))
+    def _check_solver(self) -> None:
+        check_declared(self)
         self._multiclass = self.multiclass
 
 

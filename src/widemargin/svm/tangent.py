@@ -39,15 +39,12 @@ from widemargin._compute.progress import announced
 from widemargin._core.arrays import available_if
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
-    check_count,
-    check_flag,
-    check_number,
     check_random_state,
     check_squares,
     is_auto,
 )
 from widemargin._core.classifier import SoftClassifier, fit_method
-from widemargin._core.params import parameters
+from widemargin._core.params import Counted, Positive, parameters
 from widemargin._core.samples import (
     check_samples,
     check_X,
@@ -296,11 +293,11 @@ class TangentSVC(gram.GramClassifier, SoftClassifier):
 
     kernel: Literal["rbf", "nd", "log"] | Callable = "rbf"
     _: KW_ONLY
-    C: float | Literal["auto"] = "auto"  # type: ignore[assignment]
+    C: Positive | Literal["auto"] = "auto"  # type: ignore[assignment]
     tangents: Any = None
     sides: Literal["mean", "two", "x", "y", "midpoint"] = "mean"
     spring: float | Literal["auto"] = "auto"
-    landmarks: int | None = None
+    landmarks: Counted | None = None
     probability: bool = False
     random_state: Any = None
     n_jobs: int | None = None
@@ -365,13 +362,9 @@ class TangentSVC(gram.GramClassifier, SoftClassifier):
         spring: Any = SPRINGS[0] if is_auto(self.spring) else self.spring
         metric = TangentMetric(tangents, self.sides, spring).check()
         kernels.check_kernel(self.kernel, self.gamma)
-        if not is_auto(self.C):
-            check_number("C", self.C, above=0, otherwise="'auto' or ")
-        self._check_solver(C=1.0)
-        check_flag("probability", self.probability)
+        self._check_solver()
         if self.landmarks is None:
             return metric
-        check_count("landmarks", self.landmarks, "None or ")
         if self.repair in ("flip", "shift"):
             raise ValueError(
                 f"repair={self.repair!r} needs the whole Gram matrix: landmarks always "

@@ -19,7 +19,7 @@ from widemargin._compute.progress import announce
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import check_option, check_squares
 from widemargin._core.classifier import fit_method
-from widemargin._core.params import parameters
+from widemargin._core.params import Counted, Finite, Positive, parameters
 from widemargin._core.samples import check_samples
 from widemargin.svm import gram, pairwise
 from widemargin.tangents.generator import (
@@ -115,10 +115,10 @@ class VirtualSVC(pairwise.DuelClassifier):
 
     kernel: str | Callable = "rbf"
     _: KW_ONLY
-    degree: int = 3
-    coef0: float = 0.0
+    degree: Counted = 3
+    coef0: Finite = 0.0
     tangents: Any = None
-    step: float = 1.0
+    step: Positive = 1.0
     transformations: Sequence[Callable] | None = None
 
     @fit_method
@@ -198,7 +198,7 @@ class VirtualSVC(pairwise.DuelClassifier):
         tangents = check_tangents(tangents)
         if not callable(self.kernel):
             check_option("kernel", self.kernel, KERNELS)
-        self._check_solver(step=self.step)
+        self._check_solver()
         return tangents, transformations
 
     def _new_machine(self, gamma):

@@ -27,7 +27,7 @@ Pattern Recognition 36 (2003).
 import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY
-from typing import Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -51,7 +51,14 @@ from widemargin._core.checks import (
     validate_data,
     warn_of_paper,
 )
-from widemargin._core.params import parameters
+from widemargin._core.params import (
+    Count,
+    Finite,
+    Number,
+    Positive,
+    check_declared,
+    parameters,
+)
 from widemargin.tangents.preparing import KeepsKind, filter_matrix
 
 # Pixels of background around the image, so that strokes at the border have edges.
@@ -134,13 +141,13 @@ class DirectionFeatures(
 
     shape: Sequence[int] | None = None
     _: KW_ONLY
-    directions: int = 8
+    directions: Annotated[int, Count(low=2)] = 8
     grid: int | Sequence[int] | Literal["auto"] = "auto"
     smoothing: float | Literal["auto"] = "auto"
-    eps: float = 0.05
+    eps: Positive = 0.05
     blur: float | Literal["auto"] = "auto"
-    power: float = 0.5
-    background: float = 0.0
+    power: Annotated[float, Number(above=0, at_most=1)] = 0.5
+    background: Finite = 0.0
     channels: Literal["strongest", "keep"] = "strongest"
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
@@ -158,11 +165,7 @@ class DirectionFeatures(
         self : DirectionFeatures
             The fitted transformer.
         """
-        check_count("directions", self.directions, low=2)
-        check_number("eps", self.eps, above=0)
-        check_number("power", self.power, above=0, at_most=1)
-        check_number("background", self.background)
-        check_option("channels", self.channels, ("strongest", "keep"))
+        check_declared(self)
         samples = validate_data(self, X, dtype=FLOATS)
         plan = self._plan(samples.shape[1], np.dtype(np.float64))
         background = check_background(self.background, samples)

@@ -33,7 +33,7 @@ recognition: tangent distance and tangent propagation (1998).
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -57,7 +57,7 @@ from widemargin._core.checks import (
     check_sides,
     warn_of_paper,
 )
-from widemargin._core.params import parameters
+from widemargin._core.params import Count, Finite, Positive, check_declared, parameters
 from widemargin.tangents.bundle import Blocks, as_samples, like
 from widemargin.tangents.generator import (
     DEVICE_METHODS,
@@ -295,23 +295,21 @@ class ImageShift(AnswersInKind, BaseEstimator):
     device_methods = ("__call__",)
 
     shape: Sequence[int]
-    down: int = 0
-    right: int = 0
-    background: float = 0.0
+    down: Annotated[int, Count(low=-(2**31))] = 0
+    right: Annotated[int, Count(low=-(2**31))] = 0
+    background: Finite = 0.0
 
     def __call__(self, X: ArrayLike) -> NDArray:
         """Return the shifted samples."""
+        check_declared(self)
         X = as_samples(X)
         shape = check_image_shape(self.shape, "ImageShift", X.shape[1])
-        steps = [
-            check_count(name, getattr(self, name), low=-(2**31))
-            for name in ("down", "right")
-        ]
         images = X.reshape(len(X), *shape)
         background = check_background(self.background, X)
         shifted = xp_of(X).full_like(images, background)
         (to_y, from_y), (to_x, from_x) = (
-            _overlap(size, step) for size, step in zip(shape[:2], steps, strict=True)
+            _overlap(shape[0], int(self.down)),
+            _overlap(shape[1], int(self.right)),
         )
         shifted[:, to_y, to_x] = images[:, from_y, from_x]
         return shifted.reshape(X.shape)
@@ -398,13 +396,14 @@ class ImageAffine(AnswersInKind, BaseEstimator):
     device_methods = ("__call__",)
 
     shape: Sequence[int]
-    rotation: float = 0.0
-    down: float = 1.0
-    right: float = 1.0
-    background: float = 0.0
+    rotation: Finite = 0.0
+    down: Positive = 1.0
+    right: Positive = 1.0
+    background: Finite = 0.0
 
     def __call__(self, X: ArrayLike) -> NDArray:
         """Return the transformed samples."""
+        check_declared(self)
         X = as_samples(X)
         sides = check_sides(self.shape, "ImageAffine", X.shape[1])
         background = check_background(self.background, X)
@@ -424,11 +423,8 @@ class ImageAffine(AnswersInKind, BaseEstimator):
         self, height: int, width: int, channels: int
     ) -> Iterator[tuple[NDArray, NDArray]]:
         """Yield the four pixels that every new one lies between, and their weights."""
-        angle = check_number("rotation", self.rotation)
-        factors = [
-            check_number(name, getattr(self, name), above=0)
-            for name in ("down", "right")
-        ]
+        angle = float(self.rotation)
+        factors = np.array([[self.down], [self.right]], float)
         middle = np.array([height - 1, width - 1])[:, None] / 2
         new = np.indices((height, width)).reshape(2, -1)
         turn = np.array(
@@ -436,7 +432,7 @@ class ImageAffine(AnswersInKind, BaseEstimator):
         )
         # Where each new pixel was before, between which given ones.
         with np.errstate(over="ignore"):
-            before = turn @ (new - middle) / np.array(factors)[:, None] + middle
+            before = turn @ (new - middle) / factors + middle
         before = np.clip(before, -2, np.array([[height], [width]]) + 1)
         corner = np.floor(before)
         share = before - corner

@@ -30,14 +30,12 @@ from widemargin._core.arrays import (
     xp_of,
 )
 from widemargin._core.checks import (
-    check_count,
-    check_flag,
     check_squares,
     in_unit,
     unit_of_squares,
 )
 from widemargin._core.decisions import class_codes
-from widemargin._core.params import parameters
+from widemargin._core.params import Counted, check_declared, parameters
 from widemargin._core.samples import check_rows, class_labels, twins
 from widemargin.tangents.bundle import Blocks, Bundle, broadcast, like
 from widemargin.tangents.generator import DEVICE_METHODS, TangentGenerator
@@ -97,9 +95,9 @@ class LearnedTangents(TangentGenerator):
 
     device_methods = DEVICE_METHODS
 
-    n_tangents: int
+    n_tangents: Counted
     per_class: bool = False
-    n_neighbors: int | None = None
+    n_neighbors: Counted | None = None
     local: bool = False
 
     @property
@@ -240,11 +238,8 @@ class LearnedTangents(TangentGenerator):
 
     def _check_parameters(self) -> int:
         """Return the number of neighbours to compare with."""
-        check_count("n_tangents", self.n_tangents)
-        if self.n_neighbors is not None:
-            check_count("n_neighbors", self.n_neighbors, "None or ")
-        per_class = check_flag("per_class", self.per_class)
-        if check_flag("local", self.local) and per_class:
+        check_declared(self)
+        if self.local and self.per_class:
             raise ValueError(
                 "per_class and local exclude each other; local=True already compares "
                 "samples of the same class."

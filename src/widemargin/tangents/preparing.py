@@ -50,7 +50,7 @@ normalization and feature extraction techniques, Pattern Recognition 37 (2004).
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY
-from typing import Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -68,7 +68,7 @@ from widemargin._core.checks import (
     validate_data,
     warn_of_paper,
 )
-from widemargin._core.params import parameters
+from widemargin._core.params import Finite, Number, check_declared, parameters
 from widemargin._core.samples import check_rows
 from widemargin.tangents.bundle import like
 
@@ -168,7 +168,7 @@ class GaussianSmoother(
 
     shape: Sequence[int] | None = None
     sigma: float = 0.6
-    background: float = 0.0
+    background: Finite = 0.0
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check the samples and the parameters; nothing is learned.
@@ -228,8 +228,8 @@ class GaussianSmoother(
         sides = check_image_shape(
             given, type(self).__name__, n_features, axes=(1, 2, 3)
         )
+        check_declared(self)
         check_number("sigma", self.sigma, at_least=0, at_most=10 * max(sides))
-        check_number("background", self.background)
         if len(sides) == 1:
             return 1, sides[0], 1
         height, width, channels = (*sides, 1)[:3]
@@ -283,8 +283,8 @@ class Deskew(KeepsKind, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     shape: Sequence[int] | None = None
     _: KW_ONLY
-    resize: float = 0.0
-    background: float = 0.0
+    resize: Annotated[float, Number(at_least=0, at_most=1)] = 0.0
+    background: Finite = 0.0
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Check the images and the parameters; nothing is learned.
@@ -330,8 +330,7 @@ class Deskew(KeepsKind, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return out
 
     def _check(self, n_features: int) -> tuple[int, int, int]:
-        check_number("background", self.background)
-        check_number("resize", self.resize, at_least=0, at_most=1)
+        check_declared(self)
         return check_sides(self.shape, "Deskew", n_features)
 
 
