@@ -184,6 +184,7 @@ ENGINES: dict[str, Engine] = {
     "orthonormal": Engine("device.pairs:gram_schmidt", takes=on_device),
     "nearest_points": Engine("device.search:nearest_points", takes=on_device),
     "correlate": Engine("device.models:correlate", takes=on_device),
+    "row_keys": Engine("device.search:row_keys", takes=on_device),
     "mapped_distances": Engine("device.search:mapped_distances", takes=on_device),
     "nearest_of": Engine("device.search:nearest_of", takes=on_device),
     "point_distances": Engine("device.search:point_distances", takes=on_device),

@@ -141,6 +141,16 @@ def rows_at_once(X: Any, numbers: float) -> int:
     return rows_in_budget(numbers * numpy_dtype(X).itemsize)
 
 
+def device_of(array: Any) -> Any:
+    """Return the device where the work on this array is done; None is the CPU."""
+    return array.device if on_device(array) else None
+
+
+def run_at(X: Any, run: Callable) -> Callable:
+    """Return `run`, a map on threads, or a plain one where X is on a device of one."""
+    return map if is_tensor(X) else run
+
+
 def xp_of(array: Any) -> Any:
     """Return the array API of this array, NumPy's or torch's."""
     return _torch_api() if is_tensor(array) else np

@@ -131,7 +131,7 @@ def check_spring(spring: Any, *, free: bool = True) -> float:
 
 
 def check_background(background: Any, X: NDArray) -> Any:
-    """Return the value of an empty pixel, in the dtype of `X`."""
+    """Return the value of an empty pixel, a number that `X` can hold."""
     value = check_number("background", background)
     # Less what is in X, it must still be a number.
     dtype = numpy_dtype(X)
@@ -301,21 +301,26 @@ def naming(name: str, errors: re.Pattern = _CONVERSION) -> Iterator[None]:
         raise kind(f"{name} must hold numbers only: {said}") from error
 
 
-def validate_data(*args: Any, **options: Any) -> Any:
-    """As scikit-learn's, with a name for X where it cannot be converted."""
+def validate_data(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
+    """As scikit-learn's, with a name for X where it cannot be converted.
+
+    Samples on a device stay there, and are finite floats whatever else may be asked.
+    """
+    if on_device(X):
+        X = check_tensor("X", X)
+        options = {"skip_check_array": True, "reset": options.get("reset", True)}
     try:
         with naming("X"):
-            return _validate_data(*args, **options)
+            return _validate_data(estimator, X, *y, **options)
     except ValueError as error:
         if not str(error).startswith("Input X contains NaN"):
             raise
-        name = type(args[0]).__name__
+        name = type(estimator).__name__
         raise ValueError(
             f"Input X contains NaN, which {name} does not take: fill in missing values "
             f"first, for instance by make_pipeline(MixtureImputer(), {name}(...))."
         ) from error
     except LookupError as error:
-        X = args[1] if len(args) > 1 else options.get("X")
         raise ValueError(
             f"X must hold one row of numbers per sample; got {type(X).__name__}, in "
             "which no row was found."

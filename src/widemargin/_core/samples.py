@@ -18,13 +18,11 @@ from scipy.sparse import issparse
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, _num_samples
 
+from widemargin._compute.engines import formula
 from widemargin._compute.machine import batched_slices
 from widemargin._core.arrays import (
     beside,
-    check_tensor,
-    is_tensor,
-    on_device,
-    put,
+    device_of,
     to_numpy,
     xp_of,
 )
@@ -154,8 +152,6 @@ class Samples:
 
 def check_X(estimator: Any, X: Any, *, sparse: bool = False, order: Any = None) -> Any:
     """Return samples to predict, as the fitted `estimator` expects them."""
-    if on_device(X):
-        return check_on_device(estimator, X, reset=False)
     expected = getattr(estimator, "n_features_in_", -1)
     named = hasattr(estimator, "feature_names_in_")
     if not named and order in (None, "C") and is_plain(X, expected):
@@ -182,17 +178,8 @@ def with_short_indices(X: Any) -> Any:
     return type(X)((X.data, *short), shape=X.shape)
 
 
-def check_on_device(estimator: Any, X: Any, *, reset: bool) -> Any:
-    """Return a tensor as it is, checked, and its number of features compared."""
-    X = check_tensor("X", X)
-    validate_data(estimator, X, skip_check_array=True, reset=reset)
-    return X
-
-
 def check_rows(estimator: Any, X: Any, *, reset: bool = True, **options: Any) -> Any:
     """Return samples of floats, on a device if they are there."""
-    if on_device(X):
-        return check_on_device(estimator, X, reset=reset)
     return validate_data(estimator, X, dtype=FLOATS, reset=reset, **options)
 
 
@@ -260,30 +247,23 @@ def check_samples(
     With `classes`, the call is one of a series (``partial_fit``): the batch may lack
     classes, but not bring new ones. `reset` is False after the first of them.
     """
-    device = X.device if on_device(X) else None
-    if device is not None:
-        rows = check_on_device(estimator, X, reset=reset)
-        labels = as_labels("y", y, len(rows))
-        rows = rows if stay else to_numpy(rows)
-    else:
-        rows, labels = validate_data(
-            estimator,
-            X,
-            y,
-            dtype=FLOATS,
-            order="C",
-            accept_sparse="csr" if sparse else False,
-            accept_large_sparse=True,
-            reset=reset,
-        )
-        rows = with_short_indices(rows)
-    check_orderable(labels)
+    rows, labels = validate_data(
+        estimator,
+        X,
+        y,
+        dtype=FLOATS,
+        order="C",
+        accept_sparse="csr" if sparse else False,
+        accept_large_sparse=True,
+        reset=reset,
+    )
+    rows = with_short_indices(rows if stay else to_numpy(rows))
+    labels = check_orderable(as_labels("y", labels, rows.shape[0]))
     if not is_hushed():
         # Of a part with few of a class it would warn, which nobody can act on.
         check_classification_targets(labels)
     # Weights are few: they are NumPy's wherever the samples are.
-    stand_in = np.empty((rows.shape[0], 0)) if on_device(rows) else rows
-    weights = check_weights(sample_weight, stand_in)
+    weights = check_weights(sample_weight, np.empty((rows.shape[0], 0)))
     kept = weights > 0
     at = np.arange(rows.shape[0])
     if not kept.all():
@@ -303,7 +283,7 @@ def check_samples(
         raise ValueError(
             "sample_weight (times class_weight) sums to infinity; give smaller weights."
         )
-    return Samples(rows, codes, weights, known, at, device=device)
+    return Samples(rows, codes, weights, known, at, device=device_of(X))
 
 
 def check_orderable(labels: NDArray, name: str = "y") -> NDArray:
@@ -344,19 +324,23 @@ def class_factors(class_weight: Any, classes: NDArray, totals: NDArray) -> NDArr
     return np.array([class_weight.get(label, 1.0) for label in classes.tolist()], float)
 
 
+@formula
+def row_keys(X: Any, direction: NDArray) -> NDArray:
+    """Return one number per row, the same for equal rows wherever they are.
+
+    Not a product: BLAS may round equal rows differently, depending on where they are.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        blocks = [(X[s] * direction).sum(axis=1) for s in batched_slices(len(X), 64)]
+    return np.concatenate(blocks)
+
+
 def merge_duplicates(samples: Samples) -> Samples:
     """Bring the samples into the canonical form of the module's docstring."""
     X, codes = samples.X, samples.codes
     # In float64 also where X is not: one large feature would leave no digits to others.
     direction = np.random.RandomState(0).uniform(1, 2, size=(X.shape[1],))
-    # Not a product: BLAS may round equal rows differently, depending on where they are.
-    if is_tensor(X):
-        key = to_numpy((X * put(direction, X.device)).sum(axis=1))
-    else:
-        with np.errstate(over="ignore", invalid="ignore"):
-            key = np.concatenate(
-                [(X[s] * direction).sum(axis=1) for s in batched_slices(len(X), 64)]
-            )
+    key = row_keys(X, direction)
     order = np.lexsort((key, codes))
     ordered, key = samples.take(order), key[order]
     same = (ordered.codes[1:] == ordered.codes[:-1]) & (key[1:] == key[:-1])

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widemargin._compute.nearest import squared_distances, squared_norms
-from widemargin._core.arrays import is_tensor, numpy_dtype, to_numpy, xp_of
+from widemargin._core.arrays import beside, numpy_dtype, to_numpy, xp_of
 from widemargin._core.checks import is_auto
 from widemargin._core.lazy import bare
 from widemargin._core.params import Counted, NotNegative, parameters
@@ -145,14 +145,15 @@ class ClassSamples:
     def _distances(self, C: NDArray, T: NDArray) -> NDArray:
         """(n, Q) squared distances to the models."""
         X = self.bundle.points
-        if self.bundle.n_tangents or is_tensor(X):
+        if self.bundle.n_tangents:
             return model_distances(self.metric, self.bundle, C, T, self.n_jobs)
         D = np.empty((len(X), len(C)))
         for q in range(len(C)):
             # From differences: few models need no search, and lose no digits.
-            delta = X - C[q]
-            delta -= (delta @ T[q].T) @ T[q]
-            D[:, q] = squared_norms(delta)
+            centre, frame = beside(X, C[q]), beside(X, T[q])
+            delta = X - centre
+            delta -= (delta @ frame.T) @ frame
+            D[:, q] = to_numpy(xp_of(X).einsum("ij,ij->i", delta, delta))
         return D
 
     def _hand_out(self, C: NDArray, T: NDArray) -> tuple[NDArray, NDArray]:

@@ -21,7 +21,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from widemargin._core.arrays import is_tensor, numpy_dtype, put, to_numpy
+from widemargin._core.arrays import is_tensor, numpy_dtype, put, run_at, to_numpy
 from widemargin._core.checks import check_number, is_auto
 from widemargin._core.lazy import bare
 from widemargin._core.left_out import left_out_folds
@@ -88,6 +88,15 @@ class Bent(NamedTuple):
     def take(self, rows: np.ndarray) -> "Bent":
         """Return the samples of `rows`."""
         return Bent(self.samples.take(rows), self.bundle[rows], self.run)
+
+    @property
+    def apart(self) -> Run:
+        """An ordered map over models that know nothing of each other.
+
+        Distances that bend inputs, and devices, have threads of their own.
+        """
+        bends = self.bundle.n_tangents
+        return map if bends else run_at(self.bundle.points, self.run)
 
 
 @parameters
@@ -329,9 +338,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         marks = [self.max_iter]
         if is_auto(self.learning_rate):
             marks += [0, *(2**k for k in range((int(self.max_iter) - 1).bit_length()))]
-        # Distances that bend inputs, and devices, have threads of their own.
-        alone = self.metric_.has_tangents or is_tensor(data.bundle.points)
-        each = (map if alone else data.run)(
+        each = data.apart(
             lambda rows: self._without(rows, data, n_tangents, marks), folds
         )
         D, rows = np.concatenate(list(each), axis=1), np.concatenate(folds)
@@ -455,9 +462,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
             self._first_of_class(own, int(counts[c]), rng) for c, own in classes.items()
         ]
         if self.init == "hss":
-            # Distances that bend inputs, and devices, have threads of their own.
-            alone = self.metric_.has_tangents or is_tensor(data.bundle.points)
-            settled = (map if alone else data.run)(
+            settled = data.apart(
                 lambda pair: pair[0].settled(pair[1], HSS_ROUNDS),
                 zip(classes.values(), models, strict=True),
             )

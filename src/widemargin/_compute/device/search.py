@@ -659,6 +659,11 @@ def squared_distances(X: Tensor, P: Tensor, omega: Tensor | None = None) -> Tens
     return out
 
 
+def row_keys(X: Tensor, direction: Any) -> Any:
+    """As `_core.samples.row_keys`, in one sum: another shape may round otherwise."""
+    return (X * torch.as_tensor(direction, device=X.device)).sum(1).cpu().numpy()
+
+
 def point_distances(X: Tensor, P: Any, unit: Any) -> Any:
     """As `prototypes.base.point_distances`."""
     dtype = np.result_type(str(X.dtype).removeprefix("torch."), P.dtype)
