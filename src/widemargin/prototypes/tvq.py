@@ -398,6 +398,11 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         rows, D = told
         return self._left_out_at(D, with_mean_one(samples).take(rows))
 
+    def _calibrate_further(self, later: LeftOut) -> None:
+        # A batch tells of itself.
+        self.__dict__.pop("_told", None)
+        super()._calibrate_further(later)
+
     def _first_state(
         self, data: Bent, n_tangents: int, rng: np.random.RandomState
     ) -> State:
