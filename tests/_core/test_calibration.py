@@ -3,8 +3,11 @@
 All of it is `benchmarks/calibration.py`; each case here was false by more than its bar.
 """
 
+import pickle
+
 import numpy as np
 import pytest
+from sklearn.datasets import load_iris
 
 import widemargin as wm
 
@@ -84,3 +87,34 @@ def test_folds_are_those_of_whole_observations():
         assert not {*map(bytes, X[rows])} & {*map(bytes, X[keep])}
         assert set(y[keep]) == {0, 1, 2}
     assert left_out_folds(samples, 1) == []
+
+
+def test_few_samples_are_left_out_when_that_is_asked_for(monkeypatch):
+    """Fits without some of the samples wait for the first probability, or the file."""
+    X, y = load_iris(return_X_y=True)
+    fits = []
+    fit = wm.GLVQClassifier.fit
+
+    def counted(self, *args, **options):
+        fits.append(self)
+        return fit(self, *args, **options)
+
+    monkeypatch.setattr(wm.GLVQClassifier, "fit", counted)
+    model = wm.GLVQClassifier(random_state=0).fit(X, y)
+    model.predict(X), model.margins(X, y)
+    assert len(fits) == 1
+    model.set_params(max_iter=1)
+    before = dict(vars(model))
+    chances = model.predict_proba(X)
+    assert len(fits) > 3
+    assert fits[-1].max_iter == 30
+    assert vars(model) == before
+    n = len(fits)
+    np.testing.assert_array_equal(model.predict_proba(X), chances)
+    other = pickle.loads(pickle.dumps(wm.GLVQClassifier(random_state=0).fit(X, y)))
+    assert len(fits) > n
+    n = len(fits)
+    np.testing.assert_array_equal(other.predict_proba(X), chances)
+    assert len(fits) == n
+    # What the model that was there before said is forgotten.
+    assert model.fit(X[:, :2], y).temperature_ != other.temperature_

@@ -17,7 +17,8 @@ subclass says what classes cost, and what they cost samples that it has not seen
 
 from abc import abstractmethod
 from collections.abc import Callable
-from functools import wraps
+from copy import copy
+from functools import cached_property, wraps
 from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
@@ -247,6 +248,26 @@ def margin_costs(scores: NDArray, margins: NDArray) -> tuple[NDArray, NDArray]:
     return costs, answers
 
 
+# What calibration makes of a model.
+CALIBRATION = ("temperature_", "_lead", "_seen")
+
+
+class Later:
+    """A fitted model that is calibrated when that is asked for first."""
+
+    def __init__(self, model: Any, samples: Samples) -> None:
+        self._given: tuple[Any, Samples] | None = (model, samples)
+
+    @cached_property
+    def calibrated(self) -> Any:
+        """The model with its temperature; the samples are let go."""
+        assert self._given is not None
+        model, samples = self._given
+        model._calibrate_on(samples)
+        self._given = None
+        return model
+
+
 class SoftClassifier(MarginClassifier):
     """Base of the classifiers whose costs become probabilities by a temperature.
 
@@ -255,13 +276,27 @@ class SoftClassifier(MarginClassifier):
     are what its `_left_out_costs` returns, in closed form, of folds, or held out.
     """
 
-    temperature_: float
     # Samples of a class, for each feature and reference, from which on a closed form
     # leaves them out: as few as make probabilities of six kinds of data right to .05
     # (benchmarks/calibration.md).
     _many: ClassVar[float] = 1
-    # By what the answer leads at its border with any class.
-    _lead = 0.0
+    # What says the temperature when it is asked for; None where it is known.
+    _later: "Later | None" = None
+
+    def __getattr__(self, name: str) -> Any:
+        if name in CALIBRATION and self._later is not None:
+            return getattr(self._later.calibrated, name)
+        if name == "_lead":
+            # By what the answer leads at its border with any class.
+            return 0.0
+        raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+
+    def __getstate__(self) -> Any:
+        state = super().__getstate__()
+        later = state.pop("_later", None)
+        if later is not None:
+            state |= {name: getattr(later.calibrated, name) for name in CALIBRATION}
+        return state
 
     def _costs(self, X: Any) -> tuple[NDArray, NDArray]:
         """(n, n_classes) costs of checked samples, and the codes of the answers."""
@@ -278,10 +313,16 @@ class SoftClassifier(MarginClassifier):
 
         Then a closed form will do, and does not cost what fits do.
         """
+        parts = self._left_out_parts(samples, n_references)
+        return refitted(self, samples, parts, type(self)._said_of) if parts else None
+
+    def _left_out_parts(self, samples: Samples, n_references: int = 0) -> list[NDArray]:
+        """Return rows to leave out together where samples are few, else nothing."""
+        if hasattr(self, "_is_part"):
+            return []
         n_classes = len(np.unique(samples.codes))
         many = self._many * max(samples.X.shape[1], n_references / n_classes)
-        parts = [] if hasattr(self, "_is_part") else left_out_folds(samples, many)
-        return refitted(self, samples, parts, type(self)._said_of) if parts else None
+        return left_out_folds(samples, many)
 
     def _said_of(self, samples: Samples) -> LeftOut:
         """Say what samples cost that the model has not seen."""
@@ -290,9 +331,19 @@ class SoftClassifier(MarginClassifier):
 
     def _calibrate(self, seen: LeftOut) -> None:
         """Fit the temperature to what was said of samples that were not seen."""
-        if hasattr(self, "partial_fit"):
-            self._seen = seen
+        self.__dict__.pop("_later", None)
+        self._seen: Any = seen if hasattr(self, "partial_fit") else None
         self.temperature_, self._lead = fit_temperature(seen)
+
+    def _calibrate_later(self, samples: Samples) -> None:
+        """Fit the temperature when it is asked for, or the model is sent away.
+
+        Fits without some of the samples take several times as long as the fit itself,
+        and most models are never asked for a probability.
+        """
+        for name in ("_later", *CALIBRATION):
+            self.__dict__.pop(name, None)
+        self._later = Later(copy(self), samples)
 
     def _calibrate_further(self, later: LeftOut) -> None:
         """Go on with a batch, as it was before it was learned; the latest count."""

@@ -57,6 +57,8 @@ OF_A_CLASS = 250
 # Samples that are left out of models fitted again are so many, and parts of all; where
 # models grow fast with their samples, parts are smaller.
 ENOUGH, FOLDS, FINE = 500, 5, 10
+# More samples than these are not few, whatever their features: fits take long.
+MOST_REFITTED = 10_000
 # Leverages above this are one, up to rounding.
 _ALL = 1.0 - 1e-9
 # What the smallest distances may be off by, relative to the mean square: as little as
@@ -105,7 +107,8 @@ def left_out_folds(samples: Samples, many: float) -> list[NDArray]:
     """
     codes, n, d = samples.codes, len(samples), samples.X.shape[1]
     n_classes = len(np.unique(codes))
-    if n_classes < 2 or n >= n_classes * many or samples.share < 1:
+    few = n < n_classes * many and n <= MOST_REFITTED
+    if n_classes < 2 or not few or samples.share < 1:
         return []
     groups = np.arange(n)
     if samples.inverse is None:

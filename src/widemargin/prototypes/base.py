@@ -161,6 +161,18 @@ class PrototypeClassifier(SoftClassifier):
         D = leave_one_out(D, labels, some.codes, some.weights, share, self._freedom)
         return self._left_out_at(self._reduced(D), some)
 
+    def _calibrate_on(self, samples: Samples) -> None:
+        """Calibrate on training samples, each left out."""
+        self._calibrate(self._left_out_costs(samples))
+        self._set_temperature(samples)
+
+    def _calibrate_by(self, samples: Samples) -> None:
+        """Calibrate on training samples: later, if that takes other fits."""
+        if self._left_out_parts(samples, len(self.prototype_labels_)):
+            self._calibrate_later(samples)
+        else:
+            self._calibrate_on(samples)
+
     def _said_of(self, samples: Samples) -> LeftOut:
         some = self._some(samples)
         return self._left_out_at(self._in_chunks(some.X, self._class_distances), some)

@@ -399,7 +399,7 @@ class TDNeuronClassifier(TangentModels, TrainedPrototypes):
             state, history = self._learn(samples, rng, run)
         self._keep(state)
         self.n_iter_, self.history_ = state["n_steps"], history
-        self._calibrate(self._left_out_costs(samples))
+        self._calibrate_by(samples)
         self._stream = Stream()
         self.__dict__.pop("_rng", None)
         return self

@@ -454,11 +454,11 @@ class TrainedPrototypes(PrototypeClassifier):
             state = self._settled(state, data)
         self._keep(state)
         if held is not None:
-            samples, seen = held, self._said_of(with_mean_one(held))
+            samples = held
+            self._calibrate(self._said_of(with_mean_one(held)))
+            self._set_temperature(samples)
         else:
-            seen = self._left_out_costs(samples)
-        self._calibrate(seen)
-        self._set_temperature(samples)
+            self._calibrate_by(samples)
         self.__dict__.pop("_rng", None)
         self._stream = Stream()
         self.n_iter_ = max(map(len, self.history_.values()))
@@ -549,10 +549,10 @@ class TrainedPrototypes(PrototypeClassifier):
             )
         self._keep(state)
         if before is None:
-            self._calibrate(self._left_out_costs(samples))
+            self._calibrate_by(samples)
         else:
             self._calibrate_further(before)
-        self._set_temperature(samples)
+            self._set_temperature(samples)
         self._rng, self._stream = rng, stream
         if first:
             self.history_, self.n_iter_ = {}, 0
