@@ -6,6 +6,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris
 from sklearn.model_selection import cross_val_score
 
 from widemargin.margins import margin_reweight
+from widemargin.metrics import TangentMetric
 from widemargin.prototypes import HSSClassifier, TVQClassifier
 from widemargin.tangents import ImageTangents
 
@@ -341,3 +342,19 @@ def test_batches_of_few_samples_are_as_sure_as_right():
         first = clone(model).partial_fit(X[:60], y[:60], classes=[0, 1])
         says = first.predict_proba(X[60:]).max(axis=1).mean()
         assert abs(says - first.score(X[60:], y[60:])) < 0.1
+
+
+def test_frames_of_samples_that_choose_are_made_once(monkeypatch):
+    made, bundle = [], TangentMetric.bundle
+
+    def counted(self, X, *args, **options):
+        made.append(len(X))
+        return bundle(self, X, *args, **options)
+
+    monkeypatch.setattr(TangentMetric, "bundle", counted)
+    X, y = load_digits(return_X_y=True)
+    model = TVQClassifier(
+        sides="two", tangents=ImageTangents((8, 8)), max_iter=3, random_state=0
+    )
+    model.fit(X[:120], y[:120])
+    assert made == [120]

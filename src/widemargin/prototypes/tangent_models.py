@@ -304,16 +304,19 @@ class TangentModels(PrototypeClassifier):
 
     def _squared_distances(self, X: np.ndarray) -> np.ndarray:
         X = in_dtype(X, np.result_type(numpy_dtype(X), self.prototypes_))
-        C, T, parts = self.prototypes_, self.tangents_, []
-        if numpy_dtype(X) != T.dtype:
-            # Stored in float32 they are orthonormal up to its rounding only.
-            T = orthonormalize(T.astype(float))
         # Frames are many times the samples: they come and go by blocks.
         per_row = X.shape[1] * (64 if self.metric_.has_tangents else 2)
-        for rows in batched_slices(len(X), rows_at_once(X, per_row)):
-            x = self._checked_bundle(X[rows])
-            parts.append(model_distances(self.metric_, x, C, T, self.n_jobs))
+        blocks = batched_slices(len(X), rows_at_once(X, per_row))
+        parts = [self._bundle_distances(self._checked_bundle(X[s])) for s in blocks]
         return np.concatenate(parts)
+
+    def _bundle_distances(self, x: Bundle) -> np.ndarray:
+        """Squared distances of samples whose frames are made to all models."""
+        T = self.tangents_
+        if numpy_dtype(x.points) != T.dtype:
+            # Stored in float32 they are orthonormal up to its rounding only.
+            T = orthonormalize(T.astype(float))
+        return model_distances(self.metric_, x, self.prototypes_, T, self.n_jobs)
 
     def _checked_bundle(self, X: np.ndarray) -> Bundle:
         """Give checked samples their frames; a second check costs more than a row."""

@@ -21,7 +21,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from widemargin._core.arrays import is_tensor, numpy_dtype, put, run_at, to_numpy
+from widemargin._core.arrays import is_tensor, numpy_dtype, run_at, to_numpy
 from widemargin._core.checks import check_number, is_auto
 from widemargin._core.lazy import bare
 from widemargin._core.left_out import left_out_folds
@@ -44,7 +44,7 @@ from widemargin.prototypes.ascent import (
     TwoSidedPass,
     Watch,
 )
-from widemargin.prototypes.base import with_mean_one
+from widemargin.prototypes.base import margins_of_all_labels, with_mean_one
 from widemargin.prototypes.hss import ClassSamples, Models, by_class, random_models
 from widemargin.prototypes.tangent_models import (
     TangentModels,
@@ -331,7 +331,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         they say of their models without them is kept for the temperature.
         """
         samples, n_tangents = data.samples, state["tangents"].shape[1]
-        many = np.inf if self._reaches_few(samples, state) else samples.X.shape[1]
+        many = np.inf if self._reaches_few(data, state) else samples.X.shape[1]
         folds = left_out_folds(samples, many)
         if not folds or self.early_stopping:
             return {}
@@ -352,16 +352,19 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
             self._told = len(samples), rows, D[at]
         return {"passes": marks[at]} if at else {}
 
-    def _reaches_few(self, samples: Samples, state: State) -> bool:
+    def _reaches_few(self, data: Bent, state: State) -> bool:
         """Whether most margins of models that describe their class are small."""
         if self.init != "hss" or not is_auto(self.learning_rate):
             return False
         start = copy(self)
         start._take(state)
-        some = samples.take(np.random.RandomState(0).permutation(len(samples))[:TOLD])
-        scores = start._class_scores(put(some.X, some.device))
-        small = scores[np.arange(len(some)), some.codes] < min(self.theta, REACH)
-        return bool(some.weights @ small > FEW_REACH * some.weights.sum())
+        rows = np.random.RandomState(0).permutation(len(data.samples))[:TOLD]
+        some = data.take(rows)
+        D = start._reduced(start._bundle_distances(some.bundle))
+        scores = margins_of_all_labels(D, start._margin)
+        codes, weights = some.samples.codes, some.samples.weights
+        small = scores[np.arange(len(rows)), codes] < min(self.theta, REACH)
+        return bool(weights @ small > FEW_REACH * weights.sum())
 
     def _without(
         self, rows: np.ndarray, data: Bent, n_tangents: int, marks: list[int]
@@ -376,19 +379,19 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         state = without._first_state(others, n_tangents, np.random.RandomState(0))
         # What a rate does is said once, of the whole.
         state["warned"] = True
-        X, found = put(data.samples.X[rows], data.samples.device), {}
+        asked, found = data.bundle[rows], {}
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             step, done, epoch = without._climb(others), False, 0
             while not done:
                 if epoch in marks:
                     without._take(state)
-                    found[epoch] = without._class_distances(X)
+                    found[epoch] = without._reduced(without._bundle_distances(asked))
                 after = step(state, epoch)
                 epoch, sound = epoch + 1, is_sound(without, after.state)
                 state = after.state if sound else state
                 done = after.done or not sound or epoch == self.max_iter
             without._take(state)
-            last = without._class_distances(X)
+            last = without._reduced(without._bundle_distances(asked))
         return np.stack([found.get(mark, last) for mark in marks])
 
     def _left_out_costs(self, samples: Samples) -> LeftOut:
