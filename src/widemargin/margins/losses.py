@@ -223,6 +223,9 @@ class Identity(MarginLoss):
         return xp_of(margin).full_like(margin, -1)
 
 
+# Scale up to which losses of relative margins and their slopes are numbers of float32.
+TAME = 80.0
+
 LOSSES: dict[str, type[MarginLoss]] = {
     "hinge": Hinge,
     "broken_linear": BrokenLinear,
@@ -290,9 +293,12 @@ def compiled_loss(loss: Any) -> tuple[int, float] | None:
 
 def value_and_slope(loss: Any, margin: Any) -> tuple[Any, Any]:
     """Return L and L' of margins that are numbers, NumPy's or a tensor's, unchecked."""
-    if getattr(loss, "array_api", False):
-        return _saturated(loss._value, margin), _saturated(loss._derivative, margin)
-    return through_numpy(loss.value, margin), through_numpy(loss.derivative, margin)
+    if not getattr(loss, "array_api", False):
+        return through_numpy(loss.value, margin), through_numpy(loss.derivative, margin)
+    if 0 < getattr(loss, "beta", 1.0) <= TAME:
+        # Relative margins are at most one: every dtype holds what is made of them.
+        return loss._value(margin), loss._derivative(margin)
+    return _saturated(loss._value, margin), _saturated(loss._derivative, margin)
 
 
 def _step(where: Any, like: Any, slope: float) -> Any:

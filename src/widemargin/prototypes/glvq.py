@@ -111,10 +111,9 @@ def coefficients(
     clear = ~no_plus & ~no_minus & (d_plus + d_minus > rounding)
     d_plus, d_minus = xp.where(clear, d_plus, 1.0), xp.where(clear, d_minus, 1.0)
     total = d_plus + d_minus
-    margin = (d_minus - d_plus) / total
-    margin = xp.where(no_minus & ~no_plus, 1.0, margin)
-    margin = xp.where(no_plus & ~no_minus, -1.0, margin)
-    value, slope = value_and_slope(loss, in_dtype(margin, numpy_dtype(D)))
+    dtype = numpy_dtype(D)
+    won = in_dtype(no_minus, dtype) - in_dtype(no_plus, dtype)
+    value, slope = value_and_slope(loss, (d_minus - d_plus) / total + won)
     slope = 2 * xp.where(clear, weights * slope, 0.0) / total
     C = xp.zeros_like(D)
     C[rows, plus] = -slope * (d_minus / total)

@@ -510,6 +510,11 @@ class DeviceSearch:
                 x, y, radius.new_zeros(y.n), radius[rest], room, spring, error
             )
             nearer = self._radius(queries.take(rest), values, whose.long() * step, k)
+            if nearer.dtype != radius.dtype:
+                # Rounded up: a radius that is too small would lose a neighbour.
+                nearer = torch.nextafter(
+                    nearer.to(radius.dtype), radius.new_tensor(torch.inf)
+                )
             radius[rest] = torch.minimum(radius[rest], nearer)
             if step > 1:
                 continue
