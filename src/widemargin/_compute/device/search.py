@@ -266,6 +266,7 @@ class DeviceSearch:
         rest = torch.arange(n, device=points.device)
         if shadow is not None and self._lists(shadow, n_neighbors):
             *first, radius, rest = self._listed(queries, shadow, n_neighbors)
+            radius = radius.to(points.dtype)
             found.append((first[0], first[1]))
 
         def look(rows: slice) -> None:
