@@ -114,7 +114,10 @@ def k_means(
     centre = _mean(X, weights)
     X, unit = _about(X, centre)
     starts = X[spread_rows(X, weights, count, rng)]
-    return lloyd(X, weights, starts, max_iter) * unit + centre
+    return (
+        in_dtype(lloyd(X, weights, starts, max_iter), numpy_dtype(centre)) * unit
+        + centre
+    )
 
 
 def _about(X: Any, centre: Any) -> tuple[Any, Any]:
