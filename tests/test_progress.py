@@ -163,7 +163,9 @@ WORK = {
         InvariantHyperplaneSVC(tangents=TANGENTS).fit(X[:600], y[:600]).whitening_
     ),
     "nodes": lambda: DDAGClassifier().fit(X[:200], y[:200]).decision_function(X[200:]),
-    "problems": lambda: widemargin.MaxMarginClassifier().fit(X[:200], y[:200]).coef_,
+    "problems": lambda: (
+        widemargin.MaxMarginClassifier(C=np.inf).fit(X[:200], y[:200]).coef_
+    ),
     "rounds": lambda: widemargin.MaxMarginClassifier().fit(X, y < 5).coef_,
     "epochs": lambda: GLVQClassifier(max_iter=3, random_state=0).fit(X, y).prototypes_,
 }

@@ -258,6 +258,9 @@ class Later:
     def __init__(self, model: Any, samples: Samples) -> None:
         self._given: tuple[Any, Samples] | None = (model, samples)
 
+    def __getstate__(self) -> Any:
+        return {"calibrated": self.calibrated, "_given": None}
+
     @cached_property
     def calibrated(self) -> Any:
         """The model with its temperature; the samples are let go."""
@@ -289,7 +292,8 @@ class SoftClassifier(MarginClassifier):
         if name == "_lead":
             # By what the answer leads at its border with any class.
             return 0.0
-        raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+        # Once more, for what it says itself of a name that is not there.
+        return self.__getattribute__(name)
 
     def __getstate__(self) -> Any:
         state = super().__getstate__()

@@ -427,11 +427,11 @@ def climb_sums(now: Climbers, theta: float, bins: int, samples: Passed) -> Sums:
     hinge = given[small] @ (theta - mu[small])
     return Sums(
         *found[2:],
-        total=now.weights.sum(),
-        value=now.weights @ mu,
-        total_before=now.before.sum(),
-        value_before=now.before @ mu,
-        given=given.sum(),
+        total=float(now.weights.sum()),
+        value=float(now.weights @ mu),
+        total_before=float(now.before.sum()),
+        value_before=float(now.before @ mu),
+        given=float(given.sum()),
         hinge=float(hinge),
         wrong=float(given @ (mu <= 0)),
         small=float(given @ small),

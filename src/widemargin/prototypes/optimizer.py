@@ -76,7 +76,8 @@ def adam(
     v = forget_squares * v + (1 - forget_squares) * gradient * gradient
     # Squares may be so small that `LEAST` of them vanishes.
     tiny = float(np.finfo(numpy_dtype(m)).tiny)
-    floor = xp.clip(LEAST * LEAST * xp.max(v), min=tiny)
+    floor = LEAST * LEAST * xp.max(v)
+    floor = xp.where(floor > 0, floor, xp.full_like(floor, tiny))
     steps = xp.asarray(t, dtype=xp.float64)
     scale = (1 - forget_squares**steps) ** 0.5 / (1 - forget**steps)
     # A root by its square: at most one over the root, which is a number.
