@@ -147,6 +147,9 @@ ONLINE = (
     "often the sample comes, and a repeated sample is seen twice in another order"
 )
 PLACES = "a repeated sample takes several of the k places, a weighted one takes one"
+FOLDED = (
+    "the temperature is that of samples left out by folds, which repeated ones shift"
+)
 FEW = "few neighbours vote, and those of other classes do not"
 SHARP = "bumps as sharp as these are outweighed by no factor"
 SOLVER = "gamma and landmarks are taken of the samples there are; solvers stop at tol"
@@ -192,7 +195,7 @@ def waived(estimator) -> dict[str, str]:
         case wm.TVQClassifier(init="mean") | wm.TDNeuronClassifier():
             others["check_class_weight_classifiers"] = SADDLE
         case wm.TangentKNeighborsClassifier():
-            weights = PLACES if estimator.n_neighbors > 1 else None
+            weights = PLACES if estimator.n_neighbors > 1 else FOLDED
             others["check_class_weight_classifiers"] = FEW
         case wm.DensityClassifier(gamma="cv") | wm.TangentDensityClassifier(gamma="cv"):
             weights = None if estimator.n_candidates is None else PLACES

@@ -26,7 +26,11 @@ from widemargin.cli.touch import _start
 pytest.importorskip("matplotlib")
 pytest.importorskip("widemargin.inspection")
 
-QUICK = {"tvq": ["--set", "max_iter=5"], "tdneuron": ["--set", "max_tangents=2"]}
+QUICK = {
+    "hss": ["--set", "n_tangents=2"],
+    "tvq": ["--set", "max_iter=5"],
+    "tdneuron": ["--set", "max_tangents=2"],
+}
 VOID = {"meta", "img", "br", "input"}
 
 
