@@ -246,8 +246,8 @@ NAMES_MATTER = {
     "JitteredSVC": "the graph lets the first class meet the last",
     "TangentSVC": "the graph lets the first class meet the last",
 }
-# Batches and folds are cut from samples sorted by class, and several prototypes are drawn
-# class after class; the meta-estimators here wrap GLVQ.
+# Batches and folds are cut from samples sorted by class, and several prototypes are
+# drawn class after class; the meta-estimators here wrap GLVQ.
 BATCHED = {
     "HSSClassifier",
     "LVQClassifier",
