@@ -6,6 +6,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
+from tests.meta.test_imputing import with_holes
 
 from widemargin import (
     GLVQClassifier,
@@ -27,15 +28,6 @@ MEMBERS = [
     TangentKNeighborsClassifier(3, tangents="none"),
 ]
 every_member = pytest.mark.parametrize("model", MEMBERS, ids=repr)
-
-
-def with_holes(X, share, seed=0):
-    """X with NaN at random, never a whole row."""
-    rng = np.random.RandomState(seed)
-    holes = rng.uniform(size=X.shape) < share
-    holes[np.arange(len(X)), rng.randint(X.shape[1], size=len(X))] = False
-    return np.where(holes, np.nan, X)
-
 
 HOLES = with_holes(X, 0.2)
 

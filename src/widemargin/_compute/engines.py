@@ -45,6 +45,11 @@ def is_compiled(loss: Any) -> bool:
     return "kernel" in vars(type(loss))
 
 
+def of_plain_rows(rows: Any, loss: Any, *rest: Any) -> bool:
+    """Whether rows are here, in memory, and kernels know their loss."""
+    return rows is not None and in_memory(rows.X) and is_compiled(loss)
+
+
 def on_device(*arguments: Any) -> bool:
     """Whether some of the arguments are tensors."""
     torch = sys.modules.get("torch")
@@ -143,9 +148,7 @@ ENGINES: dict[str, Engine] = {
         lambda rows, loss, descent, state, units, batches: (
             1e-4 * len(batches) + 8e-9 * len(rows.X) * len(state["prototypes"])
         ),
-        lambda rows, loss, descent, state, units, batches: (
-            rows is not None and in_memory(rows.X) and is_compiled(loss)
-        ),
+        of_plain_rows,
     ),
     "gmlvq_pass": Engine(
         "glvq:gmlvq_pass",
@@ -153,9 +156,7 @@ ENGINES: dict[str, Engine] = {
         lambda rows, loss, descent, state, units, batches: (
             2e-4 * len(batches) + 8e-9 * len(rows.X) * len(state["prototypes"])
         ),
-        lambda rows, loss, descent, state, units, batches: (
-            rows is not None and in_memory(rows.X) and is_compiled(loss)
-        ),
+        of_plain_rows,
     ),
     "run_batches": Engine(
         "device.replay:run_batches",

@@ -44,8 +44,6 @@ from widemargin._core.decisions import class_codes
 from widemargin.prototypes.base import point_distances
 
 INITS = ("kmeans", "means", "samples")
-# What happens to dead prototypes.
-REPAIRS = ("dead", "none")
 
 
 # The rule of prototypes_per_class="auto": one prototype for so many samples of a class
