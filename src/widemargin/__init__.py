@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from widemargin._compute.progress import show_progress
+    from widemargin.comparison import compare
     from widemargin.linear import (
         FixedMarginPerceptron,
         MarginPerceptron,
@@ -91,6 +92,7 @@ _ESTIMATORS = {
 }
 _OTHERS = {
     "MixtureImputer": "meta",
+    "compare": "comparison",
     "load": "saving",
     "save": "saving",
     "show_progress": "_compute.progress",
@@ -122,6 +124,7 @@ __all__ = [
     "TangentSVC",
     "VirtualSVC",
     "__version__",
+    "compare",
     "datasets",
     "export",
     "inspection",

