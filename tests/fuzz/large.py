@@ -491,6 +491,8 @@ def clusters(rng: Any) -> Case:
 
     if case.name == "MarginLVQClassifier":
         case.model.set_params(update="batch")
+    if case.name == "MaxMarginClassifier":
+        case.model.set_params(recenter=True)
     kind = PARTITIONS[rng.integers(len(PARTITIONS))]
     order, sizes = cuts(rng, case.y, kind)
     case.say(f"rows are {kind}, blocks of {sizes}")

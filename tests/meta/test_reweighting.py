@@ -18,7 +18,7 @@ from widemargin.neighbors import (
     TangentDensityClassifier,
     TangentKNeighborsClassifier,
 )
-from widemargin.prototypes import MarginLVQClassifier, TVQClassifier
+from widemargin.prototypes import GLVQClassifier, MarginLVQClassifier, TVQClassifier
 
 
 @pytest.fixture(scope="module")
@@ -326,3 +326,41 @@ def test_certain_margins_are_large_enough():
     model = MarginReweightingClassifier(DecisionTreeClassifier(random_state=0))
     assert model.fit(X, y).theta_ < 1
     assert model.n_iter_ == 1
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        MarginReweightingClassifier(GaussianNB(), theta=0.9, k=1.0, random_state=0),
+        MarginReweightingClassifier(
+            GaussianNB(), theta=0.9, k=1.0, update="partial_fit", random_state=0
+        ),
+        MarginReweightingClassifier(
+            DecisionTreeClassifier(max_depth=5), theta=0.9, validation_fraction=None
+        ),
+        MarginReweightingClassifier(
+            GLVQClassifier(1, random_state=0), theta=0.9, k=1.0, random_state=0
+        ),
+    ],
+    ids=["refit", "partial_fit", "tree", "ours"],
+)
+def test_hard_samples_do_not_make_answers_unsure(model):
+    """Probabilities are right of fresh samples, not of the weights of training."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 3000)
+    X = rng.normal(size=(3000, 5)) + 0.8 * y[:, None]
+    model.fit(X[:500], y[:500])
+    P = model.predict_proba(X[500:])
+    assert_array_equal(model.classes_[P.argmax(axis=1)], model.predict(X[500:]))
+    right = model.score(X[500:], y[500:])
+    assert P.max(axis=1).mean() == pytest.approx(right, abs=0.04)
+
+
+def test_probabilities_of_frames_and_of_classes_of_one_sample():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": [0.0, 1.0, 5.0, 6.0], "b": [0.0, 1.0, 0.0, 1.0]})
+    model = MarginReweightingClassifier(GaussianNB(), max_iter=2)
+    assert model.fit(frame, ["x", "x", "y", "y"]).predict_proba(frame).shape == (4, 2)
+    alone = model.fit(frame, ["x", "y", "z", "w"])
+    P = alone.predict_proba(frame)
+    assert_allclose(P, alone.estimator_.predict_proba(frame), atol=0.02)

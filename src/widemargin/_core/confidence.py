@@ -19,7 +19,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin._core.arrays import on_host, to_numpy
-from widemargin._core.classifier import MarginClassifier
+from widemargin._core.classifier import MarginClassifier, SoftClassifier
 from widemargin._core.decisions import (
     class_codes,
     from_decision,
@@ -29,6 +29,9 @@ from widemargin._core.decisions import (
 from widemargin._core.temperature import with_answers
 
 SCORES = ("decision_function", "predict_proba")
+# The least probability whose logarithm is trusted, of as many as there are classes:
+# others say zero of what they have not seen.
+LEAST = 0.02
 
 
 class Answers(NamedTuple):
@@ -109,6 +112,27 @@ def class_scores_of(estimator: Any, X: Any) -> NDArray:
     """(n_samples, n_classes) scores of any classifier; the largest is its answer."""
     inner, seen = look_through(estimator, X)
     return _scores_and_labels(inner, seen)[0]
+
+
+def class_costs_of(estimator: Any, X: Any) -> tuple[NDArray, NDArray]:
+    """Return what classes cost under any classifier with ``predict_proba``.
+
+    Ours have costs that a temperature makes probabilities of. Those of others are minus
+    the logarithms of their probabilities. With the codes of the answers, which cost
+    least.
+    """
+    inner, seen = look_through(estimator, X)
+    with answering(inner):
+        if isinstance(inner, SoftClassifier):
+            inner = on_host(inner)
+            return inner._costs(inner._check_predict(seen))
+        P = np.asarray(to_numpy(inner.predict_proba(seen)), dtype=float)
+        labels = np.asarray(to_numpy(inner.predict(seen)))
+    answers = class_codes(labels, inner.classes_)
+    costs = -np.log(np.maximum(P, LEAST / P.shape[1]))
+    costs -= costs.min(axis=1, keepdims=True)
+    costs[np.arange(len(costs)), answers] = 0.0
+    return costs, answers
 
 
 def _scores_and_labels(model: Any, X: Any) -> tuple[NDArray, NDArray]:

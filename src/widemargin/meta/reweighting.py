@@ -12,6 +12,7 @@ Reference: F. Aiolli, A. Sperduti, A re-weighting strategy for improving margins
 Artificial Intelligence 137 (2002), Figure 1.
 """
 
+import warnings
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import KW_ONLY
@@ -29,15 +30,23 @@ from sklearn.utils.metadata_routing import (
     process_routing,
 )
 
-from widemargin._compute.progress import announced
+from widemargin._compute.progress import announced, observed_by
+from widemargin._core.arrays import available_if
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
     as_floats,
     check_random_state,
+    hushed,
     refuse_pairs,
 )
-from widemargin._core.classifier import fit_method
-from widemargin._core.confidence import answering, margin_unit_of, margins_of
+from widemargin._core.classifier import SoftClassifier, fit_method
+from widemargin._core.confidence import (
+    answering,
+    class_costs_of,
+    margin_unit_of,
+    margins_of,
+)
+from widemargin._core.left_out import ENOUGH, FOLDS
 from widemargin._core.params import (
     Counted,
     Fraction,
@@ -45,14 +54,20 @@ from widemargin._core.params import (
     check_declared,
     parameters,
 )
-from widemargin._core.samples import check_weights
-from widemargin._core.split import hold_out_of_classes
+from widemargin._core.samples import check_weights, groups_of_copies
+from widemargin._core.split import folds_of_classes, hold_out_of_classes
+from widemargin._core.temperature import LeftOut, joined
 from widemargin.margins import margin_reweight
-from widemargin.meta.wrapping import WrappingClassifier, refuse_unrouted, takes_weights
+from widemargin.meta.wrapping import (
+    WrappingClassifier,
+    estimator_has,
+    refuse_unrouted,
+    takes_weights,
+)
 
 
 @parameters
-class MarginReweightingClassifier(WrappingClassifier):
+class MarginReweightingClassifier(WrappingClassifier, SoftClassifier):
     r"""Fit any classifier again and again, with more weight on small margins.
 
     What it does: it lifts the low tail of the training margins. What it seldom does:
@@ -117,6 +132,8 @@ class MarginReweightingClassifier(WrappingClassifier):
         and ``"validation_score"``.
     best_iteration_ : int
         Round of `estimator_`, from 0.
+    temperature_ : float
+        Of `predict_proba`, in the units of the costs of `estimator_`.
     n_iter_ : int
         Rounds.
 
@@ -218,15 +235,19 @@ class MarginReweightingClassifier(WrappingClassifier):
             X_valid=_safe_indexing(X, valid),
             y_valid=labels[valid],
             w_valid=given[valid],
+            routed=routed,
+            rounds=[],
         )
         self._measure = self.margin
         self.margin_scale_: float | None = None
         with FitTasks(
             self, self.max_iter, X=data.X, y=data.y, sample_weight=data.given
         ) as tasks:
-            weights = self._rounds(data, routed, rng, tasks)
+            weights = self._rounds(data, rng, tasks)
         self.sample_weight_ = np.zeros(len(labels))
         self.sample_weight_[rows] = weights
+        if hasattr(self, "predict_proba"):
+            self._calibrate_later(data)
         return self
 
     def _check_parameters(self) -> None:
@@ -237,7 +258,7 @@ class MarginReweightingClassifier(WrappingClassifier):
                 f"one number in [-1, 1] per sample; got {self.margin!r}."
             )
 
-    def _rounds(self, data: Bunch, routed: dict, rng: Any, tasks: FitTasks) -> NDArray:
+    def _rounds(self, data: Bunch, rng: Any, tasks: FitTasks) -> NDArray:
         total = data.given.sum()
         weights, learner = data.given.copy(), None
         best_score, waited = (-np.inf, -np.inf), 0
@@ -247,7 +268,8 @@ class MarginReweightingClassifier(WrappingClassifier):
             self.history_["validation_score"] = []
         for t in announced(range(self.max_iter), "rounds"):
             scaled = weights * (total / weights.sum())
-            learner = self._next_learner(learner, data, scaled, routed, rng, tasks)
+            data.rounds.append(scaled)
+            learner = self._next_learner(learner, data, scaled, rng, tasks)
             mu = self._relative_margins(learner, data.X, data.y)
             if t == 0:
                 self.theta_ = self._resolve_theta(mu, data.given)
@@ -263,6 +285,10 @@ class MarginReweightingClassifier(WrappingClassifier):
                 weights, mu, self.theta_, self.k, sample_weight=data.given
             )
         self.n_iter_ = len(self.history_["loss"])
+        # Others than those that go on from the last one are fitted from scratch.
+        goes_on = self.update in ("warm_start", "partial_fit")
+        first = 0 if goes_on else self.best_iteration_
+        data.rounds = data.rounds[first : self.best_iteration_ + 1]
         return weights * (total / weights.sum())
 
     def _relative_margins(self, learner: Any, X: Any, y: NDArray) -> NDArray:
@@ -323,12 +349,11 @@ class MarginReweightingClassifier(WrappingClassifier):
         last: Any,
         data: Bunch,
         weights: NDArray,
-        routed: dict,
         rng: Any,
         tasks: FitTasks,
     ) -> Any:
         """Fit the learner of the next round, from scratch or on from the last one."""
-        X, y, params = data.X, data.y, dict(routed)
+        X, y, params = data.X, data.y, dict(data.routed)
         if takes_weights(self.estimator):
             params["sample_weight"] = weights
         elif last is not None or np.ptp(weights) > 0:
@@ -343,6 +368,69 @@ class MarginReweightingClassifier(WrappingClassifier):
         else:
             tasks.delegate("round").fit(learner, X, y, **params)
         return learner
+
+    def _calibrate_on(self, data: Bunch) -> None:
+        """Fit the temperature to samples that the learner did not see.
+
+        They count as they were given: weights that favour hard samples would make
+        answers less sure than they are right. If few are held out, learners are fitted
+        again without some of the others, with the weights of the best round.
+        """
+        if len(data.y_valid) >= ENOUGH:
+            given = data.X_valid, data.y_valid, data.w_valid
+            self._calibrate(self._said_by(self.estimator_, *given))
+            return
+        codes = np.searchsorted(self.classes_, data.y)
+        n_folds = max(FOLDS, len(codes) // ENOUGH)
+        copies = groups_of_copies(data.X, codes)
+        parts = folds_of_classes(codes, n_folds, ENOUGH, copies)
+        if parts:
+            self._calibrate(joined([self._said_without(rows, data) for rows in parts]))
+        else:
+            self.temperature_ = getattr(self.estimator_, "temperature_", 1.0)
+
+    def _said_without(self, rows: NDArray, data: Bunch) -> LeftOut:
+        """Say what samples of these rows cost a learner that is fitted without them."""
+        keep = np.delete(np.arange(len(data.y)), rows)
+        others = Bunch(
+            X=_safe_indexing(data.X, keep), y=data.y[keep], routed=data.routed
+        )
+        learner, silent = None, FitTasks(self, 0)
+        rng = check_random_state(0)
+        with hushed(), observed_by(None), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for weights in data.rounds:
+                given = weights[keep]
+                learner = self._next_learner(learner, others, given, rng, silent)
+        left = _safe_indexing(data.X, rows), data.y[rows], data.given[rows]
+        return self._said_by(learner, *left)
+
+    def _said_by(self, learner: Any, X: Any, y: NDArray, weights: NDArray) -> LeftOut:
+        costs, answers = class_costs_of(learner, X)
+        return LeftOut(costs, answers, np.searchsorted(self.classes_, y), weights)
+
+    def _costs(self, X: Any) -> tuple[NDArray, NDArray]:
+        return class_costs_of(self.estimator_, X)
+
+    @available_if(estimator_has("predict_proba"))
+    def predict_proba(self, X: Any) -> NDArray:
+        """Return the probability of each class.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Softmax over the classes of ``-cost / temperature_``, where costs are those
+            of the classifier inside, or minus the logarithms of its probabilities. The
+            temperature is fitted when probabilities are first asked for: to the
+            validation samples if these are 500 or more, else to about 500 training
+            samples, each left out of a learner that is fitted again.
+        """
+        return self._probabilities(self._check_predict(X))
 
     def _route(self, fit_params: dict) -> dict:
         if get_config()["enable_metadata_routing"]:

@@ -23,7 +23,9 @@ from widemargin._core.confidence import (
 from widemargin._core.samples import check_classes, check_weights, class_labels
 
 
-def _estimator_has(method: str) -> Any:
+def estimator_has(method: str) -> Any:
+    """Return a check of whether the classifier inside has a method."""
+
     def check(self: Any) -> bool:
         getattr(getattr(self, "estimator_", self.estimator), method)
         return True
@@ -111,7 +113,7 @@ class WrappingClassifier(HandingClassifier):
         with answering(self.estimator_):
             return np.asarray(self.estimator_.predict(X))
 
-    @available_if(_estimator_has("predict_proba"))
+    @available_if(estimator_has("predict_proba"))
     def predict_proba(self, X: Any) -> NDArray:
         """Return the probabilities of the classifier inside.
 

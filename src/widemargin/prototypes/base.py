@@ -142,11 +142,8 @@ class PrototypeClassifier(SoftClassifier):
         return self.classes_[self._nearest_codes(samples)]
 
     def _costs(self, X: NDArray) -> tuple[NDArray, NDArray]:
-        D = self._class_distances(X)
+        D = self._in_chunks(X, self._class_distances)
         return relative_distances(D), D.argmin(axis=1)
-
-    def _probabilities(self, X: NDArray) -> NDArray:
-        return self._in_chunks(X, super()._probabilities)
 
     def _left_out_costs(self, samples: Samples) -> LeftOut:
         """Say what samples cost: refitted where they are few, else in closed form."""
@@ -175,7 +172,7 @@ class PrototypeClassifier(SoftClassifier):
 
     def _said_of(self, samples: Samples) -> LeftOut:
         some = self._some(samples)
-        return self._left_out_at(self._in_chunks(some.X, self._class_distances), some)
+        return LeftOut(*self._costs(some.X), some.codes, some.weights)
 
     def _some(self, samples: Samples) -> Samples:
         return samples.take(np.random.RandomState(0).permutation(len(samples))[:FITTED])
@@ -197,7 +194,7 @@ class PrototypeClassifier(SoftClassifier):
             self.temperature_ = float(np.clip(T, numbers.tiny, numbers.max))
 
     def _relative_distances(self, X: NDArray) -> NDArray:
-        return self._in_chunks(X, lambda x: self._costs(x)[0])
+        return self._costs(X)[0]
 
     def predict_proba(self, X: ArrayLike) -> NDArray:
         """Return the probability of each class, by soft assignment.
