@@ -74,9 +74,9 @@ fuzz-large: T = 3600
 fuzz-large: $(VENV)/installed-test
 	$(BIN)/python -m tests.fuzz --large --calls $(N) --seconds $(T) --seed $(SEED)
 
-# The page to draw on, with models exported here and onnxruntime-web brought by npm.
+# The model of the page to draw on, docs/draw/digits.json; needs MNIST, takes a minute.
 draw: $(VENV)/installed-test
-	$(BIN)/python docs/draw/build.py
+	$(BIN)/python docs/draw/train.py
 
 package:
 	.ci/package $(PYTHON)
@@ -110,10 +110,7 @@ gpu:
 		$(if $(DATA),--data $(DATA)) $(if $(COMMIT),--commit $(COMMIT))
 
 # Without a network too: other libraries' pages are linked only where they can be reached.
-# The page to draw on needs npm to bring its runtime; without it the site is without it.
 docs: $(VENV)/installed-docs
-	-@if [ -f docs/draw/build.py ] && command -v npm > /dev/null; then \
-		$(BIN)/python docs/draw/build.py; fi
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
 
@@ -128,6 +125,6 @@ docs-linkcheck: docs
 	$(BIN)/python -m sphinx -b linkcheck docs docs/_build/linkcheck
 
 clean:
-	rm -rf docs/_build docs/draw_site docs/drawn docs/examples docs/reference docs/benchmarks
+	rm -rf docs/_build docs/drawn docs/examples docs/reference docs/benchmarks
 	rm -rf $(VENV) $(VENV)-lowest .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

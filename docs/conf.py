@@ -34,14 +34,10 @@ extensions = [
     "registry",
     "sample_report",
 ]
-# The page to draw on is a folder of its own, made elsewhere and copied as it is.
-if (HERE / "draw_site" / "draw" / "index.html").exists():
-    tags.add("draw")  # noqa: F821  (Sphinx's)
 exclude_patterns = [
     "_build",
     "_templates",
     "draw",
-    "draw_site",
     "ext",
     "examples/*.ipynb",
 ]

@@ -16,8 +16,7 @@ DOCS = ROOT / "docs"
 PAGES = [
     path
     for path in sorted(DOCS.rglob("*.md"))
-    if not {"_build", "draw", "draw_site", "node_modules"}
-    & set(path.relative_to(DOCS).parts)
+    if not {"_build", "draw", "node_modules"} & set(path.relative_to(DOCS).parts)
 ]
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 # What snippets need beyond NumPy and scikit-learn.

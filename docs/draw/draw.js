@@ -1,24 +1,16 @@
-// Draw a digit: strokes become eight by eight counts, as those the models learned from;
-// an exported model answers with every stroke; the nearest model is bent to the drawing.
-import * as ort from "./ort/ort.wasm.min.mjs";
+// Draw a digit: strokes become an image as MNIST's are, 28 by 28; a program that TVQ
+// exported answers with every stroke; its nearest model is bent to the drawing.
+import { answer, load } from "./program.js";
 
 const $ = (id) => document.getElementById(id);
 const SIZE = 280; // of the paper
-const FINE = 64; // pixels of the square that a drawing is brought to
-const STROKE = 0.145; // width of a stroke in units of that square
+const SHAPE = 28; // pixels of an image along each side
+const FINE = 4; // finer pixels, along each side, that one pixel is the mean of
+const BOX = 20; // pixels that the longer side of a digit has, as in MNIST
+const STROKE = 2.7; // pixels that a stroke is wide
 const STEP = 10; // of the pen, by keyboard
-const SPRING = 1e-5;
 
-ort.env.wasm.numThreads = 1;
-ort.env.wasm.wasmPaths = new URL("./ort/", import.meta.url).href;
-
-const page = await (await fetch("models.json")).json();
-const [HEIGHT, WIDTH] = page.shape;
-const sessions = {};
-async function session(name) {
-  sessions[name] ??= ort.InferenceSession.create(`${name}.onnx`);
-  return sessions[name];
-}
+const program = load(await (await fetch("digits.json")).json());
 
 // The paper.
 const paper = $("paper");
@@ -48,55 +40,52 @@ function trace(context, points) {
   context.stroke();
 }
 
-// A drawing as the models know digits: brought to one size, counted by blocks.
+// A drawing as MNIST has digits: within 20 pixels, its centre of mass in the middle.
 const fine = document.createElement("canvas");
-fine.width = fine.height = FINE;
+fine.width = fine.height = SHAPE * FINE;
 const small = fine.getContext("2d", { willReadFrequently: true });
-function asDigit() {
-  const points = strokes.flat();
+export function asDigit(lines) {
+  const points = lines.flat();
   const xs = points.map((p) => p.x);
   const ys = points.map((p) => p.y);
   const [left, right, top, bottom] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
-  const width = STROKE * FINE;
-  const room = FINE - width * 0.9;
-  const tall = Math.max(bottom - top, 1);
-  const broad = Math.max(right - left, 1);
-  const scale = Math.min(room / tall, (0.8 * FINE - width * 0.9) / broad, 1.2);
+  const scale = Math.min((BOX - STROKE) / Math.max(bottom - top, right - left, 1), 0.2);
+  const painted = (x, y) => paint(lines, scale * FINE,
+    FINE * (SHAPE / 2 + x - (scale * (left + right)) / 2),
+    FINE * (SHAPE / 2 + y - (scale * (top + bottom)) / 2));
+  const digit = painted(0, 0);
+  let [mass, x, y] = [0, 0, 0];
+  digit.forEach((value, k) => {
+    mass += value;
+    x += value * ((k % SHAPE) + 0.5);
+    y += value * (Math.floor(k / SHAPE) + 0.5);
+  });
+  return painted(SHAPE / 2 - x / mass, SHAPE / 2 - y / mass);
+}
+function paint(lines, scale, x, y) {
   small.setTransform(1, 0, 0, 1, 0, 0);
-  small.clearRect(0, 0, FINE, FINE);
+  small.clearRect(0, 0, SHAPE * FINE, SHAPE * FINE);
+  small.setTransform(scale, 0, 0, scale, x, y);
   small.lineCap = small.lineJoin = "round";
   small.strokeStyle = "#000";
-  small.setTransform(scale, 0, 0, scale,
-    FINE / 2 - (scale * (left + right)) / 2, FINE / 2 - (scale * (top + bottom)) / 2);
-  small.lineWidth = width / scale;
-  for (const stroke of strokes) trace(small, stroke);
-  const pixels = small.getImageData(0, 0, FINE, FINE).data;
-  const digit = new Float32Array(HEIGHT * WIDTH);
-  const block = [FINE / HEIGHT, FINE / WIDTH];
-  for (let y = 0; y < FINE; y += 1) {
-    for (let x = 0; x < FINE; x += 1) {
-      digit[Math.floor(y / block[0]) * WIDTH + Math.floor(x / block[1])] += pixels[4 * (y * FINE + x) + 3];
+  small.lineWidth = (STROKE * FINE) / scale;
+  for (const line of lines) trace(small, line);
+  const pixels = small.getImageData(0, 0, SHAPE * FINE, SHAPE * FINE).data;
+  const digit = new Float64Array(SHAPE * SHAPE);
+  for (let v = 0; v < SHAPE * FINE; v += 1) {
+    for (let u = 0; u < SHAPE * FINE; u += 1) {
+      digit[Math.floor(v / FINE) * SHAPE + Math.floor(u / FINE)] += pixels[4 * (v * SHAPE * FINE + u) + 3] / (255 * FINE * FINE);
     }
   }
-  const full = 255 * block[0] * block[1];
-  return digit.map((value) => Math.round((16 * value) / full) / 16);
+  return digit;
 }
 
-// How a model bends: along its tangents to where it is nearest to the drawing.
-function bend(model, digit) {
-  const moves = model.frame.map((row) =>
-    row.reduce((sum, t, k) => sum + t * (digit[k] - model.centre[k]), 0) / (1 + SPRING));
-  const bent = (share) => model.centre.map((value, k) =>
-    value + share * model.frame.reduce((sum, row, m) => sum + moves[m] * row[k], 0));
-  const rest = bent(1).reduce((sum, value, k) => sum + (digit[k] - value) ** 2, 0);
-  return { bent, distance: Math.sqrt(rest) };
-}
 function show(id, values, signed) {
   const canvas = $(id);
-  canvas.width = WIDTH;
-  canvas.height = HEIGHT;
+  canvas.width = SHAPE;
+  canvas.height = SHAPE;
   const context = canvas.getContext("2d");
-  const image = context.createImageData(WIDTH, HEIGHT);
+  const image = context.createImageData(SHAPE, SHAPE);
   values.forEach((value, k) => {
     let colour = [1 - value, 1 - value, 1 - value];
     if (signed) {
@@ -110,90 +99,64 @@ function show(id, values, signed) {
 }
 
 // The answer.
-const bars = page.classes.map((label) => {
+const bars = program.classes.map((label) => {
   const item = document.createElement("li");
   const [name, track, said] = [0, 0, 0].map(() => document.createElement("span"));
   name.textContent = label;
   track.className = "track";
-  const [bar, need, zero] = ["i", "u", "s"].map((tag) => document.createElement(tag));
-  track.append(bar, zero, need);
+  const bar = document.createElement("i");
+  track.append(bar);
   item.append(name, track, said);
   $("margins").append(item);
-  return { item, bar, need, said };
+  return { item, bar, said };
 });
 let asked = 0;
-let busy = false;
-let stale = false;
-async function answer() {
-  if (busy) {
-    stale = true;
-    return;
-  }
-  busy = true;
-  document.documentElement.dataset.busy = "yes";
+function tell() {
   asked += 1;
-  const name = $("model").value;
-  const model = await session(name);
   if (strokes.length) {
     const begin = performance.now();
-    const digit = asDigit();
-    const input = new ort.Tensor("float32", digit, [1, digit.length]);
-    const outputs = await model.run({ [model.inputNames[0]]: input });
-    tell(name, digit, outputs);
+    const digit = asDigit(strokes);
+    say(digit, answer(program, digit));
     const took = performance.now() - begin;
     $("timing").textContent = `answered in ${took.toFixed(1)} ms, in this browser`;
     document.documentElement.dataset.took = took.toFixed(2);
   } else rest();
-  busy = false;
   document.documentElement.dataset.asked = asked;
-  if (stale) {
-    stale = false;
-    await answer();
-  } else document.documentElement.dataset.busy = "no";
 }
-function tell(name, digit, outputs) {
-  const margins = Array.from(outputs.margin.data);
-  const best = margins.indexOf(Math.max(...margins));
-  const found = page.models.map((one) => ({ one, ...bend(one, digit) }))
-    .sort((a, b) => a.distance - b.distance)[0];
-  const strange = found.distance > page.limit;
-  const accepted = Boolean(Number(outputs.accepted.data[0])) && !strange;
-  const sure = Number(outputs.confidence.data[0]);
-  const { threshold, maxError } = page[name];
-  bars.forEach(({ item, bar, need, said }, k) => {
-    const value = Math.max(-1, Math.min(1, margins[k]));
-    item.classList.toggle("best", k === best);
-    bar.style.left = `${50 + 50 * Math.min(value, 0)}%`;
-    bar.style.width = `${50 * Math.abs(value)}%`;
-    need.style.left = `${50 + 50 * threshold}%`;
-    said.textContent = margins[k].toFixed(2).replace("-", "−");
+function say(digit, found) {
+  bars.forEach(({ item, bar, said }, k) => {
+    const share = found.probabilities[k];
+    item.classList.toggle("best", k === found.best);
+    bar.style.width = `${100 * share}%`;
+    said.textContent = `${(100 * share).toFixed(share > 0.995 && share < 1 ? 1 : 0)} %`;
   });
   const line = $("answer");
-  line.classList.toggle("refused", !accepted);
-  line.dataset.label = accepted ? page.classes[best] : "";
+  line.classList.toggle("refused", !found.accepted);
+  line.dataset.label = found.accepted ? found.label : "";
   line.replaceChildren();
-  if (accepted) {
-    const digitSaid = document.createElement("b");
-    digitSaid.textContent = page.classes[best];
-    line.append("This is a ", digitSaid);
-  } else if (strange) line.textContent = "I would rather not say: this looks like no digit";
-  else line.textContent = `I would rather not say (perhaps ${page.classes[best]})`;
-  $("why").textContent = strange
-    ? `Bent as far as it goes, the nearest model is ${found.distance.toFixed(2)} away; ` +
-      `98 % of digits are within ${page.limit.toFixed(2)}.`
-    : `Confidence ${sure.toFixed(3)}; it answers from ${threshold.toFixed(3)}, ` +
-    `so that of digits by writers it does not know at most ${100 * maxError} % of its answers are wrong.`;
+  const digitSaid = document.createElement("b");
+  digitSaid.textContent = found.label;
+  if (found.accepted) line.append("This is a ", digitSaid);
+  else if (found.unusual) line.textContent = "I refuse: this looks like no digit";
+  else line.append("I refuse: this may be a ", digitSaid);
+  const errors = 100 * program.maxError;
+  $("why").textContent = found.unusual
+    ? `The nearest model, bent to the drawing, is ${found.distance.toFixed(2)} away; ` +
+      `${100 * program.likeADigit} % of digits are within ${program.limit.toFixed(2)}.`
+    : `Margin ${found.confidence.toFixed(2)}. It answers from ${program.threshold.toFixed(2)}: ` +
+      `then at most ${errors} % of its answers on digits by new writers are wrong.`;
   const bent = found.bent(Number($("bend").value));
+  const rest = bent.map((value, k) => digit[k] - value);
   show("seen", Array.from(digit));
-  show("nearest", found.one.centre);
-  show("bent", bent);
-  show("left", bent.map((value, k) => digit[k] - value), true);
-  const left = Math.sqrt(bent.reduce((sum, value, k) => sum + (digit[k] - value) ** 2, 0));
-  $("nearest-name").textContent = `nearest TVQ model: a ${found.one.label}`;
-  $("left-name").textContent = `left between them: ${left.toFixed(2)}`;
+  show("nearest", Array.from(found.bent(0)));
+  show("bent", Array.from(bent));
+  show("left", Array.from(rest), true);
+  const left = Math.sqrt(rest.reduce((sum, value) => sum + value ** 2, 0));
+  $("nearest-name").textContent = `nearest model: a ${found.label}`;
+  $("left-name").textContent = `difference: ${left.toFixed(2)}`;
 }
 function rest() {
-  $("answer").textContent = "Draw, and it will tell";
+  $("answer").textContent = "Draw a digit";
   $("answer").classList.remove("refused");
   $("answer").dataset.label = "";
   $("why").textContent = "";
@@ -203,7 +166,7 @@ function rest() {
     bar.style.width = "0";
     said.textContent = "";
   }
-  for (const id of ["seen", "nearest", "bent", "left"]) show(id, new Array(HEIGHT * WIDTH).fill(0));
+  for (const id of ["seen", "nearest", "bent", "left"]) show(id, new Array(SHAPE * SHAPE).fill(0));
 }
 
 // Mouse, touch and pen.
@@ -220,18 +183,18 @@ paper.addEventListener("pointerdown", (event) => {
   current = [at(event)];
   strokes.push(current);
   redraw();
-  answer();
+  tell();
 });
 paper.addEventListener("pointermove", (event) => {
   if (!current || !paper.hasPointerCapture(event.pointerId)) return;
   current.push(...(event.getCoalescedEvents?.() ?? [event]).map(at), at(event));
   redraw();
-  answer();
+  tell();
 });
 for (const name of ["pointerup", "pointercancel"]) {
   paper.addEventListener(name, () => {
     current = null;
-    answer();
+    tell();
   });
 }
 
@@ -252,7 +215,7 @@ paper.addEventListener("keydown", (event) => {
   event.preventDefault();
   pen.shown = true;
   redraw();
-  answer();
+  tell();
 });
 paper.addEventListener("blur", () => {
   pen.shown = false;
@@ -263,23 +226,17 @@ function undo() {
   strokes.pop();
   current = null;
   redraw();
-  answer();
+  tell();
 }
 function clear() {
   strokes = [];
   current = null;
   redraw();
-  answer();
+  tell();
 }
 $("undo").addEventListener("click", undo);
 $("clear").addEventListener("click", clear);
-$("model").addEventListener("change", answer);
-$("bend").addEventListener("input", answer);
+$("bend").addEventListener("input", tell);
 
-rest();
-$("answer").textContent = "Loading the model …";
-// The first answer compiles; that is not the visitor's time.
-const first = await session("tvq");
-await first.run({ [first.inputNames[0]]: new ort.Tensor("float32", new Float32Array(HEIGHT * WIDTH), [1, HEIGHT * WIDTH]) });
 rest();
 document.documentElement.dataset.ready = "yes";

@@ -1,16 +1,20 @@
-"""Copy the page to draw on, built by ``docs/draw/build.py``, into the site as it is."""
+"""Copy the page to draw on into the site: it needs no build, see ``docs/draw``."""
 
 import shutil
 from pathlib import Path
 
 from sphinx.application import Sphinx
 
+FILES = ("index.html", "draw.css", "draw.js", "program.js", "digits.json")
+
 
 def copy(app, exception):
-    """Copy the folder once the pages are written."""
-    source = Path(app.srcdir, "draw_site", "draw")
-    if not exception and app.builder.format == "html" and source.is_dir():
-        shutil.copytree(source, Path(app.outdir, "draw"), dirs_exist_ok=True)
+    """Copy the page's files once the other pages are written."""
+    if not exception and app.builder.format == "html":
+        out = Path(app.outdir, "draw")
+        out.mkdir(exist_ok=True)
+        for name in FILES:
+            shutil.copy(Path(app.srcdir, "draw", name), out / name)
 
 
 def setup(app: Sphinx):
