@@ -12,7 +12,8 @@ from widemargin._core.samples import check_samples
 from widemargin._core.shards import check_shards
 from widemargin.linear import shards
 from widemargin.linear.base import signed_rows, two_class_problems
-from widemargin.linear.certificate import no_plane, private_lengths
+from widemargin.linear.certificate import no_plane
+from widemargin.linear.problem import private_lengths
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")

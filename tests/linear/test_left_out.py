@@ -13,7 +13,7 @@ from widemargin.linear import (
     MarginPerceptron,
     MaxMarginClassifier,
 )
-from widemargin.linear.left_out import Left, Plane, own_margins
+from widemargin.linear.left_out import Expansion, LeaveOneOut, loo_shifts
 from widemargin.linear.spaces import LinearSpace
 
 
@@ -191,11 +191,11 @@ def test_some_of_the_span_makes_nobody_too_sure(monkeypatch):
 
     X, _ = overlapping(400, 600)
     alpha, private = np.random.default_rng(0).uniform(0.1, 1, (2, 400))
-    plane = Plane(LinearSpace(X), alpha, private, None)
-    left = Left(np.ones(400, bool))
-    exact = own_margins(plane, left)
+    plane = Expansion(LinearSpace(X), alpha, private, None)
+    left = LeaveOneOut(np.ones(400, bool))
+    exact = loo_shifts(plane, left)
     monkeypatch.setattr(left_out, "_FEW", 100)
-    rough = own_margins(plane, left)
+    rough = loo_shifts(plane, left)
     assert 1.0 <= rough.mean() / exact.mean() < 1.2
     assert np.corrcoef(rough, exact)[0, 1] > 0.95
 
@@ -273,5 +273,5 @@ def test_products_that_are_no_numbers_leave_nobody_out(bad):
         assert np.isnan(squared_spans(K, bias=True)).all()
     X = np.eye(4)
     X[0, 0] = bad
-    plane = Plane(LinearSpace(X), np.ones(4), None, None)
-    assert np.isfinite(own_margins(plane, Left(np.ones(4, bool)))).all()
+    plane = Expansion(LinearSpace(X), np.ones(4), None, None)
+    assert np.isfinite(loo_shifts(plane, LeaveOneOut(np.ones(4, bool)))).all()

@@ -19,13 +19,14 @@ from tests.linear.oracles import augmented, best_direction, separable_sets
 
 from widemargin.linear import MarginPerceptron, MaxMarginClassifier, active_set
 from widemargin.linear.active_set import solve_active_set
-from widemargin.linear.certificate import Options, plane_margin, upper_bound
+from widemargin.linear.certificate import plane_margin, upper_bound
 from widemargin.linear.descent import enclose, solve_descent
 from widemargin.linear.patterns import (
     midpoint_of_means,
     random_state_array,
     reflect,
 )
+from widemargin.linear.problem import Options
 from widemargin.linear.spaces import Kernel, KernelSpace, LinearSpace
 from widemargin.linear.walks import Budget, search_bisection_of_paper, start_walk
 from widemargin.margins import directional_margin, geometric_margin
@@ -130,23 +131,22 @@ def test_plain_problems_have_the_certificates_of_all(data, dtype, twice):
     X, signs = data
     X, signs = (np.tile(X, (2, 1)), np.tile(signs, 2)) if twice else (X, signs)
     X = X.astype(dtype)
-    prepare, models = MaxMarginClassifier._prepare, []
+    takes, models = active_set.takes_rows, []
     for plain in (True, False):
 
-        def prepared(self, *args, plain=plain):
-            found = prepare(self, *args)
-            assert found.plain
-            return found._replace(plain=plain)
+        def taken(problem, plain=plain):
+            assert takes(problem)
+            return plain
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(MaxMarginClassifier, "_prepare", prepared)
+            patch.setattr(active_set, "takes_rows", taken)
             patch.setattr(active_set, "_WORTH_IT", 0)
             models.append(MaxMarginClassifier(C=np.inf, warm_start=True).fit(X, signs))
     for name, value in vars(models[0]).items():
         if isinstance(value, float | np.ndarray):
             other = getattr(models[1], name)
             np.testing.assert_allclose(value, other, rtol=1e-7, atol=1e-10)
-    one, other = (model._duals[0].dual for model in models)
+    one, other = (model._starts[0].dual for model in models)
     np.testing.assert_allclose(one, other)
     assert models[0].coef_.dtype == dtype
 

@@ -32,12 +32,11 @@ from widemargin._compute.patterns import (
 )
 from widemargin._compute.progress import announce
 from widemargin.linear.certificate import (
-    Options,
-    Solution,
     class_averages,
     midpoint_bias,
 )
 from widemargin.linear.patterns import midpoint_of_means
+from widemargin.linear.problem import SYSTEM_SIZE, Options, Problem, Solution
 from widemargin.linear.spaces import KernelSpace, LinearSpace
 
 # Violation, in units of the functional margin, that a working set may be left with.
@@ -228,12 +227,34 @@ def solve_active_set(
     """
     if isinstance(space, LinearSpace) and is_compiled(space.X):
         every = np.arange(len(signs))
-        return solve_rows(space.X, every, signs, rho, options, start)[0]
+        return _solve_rows(space.X, every, signs, rho, options, start)[0]
     with announce("rounds") as tell:
         return _solve_general(space, signs, rho, options, start, tell)
 
 
-def solve_rows(
+def takes_rows(problem: Problem) -> bool:
+    """Whether rows of the samples are solved for where they stand, and certified."""
+    return (
+        problem.is_hard
+        and problem.options.geometric
+        and problem.rho is None
+        and problem.method in ("auto", "dual")
+        and problem.field.is_linear
+        and problem.field.offset is None
+        and is_compiled(problem.field.X)
+        and min(len(problem.rows), problem.field.X.shape[1]) <= SYSTEM_SIZE
+    )
+
+
+def solve_rows(problem: Problem) -> tuple[Solution, NDArray, NDArray]:
+    """Solve for rows where they stand; who supports the plane, and how much."""
+    return _solve_rows(
+        problem.field.X, problem.rows, problem.signs, None, problem.options,
+        problem.start,
+    )  # fmt: skip
+
+
+def _solve_rows(
     X: NDArray,
     chosen: NDArray,
     signs: NDArray,

@@ -38,7 +38,8 @@ from widemargin._core.decisions import (
 from widemargin._core.left_out import OF_A_CLASS, observations
 from widemargin._core.samples import Samples, batch_classes, check_samples
 from widemargin._core.temperature import FITTED, LeftOut
-from widemargin.linear.left_out import Left, walk_margins
+from widemargin.linear.certificate import unit_hyperplane
+from widemargin.linear.left_out import LeaveOneOut, walk_shifts
 from widemargin.linear.patterns import (
     Patterns,
     comfortable_exponent,
@@ -49,6 +50,7 @@ from widemargin.linear.patterns import (
     scaled,
     squared_row_norms,
 )
+from widemargin.linear.problem import some_rows
 from widemargin.linear.spaces import rounding
 from widemargin.linear.walks import Budget, Walk, start_walk
 
@@ -111,13 +113,6 @@ def signed_rows(
     return np.arange(len(codes)), np.where(codes == positive, 1.0, -1.0)
 
 
-def some_rows(X: Any, rows: NDArray) -> Any:
-    """Rows of X, X itself for all; take copies in a third of the time of indexing."""
-    if len(rows) == X.shape[0]:
-        return X
-    return X[rows] if sp.issparse(X) else X.take(rows, axis=0)
-
-
 def scalar(values: list) -> Any:
     """Give the one number of one problem, or an array of several."""
     return values[0] if len(values) == 1 else np.array(values)
@@ -143,8 +138,8 @@ def _flat(values: OfProblems) -> tuple[NDArray, NDArray, NDArray]:
     return problem[some], sample[some], value[some]
 
 
-def walked_margins(
-    X: Any, parts: list, walks: list, rho: float, factors: NDArray, left: Left
+def walked_shifts(
+    X: Any, parts: list, walks: list, rho: float, factors: NDArray, left: LeaveOneOut
 ) -> OfProblems:
     """Return what samples add to their own margins on walks: rows and values of each.
 
@@ -155,7 +150,7 @@ def walked_margins(
         values = np.zeros(len(rows))
         if walk is not None and len(rows):
             given = some_rows(X, rows), signs, walk, rho, factors[rows], left.take(rows)
-            values = walk_margins(*given)
+            values = walk_shifts(*given)
         own.append((rows, values))
     return own
 
@@ -341,7 +336,7 @@ class HyperplaneClassifier(SoftClassifier):
         answers = winners(duels, n_classes, self._scheme)
         return duel_costs(duels, answers, n_classes) * self._unit, answers
 
-    def _left_out(self, samples: Samples, *, few: bool = False) -> Left:
+    def _left_out(self, samples: Samples, *, few: bool = False) -> LeaveOneOut:
         """Choose the samples that the temperature is fitted to, each left out.
 
         They are `few` where each costs much; some of every class they are anyway.
@@ -352,14 +347,14 @@ class HyperplaneClassifier(SoftClassifier):
         asked = np.ones(len(samples), bool)
         if len(samples) > most:
             asked[np.random.RandomState(0).permutation(len(samples))[most:]] = False
-        return Left(asked, observations(samples.X, samples.codes))
+        return LeaveOneOut(asked, observations(samples.X, samples.codes))
 
     def _left_out_costs(
         self,
         samples: Samples,
         problems: list[tuple[int, int]],
         own: OfProblems,
-        left: Left,
+        left: LeaveOneOut,
         refit: bool = True,
     ) -> LeftOut:
         """Say what samples cost, each left out of the planes that it helped make.
@@ -501,7 +496,7 @@ class HyperplaneClassifier(SoftClassifier):
             left = self._left_out(samples)
             rho, factors = self._online_rho, np.ones(len(samples))
             first_walks = [walk for walk, _ in walks]
-            own = walked_margins(X, parts, first_walks, rho, factors, left)
+            own = walked_shifts(X, parts, first_walks, rho, factors, left)
             told = samples, problems, own, left
             # A fit would go over the batch more than once.
             self._calibrate(self._left_out_costs(*told, refit=False))
@@ -581,16 +576,3 @@ def warn_unfinished(words: list[str]) -> None:
     if said:
         others = f" The same goes for {len(said) - 1} more of {len(words)} problems."
         warn_caller(said[0] + others * (len(said) > 1), ConvergenceWarning)
-
-
-def unit_hyperplane(w: NDArray, bias: float) -> tuple[NDArray, float, float]:
-    """Scale to ``||w|| = 1``: weights, bias, and the length that was divided out.
-
-    >>> unit_hyperplane(np.array([3.0, 4.0]), 10.0)
-    (array([0.6, 0.8]), 2.0, 5.0)
-    """
-    largest = float(np.abs(w).max(initial=0.0))
-    if largest == 0.0:
-        return w, float(np.sign(bias)), 0.0
-    length = largest * float(np.linalg.norm(w / largest))
-    return w / largest / (length / largest), bias / length, length

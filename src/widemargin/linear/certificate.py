@@ -27,6 +27,7 @@ ICML 2000.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -46,31 +47,53 @@ SLIGHT = 1e-8
 _SAFE = 16
 
 
-class Options(NamedTuple):
-    """How far to go: stop at a relative gap of `tol`, in the margin asked for."""
+class Enclosure(NamedTuple):
+    """A margin that a plane reaches, and a bound that no plane exceeds."""
 
-    tol: float
-    max_iter: int
-    geometric: bool
-    seed: int
+    lower: float
+    upper: float
+
+    def scaled(self, exponent: int) -> "Enclosure":
+        """Return both times a power of two."""
+        return Enclosure(*np.ldexp(self, exponent).tolist())
 
 
-class Solution(NamedTuple):
-    """What a solver found, before it is certified.
+@dataclass(frozen=True)
+class Certificate:
+    """What is proven about a plane: its geometric and its directional margin.
 
-    `coef` are the weights, or with a kernel one coefficient per sample; the plane is at
-    functional margin one where that means something. `dual` is alpha >= 0 of shape
-    (n,), a combination that bounds the margin. `closed` is False where the solver knows
-    that rounding kept the gap open. `system` is the last that Newton solved.
+    With slack, or a `free` bias, there is only one, which `geometric` is. `none` is
+    what a soft margin is without a plane. `why` says that there is no plane for a hard
+    margin: "inseparable" where that is proven, "undecided" where doubles do not tell.
     """
 
-    coef: NDArray
-    bias: float
-    dual: NDArray
-    n_iter: int
-    n_updates: int
-    closed: bool = True
-    system: Any = None
+    geometric: Enclosure
+    of_height: Enclosure | None = None
+    none: float = 0.0
+    free: bool = True
+    why: str = ""
+
+    @property
+    def directional(self) -> Enclosure:
+        """The margin at the height of the problem."""
+        return self.geometric if self.of_height is None else self.of_height
+
+    @property
+    def asked(self) -> Enclosure:
+        """The margin that the problem asks for."""
+        return self.geometric if self.free else self.directional
+
+    @property
+    def gap(self) -> float:
+        """Return what could still be gained, of all that a plane can gain."""
+        return relative_gap(*self.asked, self.none)
+
+    def scaled(self, exponent: int) -> "Certificate":
+        """Return the certificate in another unit."""
+        height = self.of_height and self.of_height.scaled(exponent)
+        none = float(np.ldexp(self.none, exponent))
+        geometric = self.geometric.scaled(exponent)
+        return replace(self, geometric=geometric, of_height=height, none=none)
 
 
 def relative_gap(lower: float, upper: float, none: float = 0.0) -> float:
@@ -95,18 +118,6 @@ def relative_gap(lower: float, upper: float, none: float = 0.0) -> float:
 def has_gain(upper: float, none: float) -> bool:
     """Whether doubles see that a plane can be better than none."""
     return none < (1.0 - SLIGHT) * upper
-
-
-def private_lengths(prices: NDArray, exponent: int = 0) -> NDArray:
-    """Lengths of the private coordinates of samples, in units of X scaled by a power.
-
-    `prices` are those of the slack of each sample, C times its weight.
-
-    >>> private_lengths(np.array([0.5, 2.0]))
-    array([1. , 0.5])
-    """
-    with np.errstate(over="ignore"):
-        return np.minimum(np.ldexp(np.sqrt(0.5 / prices), -exponent), 1e300)
 
 
 def no_plane(
@@ -275,6 +286,19 @@ def safe_norm(values: NDArray) -> float:
     if largest == 0.0 or not np.isfinite(largest):
         return largest
     return largest * float(np.linalg.norm(values / largest))
+
+
+def unit_hyperplane(w: NDArray, bias: float) -> tuple[NDArray, float, float]:
+    """Scale to ``||w|| = 1``: weights, bias, and the length that was divided out.
+
+    >>> unit_hyperplane(np.array([3.0, 4.0]), 10.0)
+    (array([0.6, 0.8]), 2.0, 5.0)
+    """
+    largest = float(np.abs(w).max(initial=0.0))
+    if largest == 0.0:
+        return w, float(np.sign(bias)), 0.0
+    length = largest * float(np.linalg.norm(w / largest))
+    return w / largest / (length / largest), bias / length, length
 
 
 def upper_bound(

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from widemargin._compute.progress import announce
 from widemargin.linear.certificate import (
     SLIGHT,
-    Options,
-    Solution,
     bias_from_dual,
     class_averages,
     has_gain,
@@ -22,6 +20,7 @@ from widemargin.linear.certificate import (
     relative_gap,
 )
 from widemargin.linear.patterns import Patterns, random_state_array
+from widemargin.linear.problem import Options, Solution
 
 _LOOK_EVERY = 100
 

@@ -45,7 +45,7 @@ _SOME = 200
 _STEPS = 6
 
 
-class Left(NamedTuple):
+class LeaveOneOut(NamedTuple):
     """Who is left out of planes: a mask of samples; of the same group together.
 
     `groups` is None where all samples are observations of their own.
@@ -54,15 +54,15 @@ class Left(NamedTuple):
     asked: NDArray
     groups: NDArray | None = None
 
-    def take(self, rows: NDArray) -> "Left":
+    def take(self, rows: NDArray) -> "LeaveOneOut":
         """Return the same of some of the samples."""
-        return Left(
+        return LeaveOneOut(
             self.asked[rows], None if self.groups is None else self.groups[rows]
         )
 
 
-class Plane(NamedTuple):
-    """What a plane is made of: coefficients `alpha` (n,) of the samples of a space.
+class Expansion(NamedTuple):
+    """A plane as a sum of samples, with coefficients `alpha` (n,), of a space.
 
     `private` are squared private coordinates (n,), None for a hard margin; `rho` is the
     height, None for a free bias; `factor` is of Newton's last system, if there was one.
@@ -74,7 +74,7 @@ class Plane(NamedTuple):
     rho: float | None
     factor: Factor | None = None
 
-    def merged(self, groups: NDArray) -> tuple["Plane", NDArray]:
+    def merged(self, groups: NDArray) -> tuple["Expansion", NDArray]:
         """Return the plane with the first of each group, and who that is, (n,)."""
         rows, n = np.flatnonzero(self.alpha > 0.0), len(self.alpha)
         _, first, at = np.unique(groups[rows], return_index=True, return_inverse=True)
@@ -87,7 +87,7 @@ class Plane(NamedTuple):
         return self._replace(alpha=alpha, private=private, factor=None), who
 
 
-def own_margins(plane: Plane, left: Left) -> NDArray:
+def loo_shifts(plane: Expansion, left: LeaveOneOut) -> NDArray:
     """Return what samples add to their own margins, (n,), 0 where that is not asked."""
     own, asked = np.zeros(len(plane.alpha)), np.flatnonzero(left.asked)
     first = asked = asked[plane.alpha[asked] > 0.0]
@@ -112,16 +112,16 @@ def walk_private(margins: NDArray, m: NDArray, factors: Any) -> NDArray | None:
     return np.full(len(m), ratio) / factors if ratio > 0.0 else None
 
 
-def walk_margins(
-    X: Any, signs: NDArray, walk: Any, rho: float, factors: NDArray, left: Left
+def walk_shifts(
+    X: Any, signs: NDArray, walk: Any, rho: float, factors: NDArray, left: LeaveOneOut
 ) -> NDArray:
     """Return the same of a walk over the patterns of samples, centred nowhere."""
     scores = np.asarray(X @ walk.v) + rho**2 * walk.total
     private = walk_private(signs * scores, walk.m, factors)
-    return own_margins(Plane(LinearSpace(X), walk.m, private, rho), left)
+    return loo_shifts(Expansion(LinearSpace(X), walk.m, private, rho), left)
 
 
-def _distances(plane: Plane, asked: NDArray) -> NDArray:
+def _distances(plane: Expansion, asked: NDArray) -> NDArray:
     """Squared distances from the span, less private coordinates, of some supports."""
     space, alpha, private, rho, factor = plane
     rows = np.flatnonzero(alpha > 0.0)
@@ -164,7 +164,7 @@ def _by_factor(factor: Factor, private: Any, rho: Any, asked: NDArray) -> NDArra
     return distances
 
 
-def _by_features(plane: Plane, rows: NDArray, asked: NDArray) -> NDArray:
+def _by_features(plane: Expansion, rows: NDArray, asked: NDArray) -> NDArray:
     """From a system of the size of the features, Newton's or the same."""
     X, private, rho, factor = plane.space.X, plane.private, plane.rho, plane.factor
     assert private is not None
@@ -177,7 +177,7 @@ def _by_features(plane: Plane, rows: NDArray, asked: NDArray) -> NDArray:
     return feature_spans(X[asked], own, (upper, scale), private.min())
 
 
-def _by_share(plane: Plane, rows: NDArray, asked: NDArray) -> NDArray:
+def _by_share(plane: Expansion, rows: NDArray, asked: NDArray) -> NDArray:
     """Take the same share of every sample's length, by the mean of an inverse."""
     X, rho = plane.space.X[rows], plane.rho
     middle = np.asarray(X.mean(axis=0)).ravel() if rho is None else np.zeros(X.shape[1])

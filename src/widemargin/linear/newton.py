@@ -30,8 +30,6 @@ from scipy.linalg.lapack import dposv
 from widemargin._compute.machine import batched_slices, rows_in_budget
 from widemargin._compute.progress import announce
 from widemargin.linear.certificate import (
-    Options,
-    Solution,
     bias_from_dual,
     class_averages,
     has_gain,
@@ -40,6 +38,7 @@ from widemargin.linear.certificate import (
     safe_norm,
 )
 from widemargin.linear.patterns import matrix_arrays
+from widemargin.linear.problem import Options, Problem, Solution
 from widemargin.linear.spaces import KernelSpace, LinearSpace, rounding
 
 # Steps without a smaller gap or a better plane after which only rounding is left.
@@ -234,24 +233,20 @@ def _first_point(space, signs, diag, rho, options, start) -> _Point:
             X = space.X[rows] if space.kernel else space.X[rows][:, rows]
             part = KernelSpace(X, space.kernel)
             rough = options._replace(tol=max(options.tol, 0.05))
-            half = solve_newton(part, signs[rows], diag[rows], rho, rough)
+            half = _descend(part, signs[rows], diag[rows], rho, rough, None)
             coef[rows] = half.coef
             return _Point(coef, space.scores(coef), half.bias)
     return _Point(coef, np.zeros(n), 0.0)
 
 
-def solve_newton(
-    space: LinearSpace | KernelSpace,
-    signs: NDArray,
-    diag: NDArray,
-    rho: float | None,
-    options: Options,
-    start: NDArray | None = None,
-) -> Solution:
-    """2-norm soft margin with ``diag = 1 / (2 C_k)``; `rho` None for a free bias."""
+def solve_newton(problem: Problem) -> Solution:
+    """Solve for a 2-norm soft margin."""
     # A price beyond all bounds may overflow: such a point is no better, and goes.
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        return _descend(space, signs, diag, rho, options, start)
+        return _descend(
+            problem.near, problem.signs, problem.diag, problem.height, problem.options,
+            problem.start,
+        )  # fmt: skip
 
 
 def _descend(space, signs, diag, rho, options: Options, start) -> Solution:

@@ -42,8 +42,7 @@ from widemargin.linear.base import (
     HyperplaneClassifier,
     scalar,
     signed_rows,
-    some_rows,
-    walked_margins,
+    walked_shifts,
     warn_unfinished,
 )
 from widemargin.linear.certificate import plane_margin, upper_bound
@@ -57,6 +56,7 @@ from widemargin.linear.patterns import (
     scaled,
     weight_vector,
 )
+from widemargin.linear.problem import some_rows
 from widemargin.linear.spaces import LinearSpace
 from widemargin.linear.walks import Budget, Walk, budget_of, learn, start_walk
 from widemargin.margins import PerceptronBounds, perceptron_bounds
@@ -214,7 +214,7 @@ class PerceptronClassifier(HyperplaneClassifier):
         self._publish(samples, problems, parts, runs, rho, exponent)
         left = self._left_out(samples)
         walks = [walk for _, walk in runs]
-        own = walked_margins(X, parts, walks, rho, factors, left)
+        own = walked_shifts(X, parts, walks, rho, factors, left)
         self._calibrate(self._left_out_costs(samples, problems, own, left))
         if any(unfinished) and _is_far(X):
             unfinished = [text and f"{text} {FAR}" for text in unfinished]

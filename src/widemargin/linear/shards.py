@@ -25,19 +25,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widemargin._compute.patterns import JOINING
+from widemargin._core import shards as blocks
 from widemargin._core.lazy import bare
 from widemargin._core.samples import Samples
-from widemargin._core.shards import SampleShards, joined
 from widemargin.linear.base import signed_rows
 from widemargin.linear.certificate import (
     Slack,
     plane_margin,
-    private_lengths,
     slack_alone,
     slack_paid,
     soft_margin,
 )
 from widemargin.linear.patterns import scaled
+from widemargin.linear.problem import private_lengths
+from widemargin.linear.solvers import solve
 from widemargin.linear.spaces import LinearSpace, rounding
 
 # Samples that come together beside the supports of the shards.
@@ -83,11 +84,11 @@ def part_supports(
 ) -> Samples:
     """Solve the problems of one shard alone; return the samples that matter there."""
     mine, there = doubled(samples), np.zeros(len(samples), bool)
-    data = model._prepare(mine, len(mine), seed)
-    for problem in problems:
-        signs = signed_rows(mine.codes, problem)[1]
-        if len(signs) and signs.min() < 0 < signs.max():
-            found = model._solve_problem(data, problem, samples.X.dtype, seed, None)
+    given = model._field(mine, len(mine), seed)
+    for pair in problems:
+        problem = model._problem(given, mine, pair, seed)
+        if len(problem.rows) and problem.signs.min() < 0 < problem.signs.max():
+            found = solve(problem, samples.X.dtype)
             there[found.rows[found.dual > 0]] = True
     return samples.take(np.flatnonzero(there))
 
@@ -140,7 +141,7 @@ def part_margins(
 
 
 def ask_all(
-    given: SampleShards,
+    given: blocks.SampleShards,
     planes: list[StoredPlane],
     known: NDArray,
     exponent: int,
@@ -177,7 +178,10 @@ def margin_of_all(plane: StoredPlane, seen: Sequence[Any], exponent: int) -> flo
 
 
 def no_planes(
-    given: SampleShards, problems: list[tuple[int, int]], price: float, exponent: int
+    given: blocks.SampleShards,
+    problems: list[tuple[int, int]],
+    price: float,
+    exponent: int,
 ) -> list[NoPlane]:
     """Return what there is without a plane of each problem, from what classes weigh."""
     if not np.isfinite(price):
@@ -193,7 +197,7 @@ def no_planes(
 
 
 def gathered(
-    given: SampleShards, model: Any, problems: list[tuple[int, int]], seed: int
+    given: blocks.SampleShards, model: Any, problems: list[tuple[int, int]], seed: int
 ) -> Samples:
     """Return the supports of all shards; where these have none, a sample of each class.
 
@@ -204,7 +208,7 @@ def gathered(
     model.rho = None
     parts = given.each(part_supports, model, problems, seed)
     first = given.few(FIRST)
-    found = joined([*(part for part in parts if len(part)), first])
+    found = blocks.joined([*(part for part in parts if len(part)), first])
     # In the order that they were given in: all of them are solved for as here.
     once = np.unique(found.rows, return_index=True)[1]
     return replace(found.take(once), classes=given.classes)

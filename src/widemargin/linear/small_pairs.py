@@ -20,9 +20,14 @@ beta, alpha (p, m); bias, lower, upper (p,) for p pairs.
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from widemargin.linear.certificate import SLIGHT, Options
+from widemargin.linear.certificate import (
+    SLIGHT,
+)
+from widemargin.linear.left_out import LeaveOneOut
+from widemargin.linear.problem import Options, Problem
 from widemargin.linear.spaces import SMALL, rounding
 
 # Samples of a pair, at most. Pairs of 40 samples take 0.1 to 0.16 ms here and 1.1 one
@@ -86,6 +91,37 @@ def batches(sizes: NDArray) -> list[NDArray]:
         found.append(order[first:last])
         first = last
     return found
+
+
+def takes(problem: Problem) -> bool:
+    """Whether small problems like this one are solved together."""
+    return (
+        problem.field.is_linear
+        and problem.field.offset is None
+        and not (sp.issparse(problem.field.X) or problem.is_hard)
+        and problem.options.geometric
+        and problem.method in ("auto", "dual")
+        and problem.begin is None
+    )
+
+
+def solve_problems(
+    problems: list[Problem], dtype: Any, leave: LeaveOneOut | None
+) -> Solved:
+    """Solve problems of one field; see `solve_pairs`."""
+    given, options = problems[0].field, problems[0].options
+    sizes = np.array([len(problem.rows) for problem in problems])
+    there = np.arange(sizes.max()) < sizes[:, None]
+    rows, signs = np.zeros(there.shape, int), np.zeros(there.shape)
+    diag, asked = np.full(there.shape, np.inf), np.zeros_like(there)
+    rows[there] = np.concatenate([problem.rows for problem in problems])
+    signs[there] = np.concatenate([problem.signs for problem in problems])
+    diag[there] = np.concatenate([problem.diag for problem in problems])
+    X = given.X[rows]
+    X[~there] = 0.0
+    if leave is not None and leave.groups is None:
+        asked = there & leave.asked[rows]
+    return solve_pairs(X, signs, diag, options, given.longest or 0.0, dtype, asked)
 
 
 def solve_pairs(

@@ -61,7 +61,10 @@ from widemargin._compute.patterns import (
     Trace,
 )
 from widemargin._compute.progress import Advance, announce, silent
-from widemargin.linear.certificate import Options, Solution, no_plane, relative_gap
+from widemargin.linear.certificate import (
+    no_plane,
+    relative_gap,
+)
 from widemargin.linear.descent import enclose
 from widemargin.linear.patterns import (
     Patterns,
@@ -69,6 +72,7 @@ from widemargin.linear.patterns import (
     recentre,
     weight_vector,
 )
+from widemargin.linear.problem import Options, Solution
 
 # Seconds of sweeping between two words to whoever watches.
 _PATIENCE = 0.01
