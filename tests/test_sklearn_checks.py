@@ -48,6 +48,10 @@ TWO_SIDED = {"sides": "two", "tangents": Brightness(), "spring": 0.5, "max_iter"
 
 # The checks fit hundreds of models of a few samples: few epochs do.
 SETTINGS = {
+    "ConformalClassifier": [
+        wm.ConformalClassifier(LogisticRegression(), alpha=0.5, random_state=0),
+        wm.ConformalClassifier(GaussianNB(), alpha=0.5, random_state=0),
+    ],
     "DDAGClassifier": [wm.DDAGClassifier(LogisticRegression())],
     "FixedMarginPerceptron": [wm.FixedMarginPerceptron(max_iter=200)],
     "GLVQClassifier": [wm.GLVQClassifier(max_iter=20)],
@@ -212,6 +216,10 @@ def waived(estimator) -> dict[str, str]:
             weights = SOLVER
         case wm.MarginReweightingClassifier():
             weights = None if estimator.validation_fraction is None else SPLIT
+        case wm.ConformalClassifier():
+            weights = SPLIT
+            others["check_classifiers_classes"] = REFUSED
+            others["check_classifiers_train"] = REFUSED
         case wm.RejectingClassifier():
             weights = SPLIT
             if estimator.coverage is not None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         MaxMarginClassifier,
     )
     from widemargin.meta import (
+        ConformalClassifier,
         MarginReweightingClassifier,
         MixtureImputer,
         ProductClassifier,
@@ -66,6 +67,7 @@ _SUBPACKAGES = (
     "tangents",
 )
 _ESTIMATORS = {
+    "ConformalClassifier": "meta",
     "DDAGClassifier": "svm",
     "DensityClassifier": "neighbors",
     "FixedMarginPerceptron": "linear",
@@ -99,6 +101,7 @@ _OTHERS = {
 }
 
 __all__ = [
+    "ConformalClassifier",
     "DDAGClassifier",
     "DensityClassifier",
     "FixedMarginPerceptron",

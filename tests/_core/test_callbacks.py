@@ -336,6 +336,15 @@ FITS = {
         ["estimator", "threshold"],
         set(),
     ),
+    "ConformalClassifier": (
+        widemargin.ConformalClassifier(
+            widemargin.GLVQClassifier(max_iter=3, random_state=0),
+            alpha=0.2,
+            random_state=0,
+        ),
+        ["estimator", "calibration"],
+        set(),
+    ),
     "ProductClassifier": (
         widemargin.ProductClassifier(
             [("a", widemargin.GLVQClassifier(max_iter=3, random_state=0))], cv=2

@@ -18,6 +18,7 @@ import widemargin
 _squares = partial(pairwise_distances, metric="sqeuclidean")
 
 QUICK: dict[str, dict[str, Any]] = {
+    "ConformalClassifier": {"alpha": 0.5, "cv": 0.5},
     "FixedMarginPerceptron": {"max_iter": 50},
     "GLVQClassifier": {"max_iter": 5},
     "GMLVQClassifier": {"max_iter": 5},

@@ -214,6 +214,7 @@ def test_the_origin_of_the_data_does_not_matter(name, of, by):
 
 # Online learners see the samples one after the other; the rest draw samples by place.
 ORDER_MATTERS = {
+    "ConformalClassifier": "holds out rows by place",
     "FixedMarginPerceptron": "online",
     "LVQClassifier": "online",
     "MarginLVQClassifier": "online",
@@ -249,6 +250,7 @@ NAMES_MATTER = {
 # Batches and folds are cut from samples sorted by class, and several prototypes are
 # drawn class after class; the meta-estimators here wrap GLVQ.
 BATCHED = {
+    "ConformalClassifier",
     "HSSClassifier",
     "LVQClassifier",
     "MarginLVQClassifier",

@@ -14,13 +14,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import is_outlier_detector
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
+from widemargin._compute.machine import batched_slices, rows_in_budget
 from widemargin._core.arrays import on_host, to_numpy
 from widemargin._core.classifier import MarginClassifier, SoftClassifier
 from widemargin._core.decisions import (
+    best_other,
     class_codes,
     from_decision,
     label_margins,
@@ -269,6 +272,84 @@ def distance_of(estimator: Any, X: Any) -> NDArray:
         "distance, a function (estimator, X) -> one number per sample, larger for "
         "stranger."
     )
+
+
+class ClassScores(NamedTuple):
+    """How strange samples are to each class, (n, n_classes), larger for stranger.
+
+    `kind` is "distance", "log density" (minus the logarithm) or "margin" (minus it).
+    """
+
+    values: NDArray
+    kind: str
+
+
+def class_strangeness(estimator: Any, X: Any) -> ClassScores:
+    """Return how strange samples are to each class of any fitted classifier.
+
+    The distance to the class's own prototypes, models or neighbours; minus the
+    logarithm of its density; of a detector of outliers, in one column, minus its score.
+    Of others, which only compare classes, minus the margin of the class. Pipelines and
+    searches are looked through.
+    """
+    inner, seen = look_through(estimator, X)
+    while isinstance(inner, MarginClassifier) and hasattr(inner, "estimator_"):
+        inner, seen = look_through(inner.estimator_, seen)
+    if isinstance(inner, MarginClassifier):
+        model = on_host(inner)
+        samples = model._check_predict(seen)
+        if hasattr(model, "_distances_to_classes"):
+            kind = getattr(model, "_distance_kind", "distance")
+            return ClassScores(np.asarray(model._distances_to_classes(samples)), kind)
+        return ClassScores(-np.asarray(model._scored(samples)[1]), "margin")
+    with answering(inner):
+        if hasattr(inner, "predict_joint_log_proba"):
+            joint = np.asarray(to_numpy(inner.predict_joint_log_proba(seen)))
+            return ClassScores(-joint, "log density")
+        if hasattr(inner, "kneighbors") and hasattr(inner, "classes_"):
+            return ClassScores(_nearest_of_each(inner, seen), "distance")
+        if is_outlier_detector(inner):
+            scores = np.asarray(to_numpy(inner.score_samples(seen)))
+            return ClassScores(-scores[:, None], "log density")
+    margins = _finite(label_margins(_scores_and_labels(inner, seen)[0]))
+    return ClassScores(-margins, "margin")
+
+
+def class_distances_of(estimator: Any, X: Any) -> NDArray:
+    """Return how far samples are from each class, whatever the others are."""
+    return class_strangeness(estimator, X).values
+
+
+def class_contrasts_of(estimator: Any, X: Any) -> NDArray:
+    """Return how far samples are from each class, the more so where another is nearer.
+
+    Of distances d to the class and d' to the nearest other it is d sqrt(d / d'), the
+    same of log densities, where products are sums, and of margins these.
+    """
+    d, kind = class_strangeness(estimator, X)
+    if kind == "margin" or d.shape[1] < 2:
+        return d
+    other = -best_other(-d)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        contrast = 1.5 * d - other / 2
+        if kind == "distance":
+            contrast = d * np.sqrt(d / other)
+    # At both classes at once, or infinitely far from both, none is nearer.
+    return np.where(np.isnan(contrast), d, contrast)
+
+
+def _nearest_of_each(neighbours: Any, X: Any) -> NDArray:
+    """Distance to the nearest sample of every class, of scikit-learn's neighbours."""
+    n, codes = int(neighbours.n_samples_fit_), np.asarray(neighbours._y).ravel()
+    parts = []
+    for rows in batched_slices(_num_samples(X), rows_in_budget(24 * n)):
+        distances, places = neighbours.kneighbors(_safe_indexing(X, rows), n)
+        own = [
+            np.where(codes[places] == c, distances, np.inf).min(axis=1)
+            for c in range(len(neighbours.classes_))
+        ]
+        parts.append(np.column_stack(own))
+    return np.concatenate(parts)
 
 
 def answers_of(estimator: Any, X: Any, y: ArrayLike | None = None) -> Answers:

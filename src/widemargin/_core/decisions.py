@@ -143,7 +143,8 @@ def score_margins(scores: NDArray, codes: NDArray) -> NDArray:
 def relative_distances(D: NDArray) -> NDArray:
     """Divide class distances by the sum of the two smallest of their row."""
     D = D.astype(np.float64)
-    both = np.partition(D, 1, axis=1)[:, :2].sum(axis=1, keepdims=True)
+    second = min(1, D.shape[1] - 1)
+    both = np.partition(D, second, axis=1)[:, :2].sum(axis=1, keepdims=True)
     tied = both == 0
     with np.errstate(invalid="ignore", over="ignore"):
         shares = D / np.where(tied, 1, both)

@@ -26,6 +26,7 @@ from sklearn.base import BaseEstimator
 ROWWISE = (
     *("predict", "decision_function", "predict_proba", "predict_log_proba"),
     *("margins", "confidence", "accepts", "kneighbors", "certified_radius"),
+    *("p_values", "predict_set"),
     *("pairwise_distances", "transform", "tangents", "__call__"),
 )
 

@@ -302,7 +302,12 @@ def check_orderable(labels: NDArray, name: str = "y") -> NDArray:
 
 
 def check_classes(owner: Any, classes: NDArray, least: int = 2) -> None:
-    """Refuse fewer classes, of samples of positive weight, than can be told apart."""
+    """Refuse fewer classes, of samples of positive weight, than can be told apart.
+
+    An owner that models each class by itself may do with one, where `_one_class`.
+    """
+    if getattr(owner, "_one_class", False):
+        least = 1
     if len(classes) < least:
         raise ValueError(
             f"y must hold at least {least} classes with samples of positive weight "

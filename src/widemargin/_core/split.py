@@ -40,6 +40,23 @@ def hold_out_of_classes(
     return held
 
 
+def hold_out_counts(
+    codes: NDArray, counts: NDArray, rng: np.random.RandomState
+) -> NDArray:
+    """Hold out so many random samples of every class; `counts` is (n_classes,).
+
+    >>> codes = np.array([0, 0, 0, 1, 1])
+    >>> held = hold_out_counts(codes, np.array([2, 1]), np.random.RandomState(0))
+    >>> np.bincount(codes[held])
+    array([2, 1])
+    """
+    held = np.zeros(len(codes), dtype=bool)
+    shuffled = rng.permutation(len(codes))
+    for c, count in enumerate(counts):
+        held[shuffled[codes[shuffled] == c][:count]] = True
+    return held
+
+
 def none_held_out(fraction: float, n_samples: int) -> ValueError:
     """Return what is raised where there is nothing to hold out."""
     return ValueError(

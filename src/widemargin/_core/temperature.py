@@ -67,6 +67,9 @@ def fit_temperature(seen: LeftOut) -> tuple[float, float]:
     Samples whose class is out of the question, at an infinite cost, say nothing.
     """
     costs, answers, codes, weights = seen
+    if costs.shape[1] < 2:
+        # One class has all the probability.
+        return 1.0, 0.0
     known = np.isfinite(costs[np.arange(len(costs)), codes])
     # Class by class: sums over few classes are slow along rows.
     costs, answers = costs.T.compress(known, 1).astype(float), answers[known]

@@ -10,6 +10,12 @@ is functions on arrays, and two that ask any fitted classifier.
 from widemargin._core.classifier import MARGIN_UNITS
 from widemargin._core.confidence import confidence_of, margins_of
 from widemargin.margins.bounds import MarginBound, lvq_distance, lvq_margin_bound
+from widemargin.margins.conformal import (
+    conformal_p_values,
+    cross_conformal_level,
+    samples_for_alpha,
+    smallest_alpha,
+)
 from widemargin.margins.losses import (
     BrokenLinear,
     Exponential,
@@ -51,6 +57,8 @@ __all__ = [
     "Sigmoid",
     "check_loss",
     "confidence_of",
+    "conformal_p_values",
+    "cross_conformal_level",
     "directional_margin",
     "error_reject_curve",
     "geometric_margin",
@@ -64,5 +72,7 @@ __all__ = [
     "reject_threshold",
     "relative_margin",
     "sample_margin",
+    "samples_for_alpha",
+    "smallest_alpha",
     "smallest_max_error",
 ]

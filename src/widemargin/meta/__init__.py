@@ -1,11 +1,13 @@
 """Around classifiers: margins made wider, answers refused, several made one."""
 
+from widemargin.meta.conformal import ConformalClassifier
 from widemargin.meta.imputing import MixtureImputer
 from widemargin.meta.product import ProductClassifier
 from widemargin.meta.rejecting import RejectingClassifier
 from widemargin.meta.reweighting import MarginReweightingClassifier
 
 __all__ = [
+    "ConformalClassifier",
     "MarginReweightingClassifier",
     "MixtureImputer",
     "ProductClassifier",

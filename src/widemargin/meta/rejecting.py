@@ -32,23 +32,12 @@ of a conformal p-value).
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY
-from math import ceil, floor
-from numbers import Integral, Number
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
-from sklearn import get_config
-from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import _safe_indexing
-from sklearn.utils.metadata_routing import (
-    UNUSED,
-    MetadataRouter,
-    MethodMapping,
-    process_routing,
-)
-from sklearn.utils.validation import _check_method_params, _num_samples, check_is_fitted
+from sklearn.utils.validation import _num_samples
 
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
@@ -59,18 +48,24 @@ from widemargin._core.checks import (
 )
 from widemargin._core.classifier import fit_method
 from widemargin._core.confidence import answers_of, confidence_of, distance_of
-from widemargin._core.decisions import are_alike, as_labels
 from widemargin._core.params import Fraction, check_declared, parameters
-from widemargin._core.samples import check_classes, check_weights, repeated_rows
+from widemargin._core.samples import check_classes, repeated_rows
 from widemargin._core.split import hold_out_at_random
 from widemargin.margins import rejection
-from widemargin.meta.wrapping import WrappingClassifier, takes_weights, weighed_rows
+from widemargin.meta.refusing import (
+    RefusingClassifier,
+    choose_reject_label,
+    differs,
+    mixed_dtype,
+    round_up,
+)
+from widemargin.meta.wrapping import takes_weights, weighed_rows
 
 DELTA = 0.05
 
 
 @parameters
-class RejectingClassifier(WrappingClassifier):
+class RejectingClassifier(RefusingClassifier):
     r"""Wrap a classifier so that it answers only where it is sure enough.
 
     `fit` holds out a random part of the samples, fits the classifier on the rest and
@@ -215,9 +210,6 @@ class RejectingClassifier(WrappingClassifier):
     0.85
     """
 
-    # It goes to the estimator, where its own requests decide.
-    __metadata_request__fit = {"sample_weight": UNUSED}  # noqa: RUF012
-
     estimator: Any
     _: KW_ONLY
     max_error: Fraction | None = None
@@ -329,29 +321,8 @@ class RejectingClassifier(WrappingClassifier):
                 f"class, {learned.tolist()}; at least two classes are needed: give "
                 "more samples, a smaller cv, or a fitted estimator with cv='prefit'."
             )
-        if get_config()["enable_metadata_routing"]:
-            params = process_routing(self, "fit", **params).estimator.fit
-        self.estimator_ = tasks.delegate("estimator").fit(
-            clone(self.estimator),
-            _safe_indexing(X, train),
-            y[train],
-            **_check_method_params(X, params, indices=train),
-        )
+        self.estimator_ = self._fit_part(X, y, train, params, tasks)
         return held_out
-
-    def _check_prefit(self, params: dict[str, Any]) -> None:
-        if params:
-            raise ValueError(
-                f"cv='prefit' fits nothing, so {', '.join(params)} has no place to go; "
-                "leave it out, or let cv be a fraction."
-            )
-        try:
-            check_is_fitted(self.estimator)
-        except NotFittedError as error:
-            raise NotFittedError(
-                "cv='prefit' needs a fitted estimator; fit it first, wrapped in "
-                "sklearn.frozen.FrozenEstimator if this classifier is to be cloned."
-            ) from error
 
     def _choose_threshold(self, X: Any, y: NDArray) -> None:
         answers, confidence = self._sure_answers(X)
@@ -467,41 +438,6 @@ class RejectingClassifier(WrappingClassifier):
         labels[~accepted] = self.reject_label_
         return labels
 
-    def score(
-        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> float:
-        """Return the share of right answers; a refusal is none.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-        y : array-like of shape (n_samples,)
-            Their labels.
-        sample_weight : array-like of shape (n_samples,), optional
-            Weights of the samples.
-
-        Returns
-        -------
-        float
-            Plain accuracy, whatever the kind of ``reject_label_``.
-        """
-        answers = self.predict(X)
-        right = ~differs(as_labels("y", y, len(answers)), answers)
-        return float(np.average(right, weights=check_weights(sample_weight, answers)))
-
-    def get_metadata_routing(self) -> MetadataRouter:
-        """Say where metadata goes: everything to the `fit` of the estimator.
-
-        Returns
-        -------
-        routing : MetadataRouter
-            The routing.
-        """
-        mapping = MethodMapping().add(caller="fit", callee="fit")
-        router = MetadataRouter(owner=self)
-        return router.add(estimator=self.estimator, method_mapping=mapping)
-
 
 def rows_to_hold_out(
     n_samples: int,
@@ -537,12 +473,6 @@ def words_on_copies(X: Any, y: NDArray, held: NDArray, max_error: float | None) 
     )
 
 
-def differs(truth: NDArray, answers: NDArray) -> NDArray:
-    """Where an answer is wrong; labels of another kind than the truth all are."""
-    alike = are_alike(truth, answers)
-    return np.asarray(truth != answers) if alike else np.ones(len(truth), bool)
-
-
 def farthest(distances: NDArray, strange: float) -> float:
     """Return the largest distance below the k-th largest, k a share of all; see above.
 
@@ -572,61 +502,9 @@ def nothing_promised(
     if needed > n:
         said += f" Even without a mistake {needed} held-out samples are needed."
     shown = rejection.smallest_shown(wrong, confidence, delta)
-    said += f" {n} faultless ones promise max_error={_round_up(least)}"
+    said += f" {n} faultless ones promise max_error={round_up(least)}"
     if shown is None:
         said += "; with the mistakes made on these, nothing can be promised"
-    elif _round_up(shown) > _round_up(least):
-        said += f"; with the mistakes made on these, it would be {_round_up(shown)}"
+    elif round_up(shown) > round_up(least):
+        said += f"; with the mistakes made on these, it would be {round_up(shown)}"
     return f"{said}. Give more samples, a larger max_error or delta, or a surer model."
-
-
-def _round_up(error: float) -> float:
-    """Two significant digits, never less than `error`."""
-    step = 10.0 ** (np.floor(np.log10(error)) - 1)
-    return float(f"{ceil(error / step - 1e-9) * step:.2g}")
-
-
-def choose_reject_label(label: Any, classes: NDArray) -> Any:
-    """Return `label`, or a fitting one if it is None, unless it is one of `classes`."""
-    classes = np.asarray(classes)
-    if label is None:
-        label = _default_label(classes)
-    is_number = isinstance(label, Number) and not isinstance(label, Integral)
-    if np.ndim(label) or label != label or (is_number and not np.isfinite(label)):
-        raise ValueError(
-            "reject_label must be one label, and a finite one if it is a number; got "
-            f"{label!r}."
-        )
-    if any(label == known for known in classes.tolist()):
-        raise ValueError(
-            f"reject_label={label!r} is one of the classes; give a reject_label that "
-            "is not, of the same kind as the labels."
-        )
-    return label
-
-
-def _default_label(classes: NDArray) -> Any:
-    if classes.dtype.kind in "biuf":
-        return -1 if -1 not in classes else floor(classes.min()) - 1
-    if all(isinstance(known, str) for known in classes.tolist()):
-        label = "reject"
-        while label in classes:
-            label += "_"
-        return label
-    raise ValueError(
-        "reject_label must be given for labels that are neither all strings nor all "
-        f"numbers; the classes are {classes.tolist()[:5]}."
-    )
-
-
-def mixed_dtype(answers: NDArray, label: Any) -> DTypeLike:
-    """Return a dtype that holds the answers and the label without changing either."""
-    kinds = answers.dtype.kind, np.asarray(label).dtype.kind
-    if kinds == ("U", "U"):
-        return np.result_type(answers.dtype, np.asarray(label).dtype)
-    if kinds[0] in "biuf" and kinds[1] in "biuf":
-        short = np.result_type(answers.dtype, np.min_scalar_type(label))
-        with np.errstate(over="ignore"):
-            same = short.type(label).item() == label
-        return short if same else np.result_type(short, np.asarray(label).dtype)
-    return np.dtype(object)

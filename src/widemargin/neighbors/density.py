@@ -123,6 +123,7 @@ class KernelDensities(RemembersSamples):
     """Base of the density classifiers: a subclass gives `_given_metric`."""
 
     margin_unit = "log-odds"
+    _distance_kind = "log density"
     # What the models of the partitions of a Dask collection said of some samples.
     _merged = cast("NDArray | None", None)
     # All samples count, unless a subclass lets candidates be chosen.
@@ -534,6 +535,12 @@ class KernelDensities(RemembersSamples):
         check_is_fitted(self)
         X = check_X(self, X, order="C")
         return self._check_squares(in_dtype(X, self._dtype))
+
+    def _distances_to_classes(self, X) -> NDArray:
+        """Minus the log densities of the classes, which no temperature changes."""
+        if self._merged is not None:
+            return -self._merged
+        return -self._all_log_densities(X)
 
     def _class_scores(self, X) -> NDArray:
         if self._merged is not None:

@@ -185,6 +185,7 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
     """
 
     device_methods = (*RemembersSamples.device_methods, "kneighbors")
+    _models_classes_alone = True
     # Temperature and lead that some samples of a Dask collection tell.
     _of_some = cast("tuple[float, float] | None", None)
 
@@ -629,6 +630,14 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
         for rows, queries, search in self._some_after_another(X, "margins"):
             found = search.of_classes(queries, self._codes, n_classes, self.n_jobs)
             yield rows, found, search
+
+    def _distances_to_classes(self, X: Any) -> NDArray:
+        """(n_samples, n_classes) distances to the nearest sample of every class."""
+        found = [
+            nearest if search.power == 1 else np.sqrt(nearest)
+            for _, nearest, search in self._nearest_of_classes(X)
+        ]
+        return np.concatenate(found)
 
     def predict(self, X: ArrayLike) -> NDArray:
         """Class of the most votes; among equals the class of the nearest neighbour.

@@ -221,6 +221,10 @@ class PrototypeClassifier(SoftClassifier):
         """Distance of every sample to the nearest reference."""
         return np.sqrt(self._in_chunks(X, lambda x: self._class_distances(x).min(1)))
 
+    def _distances_to_classes(self, X: NDArray) -> NDArray:
+        """(n_samples, n_classes) distances to the nearest reference of every class."""
+        return np.sqrt(self._in_chunks(X, self._class_distances))
+
     def certified_radius(self, X: ArrayLike) -> NDArray:
         """Return a radius around each sample within which its label cannot change.
 

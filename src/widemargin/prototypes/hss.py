@@ -436,6 +436,7 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
 
     # Every class is fitted alone: a weight that all its samples share cancels.
     class_weight = None
+    _models_classes_alone: ClassVar = True
     early_stopping = False
     n_iter_no_change = 1
 

@@ -1,0 +1,581 @@
+r"""Class models with an exact level: none, one or several classes per sample.
+
+For every class c a score s_c(x) says how strange x is to it, by the distance to the
+class's own prototypes, model or neighbours. Samples of the class that the classifier
+has not seen say how large it usually is, and the conformal p-value
+
+.. math:: p_c(x) = \frac{1 + \#\{i \text{ of class } c : s_c(x_i) \ge s_c(x)\}}{n_c + 1}
+
+is at most alpha for a new sample of class c with probability alpha at most, whatever
+the distribution and the score; :mod:`widemargin.margins.conformal` has the proof. A
+sample may belong to every class with p_c(x) > alpha: to none, which is a stranger, to
+one, or to several, between which nobody can tell. Shapes: X (n_samples, n_features),
+scores and p-values (n_samples, n_classes).
+
+References: V. Vovk, A. Gammerman, G. Shafer, Algorithmic learning in a random world,
+2005 (class-conditional, or Mondrian, predictors); R. Barber, E. Candès, A. Ramdas, R.
+Tibshirani, Predictive inference with the jackknife+, 2021 (folds).
+"""
+
+from dataclasses import KW_ONLY, dataclass
+from math import ceil
+from typing import Annotated, Any, Literal, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import is_outlier_detector
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples, check_is_fitted
+
+from widemargin._core.callbacks import FitTasks
+from widemargin._core.checks import (
+    as_floats,
+    check_count,
+    check_number,
+    check_option,
+    check_random_state,
+    refuse_pairs,
+)
+from widemargin._core.classifier import MarginClassifier, fit_method
+from widemargin._core.confidence import (
+    class_contrasts_of,
+    class_distances_of,
+    inner_of,
+)
+from widemargin._core.decisions import class_codes
+from widemargin._core.params import Fraction, check_declared, parameters
+from widemargin._core.samples import check_classes
+from widemargin._core.split import folds_of_classes, hold_out_counts
+from widemargin.margins.conformal import (
+    count_as_strange,
+    cross_conformal_level,
+    rounding_of,
+    samples_for_alpha,
+    smallest_alpha,
+)
+from widemargin.meta.refusing import (
+    RefusingClassifier,
+    choose_reject_label,
+    mixed_dtype,
+    round_up,
+)
+from widemargin.meta.wrapping import takes_weights, weighed_rows
+
+# Part of every class that "auto" holds out at least and at most, its folds where that
+# is too little, and up to how many samples each is left out alone.
+LEAST_HELD, MOST_HELD, FOLDS, LEFT_OUT_ALONE = 0.25, 0.5, 10, 100
+STRANGENESS = {"contrast": class_contrasts_of, "distance": class_distances_of}
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A fraction to hold out, or a number of folds."""
+
+    def check(self, name: str, value: Any, otherwise: str) -> None:
+        """Refuse any other value; the error begins with what else would do."""
+        if isinstance(value, int | np.integer) and not isinstance(value, bool):
+            check_count(name, value, otherwise, low=2)
+        else:
+            check_number(name, value, above=0, below=1, otherwise=otherwise)
+
+
+class Calibration(NamedTuple):
+    """Sorted scores of samples of one class that a model has not seen."""
+
+    code: int
+    scores: NDArray
+    # By how much equal scores may differ.
+    width: float
+
+
+def held_of(size: int, alpha: float) -> int:
+    """Return how many of so many samples "auto" holds out of a class.
+
+    P-values are multiples of 1 / (n + 1): n is the first from a quarter on for which
+    alpha is one too, or where that is more than half, the last below.
+
+    >>> held_of(100, 0.05), held_of(136, 0.05), held_of(60, 0.05), held_of(30, 0.05)
+    (39, 39, 19, 0)
+    """
+    k = max(1, ceil(alpha * (LEAST_HELD * size + 1) - 1e-9))
+    while k and ceil(k / alpha - 1 - 1e-9) > MOST_HELD * size:
+        k -= 1
+    return ceil(k / alpha - 1 - 1e-9) if k else 0
+
+
+@parameters
+class ConformalClassifier(RefusingClassifier):
+    r"""Wrap a classifier so that it answers none, one or several classes at a level.
+
+    `fit` learns class models from one part of the samples and keeps how strange the
+    other part is to its own class. Of new samples of a class at most a fraction `alpha`
+    is refused by that class: exactly, at any sample size, for any distribution.
+
+    Parameters
+    ----------
+    estimator : classifier
+        Ours or any other. Prototypes, HSS, TVQ, neighbours and densities say how far a
+        sample is from each class, so that strangers are told; hyperplanes, forests and
+        logistic regression only compare classes. With `one_class` also a detector of
+        outliers, such as :class:`sklearn.ensemble.IsolationForest`.
+    alpha : float, default=0.05
+        Fraction of the samples of a class that may be refused by it, in (0, 1).
+    strangeness : {"contrast", "distance"} or callable, default="contrast"
+        How strange samples are to each class. "distance" is d, that to the class's own
+        model. "contrast" is d sqrt(d / d'), with d' that to the nearest other class:
+        fewer samples belong to several classes, and strangers are still far. Of
+        estimators without distances both are minus the margin of the class. Or a
+        function of the fitted estimator and `X` that returns (n_samples, n_classes)
+        numbers, larger for stranger.
+    cv : "auto", "prefit", "leave-one-out", float or int, default="auto"
+        Which samples calibrate. A fraction of every class is held out; an integer is a
+        number of folds, and "leave-one-out" has one sample in each. "auto" holds out
+        about a quarter of every class, so many that p-values can be `alpha`, and up to
+        a half; where that is too little it takes folds: every sample alone up to 100
+        samples, else ten. With "prefit" the estimator is fitted already, and all
+        samples calibrate.
+    one_class : bool, default=False
+        Whether samples of a single class will do: then the question is whether new ones
+        are of it. The estimator must model a class by itself: HSS, neighbours, or a
+        detector of outliers.
+    reject_label : label, default=None
+        What `predict` returns where it does not answer. None means "reject" for strings
+        and -1 for numbers; where that is a class, ``"reject_"`` and an integer below
+        them.
+    random_state : int, RandomState or None, default=None
+        Which samples are held out.
+
+    Attributes
+    ----------
+    estimator_ : classifier
+        The fitted classifier; with folds that of all samples.
+    estimators_ : list of classifiers
+        Those whose scores are compared: ``[estimator_]``, or one for every fold.
+    n_calibration_ : ndarray of shape (n_classes,)
+        Samples of each class that calibrate it.
+    smallest_alpha_ : float
+        Smallest level that all classes can reach.
+    reject_label_ : label
+        What stands for no answer.
+    classes_ : ndarray of shape (n_classes,)
+        Labels, without `reject_label_`.
+    n_features_in_ : int
+        Number of features, where the samples have any.
+
+    See Also
+    --------
+    widemargin.RejectingClassifier : Promises an error among the answers.
+    widemargin.margins.conformal_p_values : The p-value and why it is exact.
+    widemargin.inspection.AcceptanceDisplay : Accepted and refused samples of a class.
+
+    Notes
+    -----
+    **Guarantee.** Let the calibration samples of class c and a new sample of it be
+    exchangeable, for instance independent draws. With a hold-out or "prefit",
+
+    .. math:: P(p_c(x) \le \alpha \mid y = c) \le \alpha
+       \quad\text{for every } \alpha \text{ and every class } c,
+
+    over the draw of both. Ties raise p. So the set of :meth:`predict_set` misses the
+    right class with probability alpha at most, class by class, however rare a class is,
+    and `predict` gives a wrong answer to a sample of class c with that probability at
+    most. It does not say how many answers are wrong: for that see
+    :class:`~widemargin.RejectingClassifier`.
+
+    With folds every sample is used for learning and for calibration, and less is
+    proved: :meth:`guaranteed_level` says what. For any learner it is
+    :math:`2 (\alpha (n_c + 1) + K_c - 1) / (n_c + K_c)` with n_c samples of the class
+    in :math:`K_c` folds; left out one by one :math:`2 \alpha`, of a learner that does
+    not mind the order of its samples. Usually it is near alpha. Every fold has a model
+    that is asked, so answers take that many times as long.
+
+    Nothing can be refused at a level below 1 / (n_c + 1). Nothing is promised of
+    strangers: they are refused as often as they are far.
+
+    `sample_weight` goes to the `fit` of the estimator. Calibration counts every sample
+    once, as a weight would break the exchangeability; zero leaves a sample out.
+
+    `decision_function`, `margins` and `confidence` are those of the estimator; of one
+    class they are its p-value less `alpha`. `score` is plain accuracy.
+
+    References
+    ----------
+    .. [1] V. Vovk, A. Gammerman, G. Shafer, Algorithmic learning in a random world,
+       2005.
+    .. [2] R. Barber, E. Candès, A. Ramdas, R. Tibshirani, Predictive inference with the
+       jackknife+, Annals of Statistics 2021.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.model_selection import train_test_split
+    >>> from widemargin import ConformalClassifier, HSSClassifier
+    >>> parts = train_test_split(*load_digits(return_X_y=True), random_state=0)
+    >>> X, X_new, y, y_new = parts
+    >>> model = ConformalClassifier(HSSClassifier(1, n_tangents=8), random_state=0)
+    >>> sets = model.fit(X, y).predict_set(X_new)
+    >>> print(f"{sets[np.arange(len(sets)), y_new].mean():.2f} hold the right class")
+    0.96 hold the right class
+    >>> print(np.bincount(sets.sum(axis=1)), "hold none, one, two, ... classes")
+    [ 16 420  13   1] hold none, one, two, ... classes
+    >>> noise = np.random.RandomState(0).randint(0, 17, (500, 64))
+    >>> print(f"{np.mean(~model.predict_set(noise).any(axis=1)):.2f} of noise has none")
+    1.00 of noise has none
+    """
+
+    estimator: Any
+    _: KW_ONLY
+    alpha: Fraction = 0.05
+    strangeness: Any = "contrast"
+    cv: Annotated[Any, Cut()] | Literal["auto", "prefit", "leave-one-out"] = "auto"
+    one_class: bool = False
+    reject_label: Any = None
+    random_state: Any = None
+
+    @fit_method
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        **params: Any,
+    ) -> Self:
+        """Fit the class models on one part of the samples, calibrate on the other.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples, handed to the estimator as they are.
+        y : array-like of shape (n_samples,)
+            Labels.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights for the `fit` of the estimator; zero leaves a sample out.
+        **params : dict
+            Further metadata for the `fit` of the estimator.
+
+        Returns
+        -------
+        self : ConformalClassifier
+            The fitted classifier.
+        """
+        check_declared(self)
+        if not callable(self.strangeness):
+            check_option("strangeness", self.strangeness, STRANGENESS)
+        X, y = self._check_rows(X, y)
+        self._check_one_class()
+        self._strangeness, self._alpha = self.strangeness, float(self.alpha)
+        if sample_weight is not None:
+            params["sample_weight"] = sample_weight
+        if isinstance(self.cv, str) and self.cv == "prefit":
+            self._check_prefit(params)
+            self._take_fitted(X, y)
+        else:
+            self._fit_and_calibrate(X, y, params)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self.estimator_, name):
+                setattr(self, name, getattr(self.estimator_, name))
+        return self
+
+    def _check_one_class(self) -> None:
+        inner = self._decides(self.estimator)
+        if is_outlier_detector(inner) and not self.one_class:
+            raise ValueError(
+                f"estimator: {type(inner).__name__} tells one class from the rest; set "
+                "one_class=True and give samples of one class, or give a classifier."
+            )
+        alone = getattr(inner, "_models_classes_alone", False)
+        ours = isinstance(inner, MarginClassifier)
+        if self.one_class and self.cv != "prefit" and ours and not alone:
+            raise ValueError(
+                f"one_class=True: {type(inner).__name__} learns what tells classes "
+                "apart; give HSSClassifier, TangentKNeighborsClassifier, or one of "
+                "scikit-learn's detectors of outliers."
+            )
+
+    @staticmethod
+    def _decides(estimator: Any) -> Any:
+        while (inner := inner_of(estimator)) is not None:
+            estimator = inner
+        return estimator
+
+    def _copy_of_estimator(self) -> Any:
+        copy = super()._copy_of_estimator()
+        if self.one_class:
+            inner = self._decides(copy)
+            if isinstance(inner, MarginClassifier):
+                inner._one_class = True
+        return copy
+
+    def _take_fitted(self, X: Any, y: NDArray) -> None:
+        """Calibrate a fitted estimator on samples that are new to it."""
+        self.estimator_ = self.estimator
+        labels = getattr(self.estimator, "classes_", np.unique(y))
+        self._set_known(np.asarray(labels))
+        codes = class_codes(y, self.classes_, owner="the estimator was not fitted with")
+        counts = np.bincount(codes, minlength=len(self.classes_))
+        self._check_enough(counts, counts, "calibration samples")
+        with FitTasks(self, 1, X=X, y=y) as tasks, tasks.parts("calibration"):
+            self._keep([(self.estimator_, np.arange(len(y)))], X, codes)
+
+    def _set_known(self, labels: NDArray) -> None:
+        self.classes_ = labels
+        check_classes(self, labels, least=1 if self.one_class else 2)
+        self.reject_label_ = choose_reject_label(self.reject_label, labels)
+
+    def _fit_and_calibrate(self, X: Any, y: NDArray, params: dict) -> None:
+        fitted = ", or fit it on some of the samples and pass others with cv='prefit'"
+        refuse_pairs("estimator", self.estimator, fitted)
+        given = params.get("sample_weight")
+        rows, _ = weighed_rows([self.estimator], y, given)
+        if given is not None and not takes_weights(self.estimator):
+            del params["sample_weight"]
+        labels, codes = np.unique(y[rows], return_inverse=True)
+        self._set_known(labels)
+        held = self._parts_to_hold_out(codes)
+        folds = len(held) > 1
+        models = []
+        with FitTasks(self, len(held) + folds + 1, X=X, y=y) as tasks:
+            for part in held:
+                train = np.delete(rows, part)
+                models.append(self._fit_part(X, y, train, params, tasks))
+            self.estimator_ = models[0]
+            if folds:
+                self.estimator_ = self._fit_part(X, y, rows, params, tasks)
+            every = np.full(len(y), -1)
+            every[rows] = codes
+            with tasks.parts("calibration"):
+                self._keep(
+                    [(m, rows[part]) for m, part in zip(models, held, strict=True)],
+                    X,
+                    every,
+                )
+
+    def _parts_to_hold_out(self, codes: NDArray) -> list[NDArray]:
+        """Return which samples calibrate each model: one part, or folds."""
+        sizes = np.bincount(codes)
+        alone = self.classes_[sizes < 2].tolist()
+        if alone:
+            raise ValueError(
+                f"y holds one sample of {', '.join(map(repr, alone))}; a class needs "
+                "at least two, to learn from one and to calibrate with the other, and "
+                f"{samples_for_alpha(self.alpha) + 1} for alpha={self.alpha}."
+            )
+        cv, needed = self.cv, samples_for_alpha(self.alpha)
+        n_folds = 0
+        if isinstance(cv, int | np.integer):
+            n_folds = int(cv)
+        elif cv == "leave-one-out":
+            n_folds = len(codes)
+        elif cv == "auto":
+            counts = np.array([held_of(size, self.alpha) for size in sizes.tolist()])
+            if (counts < needed).any():
+                n_folds = len(codes) if len(codes) <= LEFT_OUT_ALONE else FOLDS
+        else:
+            counts = np.clip(np.round(float(cv) * sizes).astype(int), 1, sizes - 1)
+        if n_folds:
+            self._check_enough(sizes, sizes, "samples")
+            if n_folds >= len(codes):
+                return list(np.arange(len(codes))[:, None])
+            return folds_of_classes(codes, n_folds)
+        self._check_enough(counts, sizes, "calibration samples")
+        rng = check_random_state(self.random_state)
+        return [np.flatnonzero(hold_out_counts(codes, counts, rng))]
+
+    def _check_enough(self, counts: NDArray, sizes: NDArray, what: str) -> None:
+        """Refuse an alpha that a class cannot reach, and name the smallest."""
+        needed = samples_for_alpha(self.alpha)
+        few = np.flatnonzero(counts < needed)
+        if not len(few):
+            return
+        listed = ", ".join(
+            f"{self.classes_[c].item()!r} ({counts[c]})" for c in few[:10]
+        )
+        least = int(counts[few].min())
+        reached = f"{round_up(smallest_alpha(least))} is the smallest that they allow"
+        raise ValueError(
+            f"alpha={self.alpha} cannot be reached with so few {what}: {listed}; "
+            f"{reached if least else 'no level can'}. Give a larger alpha, or {needed} "
+            f"{what} of every class."
+        )
+
+    def _keep(self, parts: list[tuple[Any, NDArray]], X: Any, codes: NDArray) -> None:
+        """Keep the scores of the samples of each part under the model without it."""
+        n_classes = len(self.classes_)
+        self.estimators_, self._calibrations = [], []
+        self.n_calibration_, self._n_folds = np.zeros((2, n_classes), int)
+        for model, rows in parts:
+            own = codes[rows]
+            scores = self._scores(model, _safe_indexing(X, rows))
+            found = []
+            for c in np.unique(own):
+                values = np.sort(scores[own == c, c])
+                found.append(Calibration(int(c), values, rounding_of(values)))
+                self.n_calibration_[c] += len(values)
+                self._n_folds[c] += 1
+            self.estimators_.append(model)
+            self._calibrations.append(found)
+        self.smallest_alpha_ = float(smallest_alpha(int(self.n_calibration_.min())))
+
+    def _scores(self, model: Any, X: Any) -> NDArray:
+        """(n_samples, n_classes): how strange samples are to each class."""
+        function = self._strangeness
+        if isinstance(function, str):
+            function = STRANGENESS[function]
+        scores = as_floats("strangeness(estimator, X)", function(model, X))
+        if scores.shape != (_num_samples(X), len(self.classes_)):
+            raise ValueError(
+                "strangeness must return one number per sample and class, shape "
+                f"({_num_samples(X)}, {len(self.classes_)}); it returned shape "
+                f"{scores.shape}."
+            )
+        return scores
+
+    def p_values(self, X: Any) -> NDArray:
+        """Return how ordinary samples are to each class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        p : ndarray of shape (n_samples, n_classes)
+            Of new samples of class c a fraction of at most alpha has ``p[:, c] <=
+            alpha``; with folds see :meth:`guaranteed_level`.
+        """
+        self._check_predict(X)
+        counts = np.zeros((_num_samples(X), len(self.classes_)))
+        for model, calibrations in zip(
+            self.estimators_, self._calibrations, strict=True
+        ):
+            scores = self._scores(model, X)
+            for c, known, width in calibrations:
+                counts[:, c] += count_as_strange(known, scores[:, c], width)
+        return (1 + counts) / (1 + self.n_calibration_)
+
+    def predict_set(self, X: Any, alpha: float | None = None) -> NDArray:
+        """Return which classes samples may belong to: none, one or several.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        alpha : float, default=None
+            Level, in (0, 1); None is that of the classifier.
+
+        Returns
+        -------
+        sets : ndarray of bool of shape (n_samples, n_classes)
+            Where the p-value is larger than `alpha`, in the order of ``classes_``.
+        """
+        return self.p_values(X) > self._check_level(alpha)
+
+    def _check_level(self, alpha: float | None) -> float:
+        if alpha is None:
+            return self._alpha
+        alpha = check_number("alpha", alpha, above=0, below=1)
+        # A level that is written in decimals may miss 1 / (n + 1) by rounding.
+        if alpha < self.smallest_alpha_ * (1 - 1e-9):
+            few = int(self.n_calibration_.argmin())
+            raise ValueError(
+                f"alpha={alpha:g} cannot be reached: class "
+                f"{self.classes_[few].item()!r} has {self.n_calibration_[few]} "
+                f"calibration samples, which reach {round_up(self.smallest_alpha_)} at "
+                f"least; {samples_for_alpha(alpha)} of each class would do."
+            )
+        return alpha
+
+    def guaranteed_level(self, alpha: float | None = None) -> NDArray:
+        """Return what the probability of refusing a sample of a class is at most.
+
+        Parameters
+        ----------
+        alpha : float, default=None
+            Level, in (0, 1); None is that of the classifier.
+
+        Returns
+        -------
+        level : ndarray of shape (n_classes,)
+            `alpha` where samples were held out; with folds the larger one that is
+            proved, see Notes.
+        """
+        check_is_fitted(self)
+        alpha = self._check_level(alpha)
+        if len(self.estimators_) == 1:
+            return np.full(len(self.classes_), alpha)
+        sizes = zip(self.n_calibration_.tolist(), self._n_folds.tolist(), strict=True)
+        return np.array([cross_conformal_level(alpha, n, k) for n, k in sizes])
+
+    def predict(self, X: Any) -> NDArray:
+        """Return the label of samples that belong to one class only.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            The only class of :meth:`predict_set`, where it is the answer of the
+            estimator too; ``reject_label_`` for none, several or another.
+        """
+        sets = self.predict_set(X)
+        labels = np.full(
+            len(sets),
+            self.reject_label_,
+            mixed_dtype(self.classes_, self.reject_label_),
+        )
+        sole = np.flatnonzero(sets.sum(axis=1) == 1)
+        found = self.classes_[sets[sole].argmax(axis=1)]
+        if len(self.classes_) > 1:
+            same = found == self._inner_labels(X)[sole]
+            sole, found = sole[same], found[same]
+        labels[sole] = found
+        return labels
+
+    def accepts(self, X: Any) -> NDArray:
+        """Return which samples are answered.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        accepted : ndarray of bool of shape (n_samples,)
+            Where :meth:`predict` returns a class.
+        """
+        return ~np.isin(self.predict(X), [self.reject_label_])
+
+    def _class_scores(self, X: Any) -> NDArray:
+        if len(self.classes_) == 1:
+            return self.p_values(X) - self._alpha
+        return super()._class_scores(X)
+
+    def _margins(self, X: Any, codes: NDArray | None) -> NDArray:
+        if len(self.classes_) == 1:
+            return self._class_scores(X)[:, 0]
+        return super()._margins(X, codes)
+
+    def decision_function(self, X: Any) -> NDArray:
+        """Return the scores of the classifier inside; the largest is its answer.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes), or (n_samples,) for two classes
+            Scores in the order of ``classes_``; of one class its p-value less `alpha`,
+            of shape (n_samples,).
+        """
+        self._check_predict(X)
+        if len(self.classes_) == 1:
+            return self._class_scores(X)[:, 0]
+        return super().decision_function(X)
