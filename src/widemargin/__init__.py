@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         FixedMarginPerceptron,
         MarginPerceptron,
         MaxMarginClassifier,
+        SignalClassifier,
     )
     from widemargin.meta import (
         ConformalClassifier,
@@ -82,6 +83,7 @@ _ESTIMATORS = {
     "MarginPerceptron": "linear",
     "MarginReweightingClassifier": "meta",
     "MaxMarginClassifier": "linear",
+    "SignalClassifier": "linear",
     "ProductClassifier": "meta",
     "RejectingClassifier": "meta",
     "RelationalLVQClassifier": "prototypes",
@@ -120,6 +122,7 @@ __all__ = [
     "ProductClassifier",
     "RejectingClassifier",
     "RelationalLVQClassifier",
+    "SignalClassifier",
     "TDNeuronClassifier",
     "TVQClassifier",
     "TangentDensityClassifier",

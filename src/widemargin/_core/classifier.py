@@ -103,6 +103,8 @@ class MarginClassifier(
     _doc_link_template = DOC_LINK
     # Whether sparse matrices are welcome.
     _sparse: ClassVar[bool] = False
+    # Whether samples may hold NaN.
+    _allow_nan: ClassVar[bool] = False
 
     classes_: NDArray
 
@@ -127,7 +129,7 @@ class MarginClassifier(
 
     def _checked(self, X: Any) -> Any:
         check_is_fitted(self)
-        return check_X(self, X, sparse=self._sparse)
+        return check_X(self, X, sparse=self._sparse, allow_nan=self._allow_nan)
 
     def _check_predict(self, X: Any) -> Any:
         """Return the samples of a question, checked."""
@@ -238,6 +240,7 @@ class MarginClassifier(
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self._sparse
+        tags.input_tags.allow_nan = self._allow_nan
         return tags
 
 

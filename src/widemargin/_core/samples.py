@@ -150,7 +150,14 @@ class Samples:
         )
 
 
-def check_X(estimator: Any, X: Any, *, sparse: bool = False, order: Any = None) -> Any:
+def check_X(
+    estimator: Any,
+    X: Any,
+    *,
+    sparse: bool = False,
+    order: Any = None,
+    allow_nan: bool = False,
+) -> Any:
     """Return samples to predict, as the fitted `estimator` expects them."""
     expected = getattr(estimator, "n_features_in_", -1)
     named = hasattr(estimator, "feature_names_in_")
@@ -163,6 +170,7 @@ def check_X(estimator: Any, X: Any, *, sparse: bool = False, order: Any = None) 
         order=order,
         accept_sparse="csr" if sparse else False,
         accept_large_sparse=True,
+        ensure_all_finite="allow-nan" if allow_nan else True,
         reset=False,
     )
     return with_short_indices(rows)
@@ -237,6 +245,7 @@ def check_samples(
     sparse: bool = False,
     min_classes: int = 2,
     stay: bool = False,
+    allow_nan: bool = False,
 ) -> Samples:
     """Validate the input of a fit and drop samples of weight zero.
 
@@ -255,6 +264,7 @@ def check_samples(
         order="C",
         accept_sparse="csr" if sparse else False,
         accept_large_sparse=True,
+        ensure_all_finite="allow-nan" if allow_nan else True,
         reset=reset,
     )
     rows = with_short_indices(rows if stay else to_numpy(rows))

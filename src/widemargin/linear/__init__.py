@@ -2,5 +2,11 @@
 
 from widemargin.linear.max_margin import MaxMarginClassifier
 from widemargin.linear.perceptrons import FixedMarginPerceptron, MarginPerceptron
+from widemargin.linear.signal import SignalClassifier
 
-__all__ = ["FixedMarginPerceptron", "MarginPerceptron", "MaxMarginClassifier"]
+__all__ = [
+    "FixedMarginPerceptron",
+    "MarginPerceptron",
+    "MaxMarginClassifier",
+    "SignalClassifier",
+]

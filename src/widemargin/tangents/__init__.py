@@ -1,6 +1,10 @@
 """What may vary: tangents of images, signals, any transformation, or learned ones."""
 
 from widemargin.tangents.bundle import Bundle, orthonormalize
+from widemargin.tangents.convolution_features import (
+    ConvolutionFeatures,
+    pad_series,
+)
 from widemargin.tangents.direction_features import DirectionFeatures
 from widemargin.tangents.generator import TangentGenerator, TangentUnion, as_bundle
 from widemargin.tangents.image import (
@@ -17,6 +21,7 @@ from widemargin.tangents.transform import TransformTangents
 
 __all__ = [
     "Bundle",
+    "ConvolutionFeatures",
     "Deskew",
     "DirectionFeatures",
     "GaussianSmoother",
@@ -32,4 +37,5 @@ __all__ = [
     "image_affines",
     "image_shifts",
     "orthonormalize",
+    "pad_series",
 ]

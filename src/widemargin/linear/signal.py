@@ -1,0 +1,171 @@
+r"""Signals in one line: convolution features, a hyperplane per class, probabilities.
+
+The features f(x) of :class:`~widemargin.tangents.ConvolutionFeatures`, divided by their
+spread, meet one ridge regression per class,
+
+.. math:: s_c(x) = b_c + \sum_j B_{cj} \frac{f_j(x) - \mu_j}{\sigma_j + \bar\sigma/100},
+
+and the largest score is the answer. What the regression says of each training sample
+that is left out, in closed form, chooses the penalty and the temperature by which
+differences of scores are log-odds. Shapes: X (n, length·channels), coef_ (K, F).
+
+Reference: A. Dempster, D. F. Schmidt, G. I. Webb, MiniRocket: a very fast (almost)
+deterministic transform for time series classification, KDD 2021.
+"""
+
+from dataclasses import KW_ONLY
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from widemargin._core.callbacks import FitTasks
+from widemargin._core.classifier import SoftClassifier, fit_method, margin_costs
+from widemargin._core.decisions import label_margins
+from widemargin._core.params import Counted, Positive, check_declared, parameters
+from widemargin._core.samples import Samples, check_samples, distinct_rows
+from widemargin._core.temperature import LeftOut
+from widemargin.linear.ridge import fit_ridge
+from widemargin.tangents.convolution_features import ConvolutionFeatures
+
+# Features that hardly vary are not blown up: this share of the mean spread is added.
+FLOOR = 0.01
+
+
+@parameters
+class SignalClassifier(SoftClassifier):
+    """Classifier of time series: convolution features and a ridge regression.
+
+    Parameters
+    ----------
+    n_channels : int, default=1
+        Signals recorded together; a row of `X` is the array (length, n_channels)
+        flattened in C order.
+    n_features : int, default=5000
+        About how many features there are, see
+        :class:`~widemargin.tangents.ConvolutionFeatures`.
+    alpha : float or "auto", default="auto"
+        Penalty of the coefficients. "auto" takes that of the least squared error of
+        left-out training samples.
+    class_weight : dict, "balanced" or None, default=None
+        Factors on the weights of the samples of each class.
+
+    Attributes
+    ----------
+    features_ : ConvolutionFeatures
+        The fitted features.
+    coef_ : ndarray of shape (n_classes, n_features_out) or (1, n_features_out)
+        Coefficients of the features; for two classes those of ``classes_[1]``.
+    intercept_ : ndarray of shape (n_classes,) or (1,)
+        What is added.
+    alpha_ : float
+        The penalty.
+    temperature_ : float
+        Always 1: coefficients were divided by the temperature that was fitted to
+        left-out training samples, so that differences of scores are log-odds.
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+
+    See Also
+    --------
+    widemargin.tangents.ConvolutionFeatures : The features, for other classifiers.
+    widemargin.tangents.pad_series : Series of unequal length as one array.
+    widemargin.TangentKNeighborsClassifier : Answers by a nearest, aligned signal.
+
+    Notes
+    -----
+    A series may be shorter than a row of `X`: NaN before and after it is not part of
+    it. :func:`~widemargin.export.to_c` and :func:`~widemargin.export.to_onnx` take
+    series of full length. Time and memory of `fit` grow with the square of the smaller
+    of the numbers of samples and of features, and its time with the cube.
+
+    References
+    ----------
+    A. Dempster, D. F. Schmidt, G. I. Webb, MiniRocket: a very fast (almost)
+    deterministic transform for time series classification, KDD 2021.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin import SignalClassifier
+    >>> rng, t = np.random.default_rng(0), np.linspace(0, 1, 60)
+    >>> starts = rng.uniform(size=(40, 1))
+    >>> X = np.sin(2 * np.pi * np.repeat([[3], [5]], 20, axis=0) * (t + starts))
+    >>> y = np.repeat(["slow", "fast"], 20)
+    >>> model = SignalClassifier().fit(X[::2], y[::2])
+    >>> model.score(X[1::2], y[1::2])
+    1.0
+    """
+
+    margin_unit = "log-odds"
+    _allow_nan = True
+
+    n_channels: Counted = 1
+    _: KW_ONLY
+    n_features: Counted = 5000
+    alpha: Positive | Literal["auto"] = "auto"
+    class_weight: Any = None
+
+    @fit_method
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Compute the features and fit the regression.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training signals.
+        y : array-like of shape (n_samples,)
+            Labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the samples.
+
+        Returns
+        -------
+        self : SignalClassifier
+            The fitted classifier.
+        """
+        check_declared(self)
+        samples = check_samples(self, X, y, sample_weight, allow_nan=True)
+        self.classes_ = samples.classes
+        first, weights = distinct_rows(samples)
+        samples = samples.take(first)
+        with FitTasks(self, 2, X=X, y=y, sample_weight=sample_weight) as tasks:
+            with tasks.whole("features"):
+                features = ConvolutionFeatures(
+                    self.n_channels, n_features=self.n_features
+                )
+                Z = features.fit_transform(samples.X)
+            with tasks.whole("regression"):
+                self._fit_planes(Z, samples, weights)
+        self.features_ = features
+        return self
+
+    def _fit_planes(self, Z: NDArray, samples: Samples, weights: NDArray) -> None:
+        """Fit the regression and divide it by its temperature."""
+        mean = weights @ Z / weights.sum()
+        centred = Z - mean
+        spread = np.sqrt(weights @ centred**2 / weights.sum())
+        spread += FLOOR * spread.mean() or 1.0
+        is_class = samples.codes[:, np.newaxis] == np.arange(len(self.classes_))
+        targets = np.where(is_class, 1.0, -1.0)
+        if len(self.classes_) == 2:
+            targets = targets[:, 1:]
+        alpha = None if isinstance(self.alpha, str) else float(self.alpha)
+        found = fit_ridge(centred / spread, targets, weights, alpha)
+        scores = _of_classes(found.left_out)
+        costs, answers = margin_costs(scores, label_margins(scores))
+        self._calibrate(LeftOut(costs, answers, samples.codes, weights))
+        self.alpha_ = found.alpha
+        self.coef_ = (found.coef / spread / self.temperature_).astype(Z.dtype)
+        shift = found.intercept - found.coef @ (mean / spread)
+        self.intercept_ = shift / self.temperature_
+        self.temperature_ = 1.0
+
+    def _class_scores(self, X: Any) -> NDArray:
+        values = self.features_.transform(X) @ self.coef_.T + self.intercept_
+        return _of_classes(values)
+
+
+def _of_classes(values: NDArray) -> NDArray:
+    """(n, n_classes) scores of values that two classes share."""
+    return np.hstack([-values, values]) / 2 if values.shape[1] == 1 else values

@@ -1,0 +1,83 @@
+"""Signals in one line, and its regression against fits without each sample."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+
+from widemargin import SignalClassifier
+from widemargin.linear.ridge import fit_ridge
+from widemargin.tangents import pad_series
+
+
+def waves(n, length, seed, noise=0.3):
+    """Three classes of waves that begin anywhere."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 3
+    at = np.linspace(0, 1, length) + rng.uniform(size=(n, 1))
+    X = np.sin(2 * np.pi * (3 + 2 * y[:, np.newaxis]) * at)
+    return X + noise * rng.normal(size=X.shape), np.array(["a", "b", "c"])[y]
+
+
+@pytest.mark.parametrize("shape", [(12, 40), (40, 12)])
+def test_left_out_scores_are_those_of_fits_without_a_sample(shape):
+    rng = np.random.default_rng(0)
+    Z, weights = rng.normal(size=shape), rng.uniform(0.5, 2, shape[0])
+    targets = np.where(rng.random((shape[0], 2)) < 0.5, 1.0, -1.0)
+    Z -= weights @ Z / weights.sum()
+    found = fit_ridge(Z, targets, weights, 0.7)
+    whole = Ridge(alpha=0.7).fit(Z, targets, weights)
+    np.testing.assert_allclose(found.coef, whole.coef_, atol=1e-10)
+    np.testing.assert_allclose(found.intercept, whole.intercept_, atol=1e-10)
+    for i in range(shape[0]):
+        rest = np.arange(shape[0]) != i
+        model = Ridge(alpha=0.7).fit(Z[rest], targets[rest], weights[rest])
+        np.testing.assert_allclose(found.left_out[i], model.predict(Z[i : i + 1])[0])
+
+
+def test_waves_that_begin_anywhere():
+    X, y = waves(60, 100, 0)
+    model = SignalClassifier().fit(X, y)
+    X_new, y_new = waves(300, 100, 1)
+    assert model.score(X_new, y_new) > 0.99
+    P = model.predict_proba(X_new)
+    right = P[np.arange(300), np.searchsorted(model.classes_, y_new)]
+    assert right.mean() > 0.9
+
+
+def test_probabilities_of_noise_are_not_sure():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(80, 50)), np.arange(80) % 2
+    P = SignalClassifier().fit(X, y).predict_proba(rng.normal(size=(200, 50)))
+    assert P.max(axis=1).mean() < 0.7
+
+
+def test_margins_are_log_odds():
+    X, y = waves(60, 50, 0, noise=2.0)
+    y = np.where(y == "c", "a", y)
+    model = SignalClassifier().fit(X, y)
+    P = model.predict_proba(X)
+    odds = np.log(P[:, 1] / P[:, 0])
+    np.testing.assert_allclose(model.decision_function(X), odds, atol=1e-5)
+
+
+def test_series_of_unequal_length():
+    X, y = waves(60, 100, 0)
+    rng = np.random.default_rng(1)
+    cut = [x[: rng.integers(60, 101)] for x in X]
+    model = SignalClassifier().fit(pad_series(cut, 100), y)
+    X_new, y_new = waves(60, 70, 2)
+    # Of 70 samples in the time of 100, waves are slower by as much.
+    assert model.score(pad_series(cut, 100), y) == 1.0
+    assert model.predict(pad_series(list(X_new), 100)).shape == y_new.shape
+
+
+def test_channels_count_together():
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 2
+    common = rng.normal(size=(60, 80))
+    sign = np.where(y, 1, -1)[:, np.newaxis]
+    X = np.stack([common, sign * common], axis=2).reshape(60, -1)
+    assert SignalClassifier(2).fit(X[:40], y[:40]).score(X[40:], y[40:]) == 1.0
+    # Neither channel says anything alone.
+    alone = SignalClassifier().fit(common[:40], y[:40])
+    assert alone.score(common[40:], y[40:]) < 0.9
