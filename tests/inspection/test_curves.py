@@ -150,7 +150,9 @@ class TestErrorReject:
         display = ErrorRejectDisplay.from_predictions(
             y, answers, sure, max_rejection=0.5
         )
-        assert [line.get_label() for line in display.lines_] == ["a", "b"]
+        labels = [line.get_label() for line in display.lines_]
+        assert labels[0] == "a (AURC 0 %)"
+        assert labels[1].startswith("b (AURC ")
         assert all(line.get_xdata().max() <= 50 for line in display.lines_)
         assert not display.lines_[0].get_ydata().any()
         with pytest.raises(ValueError, match="same names as y_pred: a, b"):

@@ -35,7 +35,12 @@ from widemargin.cli import (
 )
 from widemargin.cli.models import MODELS, SavedModel, load, match_features
 from widemargin.cli.read import Reading, Table, as_usable, read
-from widemargin.margins import ErrorRejectCurve, error_reject_curve
+from widemargin.margins import (
+    ErrorRejectCurve,
+    augrc_score,
+    aurc_score,
+    error_reject_curve,
+)
 from widemargin.meta import RejectingClassifier
 from widemargin.saving import write_atomically
 
@@ -95,6 +100,16 @@ class Judgement:
         """Least share to reject, least sure first, for at most this error."""
         met = self.curve.error_rate <= max_error
         return float(self.curve.rejection_rate[met].min())
+
+    @property
+    def aurc(self) -> float:
+        """Mean error among the surest, over all shares of them."""
+        return aurc_score(self.truth, self.answers, self.confidence)
+
+    @property
+    def augrc(self) -> float:
+        """Mean risk of a wrong answer, over all shares of the surest."""
+        return augrc_score(self.truth, self.answers, self.confidence)
 
     def error_when_rejecting(self, share: float) -> float:
         """Error among the rest when at most this share is rejected."""
@@ -410,6 +425,8 @@ def as_data(model: SavedModel, judged: Judgement) -> dict[str, Any]:
             str(share): judged.error_when_rejecting(share) for share in REJECTED
         },
         "rejected_for_1_percent_error": judged.rejected_at(0.01),
+        "aurc": judged.aurc,
+        "augrc": judged.augrc,
         "classes": judged.classes.tolist(),
         "confusion": judged.confusion.tolist(),
     }
@@ -433,6 +450,7 @@ def reject_table(judged: Judgement) -> Any:
         ["rejected", *(f"{100 * share:.0f} %" for share in REJECTED)],
         [["error", *(f"{100 * error:.2f} %" for error in errors)]],
         caption=f"For an error of 1 % reject {100 * judged.rejected_at(0.01):.1f} %. "
+        f"Mean error over all shares (AURC): {100 * judged.aurc:.2f} %. "
         "Measured on these data; it is no promise for others.",
     )
 

@@ -215,6 +215,7 @@ def add_rejection(page: Page, judged: Judgement) -> Plot:
     page.add(
         "What rejecting buys",
         "Error among the answered against the share refused, least sure first. "
+        f"Its mean over all shares (AURC) is {100 * judged.aurc:.2f} %. "
         "Measured on these data; RejectingClassifier makes promises for others.",
         drawn + table(["rejected", "error of the rest"], rows),
     )

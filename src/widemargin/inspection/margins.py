@@ -44,7 +44,7 @@ from widemargin.inspection.models import (
     common_theta,
     fitted,
 )
-from widemargin.margins import ErrorRejectCurve, error_reject_curve
+from widemargin.margins import ErrorRejectCurve, aurc_score, error_reject_curve
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -277,6 +277,9 @@ class ErrorRejectDisplay:
     ----------
     curves : dict of str to ErrorRejectCurve
         By name of the classifier, from :func:`widemargin.margins.error_reject_curve`.
+    areas : dict of str to float, default=None
+        Areas under the risk-coverage curves, :func:`widemargin.margins.aurc_score`, by
+        the same names; the legend has them.
 
     Attributes
     ----------
@@ -297,6 +300,7 @@ class ErrorRejectDisplay:
     """
 
     curves: Mapping[str, ErrorRejectCurve]
+    areas: Mapping[str, float] | None = None
 
     @classmethod
     def from_estimator(
@@ -331,7 +335,7 @@ class ErrorRejectDisplay:
         display : ErrorRejectDisplay
             The drawn display.
         """
-        curves = {}
+        curves, areas = {}, {}
         for key, model in by_name(estimator, name).items():
             answers, sure, _ = answers_of(*decisive(model, X))
             truth = as_labels("y", y, len(answers))
@@ -341,7 +345,8 @@ class ErrorRejectDisplay:
                     f"got {truth.dtype}."
                 )
             curves[key] = error_reject_curve(truth, answers, sure)
-        return cls(curves=curves).plot(ax, **options)
+            areas[key] = aurc_score(truth, answers, sure)
+        return cls(curves=curves, areas=areas).plot(ax, **options)
 
     @classmethod
     def from_predictions(
@@ -389,7 +394,10 @@ class ErrorRejectDisplay:
             str(key): error_reject_curve(y_true, answers[key], sure[key])
             for key in answers
         }
-        return cls(curves=curves).plot(ax, **options)
+        areas = {
+            str(key): aurc_score(y_true, answers[key], sure[key]) for key in answers
+        }
+        return cls(curves=curves, areas=areas).plot(ax, **options)
 
     def plot(
         self, ax: Any = None, *, max_rejection: float = 1.0, **line_options: Any
@@ -418,9 +426,11 @@ class ErrorRejectDisplay:
             refused = np.asarray(curve.rejection_rate)[:-1]
             error = np.asarray(curve.error_rate)[:-1]
             shown = refused <= max_rejection
-            drawn = (
-                {"linewidth": 1.8, "label": name} | style.series_style(k) | line_options
-            )
+            label = str(name)
+            if self.areas and name in self.areas and label:
+                label += f" (AURC {100 * self.areas[name]:.2g} %)"
+            drawn = {"linewidth": 1.8, "label": label} | style.series_style(k)
+            drawn |= line_options
             if shown.sum() == 1:
                 drawn = {"marker": "o"} | drawn  # a curve of one point is not seen
             self.lines_ += ax.plot(100 * refused[shown], 100 * error[shown], **drawn)

@@ -42,6 +42,13 @@ from widemargin.margins.scores import (
     relative_margin,
     sample_margin,
 )
+from widemargin.margins.selective import (
+    augrc_score,
+    aurc_score,
+    coverage_at_error,
+    neg_augrc_scorer,
+    neg_aurc_scorer,
+)
 
 __all__ = [
     "MARGIN_UNITS",
@@ -55,9 +62,12 @@ __all__ = [
     "NearestRightWrong",
     "PerceptronBounds",
     "Sigmoid",
+    "augrc_score",
+    "aurc_score",
     "check_loss",
     "confidence_of",
     "conformal_p_values",
+    "coverage_at_error",
     "cross_conformal_level",
     "directional_margin",
     "error_reject_curve",
@@ -68,6 +78,8 @@ __all__ = [
     "margin_reweight",
     "margins_of",
     "nearest_right_wrong",
+    "neg_augrc_scorer",
+    "neg_aurc_scorer",
     "perceptron_bounds",
     "reject_threshold",
     "relative_margin",

@@ -114,7 +114,7 @@ def error_reject_curve(
     >>> curve.thresholds
     array([0.1, 0.7, 0.9, inf])
     """
-    thresholds, accepted, mistakes, *_ = _count_accepted(y_true, y_pred, confidence)
+    thresholds, accepted, mistakes, *_ = count_accepted(y_true, y_pred, confidence)
     return ErrorRejectCurve(
         rejection_rate=np.append(1 - accepted / accepted[0], 1.0),
         error_rate=np.append(mistakes / accepted, 0.0),
@@ -193,7 +193,7 @@ def reject_threshold(
     >>> print(np.sum(confidence >= threshold))
     200
     """
-    counts = _count_accepted(y_true, y_pred, confidence, ties=True)
+    counts = count_accepted(y_true, y_pred, confidence, ties=True)
     if delta is not None:
         delta = check_number("delta", delta, above=0, below=1, otherwise="None or ")
     if (max_error is None) == (coverage is None):
@@ -279,7 +279,7 @@ def smallest_shown(
     """Smallest error that answers with these mistakes would have shown, or None."""
     wrong = np.asarray(wrong)
     truth = np.zeros(len(wrong), bool)
-    counts = _count_accepted(truth, wrong, confidence, ties=True)
+    counts = count_accepted(truth, wrong, confidence, ties=True)
     errors = np.geomspace(smallest_max_error(len(wrong), delta), 0.99, 48)
     low, high = -1, len(errors)
     while high - low > 1:
@@ -306,7 +306,7 @@ def samples_for_rejecting(max_error: float, delta: float) -> int:
     return n
 
 
-def _count_accepted(
+def count_accepted(
     y_true: ArrayLike, y_pred: ArrayLike, confidence: ArrayLike, *, ties: bool = False
 ) -> _Counts:
     """Count what is accepted at each confidence; `ties` takes rounding for equal."""
