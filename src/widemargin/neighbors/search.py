@@ -32,6 +32,7 @@ from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial import KDTree
 from sklearn.base import clone
 from sklearn.neighbors import NearestNeighbors
 
@@ -46,6 +47,7 @@ from widemargin._compute.machine import (
     one_blas_thread,
     rows_in_budget,
     thread_map,
+    worker_count,
 )
 from widemargin._compute.nearest import (
     expanded_distances,
@@ -581,13 +583,16 @@ class ByClasses:
 # How many more than the k nearest are asked for: the next one is mostly far enough for
 # its rounded distance to say so.
 MORE = 1
+# Up to this many features a tree of scipy's, with so many points in a leaf, finds
+# neighbours sooner than products do (benchmarks/nearest.py).
+TREE_FEATURES, LEAF = 15, 32
 
 
 class PlainSearch(ByClasses):
     """What :class:`TangentSearch` is, where no reference has a frame of its own.
 
     With one frame V for all, |delta|^2 - |V delta|^2/(1+k) is the plain squared
-    distance of points whose part along V is shrunk by sqrt(k/(1+k)). scikit-learn finds
+    distance of points whose part along V is shrunk by sqrt(k/(1+k)). A tree or products find
     the k + 1 nearest of those. Their distances are computed again from the difference;
     a sample whose k-th is not clearly nearer than the last one found meets them all.
 
@@ -680,7 +685,7 @@ class PlainSearch(ByClasses):
         rounding += fine * (whole + self.lengths[0]) * (folded + self.lengths[1])
         count = min(stop - start, k + MORE)
         asked = np.where(folded[:, None] < FAR, moved, 0).astype(self.moved.dtype)
-        rough, found = self._finder(start, stop).kneighbors(asked, count)
+        rough, found = self._finder(start, stop)(asked, count)
         found = np.sort(found + start, axis=1)
         each = np.repeat(np.arange(len(x)), count)
         d2 = self._from_differences(x, each, found.ravel()).reshape(found.shape)
@@ -704,11 +709,21 @@ class PlainSearch(ByClasses):
                 d2[i], found[i] = again[best], j[best] + start
         return d2, found
 
-    def _finder(self, start: int, stop: int) -> NearestNeighbors:
-        """Return scikit-learn's index of some references, made when first needed."""
+    def _finder(self, start: int, stop: int) -> Callable[..., tuple[NDArray, NDArray]]:
+        """Return what finds the nearest of some references, made when first needed.
 
-        def make() -> NearestNeighbors:
-            return NearestNeighbors(n_jobs=self.n_jobs).fit(self.moved[start:stop])
+        It takes queries and a count, and returns distances, ascending, and indices.
+        """
+
+        def make() -> Callable[..., tuple[NDArray, NDArray]]:
+            some = self.moved[start:stop]
+            if some.shape[1] > TREE_FEATURES:
+                return NearestNeighbors(n_jobs=self.n_jobs).fit(some).kneighbors
+            tree, workers = KDTree(some, leafsize=LEAF), worker_count(self.n_jobs)
+            # A list of counts, for one would come without its axis.
+            return lambda asked, count: tree.query(
+                asked, np.arange(1, count + 1), workers=workers
+            )
 
         return made_once(self, (start, stop), make)
 
