@@ -7,7 +7,8 @@ precision. An answer is wrong when no nearest point has its label; points count 
 equally near within the rounding of the data's own dtype.
 
 Without tangents the neighbours are scikit-learn's, made exact: `--speed` prints the
-time and memory of predict beside the faster of its brute force and its tree (up to 15 features ours is scipy's).
+time and memory of predict beside the faster of its brute force and its tree (up to
+15 features ours is scipy's).
 
 Run: python benchmarks/nearest.py [--queries 1000000] [--speed]
 """
