@@ -593,8 +593,9 @@ class PlainSearch(ByClasses):
 
     With one frame V for all, |delta|^2 - |V delta|^2/(1+k) is the plain squared
     distance of points whose part along V is shrunk by sqrt(k/(1+k)). A tree or products
-    find the k + 1 nearest of those. Their distances are computed again from the difference;
-    a sample whose k-th is not clearly nearer than the last one found meets them all.
+    find the k + 1 nearest of those. Their distances are computed again from the
+    difference; a sample whose k-th is not clearly nearer than the last one found meets
+    them all.
 
     Parameters
     ----------
