@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = (ROOT / "docs" / "design.md").read_text()
+PAGE = (ROOT / "docs" / "architecture.md").read_text()
 SOURCE = ROOT / "src" / "widemargin"
 
 

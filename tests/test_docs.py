@@ -92,4 +92,16 @@ def test_pages_of_the_guide_are_in_it():
     for folder in ("guide", "howto", "papers"):
         index = (DOCS / folder / "index.md").read_text()
         for page in (DOCS / folder).glob("*.md"):
-            assert page.stem == "index" or f"\n{page.stem}\n" in index
+            listed = re.search(rf"^(.+ <)?{page.stem}>?$", index, re.MULTILINE)
+            assert page.stem == "index" or listed, page.stem
+
+
+def test_the_reference_begins_with_the_classifiers_to_begin_with(registry):
+    text = registry.index_page()
+    heads = re.findall(r"^(.+)\n-+$", text, re.MULTILINE)
+    assert heads[0] == "Classifiers"
+    places = [text.index(f"`{name} <") for name in registry.front_door()]
+    assert places == sorted(places)
+    assert text.index("GMLVQClassifier") < text.index("GLVQClassifier <")
+    for package in registry.SECTIONS:
+        assert f"<{package}>" in text

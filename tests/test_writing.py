@@ -1,62 +1,61 @@
-"""Files are there whole or not at all, and what a killed writer left goes away."""
+"""The pages a user reads are in plain words: short sentences, words that are searched."""
 
-import os
-import time
+from pathlib import Path
 
 import pytest
+from tests.writing import long_ones, sentences, words
 
-from widemargin.saving import write_atomically
-
-
-@pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()])
-def test_a_failed_write_leaves_the_old_file(tmp_path, error):
-    path = tmp_path / "file.txt"
-    path.write_text("old")
-
-    def fail(part):
-        part.write_text("half")
-        raise error
-
-    with pytest.raises(type(error)):
-        write_atomically(path, fail)
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_the_error_names_the_file_and_not_its_part(tmp_path):
-    path = tmp_path / "no" / "file.txt"
-    with pytest.raises(OSError) as caught:
-        write_atomically(path, lambda part: part.write_text("new"))
-    assert caught.value.filename == str(path)
-
-
-def test_a_new_file_follows_the_umask_and_a_link_stays_one(tmp_path):
-    real, link = tmp_path / "real", tmp_path / "link"
-    link.symlink_to(real)
-    write_atomically(link, lambda part: part.write_text("new"))
-    assert link.is_symlink()
-    assert real.read_text() == "new"
-    umask = os.umask(0)
-    os.umask(umask)
-    assert real.stat().st_mode & 0o777 == 0o666 & ~umask
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+NAMED = (
+    "index", "first_hour", "faq", "install", "command_line", "glossary", "performance",
+)  # fmt: skip
+PAGES = [
+    ROOT / "README.md",
+    *(DOCS / f"{name}.md" for name in NAMED),
+    *sorted(DOCS.glob("guide/*.md")),
+    *sorted(DOCS.glob("howto/*.md")),
+]
+# Still to be written again; the list only shrinks.
+NOT_YET = {
+    "README.md", "docs/faq.md", "docs/command_line.md", "docs/performance.md",
+    "docs/guide/linear_classifiers.md", "docs/guide/margins.md",
+    "docs/guide/neighbors.md", "docs/guide/prototypes.md",
+    "docs/guide/support_vector_machines.md", "docs/guide/tangent_distances.md",
+    "docs/guide/tangents.md", "docs/howto/conformal.md", "docs/howto/gpu.md",
+    "docs/howto/refusing.md", "docs/howto/saving.md", "docs/howto/spectra.md",
+    "docs/howto/tuning.md",
+}  # fmt: skip
+# The share of sentences that may be longer than 25 words.
+ALLOWED = 0.05
 
 
-@pytest.mark.parametrize("age", [1800, 7200])
-def test_what_a_killed_writer_left_is_removed_and_what_a_living_one_writes_is_not(
-    tmp_path, age
-):
-    path, own = tmp_path / "model[1]", tmp_path / ".model[1].mine.part"
-    own.write_text("no part of ours")
-    os.utime(own, (0, 0))
+def name_of(path):
+    return str(path.relative_to(ROOT))
 
-    def write_while_another_does(part):
-        part.write_text("half")
-        os.utime(part, (0, time.time() - age))
-        write_atomically(path, lambda part: part.write_text("whole"))
-        assert part.exists() == (age < 3600)
-        raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        write_atomically(path, write_while_another_does)
-    assert sorted(tmp_path.iterdir()) == [own, path]
-    assert path.read_text() == "whole"
+@pytest.mark.parametrize("path", PAGES, ids=name_of)
+def test_sentences_are_short(path):
+    if name_of(path) in NOT_YET:
+        pytest.skip("still to be written again")
+    text = path.read_text()
+    found = long_ones(text)
+    assert len(found) <= ALLOWED * len(sentences(text)), "\n\n".join(found)
+
+
+def test_sentences_are_counted():
+    text = """# A title of no account
+
+A first sentence, with `code of many words`, and $x = y$. A second: [a link](to/it), two.
+- an item of a list
+  that goes on
+
+| a | cell of five short words |
+|---|---|
+
+```python
+no.words
+```
+"""
+    assert [words(one) for one in sentences(text)] == [7, 5, 8, 5]
+    assert long_ones("word " * 26 + ".") and not long_ones("word " * 25 + ".")

@@ -1,9 +1,9 @@
 """The reference, from one registry: what the packages say is public, and nothing else.
 
-``SECTIONS`` names the packages in the order of the sentence; the names are those of
-their ``__all__``. From it come the pages of the reference, the table of what every
-estimator can do, and the links: a public name in backticks, anywhere on the site, leads
-to its page.
+``FRONT_DOOR`` names the classifiers that a newcomer needs; ``SECTIONS`` names the
+packages, whose public names are those of their ``__all__``. From both come the pages of
+the reference, the table of what every estimator can do, and the links: a public name in
+backticks, anywhere on the site, leads to its page.
 """
 
 import importlib
@@ -17,18 +17,28 @@ from sphinx.application import Sphinx
 
 import widemargin
 
+# Each with the data it is for.
+FRONT_DOOR = {
+    "GMLVQClassifier": "tables",
+    "TVQClassifier": "a small, fast model of images or signals",
+    "FewShotImageClassifier": "few labelled images",
+    "TangentKNeighborsClassifier": "images and signals, all samples remembered",
+    "TangentSVC": "images and signals, a support vector machine",
+    "MaxMarginClassifier": "many features: text, sparse data, linear models",
+    "RejectingClassifier": "around any classifier: abstains when it is unsure",
+}
 SECTIONS = {
-    "tangents": "What may vary",
-    "metrics": "How far",
-    "margins": "How sure",
-    "prototypes": "Learned: prototypes",
-    "neighbors": "Learned: neighbours and densities",
-    "svm": "Learned: kernel machines",
-    "linear": "Learned: hyperplanes",
-    "meta": "Around any classifier",
-    "inspection": "To look at",
-    "export": "To take along",
-    "datasets": "To try on",
+    "prototypes": "Prototypes",
+    "neighbors": "Neighbours and densities",
+    "svm": "Support vector machines",
+    "linear": "Linear classifiers",
+    "meta": "Wrappers",
+    "tangents": "Tangents and transformers",
+    "metrics": "Distances and kernels",
+    "margins": "Margins, losses and scores",
+    "inspection": "Plots",
+    "export": "Export",
+    "datasets": "Datasets",
 }
 # Metadata routing: scikit-learn's own words, with links into its own pages.
 NOT_SHOWN = (
@@ -81,42 +91,69 @@ def page_of(name, full):
     return "\n".join(lines)
 
 
+def front_door():
+    """Return the classifiers to begin with that there are, and what each is for."""
+    return {k: v for k, v in FRONT_DOOR.items() if k in widemargin._ESTIMATORS}
+
+
+def names_of(package):
+    """Return the public names of a package; of "" those that belong to none."""
+    if not package:
+        return sorted(widemargin._OTHERS)
+    return importlib.import_module(f"widemargin.{package}").__all__
+
+
+def table_of(rows):
+    """Return the lines of a table without a head."""
+    lines = [".. list-table::", "   :widths: 35 65", ""]
+    for row in rows:
+        lines += [
+            f"   {'* -' if i == 0 else '  -'} {cell}" for i, cell in enumerate(row)
+        ]
+    return [*lines, ""]
+
+
+def section_page(package, title):
+    """Return the page of one package: its names, each with its first line."""
+    home, path = short_names(), f"widemargin.{package}" if package else "widemargin"
+    rows = [
+        (
+            f":doc:`{name} <{home[name]}>`",
+            first_line(
+                getattr(importlib.import_module(home[name].rpartition(".")[0]), name)
+            ),
+        )
+        for name in names_of(package)
+    ]
+    lines = [title, "=" * len(title), "", f"``{path}``", "", *table_of(rows)]
+    lines += [".. toctree::", "   :hidden:", ""]
+    lines += [f"   {name} <{home[name]}>" for name in names_of(package)]
+    return "\n".join([*lines, ""])
+
+
 def index_page():
-    """Return the page that lists them all."""
+    """Return the page that lists them all, the classifiers to begin with first."""
     home = short_names()
-    lines = [
-        "Reference",
-        "=========",
-        "",
-        "Every public name, in the order of the sentence: what may vary, how far, how",
-        "sure, how learned. Estimators are imported from ``widemargin``, the rest from",
+    lines = ["Reference", "=========", "", "Classifiers", "-----------", ""]
+    lines += [
+        "Begin with these. Estimators are imported from ``widemargin``, the rest from",
         "its package. :doc:`capabilities` shows what every estimator can do.",
         "",
-        ".. toctree::",
-        "   :hidden:",
-        "",
-        "   capabilities",
-        "",
     ]
-    listed = {**SECTIONS, "": "Everywhere"}
+    lines += table_of(
+        (f":doc:`{name} <{home[name]}>`", text) for name, text in front_door().items()
+    )
+    listed = {**SECTIONS, "": "Functions"}
     for package, title in listed.items():
-        if package:
-            module = importlib.import_module(f"widemargin.{package}")
-            names, path = module.__all__, f"``widemargin.{package}``"
-        else:
-            names, path = sorted(widemargin._OTHERS), "``widemargin``"
-        lines += [title, "-" * len(title), "", path, "", ".. list-table::", ""]
-        for name in names:
-            thing = getattr(
-                importlib.import_module(home[name].rpartition(".")[0]), name
-            )
-            lines += [
-                f"   * - :doc:`{name} <{home[name]}>`",
-                f"     - {first_line(thing)}",
-            ]
-        lines += ["", ".. toctree::", "   :hidden:", ""]
-        lines += [f"   {name} <{home[name]}>" for name in names] + [""]
-    return "\n".join(lines)
+        names = [name for name in names_of(package) if name not in front_door()]
+        links = ", ".join(f":doc:`{name} <{home[name]}>`" for name in names)
+        title = f":doc:`{title} <{package or 'functions'}>`"
+        lines += [title, "-" * len(title), "", links, ""]
+    lines += [".. toctree::", "   :hidden:", "", "   capabilities"]
+    lines += [
+        f"   {title} <{package or 'functions'}>" for package, title in listed.items()
+    ]
+    return "\n".join([*lines, ""])
 
 
 def capabilities_page():
@@ -148,10 +185,10 @@ def capabilities_page():
         title,
         "=" * len(title),
         "",
-        "Read off the estimators when this page was built. Those of",
-        ":mod:`!widemargin.meta` have what the classifiers inside have; here these are",
-        "logistic regressions. Tensors: torch's, on a GPU too, by scikit-learn's array",
-        "API dispatch. All take weights. :doc:`/performance` has what they cost.",
+        "Generated from the code. Wrappers inherit from the wrapped classifier (here",
+        "logistic regression). Tensors are torch's, also on a GPU, by scikit-learn's",
+        "array API dispatch. All estimators take sample weights. :doc:`/performance`",
+        "has what they cost.",
         "",
         ".. list-table::",
         "   :header-rows: 1",
@@ -196,6 +233,8 @@ def write_pages(app):
     folder.mkdir(exist_ok=True)
     pages = {full: page_of(name, full) for name, full in short_names().items()}
     pages |= {"index": index_page(), "capabilities": capabilities_page()}
+    pages |= {package: section_page(package, SECTIONS[package]) for package in SECTIONS}
+    pages |= {"functions": section_page("", "Functions")}
     for path in folder.glob("*.rst"):
         if path.stem not in pages:
             path.unlink()

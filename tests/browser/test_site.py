@@ -27,7 +27,7 @@ LOOKED_AT = [
     or name in ("_modules/index.html", "_modules/widemargin/prototypes/glvq.html")
 ]
 SOME = [
-    "index.html", "install.html", "first_hour.html", "guide/far.html", "search.html",
+    "index.html", "install.html", "first_hour.html", "guide/tangent_distances.html", "search.html",
     "howto/refusing.html", "examples/index.html", "examples/sure/choosing_theta.html",
     "reference/widemargin.TVQClassifier.html", "reference/capabilities.html",
     "papers/reweighting.html", "performance.html",
@@ -148,7 +148,7 @@ def test_no_page_is_too_large(site, chromium):
 @pytest.mark.parametrize("width", [1300, 360])
 def test_search_finds(site, chromium, width):
     page, errors = look_at(chromium, "light", width)
-    page.goto(f"{site}/guide/far.html")
+    page.goto(f"{site}/guide/tangent_distances.html")
     glass = page.locator("button.search-button__button i:visible").first
     assert glass.bounding_box()["width"] > 10
     glass.click()
@@ -175,7 +175,7 @@ def test_the_theme_can_be_chosen_and_stays(site, chromium):
     page.locator("button.theme-switch-button:visible").first.click()
     page.locator("button[data-mode=dark]:visible").first.click()
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
-    page.goto(f"{site}/guide/far.html")
+    page.goto(f"{site}/guide/tangent_distances.html")
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
     dark = page.evaluate(paper)
     brightness = [

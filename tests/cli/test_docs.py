@@ -1,4 +1,4 @@
-"""Every example line of docs/command.md names commands and options that exist."""
+"""Every example line of docs/command_line.md names commands and options that exist."""
 
 import doctest
 import re
@@ -13,7 +13,7 @@ from widemargin.cli.app import app
 from widemargin.cli.models import MODELS
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "command.md").read_text()
+PAGE = (ROOT / "docs" / "command_line.md").read_text()
 LINES = re.findall(r"^widemargin (.*)$", PAGE, flags=re.MULTILINE)
 
 
