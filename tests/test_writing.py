@@ -1,4 +1,4 @@
-"""The pages a user reads are in plain words: short sentences, words that are searched."""
+"""The pages a user reads are in plain words: short sentences, words of the field."""
 
 from pathlib import Path
 
@@ -46,7 +46,8 @@ def test_sentences_are_short(path):
 def test_sentences_are_counted():
     text = """# A title of no account
 
-A first sentence, with `code of many words`, and $x = y$. A second: [a link](to/it), two.
+A first sentence, with `code of many words`, and $x = y$.
+A second: [a link](to/it), two.
 - an item of a list
   that goes on
 
@@ -58,4 +59,5 @@ no.words
 ```
 """
     assert [words(one) for one in sentences(text)] == [7, 5, 8, 5]
-    assert long_ones("word " * 26 + ".") and not long_ones("word " * 25 + ".")
+    assert long_ones("word " * 26 + ".")
+    assert not long_ones("word " * 25 + ".")

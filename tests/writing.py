@@ -15,7 +15,7 @@ def sentences(text):
     text = re.sub(r"<!--.*?-->|</?\w[^>]*>", "", text, flags=re.S)
     text = re.sub(r"!\[[^\]]*\]\([^)]*\)", "", text)
     text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
-    text = re.sub(r"``.*?``|`[^`]*`|\$[^$]*\$", "code", text, flags=re.S)
+    text = re.sub(r"``.*?``|`[^`]*`|\$[^$]*\$", "Code", text, flags=re.S)
     blocks = []
     for line in text.splitlines():
         stripped = line.strip()

@@ -27,7 +27,8 @@ LOOKED_AT = [
     or name in ("_modules/index.html", "_modules/widemargin/prototypes/glvq.html")
 ]
 SOME = [
-    "index.html", "install.html", "first_hour.html", "guide/tangent_distances.html", "search.html",
+    "index.html", "install.html", "first_hour.html", "guide/margins.html",
+    "guide/tangent_distances.html", "search.html",
     "howto/refusing.html", "examples/index.html", "examples/sure/choosing_theta.html",
     "reference/widemargin.TVQClassifier.html", "reference/capabilities.html",
     "papers/reweighting.html", "performance.html",
