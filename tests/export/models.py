@@ -19,6 +19,7 @@ from sklearn.preprocessing import (
 
 import widemargin as wm
 from widemargin.tangents import (
+    ConvolutionFeatures,
     GaussianSmoother,
     ImageTangents,
     LearnedTangents,
@@ -72,6 +73,9 @@ IN_C = {
         kernel="linear", tangents=np.eye(64)[20:22], lam=0.5, multiclass="ddag"
     ),
     "reweighted": lambda: wm.MarginReweightingClassifier(glvq(), max_iter=2),
+    "signals": lambda: wm.SignalClassifier(n_features=500),
+    "signals of two channels": lambda: wm.SignalClassifier(2, n_features=500),
+    "convolved": lambda: make_pipeline(ConvolutionFeatures(n_features=300), glvq()),
     "standardised": lambda: make_pipeline(StandardScaler(), glvq()),
     "scaled": lambda: make_pipeline(
         MinMaxScaler((-1, 2), clip=True), RobustScaler(), MaxAbsScaler(), glvq()

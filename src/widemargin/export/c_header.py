@@ -39,6 +39,7 @@ from widemargin.export.program import (
     SHORT,
     Affine,
     Clip,
+    Convolve,
     Embed,
     Fill,
     Join,
@@ -56,6 +57,7 @@ from widemargin.export.program import (
     require_squares,
     width_after,
 )
+from widemargin.tangents.convolution_features import TAPS
 
 PER_LINE = 8
 TEMPLATES = (files("widemargin.export") / "templates.c").read_text("utf-8")
@@ -314,6 +316,8 @@ def _steps(
         own = f"{tag}{number}"
         if isinstance(step, Join):
             body.append(_join(writer, step, own, width, functions))
+        elif isinstance(step, Convolve):
+            body.append(_convolve(writer, step, own, width, functions))
         else:
             write: Any = STEPS[type(step)]
             body.append(write(writer, step, own, width))
@@ -337,6 +341,43 @@ def _join(
         # What a chain leaves behind its features the next ones cover.
         room, size = max(room, size + widest), size + after
     return written("join", writer.name, ROOM=room, N=size, CALLS="\n".join(calls))
+
+
+def _convolve(
+    writer: Writer, step: Convolve, tag: str, width: int, functions: list[str]
+) -> str:
+    """Write how one bank of kernels is applied, and a call for each of them."""
+    channels, length = step.n_channels, width // step.n_channels
+    kernels = len(step.banks[0].low)
+    values: dict[str, Any] = {
+        "CHANNELS": channels, "KERNELS": kernels, "TAPS": TAPS, "HALF": TAPS // 2,
+        "LEVELS": max(bank.low.shape[1] for bank in step.banks), "AS": tag,
+    }  # fmt: skip
+    functions.append(written("convolve_bank", writer.name, **values))
+    tables: dict[bytes, str] = {}
+    low, rate, calls, at = [], [], [], 0
+    for number, bank in enumerate(step.banks):
+        # Kernels last: loops over all of them at once become vectors.
+        key = bank.weights.tobytes()
+        if key not in tables:
+            name = f"{tag}_kernels{number}"
+            tables[key] = writer.table(name, bank.weights.T)
+        low.append(bank.low.T.ravel())
+        rate.append(1 / (bank.high.astype(float) - bank.low).T.ravel())
+        view, n_times = ("view", length - 1) if bank.differences else ("z", length)
+        calls.append(
+            f"    NAME_{tag}_bank({view}, {n_times}, {bank.dilation}, "
+            f"{bank.low.shape[1]}, {tables[key]},\n      @LOW@ + {at}, @RATE@ + {at}, "
+            f"found + {at});"
+        )
+        at += bank.low.size
+    values |= {
+        "CALLS": "\n".join(calls), "N": at, "WIDTH": width,
+        "LOW": writer.table(f"{tag}_low", np.concatenate(low)),
+        "RATE": writer.table(f"{tag}_rate", np.concatenate(rate)),
+        "DIFFERENCES": max(1, width - channels),
+    }  # fmt: skip
+    return written("convolve", writer.name, **values)
 
 
 def _clip(writer: Writer, step: Clip, tag: str, width: int) -> str:

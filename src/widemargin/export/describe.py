@@ -42,6 +42,7 @@ from widemargin._core.confidence import margin_unit_of
 from widemargin.export.program import (
     Affine,
     Clip,
+    Convolve,
     Embed,
     Expansion,
     Fill,
@@ -62,6 +63,7 @@ from widemargin.export.program import (
 from widemargin.svm.pairwise import ROUNDINGS, pairwise_coefficients
 from widemargin.tangents import (
     Bundle,
+    ConvolutionFeatures,
     GaussianSmoother,
     ImageTangents,
     TangentGenerator,
@@ -309,6 +311,17 @@ def _expansion(
     references = References(points)
     decision = Expansion(references, "rbf", float(gamma), coef, intercept, scheme)
     return _program(model, decision, steps)
+
+
+@describes(linear.SignalClassifier)
+def _signals(model: Any) -> Program:
+    # Positive for the first class, where two share a row.
+    sign, K = (-1 if len(model.coef_) == 1 else 1), len(model.classes_)
+    borders = None if len(model.coef_) == 1 else np.ones((K, K))
+    planes = sign * model.coef_, sign * model.intercept_, "ovr", 1.0, borders
+    centred = _affine(len(model.center_), model.center_, 1.0, 0.0)
+    steps = *prepared_by(model.features_), centred
+    return _program(model, Planes(*planes), steps)
 
 
 @describes(svm.VirtualSVC)
@@ -610,6 +623,17 @@ def _smoother(smoother: Any) -> list[Step]:
         for side in (height, width)
     )
     return [Smooth(down, across, channels, float(smoother.background))]
+
+
+@prepares(ConvolutionFeatures)
+def _convolved(features: Any) -> list[Step]:
+    channels, width = len(features.mean_), features.n_features_in_
+    centre, scale = (
+        np.tile(values, width // channels)
+        for values in (features.mean_, 1 / features.scale_)
+    )
+    banks = Convolve(channels, tuple(features.banks_))
+    return [_affine(width, centre, scale, 0.0), banks]
 
 
 def input_tangents(model: Any, generator: Any, n_features: int) -> InputTangents:

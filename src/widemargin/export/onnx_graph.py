@@ -30,6 +30,7 @@ from widemargin.export.program import (
     SHORT,
     Affine,
     Clip,
+    Convolve,
     Embed,
     Expansion,
     Fill,
@@ -53,6 +54,7 @@ from widemargin.export.program import (
 )
 from widemargin.linear.spaces import rounding
 from widemargin.tangents import orthonormalize
+from widemargin.tangents.convolution_features import TAPS
 
 OPSET = 18
 IR_VERSION = 8
@@ -162,6 +164,8 @@ def prepare(graph: Graph, x: str, step: Any, width: int) -> str:
         return graph("Concat", *parts, axis=1)
     if isinstance(step, Project):
         return graph("MatMul", x, graph.table(step.matrix.T))
+    if isinstance(step, Convolve):
+        return _convolve(graph, x, step, width)
     if isinstance(step, Embed):
         d2, graph = squared_distances(graph, x, References(step.points))
         K = kernel_values(graph, d2, "rbf", step.gamma)
@@ -209,6 +213,34 @@ def _smooth(graph: Graph, x: str, step: Smooth, width: int) -> str:
             x = graph("Transpose", x, perm=turned)
     x = graph("Reshape", x, np.array([-1, width]))
     return graph("Add", x, float(step.background)) if step.background else x
+
+
+def _convolve(graph: Graph, x: str, step: Convolve, width: int) -> str:
+    """Shares of time that signals have each of the shapes."""
+    length, border = width // step.n_channels, TAPS // 2
+    x = graph("Reshape", x, np.array([-1, length, step.n_channels]))
+    x = graph("Transpose", x, perm=[0, 2, 1])
+    later, earlier = (graph.slice(x, [a], [b], [2]) for a, b in ((1, length), (0, -1)))
+    views = {False: x, True: graph("Sub", later, earlier)}
+    parts = []
+    for bank in step.banks:
+        n_times = length - bank.differences
+        pad = border * bank.dilation
+        padded = graph("Pad", views[bank.differences], np.array([0, 0, pad] * 2))
+        taps = bank.dilation * np.arange(TAPS)[:, None] + np.arange(n_times)
+        taps = graph("Gather", padded, taps, axis=2)
+        taps = graph("Reshape", taps, np.array([-1, bank.weights.shape[1], n_times]))
+        outputs = graph("MatMul", graph.table(bank.weights), taps)
+        low, high = (b.astype(float)[:, :, None] for b in (bank.low, bank.high))
+        above = graph("Sub", graph.axes("Unsqueeze", outputs, [2]), graph.table(low))
+        shares = graph("Mul", above, graph.table(1 / (high - low)))
+        shares = graph("Clip", shares, 0.0, 1.0)
+        # What is no number stays none.
+        means = graph("ReduceMean", shares, np.array([3]), keepdims=0)
+        parts.append(graph("Reshape", means, np.array([-1, bank.low.size])))
+    blank = graph("ReduceSum", graph("Mul", x, 0.0), np.array([1, 2]), keepdims=0)
+    blank = graph.axes("Unsqueeze", blank, [1])
+    return graph("Add", graph("Concat", *parts, axis=1), blank)
 
 
 def squared_distances(graph: Graph, x: str, references: References) -> tuple:
@@ -766,7 +798,7 @@ def register() -> None:
         )
     for kind in _ours(TRANSFORMERS):
         update_registered_converter(
-            kind, f"Widemargin{kind.__name__}", _same_shape, _convert_transformer
+            kind, f"Widemargin{kind.__name__}", _own_shape, _convert_transformer
         )
 
 
@@ -778,9 +810,11 @@ def _no_shapes(operator: Any) -> None:
     """Do nothing: outputs were declared with their shapes."""
 
 
-def _same_shape(operator: Any) -> None:
-    kind = type(operator.inputs[0].type)
-    operator.outputs[0].type = kind([None, operator.raw_operator.n_features_in_])
+def _own_shape(operator: Any) -> None:
+    width = operator.raw_operator.n_features_in_
+    for step in prepared_by(operator.raw_operator):
+        width = width_after(step, width)
+    operator.outputs[0].type = type(operator.inputs[0].type)([None, width])
 
 
 def _parse_classifier(

@@ -25,6 +25,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from widemargin.tangents.convolution_features import Bank
+
 
 class NotExportable(ValueError):
     """A model that cannot leave Python exactly as it is; the message says why."""
@@ -91,6 +93,17 @@ class Project(NamedTuple):
     """``matrix @ x``."""
 
     matrix: NDArray
+
+
+class Convolve(NamedTuple):
+    """Shares of time that signals (length, n_channels) have the shapes of `banks`.
+
+    See :mod:`widemargin.tangents.convolution_features`; signals are zero beyond their
+    ends.
+    """
+
+    n_channels: int
+    banks: "tuple[Bank, ...]"
 
 
 class Embed(NamedTuple):
@@ -194,7 +207,7 @@ class Expansion(NamedTuple):
     noise: float = 0.0
 
 
-Step = Affine | Clip | Fill | Pick | Join | Unit | Smooth | Project | Embed
+Step = Affine | Clip | Fill | Pick | Join | Unit | Smooth | Project | Embed | Convolve
 Decision = Nearest | Votes | Planes | Expansion
 
 
@@ -223,6 +236,8 @@ def width_after(step: Step, width: int) -> int:
         return len(step.matrix)
     if isinstance(step, Embed):
         return step.matrix.shape[1] + 1
+    if isinstance(step, Convolve):
+        return sum(bank.low.size for bank in step.banks)
     if isinstance(step, Join):
         return sum(reduce(lambda w, s: width_after(s, w), p, width) for p in step.parts)
     return width

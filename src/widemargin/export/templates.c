@@ -122,6 +122,60 @@ static inline void NAME_@AS@(const float *x, float *z)
       z[i] = joined[i];
   }
 
+/// convolve_bank
+/* Shares of time for which a signal, zero beyond its ends, has the shapes of a bank. */
+static inline void NAME_@AS@_bank(const float *x, int length, int dilation, int levels,
+  const float *weights, const float *low, const float *rate, float *found)
+{
+  float sums[@LEVELS@][@KERNELS@], c[@KERNELS@];
+  int t, m, j, k, l;
+  for (l = 0; l < levels; l++)
+    for (k = 0; k < @KERNELS@; k++)
+      sums[l][k] = 0;
+  for (t = 0; t < length; t++) {
+    for (k = 0; k < @KERNELS@; k++)
+      c[k] = 0;
+    for (j = 0; j < @TAPS@; j++) {
+      const int at = t + (j - @HALF@) * dilation;
+      if (at < 0 || at >= length)
+        continue;
+      for (m = 0; m < @CHANNELS@; m++) {
+        const float value = x[at * @CHANNELS@ + m];
+        const float *w = weights + (m * @TAPS@ + j) * @KERNELS@;
+        for (k = 0; k < @KERNELS@; k++)
+          c[k] += value * w[k];
+      }
+    }
+    for (l = 0; l < levels; l++)
+      for (k = 0; k < @KERNELS@; k++) {
+        float u = (c[k] - low[l * @KERNELS@ + k]) * rate[l * @KERNELS@ + k];
+        u = u < 0 ? 0 : u;
+        sums[l][k] += u > 1 ? 1 : u;
+      }
+  }
+  for (l = 0; l < levels; l++)
+    for (k = 0; k < @KERNELS@; k++)
+      found[k * levels + l] = sums[l][k] / (float)length;
+}
+
+/// convolve
+  {
+    float found[@N@], view[@DIFFERENCES@];
+    /* What is no number stays none, with -ffast-math too. */
+    int broken = -1;
+    for (i = 0; i < @WIDTH@; i++)
+      if (!NAME_all_finite(z + i, 1))
+        broken = i;
+    for (i = 0; i < @WIDTH@ - @CHANNELS@; i++)
+      view[i] = z[i + @CHANNELS@] - z[i];
+    (void)view;
+@CALLS@
+    if (broken >= 0)
+      found[0] = z[broken];
+    for (i = 0; i < @N@; i++)
+      z[i] = found[i];
+  }
+
 /// project
   {
     float mapped[@N@];

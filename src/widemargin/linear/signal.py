@@ -56,6 +56,8 @@ class SignalClassifier(SoftClassifier):
         The fitted features.
     coef_ : ndarray of shape (n_classes, n_features_out) or (1, n_features_out)
         Coefficients of the features; for two classes those of ``classes_[1]``.
+    center_ : ndarray of shape (n_features_out,)
+        Mean of the features, which is subtracted from them.
     intercept_ : ndarray of shape (n_classes,) or (1,)
         What is added.
     alpha_ : float
@@ -75,8 +77,8 @@ class SignalClassifier(SoftClassifier):
     Notes
     -----
     A series may be shorter than a row of `X`: NaN before and after it is not part of
-    it. :func:`~widemargin.export.to_c` and :func:`~widemargin.export.to_onnx` take
-    series of full length. Time and memory of `fit` grow with the square of the smaller
+    it. What :func:`~widemargin.export.to_c` and :func:`~widemargin.export.to_onnx`
+    write takes series of full length only. Time and memory of `fit` grow with the square of the smaller
     of the numbers of samples and of features, and its time with the cube.
 
     References
@@ -157,13 +159,14 @@ class SignalClassifier(SoftClassifier):
         self._calibrate(LeftOut(costs, answers, samples.codes, weights))
         self.alpha_ = found.alpha
         self.coef_ = (found.coef / spread / self.temperature_).astype(Z.dtype)
-        shift = found.intercept - found.coef @ (mean / spread)
-        self.intercept_ = shift / self.temperature_
+        # Kept apart from the intercept, beside which a float32 loses its digits.
+        self.center_ = mean.astype(Z.dtype)
+        self.intercept_ = found.intercept / self.temperature_
         self.temperature_ = 1.0
 
     def _class_scores(self, X: Any) -> NDArray:
-        values = self.features_.transform(X) @ self.coef_.T + self.intercept_
-        return _of_classes(values)
+        features = self.features_.transform(X) - self.center_
+        return _of_classes(features @ self.coef_.T + self.intercept_)
 
 
 def _of_classes(values: NDArray) -> NDArray:
