@@ -227,8 +227,8 @@ def _convolve(graph: Graph, x: str, step: Convolve, width: int) -> str:
         n_times = length - bank.differences
         pad = border * bank.dilation
         padded = graph("Pad", views[bank.differences], np.array([0, 0, pad] * 2))
-        taps = bank.dilation * np.arange(TAPS)[:, None] + np.arange(n_times)
-        taps = graph("Gather", padded, taps, axis=2)
+        places = bank.dilation * np.arange(TAPS)[:, None] + np.arange(n_times)
+        taps = graph("Gather", padded, places, axis=2)
         taps = graph("Reshape", taps, np.array([-1, bank.weights.shape[1], n_times]))
         outputs = graph("MatMul", graph.table(bank.weights), taps)
         low, high = (b.astype(float)[:, :, None] for b in (bank.low, bank.high))

@@ -78,8 +78,9 @@ class SignalClassifier(SoftClassifier):
     -----
     A series may be shorter than a row of `X`: NaN before and after it is not part of
     it. What :func:`~widemargin.export.to_c` and :func:`~widemargin.export.to_onnx`
-    write takes series of full length only. Time and memory of `fit` grow with the square of the smaller
-    of the numbers of samples and of features, and its time with the cube.
+    write takes series of full length only. Time and memory of `fit` grow with the
+    square of the smaller of the numbers of samples and of features, and its time with
+    the cube.
 
     References
     ----------
