@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         MarginReweightingClassifier,
         MixtureImputer,
         ProductClassifier,
+        PromiseMonitor,
         RejectingClassifier,
     )
     from widemargin.neighbors import (
@@ -96,6 +97,7 @@ _ESTIMATORS = {
 }
 _OTHERS = {
     "MixtureImputer": "meta",
+    "PromiseMonitor": "meta",
     "compare": "comparison",
     "load": "saving",
     "save": "saving",
@@ -120,6 +122,7 @@ __all__ = [
     "MaxMarginClassifier",
     "MixtureImputer",
     "ProductClassifier",
+    "PromiseMonitor",
     "RejectingClassifier",
     "RelationalLVQClassifier",
     "SignalClassifier",

@@ -11,6 +11,7 @@ from widemargin.inspection.margins import (
     ErrorRejectDisplay,
     MarginDistributionDisplay,
 )
+from widemargin.inspection.monitoring import PromiseMonitorDisplay
 from widemargin.inspection.prototypes import PrototypeDisplay, RelevanceDisplay
 from widemargin.inspection.tangents import AlignmentDisplay, TangentDisplay
 from widemargin.inspection.training import SampleWeightDisplay, TrainingCurveDisplay
@@ -20,6 +21,7 @@ __all__ = [
     "BoundDisplay",
     "ErrorRejectDisplay",
     "MarginDistributionDisplay",
+    "PromiseMonitorDisplay",
     "PrototypeDisplay",
     "RelevanceDisplay",
     "SampleWeightDisplay",

@@ -25,6 +25,7 @@ from widemargin.margins.losses import (
     Sigmoid,
     check_loss,
 )
+from widemargin.margins.monitoring import ErrorBounds, error_bounds
 from widemargin.margins.perceptrons import PerceptronBounds, perceptron_bounds
 from widemargin.margins.rejection import (
     ErrorRejectCurve,
@@ -53,6 +54,7 @@ from widemargin.margins.selective import (
 __all__ = [
     "MARGIN_UNITS",
     "BrokenLinear",
+    "ErrorBounds",
     "ErrorRejectCurve",
     "Exponential",
     "Hinge",
@@ -70,6 +72,7 @@ __all__ = [
     "coverage_at_error",
     "cross_conformal_level",
     "directional_margin",
+    "error_bounds",
     "error_reject_curve",
     "geometric_margin",
     "hypothesis_margin",

@@ -2,6 +2,7 @@
 
 from widemargin.meta.conformal import ConformalClassifier
 from widemargin.meta.imputing import MixtureImputer
+from widemargin.meta.monitoring import PromiseMonitor
 from widemargin.meta.product import ProductClassifier
 from widemargin.meta.rejecting import RejectingClassifier
 from widemargin.meta.reweighting import MarginReweightingClassifier
@@ -11,5 +12,6 @@ __all__ = [
     "MarginReweightingClassifier",
     "MixtureImputer",
     "ProductClassifier",
+    "PromiseMonitor",
     "RejectingClassifier",
 ]
