@@ -22,7 +22,14 @@ import torch
 from torch import Tensor
 
 from widemargin._compute.device.kernels import jitted, launch, triton_for
-from widemargin._compute.device.pairs import bounded, eliminated, floor_of, solved
+from widemargin._compute.device.pairs import (
+    bounded,
+    columns,
+    eliminated,
+    floor_of,
+    padded,
+    solved,
+)
 
 # Queries and references that meet at once, and references of half a tile.
 ROWS, COLUMNS, _HALF = 64, 16, 8
@@ -65,11 +72,6 @@ class Side:
         along = _filled(shadow.exact.coefficients, multiple).T.contiguous()
         units = _filled(shadow.units, multiple)
         return cls(len(shadow.exact), rows, norms, along, units)
-
-
-def padded(height: int) -> int:
-    """Return the next power of two."""
-    return 1 << (height - 1).bit_length()
 
 
 def _filled(array: Tensor, multiple: int, value: float = 0.0) -> Tensor:
@@ -123,12 +125,14 @@ def within(
     values = torch.full((x.n, room), torch.inf, device=limits.device)
     # Filling is at infinity, and within no limit.
     limits = limits.clamp(max=torch.finfo(torch.float32).max)
+    limits = _filled(limits, ROWS, -torch.inf)
+    numbers = torch.stack([x.norms, x.units, limits, *x.along], dim=1)
     launch(
-        _kernel(l_x, l_y),
+        bounds_kernel(l_x, l_y),
         (n_x // ROWS, -(-(n_y // COLUMNS) // _TILES)),
-        x.rows, y.rows, x.norms, x.along, x.units, y.norms, y.along, y.units,
-        _filled(offsets, COLUMNS, torch.inf), _filled(limits, ROWS, -torch.inf),
-        counts, there, values, n_x, n_y, room, _TILES,
+        x.rows, y.rows, numbers, y.norms, y.along, y.units,
+        _filled(offsets, COLUMNS, torch.inf), counts, there, values, n_x, n_y, room,
+        _TILES,
         1.0 + spring, 1.0 / (1.0 + spring), floor_of(spring, torch.float32), error,
         K=width, ROWS=ROWS, COLUMNS=COLUMNS,
         STAGES=stages_for(x.norms, l_x, l_y, width), num_warps=8,
@@ -137,7 +141,7 @@ def within(
 
 
 @cache
-def _kernel(l_x: int, l_y: int) -> Any:
+def bounds_kernel(l_x: int, l_y: int) -> Any:
     of = f"{l_x} and {l_y} tangents"
     return jitted("bounds_kernel", _source(l_x, l_y), of, aligned=("X", "Y"))
 
@@ -152,35 +156,39 @@ def _source(l_x: int, l_y: int) -> str:
             f"x{p} = tl.load(X + ({p} * n_x + i)[:, None] * K + k[None, :])"
             for p in range(1 + l_x)
         ),
-        "nx = tl.load(x_norms + i)[:, None]",
-        "ux = tl.load(x_units + i)[:, None]",
-        *(f"a{p} = tl.load(x_along + {p} * n_x + i)[:, None]" for p in range(l_x)),
+        *columns("numbers", "i", 3 + l_x),
+        "nx = numbers0[:, None]",
+        "ux = numbers1[:, None]",
+        "limit = numbers2[:, None]",
+        *(f"a{p} = numbers{3 + p}[:, None]" for p in range(l_x)),
         "first = tl.program_id(1) * tiles",
         "last = tl.minimum(first + tiles, n_y // COLUMNS)",
         "whole = tl.zeros([ROWS, COLUMNS], tl.int32)",
         "query = i[:, None] + whole",
+        # Addresses go through the loop: Triton looks for all that follows from any
+        # other, for a tenth of a second each.
+        f"rows = first * (COLUMNS * {height}) + tl.arange(0, COLUMNS * {height})",
+        "at_y = Y + rows.to(tl.int64)[None, :] * K + k[:, None]",
+        "j = first * COLUMNS + tl.arange(0, COLUMNS)",
+        *(f"at_{name} = y_{name} + j" for name in ("norms", "units", "offsets")),
+        *(f"at_along{q} = y_along + {q} * n_y + j" for q in range(l_y)),
     ]
+    carried = ["norms", "units", "offsets", *(f"along{q}" for q in range(l_y))]
     each = [
-        f"rows = (t * (COLUMNS * {height}) + tl.arange(0, COLUMNS * {height}))",
-        "y = tl.load(Y + rows.to(tl.int64)[None, :] * K + k[:, None])",
-        "j = t * COLUMNS + tl.arange(0, COLUMNS)",
-        "ny = tl.load(y_norms + j)[None, :]",
-        "uy = tl.load(y_units + j)[None, :]",
+        "y = tl.load(at_y)",
+        "ny = tl.load(at_norms)[None, :]",
+        "uy = tl.load(at_units)[None, :]",
         "scale = nx + ny",
         *_products("g", 0, l_y),
         "d2 = scale - 2.0 * (g0 * (ux * uy))",
-        *(
-            f"r{q} = g{1 + q} * ux - tl.load(y_along + {q} * n_y + j)[None, :]"
-            for q in range(l_y)
-        ),
+        *(f"r{q} = g{1 + q} * ux - tl.load(at_along{q})[None, :]" for q in range(l_y)),
     ]
     for p in range(l_x):
         each += [*_products("m", 1 + p, l_y), f"a = a{p} - m0 * uy"]
-        each += eliminated(p, l_y)
+        each += eliminated(l_y, first=p == 0)
     each += [*solved(l_x, l_y), *bounded(l_y)]
-    each.append("near += tl.load(y_offsets + j)[None, :]")
-    start.append("limit = tl.load(limits + i)[:, None]")
     each += [
+        "near += tl.load(at_offsets)[None, :]",
         "within = near <= limit",
         "counter = counts + query",
         "place = tl.atomic_add(counter, whole + 1, mask=within, sem='relaxed')",
@@ -188,11 +196,14 @@ def _source(l_x: int, l_y: int) -> str:
         "at = query.to(tl.int64) * room + place",
         "tl.store(places + at, j[None, :] + whole, mask=kept)",
         "tl.store(values + at, near, mask=kept)",
+        f"at_y += COLUMNS * {height} * K",
+        "j += COLUMNS",
+        *(f"at_{name} += COLUMNS" for name in carried),
     ]
     lines = [
-        "def bounds_kernel(X, Y, x_norms, x_along, x_units, y_norms, y_along, y_units,",
-        "                  y_offsets, limits, counts, places, values, n_x, n_y, room,",
-        "                  tiles, stiffness, shrink, floor, rounding, K: tl.constexpr,",
+        "def bounds_kernel(X, Y, numbers, y_norms, y_along, y_units, y_offsets,",
+        "                  counts, places, values, n_x, n_y, room, tiles, stiffness,",
+        "                  shrink, floor, rounding, K: tl.constexpr,",
         "                  ROWS: tl.constexpr, COLUMNS: tl.constexpr,",
         "                  STAGES: tl.constexpr):",
         *("    " + line for line in start),

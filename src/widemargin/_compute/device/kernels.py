@@ -6,8 +6,11 @@ a device that is not there: CI does so with every kernel, by the code that users
 """
 
 import linecache
+import threading
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -71,7 +74,7 @@ def _alone(reason: str) -> ModuleType | None:
 def jitted(
     name: str, source: str, of: str = "", aligned: Collection[str] | None = None
 ) -> Any:
-    """Compile the function `name` of a source text; `of` tells versions apart.
+    """Make a kernel of the function `name` in a source text; `of` tells versions apart.
 
     Triton compiles anew for numbers and addresses that are multiples of 16, or 1. Where
     `aligned` is given it does so for these alone.
@@ -93,6 +96,9 @@ def jitted(
 
 
 _launched: set[int] = set()
+# Kernels that a thread compiles, see `compiled_meanwhile`.
+_compiling: dict[int, Future] = {}
+_thread = threading.local()
 
 
 def launch(kernel: Any, grid: Sequence[int], *arguments: Any, **constants: Any) -> None:
@@ -102,7 +108,7 @@ def launch(kernel: Any, grid: Sequence[int], *arguments: Any, **constants: Any) 
     """
     given = [_plain(argument) for argument in arguments]
     named = {name: _plain(value) for name, value in constants.items()}
-    if ONLY_COMPILED:
+    if ONLY_COMPILED or getattr(_thread, "only_compiles", False):
         kernel.warmup(*given, grid=tuple(grid), **named)
         return
     if id(kernel) in _launched:
@@ -110,8 +116,39 @@ def launch(kernel: Any, grid: Sequence[int], *arguments: Any, **constants: Any) 
         return
     # The first call compiles, for seconds where nothing was compiled before.
     with announce("kernels"):
+        if id(kernel) in _compiling:
+            wait([_compiling[id(kernel)]])
         kernel[tuple(grid)](*given, **named)
     _launched.add(id(kernel))
+
+
+@contextmanager
+def compiled_meanwhile(
+    launches: dict[Any, Callable[[], Any]], device: torch.device
+) -> Iterator[None]:
+    """Compile kernels in threads while the body works; leave when all are there.
+
+    Each kernel comes with a call that launches it: that compiles it, and runs nothing.
+    """
+    new = {k: call for k, call in launches.items() if id(k) not in _launched}
+    if not new or device.type != "cuda":
+        yield
+        return
+
+    def compile_only(call: Callable[[], Any]) -> None:
+        _thread.only_compiles = True
+        with torch.cuda.device(device):
+            call()
+
+    with announce("kernels"), ThreadPoolExecutor(len(new)) as pool:
+        for kernel, call in new.items():
+            _compiling[id(kernel)] = pool.submit(compile_only, call)
+        try:
+            yield
+        finally:
+            # An error is that of the launch itself, which comes later.
+            wait([_compiling.pop(id(kernel)) for kernel in new])
+    _launched.update(map(id, new))
 
 
 def _plain(value: Any) -> Any:

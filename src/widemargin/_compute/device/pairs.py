@@ -325,7 +325,7 @@ def tail(
     out = torch.empty((n_x, n_y), dtype=products.dtype, device=products.device)
     scale = out if rounding else torch.empty_like(out)
     launch(
-        _kernel(rows - 1, columns - 1), (triton.cdiv(n_y, _BLOCK), n_x),
+        tail_kernel(rows - 1, columns - 1), (triton.cdiv(n_y, _BLOCK), n_x),
         *(array.contiguous() for array in given), out, scale, n_y,
         1.0 + spring, 1.0 / (1.0 + spring), floor, rounding,
         LOWER=rounding != 0, BLOCK=_BLOCK,
@@ -383,7 +383,7 @@ def _plain(G, nx, a0, ny, b0, spring, floor, rounding):
 
 
 @cache
-def _kernel(l_x: int, l_y: int) -> Any:
+def tail_kernel(l_x: int, l_y: int) -> Any:
     """Compile the kernel for so many tangents at the query and at the reference."""
     return jitted("tail_kernel", _source(l_x, l_y), f"{l_x} and {l_y} tangents", ())
 
@@ -408,16 +408,20 @@ def _source(l_x: int, l_y: int) -> str:
             f"    r{q} = tl.load(base + {1 + q} * step, mask=there, other=0.0)"
             f" - tl.load(b0 + {q} * step + j, mask=there, other=0.0)"
         )
-    for p in range(l_x):
-        row = (1 + p) * (1 + l_y)
-        say(
-            f"    a = tl.load(a0 + i * {l_x} + {p})"
-            f" - tl.load(base + {row} * step, mask=there, other=0.0)"
-        )
-        for q in range(l_y):
-            at = row + 1 + q
-            say(f"    m{1 + q} = tl.load(base + {at} * step, mask=there, other=0.0)")
-        lines += ["    " + line for line in eliminated(p, l_y)]
+    if l_x:
+        # A loop, not written out: Triton compiles that in a tenth of the time.
+        zeros = [f"    s{q}_{t} = tl.zeros_like(scale)" for q, t in _triangle(l_y)]
+        lines += [
+            *zeros,
+            f"    for p in range({l_x}):",
+            f"        row = base + ((1 + p) * {1 + l_y}) * step",
+            *(
+                f"        m{q} = tl.load(row + {q} * step, mask=there, other=0.0)"
+                for q in range(1 + l_y)
+            ),
+            f"        a = tl.load(a0 + i * {l_x} + p) - m0",
+            *("        " + line for line in eliminated(l_y)),
+        ]
     lines += ["    " + line for line in solved(l_x, l_y)]
     lines += [
         "    if LOWER:",
@@ -436,15 +440,20 @@ def _source(l_x: int, l_y: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def eliminated(p: int, l_y: int) -> list[str]:
-    """Lines of a kernel that take direction p of x away: a, and its products m1, ...
+def _triangle(n: int) -> list[tuple[int, int]]:
+    """Rows and columns of a lower triangle."""
+    return [(q, t) for q in range(n) for t in range(q + 1)]
 
-    `s` holds the lower triangle of M^T M meanwhile.
+
+def eliminated(l_y: int, first: bool = False) -> list[str]:
+    """Lines of a kernel that take a direction of x away: a, and its products m1, ...
+
+    `s` holds the lower triangle of M^T M meanwhile; the first direction begins it.
     """
     lines = ["d2 -= a * a * shrink", "a *= shrink"]
+    adds = "=" if first else "+="
     for q in range(l_y):
         lines.append(f"r{q} -= m{1 + q} * a")
-        adds = "+=" if p else "="
         lines += [f"s{q}_{t} {adds} m{1 + q} * m{1 + t}" for t in range(q + 1)]
     return lines
 
@@ -509,7 +518,7 @@ def listed_bounds(
     l_x, l_y = x.frames.shape[1], y.frames.shape[1]
     if len(i):
         launch(
-            _pair_kernel(l_x, l_y), (-(-len(i) // _PAIRS),),
+            pair_kernel(l_x, l_y), (-(-len(i) // _PAIRS),),
             *ends, i.contiguous(), j.contiguous(), near, far, len(i), x.rows.shape[2],
             1.0 + spring, 1.0 / (1.0 + spring), floor_of(spring, near.dtype),
             error_of(x.rows), PAIRS=_PAIRS, LANES=_LANES, num_warps=_PAIRS,
@@ -518,14 +527,34 @@ def listed_bounds(
 
 
 @cache
-def _pair_kernel(l_x: int, l_y: int) -> Any:
+def pair_kernel(l_x: int, l_y: int) -> Any:
     of = f"{l_x} and {l_y} tangents"
     return jitted("pair_kernel", _pair_source(l_x, l_y), of, aligned=())
+
+
+def columns(name: str, rows: str, count: int) -> list[str]:
+    """Lines that load the columns of a matrix at once, and take them apart."""
+    columns = f"tl.arange(0, {padded(count)})[None, :]"
+    return [
+        f"column = {columns}",
+        f"whole = tl.load({name} + {rows}[:, None] * {count} + column,"
+        f" mask=column < {count}, other=0.0)",
+        *(
+            f"{name}{p} = tl.sum(tl.where(column == {p}, whole, 0.0), axis=1)"
+            for p in range(count)
+        ),
+    ]
+
+
+def padded(height: int) -> int:
+    """Return the next power of two."""
+    return 1 << (height - 1).bit_length()
 
 
 def _pair_source(l_x: int, l_y: int) -> str:
     """Write out a kernel for listed pairs: products in float32, then the tail."""
     products = [(p, q) for p in range(1 + l_x) for q in range(1 + l_y)]
+    ends = [("x", p) for p in range(1 + l_x)] + [("y", q) for q in range(1 + l_y)]
     lines = [
         "pair = tl.program_id(0).to(tl.int64) * PAIRS + tl.arange(0, PAIRS)",
         "there = pair < m",
@@ -534,29 +563,31 @@ def _pair_source(l_x: int, l_y: int) -> str:
         "lane = tl.arange(0, LANES)",
         f"x = X + i[:, None] * ({1 + l_x} * width) + lane[None, :]",
         f"y = Y + j[:, None] * ({1 + l_y} * width) + lane[None, :]",
+        # Addresses go through the loop: what else follows from them would be looked
+        # through by Triton once for each, for seconds.
+        *(f"at_{name}{p} = {name} + {p} * width" for name, p in ends),
         *(f"g{p}_{q} = tl.zeros([PAIRS, LANES], tl.float32)" for p, q in products),
         "for k in range(0, width, LANES):",
         "    inside = (lane < width - k)[None, :] & there[:, None]",
     ]
-    for name, rows in (("x", l_x), ("y", l_y)):
+    for name, p in ends:
         lines += [
-            f"    {name}{p} = tl.load({name} + {p} * width + k, mask=inside, other=0.0)"
-            for p in range(1 + rows)
+            f"    {name}{p} = tl.load(at_{name}{p}, mask=inside, other=0.0)",
+            f"    at_{name}{p} += LANES",
         ]
     lines += [f"    g{p}_{q} += x{p} * y{q}" for p, q in products]
     lines += [f"g{p}_{q} = tl.sum(g{p}_{q}, axis=1)" for p, q in products]
     lines += [
         "scale = tl.load(x_norms + i) + tl.load(y_norms + j)",
         "d2 = scale - 2.0 * g0_0",
-        *(
-            f"r{q} = g0_{1 + q} - tl.load(y_along + j * {l_y} + {q})"
-            for q in range(l_y)
-        ),
+        *columns("y_along", "j", l_y),
+        *(f"r{q} = g0_{1 + q} - y_along{q}" for q in range(l_y)),
+        *columns("x_along", "i", l_x),
     ]
     for p in range(l_x):
-        lines.append(f"a = tl.load(x_along + i * {l_x} + {p}) - g{1 + p}_0")
+        lines.append(f"a = x_along{p} - g{1 + p}_0")
         lines += [f"m{1 + q} = g{1 + p}_{1 + q}" for q in range(l_y)]
-        lines += eliminated(p, l_y)
+        lines += eliminated(l_y, first=p == 0)
     lines += [
         *solved(l_x, l_y),
         *bounded(l_y),
@@ -640,14 +671,14 @@ def gram_schmidt(tangents: Tensor, rtol: float) -> Tensor:
     """Frames (n, l, d) in float64 of tangents (n, l, d)."""
     rtol = max(rtol, ROUNDING)
     n, n_tangents, d = tangents.shape
-    small = 0 < n_tangents <= _MOST_ROWS and 0 < d <= _MOST_NUMBERS
+    small = 0 < n_tangents <= MOST_ROWS and 0 < d <= MOST_NUMBERS
     triton = triton_for(tangents, double=True) if small else None
     if triton is not None:
         frames = tangents.new_empty((n, n_tangents, d), dtype=torch.float64)
         height, width = (triton.next_power_of_2(size) for size in (n_tangents, d))
         if n:
             launch(
-                _frames_kernel(), (n,), tangents.contiguous(), frames, n_tangents, d,
+                frames_kernel(), (n,), tangents.contiguous(), frames, n_tangents, d,
                 rtol, HEIGHT=height, WIDTH=width,
                 num_warps=min(16, max(1, height * width // 1024)),
             )  # fmt: skip
@@ -685,11 +716,11 @@ def gram_schmidt(tangents: Tensor, rtol: float) -> Tensor:
 
 
 # Rows of a program, and numbers in each, that its registers hold.
-_MOST_ROWS, _MOST_NUMBERS = 16, 2048
+MOST_ROWS, MOST_NUMBERS = 16, 2048
 
 
 @cache
-def _frames_kernel() -> Any:
+def frames_kernel() -> Any:
     return jitted("frames_kernel", _FRAMES, aligned=())
 
 

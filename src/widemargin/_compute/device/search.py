@@ -23,10 +23,10 @@ Of squared distances the kernel densities of classes are made, in log space.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -35,25 +35,31 @@ from torch import Tensor
 
 from widemargin._compute.device.bounds import (
     Side,
+    bounds_kernel,
     stages_for,
     within,
 )
-from widemargin._compute.device.kernels import triton_for
+from widemargin._compute.device.kernels import compiled_meanwhile, triton_for
 from widemargin._compute.device.pairs import (
     GATHERED,
+    MOST_NUMBERS,
+    MOST_ROWS,
     Ends,
     chunk_size,
     error_of,
     floor_of,
+    frames_kernel,
     gram_schmidt,
     halving,
     listed,
     listed_bounds,
     pair_distances,
+    pair_kernel,
     paired_distances,
     products_in,
     stacked_products,
     tail,
+    tail_kernel,
 )
 from widemargin._compute.nearest import product_error
 
@@ -138,6 +144,40 @@ class Shadow:
         return cls(exact, *rounded(exact.rows))
 
 
+def launches(
+    points: Tensor, height: int, n_components: int | None
+) -> dict[Any, Callable[[], Any]]:
+    """Kernels of a search with tangents at both ends, each with a call of it.
+
+    `height` is 1 + the number of tangents.
+    """
+    n_tangents = height - 1
+    zeros = partial(torch.zeros, device=points.device)
+    one = zeros(1, dtype=torch.long)
+    sample, width = zeros(1, height, points.shape[1]), n_components or points.shape[1]
+    ends = Ends(sample[:, 0], sample, zeros(1), zeros(1, n_tangents))
+    products = zeros(1, height, height, 1)
+    found: dict[Any, Callable[[], Any]] = {
+        tail_kernel(n_tangents, n_tangents): lambda: tail(
+            products, zeros(1), zeros(1, n_tangents), zeros(1), zeros(n_tangents, 1),
+            1.0, 1.0, 1.0,
+        ),
+        pair_kernel(n_tangents, n_tangents): lambda: listed_bounds(
+            ends, one, ends, one, 1.0
+        ),
+    }  # fmt: skip
+    small = zeros(1, n_tangents, width, dtype=torch.float64)
+    if small.shape[1] <= MOST_ROWS and width <= MOST_NUMBERS:
+        found[frames_kernel()] = lambda: gram_schmidt(small, 1e-14)
+    if n_components and stages_for(points, n_tangents, n_tangents, width):
+        shadow = Shadow(ends, zeros(1, height, width).half(), zeros(1), 0.0)
+        x, y = Side.of_queries(shadow), Side.of_references(shadow)
+        found[bounds_kernel(n_tangents, n_tangents)] = lambda: within(
+            x, y, zeros(1), zeros(1), 1, 1.0, 1.0
+        )
+    return found
+
+
 class DeviceSearch:
     """References on a device, prepared once; nothing changes by being asked.
 
@@ -167,11 +207,16 @@ class DeviceSearch:
         self.sides, self.spring, self.shared = sides, float(spring), shared
         self.centre = points.double().mean(0)
         self.shrinkage = 1 - (self.spring / (1 + self.spring)) ** 0.5
-        self.ends = self._prepared(points, frames)
         self.axes = None
-        if n_components is not None:
-            self.axes = leading_axes(self.ends.points, n_components)
-            self.shadow = Shadow.cast(self.ends, self.axes)
+        height = 1 + frames.shape[1]
+        kernels = {}
+        if sides == "two" and height > 1 and triton_for(points) is not None:
+            kernels = launches(points, height, n_components)
+        with compiled_meanwhile(kernels, points.device):
+            self.ends = self._prepared(points, frames)
+            if n_components is not None:
+                self.axes = leading_axes(self.ends.points, n_components)
+                self.shadow = Shadow.cast(self.ends, self.axes)
         self._stacks: dict[str, Tensor] = {}
         self._sides: dict[int, Side] = {}
 
