@@ -1,9 +1,12 @@
 """Triton kernels, compiled for GPUs that are not there and interpreted on the CPU."""
 
+import ctypes
 import importlib.util
 import os
 import subprocess
 import sys
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,6 +15,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from widemargin._compute.device import kernels  # noqa: E402
+from widemargin._compute.progress import observed_by  # noqa: E402
 
 # .ci/run installs the lowest and the newest that the extra allows.
 PLACES = sorted(Path(".venv/triton").glob("*/triton"))
@@ -37,6 +41,83 @@ def test_kernels_without_a_gpu(triton, what, tmp_path):
         text=True,
     )
     assert ended.returncode == 0, ended.stderr[-3000:]
+
+
+NVRTC = next(Path(".venv/nvrtc").glob("nvidia/*/lib/libnvrtc.so.*"), None)
+
+
+@pytest.mark.parametrize(("patch", "window"), [(0, 1), (1, 2), (2, 3)])
+@pytest.mark.parametrize("capability", [80, 90])
+def test_cuda_c_is_compiled_without_a_gpu(capability, patch, window):
+    if NVRTC is None:
+        pytest.skip("no compiler of CUDA C: .ci/run installs one for this test")
+    from widemargin._compute.device import distortion
+
+    nvrtc, program, size = ctypes.CDLL(str(NVRTC)), ctypes.c_void_p(), ctypes.c_size_t()
+    source = distortion.source_for(28, 28, 2, patch, window).encode()
+    created = nvrtc.nvrtcCreateProgram(
+        ctypes.byref(program), source, b"distortion.cu", 0, None, None
+    )
+    assert created == 0
+    options = (ctypes.c_char_p * 1)(f"--gpu-architecture=sm_{capability}".encode())
+    failed = nvrtc.nvrtcCompileProgram(program, 1, options)
+    nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size))
+    log = ctypes.create_string_buffer(size.value)
+    nvrtc.nvrtcGetProgramLog(program, log)
+    assert not failed, log.value.decode()
+    nvrtc.nvrtcGetCUBINSize(program, ctypes.byref(size))
+    assert size.value > 0
+
+
+def test_kernels_are_compiled_in_threads_while_others_run(monkeypatch):
+    import threading
+
+    ran, entered = [], threading.Event()
+
+    class Kernel:
+        def __init__(self, name):
+            self.name = name
+
+        def warmup(self, *arguments, grid, **constants):
+            # The body goes on meanwhile.
+            assert entered.wait(60)
+            ran.append(f"compile {self.name}")
+
+        def __getitem__(self, grid):
+            return lambda *arguments, **constants: ran.append(f"run {self.name}")
+
+    class Device:
+        def __init__(self, device):
+            pass
+
+        def __enter__(self):
+            pass
+
+        def __exit__(self, *error):
+            pass
+
+    monkeypatch.setattr(torch.cuda, "device", Device)
+    one, other = Kernel("one"), Kernel("other")
+    calls = {kernel: partial(kernels.launch, kernel, (1,)) for kernel in (one, other)}
+    told = []
+
+    @contextmanager
+    def listen(description, total):
+        told.append(description)
+        yield lambda amount=1: None
+
+    for _ in range(2):
+        with observed_by(listen):
+            with kernels.compiled_meanwhile(calls, torch.device("cuda", 0)):
+                entered.set()
+                # Waits for its own kernel, and says nothing more.
+                calls[one]()
+                assert "compile one" in ran
+                assert ran[-1] == "run one" or ran[-1] == "compile other"
+            calls[other]()
+    assert sorted(set(ran)) == ["compile one", "compile other", "run one", "run other"]
+    assert ran.count("compile one") == ran.count("compile other") == 1
+    assert told == ["kernels"]
 
 
 def test_the_extra_allows_the_versions_that_the_code_knows():

@@ -177,6 +177,18 @@ def distortion_distances(
 
 @cache
 def _kernel(height: int, width: int, channels: int, patch: int, window: int) -> Any:
+    shared = (
+        4 * channels * (height + 2 * (patch + window)) * (width + 2 * (patch + window))
+    )
+    build = getattr(torch.cuda, "_compile_kernel", None)
+    # More shared memory must be asked for; taller images than this leave registers.
+    if build is None or shared > 48 * 1024 or height > 64:
+        return None
+    return build(source_for(height, width, channels, patch, window), "distortion")
+
+
+def source_for(height: int, width: int, channels: int, patch: int, window: int) -> str:
+    """Write the kernel out for images of one size."""
     sizes = {
         "HEIGHT": height,
         "WIDTH": width,
@@ -186,15 +198,8 @@ def _kernel(height: int, width: int, channels: int, patch: int, window: int) -> 
         "WARPS": WARPS,
         "QUERIES": QUERIES,
     }
-    shared = (
-        4 * channels * (height + 2 * (patch + window)) * (width + 2 * (patch + window))
-    )
-    build = getattr(torch.cuda, "_compile_kernel", None)
-    # More shared memory must be asked for; taller images than this leave registers.
-    if build is None or shared > 48 * 1024 or height > 64:
-        return None
     defines = "".join(f"#define {name} {value}\n" for name, value in sizes.items())
-    return build(defines + _SOURCE, "distortion")
+    return defines + _SOURCE
 
 
 def _plain(
