@@ -118,3 +118,65 @@ def test_few_samples_are_left_out_when_that_is_asked_for(monkeypatch):
     assert len(fits) == n
     # What the model that was there before said is forgotten.
     assert model.fit(X[:, :2], y).temperature_ != other.temperature_
+
+
+def copies(rng, n, d, shares, apart):
+    """Return rows that are there one to eight times, and fresh samples."""
+    X, y, Z, z = classes(rng, n, d, shares, apart)
+    rows = rng.permutation(np.repeat(np.arange(n), rng.integers(1, 9, n)))
+    return X[rows], y[rows], Z, z
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        wm.InvariantHyperplaneSVC(tangents="none", kernel="rbf"),
+        wm.TVQClassifier(random_state=0),
+        wm.MarginReweightingClassifier(
+            wm.GLVQClassifier(1, random_state=0), max_iter=8, random_state=0
+        ),
+    ],
+    ids=["invariant", "TVQ", "re-weighting"],
+)
+def test_copies_leave_models_that_are_fitted_again(model):
+    gaps = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        gaps.append(gap(model, *copies(rng, 250, 10, [5, 3, 2], 0.6)))
+    assert abs(np.mean(gaps)) < 0.05
+
+
+def test_duels_of_a_hundred_classes():
+    given = classes(np.random.default_rng(0), 1000, 20, [1] * 50, 1.0)
+    svc = wm.InvariantHyperplaneSVC(tangents="none")
+    assert abs(gap(svc, *given)) < 0.05
+
+
+def test_borders_that_are_biased():
+    """Wide, unequal classes: nearly all answers are the largest class."""
+    gaps = []
+    for seed in range(3):
+        given = classes(np.random.default_rng(seed), 267, 1500, [6, 3, 2], 0.075)
+        svc = wm.InvariantHyperplaneSVC(tangents="none", kernel="rbf", C=10.0)
+        gaps.append(gap(svc, *given))
+    assert abs(np.mean(gaps)) < 0.04
+
+
+def test_answers_are_no_surer_than_they_are_right():
+    """Of biased costs the least cross-entropy alone says .65, where .55 are right."""
+    from widemargin._core.temperature import LeftOut, fit_temperature, softmax_of_costs
+
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=2000)
+    codes = (rng.random(2000) < 1 / (1 + np.exp(-4 * (x - 0.5)))).astype(int)
+    behind = np.maximum(3.0 - x, 0.01)
+    costs = np.stack([np.zeros(2000), behind], axis=1)
+    answers = np.zeros(2000, int)
+    seen = LeftOut(costs, answers, codes, np.ones(2000))
+    P = softmax_of_costs(costs, *_in_order(fit_temperature(seen), answers))
+    assert P.max(axis=1).mean() < np.mean(codes == 0) + 0.02
+
+
+def _in_order(fitted, answers):
+    temperature, lead = fitted
+    return temperature, answers, lead

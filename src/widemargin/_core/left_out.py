@@ -100,27 +100,28 @@ def observations(X: Any, codes: NDArray) -> NDArray | None:
 def left_out_folds(samples: Samples, many: float) -> list[NDArray]:
     """Rows to leave out of a model together, where samples are few; else none.
 
-    They are where a class has fewer than `many` in the mean. Each part is a fifth of
-    every class, a tenth where samples are fewer than features, ENOUGH at most; copies
-    leave together, and every class keeps some. There are as many parts as ENOUGH
-    samples need.
+    Samples are few where a class has fewer than `many` observations in the mean. Each
+    part is a fifth of every class, a tenth where samples are fewer than features,
+    ENOUGH at most; copies leave together, and every class keeps some. There are as many
+    parts as ENOUGH samples need.
     """
     codes, n, d = samples.codes, len(samples), samples.X.shape[1]
     n_classes = len(np.unique(codes))
-    few = n < n_classes * many and n <= MOST_REFITTED
-    if n_classes < 2 or not few or samples.share < 1:
+    if n_classes < 2 or n > MOST_REFITTED or samples.share < 1:
         return []
     groups = np.arange(n)
     if samples.inverse is None:
         linked = observations(to_numpy(samples.X), codes)
         groups = groups if linked is None else linked
     first, place = np.unique(groups, return_index=True, return_inverse=True)[1:]
+    if len(first) >= n_classes * many:
+        return []
     order = np.random.RandomState(0).permutation(len(first))
     sizes = np.bincount(codes[first])
     order = order[sizes[codes[first[order]]] > 1]
     # Class by class, so that no part has more than one of a class that is rare.
     order = order[np.argsort(codes[first[order]], kind="stable")]
-    n_parts = max(FINE if n < d else FOLDS, n // ENOUGH)
+    n_parts = max(FINE if len(first) < d else FOLDS, n // ENOUGH)
     parts, count = [], 0
     for k in range(n_parts):
         rows = np.flatnonzero(np.isin(place, order[k::n_parts]))

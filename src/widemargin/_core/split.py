@@ -16,17 +16,25 @@ def hold_out_of_classes(
     fraction: float,
     rng: np.random.RandomState,
     usable: NDArray | None = None,
+    groups: NDArray | None = None,
     *,
     needed: bool = True,
 ) -> NDArray:
     """Hold out `fraction` of every class; each keeps at least one sample.
 
-    Where that leaves nothing to hold out, it is an error if some is `needed`.
+    Equal samples, those of one class with one number in `groups`, are held out
+    together. Where that leaves nothing to hold out, it is an error if some is `needed`.
 
     >>> codes = np.array([0, 0, 0, 0, 1])
     >>> hold_out_of_classes(codes, 0.25, np.random.RandomState(0)).sum()
     np.int64(1)
     """
+    if groups is not None:
+        groups, first, of = np.unique(groups, return_index=True, return_inverse=True)
+        if usable is not None:
+            usable = np.bincount(of, usable) > 0
+        args = codes[first], fraction, rng, usable
+        return hold_out_of_classes(*args, needed=needed)[of]
     held = np.zeros(len(codes), dtype=bool)
     shuffled = rng.permutation(len(held))
     if usable is not None:

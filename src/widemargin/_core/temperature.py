@@ -20,7 +20,9 @@ answers, up to these.
 Above zero the lead is a step at the border, for more than two classes: of costs whose
 tails are heavy, as those of votes and of all pairs, a temperature alone would be too
 warm. Below zero it says that borders are biased: rivals that are nearer than -b T are
-as likely as the answer, which is never less likely than another.
+as likely as the answer, which is never less likely than another. That may leave answers
+surer than they are right, by more than a standard error; T and b are then those of
+least cross-entropy among the pairs with which they are not.
 
 Platt, "Probabilistic outputs for support vector machines", 1999; Guo et al., "On
 calibration of modern neural networks", ICML 2017. Shapes: costs (n_samples, n_classes).
@@ -35,6 +37,9 @@ from numpy.typing import NDArray
 FITTED = 2000
 # Costs in units of the mean gap, inverse temperatures in its inverse, and leads.
 MOST, SHARPNESS, LEADS = 1e200, (0.1, 1e6), (-5.0, 30.0)
+# Leads that are tried where answers would be too sure, and logarithms of temperatures
+# beside the one that was found.
+N_LEADS, WIDER, LOGARITHMS = 6, np.array([-5.0, 5.0]), (-700.0, 700.0)
 # Weights beyond this are certain enough.
 HEAVY = 1e10
 
@@ -66,14 +71,14 @@ def fit_temperature(seen: LeftOut) -> tuple[float, float]:
 
     Samples whose class is out of the question, at an infinite cost, say nothing.
     """
-    costs, answers, codes, weights = seen
-    if costs.shape[1] < 2:
+    if seen.costs.shape[1] < 2:
         # One class has all the probability.
         return 1.0, 0.0
-    known = np.isfinite(costs[np.arange(len(costs)), codes])
+    known = np.isfinite(seen.costs[np.arange(len(seen.costs)), seen.codes])
+    seen = LeftOut(*(part[known] for part in seen))
+    costs, answers, codes, weights = seen
     # Class by class: sums over few classes are slow along rows.
-    costs, answers = costs.T.compress(known, 1).astype(float), answers[known]
-    codes, weights = codes[known], weights[known]
+    costs = np.ascontiguousarray(costs.T, dtype=float)
     n, at = len(codes), np.arange(len(codes))
     weights = weights / max(1.0, float(weights.max(initial=0.0)) / HEAVY)
     D = costs - costs.min(axis=0) if n else costs
@@ -122,7 +127,45 @@ def fit_temperature(seen: LeftOut) -> tuple[float, float]:
     found = minimize(
         loss, np.zeros(2), jac=True, bounds=bounds, method="L-BFGS-B", options=options
     ).x
-    return float(max(unit / np.exp(found[0]), np.finfo(float).tiny)), float(found[1])
+    T = float(max(unit / np.exp(found[0]), np.finfo(float).tiny))
+    return _no_surer_than_right(seen._replace(weights=weights), T, float(found[1]))
+
+
+def _no_surer_than_right(seen: LeftOut, T: float, lead: float) -> tuple[float, float]:
+    """Return temperature and lead with which answers are not surer than they are right.
+
+    They are those given, unless answers would be surer by more than a standard error.
+    """
+    if lead >= 0:
+        return T, lead
+    costs, answers, codes, weights = seen
+    shares, rows = weights / weights.sum(), np.arange(len(codes))
+    right = min(1.0, float(shares @ (answers == codes)))
+    most = right + float(np.sqrt(right * (1 - right) * (shares @ shares)))
+
+    def chances(T: float, lead: float) -> NDArray:
+        return softmax_of_costs(costs, T, answers, lead)
+
+    def excess(log_T: float, lead: float) -> float:
+        P = chances(float(np.exp(log_T)), lead)
+        return float(shares @ P[rows, answers]) - most
+
+    if excess(float(np.log(T)), lead) <= 0:
+        return T, lead
+
+    from scipy.optimize import brentq
+
+    best = np.inf, T, lead
+    for b in np.linspace(LEADS[0], 0.0, N_LEADS):
+        low, high = np.clip(np.log(T) + WIDER, *LOGARITHMS)
+        if excess(low, b) > 0 > excess(high, b):
+            warm = float(np.exp(brentq(excess, low, high, (b,), xtol=1e-3)))
+        else:
+            warm = float(np.exp(high if excess(high, b) > 0 else low))
+        P = np.maximum(chances(warm, b), np.finfo(float).tiny)
+        cost = -float(shares @ np.log(P[rows, codes]))
+        best = min(best, (cost, warm, float(b)))
+    return best[1:]
 
 
 def softmax_of_costs(

@@ -223,8 +223,9 @@ class MarginReweightingClassifier(WrappingClassifier, SoftClassifier):
         held = np.zeros(len(labels), dtype=bool)
         if self.validation_fraction is not None:
             codes = np.unique(labels, return_inverse=True)[1]
+            copies = groups_of_copies(X, labels)
             held = hold_out_of_classes(
-                codes, self.validation_fraction, rng, given > 0, needed=False
+                codes, self.validation_fraction, rng, given > 0, copies, needed=False
             )
         rows = np.flatnonzero(~held & (given > 0))
         valid = np.flatnonzero(held)
@@ -236,7 +237,6 @@ class MarginReweightingClassifier(WrappingClassifier, SoftClassifier):
             y_valid=labels[valid],
             w_valid=given[valid],
             routed=routed,
-            rounds=[],
         )
         self._measure = self.margin
         self.margin_scale_: float | None = None
@@ -268,7 +268,6 @@ class MarginReweightingClassifier(WrappingClassifier, SoftClassifier):
             self.history_["validation_score"] = []
         for t in announced(range(self.max_iter), "rounds"):
             scaled = weights * (total / weights.sum())
-            data.rounds.append(scaled)
             learner = self._next_learner(learner, data, scaled, rng, tasks)
             mu = self._relative_margins(learner, data.X, data.y)
             if t == 0:
@@ -281,15 +280,12 @@ class MarginReweightingClassifier(WrappingClassifier, SoftClassifier):
                 self.estimator_ = deepcopy(learner)
             if not np.any(mu < self.theta_) or waited >= self.n_iter_no_change:
                 break
-            weights = margin_reweight(
-                weights, mu, self.theta_, self.k, sample_weight=data.given
-            )
+            weights = self._next_weights(weights, mu, data.given)
         self.n_iter_ = len(self.history_["loss"])
-        # Others than those that go on from the last one are fitted from scratch.
-        goes_on = self.update in ("warm_start", "partial_fit")
-        first = 0 if goes_on else self.best_iteration_
-        data.rounds = data.rounds[first : self.best_iteration_ + 1]
         return weights * (total / weights.sum())
+
+    def _next_weights(self, weights: NDArray, mu: NDArray, given: NDArray) -> NDArray:
+        return margin_reweight(weights, mu, self.theta_, self.k, sample_weight=given)
 
     def _relative_margins(self, learner: Any, X: Any, y: NDArray) -> NDArray:
         """Margins in [-1, 1], all on the scale of the first round."""
@@ -373,8 +369,9 @@ class MarginReweightingClassifier(WrappingClassifier, SoftClassifier):
         """Fit the temperature to samples that the learner did not see.
 
         They count as they were given: weights that favour hard samples would make
-        answers less sure than they are right. If few are held out, learners are fitted
-        again without some of the others, with the weights of the best round.
+        answers less sure than they are right. If few are held out, all rounds up to the
+        best are run again without some of the others: weights that were learned with a
+        sample tell of it, and push borders away from it once it is gone.
         """
         if len(data.y_valid) >= ENOUGH:
             given = data.X_valid, data.y_valid, data.w_valid
@@ -393,14 +390,20 @@ class MarginReweightingClassifier(WrappingClassifier, SoftClassifier):
         """Say what samples of these rows cost a learner that is fitted without them."""
         keep = np.delete(np.arange(len(data.y)), rows)
         others = Bunch(
-            X=_safe_indexing(data.X, keep), y=data.y[keep], routed=data.routed
+            X=_safe_indexing(data.X, keep),
+            y=data.y[keep],
+            given=data.given[keep],
+            routed=data.routed,
         )
         learner, silent = None, FitTasks(self, 0)
-        rng = check_random_state(0)
+        rng, weights = check_random_state(0), others.given
         with hushed(), observed_by(None), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            for weights in data.rounds:
-                given = weights[keep]
+            for _ in range(self.best_iteration_ + 1):
+                if learner is not None:
+                    mu = self._relative_margins(learner, others.X, others.y)
+                    weights = self._next_weights(weights, mu, others.given)
+                given = weights * (others.given.sum() / weights.sum())
                 learner = self._next_learner(learner, others, given, rng, silent)
         left = _safe_indexing(data.X, rows), data.y[rows], data.given[rows]
         return self._said_by(learner, *left)

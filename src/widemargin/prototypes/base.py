@@ -164,8 +164,12 @@ class PrototypeClassifier(SoftClassifier):
         self._set_temperature(samples)
 
     def _calibrate_by(self, samples: Samples) -> None:
-        """Calibrate on training samples: later, if that takes other fits."""
-        if self._left_out_parts(samples, len(self.prototype_labels_)):
+        """Calibrate on training samples: later, if that takes other fits.
+
+        Models without a part of the samples are not asked for probabilities.
+        """
+        n_references = len(self.prototype_labels_)
+        if hasattr(self, "_is_part") or self._left_out_parts(samples, n_references):
             self._calibrate_later(samples)
         else:
             self._calibrate_on(samples)

@@ -245,8 +245,6 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
     """
 
     device_methods: ClassVar = DEVICE_METHODS
-    # Passes are chosen by the same folds, where these are; more would be dear.
-    _many = 1
     _state_names: ClassVar = {"prototypes": "prototypes_", "tangents": "tangents_"}
     _exact_weights = True
     # The climb itself: weights and margins belong to the samples it was made on.

@@ -90,8 +90,8 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier, SoftClassifier):
     gamma_ : float
         The gamma of "rbf" and "poly".
     temperature_ : float
-        Of ``predict_proba``, in the units of margins: fitted to training samples, about
-        250 of each class and 2000 at most, each left out of the machine.
+        Of ``predict_proba``, in the units of margins: fitted to training samples that
+        were left out, when it is asked for first.
     n_iter_ : int
         Steps of the solver, of the duel that took most.
     classes_ : ndarray of shape (n_classes,)
@@ -107,8 +107,10 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier, SoftClassifier):
     Margins are a "distance" in units of the machines' own margin: of a predicted label
     the closest of the duels that it met, of another minus the duel that it lost.
     Samples that trained a machine lie at its margin by construction: for
-    ``predict_proba`` each is left out of it, in closed form, as of a machine with
-    squared slack whose coefficients spread as these do; the whitening stays as it is.
+    ``predict_proba`` machines are fitted again without some of them. Of more than
+    10 000, or with the linear kernel of five for each class and feature, about 250 of
+    each class, 2000 at most, are left out in closed form, as of a machine with squared
+    slack whose coefficients spread as these do; the whitening stays as it is.
     The solver is LIBSVM with either kernel, whose time grows with the square of the
     number of samples or faster: the machine is meant for some thousands of them.
     On scikit-learn 1.9 and later ``set_callbacks(sklearn.callback.ProgressBar())``
@@ -132,6 +134,9 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier, SoftClassifier):
     >>> svc.fit(X, [0, 1]).predict([[30.0, 0.0], [-30.0, 1.0]])
     array([0, 1])
     """
+
+    # A sample that leaves changes who is at the margin where supports are most samples.
+    _many = 5
 
     lam: Annotated[float, Number(above=0, at_most=1)] = 0.1
     _: KW_ONLY
@@ -185,15 +190,22 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier, SoftClassifier):
                     if "not finite" not in str(error):
                         raise
                     raise self._overflow() from error
-                self._calibrate(self._left_out_costs(samples, whitened))
+        self._calibrate_later(samples)
         pairwise.say_how_it_ended(end, self)
         return self
 
-    def _left_out_costs(self, samples, whitened):
-        """Say what samples cost, each left out of the machine."""
-        found = self._refitted_costs(samples)
-        if found is not None:
-            return found
+    def _calibrate_on(self, samples):
+        """Calibrate on training samples, each left out of the machine.
+
+        A kernel's features are as many as samples, which are few beside them.
+        """
+        n_features = len(self.whitening_) * len(self.classes_)
+        found = self._refitted_costs(samples, n_features)
+        self._calibrate(self._left_out_costs(samples) if found is None else found)
+
+    def _left_out_costs(self, samples):
+        """Say what samples cost in closed form."""
+        whitened = self._map(self._inside(samples.X)) @ self.whitening_
         most = min(FITTED, OF_A_CLASS * len(samples.classes))
         rows = np.random.RandomState(0).permutation(len(samples))[:most]
         linked = observations(samples.X, samples.codes)
