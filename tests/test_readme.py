@@ -44,3 +44,15 @@ def test_links_are_absolute_and_what_they_name_is_here(target):
 @pytest.mark.parametrize("target", sorted(set(re.findall(r"make (\w+)", README))))
 def test_make_targets_exist(target):
     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+def test_the_first_own_prediction_comes_soon():
+    # Words that are read, code included, up to the first answers of a model.
+    before = README[: README.index("model.confidence(")]
+    assert "model.predict(" in before
+    text = re.sub(r"!\[[^\]]*\]\([^)]*\)", "", before)
+    assert len(re.findall(r"[\w.]*\w", text)) <= 150
+
+
+def test_it_says_how_long_the_tests_take():
+    assert re.search(r"^make test .*\d+ minutes", README, re.MULTILINE)

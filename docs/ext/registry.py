@@ -206,7 +206,7 @@ def capabilities_page():
             unit = None
         row = [
             f":doc:`{name} <widemargin.{name}>`",
-            unit or ":doc:`varies </margins>`",
+            unit or ":doc:`varies </guide/margins>`",
             "tangents" in kind._get_param_names() or by("metric", kind is Density),
             hasattr(model, "partial_fit"),
             "class_weight" in kind._get_param_names(),

@@ -16,6 +16,7 @@ import pytest
 from sklearn.datasets import dump_svmlight_file, load_digits
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from tests.cli.writing import write_csv
 from typer.testing import CliRunner
 
 import widemargin
@@ -507,8 +508,18 @@ def test_models_that_take_missing_values(command, iris_rows, tmp_path, model, mo
 def test_the_default_model_is_told(command, iris):
     code, out, err = command("fit", iris, "--target", "species")
     assert code == 0, err
+    assert out.startswith("gmlvq:")
+    assert "--model gmlvq is the default" in err
+
+
+def test_the_default_of_images_and_of_sparse_data(command, digits, digits_npz):
+    code, out, err = command("fit", digits_npz)
+    assert code == 0, err
     assert out.startswith("svc:")
-    assert "--model svc is the default" in err
+    dump_svmlight_file(*digits, str(digits_npz.with_name("sparse.txt")))
+    code, out, err = command("fit", "sparse.txt")
+    assert code == 0, err
+    assert out.startswith("maxmargin:")
 
 
 def test_predict_keeps_a_promise_by_labelled_data(command, refuses, tmp_path):
@@ -541,3 +552,54 @@ def test_the_package_runs_as_a_module():
         capture_output=True, text=True,
     )  # fmt: skip
     assert done.stdout.startswith("widemargin ")
+
+
+def test_probabilities_and_names_of_rows(command, refuses, iris_rows, tmp_path):
+    names, rows = iris_rows
+    named = [[f"0{i}", *row] for i, row in enumerate(rows)]
+    write_csv(tmp_path / "a.csv", ["plant", *names], named)
+    options = ("--target", "species", "--model", "gmlvq", "--drop", "plant")
+    assert command("fit", "a.csv", *options)[0] == 0
+    code, out, err = command(
+        "predict", "model.skops", "a.csv", "--proba", "--id", "plant"
+    )
+    assert code == 0, err
+    header, *lines = csv.reader(io.StringIO(out))
+    assert header[:3] == ["plant", "label", "margin"]
+    classes = [name.removeprefix("p(").removesuffix(")") for name in header[3:]]
+    P = np.array([line[3:] for line in lines], float)
+    np.testing.assert_allclose(P.sum(axis=1), 1, atol=1e-4)
+    assert [line[1] for line in lines] == [classes[k] for k in P.argmax(axis=1)]
+    assert [line[0] for line in lines] == [row[0] for row in named]
+    error = refuses("predict", "model.skops", "a.csv", "--id", "plan")
+    assert "did you mean 'plant'" in error
+    fitted = command(
+        "fit", "a.csv", "--target", "species", "--model", "svc", *options[4:]
+    )
+    assert fitted[0] == 0
+    (tmp_path / "out").mkdir()
+    assert "--proba: svc has no prob" in refuses(
+        "predict", "model.skops", "a.csv", "--proba"
+    )
+
+
+def test_categories_become_columns(command, refuses, tmp_path):
+    rng = np.random.RandomState(0)
+    city, size = rng.choice(["Rome", "Oslo", "Bonn"], 120), rng.normal(size=120)
+    north = np.where((city == "Oslo") ^ (size > 2), "yes", "no")
+    rows = zip(city, size, north, strict=True)
+    write_csv(tmp_path / "a.csv", ["city", "size", "north"], rows)
+    assert "--encode city" in refuses("fit", "a.csv", "--target", "north")
+    fitted = command("fit", "a.csv", "--target", "north", "--encode", "city")
+    assert fitted[0] == 0, fitted[2]
+    names = models.load(tmp_path / "model.skops").names
+    assert names == ["city=Bonn", "city=Oslo", "city=Rome", "size"]
+    new = [[0, "Oslo"], [0, "Rome"], [0, "Lima"], [0, ""]]
+    write_csv(tmp_path / "new.csv", ["size", "city"], new)
+    code, out, err = command("predict", "model.skops", "new.csv")
+    assert code == 0, err
+    assert "values that the model does not know: Lima" in err
+    assert [line.split(",")[1] for line in out.splitlines()[1:3]] == ["yes", "no"]
+    error = refuses("fit", "a.csv", "--target", "north", "--encode", "size")
+    assert "--drop size" in error
+    assert "no column" in refuses("fit", "a.csv", "--target", "north", "--encode", "x")

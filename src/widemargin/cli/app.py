@@ -144,7 +144,11 @@ def demo(
 def fit(
     data: DataPath,
     model: Annotated[
-        str | None, typer.Option(help="Name of a model: see `models`. By default svc.")
+        str | None,
+        typer.Option(
+            help="Name of a model: see `models`. By default gmlvq for tables, svc for "
+            "images, maxmargin for sparse data."
+        ),
     ] = None,
     target: Target = None,
     image_shape: Annotated[
@@ -156,6 +160,10 @@ def fit(
     ] = None,
     drop: Annotated[
         list[str] | None, typer.Option(help="Leave a column out. Repeatable.")
+    ] = None,
+    encode: Annotated[
+        list[str] | None,
+        typer.Option(help="Make a categorical column one-hot. Repeatable."),
     ] = None,
     scale: Annotated[
         bool | None,
@@ -200,6 +208,13 @@ def predict(
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="CSV to write; standard output by default.")
+    ] = None,
+    proba: Annotated[
+        bool, typer.Option("--proba", help="Add the probability of every class.")
+    ] = False,
+    called: Annotated[
+        str | None,
+        typer.Option("--id", help="Name rows by this column, not by their number."),
     ] = None,
     device: Device = "cpu",
 ) -> None:

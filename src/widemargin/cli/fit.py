@@ -51,6 +51,7 @@ def run(
     image_shape: str | None,
     settings: list[str] | None,
     drop: list[str] | None,
+    encode: list[str] | None,
     scale: bool | None,
     search: bool,
     max_error: float | None,
@@ -70,11 +71,11 @@ def run(
         target=target,
         image_shape=parse_shape(image_shape),
         drop=drop or [],
+        encode=encode or [],
         how=replace(how, missing=True),
     )
     if model is None:
-        # Right more often than any other here on tables and images alike.
-        model = "maxmargin" if sparse.issparse(table.X) else "svc"
+        model = default_model(table)
         table.notes.append(
             f"--model {model} is the default; widemargin models has more"
         )
@@ -141,6 +142,13 @@ def run(
     if max_error is not None:
         print(words_of(saved.refusing, max_error))
     print(f"Model: {out} ({out.stat().st_size / 1024:.0f} KiB)")
+
+
+def default_model(table: Table) -> str:
+    """Return the model to begin with: for tables, for images, for sparse data."""
+    if sparse.issparse(table.X):
+        return "maxmargin"
+    return "gmlvq" if table.image_shape is None else "svc"
 
 
 def paper_of(X: Any, image_shape: tuple[int, ...] | None) -> float:

@@ -173,6 +173,7 @@ def read_for(
     labelled: bool,
     target: str | None = None,
     how: Reading | None = None,
+    called: str | None = None,
 ) -> tuple[Table, Any]:
     """Read data the way the model's training data were read."""
     table = read(
@@ -184,6 +185,7 @@ def read_for(
         n_features=model.n_features,
         how=replace(how or Reading(), missing=model.takes_missing),
         size=model.image_shape,
+        called=called,
     )
     match_features(model, table, data)
     if table.names and not model.names:
@@ -201,6 +203,8 @@ def predict(
     max_error: float | None,
     calibrate: Path | None,
     out: Path | None,
+    proba: bool,
+    called: str | None,
     device: str,
     how: Reading,
 ) -> None:
@@ -210,12 +214,16 @@ def predict(
     saved = load(model)
     if max_error is not None or calibrate is not None:
         calibrated(saved, max_error, calibrate, how)
-    table, X = read_for(saved, data, labelled=False, how=how)
+    if proba and not hasattr(saved.estimator, "predict_proba"):
+        more = "; fit it with --set probability=True" if saved.name == "svc" else ""
+        raise Refusal(f"--proba: {saved.name} has no probabilities{more}")
+    table, X = read_for(saved, data, labelled=False, how=how, called=called)
     with show_progress():
         seen = on_device(saved.prepare(X), device)
         labels, sure, _ = answer(saved.estimator, seen)
         accepted = saved.accepts(X)
-    header = ["row", "label", "margin"]
+        chances = saved.estimator.predict_proba(seen) if proba else None
+    header = [table.rows_are, "label", "margin"]
     lines: list[Any] = [
         table.rows or range(1, len(labels) + 1),
         labels,
@@ -224,6 +232,10 @@ def predict(
     if accepted is not None:
         header.append("answered")
         lines.append(np.where(accepted, "yes", "no"))
+    if chances is not None:
+        chances = np.asarray(chances.cpu() if hasattr(chances, "cpu") else chances)
+        header += [f"p({label})" for label in saved.estimator.classes_]
+        lines += [[f"{value:.6g}" for value in column] for column in chances.T]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(header)

@@ -38,6 +38,8 @@ DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
 UNNAMED = re.compile(r"|Unnamed: \d+|__index_level_\d+__")
 # Fewer rows than this may well be counted by a feature.
 FEW_ROWS = 20
+# As many values of a text column become columns of their own, or half of the rows.
+MOST_KINDS = 20
 
 
 @dataclass
@@ -51,6 +53,8 @@ class Table:
     target: str | None = None
     rows: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    # What the rows are called by: their numbers, files, or a column.
+    rows_are: str = "row"
 
 
 @dataclass(frozen=True)
@@ -112,10 +116,11 @@ def csv_columns(
     asked: Iterable[str] = (),
     how: Reading | None = None,
     target: str | None = None,
+    texts: Iterable[str] = (),
 ) -> Columns:
     """Read CSV; `asked` are names that the user or the model has for columns.
 
-    Cells of the `target` stay text: 01 is another label than 1.
+    Cells of the `target` and of `texts` stay text: 01 is another label than 1.
     """
     import pandas
 
@@ -142,7 +147,7 @@ def csv_columns(
     names = first if has_header else places
     if has_header and len(top) < 2:
         raise Refusal(f"{path} has a header and no rows; give a file with data")
-    labels_in = None if target is None else _column_name(target, names)
+    as_text = {*texts, *([] if target is None else [_column_name(target, names)])}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pandas.errors.ParserWarning)
@@ -158,7 +163,7 @@ def csv_columns(
                 dtype={
                     place: str
                     for place, name in zip(places, names, strict=True)
-                    if name == labels_in
+                    if name in as_text
                 },
                 decimal=how.decimal,
                 keep_default_na=False,
@@ -296,13 +301,20 @@ def as_table(
     drop: Sequence[str] = (),
     keep: Sequence[str] = (),
     missing: bool = False,
+    encode: Sequence[str] = (),
+    called: str | None = None,
 ) -> Table:
     """Build a table from named columns.
 
     The features are the columns in `keep`, in that order; else all but the target,
-    those in `drop`, and an index that somebody saved along.
+    those in `drop`, and an index that somebody saved along. A column in `encode`
+    becomes one column for each of its values; `called` is what the rows are called by.
     """
     columns = _without_empty(columns)
+    if called is not None and called not in columns.names:
+        raise Refusal(f"--id: no column {called!r}; {near(called, columns.names)}")
+    called_by = dict(zip(columns.names, columns.values, strict=True)).get(called or "")
+    columns = _one_hot(columns, encode, keep)
     names, place, notes = columns.names, columns.place, list(columns.notes)
     twice = {name for name in names if names.count(name) > 1}
     if twice:
@@ -325,7 +337,7 @@ def as_table(
     chosen = list(keep)
     if not keep:
         index = [n for n in columns.index if n in by_name and n not in drop]
-        chosen = [name for name in by_name if name not in (*drop, *index)]
+        chosen = [name for name in by_name if name not in (*drop, *index, called)]
         notes += [f"column {name!r} is an index and was left out" for name in index]
     if not chosen:
         raise Refusal("no feature column is left beside the target; add some")
@@ -339,7 +351,59 @@ def as_table(
             for name, column in zip(chosen, X.T, strict=True)
             if _counts_rows(column)
         ]
-    return Table(X, y, chosen, target=target, notes=notes)
+    table = Table(X, y, chosen, target=target, notes=notes)
+    if called is not None and called_by is not None:
+        table.rows, table.rows_are = [str(cell) for cell in called_by], called
+    return table
+
+
+def encoded_names(keep: Iterable[str]) -> set[str]:
+    """Return which columns names such as ``city=Rome`` may have been made from."""
+    return {
+        name[:place]
+        for name in keep
+        for place, sign in enumerate(name)
+        if sign == "=" and place
+    }
+
+
+def _one_hot(columns: Columns, encode: Sequence[str], keep: Sequence[str]) -> Columns:
+    """Put a column ``name=value`` for every value in the place of a text column.
+
+    Which values there are is told by the data, or by the names in `keep` of a model. A
+    missing value, and one that the model does not know, has zeros everywhere.
+    """
+    for name in encode:
+        if name not in columns.names:
+            raise Refusal(f"--encode: no column {name!r}; {near(name, columns.names)}")
+    known = [n for n in columns.names if n in encoded_names(keep) and n not in keep]
+    names, values, notes = [], [], list(columns.notes)
+    for name, cells in zip(columns.names, columns.values, strict=True):
+        if name not in {*encode, *known}:
+            names.append(name)
+            values.append(cells)
+            continue
+        texts = [_text_of(cell) for cell in cells]
+        there = sorted({text for text in texts if not _is_missing(text)})
+        kinds = there
+        if name in known:
+            made = {
+                n.removeprefix(f"{name}=") for n in keep if n.startswith(f"{name}=")
+            }
+            kinds = sorted(made)
+            if new := [kind for kind in there if kind not in made]:
+                notes.append(
+                    f"column {name!r} has values that the model does not know: "
+                    f"{', '.join(new[:5])}; they count as none of those it knows"
+                )
+        elif len(kinds) > max(MOST_KINDS, len(texts) // 2):
+            raise Refusal(
+                f"--encode: column {name!r} has {len(kinds)} values in {len(texts)} "
+                f"rows; leave it out with --drop {name}"
+            )
+        names += [f"{name}={kind}" for kind in kinds]
+        values += [[float(text == kind) for text in texts] for kind in kinds]
+    return Columns(names, values, columns.place, columns.index, notes)
 
 
 def _without_empty(columns: Columns) -> Columns:
@@ -393,8 +457,8 @@ def _numbers(
             )
         if not _is_number(text):
             raise Refusal(
-                f"column {name!r} holds text ({text!r} in {place(row)}); turn it into "
-                f"numbers or leave it out with --drop {name}"
+                f"column {name!r} holds text ({text!r} in {place(row)}); fit --encode "
+                f"{name} makes it one-hot, --drop {name} leaves it out"
             )
         if not np.isfinite(float(text)):
             raise Refusal(
@@ -533,12 +597,15 @@ def read_path(
     n_features: int | None = None,
     how: Reading | None = None,
     size: tuple[int, ...] | None = None,
+    encode: Sequence[str] = (),
+    called: str | None = None,
 ) -> Table:
     """Read a file or a folder; labels only if `labelled`.
 
     `target` is what the user says, `usual_target` what holds where names do. Of named
     columns all but `drop` are features, or those in `keep` if given. Images in files
-    are brought to `image_shape`, which other rows must have, or to `size`.
+    are brought to `image_shape`, which other rows must have, or to `size`. Columns in
+    `encode` become one-hot; rows are `called` by a column.
     """
     how = how or Reading()
     if not path.exists():
@@ -553,18 +620,27 @@ def read_path(
     kind = kind_of(path)
     if kind in ("csv", "parquet"):
         wanted = target or usual_target
-        asked = [*drop, *keep, *([wanted] if wanted else [])]
+        asked = [*drop, *keep, *encode, *(name for name in (wanted, called) if name)]
+        texts = {*encode, *encoded_names(keep) - {*keep}, *([called] if called else [])}
+        asked += [name for name in texts if name not in asked]
         columns = (
-            csv_columns(path, asked, how, wanted if labelled else None)
+            csv_columns(path, asked, how, wanted if labelled else None, texts)
             if kind == "csv"
             else parquet_columns(path)
         )
         chosen = _column_name(wanted, columns.names) if labelled else None
         table = as_table(
-            columns, target=chosen, drop=drop, keep=keep, missing=how.missing
+            columns,
+            target=chosen,
+            drop=drop,
+            keep=keep,
+            missing=how.missing,
+            encode=encode,
+            called=called,
         )
-    elif drop:
-        raise Refusal(f"--drop is for named columns; {path} has none")
+    elif drop or encode or called:
+        option = "--drop" if drop else "--encode" if encode else "--id"
+        raise Refusal(f"{option} is for named columns; {path} has none")
     elif kind == "npz":
         table = _read_npz(path, target or usual_target, labelled, how.missing)
     elif kind == "npy":
