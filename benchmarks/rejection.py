@@ -11,6 +11,10 @@ coverage; it may be, in a share delta of the draws. With a second threshold on a
 distance the promise is that of what both let pass; distances come in three kinds: they
 say nothing, they are large where answers are wrong, or small.
 
+``--only classes``: promises per predicted class, per true class, and per group of
+cells, broken if they are for any; in the same distributions, with samples in proportion
+to three times how many are promised for.
+
 ``--only strange``: how many inputs from elsewhere are refused, with and without the
 second threshold. ``--only noise``: what is answered where labels are noisy.
 ``--only mapie``: the share that is answered, beside MAPIE's controller of the precision
@@ -41,7 +45,7 @@ warnings.filterwarnings("ignore", message="max_error=.* could not be shown")
 warnings.filterwarnings("ignore", message="The number of unique classes")
 warnings.filterwarnings("ignore", module="mapie")
 RARE = 3000
-PARTS = ("promises", "strange", "noise", "mapie")
+PARTS = ("promises", "classes", "strange", "noise", "mapie")
 
 
 class Table(ClassifierMixin, BaseEstimator):
@@ -218,6 +222,99 @@ def count_broken(world, promise, delta, n_draws, seed):
             broken += error > promise["max_error"] + 1e-12
         answered += share
     return broken / n_draws, answered / n_draws
+
+
+CELL_GROUPS = 3
+
+
+def parts_of(world, model, per):
+    """(n_parts, n_cells, n_labels) of probability of what is promised for, each."""
+    joint = world.cells[:, None] * world.labels
+    cells = np.arange(len(world.cells))
+    if per == "predicted":
+        answers = model.estimator_.predict(cells[:, None])
+        return [joint * (answers == a)[:, None] for a in model.classes_]
+    if per == "true":
+        return [joint * (np.arange(joint.shape[1]) == a) for a in model.classes_]
+    return [joint * (cells % CELL_GROUPS == g)[:, None] for g in range(CELL_GROUPS)]
+
+
+def count_broken_in_parts(world, per, promise, delta, n_draws, seed):
+    """Share of promises broken for any class or group, of refusals, and of answers."""
+    rng = np.random.default_rng(seed)
+    model = RejectingClassifier(
+        Table(len(world.cells)), criterion=world.confidence, delta=delta, per=per,
+        reject_label=-1, **promise, **world.options,
+    )  # fmt: skip
+    broken, answered, refused = 0, 0.0, 0
+    X_all = np.arange(len(world.cells))[:, None]
+    for draw in range(n_draws):
+        X, y = world.draw(rng)
+        groups = {"groups": X[:, 0] % CELL_GROUPS} if per == "group" else {}
+        try:
+            model.set_params(random_state=draw).fit(X, y, **groups)
+        except ValueError as error:
+            if "cannot promise" not in str(error):
+                raise
+            refused += 1
+            continue
+        accepted, found = model.accepts(X_all), False
+        answers = model.estimator_.predict(X_all)
+        right = np.arange(world.labels.shape[1]) == answers[:, None]
+        for part in parts_of(world, model, per):
+            share = part[accepted].sum()
+            wrong = (part * ~right)[accepted].sum()
+            if "coverage" in promise:
+                found |= share < (promise["coverage"] - 1e-12) * part.sum()
+            else:
+                found |= wrong > (promise["max_error"] + 1e-12) * share
+        broken += found
+        answered += (world.cells * accepted).sum()
+    return broken / n_draws, answered / n_draws, refused / n_draws
+
+
+def in_parts_of(name, delta, coverage, n_draws, seed):
+    """Broken promises, answers and refusals of one world, for each way of `per`."""
+    warnings.filterwarnings("ignore", message="max_error=.* could not be shown")
+    warnings.filterwarnings("ignore", message="Nothing is answered as")
+    warnings.filterwarnings("ignore", message="The number of unique classes")
+    found = {}
+    for per in ("predicted", "true", "group"):
+        world = worlds()[name]
+        # So many times the samples; rare classes are refused all the same.
+        n_parts = CELL_GROUPS if per == "group" else min(world.labels.shape[1], 5)
+        world.n *= 3 * n_parts
+        draws = delta, n_draws, seed
+        by_error = count_broken_in_parts(
+            world, per, {"max_error": world.max_error}, *draws
+        )
+        by_coverage = count_broken_in_parts(world, per, {"coverage": coverage}, *draws)
+        found[per] = by_error, by_coverage
+    return found
+
+
+def classes(n_draws, seed, jobs):
+    """Print promises per class and group; return whether they are broken too often."""
+    delta, coverage, worst = 0.05, 0.6, 0.0
+    print(
+        f"\n{n_draws} draws each, delta = {delta}; promises broken for any class or "
+        "group, %, of errors / of coverages (answered, refused as too few)\n"
+    )
+    print('| distribution | "predicted" | "true" | "group" |')
+    print("|---|---|---|---|")
+    named = worlds()
+    rows = Parallel(jobs, "multiprocessing")(
+        delayed(in_parts_of)(name, delta, coverage, n_draws, seed) for name in named
+    )
+    for name, found in zip(named, rows, strict=True):
+        cells = []
+        for by_error, by_coverage in found.values():
+            worst = max(worst, by_error[0], by_coverage[0])
+            broken = f"{100 * by_error[0]:.1f} / {100 * by_coverage[0]:.1f}"
+            cells.append(f"{broken} ({100 * by_error[1]:.0f}, {100 * by_error[2]:.0f})")
+        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
+    print(f"\nworst {100 * worst:.1f} %")
+    return worst > delta + 2 * np.sqrt(delta * (1 - delta) / n_draws)
 
 
 def load_letters():
@@ -404,8 +501,11 @@ def main():
         against_mapie(min(options.draws, 100), options.seed)
     if options.only in (None, "noise"):
         noisy_labels()
+    broken = False
+    if options.only in (None, "classes"):
+        broken = classes(options.draws, options.seed, options.jobs)
     if options.only not in (None, "promises"):
-        return 0
+        return int(broken)
     delta, coverage, start = 0.05, 0.6, time.perf_counter()
     allowed = delta + 2 * np.sqrt(delta * (1 - delta) / options.draws)
     print(
@@ -431,7 +531,7 @@ def main():
             flush=True,
         )
     print(f"\nworst {100 * worst:.1f} %, {time.perf_counter() - start:.0f} s")
-    return int(worst > allowed)
+    return int(broken or worst > allowed)
 
 
 if __name__ == "__main__":

@@ -404,6 +404,8 @@ def _rejecting(model: Any) -> Program:
     program = describe(model.estimator_)
     if model.distance_threshold_ is not None:
         raise refuse(model, "it refuses by distance too; fit with strange=None")
+    if model.class_thresholds_ is not None:
+        raise refuse(model, "it has a threshold for each class; fit with per=None")
     if np.isposinf(model.threshold_):
         raise refuse(
             model,

@@ -16,6 +16,11 @@ from widemargin.margins.conformal import (
     samples_for_alpha,
     smallest_alpha,
 )
+from widemargin.margins.group_rejection import (
+    GroupThresholds,
+    common_threshold,
+    reject_thresholds,
+)
 from widemargin.margins.losses import (
     BrokenLinear,
     Exponential,
@@ -57,6 +62,7 @@ __all__ = [
     "ErrorBounds",
     "ErrorRejectCurve",
     "Exponential",
+    "GroupThresholds",
     "Hinge",
     "Identity",
     "MarginBound",
@@ -67,6 +73,7 @@ __all__ = [
     "augrc_score",
     "aurc_score",
     "check_loss",
+    "common_threshold",
     "confidence_of",
     "conformal_p_values",
     "coverage_at_error",
@@ -85,6 +92,7 @@ __all__ = [
     "neg_aurc_scorer",
     "perceptron_bounds",
     "reject_threshold",
+    "reject_thresholds",
     "relative_margin",
     "sample_margin",
     "samples_for_alpha",

@@ -200,13 +200,13 @@ def reject_threshold(
         raise ValueError("Give exactly one of max_error and coverage.")
     if coverage is not None:
         coverage = check_number("coverage", coverage, above=0, below=1)
-        keep = _covers(counts.accepted, coverage, delta)
+        keep = covers(counts.accepted, coverage, delta)
         return float(counts.between[np.flatnonzero(keep)[-1] if keep.any() else 0])
     max_error = check_number("max_error", max_error, above=0, below=1)
     return _laxest(counts, max_error, delta)
 
 
-class _Counts(NamedTuple):
+class Counts(NamedTuple):
     """Distinct confidences, rising, with the accepted and the mistakes at each.
 
     Where rounding makes ties they are multiples of its `width`; `between` is a number
@@ -232,7 +232,7 @@ def tie_width(values: FloatArray) -> float:
     return max(ldexp(part, frexp(usual)[1]), float(np.finfo(np.float64).tiny))
 
 
-def _laxest(counts: _Counts, max_error: float, delta: float | None) -> float:
+def _laxest(counts: Counts, max_error: float, delta: float | None) -> float:
     """Return the laxest threshold at which `max_error` is shown, or inf."""
     if delta is None:
         keep = counts.mistakes / counts.accepted <= max_error
@@ -300,7 +300,7 @@ def samples_for_rejecting(max_error: float, delta: float) -> int:
     n = samples_needed(max_error, delta)
     share = STRICT * delta
     while (
-        way := _strict_way(n, 0, max_error, share)
+        way := strict_way(n, 0, max_error, share)
     ) is None or way.believed > 2 * n / 3:
         n += 1 + n // 50
     return n
@@ -308,7 +308,7 @@ def samples_for_rejecting(max_error: float, delta: float) -> int:
 
 def count_accepted(
     y_true: ArrayLike, y_pred: ArrayLike, confidence: ArrayLike, *, ties: bool = False
-) -> _Counts:
+) -> Counts:
     """Count what is accepted at each confidence; `ties` takes rounding for equal."""
     truth, answer = as_labels("y_true", y_true), as_labels("y_pred", y_pred)
     score = as_float_vector("confidence", confidence)
@@ -324,12 +324,13 @@ def count_accepted(
     total = np.bincount(group)
     first, ordered = total.cumsum()[:-1], np.sort(score.astype(np.float64))
     between = np.append(-np.inf, ordered[first - 1] / 2 + ordered[first] / 2)
-    wrong = np.bincount(group, weights=_differ(truth, answer)).astype(np.intp)
+    wrong = np.bincount(group, weights=differing(truth, answer)).astype(np.intp)
     accepted, mistakes = (part[::-1].cumsum()[::-1] for part in (total, wrong))
-    return _Counts(thresholds, accepted, mistakes, width, between)
+    return Counts(thresholds, accepted, mistakes, width, between)
 
 
-def _differ(truth: NDArray, answer: NDArray) -> NDArray:
+def differing(truth: NDArray, answer: NDArray) -> NDArray:
+    """Return where an answer is wrong; labels of two kinds are refused."""
     if not are_alike(truth, answer):
         raise ValueError(
             f"y_true and y_pred must hold the same kind of label; got {truth.dtype} "
@@ -338,7 +339,8 @@ def _differ(truth: NDArray, answer: NDArray) -> NDArray:
     return np.asarray(truth != answer)
 
 
-def _covers(accepted: NDArray, coverage: float, delta: float | None) -> NDArray:
+def covers(accepted: NDArray, coverage: float, delta: float | None) -> NDArray:
+    """Which counts, of as many samples as the first, show a coverage."""
     n = accepted[0]
     if delta is None:
         return accepted / n >= coverage
@@ -346,7 +348,7 @@ def _covers(accepted: NDArray, coverage: float, delta: float | None) -> NDArray:
     return betainc(accepted, n - accepted + 1, coverage) <= delta
 
 
-class _Way(NamedTuple):
+class Way(NamedTuple):
     """Counts of accepted samples at the start and from where it is believed."""
 
     start: int
@@ -367,15 +369,15 @@ def _plan(n: int, max_error: float, delta: float) -> tuple:
     share = STRICT * delta
     # A mistake allowed at the start makes it robust, where it does not come too late.
     for allowed, latest in ((2, n / 2), (1, n / 2), (0, 0.8 * n)):
-        way = _strict_way(n, allowed, max_error, share)
+        way = strict_way(n, allowed, max_error, share)
         if way is not None and way.believed <= latest:
             other = (delta - share) / 2
-            halfway, everything = _way(n, n // 2, other), _Way(n, n, other)
+            halfway, everything = way_from(n, n // 2, other), Way(n, n, other)
             return tuple(w for w in (way, halfway, everything) if w is not None)
     needed = samples_needed(max_error, delta)
     if needed >= n:
         return (_Rank(n + 1, delta),) if needed == n else ()
-    faultless = float(_binomial_cdf(np.array(0), np.array(n), max_error))
+    faultless = float(binomial_cdf(np.array(0), np.array(n), max_error))
     if faultless > delta / 2:
         return (_Rank(needed + 1, delta),)
     of_all = max(faultless, delta - share)
@@ -384,28 +386,35 @@ def _plan(n: int, max_error: float, delta: float) -> tuple:
     return _Rank(rank, rest), _Rank(n + 1, of_all)
 
 
-def _strict_way(n: int, allowed: int, max_error: float, delta: float) -> _Way | None:
+def strict_way(
+    n: int, allowed: int, max_error: float, delta: float, groups: int = 1
+) -> Way | None:
     """Start where so many mistakes still pass; None where there is no room for it."""
     counts = np.arange(1, n + 1)
     level = WALKED * delta
-    passing = _binomial_cdf(np.full(n, allowed), counts, max_error) <= level
-    return _way(n, int(counts[passing][0]), delta) if passing.any() else None
+    passing = binomial_cdf(np.full(n, allowed), counts, max_error) <= level
+    return (
+        way_from(n, int(counts[passing][0]), delta, groups) if passing.any() else None
+    )
 
 
-def _way(n: int, start: int, delta: float) -> _Way | None:
-    """Start at a rank; None where no rank is beyond the quantile it stands in for."""
+def way_from(n: int, start: int, delta: float, groups: int = 1) -> Way | None:
+    """Start at a rank; None where no rank is beyond the quantile it stands in for.
+
+    Of several groups, all of whose quantiles must be met, each has a part of the rest.
+    """
     counts = np.arange(1, n + 1)
-    missed = (1 - WALKED) * delta / 2
+    missed = (1 - WALKED) * delta / 2 / groups
     q = betaincinv(start, n - start + 1, 1 - missed)
     beyond = betainc(counts, n - counts + 1, q) <= missed
-    return _Way(start, int(counts[beyond][0]), WALKED * delta) if beyond.any() else None
+    return Way(start, int(counts[beyond][0]), WALKED * delta) if beyond.any() else None
 
 
 def _walked(
-    accepted: NDArray, mistakes: NDArray, max_error: float, way: _Way
+    accepted: NDArray, mistakes: NDArray, max_error: float, way: Way
 ) -> NDArray:
     """Which thresholds the way reaches and is believed at."""
-    passed = _binomial_cdf(mistakes, accepted, max_error) <= way.level
+    passed = binomial_cdf(mistakes, accepted, max_error) <= way.level
     # From the strict end: stricter than the start counts as passed, so that the
     # product breaks at the first failure on the way.
     on_the_way = (passed | (accepted < way.start))[::-1]
@@ -413,7 +422,7 @@ def _walked(
     return reached & (accepted >= way.believed)
 
 
-def _tested_rank(counts: _Counts, max_error: float, tested: _Rank) -> float:
+def _tested_rank(counts: Counts, max_error: float, tested: _Rank) -> float:
     """Accept what is surer than t, the confidence of a rank, or nothing.
 
     The rank after the last stands for -inf: everything is accepted.
@@ -424,12 +433,12 @@ def _tested_rank(counts: _Counts, max_error: float, tested: _Rank) -> float:
     above = lax + 1
     if above == len(accepted):
         return np.inf
-    if _binomial_cdf(mistakes[[above]], accepted[[above]], max_error)[0] > level:
+    if binomial_cdf(mistakes[[above]], accepted[[above]], max_error)[0] > level:
         return np.inf
     # What lies between t and the next larger of the sample is accepted too.
     return -np.inf if lax < 0 else float(thresholds[lax] + width / 2)
 
 
-def _binomial_cdf(k: NDArray, n: NDArray, p: float) -> FloatArray:
+def binomial_cdf(k: NDArray, n: NDArray, p: float) -> FloatArray:
     """P(binomial(n, p) <= k), elementwise; 1 where k >= n."""
     return np.where(k < n, betaincc(k + 1, np.maximum(n - k, 1), p), 1.0)

@@ -24,6 +24,9 @@ distribution of samples nearer than σ; on them τ is tested down its fixed sequ
 pairs (τ, σ) so tested are a path of which only τ is left to choose, and the probability
 of a broken promise, at most δ given any σ, is at most δ in all.
 
+One promise may be made for each predicted class, each true class or each group of
+samples, all of them at once; :mod:`widemargin.margins.group_rejection` has the proof.
+
 References: C. Chow, On optimum recognition error and reject tradeoff, 1970; A.
 Angelopoulos, S. Bates, E. Candès, M. Jordan, L. Lei, Learn then test, 2021; V. Vovk, A.
 Gammerman, G. Shafer, Algorithmic learning in a random world, 2005 (σ as the threshold
@@ -37,6 +40,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import _safe_indexing
+from sklearn.utils.metadata_routing import MetadataRouter
 from sklearn.utils.validation import _num_samples
 
 from widemargin._core.callbacks import FitTasks
@@ -48,10 +52,11 @@ from widemargin._core.checks import (
 )
 from widemargin._core.classifier import fit_method
 from widemargin._core.confidence import answers_of, confidence_of, distance_of
+from widemargin._core.decisions import as_labels, class_codes
 from widemargin._core.params import Fraction, check_declared, parameters
 from widemargin._core.samples import check_classes, repeated_rows
-from widemargin._core.split import hold_out_at_random
-from widemargin.margins import rejection
+from widemargin._core.split import hold_out_at_random, hold_out_counts
+from widemargin.margins import common_threshold, reject_thresholds, rejection
 from widemargin.meta.refusing import (
     RefusingClassifier,
     choose_reject_label,
@@ -91,6 +96,12 @@ class RejectingClassifier(RefusingClassifier):
     delta : float or None, default=0.05
         Probability with which the promise may be broken. None promises nothing: the
         bound then holds on the held-out samples only.
+    per : {"predicted", "true", "group"}, default=None
+        For whom it is promised. None promises for all answers together. "predicted":
+        for the answers of every class, with a threshold for each; "true": for the
+        samples that truly are of each class; "group": for the samples of every group
+        that `fit` is told. The last two have one threshold for all, as nobody knows the
+        class or group of a new sample.
     criterion : callable, default=None
         What the threshold is applied to: a function of the fitted estimator and `X`
         that returns one number per sample, larger for surer. None is the margin of the
@@ -123,6 +134,11 @@ class RejectingClassifier(RefusingClassifier):
     threshold_ : float
         Smallest confidence that is answered; inf where everything is refused, -inf
         where nothing is.
+    class_thresholds_ : ndarray of shape (n_classes,) or None
+        With ``per="predicted"`` the smallest confidence of answers of each class, inf
+        for classes that are never answered; else None.
+    class_delta_ : float or None
+        Part of `delta` that each answered class has with ``per="predicted"``.
     distance_threshold_ : float or None
         Largest distance that is answered; None where `strange` is.
     coverage_ : float
@@ -167,6 +183,18 @@ class RejectingClassifier(RefusingClassifier):
     distribution is refused by it with probability k / (n + 1) where distances are
     never equal. What comes from elsewhere is refused as often as it is far: nothing is
     promised of it.
+
+    With `per` the inner event is that the promise is broken for any of them: with g(x,
+    y) the predicted class, the true class or the group,
+
+    .. math:: P\big(\, \exists g: P(f(x) \ne y \mid c(x) \ge \tau_g,\ g(x, y) = g) >
+       \text{max\_error} \,\big) \le \text{delta}.
+
+    "predicted" divides delta among the classes. One that is predicted for too few
+    held-out samples is never answered: a warning names it, and how many would do.
+    "true" and "group" do not divide delta, hold samples of every class or group out,
+    and refuse a class or group that has too few. Nothing is promised for classes and
+    groups that were not given.
 
     What it needs: the held-out samples are a random draw that the classifier has not
     seen. Therefore they are not stratified, and the classifier is not fitted again on
@@ -214,6 +242,7 @@ class RejectingClassifier(RefusingClassifier):
     _: KW_ONLY
     max_error: Fraction | None = None
     coverage: Fraction | None = None
+    per: Literal["predicted", "true", "group"] | None = None
     delta: Fraction | None = DELTA
     criterion: Callable[[Any, Any], ArrayLike] | None = None
     strange: Fraction | None = None
@@ -228,6 +257,7 @@ class RejectingClassifier(RefusingClassifier):
         X: Any,
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
         **params: Any,
     ) -> Self:
         """Fit the classifier on one part of the samples, the threshold on the other.
@@ -240,6 +270,8 @@ class RejectingClassifier(RefusingClassifier):
             Labels.
         sample_weight : array-like of shape (n_samples,), optional
             Weights for the `fit` of the estimator; zero leaves a sample out.
+        groups : array-like of shape (n_samples,), optional
+            Groups that a promise is made for each of, with ``per="group"``.
         **params : dict
             Further metadata for the `fit` of the estimator.
 
@@ -250,19 +282,32 @@ class RejectingClassifier(RefusingClassifier):
         """
         self._check_parameters()
         X, y = self._check_rows(X, y)
+        promised = self._promised_for(y, groups)
         if sample_weight is not None:
             params["sample_weight"] = sample_weight
         self._criterion = self.criterion
         self._distance = self.distance
         with FitTasks(self, 2, X=X, y=y) as tasks:
-            held_out = self._fit_estimator(X, y, params, tasks)
+            held_out = self._fit_estimator(X, y, promised, params, tasks)
             for name in ("classes_", "n_features_in_", "feature_names_in_"):
                 if hasattr(self.estimator_, name):
                     setattr(self, name, getattr(self.estimator_, name))
             self.reject_label_ = choose_reject_label(self.reject_label, self.classes_)
             with tasks.parts("threshold"):
-                self._choose_threshold(_safe_indexing(X, held_out), y[held_out])
+                some = None if promised is None else promised[held_out]
+                self._choose_threshold(_safe_indexing(X, held_out), y[held_out], some)
         return self
+
+    def _promised_for(self, y: NDArray, groups: ArrayLike | None) -> NDArray | None:
+        """Return the group of every sample, known before the fit, or None."""
+        if (groups is not None) != (self.per == "group"):
+            raise ValueError(
+                "groups go with per='group', one for each sample, in fit; got "
+                f"per={self.per!r} and groups={groups if groups is None else '...'}."
+            )
+        if groups is not None:
+            return as_labels("groups", groups, len(y))
+        return y if self.per == "true" else None
 
     def _check_parameters(self) -> None:
         if (self.max_error is None) == (self.coverage is None):
@@ -289,7 +334,9 @@ class RejectingClassifier(RefusingClassifier):
                 "refused by it, for instance 0.01."
             )
 
-    def _fit_estimator(self, X: Any, y: NDArray, params: dict, tasks: Any) -> NDArray:
+    def _fit_estimator(
+        self, X: Any, y: NDArray, promised: NDArray | None, params: dict, tasks: Any
+    ) -> NDArray:
         """Set `estimator_`; return the rows that it has not seen."""
         if isinstance(self.cv, str) and self.cv == "prefit":
             self._check_prefit(params)
@@ -306,9 +353,8 @@ class RejectingClassifier(RefusingClassifier):
                 f"Found {len(rows)} sample(s), n_samples={len(rows)}, with a positive "
                 "weight; at least two are needed, one of them to hold out."
             )
-        held = rows_to_hold_out(
-            len(rows), self.max_error, self.delta, self.cv, self.random_state
-        )
+        some = None if promised is None else promised[rows]
+        held = self._rows_to_hold_out(y[rows], some)
         train, held_out = rows[~held], rows[held]
         copies = words_on_copies(_safe_indexing(X, rows), y[rows], held, self.max_error)
         if copies:
@@ -324,10 +370,35 @@ class RejectingClassifier(RefusingClassifier):
         self.estimator_ = self._fit_part(X, y, train, params, tasks)
         return held_out
 
-    def _choose_threshold(self, X: Any, y: NDArray) -> None:
+    def _rows_to_hold_out(self, y: NDArray, promised: NDArray | None) -> NDArray:
+        cv: Any = self.cv
+        rule = self.max_error, self.delta, cv
+        if self.per is None:
+            return rows_to_hold_out(
+                len(y), self.max_error, self.delta, cv, self.random_state
+            )
+        of = y if promised is None else promised
+        _, codes, sizes = np.unique(of, return_inverse=True, return_counts=True)
+        if promised is None:
+            # What the rarest class needs, if it is answered as often as given.
+            part = None if self.delta is None else self.delta / len(sizes)
+            rule = self.max_error, part, cv
+            most = cv
+            if isinstance(cv, str):
+                most = max(count_to_hold_out(n, *rule) / n for n in sizes.tolist())
+            rng = check_random_state(self.random_state)
+            return hold_out_at_random(len(y), round(most * len(y)), rng)
+        counts = np.array([count_to_hold_out(n, *rule) for n in sizes.tolist()])
+        counts = np.minimum(counts, sizes - 1)
+        return hold_out_counts(codes, counts, check_random_state(self.random_state))
+
+    def _choose_threshold(self, X: Any, y: NDArray, promised: NDArray | None) -> None:
         answers, confidence = self._sure_answers(X)
         wrong = differs(y, answers)
-        promise = {"max_error": self.max_error, "coverage": self.coverage}
+        promise: dict[str, Any] = {
+            "max_error": self.max_error,
+            "coverage": self.coverage,
+        }
         near = np.ones(len(y), bool)
         self.distance_threshold_: float | None = None
         if self.strange is not None:
@@ -342,15 +413,72 @@ class RejectingClassifier(RefusingClassifier):
         self.n_held_out_ = len(y)
         # All that matters of the labels is where they differ.
         wrong_near, sure = wrong[near], confidence[near]
-        self.threshold_ = rejection.reject_threshold(
-            np.zeros(len(sure)), wrong_near, sure, delta=self.delta, **promise
-        )
-        answered = self._is_sure(confidence) & near
+        samples = np.zeros(len(sure)), wrong_near, sure
+        self.class_thresholds_: NDArray | None = None
+        self.class_delta_: float | None = None
+        if self.per == "predicted":
+            self._choose_for_classes(samples, answers[near], promise)
+        elif promised is not None:
+            self._check_enough(promised[near])
+            self.threshold_ = common_threshold(
+                *samples, promised[near], delta=self.delta, **promise
+            )
+        else:
+            self.threshold_ = rejection.reject_threshold(
+                *samples, delta=self.delta, **promise
+            )
+        answered = self._is_sure(confidence, answers) & near
         self.coverage_ = float(answered.mean())
         self.error_ = float(wrong[answered].mean()) if answered.any() else float("nan")
-        if self.threshold_ == np.inf:
+        if self.threshold_ == np.inf and self.per is None:
             assert self.max_error is not None
             warn_caller(nothing_promised(wrong_near, sure, self.max_error, self.delta))
+
+    def _choose_for_classes(
+        self, samples: tuple[NDArray, NDArray, NDArray], answers: NDArray, promise: dict
+    ) -> None:
+        """Set a threshold for the answers of every class; name those without one."""
+        found = reject_thresholds(*samples, answers, delta=self.delta, **promise)
+        places = np.searchsorted(self.classes_, found.groups)
+        sizes = np.zeros(len(self.classes_), int)
+        sizes[places] = np.unique(answers, return_counts=True)[1]
+        # Of a class that is never predicted any coverage holds, and no error is known.
+        never = np.inf if self.coverage is None else -np.inf
+        thresholds = np.full(len(self.classes_), never)
+        thresholds[places] = found.thresholds
+        self.class_thresholds_, self.threshold_ = thresholds, float(thresholds.min())
+        shown = found.deltas[np.isfinite(found.deltas)]
+        self.class_delta_ = float(shown[0]) if len(shown) else None
+        if self.max_error is None or self.delta is None:
+            return
+        refused = np.flatnonzero(thresholds == np.inf)
+        if len(refused):
+            # One class more divides delta once more.
+            parts = min(len(shown) + 1, len(self.classes_))
+            needed = rejection.samples_needed(self.max_error, self.delta / parts)
+            listed = listed_classes(self.classes_[refused], sizes[refused])
+            warn_caller(
+                f"Nothing is answered as {listed}: max_error={self.max_error} could not"
+                " be shown on the held-out samples with that answer (their number in "
+                f"brackets); {needed} without a mistake would do. Give more samples, "
+                "a larger max_error, or a larger delta."
+            )
+
+    def _check_enough(self, promised: NDArray) -> None:
+        """Refuse classes or groups that have too few samples, by name."""
+        if self.max_error is None or self.delta is None:
+            return
+        needed = rejection.samples_needed(self.max_error, self.delta)
+        labels, sizes = np.unique(promised, return_counts=True)
+        few = sizes < needed
+        if few.any():
+            raise ValueError(
+                f"per={self.per!r} cannot promise max_error={self.max_error} for "
+                f"{listed_classes(labels[few], sizes[few])}: the number of held-out "
+                f"samples is in brackets, and {needed} of each would do. Give more, a "
+                "larger max_error or delta, or per='predicted', which refuses rare "
+                "answers only."
+            )
 
     def _sure_answers(self, X: Any) -> tuple[NDArray, NDArray]:
         """Answers of the estimator, and what is compared with the threshold."""
@@ -374,14 +502,27 @@ class RejectingClassifier(RefusingClassifier):
             )
         return values
 
-    def _is_sure(self, confidence: NDArray) -> NDArray:
+    def _is_sure(self, confidence: NDArray, answers: NDArray | None) -> NDArray:
+        threshold: Any = self.threshold_
+        if self.class_thresholds_ is not None and answers is not None:
+            threshold = self.class_thresholds_[class_codes(answers, self.classes_)]
         # In float64: beside float32 the threshold would be rounded to it.
-        return confidence.astype(np.float64, copy=False) >= self.threshold_
+        return confidence.astype(np.float64, copy=False) >= threshold
 
     def _is_near(self, X: Any) -> NDArray | bool:
         if self.distance_threshold_ is None:
             return True
         return self._distances(X) <= self.distance_threshold_
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Say where metadata goes: `groups` is taken, the rest is for the estimator.
+
+        Returns
+        -------
+        routing : MetadataRouter
+            The routing.
+        """
+        return super().get_metadata_routing().add_self_request(self)
 
     def confidence(self, X: Any) -> NDArray:
         """Return how sure the classifier is of each answer, refused or not.
@@ -416,7 +557,11 @@ class RejectingClassifier(RefusingClassifier):
             True where the confidence reaches ``threshold_`` and the distance does not
             exceed ``distance_threshold_``.
         """
-        return self._is_sure(self.confidence(X)) & self._is_near(X)
+        self._check_predict(X)
+        if self.class_thresholds_ is None:
+            return self._is_sure(self.confidence(X), None) & self._is_near(X)
+        answers, confidence = self._sure_answers(X)
+        return self._is_sure(confidence, answers) & self._is_near(X)
 
     def predict(self, X: Any) -> NDArray:
         """Return labels, ``reject_label_`` where the classifier is not sure enough.
@@ -434,7 +579,7 @@ class RejectingClassifier(RefusingClassifier):
         self._check_predict(X)
         answers, confidence = self._sure_answers(X)
         labels = answers.astype(mixed_dtype(answers, self.reject_label_))
-        accepted = self._is_sure(confidence) & self._is_near(X)
+        accepted = self._is_sure(confidence, answers) & self._is_near(X)
         labels[~accepted] = self.reject_label_
         return labels
 
@@ -447,17 +592,42 @@ def rows_to_hold_out(
     random_state: Any = None,
 ) -> NDArray:
     """Return a mask of the samples that a threshold is chosen on; see `cv` above."""
-    if not isinstance(cv, str):
-        n_held = round(float(cv) * n_samples)
-    else:
-        wanted = 0
-        if max_error is not None and delta is not None:
-            wanted = rejection.samples_needed(max_error, delta)
-            # Where half is too little anyway, nothing is gained by looking further.
-            if wanted <= n_samples // 2:
-                wanted = rejection.samples_for_rejecting(max_error, delta)
-        n_held = min(max(round(n_samples / 4), wanted), n_samples // 2)
+    n_held = count_to_hold_out(n_samples, max_error, delta, cv)
     return hold_out_at_random(n_samples, n_held, check_random_state(random_state))
+
+
+def count_to_hold_out(
+    n_samples: int,
+    max_error: float | None,
+    delta: float | None,
+    cv: float | Literal["auto"] = "auto",
+) -> int:
+    """Return how many of so many samples a threshold is chosen on; see `cv` above.
+
+    >>> count_to_hold_out(400, 0.05, 0.05), count_to_hold_out(100, 0.05, 0.05)
+    (149, 50)
+    """
+    if not isinstance(cv, str):
+        return round(float(cv) * n_samples)
+    wanted = 0
+    if max_error is not None and delta is not None:
+        wanted = rejection.samples_needed(max_error, delta)
+        # Where half is too little anyway, nothing is gained by looking further.
+        if wanted <= n_samples // 2:
+            wanted = rejection.samples_for_rejecting(max_error, delta)
+    return min(max(round(n_samples / 4), wanted), n_samples // 2)
+
+
+def listed_classes(labels: NDArray, sizes: NDArray) -> str:
+    """Return labels with their numbers of samples, ten at most.
+
+    >>> listed_classes(np.array(["a", "b"]), np.array([3, 20]))
+    "'a' (3), 'b' (20)"
+    """
+    named = [
+        f"{a!r} ({n})" for a, n in zip(labels.tolist(), sizes.tolist(), strict=True)
+    ]
+    return ", ".join(named[:10]) + (", ..." if len(named) > 10 else "")
 
 
 def words_on_copies(X: Any, y: NDArray, held: NDArray, max_error: float | None) -> str:
