@@ -195,8 +195,9 @@ def common_threshold(
     >>> confidence = np.tile(np.arange(300) / 300, 2)
     >>> y_true, groups = np.ones(600), np.repeat(["a", "b"], 300)
     >>> y_pred = np.where((confidence < 0.2) & (groups == "a"), 0, 1)
-    >>> print(f"{common_threshold(y_true, y_pred, confidence, groups,
-    max_error=0.1):.2f}") 0.14
+    >>> found = common_threshold(y_true, y_pred, confidence, groups, max_error=0.1)
+    >>> print(f"{found:.2f}")
+    0.14
     """
     truth, answer, sure, labels = _checked(y_true, y_pred, confidence, groups)
     if (max_error is None) == (coverage is None):
