@@ -64,6 +64,7 @@ def make(name: str, prototypes: int | None = None) -> Any:
         return THEIRS[name]()
     glvq = widemargin.GLVQClassifier(random_state=0)
     needs: dict[str, dict[str, Any]] = {
+        "ConformalClassifier": {"estimator": glvq},
         "MarginReweightingClassifier": {"estimator": glvq},
         "ProductClassifier": {"estimators": [("a", glvq), ("b", LogisticRegression())]},
         "RejectingClassifier": {"estimator": glvq, "coverage": 0.8},

@@ -345,6 +345,11 @@ FITS = {
         ["estimator", "calibration"],
         set(),
     ),
+    "SignalClassifier": (
+        widemargin.SignalClassifier(n_features=200),
+        ["features", "regression"],
+        set(),
+    ),
     "ProductClassifier": (
         widemargin.ProductClassifier(
             [("a", widemargin.GLVQClassifier(max_iter=3, random_state=0))], cv=2

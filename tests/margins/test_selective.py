@@ -10,6 +10,7 @@ from sklearn.datasets import load_iris
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.svm import SVC
 
 from widemargin import RejectingClassifier
 from widemargin.margins import (
@@ -62,6 +63,13 @@ def test_coverage_at_an_error_is_by_definition():
     assert coverage_at_error([0], [1], [1.0], max_error=0.5) == 0
     with pytest.raises(ValueError, match="max_error must be"):
         coverage_at_error([0], [0], [1.0], max_error=0)
+
+
+@pytest.mark.parametrize("scorer", [neg_aurc_scorer, neg_augrc_scorer])
+def test_scorers_refuse_labels_of_another_kind(scorer):
+    model = SVC().fit([[0.0], [1.0]], [0, 1])
+    with pytest.raises(ValueError, match="y must hold labels of the kind"):
+        scorer(model, [[0.0]], ["no"])
 
 
 def test_scorers_go_where_scikit_learn_asks_for_one():

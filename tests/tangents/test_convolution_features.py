@@ -143,6 +143,9 @@ def test_bad_input_is_named():
         pad_series(series, 4)
     with pytest.raises(ValueError, match="at least one"):
         pad_series([])
+    for one in (np.True_, 3.0, np.array(2.0)):
+        with pytest.raises(ValueError, match="series must be a sequence"):
+            pad_series(one)
 
 
 @parametrize_with_checks([ConvolutionFeatures(n_features=200, max_dilations=2)])

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from widemargin._core.checks import check_number
 from widemargin._core.confidence import answers_of, decisive
-from widemargin._core.decisions import as_labels
+from widemargin._core.decisions import are_alike, as_labels
 from widemargin.margins.rejection import count_accepted
 
 
@@ -191,4 +191,10 @@ def neg_augrc_scorer(estimator: Any, X: Any, y: ArrayLike) -> float:
 
 def _judged(score: Callable[..., float], estimator: Any, X: Any, y: ArrayLike) -> float:
     answers, sure, _ = answers_of(*decisive(estimator, X))
-    return score(as_labels("y", y, len(answers)), answers, sure)
+    truth = as_labels("y", y, len(answers))
+    if not are_alike(truth, as_labels("answers", answers)):
+        raise ValueError(
+            f"y must hold labels of the kind that the estimator answers, "
+            f"{np.asarray(answers).dtype}; got {truth.dtype}."
+        )
+    return score(truth, answers, sure)

@@ -25,7 +25,7 @@ Reference: A. Dempster, D. F. Schmidt, G. I. Webb, MiniRocket: a very fast (almo
 deterministic transform for time series classification, KDD 2021.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY
 from itertools import combinations
 from typing import Annotated, Any, NamedTuple, Self
@@ -333,6 +333,10 @@ def pad_series(series: Sequence[ArrayLike], length: int | None = None) -> NDArra
     array([[ 1.,  2.],
            [ 3., nan]])
     """
+    if not isinstance(series, Iterable) or getattr(series, "ndim", 1) == 0:
+        raise ValueError(
+            f"series must be a sequence of arrays, one per sample; got {series!r:.100}."
+        )
     found = [np.asarray(one) for one in series]
     if not found:
         raise ValueError("series must hold at least one series; it is empty.")
