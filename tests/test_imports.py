@@ -15,7 +15,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "widemargin"
 # Each part may import from the parts named with it, and from itself.
 GROUND = {"_compute", "_core"}
 CORE = GROUND | {"tangents", "metrics", "margins", "datasets"}
-ESTIMATORS = {"prototypes", "neighbors", "svm", "linear", "meta"}
+ESTIMATORS = {"prototypes", "neighbors", "svm", "linear", "meta", "fewshot"}
 ALLOWED: dict[str, set[str]] = {
     # For type checkers only; a test below holds that nothing loads.
     "__init__": ESTIMATORS | {"_compute", "comparison", "saving"},

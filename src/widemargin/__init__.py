@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from widemargin._compute.progress import show_progress
     from widemargin.comparison import compare
+    from widemargin.fewshot import FewShotImageClassifier
     from widemargin.linear import (
         FixedMarginPerceptron,
         MarginPerceptron,
@@ -58,6 +59,7 @@ __version__ = "0.1.0"
 _SUBPACKAGES = (
     "datasets",
     "export",
+    "fewshot",
     "inspection",
     "linear",
     "margins",
@@ -72,6 +74,7 @@ _ESTIMATORS = {
     "ConformalClassifier": "meta",
     "DDAGClassifier": "svm",
     "DensityClassifier": "neighbors",
+    "FewShotImageClassifier": "fewshot",
     "FixedMarginPerceptron": "linear",
     "GLVQClassifier": "prototypes",
     "GMLVQClassifier": "prototypes",
@@ -108,6 +111,7 @@ __all__ = [
     "ConformalClassifier",
     "DDAGClassifier",
     "DensityClassifier",
+    "FewShotImageClassifier",
     "FixedMarginPerceptron",
     "GLVQClassifier",
     "GMLVQClassifier",
@@ -136,6 +140,7 @@ __all__ = [
     "compare",
     "datasets",
     "export",
+    "fewshot",
     "inspection",
     "linear",
     "load",

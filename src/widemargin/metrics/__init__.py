@@ -2,6 +2,7 @@
 
 from widemargin.metrics.distortion import (
     image_distortion_distances,
+    listed_distortion_distances,
     pseudo_2d_distortion_distances,
 )
 from widemargin.metrics.kernels import (
@@ -22,6 +23,7 @@ __all__ = [
     "RepairedSpectrum",
     "TangentMetric",
     "image_distortion_distances",
+    "listed_distortion_distances",
     "pseudo_2d_distortion_distances",
     "repair_spectrum",
     "smallest_eigenvalue",

@@ -143,6 +143,73 @@ def distortion_pairs(
     return model.all_pairs(x, y, model.window, tile, n_jobs)
 
 
+def listed_distortion_distances(
+    X: ArrayLike,
+    Y: ArrayLike,
+    listed: NDArray,
+    *,
+    shape: Sequence[int],
+    window: int = 2,
+    patch: int = 1,
+    gradients: Literal["sobel", "normalised"] = "sobel",
+    eps: float = 0.1,
+    penalty: float = 0.0,
+    background: float = 0.0,
+    n_jobs: int | None = None,
+) -> NDArray:
+    """Compute distortion distances of every row of `X` to some rows of `Y`.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_x, height * width)
+        Images to be explained: the test images of a classifier.
+    Y : array-like of shape (n_y, height * width)
+        Images that explain them.
+    listed : ndarray of shape (n_x, n_listed)
+        Rows of `Y` that each row of `X` is compared with.
+    shape, window, patch, gradients, eps, penalty, background
+        As in :func:`image_distortion_distances`.
+    n_jobs : int, default=None
+        Threads; None is one, -1 is one per core.
+
+    Returns
+    -------
+    ndarray of shape (n_x, n_listed)
+        Entry (i, k) is the distance of ``X[i]`` and ``Y[listed[i, k]]``.
+
+    See Also
+    --------
+    image_distortion_distances : Of all pairs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin.metrics import listed_distortion_distances
+    >>> X = np.random.default_rng(0).random((3, 64))
+    >>> d = listed_distortion_distances(X, X, np.array([[0], [1], [0]]), shape=(8, 8))
+    >>> d[:2].ravel()
+    array([0., 0.])
+    """
+    x, y = check_pair(X, Y)
+    listed = np.asarray(listed)
+    fits = listed.ndim == 2 and len(listed) == len(x) and listed.dtype.kind in "iu"
+    if not fits or (listed.size and not 0 <= listed.min() <= listed.max() < len(y)):
+        raise ValueError(
+            f"listed must hold rows of Y, integers from 0 to {len(y) - 1}, in an array "
+            f"of shape ({len(x)}, n_listed); got shape {listed.shape}."
+        )
+    model = _check(x, y, "listed_distortion_distances", shape, window, patch,
+                   gradients, eps, background)  # fmt: skip
+    penalty = check_number("penalty", penalty, at_least=0)
+    out = np.empty(listed.shape, x.dtype)
+
+    def fill(i: int) -> None:
+        out[i] = distortion_pairs(x[i : i + 1], y[listed[i]], model, penalty, None)[0]
+
+    thread_map(fill, range(len(x)), n_jobs, "distances")
+    return out
+
+
 @in_kind
 def pseudo_2d_distortion_distances(
     X: ArrayLike,

@@ -1,0 +1,436 @@
+r"""Few labelled images in one line: copies, two views, a product of three members.
+
+The answer to an image x is that of the product of some members (see
+`widemargin.fewshot.members`) that see it in one view (`widemargin.fewshot.views`),
+
+.. math:: \log p(c \mid x) = \frac{1}{T} \sum_m \log \max(p_m(c \mid x), 10^{-4})
+   - \text{const}.
+
+Which view and which members is chosen by the labelled images, each left out with its
+copies; the usual ones stay unless others are clearly better, see
+`widemargin._core.select`. Where no class has two images, by what images look like. The
+left-out images also tell the temperature T. Shapes: X (n, h·w·c) or (n, h, w[, c]).
+
+References: D. Keysers, T. Deselaers, C. Gollan, H. Ney, Deformation models for image
+recognition, IEEE PAMI 29 (2007); D. Yu et al., Learning from one and only one shot,
+npj Artificial Intelligence (2025).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import log_softmax
+from sklearn.utils.validation import check_is_fitted
+
+from widemargin._compute.machine import batched_slices
+from widemargin._compute.progress import announced
+from widemargin._core.callbacks import FitTasks
+from widemargin._core.checks import (
+    check_option,
+    hushed,
+    refuse_class,
+    validate_data,
+    warn_caller,
+)
+from widemargin._core.classifier import MarginClassifier, fit_method, margin_costs
+from widemargin._core.decisions import brier_scores, label_margins
+from widemargin._core.params import Counted, check_declared, parameters
+from widemargin._core.samples import Samples, check_samples, distinct_rows
+from widemargin._core.select import select
+from widemargin._core.temperature import LeftOut, fit_temperature, softmax_of_costs
+from widemargin.fewshot.looks import Looks, as_rows, look_at, shape_of
+from widemargin.fewshot.members import (
+    Distortion,
+    Labels,
+    ListedMetric,
+    Pixels,
+    Ridge,
+    product_of,
+)
+from widemargin.fewshot.views import View, small_copies
+from widemargin.tangents.transform import check_transformations
+
+MEMBERS = ("distortion", "features", "pixels")
+# The usual product first; what each view is tried with.
+PRODUCTS: tuple[tuple[str, ...], ...] = (
+    ("distortion", "features"),
+    MEMBERS,
+    ("features", "pixels"),
+    ("features",),
+    ("pixels",),
+)
+# Labelled images that are left out.
+ASKED = 300
+# Standard deviations by which another product must be better than the usual one.
+CLEARLY = 2.0
+# Queries that are answered at once.
+CHUNK = 256
+# Temperature of the product where no image can be left out.
+UNTOLD = 2.5
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """A view, the members that see it, and what these say of images left out."""
+
+    view: View
+    members: dict[str, Any]
+
+    @property
+    def left_out(self) -> NDArray:
+        """Sums (n_asked, K) of log-posteriors."""
+        return product_of([member.left_out for member in self.members.values()])
+
+    def mistakes(self, codes: NDArray) -> NDArray:
+        """Brier scores of the images left out."""
+        return brier_scores(np.exp(log_softmax(self.left_out, axis=1)), codes)
+
+
+@parameters
+class FewShotImageClassifier(MarginClassifier):
+    """Classifier of images from few labels: one, four or ten a class.
+
+    Parameters
+    ----------
+    shape : tuple (height, width) or (height, width, channels) or "auto", default="auto"
+        Shape of one image; a row of `X` is the image flattened in C order. "auto" takes
+        that of arrays (n, height, width[, channels]), and squares of at least 8 × 8
+        pixels in one channel or three. Rows of other lengths are no images, and
+        compared as vectors.
+    ink : {"auto", True, False}, default="auto"
+        Whether images are ink on paper, which is set upright and brought to one size.
+        "auto" looks at the training images: each is left out in turn, where classes
+        have two or more; else ink is what lies on much empty paper.
+    transformations : sequence of callables or "auto", default="auto"
+        Functions ``X -> X`` that make a copy of every labelled image. "auto" takes 26
+        small turns and stretches; () takes none.
+    features : transformer or None, default=None
+        What kernel ridge regression and the search for candidates see; None takes
+        :class:`~widemargin.tangents.DirectionFeatures` with ``power=0.3``.
+    metric : "distortion" or callable, default="distortion"
+        Distance of the bumps: the image distortion model, or a function
+        ``metric(X, Y) -> (n_x, n_y)`` of images with a background of 0.
+    members : "auto" or sequence of str, default="auto"
+        Which of "distortion", "features" and "pixels" are multiplied. "auto" takes the
+        first two unless others answer left-out images clearly better.
+    n_candidates : int, default=100
+        Labelled images and copies, the nearest by their features, whose distance to a
+        query is computed.
+    class_weight : dict, "balanced" or None, default=None
+        Factors on the weights of the samples of each class.
+    n_jobs : int, default=None
+        Threads; None is one, -1 is one per core.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    shape_ : tuple or None
+        (height, width, channels); None where rows are compared as vectors.
+    ink_ : bool
+        Whether images are set upright and resized.
+    members_ : tuple of str
+        The members whose posteriors are multiplied.
+    temperature_ : float
+        What sums of log-posteriors are divided by.
+    n_features_in_ : int
+        Number of features.
+
+    See Also
+    --------
+    widemargin.DensityClassifier : The member "distortion" alone.
+    widemargin.tangents.Deskew : What is done to ink.
+    widemargin.ProductClassifier : Products of any classifiers.
+
+    Notes
+    -----
+    Margins are "log-odds". Large images are averaged down to less than 48 pixels a
+    side. Kernel ridge regression takes at most 1500 images and copies.
+
+    References
+    ----------
+    D. Keysers, T. Deselaers, C. Gollan, H. Ney, Deformation models for image
+    recognition, IEEE PAMI 29 (2007).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_digits
+    >>> from widemargin import FewShotImageClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> few = np.concatenate([np.flatnonzero(y == digit)[:5] for digit in range(10)])
+    >>> model = FewShotImageClassifier().fit(X[few], y[few])
+    >>> model.score(X[500:700], y[500:700]) > 0.9
+    True
+    """
+
+    margin_unit = "log-odds"
+
+    shape: Any = "auto"
+    _: KW_ONLY
+    ink: bool | Literal["auto"] = "auto"
+    transformations: Sequence[Callable] | Literal["auto"] = "auto"
+    features: Any = None
+    metric: Any = "distortion"
+    members: Any = "auto"
+    n_candidates: Counted = 100
+    class_weight: Any = None
+    n_jobs: int | None = None
+
+    @fit_method
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Remember the images, and choose what is right for them.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features) or (n_samples, height, width) \
+                or (n_samples, height, width, channels)
+            Labelled images.
+        y : array-like of shape (n_samples,)
+            Labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the images.
+
+        Returns
+        -------
+        self : FewShotImageClassifier
+            The fitted classifier.
+        """
+        check_declared(self)
+        wanted = self._check_members()
+        rows, shape = as_rows(X, self.shape)
+        samples = check_samples(self, rows, y, sample_weight)
+        self._given = samples
+        self.classes_ = samples.classes
+        self.shape_ = shape_of(shape, samples.X.shape[1])
+        first, weights = distinct_rows(samples)
+        distinct = samples.take(first)
+        _warn_of(distinct, self.shape_)
+        looks = look_at(distinct.X, self.shape_)
+        images = looks.images(distinct.X)
+        labels = _labels(distinct, weights)
+        with FitTasks(self, 2, X=X, y=y, sample_weight=sample_weight) as tasks:
+            with tasks.whole("views and members"):
+                choices = self._choices(looks, images, labels, wanted)
+            with tasks.whole("choice"):
+                self._choose(choices, labels)
+        self._looks, self._dtype = looks, images.dtype
+        return self
+
+    def _check_members(self) -> tuple[tuple[str, ...], ...]:
+        """Return the products to try."""
+        refuse_class("features", self.features)
+        if isinstance(self.metric, str) or not callable(self.metric):
+            check_option("metric", self.metric, ("distortion",))
+        needed = ("fit", "transform", "get_params")
+        if self.features is not None and not all(
+            hasattr(self.features, method) for method in needed
+        ):
+            raise ValueError(
+                "features must be None or a transformer with fit, transform and "
+                "get_params, such as DirectionFeatures((28, 28)); got "
+                f"{self.features!r}."
+            )
+        if not isinstance(self.transformations, str):
+            check_transformations(self.transformations)
+        elif self.transformations != "auto":
+            check_option("transformations", self.transformations, ("auto",))
+        members = self.members
+        if isinstance(members, str) and members == "auto":
+            return PRODUCTS
+        listed = isinstance(members, list | tuple) and len(members) > 0
+        if not listed or not all(one in MEMBERS for one in members):
+            raise ValueError(
+                f"members must be 'auto' or some of {MEMBERS}, for instance "
+                f"('distortion', 'features'); got {members!r}."
+            )
+        return (tuple(dict.fromkeys(members)),)
+
+    def _choices(
+        self,
+        looks: Looks,
+        images: NDArray,
+        labels: Labels,
+        products: tuple[tuple[str, ...], ...],
+    ) -> list[Choice]:
+        """Return views and members to choose from, the usual ones first."""
+        copies: Any = () if self.transformations is None else self.transformations
+        if isinstance(copies, str):
+            copies = () if looks.given is None else small_copies(looks.shape)
+        ink = looks.are_ink(images) if self.ink == "auto" else bool(self.ink)
+        if looks.given is None:
+            ink, products = False, _without(products, "distortion", self.metric)
+        told = len(labels.asked) > 0
+        both = self.ink == "auto" and told and looks.given is not None
+        # Without images to leave out, the usual product is taken.
+        products = products if told else products[:1]
+        pixels: Any = None
+        found = []
+        for upright in (ink, not ink) if both else (ink,):
+            view = View(
+                looks, images, upright=upright, features=self.features,
+                transformations=copies,
+            )  # fmt: skip
+            members: dict[str, Any] = {}
+            names = {name for product in products for name in product}
+            if "features" in names:
+                members["features"] = Ridge(view, labels)
+            if "distortion" in names:
+                metric = ListedMetric(self.metric, looks.shape)
+                members["distortion"] = Distortion(
+                    view, labels, metric, self.n_candidates, self.n_jobs
+                )
+            if "pixels" in names:
+                pixels = pixels or Pixels(view, images, labels, self.n_jobs)
+                members["pixels"] = pixels
+            found += [
+                Choice(view, {name: members[name] for name in product})
+                for product in products
+            ]
+        return found
+
+    def _choose(self, choices: list[Choice], labels: Labels) -> None:
+        """Take the choice, and the temperature, that left-out images tell."""
+        chosen = choices[0]
+        self.temperature_, self._lead = UNTOLD, 0.0
+        if len(labels.asked):
+            codes, weights = labels.codes[labels.asked], labels.weights[labels.asked]
+            chosen = select(
+                choices,
+                lambda one: one.mistakes(codes),
+                weights,
+                deviations=CLEARLY,
+                by_size=False,
+            )
+            scores = log_softmax(chosen.left_out, axis=1)
+            costs, answers = margin_costs(scores, label_margins(scores))
+            seen = LeftOut(costs, answers, codes, weights / weights.mean())
+            self.temperature_, self._lead = fit_temperature(seen)
+        self.ink_ = chosen.view.upright is not None
+        self.members_ = tuple(chosen.members)
+        self._view, self._fitted_members = chosen.view, chosen.members
+
+    def add_samples(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Add labelled images to those that the model was fitted to.
+
+        Parameters
+        ----------
+        X : array-like, as in `fit`
+            More labelled images, of the size of the others.
+        y : array-like of shape (n_samples,)
+            Labels, new ones among them.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights.
+
+        Returns
+        -------
+        self : FewShotImageClassifier
+            The same as after a `fit` to all images.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.datasets import load_digits
+        >>> from widemargin import FewShotImageClassifier
+        >>> X, y = load_digits(return_X_y=True)
+        >>> model = FewShotImageClassifier().fit(X[:20], y[:20])
+        >>> model.add_samples(X[20:30], y[20:30]).classes_.size
+        10
+        """
+        check_is_fitted(self)
+        known = self._given
+        rows, _ = as_rows(X, self.shape_)
+        rows = validate_data(self, rows, reset=False, dtype=known.X.dtype)
+        labels = np.concatenate([known.labels, np.asarray(y)])
+        if sample_weight is None:
+            sample_weight = np.ones(len(rows))
+        weights = np.concatenate([known.weights, np.asarray(sample_weight, float)])
+        shape = "auto" if self.shape_ is None else self.shape_
+        kept, kept_weights = self.shape, self.class_weight
+        try:
+            # Weights of classes are in those that are known.
+            self.shape, self.class_weight = shape, None
+            return self.fit(np.concatenate([known.X, rows]), labels, weights)
+        finally:
+            self.shape, self.class_weight = kept, kept_weights
+
+    def _check_predict(self, X: Any) -> Any:
+        check_is_fitted(self)
+        rows, _ = as_rows(X, "auto" if self.shape_ is None else None)
+        return self._checked(rows)
+
+    def _class_scores(self, X: Any) -> NDArray:
+        out = np.empty((len(X), len(self.classes_)))
+        with hushed():
+            for rows in announced(list(batched_slices(len(X), CHUNK)), "images"):
+                plain = self._looks.images(X[rows].astype(self._dtype, copy=False))
+                images, squares = self._view.seen(plain)
+                logs = [
+                    member.log_posteriors(plain, images, squares)
+                    for member in self._fitted_members.values()
+                ]
+                out[rows] = log_softmax(product_of(logs) / self.temperature_, axis=1)
+        return out
+
+    def predict_proba(self, X: ArrayLike) -> NDArray:
+        """Return the probability of each class.
+
+        Parameters
+        ----------
+        X : array-like, as in `fit`
+            Images.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Columns in the order of ``classes_``.
+        """
+        scores = self._class_scores(self._check_predict(X))
+        return softmax_of_costs(-scores, 1.0, scores.argmax(axis=1), self._lead)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        return tags
+
+
+def _without(
+    products: tuple[tuple[str, ...], ...], name: str, metric: Any
+) -> tuple[tuple[str, ...], ...]:
+    """Return products without a member that rows which are no images cannot have."""
+    left = [tuple(one for one in product if one != name) for product in products]
+    if not any(left):
+        raise ValueError(
+            f"members: {name!r} needs images; give shape, or other members."
+        )
+    return tuple(dict.fromkeys(product for product in left if product))
+
+
+def _labels(samples: Samples, weights: NDArray) -> Labels:
+    """Say which images can be left out: those of classes that have others."""
+    counts = np.bincount(samples.codes)
+    order = np.random.RandomState(0).permutation(len(samples))
+    asked = np.sort(order[counts[samples.codes[order]] > 1][:ASKED])
+    groups = np.arange(len(samples))
+    return Labels(samples.codes, weights, groups, asked, len(samples.classes))
+
+
+def _warn_of(samples: Samples, shape: Any) -> None:
+    """Say what is strange about labelled images, and what is done about it."""
+    if shape is None:
+        return
+    blank = np.flatnonzero(np.ptp(samples.X, axis=1) == 0)
+    if len(blank):
+        warn_caller(
+            f"{len(blank)} of the images are blank; they are kept as any other, and "
+            "blank images get their label."
+        )
+    alike = np.unique(samples.X, axis=0, return_counts=True)[1] > 1
+    if alike.any():
+        warn_caller(
+            f"{alike.sum()} images have two labels or more; all labels are kept, and "
+            "such images are not sure."
+        )

@@ -1,0 +1,214 @@
+r"""The members of the product, and what each says of images that are left out.
+
+* "distortion": bumps in a distance that lets every pixel move a little, of the
+  references that are nearest by their features;
+* "features": kernel ridge regression on features;
+* "pixels": bumps in the tangent distance of pixels.
+
+A member is fitted to all labelled images of a view, and at once says log-posteriors of
+some of them, each as if it and its copies were not there. One number, the sharpness of
+its bumps or of its scores, is what classifies best these left-out images; a usual value
+stays unless another is clearly better. Shapes: log-posteriors (n, K).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_softmax
+
+from widemargin._compute.machine import batched_slices
+from widemargin._core.decisions import brier_scores
+from widemargin._core.select import select
+from widemargin.fewshot.bumps import log_densities
+from widemargin.fewshot.kernel_ridge import KernelRidge, fit_kernel_ridge
+from widemargin.fewshot.views import View
+from widemargin.metrics import TangentMetric, listed_distortion_distances
+from widemargin.tangents import Bundle, ImageTangents
+
+# Of bumps, over the median distance of an image to its nearest; the usual one first.
+GAMMAS = (16.0, 1.0, 2.0, 4.0, 8.0, 32.0, 64.0)
+# Of differences of scores that are at most about 1.
+SHARPNESS = (12.0, 1.0, 2.0, 4.0, 8.0, 16.0, 24.0, 48.0)
+# No member rules a class out alone.
+LEAST_LOG = float(np.log(1e-4))
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Codes and weights of the labelled images, and which of them are left out.
+
+    `groups` are those of equal images, which leave together; `asked` are rows.
+    """
+
+    codes: NDArray
+    weights: NDArray
+    groups: NDArray
+    asked: NDArray
+    n_classes: int
+
+    def sharpness(
+        self, usual: Sequence[float], said: Callable
+    ) -> tuple[float, NDArray]:
+        """Return the value whose log-posteriors `said(value)` are best, and these."""
+        if not len(self.asked):
+            return usual[0], np.empty((0, self.n_classes))
+        truth, weights = self.codes[self.asked], self.weights[self.asked]
+
+        def mistakes(value: float) -> NDArray:
+            return brier_scores(np.exp(said(value)), truth)
+
+        found = select(usual, mistakes, weights, by_size=False)
+        return found, said(found)
+
+
+class Ridge:
+    """Kernel ridge regression on the features of a view."""
+
+    def __init__(self, view: View, labels: Labels) -> None:
+        fit = fit_kernel_ridge(view.Z, labels.codes, labels.weights, labels.n_classes)
+        self.fit: KernelRidge = fit
+        scores = np.zeros((view.n, labels.n_classes))
+        scores[fit.images] = fit.left_out
+        rest = np.setdiff1d(labels.asked, fit.images)
+        for rows in batched_slices(len(rest), 256):
+            at = rest[rows]
+            scores[at] = fit.scores(view.squares_of(at))
+        scores = scores[labels.asked]
+        self.sharpness, self.left_out = labels.sharpness(
+            SHARPNESS, lambda s: log_softmax(s * scores, axis=1)
+        )
+
+    def log_posteriors(self, plain: NDArray, images: NDArray, squares: NDArray) -> Any:
+        """Of queries: as they came, prepared, and with distances of features."""
+        return log_softmax(self.sharpness * self.fit.scores(squares), axis=1)
+
+
+class Bumps:
+    """Base of the densities: what they share once distances are there."""
+
+    def _sharpen(
+        self, labels: Labels, distances: NDArray, codes: NDArray, logs: NDArray
+    ) -> None:
+        """Choose gamma by the distances of the images that are left out."""
+        nearest = distances.min(axis=1, initial=np.inf)
+        nearest = nearest[np.isfinite(nearest) & (nearest > 0)]
+        self.unit = float(np.median(nearest)) if len(nearest) else 1.0
+        gamma, self.left_out = labels.sharpness(
+            GAMMAS,
+            lambda g: self._logs(distances, codes, logs, g, labels.n_classes),
+        )
+        self.gamma = gamma
+
+    def _logs(
+        self,
+        distances: NDArray,
+        codes: NDArray,
+        logs: NDArray,
+        g: float,
+        n_classes: int,
+    ) -> NDArray:
+        found = log_densities(distances, codes, logs, g / self.unit, n_classes)
+        return log_softmax(found, axis=1)
+
+
+class Distortion(Bumps):
+    """Bumps of the nearest references by their features, in a slow distance."""
+
+    def __init__(
+        self, view: View, labels: Labels, metric: Any, n_candidates: int, n_jobs: Any
+    ) -> None:
+        self.metric, self.n_jobs = metric, n_jobs
+        self.n_candidates, self.n_classes = n_candidates, labels.n_classes
+        self.images = view.images
+        self.codes = np.tile(labels.codes, view.n_versions)
+        self.logs = np.tile(
+            np.log(labels.weights / labels.weights.max()), view.n_versions
+        )
+        # Without an image to leave out, how far classes are apart is the unit.
+        asked = labels.asked if len(labels.asked) else np.arange(view.n)
+        squares = view.squares_of(asked)
+        groups = np.tile(labels.groups, view.n_versions)
+        squares[groups[asked][:, np.newaxis] == groups] = np.inf
+        distances, places = self._near(view.images[asked], squares)
+        self._sharpen(labels, distances, self.codes[places], self.logs[places])
+
+    def _near(self, images: NDArray, squares: NDArray) -> tuple[NDArray, NDArray]:
+        """Distances (q, m) to the references of least `squares`, and their places."""
+        m = min(self.n_candidates, squares.shape[1])
+        places = np.argpartition(squares, m - 1, axis=1)[:, :m]
+        distances = self.metric(images, self.images, places, n_jobs=self.n_jobs)
+        there = np.isfinite(np.take_along_axis(squares, places, axis=1))
+        return np.where(there, distances, np.inf), places
+
+    def log_posteriors(self, plain: NDArray, images: NDArray, squares: NDArray) -> Any:
+        """Of queries: as they came, prepared, and with distances of features."""
+        distances, places = self._near(images, squares)
+        codes, logs = self.codes[places], self.logs[places]
+        return self._logs(distances, codes, logs, self.gamma, self.n_classes)
+
+
+class Pixels(Bumps):
+    """Bumps in the tangent distance of images as they came."""
+
+    def __init__(
+        self, view: View, images: NDArray, labels: Labels, n_jobs: Any
+    ) -> None:
+        looks = view.looks
+        moves = None if looks.given is None else ImageTangents(looks.shape)
+        self.metric = TangentMetric(moves).check().in_unit_of(images).fit(images)
+        self.bundle: Bundle = self.metric.bundle(images, n_jobs=n_jobs)
+        self.codes, self.n_classes = labels.codes, labels.n_classes
+        self.n_jobs = n_jobs
+        self.logs = np.log(labels.weights / labels.weights.max())
+        asked = labels.asked if len(labels.asked) else np.arange(view.n)
+        distances = self._distances(self.bundle[asked])
+        same = labels.groups[asked][:, np.newaxis] == labels.groups
+        distances[same] = np.inf
+        self._sharpen(labels, distances, self.codes, self.logs)
+
+    def _distances(self, queries: Bundle) -> NDArray:
+        found = self.metric.squared_distances(queries, self.bundle, n_jobs=self.n_jobs)
+        return found.astype(float)
+
+    def log_posteriors(self, plain: NDArray, images: NDArray, squares: NDArray) -> Any:
+        """Of queries: as they came, prepared, and with distances of features."""
+        distances = self._distances(self.metric.bundle(plain, n_jobs=self.n_jobs))
+        return self._logs(distances, self.codes, self.logs, self.gamma, self.n_classes)
+
+
+class ListedMetric:
+    """Distances to lists of references, by the distortion model or a user's function.
+
+    The model sees all channels as one, their mean, and pixels move by a tenth of a
+    side.
+    """
+
+    def __init__(self, metric: Any, shape: tuple[int, int, int]) -> None:
+        self.metric, self.shape = metric, shape
+
+    def __call__(
+        self, X: NDArray, Y: NDArray, listed: NDArray, n_jobs: Any = None
+    ) -> NDArray:
+        """(q, m) distances of every row of X to its list of rows of Y."""
+        if callable(self.metric):
+            rows = [self.metric(X[i : i + 1], Y[at])[0] for i, at in enumerate(listed)]
+            return np.array(rows, float).reshape(listed.shape)
+        height, width, channels = self.shape
+        if channels > 1:
+            X, Y = (A.reshape(len(A), -1, channels).mean(axis=2) for A in (X, Y))
+        side = min(height, width)
+        found = partial(
+            listed_distortion_distances, shape=(height, width), gradients="normalised",
+            window=max(1, round(side / 10)), patch=min(2, max(1, round(side / 14))),
+            penalty=0.033,
+        )  # fmt: skip
+        return found(X, Y, listed, n_jobs=n_jobs).astype(float)
+
+
+def product_of(logs: Sequence[NDArray]) -> NDArray:
+    """Sum of log-posteriors, each at least that of 1e-4."""
+    return sum(np.maximum(one, LEAST_LOG) for one in logs)

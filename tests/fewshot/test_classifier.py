@@ -1,0 +1,239 @@
+"""Few labelled images in one line: choices, probabilities, bad input."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
+from sklearn.pipeline import make_pipeline
+
+import widemargin
+from widemargin import FewShotImageClassifier, TangentDensityClassifier
+from widemargin.tangents import DirectionFeatures, ImageTangents
+
+X, y = load_digits(return_X_y=True)
+
+
+def few(n, start=0):
+    """Rows of so many images of each digit."""
+    each = [np.flatnonzero(y == c)[start : start + n] for c in range(10)]
+    return np.concatenate(each)
+
+
+def shapes(n, seed, side=20):
+    """Crosses and rings of ink, slanted, of any size and place, on paper."""
+    rng = np.random.default_rng(seed)
+    codes = np.arange(n) % 2
+    r, c = np.indices((side, side))
+    images = np.zeros((n, side, side))
+    for i, code in enumerate(codes):
+        middle, size = rng.uniform(8, 11, 2), rng.uniform(3, 5)
+        down = r - middle[0]
+        along = c - middle[1] - rng.uniform(-0.6, 0.6) * down
+        ring = np.abs(np.hypot(down, along) - size)
+        bars = np.minimum(np.abs(down), np.abs(along))
+        bars = np.where(np.maximum(np.abs(down), np.abs(along)) < size, bars, 9)
+        images[i] = np.clip(1.5 - (ring if code else bars), 0, 1)
+    return images, np.array(["cross", "ring"])[codes]
+
+
+def textures(n, seed, side=16):
+    """Gratings of two directions, with noise; no paper anywhere."""
+    rng = np.random.default_rng(seed)
+    codes = np.arange(n) % 2
+    r, c = np.indices((side, side))
+    angle = np.where(codes, 0.3, 1.2)[:, None, None]
+    phase = rng.uniform(0, 6.3, (n, 1, 1))
+    waves = np.sin(np.cos(angle) * r + np.sin(angle) * c + phase)
+    return waves + rng.normal(size=waves.shape), codes
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_ink_is_recognised(n):
+    images, labels = shapes(2 * n, 0)
+    model = FewShotImageClassifier().fit(images, labels)
+    assert model.ink_
+    assert model.shape_ == (20, 20, 1)
+    assert model.score(*shapes(60, 1)) > 0.9
+
+
+@pytest.mark.parametrize("n", [1, 4])
+def test_what_is_no_ink_stays_as_it_is(n):
+    images, labels = textures(2 * n, 0)
+    model = FewShotImageClassifier().fit(images, labels)
+    assert not model.ink_
+    if n > 1:
+        assert model.score(*textures(60, 1)) > 0.9
+
+
+def test_better_than_a_plain_density():
+    rows = few(4)
+    new = np.setdiff1d(np.arange(len(y)), rows)[:500]
+    plain = TangentDensityClassifier(tangents=ImageTangents((8, 8)))
+    plain.fit(X[rows], y[rows])
+    model = FewShotImageClassifier().fit(X[rows], y[rows])
+    assert model.score(X[new], y[new]) > plain.score(X[new], y[new])
+
+
+@pytest.mark.parametrize("n", [1, 2, 10])
+def test_probabilities_are_about_right(n):
+    # Of all writers: the first images of the set are by few.
+    order = np.random.default_rng(0).permutation(len(y))
+    rows = np.concatenate([order[y[order] == c][:n] for c in range(10)])
+    new = np.setdiff1d(order, rows)[:600]
+    P = FewShotImageClassifier().fit(X[rows], y[rows]).predict_proba(X[new])
+    right = P.argmax(axis=1) == y[new]
+    assert abs(P.max(axis=1).mean() - right.mean()) < {1: 0.1, 2: 0.2, 10: 0.05}[n]
+
+
+def test_light_paper_and_units_do_not_matter():
+    images, labels = shapes(10, 0)
+    new = shapes(30, 1)[0]
+    model = FewShotImageClassifier().fit(images, labels)
+    light = FewShotImageClassifier().fit(255 - 255 * images, labels)
+    np.testing.assert_allclose(
+        light.decision_function(255 - 255 * new),
+        model.decision_function(new),
+        rtol=1e-5,
+        atol=1e-8,
+    )
+
+
+def test_rows_and_images_are_the_same():
+    images, labels = shapes(10, 0)
+    model = FewShotImageClassifier().fit(images, labels)
+    rows = FewShotImageClassifier((20, 20)).fit(images.reshape(10, -1), labels)
+    new = shapes(8, 1)[0]
+    expected = model.predict_proba(new)
+    np.testing.assert_array_equal(rows.predict_proba(new.reshape(8, -1)), expected)
+    np.testing.assert_array_equal(model.predict_proba(new[..., None]), expected)
+
+
+def test_colours():
+    rng = np.random.default_rng(0)
+    codes = np.arange(40) % 2
+    images = rng.random((40, 12, 12, 3))
+    # Bars of one colour or the other, which are alike in grey.
+    for i, code in enumerate(codes):
+        at = rng.integers(0, 8)
+        images[i, :, at : at + 4, code] += 1.0
+    model = FewShotImageClassifier().fit(images[:20], codes[:20])
+    assert model.shape_ == (12, 12, 3)
+    assert not model.ink_
+    assert model.score(images[20:], codes[20:]) > 0.8
+
+
+def test_samples_that_are_added_count_as_if_they_had_been_there():
+    rows, more = few(2), few(2, 2)[:9]
+    weights = np.linspace(0.5, 2, len(rows) + len(more))
+    every = np.concatenate([rows, more])
+    whole = FewShotImageClassifier().fit(X[every], y[every], weights)
+    model = FewShotImageClassifier().fit(X[rows], y[rows], weights[: len(rows)])
+    model.add_samples(X[more], y[more], weights[len(rows) :])
+    np.testing.assert_allclose(
+        model.predict_proba(X[:50]), whole.predict_proba(X[:50]), atol=1e-12
+    )
+    assert model.shape == "auto"
+    model.add_samples(X[-1:], [11])
+    assert 11 in model.classes_
+
+
+def test_a_copy_of_a_sample_counts_as_its_weight():
+    rows = few(3)
+    twice = np.concatenate([rows, rows[:7]])
+    weights = 1.0 + (np.arange(len(rows)) < 7)
+    heavy = FewShotImageClassifier().fit(X[rows], y[rows], weights)
+    model = FewShotImageClassifier().fit(X[twice], y[twice])
+    np.testing.assert_allclose(
+        model.predict_proba(X[:40]), heavy.predict_proba(X[:40]), atol=1e-9
+    )
+
+
+def test_threads_and_chunks_change_nothing(monkeypatch):
+    rows = few(3)
+    model = FewShotImageClassifier().fit(X[rows], y[rows])
+    expected = model.predict_proba(X[:100])
+    threads = FewShotImageClassifier(n_jobs=2).fit(X[rows], y[rows])
+    np.testing.assert_array_equal(threads.predict_proba(X[:100]), expected)
+    monkeypatch.setattr("widemargin.fewshot.classifier.CHUNK", 7)
+    np.testing.assert_allclose(model.predict_proba(X[:100]), expected, atol=1e-10)
+
+
+def test_parts_can_be_exchanged(tmp_path):
+    rows = few(3)
+
+    def squares(A, B):
+        return ((A[:, None] - B) ** 2).sum(axis=2)
+
+    model = FewShotImageClassifier(
+        features=make_pipeline(DirectionFeatures((8, 8)), PCA(10)),
+        metric=squares,
+        transformations=(),
+        members=("distortion", "features"),
+        ink=False,
+    ).fit(X[rows], y[rows])
+    assert model.members_ == ("distortion", "features")
+    assert model.score(X[300:500], y[300:500]) > 0.7
+    model = FewShotImageClassifier().fit(X[rows], y[rows])
+    widemargin.save(model, tmp_path / "model.skops")
+    again = widemargin.load(tmp_path / "model.skops")
+    np.testing.assert_array_equal(
+        again.predict_proba(X[:9]), model.predict_proba(X[:9])
+    )
+
+
+def test_images_of_other_sizes():
+    images, labels = shapes(4, 0)
+    with pytest.raises(ValueError, match=r"images of one size; got .*\(20, 20\)"):
+        FewShotImageClassifier().fit([*images, np.zeros((9, 9))], [*labels, "ring"])
+    with pytest.raises(ValueError, match="X holds images of shape"):
+        FewShotImageClassifier((10, 40)).fit(images, labels)
+    model = FewShotImageClassifier().fit(images, labels)
+    with pytest.raises(ValueError, match="features"):
+        model.predict(np.zeros((1, 10, 10)))
+
+
+def test_one_class_is_refused():
+    with pytest.raises(ValueError, match="class"):
+        FewShotImageClassifier().fit(X[:3], [0, 0, 0])
+
+
+def test_one_image_of_a_class_beside_many():
+    rows = np.concatenate([few(5)[:45], [np.flatnonzero(y == 9)[0]]])
+    model = FewShotImageClassifier().fit(X[rows], y[rows])
+    asked = np.flatnonzero(y == 9)[1:60]
+    assert model.score(X[asked], y[asked]) > 0.1
+
+
+def test_blank_images_and_two_labels_are_told():
+    images, labels = shapes(8, 0)
+    images[3] = 0
+    with pytest.warns(UserWarning, match="1 of the images are blank"):
+        FewShotImageClassifier().fit(images, labels)
+    images[3] = images[4]
+    with pytest.warns(UserWarning, match="two labels"):
+        model = FewShotImageClassifier().fit(images, labels)
+    P = model.predict_proba(images[4:5])
+    assert P.max() < 0.9
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"members": "all"}, "members must be"),
+        ({"members": ("pixel",)}, "members must be"),
+        ({"metric": "euclidean"}, "metric"),
+        ({"features": 3}, "features must be None"),
+        ({"transformations": "some"}, "transformations"),
+        ({"n_candidates": 0}, "n_candidates"),
+        ({"ink": "yes"}, "ink"),
+        ({"shape": (3, 3)}, "shape="),
+    ],
+)
+def test_parameters_are_checked(settings, words):
+    with pytest.raises(ValueError, match=words):
+        FewShotImageClassifier(**settings).fit(X[:30], y[:30])
+
+
+def test_distortion_needs_images():
+    with pytest.raises(ValueError, match="needs images"):
+        FewShotImageClassifier(members=("distortion",)).fit(X[:30, :7], y[:30])
