@@ -33,6 +33,7 @@ extensions = [
     "pictures",
     "registry",
     "sample_report",
+    "sharing",
 ]
 exclude_patterns = [
     "_build",
@@ -47,6 +48,8 @@ root_doc = "index"
 default_role = "literal"
 smartquotes = False
 toc_object_entries_show_parents = "hide"
+# A line for each parameter.
+python_maximum_signature_line_length = 72
 suppress_warnings = ["config.cache"]
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "fieldlist"]
@@ -121,6 +124,7 @@ html_theme_options = {
 html_sidebars = {
     "index": [],
     "install": [],
+    "what_for": [],
     "first_hour": [],
     "performance": [],
     "examples/index": [],

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 import widemargin
 from widemargin._core.callbacks import HAS_CALLBACKS
 from widemargin.cli import models
-from widemargin.tangents import ImageTangents, LearnedTangents
+from widemargin.tangents import ImageTangents, LearnedTangents, TransformTangents
 
 X, y = load_digits(return_X_y=True)
 X, y, NEW = X[:200] / 16, y[:200], X[200:260] / 16
@@ -113,8 +113,10 @@ def test_names_of_features_are_kept(tmp_path):
 def test_refusals_say_what_would_work(tmp_path):
     with pytest.raises(ValueError, match="fit first"):
         widemargin.save(widemargin.TVQClassifier(), tmp_path / "m")
-    odd = widemargin.TangentKNeighborsClassifier(metric=own_distance, tangents="none")
-    with pytest.raises(ValueError, match="safely"):
+    odd = widemargin.TangentKNeighborsClassifier(
+        metric=lambda A, B: own_distance(A, B), tangents="none"
+    )
+    with pytest.raises(ValueError, match="module of its own"):
         widemargin.save(odd.fit(X, y), tmp_path / "m")
     with pytest.raises(FileNotFoundError, match="no such model"):
         widemargin.load(tmp_path / "m")
@@ -162,3 +164,40 @@ def test_who_watched_a_fit_is_no_part_of_the_model(tmp_path, capfd):
         found = again(model, tmp_path)
         np.testing.assert_array_equal(found.predict(NEW), model.predict(NEW))
         assert isinstance(model._skl_callbacks[0], ProgressBar)
+
+
+def brighter(X, p):
+    return X * np.exp(p)
+
+
+@pytest.mark.parametrize(
+    ("model", "functions"),
+    [
+        (
+            widemargin.TangentKNeighborsClassifier(
+                tangents=TransformTangents([brighter])
+            ),
+            [brighter],
+        ),
+        (
+            widemargin.TangentKNeighborsClassifier(
+                metric=own_distance, tangents="none"
+            ),
+            [own_distance],
+        ),
+    ],
+)
+def test_functions_of_a_module_are_saved_by_name_and_taken_if_given(
+    model, functions, tmp_path
+):
+    model = clone(model).fit(X, y)
+    widemargin.save(model, tmp_path / "m")
+    loaded = widemargin.load(tmp_path / "m", functions=functions)
+    np.testing.assert_array_equal(loaded.predict(NEW), model.predict(NEW))
+    name = functions[0].__name__
+    with pytest.raises(ValueError, match=rf"functions=\[{name}\]"):
+        widemargin.load(tmp_path / "m")
+    with pytest.raises(ValueError, match="not loaded"):
+        widemargin.load(tmp_path / "m", functions=[again])
+    with pytest.raises(TypeError, match="functions of a module"):
+        widemargin.load(tmp_path / "m", functions=["brighter"])

@@ -8,7 +8,8 @@ from tests.writing import long_ones, sentences, words
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 NAMED = (
-    "index", "what_for", "first_hour", "faq", "install", "command_line", "glossary", "performance",
+    "index", "what_for", "first_hour", "faq", "install", "command_line", "glossary",
+    "performance",
 )  # fmt: skip
 PAGES = [
     ROOT / "README.md",

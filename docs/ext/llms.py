@@ -52,8 +52,8 @@ def write(app, exception):
     lines = [
         "# widemargin",
         "",
-        "> Wide-margin classifiers for scikit-learn: prototypes, tangent distances and "
-        "perceptrons that know how sure they are.",
+        "> Classifiers for scikit-learn that ignore changes you know are harmless, "
+        "report a confidence, and can abstain.",
     ]
     for part, title in PARTS.items():
         chosen = {

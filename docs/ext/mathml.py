@@ -1,14 +1,24 @@
 """Equations as MathML: browsers draw it themselves, no script and no network."""
 
+import re
+
 from docutils.nodes import SkipNode
 from latex2mathml.converter import convert
 from sphinx.application import Sphinx
 from sphinx.util.math import get_node_equation_number
 
 
+def in_words(equation):
+    r"""Return TeX as latex2mathml reads it: words of code keep no ``\_``."""
+    words = r"\\(text|texttt|mathrm)\{([^{}]*)\}"
+    return re.sub(
+        words, lambda m: rf"\{m[1]}{{{m[2].replace(chr(92) + '_', '_')}}}", equation
+    )
+
+
 def visit_math(self, node):
     """Write an equation in a line."""
-    self.body.append(convert(node.astext()))
+    self.body.append(convert(in_words(node.astext())))
     raise SkipNode
 
 
@@ -17,7 +27,7 @@ def visit_math_block(self, node):
     number = ""
     if node.get("number"):
         number = f'<span class="eqno">({get_node_equation_number(self, node)})</span>'
-    equation = convert(node.astext(), display="block")
+    equation = convert(in_words(node.astext()), display="block")
     # On a narrow screen a long one scrolls, by the keyboard too.
     self.body.append(
         '<div class="math" tabindex="0" role="group" aria-label="equation">'

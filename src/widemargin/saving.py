@@ -12,15 +12,17 @@ such a part behind; who writes the same file an hour later removes it.
 
 import json
 import os
+import sys
 import time
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from glob import escape
 from importlib import import_module
 from pathlib import Path
 from secrets import token_hex
+from types import FunctionType
 from typing import Any
 
 from sklearn.base import BaseEstimator
@@ -56,8 +58,9 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     model : fitted classifier or pipeline
-        Made of parts of widemargin and scikit-learn; parameters that are functions of
-        one's own cannot be saved safely and are refused.
+        Made of parts of widemargin and scikit-learn. Functions of your own, such as
+        those of :class:`~widemargin.tangents.TransformTangents`, must be defined in a
+        module that can be imported. The file holds their names only.
     path : path
         File to write, ``model.skops`` by custom. What is there stays until the new file
         is whole.
@@ -110,7 +113,9 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     )
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(
+    path: str | os.PathLike[str], *, functions: Sequence[Callable[..., Any]] = ()
+) -> Any:
     """Read a model that :func:`save` or the command wrote.
 
     Nothing in the file is run: what it holds beside numbers and classes of widemargin
@@ -120,6 +125,9 @@ def load(path: str | os.PathLike[str]) -> Any:
     ----------
     path : path
         The file.
+    functions : sequence of functions, default=()
+        Functions of your own that the model may use, such as those of its
+        :class:`~widemargin.tangents.TransformTangents`. Others are refused by name.
 
     Returns
     -------
@@ -138,7 +146,20 @@ def load(path: str | os.PathLike[str]) -> Any:
     --------
     save : Write it.
     """
-    return read(Path(path))["model"]
+    return read(Path(path), [_name_of(function) for function in functions])["model"]
+
+
+def _name_of(function: Any) -> str:
+    """Return the name that a file has for a function of a module."""
+    if not isinstance(function, FunctionType):
+        raise TypeError(f"functions must be functions of a module; got {function!r}.")
+    return f"{function.__module__}.{function.__name__}"
+
+
+def _is_importable(function: FunctionType) -> bool:
+    module = sys.modules.get(function.__module__)
+    named = getattr(module, function.__name__, None)
+    return function.__module__ != "__main__" and named is function
 
 
 @contextmanager
@@ -167,13 +188,36 @@ def _estimators(value: Any, seen: set[int]) -> Iterator[Any]:
         yield from _estimators(one, seen)
 
 
+def _functions(value: Any, seen: set[int]) -> Iterator[FunctionType]:
+    """Yield the functions that a model holds as parameters."""
+    if isinstance(value, FunctionType):
+        yield value
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    inside: Any = value if isinstance(value, list | tuple) else ()
+    if isinstance(value, dict):
+        inside = value.values()
+    elif isinstance(value, BaseEstimator):
+        inside = list(vars(value).values())
+    for one in inside:
+        yield from _functions(one, seen)
+
+
 def write(content: dict[str, Any], path: Path) -> None:
     """Write the fields of a model file; format and version are added."""
     content = {"format": FORMAT, "version": widemargin.__version__, **content}
     assert set(content) == FIELDS
+    functions = set(_functions(content["model"], set()))
+    lost = [one.__qualname__ for one in functions if not _is_importable(one)]
+    if lost:
+        raise ValueError(
+            f"a model with the function {lost[0]} inside cannot be saved: it is not "
+            "found by a name. Define it by def in a module of its own and import it"
+        )
     with _unwatched(content["model"]):
         data = skops().dumps(content, compression=zipfile.ZIP_DEFLATED, compresslevel=3)
-    unknown = _unknown_types(data)
+    unknown = _unknown_types(data, map(_name_of, functions))
     if unknown:
         instead = "use parameters that are numbers, text or parts of widemargin"
         if all(name.startswith("sklearn.") for name in unknown):
@@ -187,8 +231,11 @@ def write(content: dict[str, Any], path: Path) -> None:
     write_atomically(path, lambda temporary: temporary.write_bytes(data))
 
 
-def read(path: Path) -> dict[str, Any]:
-    """Return the fields of a model file, or say why it cannot be read."""
+def read(path: Path, functions: Iterable[str] = ()) -> dict[str, Any]:
+    """Return the fields of a model file, or say why it cannot be read.
+
+    It may use the `functions` of these names.
+    """
     io = skops()
     if not path.is_file():
         raise FileNotFoundError(
@@ -199,7 +246,7 @@ def read(path: Path) -> dict[str, Any]:
     if not data:
         raise ValueError(f"{path} is an empty or damaged model file; {AGAIN}")
     try:
-        unknown = _unknown_types(data)
+        unknown = _unknown_types(data, functions)
         content = None if unknown else io.loads(data, trusted=_untrusted(data))
     except (zipfile.BadZipFile, json.JSONDecodeError, EOFError, zlib.error):
         raise ValueError(f"{path} is no model file or is damaged; {AGAIN}") from None
@@ -208,9 +255,11 @@ def read(path: Path) -> dict[str, Any]:
         kind = type(error).__name__
         raise ValueError(f"{path} cannot be read ({kind}: {error}); {AGAIN}") from None
     if unknown:
+        short = unknown[0].rpartition(".")[2]
         raise ValueError(
             f"{path} holds {', '.join(unknown[:3])}, which no widemargin model needs; "
-            "it was not loaded. Use only files made by widemargin"
+            "it was not loaded. Use only files made by widemargin. Functions of your "
+            f"own are taken by widemargin.load(path, functions=[{short}])"
         )
     if not isinstance(content, dict) or not set(content) >= {"format", "version"}:
         raise ValueError(f"{path} holds no widemargin model; {AGAIN}")
@@ -240,8 +289,9 @@ def _untrusted(data: bytes) -> list[str]:
     return list(skops().get_untrusted_types(data=data))
 
 
-def _unknown_types(data: bytes) -> list[str]:
-    return [name for name in _untrusted(data) if not _is_ours(name)]
+def _unknown_types(data: bytes, functions: Iterable[str] = ()) -> list[str]:
+    known = set(functions)
+    return [n for n in _untrusted(data) if not _is_ours(n) and n not in known]
 
 
 def _is_ours(type_name: str) -> bool:

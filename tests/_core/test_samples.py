@@ -98,3 +98,10 @@ def test_complex_samples_are_refused_in_one_line():
 def test_no_weights_are_ones_for_samples_of_any_kind():
     for rows in ([[1.0], [2.0]], ((1.0,), (2.0,)), np.eye(2)):
         assert check_weights(None, rows).tolist() == [1, 1]
+
+
+def test_columns_of_text_are_named():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": [1.0, 2, 3, 4], "colour": list("rgbr")})
+    with pytest.raises(ValueError, match=r"column 'colour': .*OneHotEncoder"):
+        GLVQClassifier().fit(frame, [0, 1, 0, 1])

@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -14,7 +15,13 @@ from tests.export.models import IMAGES, glvq, tvq
 from tests.export.test_onnx import fitted
 
 import widemargin as wm
-from widemargin.export import NotExportable, check_export, to_c, to_onnx
+from widemargin.export import (
+    NotExportable,
+    check_export,
+    register_converters,
+    to_c,
+    to_onnx,
+)
 from widemargin.export.agreement import compile_header
 from widemargin.tangents import LearnedTangents, TangentGenerator
 
@@ -232,3 +239,14 @@ def test_missing_values_stay_in_python(tmp_path):
         program = compile_header(to_c(model), ASK, "model", tmp_path)
         said = subprocess.run([program], input=asked.tobytes(), stdout=subprocess.PIPE)
         assert said.stdout.split() == [b"0", b"-1", b"-1"]
+
+
+@pytest.mark.parametrize("missing", ["onnx", "skl2onnx"])
+def test_a_missing_library_is_named_with_what_brings_it(monkeypatch, missing):
+    X, y = load_iris(return_X_y=True)
+    model = wm.GLVQClassifier(random_state=0).fit(X, y)
+    # None in the table of modules means that there is none of this name.
+    monkeypatch.setitem(sys.modules, missing, None)
+    call = register_converters if missing == "skl2onnx" else lambda: to_onnx(model)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'widemargin\[onnx\]'"):
+        call()

@@ -152,6 +152,7 @@ class Stateful:
         (words, ValueError, r"functions\[0\] \(words\) returned .*no numbers"),
         ([Stateful()], ValueError, r"functions\[0\] \(Stateful\) must return"),
         ([power, 3], TypeError, r"functions\[1\] must be a callable .* got 3"),
+        ([lambda X: X], TypeError, r"must take samples and a number, f\(X, p\)"),
         ([], TypeError, "functions must be a callable"),
         (None, TypeError, "functions must be a callable"),
     ],

@@ -301,6 +301,26 @@ def naming(name: str, errors: re.Pattern = _CONVERSION) -> Iterator[None]:
         raise kind(f"{name} must hold numbers only: {said}") from error
 
 
+def text_columns(X: Any) -> str:
+    """Name the columns of a data frame that are no numbers, for an error; or ""."""
+    names = getattr(X, "columns", None)
+    if names is None or not hasattr(X, "dtypes"):
+        return ""
+    kinds = [str(kind).lower() for kind in X.dtypes]
+    found = [
+        repr(str(name))
+        for name, kind in zip(names, kinds, strict=True)
+        if not re.match(r"u?int|float|bool|decimal|complex", kind)
+    ]
+    if not found:
+        return ""
+    few = ", ".join(found[:5])
+    return (
+        f" Text is in column{'s' * (len(found) > 1)} {few}: leave it out, or encode "
+        "it by scikit-learn's OneHotEncoder."
+    )
+
+
 def validate_data(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
     """As scikit-learn's, with a name for X where it cannot be converted.
 
@@ -313,6 +333,8 @@ def validate_data(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
         with naming("X"):
             return _validate_data(estimator, X, *y, **options)
     except ValueError as error:
+        if str(error).startswith("X must hold numbers only") and text_columns(X):
+            raise ValueError(f"{error}.{text_columns(X)}") from error
         if not str(error).startswith("Input X contains NaN"):
             raise
         name = type(estimator).__name__

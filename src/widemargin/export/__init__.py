@@ -7,6 +7,8 @@ the result and compares. What cannot be carried exactly is refused, by
 only a C compiler where it is checked.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -15,6 +17,24 @@ from widemargin._core.checks import check_option
 from widemargin.export.program import NotExportable
 
 __all__ = ["NotExportable", "check_export", "register_converters", "to_c", "to_onnx"]
+
+
+# What the extra "onnx" brings.
+_EXTRA = ("onnx", "onnxruntime", "skl2onnx")
+
+
+@contextmanager
+def _needing(what: str) -> Iterator[None]:
+    """Say how to get a library of the extra that is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        if missing.name not in _EXTRA:
+            raise
+        raise ModuleNotFoundError(
+            f"{what} needs {missing.name}: pip install 'widemargin[onnx]'",
+            name=missing.name,
+        ) from None
 
 
 def to_onnx(model: Any, *, dtype: str = "float32") -> Any:
@@ -67,7 +87,8 @@ def to_onnx(model: Any, *, dtype: str = "float32") -> Any:
     from widemargin.export.onnx_graph import onnx_model
 
     check_option("dtype", dtype, ("float32", "float64"))
-    return onnx_model(describe(model), dtype)
+    with _needing("to_onnx"):
+        return onnx_model(describe(model), dtype)
 
 
 def to_c(model: Any, *, name: str = "model", dtype: str = "float32") -> str:
@@ -155,7 +176,8 @@ def check_export(model: Any, exported: Any, X: ArrayLike) -> Any:
     """
     from widemargin.export.agreement import check
 
-    return check(model, exported, X)
+    with _needing("check_export"):
+        return check(model, exported, X)
 
 
 def register_converters() -> None:
@@ -183,4 +205,5 @@ def register_converters() -> None:
     """
     from widemargin.export.onnx_graph import register
 
-    register()
+    with _needing("register_converters"):
+        register()

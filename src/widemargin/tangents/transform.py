@@ -9,6 +9,7 @@ eps/h; the best h changes the samples by about eps^(1/3) of their size (Press et
 Numerical Recipes, section 5.7).
 """
 
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from numbers import Real
 from typing import Any, Literal, Self
@@ -123,6 +124,11 @@ class TransformTangents(TangentGenerator):
                     f"transformed samples; got {function!r}."
                 )
             kind = getattr(function, "__name__", type(function).__name__)
+            if not _takes_two(function):
+                raise TypeError(
+                    f"functions[{i}] ({kind}) must take samples and a number, f(X, p), "
+                    "such as lambda X, p: X + p."
+                )
             named.append((f"functions[{i}] ({kind})", function))
         return named
 
@@ -161,6 +167,17 @@ class TransformTangents(TangentGenerator):
             return out
 
         return tangents_of
+
+
+def _takes_two(function: Callable) -> bool:
+    """Whether a function can be called as f(X, p); if it does not say, it can."""
+    try:
+        inspect.signature(function).bind(None, 0.0)
+    except TypeError:
+        return False
+    except ValueError:
+        return True
+    return True
 
 
 def auto_step(name: str, function: Transformation, X: NDArray) -> float:
