@@ -137,14 +137,16 @@ def searches():
     """
     search.FEWEST, search.ROOM, search.ROUNDS = 1, 16, 1
     known, asked = samples(150, 2, 20, 0), samples(5, 3, 20, 1)
-    finder = search.DeviceSearch(*known, sides="two", spring=1e-5, n_components=16)
+    finder = search.DeviceSearch(*known, sides="both", spring=1e-5, n_components=16)
     if WHAT == "interpret":
         both(finder.query, *asked, 1)
         both(_densities, finder, asked)
         return
     for n_tangents in (2, 7):
         known = samples(150, n_tangents, 200, 0)
-        finder = search.DeviceSearch(*known, sides="two", spring=1e-5, n_components=128)
+        finder = search.DeviceSearch(
+            *known, sides="both", spring=1e-5, n_components=128
+        )
         shadow = finder.shadow
         side, zeros = finder._side(), torch.zeros(150)
         x = bounds.Side.of_queries(shadow)

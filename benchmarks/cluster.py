@@ -95,7 +95,7 @@ def predict(client, share):
 
 def neighbours(client, share):
     n, queries = int(200_000 * share) // 4 * 4, int(10_000 * share) // 4 * 4
-    options = {"tangents": ImageTangents((8, 8)), "sides": "y", "n_jobs": 2}
+    options = {"tangents": ImageTangents((8, 8)), "sides": "reference", "n_jobs": 2}
     X, y = held(client, *made_there(n, 4))
     Q, _ = held(client, *made_there(queries, 4))
     asked, parts = Q.compute(), [moved(n // 4, seed) for seed in range(4)]

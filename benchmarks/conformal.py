@@ -7,8 +7,9 @@ included, and one fresh sample of every class. How often its p-value is at most 
 binomial, so an exact test says whether the level is broken. ``folds``: the same, every
 sample left out alone, where 2 alpha is promised.
 ``sets``: measured data: how many sets hold the right class, rare classes included.
-``strange``: how many strangers get an empty set, and what is refused of ordinary ones.
-``cost``: processor time of `p_values` beside that of the estimator's `predict`.
+``outlier_fraction``: how many strangers get an empty set, and what is refused of
+ordinary ones. ``cost``: processor time of `p_values` beside that of the estimator's
+`predict`.
 """
 
 import argparse
@@ -72,7 +73,7 @@ class World(NamedTuple):
     draw: object
     sizes: tuple  # samples of each class
     model: BaseEstimator = NearestCentroid()
-    strangeness: object = to_means
+    nonconformity: object = to_means
 
 
 def about(rng, y, apart=2.0, d=3):
@@ -156,7 +157,7 @@ def levels(name, n_fits, seed, cv="auto"):
     fresh, found = np.arange(len(world.sizes)), []
     for fit in range(n_fits):
         model = ConformalClassifier(
-            world.model, strangeness=world.strangeness, cv=cv, random_state=fit
+            world.model, nonconformity=world.nonconformity, cv=cv, random_state=fit
         ).fit(world.draw(rng, y), y)
         p = model.p_values(world.draw(rng, fresh))
         found.append(p[fresh, fresh])
@@ -269,7 +270,7 @@ def strange():
         cells = [[], [], [], []]
         for how in ("contrast", "distance"):
             model = ConformalClassifier(
-                MODELS[name], strangeness=how, random_state=0
+                MODELS[name], nonconformity=how, random_state=0
             ).fit(A, a)
             for cell, Z in zip(cells, (B, *others), strict=True):
                 cell.append(100 * np.mean(~model.predict_set(Z).any(axis=1)))

@@ -28,8 +28,30 @@ RENAMED = {
     "eta": "learning_rate",
     "shifts": "transformations",
     "shift_test": "transform_test",
+    "k": "weight_gain",
+    "rho": "intercept_scaling",
+    "recenter": "penalize_intercept",
+    "b": "margin_threshold",
+    "b_upper": "relaxation_target",
+    "factor": "update_factor",
+    "length": "normalize",
+    "landmarks": "n_landmarks",
+    "lam": "shrinkage",
+    "guard": "stay_in_class",
+    "unit": "margin_scale",
+    "cv_samples": "max_cv_samples",
+    "strange": "outlier_fraction",
+    "distance": "outlier_score",
+    "criterion": "confidence_func",
 }
-VALUES = {("sides", "one"): "y"}
+VALUES = {
+    ("sides", "one"): "reference",
+    ("sides", "y"): "reference",
+    ("sides", "two"): "both",
+    ("recenter", True): False,
+    ("length", "free"): False,
+    ("repair", "dead"): True,
+}
 
 
 def child():
@@ -121,7 +143,10 @@ def translated(defaults):
     out = {}
     for name, value in defaults.items():
         value = tuple(value) if isinstance(value, list) else value
-        out[RENAMED.get(name, name)] = VALUES.get((name, value), value)
+        now = RENAMED.get(name, name)
+        if name == "repair":
+            now = "reinit_dead" if value in (True, "dead") else "psd_correction"
+        out[now] = VALUES.get((name, value), value)
     return out
 
 

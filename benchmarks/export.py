@@ -64,9 +64,11 @@ def models(shape: tuple | None) -> dict:
         tangents = ImageTangents(shape)
         found |= {
             "TVQ, two-sided": wm.TVQClassifier(
-                sides="two", tangents=tangents, max_iter=5
+                sides="both", tangents=tangents, max_iter=5
             ),
-            "SVC, two-sided": wm.TangentSVC(tangents=tangents, sides="two", spring=0.1),
+            "SVC, two-sided": wm.TangentSVC(
+                tangents=tangents, sides="both", spring=0.1
+            ),
             "1-NN, two-sided": wm.TangentKNeighborsClassifier(tangents=tangents),
             "5-NN, mean": wm.TangentKNeighborsClassifier(
                 5, tangents=tangents, sides="mean"

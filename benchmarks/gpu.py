@@ -183,7 +183,7 @@ def row_brute(bench):
     """Brute, 10 neighbours, float32 products, against the bare products."""
     known, asked = bench.bundles
     finder = search.DeviceSearch(
-        known.points, known.frames, sides="two", spring=SPRING, n_components=None
+        known.points, known.frames, sides="both", spring=SPRING, n_components=None
     )
     bare, _ = bench.timed(bare_products(asked, known))
     ours, _ = bench.timed(lambda: finder.query(asked.points, asked.frames, NEIGHBOURS))
@@ -202,7 +202,7 @@ def row_exact(bench):
     known, queries = bench.bundles
     p = 20 if bench.tiny else 128
     finder = search.DeviceSearch(
-        known.points, known.frames, sides="two", spring=SPRING, n_components=p
+        known.points, known.frames, sides="both", spring=SPRING, n_components=p
     )
     alone, (_, found) = bench.timed(
         lambda: finder.query(queries.points, queries.frames, NEIGHBOURS)
@@ -242,7 +242,7 @@ def row_neighbours(bench):
     found = []
     for name, known, asked in sets(bench):
         asked, wrong, n = asked[:1000], 0, 0
-        for sides in ("two", "mean", "x", "y"):
+        for sides in ("both", "mean", "query", "reference"):
             finder = search.DeviceSearch(
                 known.points, known.frames, sides=sides, spring=SPRING,
                 n_components=min(128, known.points.shape[1] // 2),
@@ -288,7 +288,7 @@ points, frames = points.to("{device}"), frames.to("{device}")
 
 def call():
     start = time.perf_counter()
-    finder = DeviceSearch(points, frames, sides="two", spring=1e-5, n_components=128)
+    finder = DeviceSearch(points, frames, sides="both", spring=1e-5, n_components=128)
     finder.query(points[:500], frames[:500], 10)[0].cpu()
     return time.perf_counter() - start
 
@@ -388,7 +388,7 @@ def row_distortion_wide(bench):
 def row_tvq(bench):
     """TVQ 15×1 two-sided, 150 passes."""
     model = TVQClassifier(
-        1, 15, sides="two", tangents=ImageTangents(SHAPE, sigma=SIGMA), init="mean",
+        1, 15, sides="both", tangents=ImageTangents(SHAPE, sigma=SIGMA), init="mean",
         max_iter=150, tol=0, n_iter_no_change=10**6, theta=0.5, random_state=0,
         n_jobs=-1,
     )  # fmt: skip
@@ -431,7 +431,7 @@ def row_agreement(bench):
     there = clone(model).fit(bench.put(X), bench.y)
     found.append(("kNN", here, there, some))
     tvq = TVQClassifier(
-        1, 15, sides="two", tangents=ImageTangents(SHAPE, sigma=SIGMA), max_iter=3,
+        1, 15, sides="both", tangents=ImageTangents(SHAPE, sigma=SIGMA), max_iter=3,
         random_state=0, n_jobs=-1,
     )  # fmt: skip
     part = slice(0, 6000)

@@ -250,7 +250,9 @@ def bench_soft():
 
 
 def soft_table(name, X, y, X_test, y_test, C):
-    model = MaxMarginClassifier(C=C, rho=1.0, recenter=False, tol=2.5e-4)
+    model = MaxMarginClassifier(
+        C=C, intercept_scaling=1.0, penalize_intercept=True, tol=2.5e-4
+    )
     model.fit(X, y)
     seconds, _ = median_time(lambda: model.fit(X, y), 5)
     w = model.coef_[0] * model.weight_norm_[0]

@@ -644,7 +644,7 @@ def cost():
             X = rng.standard_normal((size["samples"], size["features"]))
             y = rng.randint(0, 10, len(X))
             k = size["prototypes"] // 10
-            options = {"init": "samples", "repair": "none", "random_state": 0}
+            options = {"init": "samples", "reinit_dead": False, "random_state": 0}
             models = [
                 LVQClassifier(
                     algorithm="lvq1", prototypes_per_class=k, max_iter=10, **options

@@ -202,7 +202,7 @@ def count_broken(world, promise, delta, n_draws, seed):
     """Share of broken promises, and the mean true share of what is answered."""
     rng = np.random.default_rng(seed)
     model = RejectingClassifier(
-        Table(len(world.cells)), criterion=world.confidence, delta=delta,
+        Table(len(world.cells)), confidence_func=world.confidence, delta=delta,
         reject_label=-1, **promise, **world.options,
     )  # fmt: skip
     broken, answered = 0, 0.0
@@ -243,7 +243,7 @@ def count_broken_in_parts(world, per, promise, delta, n_draws, seed):
     """Share of promises broken for any class or group, of refusals, and of answers."""
     rng = np.random.default_rng(seed)
     model = RejectingClassifier(
-        Table(len(world.cells)), criterion=world.confidence, delta=delta, per=per,
+        Table(len(world.cells)), confidence_func=world.confidence, delta=delta, per=per,
         reject_label=-1, **promise, **world.options,
     )  # fmt: skip
     broken, answered, refused = 0, 0.0, 0
@@ -345,13 +345,16 @@ def strange():
         "1-NN": TangentKNeighborsClassifier(tangents="none"),
         "HSS": HSSClassifier(1, n_tangents=8),
     }
-    print("\nRefused, %: by confidence alone / with the distance, strange = 0.02\n")
+    print(
+        "\nRefused, %: by confidence alone / with the distance, "
+        "outlier_fraction = 0.02\n"
+    )
     print("| model | digits | wrong answers | " + " | ".join(inputs) + " |")
     print("|---|" + "---|" * (len(inputs) + 2))
     for name, model in models.items():
         pair = [
             RejectingClassifier(
-                model, max_error=0.02, strange=share, random_state=0
+                model, max_error=0.02, outlier_fraction=share, random_state=0
             ).fit(X, y)
             for share in (None, 0.02)
         ]
@@ -480,7 +483,9 @@ def promises_of(name, delta, coverage, n_draws, seed):
     by_coverage, _ = count_broken(world, {"coverage": coverage}, *draws)
     by_both = [
         count_broken(
-            world, promise | {"strange": 0.05, "distance": far(world, kind)}, *draws
+            world,
+            promise | {"outlier_fraction": 0.05, "outlier_score": far(world, kind)},
+            *draws,
         )[0]
         for kind in ("random", "wrong", "right")
     ]

@@ -43,7 +43,7 @@ def bare_product(A, B):
 
 def against_products(test, train, repeats):
     rows = []
-    for sides, with_x_frames in (("y", False), ("two", True)):
+    for sides, with_x_frames in (("reference", False), ("both", True)):
         A, B = stacked(test, with_x_frames), stacked(train, True)
         for threads in (1, 2):
             with threadpool_limits(limits=threads, user_api="blas"):

@@ -60,7 +60,7 @@ class Setting:
         """Fit a density, gamma chosen on left-out stretches of the training set."""
         classifier = TangentDensityClassifier(
             tangents=self.tangents,
-            cv_samples=len(self.X),
+            max_cv_samples=len(self.X),
             random_state=0,
             n_jobs=jobs,
             **options,
@@ -297,7 +297,7 @@ def speed(data, digits, jobs, repeats):
         "scikit-learn SVC, RBF": SVC(C=10, gamma=8),
         "Euclid, RBF": TangentSVC(gamma=8, tangents="none", n_jobs=jobs),
         "mean, RBF": _tangent_svc("mean", 10, jobs),
-        "two-sided, RBF": _tangent_svc("two", 10, jobs),
+        "two-sided, RBF": _tangent_svc("both", 10, jobs),
     }
     few = Split(*(part[:300] for part in digits))
     for svc in machines.values():
@@ -324,7 +324,7 @@ def speed(data, digits, jobs, repeats):
 
 def _tangent_svc(sides, gamma, jobs):
     tangents = ImageTangents(SHAPE)
-    options = {"tangents": tangents, "repair": "none", "n_jobs": jobs}
+    options = {"tangents": tangents, "psd_correction": "none", "n_jobs": jobs}
     return TangentSVC(gamma=gamma, sides=sides, **options)
 
 
@@ -371,7 +371,7 @@ def repair(data):
     for (name, n), (draw, tangents, moves) in sets.items():
         models = {
             "mean": partial(TangentSVC, tangents=tangents),
-            "two": partial(TangentSVC, tangents=tangents, sides="two"),
+            "both": partial(TangentSVC, tangents=tangents, sides="both"),
             "nd": partial(TangentSVC, "nd", tangents=tangents),
             "jittered": partial(JitteredSVC, transformations=moves),
         }
@@ -383,14 +383,14 @@ def repair(data):
                 X, y, X_new, y_new = draw(seed=seed)
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", ConvergenceWarning)
-                    model = make(repair=method).fit(X, y)
+                    model = make(psd_correction=method).fit(X, y)
                 clipped += hasattr(model, "smallest_eigenvalue_")
                 found.append(percent(model.predict(X_new) != y_new))
             none, auto = (f"{np.mean(wrong[m]):.1f}" for m in ("none", "auto"))
             cells.append(f"{none} / {auto} ({clipped})")
         rows.append((name, n, *cells))
     print_table(
-        "Error % without repair / with repair='auto' (draws of 3 that it clipped)",
+        "Error % without correction / with psd_correction='auto' (draws of 3 clipped)",
         ("data", "n", "TangentSVC", "two-sided", "nd", "JitteredSVC"),
         rows,
     )

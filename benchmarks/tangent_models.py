@@ -97,7 +97,7 @@ def errors(split):
     reached = "yes" if found <= 2.1 and found < best else "NO"
     rows.append(("TVQ, all defaults (bar 2.1)", "", found, reached))
     for m, Q, theta in ((15, 1, 0.4), (10, 3, 0.3)):
-        plain = long_tvq(Q, m, theta=theta, k=0, n_jobs=2)
+        plain = long_tvq(Q, m, theta=theta, weight_gain=0, n_jobs=2)
         found = error(plain.fit(X, y), split.X_test, split.y_test)
         rows.append((f"TVQ {m}×{Q} without re-weighting", "", found, ""))
     print_table(
@@ -116,7 +116,7 @@ def errors(split):
 
 def two_sided(smoothing, sigma):
     tvq = TVQClassifier(
-        3, 15, theta=0.5, sides="two", tangents=ImageTangents((16, 16), sigma=sigma),
+        3, 15, theta=0.5, sides="both", tangents=ImageTangents((16, 16), sigma=sigma),
         max_iter=60, random_state=0, n_jobs=2,
     )  # fmt: skip
     return make_pipeline(GaussianSmoother((16, 16), smoothing), tvq)

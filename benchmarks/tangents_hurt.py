@@ -39,7 +39,7 @@ WORSE, POINTS = 1.1, 2.0
 
 
 def two_sided(tangents):
-    return {} if tangents == "none" else {"sides": "two", "tangents": tangents}
+    return {} if tangents == "none" else {"sides": "both", "tangents": tangents}
 
 
 def scatter(X, p):

@@ -181,7 +181,7 @@ def test_bundles_on_a_device(on_device):
         Bundle(tensor(X[:20]), here.frames)
 
 
-@pytest.mark.parametrize("sides", ["two", "x", "y", "mean", "midpoint"])
+@pytest.mark.parametrize("sides", ["both", "query", "reference", "mean", "midpoint"])
 @pytest.mark.parametrize("squared", [True, False])
 def test_distances_on_a_device(sides, squared, on_device):
     options = {"tangents": IMAGES, "sides": sides, "squared": squared}
@@ -214,7 +214,7 @@ def test_distortion_on_a_device(metric, gradients, on_device):
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("sides", ["two", "x", "y", "mean"])
+@pytest.mark.parametrize("sides", ["both", "query", "reference", "mean"])
 @pytest.mark.parametrize(
     ("algorithm", "dtype"),
     [
@@ -312,7 +312,7 @@ def test_tangent_candidates_by_features_stay_on_the_cpu(on_device):
 def test_densities_on_a_device(on_device):
     density = TangentDensityClassifier(
         tangents=IMAGES, transformations=image_shifts((8, 8), diagonal=False),
-        cv_samples=40, random_state=0,
+        max_cv_samples=40, random_state=0,
     )  # fmt: skip
     weights = np.random.default_rng(0).uniform(size=90)
     here = clone(density).fit(X[:90], y[:90], weights)
@@ -327,12 +327,14 @@ def test_densities_on_a_device(on_device):
 MODELS = [
     GLVQClassifier(2, max_iter=3, random_state=0),
     GLVQClassifier(init="means", prototypes_per_class=2, max_iter=2, random_state=0),
-    GLVQClassifier(max_iter=4, scale="spread", early_stopping=True, random_state=0),
+    GLVQClassifier(
+        max_iter=4, scale="within_class_std", early_stopping=True, random_state=0
+    ),
     GMLVQClassifier(n_components=8, max_iter=3, random_state=0),
     HSSClassifier(2, 4, max_iter=3, random_state=0),
-    HSSClassifier(1, 4, sides="two", tangents=IMAGES, max_iter=2),
+    HSSClassifier(1, 4, sides="both", tangents=IMAGES, max_iter=2),
     TVQClassifier(1, 4, max_iter=4, random_state=0),
-    TVQClassifier(2, 4, sides="two", tangents=IMAGES, max_iter=3, random_state=0),
+    TVQClassifier(2, 4, sides="both", tangents=IMAGES, max_iter=3, random_state=0),
 ]
 
 
@@ -573,7 +575,7 @@ def test_divided_features_far_from_the_origin_on_a_device(on_device):
     rng = np.random.default_rng(0)
     far = (1e6 + rng.normal(size=(300, 3)) * [1, 3, 10]).astype(np.float32)
     labels = (far[:, 0] > 1e6).astype(int)
-    model = GLVQClassifier(2, scale="spread", max_iter=5, random_state=0)
+    model = GLVQClassifier(2, scale="within_class_std", max_iter=5, random_state=0)
     model.fit(far, labels)
     found = model.decision_function(tensor(far))
     # Differences of the stored numbers, in float64.

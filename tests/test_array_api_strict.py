@@ -102,8 +102,8 @@ def test_images_are_made_ready_in_kind(transformer):
         there = transformer((8, 8)).fit(strict.asarray(X))
         answers = [(there.transform(strict.asarray(X)), here.transform(X))]
         if transformer is DirectionFeatures:
-            pushed = there.push_forward(strict.asarray(X), strict.asarray(T))
-            answers.append((pushed, here.push_forward(X, T)))
+            pushed = there.jvp(strict.asarray(X), strict.asarray(T))
+            answers.append((pushed, here.jvp(X, T)))
         moves = image_shifts((8, 8))[0], image_affines((8, 8))[0]
         answers += [(move(strict.asarray(X)), move(X)) for move in moves]
     for found, expected in answers:

@@ -150,7 +150,7 @@ WORK = {
         TangentSVC(tangents=TANGENTS).fit(X[:200], y[:200]).decision_function(X[200:])
     ),
     "duels": lambda: (
-        TangentSVC(landmarks=50, random_state=0).fit(X[:200], y[:200]).coef_
+        TangentSVC(n_landmarks=50, random_state=0).fit(X[:200], y[:200]).coef_
     ),
     "solve": lambda: TangentSVC().fit(X[:200], y[:200]).coef_,
     "jittered": lambda: (

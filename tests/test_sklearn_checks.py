@@ -44,7 +44,7 @@ class _Distances:
 DISTANCES = _Distances()
 
 
-TWO_SIDED = {"sides": "two", "tangents": Brightness(), "spring": 0.5, "max_iter": 5}
+TWO_SIDED = {"sides": "both", "tangents": Brightness(), "spring": 0.5, "max_iter": 5}
 
 # The checks fit hundreds of models of a few samples: few epochs do.
 SETTINGS = {
@@ -102,7 +102,9 @@ SETTINGS = {
         # The equivalence of weights and repetitions is asked to seven digits.
         wm.MaxMarginClassifier(tol=1e-9),
         wm.MaxMarginClassifier(tol=1e-9, kernel="rbf", multiclass="ddag"),
-        wm.MaxMarginClassifier(tol=1e-9, multiclass="ovo", recenter=False, rho=1.0),
+        wm.MaxMarginClassifier(
+            tol=1e-9, multiclass="ovo", penalize_intercept=True, intercept_scaling=1.0
+        ),
         wm.MaxMarginClassifier("dynamic", tol=0.1, max_iter=200),
     ],
     "ProductClassifier": [
@@ -138,7 +140,7 @@ SETTINGS = {
     "TangentSVC": [
         wm.TangentSVC(),
         wm.TangentSVC("nd", multiclass="ovo", probability=True),
-        wm.TangentSVC(landmarks=50, random_state=0),
+        wm.TangentSVC(n_landmarks=50, random_state=0),
     ],
 }
 
@@ -187,7 +189,7 @@ def waived(estimator) -> dict[str, str]:
             others["check_class_weight_classifiers"] = CAGED
         case wm.MarginLVQClassifier():
             weights = ONLINE
-        case wm.TVQClassifier(prototypes_per_class="auto", sides="y"):
+        case wm.TVQClassifier(prototypes_per_class="auto", sides="reference"):
             pass
         case (
             wm.KernelLVQClassifier(kernel="precomputed")

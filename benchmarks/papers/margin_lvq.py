@@ -30,9 +30,9 @@ from sklearn.utils import check_random_state
 
 from widemargin.inspection import BoundDisplay
 from widemargin.margins import (
-    BrokenLinear,
     Exponential,
     Hinge,
+    Ramp,
     hypothesis_margin,
     lvq_margin_bound,
     nearest_right_wrong,
@@ -103,7 +103,7 @@ def figure_3(n_points: int = 301) -> dict[str, NDArray]:
         "margin": margin,
         "zero one": (margin < 0).astype(float),
         "hinge": Hinge().value(margin),
-        "broken linear": BrokenLinear(beta=2.0).value(margin),
+        "broken linear": Ramp(beta=2.0).value(margin),
         "exponential": Exponential().value(margin),
     }
 

@@ -113,7 +113,9 @@ def sonar(data_home: Path | None = None) -> Problem | None:
 
 def best_direction(problem: Problem, rho: float) -> tuple[float, NDArray]:
     """Largest directional margin at height rho, and its unit vector [w, w0]."""
-    model = MaxMarginClassifier(C=np.inf, rho=rho, recenter=False, tol=1e-9)
+    model = MaxMarginClassifier(
+        C=np.inf, intercept_scaling=rho, penalize_intercept=True, tol=1e-9
+    )
     model.fit(problem.X, problem.signs)
     a = np.append(model.coef_[0], model.intercept_[0] / rho)
     return float(model.directional_margin_), a / np.linalg.norm(a)
@@ -129,14 +131,16 @@ def variant_table(problem: Problem, rho: float) -> list[VariantRow]:
     norms = np.sqrt(np.einsum("ij,ij->i", problem.X, problem.X) + rho**2)
     R, r = float(norms.max()), float(norms.min())
     run: dict[str, Any] = {
-        "rho": rho, "max_iter": 100_000, "n_iter_no_change": None, "random_state": 0,
+        "intercept_scaling": rho, "max_iter": 100_000, "n_iter_no_change": None,
+        "random_state": 0,
     }  # fmt: skip
     optimal = bounds.fixed_length_optimal_rate(R, gamma_d, beta)
     low, high = bounds.projected_factor_range(r, beta)
     variants = [
         ("plain, b = R^2", "2.11", MarginPerceptron(**run),
          bounds.standard_updates(R, gamma_d, b=R**2)),
-        ("plain, b = R^2 / 10", "2.11", MarginPerceptron(b=R**2 / 10, **run),
+        ("plain, b = R^2 / 10", "2.11",
+         MarginPerceptron(margin_threshold=R**2 / 10, **run),
          bounds.standard_updates(R, gamma_d, b=R**2 / 10)),
         ("relaxation, b_u = 2 b", "2.29", MarginPerceptron("relaxation", **run),
          bounds.relaxation_updates(R, r, gamma_d, b=1.0, b_u=2.0)),
@@ -145,11 +149,11 @@ def variant_table(problem: Problem, rho: float) -> list[VariantRow]:
         ("free length, f = 1", "2.48", FixedMarginPerceptron(beta, **run),
          bounds.free_length_updates(R, gamma_d, beta)),
         ("free length, f of 2.32", "2.48",
-         FixedMarginPerceptron(beta, factor="projected", **run),
+         FixedMarginPerceptron(beta, update_factor="projected", **run),
          bounds.free_length_updates(
              R, gamma_d, beta, f_min=low, f_max=high)),
         ("fixed length, best rate", "2.58",
-         FixedMarginPerceptron(beta, length="fixed", learning_rate=optimal, **run),
+         FixedMarginPerceptron(beta, normalize=True, learning_rate=optimal, **run),
          bounds.fixed_length_optimal_updates(R, gamma_d, beta)),
     ]  # fmt: skip
     rows = []

@@ -106,7 +106,7 @@ def table_1_methods(X: NDArray, seed: int) -> dict[tuple[str, str], Any]:
             16, algorithm="lvq2.1", max_iter=20, scale="none", random_state=seed
         ),
         TDNeuronClassifier(15, random_state=seed),
-        HSSClassifier(1, n_tangents=9, sides="two", tangents=images),
+        HSSClassifier(1, n_tangents=9, sides="both", tangents=images),
         KNeighborsClassifier(1),
         *(poly_svm(X, degree) for degree in (1, 2, 3, 4)),
     ]
@@ -141,7 +141,7 @@ def tables(split: Split, *, quick: bool, seed: int) -> tuple[list[Row], dict[str
         rows.append(measure(name, tvq(m, Q, theta=theta, **passes), split, paper))
     passes["max_iter"] = 5 if quick else 60
     images = ImageTangents((16, 16), sigma=1.1)
-    both = tvq(15, 3, theta=0.5, sides="two", tangents=images, **passes)
+    both = tvq(15, 3, theta=0.5, sides="both", tangents=images, **passes)
     rows.append(measure(("TVQ 15×3, two-sided", "θ = 0.5"), both, split, None))
     return rows, {", ".join(name): model for name, model in methods.items()}
 
@@ -194,7 +194,7 @@ def figures(
     curves = {"hss": errors(model, split)}
     for init in ("mean", "random"):
         curves[init] = errors(followed(split, tvq(15, 1, init=init, **run)), split)
-    plain = errors(followed(split, tvq(15, 1, k=0, **run)), split)
+    plain = errors(followed(split, tvq(15, 1, weight_gain=0, **run)), split)
     starts = {
         name: {"test_error": curves[init]["test_error"]}
         for init, name in STARTS.items()

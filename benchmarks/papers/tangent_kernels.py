@@ -68,15 +68,15 @@ class Published:
 
 PUBLISHED = (
     Published("RBF", "rbf", None, 8, 10, 4.6, 199, 228, 175),
-    Published("RBF 1S", "rbf", "y", 20, 10, 4.1, 2814, 3878, 267),
-    Published("RBF 2S", "rbf", "two", 20, 10, 3.8, 6057, 8172, 190),
+    Published("RBF 1S", "rbf", "reference", 20, 10, 4.1, 2814, 3878, 267),
+    Published("RBF 2S", "rbf", "both", 20, 10, 3.8, 6057, 8172, 190),
     Published("RBF MP", "rbf", "midpoint", 20, 10, 3.5, 2437, 3394, 232),
     Published("RBF MN", "rbf", "mean", 10, 10, 3.4, 3159, 3950, 133),
     Published("ND", "nd", None, 1.0, 10, 5.1, 224, 291, 177),
-    Published("ND 1S", "nd", "y", 0.3, 1, 5.0, 2947, 4364, 298),
+    Published("ND 1S", "nd", "reference", 0.3, 1, 5.0, 2947, 4364, 298),
     Published("ND MN", "nd", "mean", 0.7, 10, 4.2, 3737, 5023, 176),
     Published("ND MP", "nd", "midpoint", 0.3, 70, 3.9, 2805, 4122, 282),
-    Published("ND 2S", "nd", "two", 0.3, 10, 3.6, 7873, 11433, 269),
+    Published("ND 2S", "nd", "both", 0.3, 10, 3.6, 7873, 11433, 269),
 )
 GRID = {
     "rbf": {"gamma": (4, 6, 8, 10, 12, 14, 20), "C": (10,)},
@@ -144,7 +144,7 @@ def tables(
 ) -> Iterator[Line]:
     """Lines of tables 2 and 3, one kernel after the other."""
     for sides in dict.fromkeys(row.sides for row in rows):
-        some = springs if sides == "two" else springs[:1]
+        some = springs if sides == "both" else springs[:1]
         distances = [_Distances(digits, sides, spring, n_jobs) for spring in some]
         for paper in (row for row in rows if row.sides == sides):
             found = [d.choose(paper.kernel, grid[paper.kernel]) for d in distances]
@@ -152,7 +152,7 @@ def tables(
             options: dict[str, Any] = {"kernel": paper.kernel, "sides": sides or "mean"}
             machine = TangentSVC(
                 C=C, gamma=gamma, tangents=tangents_for(sides) or "none",
-                spring=spring, multiclass="ddag", repair="none", n_jobs=n_jobs,
+                spring=spring, multiclass="ddag", psd_correction="none", n_jobs=n_jobs,
                 **options,
             )  # fmt: skip
             predicted, train_s, test_s = timed(machine, digits)
@@ -186,7 +186,9 @@ class _Distances:
             "spring": spring,
             "n_jobs": n_jobs,
         }
-        ends = ("x", "y") if sides == "y" else (sides or "y",)
+        ends = (
+            ("query", "reference") if sides == "reference" else (sides or "reference",)
+        )
         self.train = [
             tangent_distances(digits.X_train, sides=side, **options) for side in ends
         ]
@@ -244,20 +246,20 @@ def rivals(digits: Split) -> Iterator[Line]:
         ),
         (
             "jittering, 4 shifts",
-            JitteredSVC(transformations=four, repair="none"),
+            JitteredSVC(transformations=four, psd_correction="none"),
             {"gamma": (8, 12)},
         ),
         (
             "invariant hyperplane, linear",
-            InvariantHyperplaneSVC(tangents=tangents_for("two")),
-            {"lam": (1.0, 0.3, 0.1, 0.03)},
+            InvariantHyperplaneSVC(tangents=tangents_for("both")),
+            {"shrinkage": (1.0, 0.3, 0.1, 0.03)},
         ),
         (
             "invariant hyperplane, RBF",
             InvariantHyperplaneSVC(
-                kernel="rbf", gamma=8.0, tangents=tangents_for("two"), random_state=0
+                kernel="rbf", gamma=8.0, tangents=tangents_for("both"), random_state=0
             ),
-            {"lam": (1.0, 0.3, 0.1, 0.03)},
+            {"shrinkage": (1.0, 0.3, 0.1, 0.03)},
         ),
     )
     held_out = StratifiedShuffleSplit(1, test_size=0.3, random_state=0)
@@ -290,15 +292,15 @@ def figure_2() -> Any:
     middle = (x + y) / 2
     lines["m"] = generator.tangents(middle)[0, 0]
     figure = plt.figure(figsize=(11, 3.2))
-    panels = (("y", "1S"), ("two", "2S"), ("mean", "MN"), ("midpoint", "MP"))
+    panels = (("reference", "1S"), ("both", "2S"), ("mean", "MN"), ("midpoint", "MP"))
     for place, (sides, name) in enumerate(panels):
         axes: Any = figure.add_subplot(1, 4, place + 1, projection="3d")
         if sides != "midpoint":
-            _line(axes, x[0], lines["x"], dashed=sides == "y")
+            _line(axes, x[0], lines["x"], dashed=sides == "reference")
             _line(axes, y[0], lines["y"], dashed=False)
         else:
             _line(axes, middle[0], lines["m"], dashed=False)
-        shown = ("x", "y") if sides == "mean" else (sides,)
+        shown = ("query", "reference") if sides == "mean" else (sides,)
         for side in shown:
             pair = tangent_alignment(x, y, tangents=generator, sides=side)
             ends = np.concatenate([pair.x_aligned, pair.y_aligned])

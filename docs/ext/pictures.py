@@ -86,8 +86,8 @@ def distances():
     meeting = x + solved[0] * u
     cases = (
         ("Euclidean", x, y, ""),
-        ('one-sided (sides="x")', foot_x, y, "x"),
-        ('two-sided (sides="two"), spring 0', meeting, meeting, "xy"),
+        ('one-sided (sides="query")', foot_x, y, "x"),
+        ('two-sided (sides="both"), spring 0', meeting, meeting, "xy"),
     )
     for ax, (title, start, end, lines) in zip(axes, cases, strict=True):
         if "x" in lines:

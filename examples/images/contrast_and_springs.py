@@ -33,11 +33,11 @@ def error(**options):
 
 
 springs = np.array([1e-5, 1e-4, 1e-3, 0.01, 0.03, 0.1, 0.3, 1, 3])
-both = [error(tangents=free, sides="two", spring=spring) for spring in springs]
+both = [error(tangents=free, sides="both", spring=spring) for spring in springs]
 lines = {
-    "one end (sides='y'), spring 1e-5": error(tangents=free, sides="y"),
+    "one end (sides='reference'), spring 1e-5": error(tangents=free, sides="reference"),
     "both, averaged (sides='mean')": error(tangents=free, sides="mean"),
-    "both ends, without contrast": error(tangents=still, sides="two"),
+    "both ends, without contrast": error(tangents=still, sides="both"),
 }
 print(f"both ends with contrast, spring 1e-5: {both[0]:.1f} % wrong")
 print(f"the same, spring {springs[np.argmin(both)]:g}: {min(both):.1f} % wrong")

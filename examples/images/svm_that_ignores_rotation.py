@@ -36,7 +36,7 @@ generator = ImageTangents(shape=(8, 8))
 models = {
     "SVC, RBF": SVC(C=10).fit(X, y),
     "TangentSVC, mean distance": TangentSVC(tangents=generator, sides="mean", C=10),
-    "TangentSVC, two-sided": TangentSVC(tangents=generator, sides="two", C=10),
+    "TangentSVC, two-sided": TangentSVC(tangents=generator, sides="both", C=10),
 }
 errors = {}
 print("angle:                    ", *(f"{angle:>6}°" for angle in ANGLES))

@@ -84,7 +84,7 @@ errors = {
     ),
     # One side: were both free to scale, all could shrink to nothing.
     "own tangents": error(
-        tangent_distances(X_new, X, tangents=changes, sides="y"), y, y_new
+        tangent_distances(X_new, X, tangents=changes, sides="reference"), y, y_new
     ),
 }
 print(f"1-NN with {len(X)} labelled spectra, error on {len(X_new)} new ones")

@@ -62,6 +62,6 @@ shown = sorted({0, min(2, ROUNDS - 1), ROUNDS - 1})
 MarginDistributionDisplay(
     margins={f"round {k + 1}": by_round[k] for k in shown}, theta=THETA
 ).plot(axes[0])
-SampleWeightDisplay.from_margins(by_round, THETA, k="ratio", ax=axes[1])
+SampleWeightDisplay.from_margins(by_round, THETA, weight_gain="ratio", ax=axes[1])
 TrainingCurveDisplay(histories={"re-weighted": history}).plot(axes[2])
 plt.show()

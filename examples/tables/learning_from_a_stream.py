@@ -35,7 +35,9 @@ streams = {
     "LVQ, goes on": LVQClassifier(
         2, algorithm="lvq1", learning_rate=0.05, random_state=0
     ),
-    "perceptron with margin, goes on": MarginPerceptron(b=1.0, random_state=0),
+    "perceptron with margin, goes on": MarginPerceptron(
+        margin_threshold=1.0, random_state=0
+    ),
 }
 once = LVQClassifier(2, random_state=0).fit(*batches[0])
 errors = {name: [] for name in (*streams, "LVQ, fitted once")}

@@ -33,7 +33,7 @@ from widemargin._core.lazy import WATCHING
 
 # Seconds after which a part that does not grow counts as left behind.
 STALE = 3600
-FORMAT = 2
+FORMAT = 3
 FIELDS = {
     *("format", "version", "model", "name", "names", "image_shape", "target"),
     "n_features",
@@ -267,7 +267,7 @@ def read(path: Path, functions: Iterable[str] = ()) -> dict[str, Any]:
         raise ValueError(
             f"{path} was written by widemargin {content['version']} in format "
             f"{content['format']}, this is {widemargin.__version__} with format "
-            f"{FORMAT}; {AGAIN}"
+            f"{FORMAT}, whose parameters have other names; {AGAIN}"
         )
     return content
 

@@ -27,7 +27,7 @@ def test_read_only_and_strided_arrays_do_not_compile_again(tmp_path):
     def ask(samples):
         return [
             tangent_distances(samples, samples, tangents=generator, sides=sides)
-            for sides in ("two", "mean", "x", "y")
+            for sides in ("both", "mean", "query", "reference")
         ]
 
     expected = ask(X)

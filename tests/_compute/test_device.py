@@ -24,7 +24,7 @@ from widemargin._compute.device import (  # noqa: E402
 
 # Blanks are meant.
 pytestmark = pytest.mark.filterwarnings("ignore:.*have no tangents at all")
-SIDES = ("x", "y", "two", "mean")
+SIDES = ("query", "reference", "both", "mean")
 # Thousands of small operations: threads would only wait for each other.
 torch.set_num_threads(1)
 
@@ -149,7 +149,7 @@ def test_neighbours_are_those_of_brute_force(n_components, offset):
     finder = search.DeviceSearch(
         torch.tensor(known.points),
         torch.tensor(known.frames),
-        sides="two",
+        sides="both",
         spring=1e-5,
         n_components=n_components,
     )

@@ -185,7 +185,7 @@ assert "numba" not in sys.modules
         ("MaxMarginClassifier()", "iris", 150),
         ("MaxMarginClassifier(C=float('inf'))", "iris", 100),
         ("MaxMarginClassifier(C=float('inf'), kernel='rbf')", "iris", 100),
-        ("MaxMarginClassifier(C=float('inf'), recenter=False)", "iris", 100),
+        ("MaxMarginClassifier(C=float('inf'), penalize_intercept=True)", "iris", 100),
     ],
 )
 def test_small_fits_compile_nothing(model, data, n, tmp_path):

@@ -32,7 +32,7 @@ def ends(dtype, n=30, l_x=3, l_y=2, d=9, scale=1.0):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("sides", ["x", "y", "two", "mean"])
+@pytest.mark.parametrize("sides", ["query", "reference", "both", "mean"])
 @pytest.mark.parametrize("lower", [False, True])
 @pytest.mark.parametrize("tangents", [(3, 2), (2, 5), (4, 0)])
 @pytest.mark.parametrize("spring", [0.0, 1e-5, 0.3, 1e30])
@@ -54,7 +54,7 @@ def test_pairs_are_those_of_the_kernels(dtype, sides, lower, tangents, spring):
 
 
 @pytest.mark.parametrize("spring", [0.0, 1e-5, 0.3])
-@pytest.mark.parametrize("sides", ["y", "two", "mean"])
+@pytest.mark.parametrize("sides", ["reference", "both", "mean"])
 def test_single_pairs_are_those_of_the_kernel(sides, spring):
     x, u, z, v = ends(np.float64)
     every = np.full((len(x), len(z)), -1.0)

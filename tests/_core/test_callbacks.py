@@ -189,12 +189,14 @@ class Tree:
 # The estimator, the names of its tasks, the names of their parts.
 FITS = {
     "TangentSVC": (
-        widemargin.TangentSVC(tangents=TANGENTS, probability=True, repair="clip"),
+        widemargin.TangentSVC(
+            tangents=TANGENTS, probability=True, psd_correction="clip"
+        ),
         ["tangents", "distances", "repair", "solve", "calibrate"],
         {"distances"},
     ),
     "TangentSVC landmarks": (
-        widemargin.TangentSVC(landmarks=150, random_state=0),
+        widemargin.TangentSVC(n_landmarks=150, random_state=0),
         ["tangents", "distances", "features", "solve"],
         {"duels"},
     ),
@@ -242,7 +244,7 @@ FITS = {
     ),
     "FixedMarginPerceptron": (
         widemargin.FixedMarginPerceptron(
-            1e-4, length="fixed", multiclass="ovr", random_state=0
+            1e-4, normalize=True, multiclass="ovr", random_state=0
         ),
         ["problem"] * 10,
         {"sweeps"},
@@ -416,7 +418,9 @@ def test_fits_without_the_callback_api(name, monkeypatch):
 @needs_callbacks
 def test_sweeps_are_counted():
     tree = Tree()
-    model = widemargin.MarginPerceptron(max_iter=40, b=1e6, random_state=0)
+    model = widemargin.MarginPerceptron(
+        max_iter=40, margin_threshold=1e6, random_state=0
+    )
     with pytest.warns(ConvergenceWarning):
         model.set_callbacks(tree).fit(DIGITS, NUMBERS < 5)
     assert tree.names(2) == ["sweeps"] * 40 == ["sweeps"] * model.n_iter_
@@ -426,7 +430,7 @@ def test_sweeps_are_counted():
 def test_many_parts_are_announced_by_the_hundredth():
     tree = Tree()
     model = widemargin.MarginPerceptron(
-        b=1e9, max_iter=350, n_iter_no_change=None, random_state=0
+        margin_threshold=1e9, max_iter=350, n_iter_no_change=None, random_state=0
     )
     with pytest.warns(ConvergenceWarning):
         model.set_callbacks(tree).fit(DIGITS, NUMBERS < 5)

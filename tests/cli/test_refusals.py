@@ -266,7 +266,7 @@ def test_other_features(command, refuses, iris, digits_npz):
         (["--model", "glvq", "--set", "max_itr=3"], "did you mean 'max_iter'"),
         (["--model", "glvq", "--set", "max_iter"], "KEY=VALUE"),
         (["--model", "glvq", "--set", "max_iter=-1"], "the model refuses: max_iter"),
-        (["--model", "tvq", "--set", "sides=two"], "--image-shape"),
+        (["--model", "tvq", "--set", "sides=both"], "--image-shape"),
         (["--model", "glvq", "--drop", "sepal"], "--drop: no column 'sepal'"),
         (["--model", "glvq", "--out", "no/model"], "--out"),
     ],

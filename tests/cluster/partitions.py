@@ -146,7 +146,8 @@ def facets(model, X, y, weights):
         place = np.argsort(chosen)
         support = place[np.searchsorted(chosen[place], model.support_[here])]
         said = SimpleNamespace(
-            classes_=[-1, 1], C=model.C, recenter=model.recenter, support_=support,
+            classes_=[-1, 1], C=model.C, support_=support,
+            penalize_intercept=model.penalize_intercept,
             dual_coef_=[model.dual_coef_[p][here]],
             **{
                 name: getattr(model, name)[p : p + 1]
@@ -155,8 +156,8 @@ def facets(model, X, y, weights):
             **{
                 name: float(np.ravel(getattr(model, name))[p])
                 for name in (
-                    "rho_", "margin_", "margin_upper_bound_", "directional_margin_",
-                    "directional_margin_upper_bound_", "gap_",
+                    "intercept_scaling_", "margin_", "margin_upper_bound_",
+                    "directional_margin_", "directional_margin_upper_bound_", "gap_",
                 )
             },
         )  # fmt: skip

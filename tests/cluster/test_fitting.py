@@ -49,16 +49,24 @@ def fits_lazily(name):
 MODELS = {
     "TVQ": TVQClassifier(2, 3, max_iter=12, random_state=0),
     "TVQ, two-sided": TVQClassifier(
-        1, 3, sides="two", tangents=IMAGES, k="ratio", max_iter=4, random_state=0
+        1,
+        3,
+        sides="both",
+        tangents=IMAGES,
+        weight_gain="ratio",
+        max_iter=4,
+        random_state=0,
     ),
-    "TVQ, fixed rate": TVQClassifier(1, 2, k=0, learning_rate=1.0, max_iter=5),
+    "TVQ, fixed rate": TVQClassifier(
+        1, 2, weight_gain=0, learning_rate=1.0, max_iter=5
+    ),
     "HSS": HSSClassifier(1, 3),
     "HSS, several": HSSClassifier(3, 3, random_state=0),
     "HSS, two-sided": HSSClassifier(
-        2, 3, sides="two", tangents=IMAGES, max_iter=3, random_state=0
+        2, 3, sides="both", tangents=IMAGES, max_iter=3, random_state=0
     ),
     "GLVQ": GLVQClassifier(**WHOLE),
-    "GLVQ, soft": GLVQClassifier(2, loss="rslvq", scale="spread", **WHOLE),
+    "GLVQ, soft": GLVQClassifier(2, loss="rslvq", scale="within_class_std", **WHOLE),
     "GLVQ, a loss": GLVQClassifier(1, loss=Hinge(), class_weight="balanced", **WHOLE),
     "GMLVQ": GMLVQClassifier(2, **WHOLE),
     "GMLVQ, few rows": GMLVQClassifier(2, n_components=3, regularization=0.1, **WHOLE),
@@ -66,7 +74,7 @@ MODELS = {
     "GMLVQ, local": GMLVQClassifier(2, metric="local", n_components=3, **WHOLE),
     "margin LVQ": MarginLVQClassifier(2, update="batch", random_state=0),
     "margin LVQ, divided": MarginLVQClassifier(
-        2, update="batch", scale="spread", random_state=0
+        2, update="batch", scale="within_class_std", random_state=0
     ),
 }
 
@@ -138,7 +146,7 @@ def test_sums_are_over_all_samples_where_choices_are_on_some(monkeypatch):
     rows = [np.flatnonzero(y == label)[0] for label in np.unique(y)]
     first = {"init": X[rows], "init_labels": y[rows]}
     plain = MarginLVQClassifier(
-        update="batch", unit=1.0, scale="none", max_iter=9, **first
+        update="batch", margin_scale=1.0, scale="none", max_iter=9, **first
     )
     assert_same_model(*(clone(plain).fit(data, y) for data in (X, lazy())))
     # The unit of steps is that of some samples: the first loss is before any step.
@@ -338,7 +346,7 @@ def test_what_is_wrong_with_a_partition():
 
 def test_what_needs_all_samples_in_one_place_is_refused():
     with pytest.raises(ValueError, match=r"k must be a number or 'ratio'"):
-        TVQClassifier(k=lambda weights, mistakes: 1.0).fit(lazy(), y)
+        TVQClassifier(weight_gain=lambda weights, mistakes: 1.0).fit(lazy(), y)
     with pytest.raises(ValueError, match="record_weights must be False"):
         TVQClassifier(record_weights=True).fit(lazy(), y)
     with pytest.raises(ValueError, match="update must be 'batch'"):

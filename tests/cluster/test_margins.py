@@ -189,8 +189,10 @@ def test_a_gap_that_stays_open_is_told_and_true(price, monkeypatch):
 def test_a_height_is_that_of_all_samples():
     X, y = clouds(200, 3, 1)
     X[:100] *= 1e-90
-    here = MaxMarginClassifier(rho=1.0, tol=1e-9).fit(X, y)
-    there = MaxMarginClassifier(rho=1.0).fit(da.from_array(X, chunks=(100, 3)), y)
+    here = MaxMarginClassifier(intercept_scaling=1.0, tol=1e-9).fit(X, y)
+    there = MaxMarginClassifier(intercept_scaling=1.0).fit(
+        da.from_array(X, chunks=(100, 3)), y
+    )
     assert there.margin_ <= here.margin_ <= there.margin_upper_bound_
     assert there.gap_ <= 1e-3
 
@@ -203,7 +205,7 @@ def test_what_cannot_be():
     for name, value in {
         "method": "dynamic",
         "kernel": "rbf",
-        "recenter": False,
+        "penalize_intercept": True,
         "warm_start": True,
     }.items():
         with pytest.raises(ValueError, match=f"{name} must be .* Dask collection"):

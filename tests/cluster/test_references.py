@@ -71,7 +71,7 @@ def test_neighbours_among_partitions_are_those_of_one_index(name):
 
 DENSITIES = {
     "given": {"gamma": 0.01, "tangents": IMAGES},
-    "chosen": {"tangents": "none", "cv_samples": 60, "random_state": 0},
+    "chosen": {"tangents": "none", "max_cv_samples": 60, "random_state": 0},
     "weighted": {"gamma": 0.02, "tangents": IMAGES, "class_weight": {"a": 3.0}},
     "copies": {
         "gamma": 0.02,
@@ -178,7 +178,7 @@ def test_classes_that_only_the_last_partition_has():
     np.testing.assert_array_equal(there.decision_function(Q), here.decision_function(Q))
 
 
-@pytest.mark.parametrize("sides", ["two", "mean", "midpoint"])
+@pytest.mark.parametrize("sides", ["both", "mean", "midpoint"])
 def test_distances_are_lazy_blocks(sides):
     options = {"tangents": IMAGES, "sides": sides}
     whole = tangent_distances(X[:50], X[50:90], **options)

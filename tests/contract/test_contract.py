@@ -111,7 +111,7 @@ def test_answers_margins_and_confidences_tell_one_story(name, of, dtype, scale):
         right = best == label
         assert (margins[right] >= 0).all()
         assert (margins[~right] <= 0).all()
-        if unit in ("relative", "share"):
+        if unit in ("relative", "vote_fraction"):
             assert (np.abs(margins) <= 1).all()
 
     for path, numbers in each_number(model, name, set()):

@@ -56,7 +56,7 @@ IN_C = {
         prototypes_per_class=2, max_iter=2, random_state=0
     ),
     "margin lvq, divided": lambda: wm.MarginLVQClassifier(
-        scale="spread", max_iter=2, random_state=0
+        scale="within_class_std", max_iter=2, random_state=0
     ),
     "hss": lambda: wm.HSSClassifier(1, n_tangents=3),
     "hss, several": lambda: wm.HSSClassifier(2, n_tangents=3, random_state=0),
@@ -70,7 +70,7 @@ IN_C = {
     "fixed margin": lambda: wm.FixedMarginPerceptron(max_iter=20, random_state=0),
     "virtual, linear": lambda: wm.VirtualSVC("linear", tangents=np.eye(64)[20:22]),
     "invariant": lambda: wm.InvariantHyperplaneSVC(
-        kernel="linear", tangents=np.eye(64)[20:22], lam=0.5, multiclass="ddag"
+        kernel="linear", tangents=np.eye(64)[20:22], shrinkage=0.5, multiclass="ddag"
     ),
     "reweighted": lambda: wm.MarginReweightingClassifier(glvq(), max_iter=2),
     "signals": lambda: wm.SignalClassifier(n_features=500),
@@ -153,7 +153,7 @@ ONLY_ONNX = {
     "margin lvq, parzen, divided": lambda: wm.MarginLVQClassifier(
         prototypes_per_class=3,
         decision="parzen",
-        scale="spread",
+        scale="within_class_std",
         max_iter=2,
         random_state=0,
     ),
@@ -166,14 +166,16 @@ ONLY_ONNX = {
     ),
     "neuron": lambda: wm.TDNeuronClassifier(max_tangents=2, max_iter=3, random_state=0),
     "hss, two sides": lambda: wm.HSSClassifier(
-        1, n_tangents=3, sides="two", tangents=IMAGES, max_iter=2
+        1, n_tangents=3, sides="both", tangents=IMAGES, max_iter=2
     ),
-    "tvq, two sides": lambda: tvq(sides="two", tangents=IMAGES),
-    "tvq, shared tangents": lambda: tvq(sides="two", tangents=LearnedTangents(3)),
-    "tvq, union": lambda: tvq(sides="two", tangents=UNION),
+    "tvq, two sides": lambda: tvq(sides="both", tangents=IMAGES),
+    "tvq, shared tangents": lambda: tvq(sides="both", tangents=LearnedTangents(3)),
+    "tvq, union": lambda: tvq(sides="both", tangents=UNION),
     "knn": lambda: wm.TangentKNeighborsClassifier(tangents=IMAGES),
-    "knn, x": lambda: wm.TangentKNeighborsClassifier(tangents=IMAGES, sides="x"),
-    "knn, y": lambda: wm.TangentKNeighborsClassifier(tangents=IMAGES, sides="y"),
+    "knn, x": lambda: wm.TangentKNeighborsClassifier(tangents=IMAGES, sides="query"),
+    "knn, y": lambda: wm.TangentKNeighborsClassifier(
+        tangents=IMAGES, sides="reference"
+    ),
     "knn, mean": lambda: wm.TangentKNeighborsClassifier(tangents=IMAGES, sides="mean"),
     "knn, shared": lambda: wm.TangentKNeighborsClassifier(tangents=np.eye(64)[20:23]),
     "three neighbours": lambda: wm.TangentKNeighborsClassifier(3, tangents=IMAGES),
@@ -183,17 +185,17 @@ ONLY_ONNX = {
     "svc": lambda: wm.TangentSVC(tangents=IMAGES, multiclass="ovo"),
     "svc, ddag": lambda: wm.TangentSVC(tangents=IMAGES, multiclass="ddag"),
     "svc, two": lambda: wm.TangentSVC(
-        tangents=IMAGES, sides="two", spring=0.1, multiclass="ovo"
+        tangents=IMAGES, sides="both", spring=0.1, multiclass="ovo"
     ),
     "svc, repaired": lambda: wm.TangentSVC(
-        tangents=IMAGES, sides="two", spring=1e-5, repair="clip"
+        tangents=IMAGES, sides="both", spring=1e-5, psd_correction="clip"
     ),
-    "svc, x": lambda: wm.TangentSVC(tangents=IMAGES, sides="x", multiclass="ovo"),
+    "svc, x": lambda: wm.TangentSVC(tangents=IMAGES, sides="query", multiclass="ovo"),
     "svc, nd": lambda: wm.TangentSVC(
         kernel="nd", tangents=np.eye(64)[20:23], multiclass="ovo"
     ),
     "svc, log": lambda: wm.TangentSVC(
-        kernel="log", tangents=IMAGES, sides="y", multiclass="ovo"
+        kernel="log", tangents=IMAGES, sides="reference", multiclass="ovo"
     ),
     "max margin, rbf": lambda: wm.MaxMarginClassifier(
         kernel="rbf", multiclass="ovo", C=10.0
@@ -203,7 +205,7 @@ ONLY_ONNX = {
         kernel="rbf", tangents=np.eye(64)[20:22], n_components=60, random_state=0
     ),
     "svc, landmarks": lambda: wm.TangentSVC(
-        tangents=IMAGES, landmarks=40, random_state=0, multiclass="ovo"
+        tangents=IMAGES, n_landmarks=40, random_state=0, multiclass="ovo"
     ),
 }
 

@@ -81,9 +81,9 @@ REFUSED = {
         3, tangents=IMAGES, weights=by_rank
     ),
     "LearnedTangents are not affine": lambda: tvq(
-        sides="two", tangents=LearnedTangents(2, per_class=True)
+        sides="both", tangents=LearnedTangents(2, per_class=True)
     ),
-    "Foreign are not affine": lambda: tvq(sides="two", tangents=Foreign()),
+    "Foreign are not affine": lambda: tvq(sides="both", tangents=Foreign()),
     "kernel='poly' cannot; use": lambda: wm.MaxMarginClassifier(
         kernel="poly", multiclass="ovo"
     ),
@@ -113,7 +113,7 @@ def test_refused(reason, digits):
 
 def test_an_affine_generator_of_ones_own_is_carried(digits):
     X, y, X_test, _ = digits
-    model = fitted(lambda: tvq(sides="two", tangents=Affine()), X, y)
+    model = fitted(lambda: tvq(sides="both", tangents=Affine()), X, y)
     assert check_export(model, to_onnx(model), X_test[:50]).agrees
 
 
@@ -131,7 +131,7 @@ def test_c_refuses_what_only_onnx_carries(digits):
             lambda: wm.KernelLVQClassifier(1, max_iter=1, random_state=0),
             "training samples",
         ),
-        (lambda: tvq(sides="two", tangents=IMAGES), "bends its inputs"),
+        (lambda: tvq(sides="both", tangents=IMAGES), "bends its inputs"),
         (lambda: wm.TDNeuronClassifier(max_tangents=1, max_iter=1), "logarithm"),
     ):
         with pytest.raises(NotExportable, match=f"to C.*{reason}"):
@@ -168,7 +168,9 @@ def test_parameters_set_after_fit_change_nothing(digits):
     X, y, _, _ = digits
     knn = wm.TangentKNeighborsClassifier(3, tangents=IMAGES).fit(X, y)
     before = to_onnx(knn).SerializeToString()
-    knn.set_params(n_neighbors=1, weights="distance", sides="y", algorithm="rerank")
+    knn.set_params(
+        n_neighbors=1, weights="distance", sides="reference", algorithm="rerank"
+    )
     assert to_onnx(knn).SerializeToString() == before
 
 
@@ -205,9 +207,9 @@ def test_numbers_beyond_float32_are_refused(digits):
 def test_a_criterion_of_ones_own_is_refused(digits):
     X, y, _, _ = digits
     model = wm.RejectingClassifier(
-        glvq(), max_error=0.3, criterion=first_feature, random_state=0
+        glvq(), max_error=0.3, confidence_func=first_feature, random_state=0
     ).fit(X, y)
-    with pytest.raises(NotExportable, match="criterion is a function"):
+    with pytest.raises(NotExportable, match="confidence_func is a function"):
         to_onnx(model)
 
 

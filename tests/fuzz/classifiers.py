@@ -35,8 +35,8 @@ KNOWN = {*QUESTIONS, "fit", "partial_fit", "margins", "score", "fit_transform",
          "margin_bound", "get_params", "set_params", "get_metadata_routing",
          "get_feature_names_out", "set_output", "set_callbacks"}  # fmt: skip
 LOSSES = tuple(getattr(margins, name) for name in
-               ("Hinge", "Exponential", "Sigmoid", "Identity",
-                "BrokenLinear"))  # fmt: skip
+               ("Hinge", "Exponential", "Sigmoid", "LinearLoss",
+                "Ramp"))  # fmt: skip
 
 
 def component(rng: np.random.Generator, owner: Any, name: str, d: int) -> Any:
@@ -266,7 +266,7 @@ def check(model: Any, name: str, Q: Any, answers: dict, rng: Any) -> list[Outcom
             unit = getattr(model, "margin_unit", None)
             if unit not in MARGIN_UNITS:
                 out.append(wrong(name, f"margin_unit {unit!r}"))
-            elif unit in ("relative", "share") and (np.abs(held) > 1).any():
+            elif unit in ("relative", "vote_fraction") and (np.abs(held) > 1).any():
                 out.append(wrong(name, "margin outside [-1, 1]", margins=held))
     shares = answers.get("predict_proba")
     if shares is not None and not (

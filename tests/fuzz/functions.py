@@ -117,7 +117,7 @@ def argument(rng: Rng, owner: Any, name: str, n: int, d: int) -> Any:
     if name == "estimator":
         return _fitted(rng, n, d)
     if name == "end":
-        return pick(rng, "x", "y", "z", None)
+        return pick(rng, "query", "reference", "z", None)
     if name == "loss":
         return pick(rng, "hinge", None, margins.Hinge(), margins.Hinge, 3)
     if name in ("kernel", "metric", "method", "sides", "formula", "variant"):
@@ -165,7 +165,7 @@ DRAWN_TOGETHER = {"data_home", "download_if_missing"}
 
 
 def _square(rng: Rng, n: int, d: int) -> dict[str, Any]:
-    sides = pick(rng, "two", "two", "x", "y", "mean", "midpoint")
+    sides = pick(rng, "both", "both", "query", "reference", "mean", "midpoint")
     m = int(rng.integers(1, 6))
     given = {"X": values.matrix(rng, n, d, odd=0.1), "sides": sides}
     if rarely(rng, 0.8):
@@ -251,14 +251,14 @@ def _tangent_oracle(given: dict, result: Any) -> str:
     X, Y = (np.asarray(Z) if isinstance(Z, np.ndarray) else Z for Z in (X, Y))
     U, V = given.get("X_tangents"), given.get("Y_tangents")
     V = U if given.get("Y") is None and V is None else V
-    sides = given.get("sides", "two")
+    sides = given.get("sides", "both")
     if "tangents" in given or sides == "midpoint" or U is None or V is None:
         return ""
     if not plain(X, Y, U, V) or given.get("squared", True) is not True:
         return ""
-    for end, T, Z in (("x", U, X), ("y", V, Y)):
+    for end, T, Z in (("query", U, X), ("reference", V, Y)):
         if T.ndim not in (2, 3) or (T.ndim == 3 and len(T) != len(Z)):
-            seen = sides in ("two", "mean", end)
+            seen = sides in ("both", "mean", end)
             return "tangents of other samples were taken" if seen else ""
     U, V = (np.broadcast_to(T, (len(Z), *T.shape[-2:])) for T, Z in ((U, X), (V, Y)))
     # In their own dtype, which decides what counts as dependent.
@@ -270,7 +270,7 @@ def _tangent_oracle(given: dict, result: Any) -> str:
     off = (
         np.abs(result - expected) > 1e-2 * expected + (1e-4 if single else 1e-9) * size
     )
-    if sides == "two" and given.get("spring", 1e-5) < 1e-9:
+    if sides == "both" and given.get("spring", 1e-5) < 1e-9:
         # Nearly parallel frames, as of one span in two dtypes, are cut elsewhere; those
         # of float32 are known up to its rounding here.
         least = 1e-2 if np.float32 in (U.dtype, V.dtype) else 1e-5

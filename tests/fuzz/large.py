@@ -52,12 +52,12 @@ VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
                             {"update": "batch"}),
     "MarginPerceptron": ({"update": "relaxation"}, {"multiclass": "ovr"}),
     "MaxMarginClassifier": ({"multiclass": "ovr"}, {"multiclass": "ddag"}, {"C": 0.01},
-                            {"kernel": "rbf"}, {"recenter": False}),
+                            {"kernel": "rbf"}, {"penalize_intercept": True}),
     "TangentDensityClassifier": ({"gamma": 0.01, "tangents": "none"},
                                  {"tangents": "none"}),
     "TangentKNeighborsClassifier": ({"n_neighbors": 5}, {"algorithm": "rerank"},
                                     {"n_neighbors": 9, "weights": "distance"}),
-    "TangentSVC": ({"C": 1.0}, {"landmarks": 50}, {"kernel": "nd"},
+    "TangentSVC": ({"C": 1.0}, {"n_landmarks": 50}, {"kernel": "nd"},
                    {"multiclass": "ddag"}),
     "TVQClassifier": ({"prototypes_per_class": 2, "n_tangents": 2},),
 }  # fmt: skip
@@ -149,7 +149,7 @@ class Case:
         one, other = np.asarray(one), np.asarray(other)
         sure = np.asarray(model.confidence(Q))
         close = sure <= 1e-5 * np.abs(sure).max()
-        if getattr(model, "margin_unit", "") in ("relative", "share"):
+        if getattr(model, "margin_unit", "") in ("relative", "vote_fraction"):
             close |= sure <= 1e-5
         bad = (one != other) & ~close
         if bad.any():
@@ -249,7 +249,7 @@ def neighbours(rng: Any) -> Case:
     }[kind]
     dtype = (np.float64, np.float32)[rng.integers(2)]
     k = int(rng.choice([1, 3, 10]))
-    sides = ("two", "x", "y", "mean")[rng.integers(4)]
+    sides = ("both", "query", "reference", "mean")[rng.integers(4)]
     settings = {"tangents": tangents, "sides": sides, "n_neighbors": k}
     case.model = widemargin.TangentKNeighborsClassifier(**settings)
     case.say(f"model = TangentKNeighborsClassifier(**{settings}).fit(X, y) # {dtype}")
@@ -296,13 +296,13 @@ def distances(rng: Any) -> Case:
     n_tangents = int(rng.integers(1, 7))
     drawn = np.random.default_rng(0)
     U, V = (drawn.normal(size=(n, n_tangents, d)) * X.std() for n in (30, len(X[:500])))
-    sides = ("x", "y", "two")[rng.integers(3)]
+    sides = ("query", "reference", "both")[rng.integers(3)]
     case.say(
         f"tangent_distances(X[:30], X[:500], X_tangents=U, Y_tangents=V, "
         f"sides={sides!r}, spring=0) with {n_tangents} tangents of rng(0) * X.std()"
     )
-    tangents = {"x": {"X_tangents": U}, "y": {"Y_tangents": V},
-                "two": {"X_tangents": U, "Y_tangents": V}}[sides]  # fmt: skip
+    tangents = {"query": {"X_tangents": U}, "reference": {"Y_tangents": V},
+                "both": {"X_tangents": U, "Y_tangents": V}}[sides]  # fmt: skip
     D = case.call("tangent_distances", tangent_distances, X[:30], X[:500], sides=sides,
                   spring=0.0, **tangents)  # fmt: skip
     if D is None:
@@ -310,8 +310,8 @@ def distances(rng: Any) -> Case:
     size = (X**2).sum(axis=1).max()
     pairs = np.column_stack([rng.integers(m, size=20) for m in (len(U), len(V))])
     for i, j in pairs:
-        T = np.concatenate([*([U[i]] if sides != "y" else []),
-                            *([V[j]] if sides != "x" else [])])  # fmt: skip
+        T = np.concatenate([*([U[i]] if sides != "reference" else []),
+                            *([V[j]] if sides != "query" else [])])  # fmt: skip
         Z = X[i] - X[j]
         basis = np.linalg.qr(T.T)[0]
         left = Z - basis @ (basis.T @ Z)
@@ -492,7 +492,7 @@ def clusters(rng: Any) -> Case:
     if case.name == "MarginLVQClassifier":
         case.model.set_params(update="batch")
     if case.name == "MaxMarginClassifier":
-        case.model.set_params(recenter=True)
+        case.model.set_params(penalize_intercept=False)
     kind = PARTITIONS[rng.integers(len(PARTITIONS))]
     order, sizes = cuts(rng, case.y, kind)
     case.say(f"rows are {kind}, blocks of {sizes}")
@@ -769,8 +769,9 @@ def promises(rng: Any) -> Case:
              LogisticRegression(max_iter=50)][rng.integers(4)]  # fmt: skip
     n, delta, n_draws = int(rng.integers(300, 800)), 0.1, 24
     promise = [{"max_error": 0.1}, {"max_error": 0.02}, {"coverage": 0.7},
-               {"max_error": 0.1, "strange": 0.05}][rng.integers(4)]  # fmt: skip
-    if "strange" in promise and not hasattr(inner, "kneighbors"):
+               {"max_error": 0.1, "outlier_fraction": 0.05}]  # fmt: skip
+    promise = promise[rng.integers(4)]
+    if "outlier_fraction" in promise and not hasattr(inner, "kneighbors"):
         promise = {"max_error": 0.1}
     Q, q = case.fresh(4000, 10**6)
     broken = 0

@@ -100,7 +100,7 @@ REFUSED = {
         "X contains",
     ),
     "copies without number": (
-        lambda: TVQClassifier(k=1e40).fit(X.astype(np.float32), y),
+        lambda: TVQClassifier(weight_gain=1e40).fit(X.astype(np.float32), y),
         "k must be",
     ),
     "a power without end": (
@@ -151,7 +151,7 @@ REFUSED = {
         "sample",
     ),
     "a kernel beyond float32": (
-        lambda: InvariantHyperplaneSVC(kernel="poly", lam=0.5).fit(
+        lambda: InvariantHyperplaneSVC(kernel="poly", shrinkage=0.5).fit(
             np.full((6, 3), 1e7, np.float32), [0, 1] * 3
         ),
         "kernel",
@@ -196,7 +196,7 @@ REFUSED = {
         lambda: (
             tangents.DirectionFeatures((2, 2))
             .fit(X.astype(np.float32))
-            .push_forward(X.astype(np.float32), np.full((12, 1, 4), 1e200))
+            .jvp(X.astype(np.float32), np.full((12, 1, 4), 1e200))
         ),
         "tangents",
     ),
@@ -284,7 +284,7 @@ def test_shared_frames_are_as_orthonormal_as_the_points_are_precise():
 @pytest.mark.parametrize("beta", [5e-324, 1e-300, 1e300])
 @pytest.mark.parametrize(
     "loss",
-    [margins.Hinge, margins.BrokenLinear, margins.Exponential, margins.Sigmoid],
+    [margins.Hinge, margins.Ramp, margins.Exponential, margins.Sigmoid],
 )
 def test_losses_of_any_scale_are_numbers_of_the_dtype_of_the_margins(loss, beta):
     mu = np.array([-2.0, -0.5, 0.0, 0.5, 2.0], np.float32)
@@ -297,7 +297,9 @@ def test_a_far_plane_has_margins_that_are_numbers():
     x, one = np.full((1, 2), 0.35, np.float32), np.ones(1)
     far = margins.directional_margin(x, [1e-287, 0.0], 1.5, one)
     np.testing.assert_allclose(far, 1.0)
-    low = margins.directional_margin(x, [1.0, 0.0], 1e300, one, rho=1e-300)
+    low = margins.directional_margin(
+        x, [1.0, 0.0], 1e300, one, intercept_scaling=1e-300
+    )
     np.testing.assert_allclose(low, 1e-300, atol=1e-30)
 
 
@@ -445,7 +447,7 @@ def test_a_foreign_classifier_that_cannot_answer_is_named():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("sides", ["two", "x", "mean"])
+@pytest.mark.parametrize("sides", ["both", "query", "mean"])
 def test_a_spring_beyond_the_dtype_is_stiff(dtype, sides):
     points = X[:6].astype(dtype)
     frames = np.ones((1, points.shape[1]))
@@ -476,14 +478,14 @@ def test_a_penalty_that_leads_out_of_the_numbers_stops_the_training():
 
 
 @pytest.mark.parametrize("model", [
-    MaxMarginClassifier(recenter=False), MaxMarginClassifier(),
-    MaxMarginClassifier(kernel="rbf", recenter=False),
+    MaxMarginClassifier(penalize_intercept=True), MaxMarginClassifier(),
+    MaxMarginClassifier(kernel="rbf", penalize_intercept=True),
     MaxMarginClassifier(method="dynamic"), MarginPerceptron(max_iter=3),
 ])  # fmt: skip
 @pytest.mark.parametrize("rho", [5e-324, 1e-200, 1e150, 1e300])
 def test_a_height_beyond_the_samples_is_refused(model, rho):
-    with pytest.raises(ValueError, match="rho must be of the size"):
-        clone(model).set_params(rho=rho).fit(X, y)
+    with pytest.raises(ValueError, match="intercept_scaling must be of the size"):
+        clone(model).set_params(intercept_scaling=rho).fit(X, y)
 
 
 def test_a_distance_beyond_its_dtype_is_the_largest_there_is():
@@ -538,7 +540,7 @@ def test_a_machine_without_supports_answers_samples_of_another_size():
 def test_a_unit_beside_which_every_margin_is_infinite():
     line = np.array([[10001.6], [9999.9], [9999.0], [10000.0], [10000.0]])
     codes = np.array([1, 1, 0, 0, 0])
-    model = MarginLVQClassifier(2, unit=5e-324, max_iter=5, random_state=0)
+    model = MarginLVQClassifier(2, margin_scale=5e-324, max_iter=5, random_state=0)
     found = model.fit(line, codes).support_weights(line, codes)
     assert np.isfinite(found).all()
 
@@ -595,7 +597,7 @@ def test_features_in_units_far_from_the_origin_have_the_nearest_prototype():
     P, codes = P.astype(np.float32), np.arange(12) % 2
     model = LVQClassifier(
         algorithm="lvq1", init=P, init_labels=codes, max_iter=1, learning_rate=1e-30,
-        scale="spread",
+        scale="within_class_std",
     ).fit(P, codes)  # fmt: skip
     points, unit = model.prototypes_.astype(float), model.scale_.astype(float)
     first, second = points[rng.integers(1, 12, size=(2, 4000))]
@@ -774,7 +776,7 @@ def test_eigenvectors_that_lapack_does_not_find():
 
 def test_a_height_far_below_the_slack_is_no_height():
     Z = 1e-235 * np.array([[1.2, 8.3, -5.4], [9.8, 1.7, -7.5]])
-    model = MaxMarginClassifier(recenter=False).fit(Z, [1, 0])
+    model = MaxMarginClassifier(penalize_intercept=True).fit(Z, [1, 0])
     assert_array_equal(model.predict(Z), [1, 0])
 
 

@@ -255,7 +255,15 @@ JUNK = (
 )  # fmt: skip
 
 
-CALLED = {"weights", "kernel", "metric", "criterion", "k", "margin", "functions"}
+CALLED = {
+    "weights",
+    "kernel",
+    "metric",
+    "confidence_func",
+    "weight_gain",
+    "margin",
+    "functions",
+}
 
 
 def junk(rng: Generator, name: str) -> Any:
@@ -301,15 +309,18 @@ POOLS: dict[str, tuple] = {
     "coverage": (0.5, 0.9),
     "max_error": (0.1, 0.4), "cv": (0.25, 0.5, 2, 3),
     "class_weight": (None, "balanced"),
-    "rho": (None, 0.5, 2.0), "b": (None, 0.5, 1.0), "window": (0, 1, 0.2),
-    "landmarks": (None, 2, 5), "shape": ((2, 2), (3, 2), (2, 3), (1, 4), (2, 2, 1)),
+    "intercept_scaling": (None, 0.5, 2.0), "rho": (None, 0.5, 2.0),
+    "b": (None, 0.5, 1.0), "window": (0, 1, 0.2),
+    "n_landmarks": (None, 2, 5), "shape": ((2, 2), (3, 2), (2, 3), (1, 4), (2, 2, 1)),
     "sigma": (0.0, 0.5, 1.0), "background": (0.0, -1.0), "eta": (0.5, 1.0),
-    "lam": (0.0, 0.5, 0.99), "step": (0.1, 1.0), "bandwidth": (0.5, 2.0),
-    "unit": (0.5, 2.0), "k": (1.0, 0.5, "ratio"), "batch_size": (1, 4),
+    "shrinkage": (0.0, 0.5, 0.99), "step": (0.1, 1.0), "bandwidth": (0.5, 2.0),
+    "margin_scale": (0.5, 2.0), "weight_gain": (1.0, 0.5, "ratio"),
+    "batch_size": (1, 4),
     "directions": ("simard7", ("x_shift",), ["x_shift", "rotation"], ("shift",),
     ("offset", "slope")),
-    "early_stopping": (True, False), "shuffle": (True, False), "guard": (True, False),
-    "repair": ("dead", "none"), "squared": (True, False), "patch": (0, 1),
+    "early_stopping": (True, False), "shuffle": (True, False),
+    "stay_in_class": (True, False),
+    "reinit_dead": (True, False), "squared": (True, False), "patch": (0, 1),
     "radius": (1, 2.5),
     "n_channels": (1, 2), "down": (0, 1, -1), "right": (0, 2),
     "diagonal": (True, False),
@@ -319,12 +330,12 @@ POOLS: dict[str, tuple] = {
     "n_candidates": (1, 50), "record_weights": (True, False),
     "record_models": (True, False),
     "f_min": (None, 0.5), "f_max": (None, 1.0), "b_u": (None, 2.0),
-    "b_upper": (None, 3.0),
+    "relaxation_target": (None, 3.0), "margin_threshold": (None, 0.5, 1.0),
     "margin": ("auto",), "reject_label": (None, -7, "none"), "max_support": (2, 10),
     "n_steps_per_reweight": (1, 2), "n_iter_no_change": (1, 3), "epsilon": (0.1, 0.4),
     "matrix_learning_rate": (0.01, 0.1), "rtol": (None, 1e-6),
     "per_class": (True, False),
-    "local": (True, False), "cv_samples": (5, 100), "shift_test": (True, False),
+    "local": (True, False), "max_cv_samples": (5, 100), "shift_test": (True, False),
 }  # fmt: skip
 
 

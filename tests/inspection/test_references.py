@@ -18,7 +18,7 @@ IMAGE = ImageTangents(shape=(8, 8))
     "model",
     [
         widemargin.GLVQClassifier(2, random_state=0),
-        widemargin.GLVQClassifier(2, scale="spread", random_state=0),
+        widemargin.GLVQClassifier(2, scale="within_class_std", random_state=0),
         widemargin.LVQClassifier(2, random_state=0),
         *(
             widemargin.GMLVQClassifier(random_state=0, max_iter=5, metric=metric)
@@ -67,7 +67,7 @@ def test_euclidean_references_leave_the_difference():
 
 
 def test_support_vectors_are_the_nearest_under_the_kernel():
-    model = widemargin.TangentSVC(tangents=IMAGE, sides="two").fit(X, y)
+    model = widemargin.TangentSVC(tangents=IMAGE, sides="both").fit(X, y)
     found = nearest_references(model, NEW)
     D = tangent_distances(NEW, X[model.support_], tangents=IMAGE, spring=model.spring_)
     assert np.array_equal(found.nearest, D.argmin(axis=1))

@@ -50,7 +50,7 @@ def test_the_units_of_the_features_do_not_count_where_samples_are_given():
     factors = np.geomspace(1e-3, 1e3, X.shape[1])
     shown = []
     for samples in (X, X * factors):
-        model = learner(scale="spread").fit(samples, y)
+        model = learner(scale="within_class_std").fit(samples, y)
         display = RelevanceDisplay.from_estimator(model, samples)
         assert np.isclose(display.relevances_.sum(), 1)
         assert display.axes_[0, 0].get_xlabel() == "share of the distance, %"
@@ -58,7 +58,7 @@ def test_the_units_of_the_features_do_not_count_where_samples_are_given():
     # Equal but for the order of the samples, which is that of their bits.
     assert np.allclose(*shown, atol=0.03)
     spread = X.std(axis=0)
-    by_hand = learner(scale="spread").fit(X, y).relevances_ * spread**2
+    by_hand = learner(scale="within_class_std").fit(X, y).relevances_ * spread**2
     assert np.allclose(shown[0], by_hand / by_hand.sum())
 
 

@@ -254,7 +254,7 @@ class TestAlignment:
         with pytest.raises(ValueError, match=r"^y must be given: TangentKNeighbors"):
             AlignmentDisplay.from_estimator(model, X[3])
 
-    @pytest.mark.parametrize("sides", ["x", "y", "two", "midpoint"])
+    @pytest.mark.parametrize("sides", ["query", "reference", "both", "midpoint"])
     def test_distances_and_samples_are_those_of_the_metrics(self, sides):
         generator = ImageTangents((8, 8))
         display = AlignmentDisplay.from_estimator(generator, X[3], X[13], sides=sides)
@@ -291,12 +291,12 @@ class TestAlignment:
         generator = ImageTangents((8, 8))
         model = TangentModels(n_tangents=3, tangents=generator).fit(X, y)
         one = AlignmentDisplay.from_estimator(model, X[7])
-        two = AlignmentDisplay.from_estimator(model, X[7], sides="two")
+        two = AlignmentDisplay.from_estimator(model, X[7], sides="both")
         assert two.tangent_distance < one.tangent_distance
         assert np.abs(two.x_aligned - X[7]).max() > 0.01
-        with pytest.raises(ValueError, match="use sides='y'"):
+        with pytest.raises(ValueError, match="use sides='reference'"):
             AlignmentDisplay.from_estimator(
-                TangentModels().fit(X, y), X[7], sides="two", shape=(8, 8)
+                TangentModels().fit(X, y), X[7], sides="both", shape=(8, 8)
             )
 
     def test_signals_are_laid_over_each_other(self):

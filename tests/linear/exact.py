@@ -91,8 +91,8 @@ def false_claims(model, X, y, *, weights=None):
         chosen = [[gram[i][j] for j in support] for i in support]
         square = dot(dual, [dot(dual, row) for row in chosen]) / norm**2
     directional_only = not hasattr(model, "directional_margin_upper_bound_")
-    free = getattr(model, "recenter", False)
-    rho = Fraction(float(model.rho_))
+    free = not getattr(model, "penalize_intercept", True)
+    rho = Fraction(float(model.intercept_scaling_))
     raised = square + (intercept / rho) ** 2
     claims = []
     lowest = min(s * v for s, v in zip(signs, values, strict=True))
@@ -245,7 +245,8 @@ def problems(n_problems, seed=0):
     scales = (0, 0, 0, 0, 3, -150, 150, -60, 60, 10, -10)
     plans = [
         {"C": np.inf}, {"C": np.inf, "tol": 1e-9}, {"C": 1.0}, {"C": 1e6},
-        {"C": np.inf, "recenter": False}, {"C": 0.1, "recenter": False},
+        {"C": np.inf, "penalize_intercept": True},
+        {"C": 0.1, "penalize_intercept": True},
         {"C": np.inf, "method": "dynamic", "tol": 0.2},
         {"C": np.inf, "method": "bisection", "tol": 0.2},
         {"C": 1.0, "method": "paper-bisection2", "tol": 0.2},

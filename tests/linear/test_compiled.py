@@ -21,7 +21,8 @@ def both_ways(monkeypatch, X, y, **options):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
-    "options", [{}, {"recenter": False, "rho": 2.0}, {"multiclass": "ovr"}]
+    "options",
+    [{}, {"penalize_intercept": True, "intercept_scaling": 2.0}, {"multiclass": "ovr"}],
 )
 def test_small_and_large_samples_have_the_same_planes(monkeypatch, options, dtype):
     rng = np.random.default_rng(0)

@@ -58,8 +58,8 @@ def left_out_by_fits(model, X, y, weights=None, pairwise=False, groups=None):
     params = model.get_params()
     if params["gamma"] == "scale" and params["kernel"] == "rbf":
         params["gamma"] = model._kernel_state["gamma"]
-    if not model.recenter and model.rho is None:
-        params["rho"] = model.rho_
+    if model.penalize_intercept and model.intercept_scaling is None:
+        params["intercept_scaling"] = model.intercept_scaling_
     out = np.full(len(y), np.nan)
     for i in range(len(y)):
         rest = np.flatnonzero(groups != groups[i])
@@ -77,12 +77,18 @@ def left_out_by_fits(model, X, y, weights=None, pairwise=False, groups=None):
 FITS = {
     "soft": ({}, (40, 3, 1.0)),
     "dear slack": ({"C": 10.0}, (40, 3, 1.0)),
-    "soft, height": ({"recenter": False, "rho": 2.0}, (40, 3, 1.0)),
+    "soft, height": (
+        {"penalize_intercept": True, "intercept_scaling": 2.0},
+        (40, 3, 1.0),
+    ),
     "soft, more features": ({}, (20, 40, 1.0)),
     "hard": ({"C": np.inf}, (30, 20, 1.0)),
-    "hard, height": ({"C": np.inf, "recenter": False, "rho": 2.0}, (40, 20, 1.0)),
+    "hard, height": (
+        {"C": np.inf, "penalize_intercept": True, "intercept_scaling": 2.0},
+        (40, 20, 1.0),
+    ),
     "kernel": ({"kernel": "rbf"}, (40, 3, 1.0)),
-    "kernel, height": ({"kernel": "rbf", "recenter": False}, (40, 3, 1.0)),
+    "kernel, height": ({"kernel": "rbf", "penalize_intercept": True}, (40, 3, 1.0)),
     "kernel, dear slack": ({"kernel": "rbf", "C": 100.0}, (40, 3, 1.0)),
     "kernel, hard": ({"kernel": "rbf", "C": np.inf}, (40, 10, 1.0)),
 }
@@ -256,7 +262,9 @@ def test_perceptrons_are_left_out_about_as_by_fits(make):
     expected = np.empty(len(y))
     for i in range(len(y)):
         rest = np.arange(len(y)) != i
-        other = make(rho=model.rho_, random_state=1).fit(X[rest], y[rest])
+        other = make(intercept_scaling=model.intercept_scaling_, random_state=1).fit(
+            X[rest], y[rest]
+        )
         value = other.decision_function(X[[i]])[0] * other.weight_norm_[0]
         expected[i] = signs[i] * value
     gain = seen.mean() - expected.mean()

@@ -46,14 +46,16 @@ def geometric_optimum(X, signs):
 def test_directional_optimum(data, rho):
     X, signs = data
     gamma_d, _ = best_direction(augmented(X, signs, rho))
-    model = MaxMarginClassifier(C=np.inf, rho=rho, recenter=False, tol=1e-9)
+    model = MaxMarginClassifier(
+        C=np.inf, intercept_scaling=rho, penalize_intercept=True, tol=1e-9
+    )
     model.fit(X, signs)
     # The oracle's search may stop a little short of the best; never beyond the bound.
     assert gamma_d * (1 - 1e-4) <= model.directional_margin_ <= gamma_d * (1 + 1e-3)
     assert model.directional_margin_upper_bound_ >= gamma_d * (1 - 1e-9)
     assert model.directional_margin_upper_bound_ >= model.directional_margin_
     w, b = model.coef_[0], model.intercept_[0]
-    measured = directional_margin(X, w, b, signs, rho=rho).min()
+    measured = directional_margin(X, w, b, signs, intercept_scaling=rho).min()
     assert measured == pytest.approx(model.directional_margin_, rel=1e-9)
     assert geometric_margin(X, w, b, signs).min() == pytest.approx(model.margin_)
 
@@ -78,16 +80,16 @@ def test_geometric_over_directional(data, rho):
 
 @few
 @given(separable_sets(), st.sampled_from(SEARCHES), st.booleans())
-def test_searches_are_certified(data, method, recenter):
+def test_searches_are_certified(data, method, free_bias):
     X, signs = data
     model = MaxMarginClassifier(
-        method, C=np.inf, rho=1.0, recenter=recenter, tol=0.05, random_state=0,
-        max_iter=20_000,
+        method, C=np.inf, intercept_scaling=1.0, penalize_intercept=not free_bias,
+        tol=0.05, random_state=0, max_iter=20_000,
     )  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(X, signs)
-    if recenter:
+    if free_bias:
         best, reached = geometric_optimum(X, signs), model.margin_
         upper = model.margin_upper_bound_
     else:
@@ -151,17 +153,22 @@ def test_plain_problems_have_the_certificates_of_all(data, dtype, twice):
     assert models[0].coef_.dtype == dtype
 
 
-@pytest.mark.parametrize("recenter", [True, False])
+@pytest.mark.parametrize("free_bias", [True, False])
 @pytest.mark.parametrize("C", [np.inf, 1.0])
 @pytest.mark.parametrize("method", ["dual", *SEARCHES])
-def test_a_second_fit_takes_no_more_sweeps(method, C, recenter):
+def test_a_second_fit_takes_no_more_sweeps(method, C, free_bias):
     """What is proven already is not looked for again, wherever the samples lie."""
     X = np.random.default_rng(0).normal(size=(60, 3))
     signs = np.where(X[:, 1] > 0, 1, -1)
     X[:, 1] += 0.5 * signs
-    X[:, 0] += 1e4 * recenter
+    X[:, 0] += 1e4 * free_bias
     model = MaxMarginClassifier(
-        method, C=C, recenter=recenter, tol=0.05, warm_start=True, random_state=0
+        method,
+        C=C,
+        penalize_intercept=not free_bias,
+        tol=0.05,
+        warm_start=True,
+        random_state=0,
     )
     first = model.fit(X, signs).n_iter_
     assert model.fit(X, signs).n_iter_ <= first
@@ -201,7 +208,12 @@ def test_soft_margin(rho, method, form):
     weight = rng.uniform(0.5, 2.0, 80)
     tol = 1e-8 if method == "dual" else 0.03
     model = MaxMarginClassifier(
-        method, C=0.7, rho=rho, recenter=rho is None, tol=tol, random_state=0
+        method,
+        C=0.7,
+        intercept_scaling=rho,
+        penalize_intercept=rho is not None,
+        tol=tol,
+        random_state=0,
     )
     model.fit(form(X), signs, sample_weight=weight)
     best = soft_optimum(X, signs, 0.7 * weight, rho)
@@ -383,14 +395,18 @@ def test_zero_weight_is_absence_and_class_weight_is_weight():
 def test_partial_fit_learns_and_bounds():
     X, signs = make_blobs(200, centers=2, random_state=0, cluster_std=0.4)
     signs = np.where(signs == 1, 1.0, -1.0)
-    model = MaxMarginClassifier("dynamic", C=np.inf, rho=2.0, tol=0.1, random_state=0)
+    model = MaxMarginClassifier(
+        "dynamic", C=np.inf, intercept_scaling=2.0, tol=0.1, random_state=0
+    )
     for _ in range(30):
         for part in np.array_split(np.arange(200), 4):
             model.partial_fit(X[part], signs[part], classes=[-1.0, 1.0])
     gamma_d, _ = best_direction(augmented(X, signs, 2.0))
     w, b = model.coef_[0], model.intercept_[0]
     assert model.margin_upper_bound_ >= gamma_d * (1 - 1e-9)
-    assert directional_margin(X, w, b, signs, rho=2.0).min() > 0.7 * gamma_d
+    assert (
+        directional_margin(X, w, b, signs, intercept_scaling=2.0).min() > 0.7 * gamma_d
+    )
     with pytest.raises(AttributeError, match="partial_fit"):
         MaxMarginClassifier("dual").partial_fit(X, signs)
     with pytest.raises(ValueError, match="classes"):
@@ -405,7 +421,7 @@ def test_inseparable_is_proven_and_C_is_named(method):
     with pytest.raises(ValueError, match=r"no hyperplane.*upper bound.*finite C"):
         model.fit(X, y)
     with pytest.raises(ValueError, match="finite C"):
-        model.set_params(recenter=False).fit(X, y)
+        model.set_params(penalize_intercept=True).fit(X, y)
 
 
 @pytest.mark.parametrize("value", [0.0, 3.0])
@@ -432,8 +448,8 @@ def test_cap_warns_with_the_gap():
     [
         ({"method": "magic"}, "method must be one of"),
         ({"multiclass": "all"}, "multiclass must be one of"),
-        ({"rho": 0.0}, "rho"),
-        ({"rho": -1.0}, "rho"),
+        ({"intercept_scaling": 0.0}, "intercept_scaling"),
+        ({"intercept_scaling": -1.0}, "intercept_scaling"),
         ({"C": 0.0}, "C"),
         ({"tol": 0.0}, "tol"),
         ({"tol": 1.0}, "tol"),
@@ -496,7 +512,7 @@ def test_an_income_column_is_no_proof():
 
 @pytest.mark.parametrize("method", ["bisection", "bisection2", *PAPER])
 def test_every_loop_ends(method):
-    model = MaxMarginClassifier(method, C=1e-6, rho=0.1, max_iter=10)
+    model = MaxMarginClassifier(method, C=1e-6, intercept_scaling=0.1, max_iter=10)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit([[-0.84], [0.86], [1.26]], [1, 0, 0])
@@ -647,19 +663,21 @@ def test_small_units_have_a_plane(unit, n_features):
     assert (model.predict(X) == np.where(X @ w > 0, 2, 1)).mean() >= 0.99
 
 
-@pytest.mark.parametrize("recenter", [True, False])
-def test_the_gap_is_that_of_what_a_plane_adds(recenter):
+@pytest.mark.parametrize("free_bias", [True, False])
+def test_the_gap_is_that_of_what_a_plane_adds(free_bias):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(90, 3)), np.arange(90) % 3 > 0
     X[y] += 0.3
     weights = rng.uniform(0.5, 2, 90)
-    model = MaxMarginClassifier(C=0.02, tol=0.05, recenter=recenter, rho=2.0)
+    model = MaxMarginClassifier(
+        C=0.02, tol=0.05, penalize_intercept=not free_bias, intercept_scaling=2.0
+    )
     model.fit(X, y, sample_weight=weights)
     signs = np.where(y, 1.0, -1.0)
 
     def objective(bias):
         slack = np.maximum(0.0, 1 - signs * bias)
-        return 0.02 * weights @ slack**2 + (0 if recenter else (bias / 2) ** 2 / 2)
+        return 0.02 * weights @ slack**2 + (0 if free_bias else (bias / 2) ** 2 / 2)
 
     none = 1 / np.sqrt(2 * minimize_scalar(objective).fun)
     upper = model.margin_upper_bound_

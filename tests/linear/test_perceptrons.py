@@ -21,7 +21,9 @@ def blobs():
 
 
 def best_margin(X, y, rho):
-    model = MaxMarginClassifier(C=np.inf, rho=rho, recenter=False, tol=1e-9)
+    model = MaxMarginClassifier(
+        C=np.inf, intercept_scaling=rho, penalize_intercept=True, tol=1e-9
+    )
     return model.fit(X, y).directional_margin_
 
 
@@ -29,14 +31,14 @@ def best_margin(X, y, rho):
     "options",
     [
         {},
-        {"b": 2.0, "learning_rate": 0.1},
+        {"margin_threshold": 2.0, "learning_rate": 0.1},
         {"update": "relaxation", "learning_rate": 1.5},
     ],
 )
 def test_margin_perceptron_keeps_its_promises(blobs, options):
     X, y = blobs
     model = MarginPerceptron(random_state=0, max_iter=10_000, **options).fit(X, y)
-    gamma_d = best_margin(X, y, model.rho_)
+    gamma_d = best_margin(X, y, model.intercept_scaling_)
     bounds = model.bounds(gamma_d)
     assert model.n_updates_ <= bounds.updates <= model.bounds_.updates
     assert model.directional_margin_ >= bounds.margin
@@ -44,34 +46,45 @@ def test_margin_perceptron_keeps_its_promises(blobs, options):
     assert model.score(X, y) == 1.0
     signs = np.where(y == 1, 1, -1)
     w, b = model.coef_[0], model.intercept_[0]
-    measured = directional_margin(X, w, b, signs, rho=model.rho_).min()
+    measured = directional_margin(
+        X, w, b, signs, intercept_scaling=model.intercept_scaling_
+    ).min()
     assert measured == pytest.approx(model.directional_margin_)
     assert model.margins(X, y).min() == pytest.approx(model.margin_)
 
 
-@pytest.mark.parametrize("length", ["free", "fixed"])
+@pytest.mark.parametrize("normalize", [False, True])
 @pytest.mark.parametrize("factor", ["constant", "projected"])
-def test_fixed_margin_perceptron_reaches_beta(blobs, length, factor):
+def test_fixed_margin_perceptron_reaches_beta(blobs, normalize, factor):
     X, y = blobs
     gamma_d = best_margin(X, y, 2.0)
     beta = 0.6 * gamma_d
     model = FixedMarginPerceptron(
-        beta, length=length, factor=factor, rho=2.0, random_state=0, max_iter=50_000
+        beta,
+        normalize=normalize,
+        update_factor=factor,
+        intercept_scaling=2.0,
+        random_state=0,
+        max_iter=50_000,
     ).fit(X, y)
     assert model.directional_margin_ > beta
     bounds = model.bounds(gamma_d)
     assert bounds.margin == beta
-    if length == "free":
+    if not normalize:
         assert model.n_updates_ <= bounds.updates
 
 
-@pytest.mark.parametrize("length", ["free", "fixed"])
-def test_beta_out_of_reach_says_what_is_possible(blobs, length):
+@pytest.mark.parametrize("normalize", [False, True])
+def test_beta_out_of_reach_says_what_is_possible(blobs, normalize):
     X, y = blobs
     gamma_d = best_margin(X, y, 2.0)
     for beta in (1.2 * gamma_d, 100.0):
         model = FixedMarginPerceptron(
-            beta, length=length, rho=2.0, random_state=0, max_iter=100_000
+            beta,
+            normalize=normalize,
+            intercept_scaling=2.0,
+            random_state=0,
+            max_iter=100_000,
         )
         with pytest.raises(ValueError, match="directional margin above") as error:
             model.fit(X, y)
@@ -89,19 +102,21 @@ def test_beta_zero_is_the_perceptron(blobs):
 def test_weights_are_the_factors_of_the_update(blobs):
     X, y = blobs
     weight = np.linspace(0.5, 2.0, len(y))
-    a = MarginPerceptron(b=1.0, shuffle=False).fit(X, y, sample_weight=weight)
-    b = MarginPerceptron(b=1.0, learning_rate=3.0, shuffle=False)
+    a = MarginPerceptron(margin_threshold=1.0, shuffle=False).fit(
+        X, y, sample_weight=weight
+    )
+    b = MarginPerceptron(margin_threshold=1.0, learning_rate=3.0, shuffle=False)
     b.fit(X, y, sample_weight=weight / 3.0)
     np.testing.assert_allclose(a.coef_, b.coef_, atol=1e-12)
     assert a.n_updates_ == b.n_updates_
-    c = MarginPerceptron(b=1.0, shuffle=False).fit(X, y)
+    c = MarginPerceptron(margin_threshold=1.0, shuffle=False).fit(X, y)
     assert not np.allclose(a.coef_, c.coef_)
 
 
 def test_warm_start_goes_on(blobs):
     X, y = blobs
     gamma_d = best_margin(X, y, 2.0)
-    options = {"rho": 2.0, "random_state": 0, "max_iter": 100_000}
+    options = {"intercept_scaling": 2.0, "random_state": 0, "max_iter": 100_000}
     chain = FixedMarginPerceptron(0.5 * gamma_d, warm_start=True, **options).fit(X, y)
     again = chain.fit(X, y)
     assert again.n_updates_ == 0
@@ -114,11 +129,15 @@ def test_warm_start_goes_on(blobs):
 @pytest.mark.parametrize(
     "model",
     [
-        MarginPerceptron(b=1.0, rho=3.0, random_state=0),
-        MarginPerceptron("relaxation", rho=3.0, random_state=0),
-        FixedMarginPerceptron(0.1, rho=3.0, random_state=0),
+        MarginPerceptron(margin_threshold=1.0, intercept_scaling=3.0, random_state=0),
+        MarginPerceptron("relaxation", intercept_scaling=3.0, random_state=0),
+        FixedMarginPerceptron(0.1, intercept_scaling=3.0, random_state=0),
         FixedMarginPerceptron(
-            0.1, length="fixed", learning_rate=0.01, rho=3.0, random_state=0
+            0.1,
+            normalize=True,
+            learning_rate=0.01,
+            intercept_scaling=3.0,
+            random_state=0,
         ),
     ],
 )
@@ -156,20 +175,23 @@ def test_three_classes():
     ("model", "message"),
     [
         (MarginPerceptron("bold"), "update must be one of"),
-        (MarginPerceptron(b=0.0), "b"),
+        (MarginPerceptron(margin_threshold=0.0), "margin_threshold"),
         (MarginPerceptron(learning_rate=0.0), "learning_rate"),
         (
             MarginPerceptron("relaxation", learning_rate=2.0),
             "learning_rate must be below 2",
         ),
-        (MarginPerceptron("relaxation", b=1.0, b_upper=1.0), "b_upper must be"),
-        (MarginPerceptron(b_upper=3.0), "relaxation"),
-        (MarginPerceptron(rho=0.0), "rho"),
+        (
+            MarginPerceptron("relaxation", margin_threshold=1.0, relaxation_target=1.0),
+            "relaxation_target must be",
+        ),
+        (MarginPerceptron(relaxation_target=3.0), "relaxation"),
+        (MarginPerceptron(intercept_scaling=0.0), "intercept_scaling"),
         (FixedMarginPerceptron(-1.0), "margin"),
-        (FixedMarginPerceptron(length="fixed"), "margin > 0"),
-        (FixedMarginPerceptron(learning_rate=0.1), "length='fixed'"),
-        (FixedMarginPerceptron(length="short"), "length must be one of"),
-        (FixedMarginPerceptron(factor="random"), "factor must be one of"),
+        (FixedMarginPerceptron(normalize=True), "margin > 0"),
+        (FixedMarginPerceptron(learning_rate=0.1), "normalize=True"),
+        (FixedMarginPerceptron(normalize="short"), "normalize must be"),
+        (FixedMarginPerceptron(update_factor="random"), "update_factor must be one of"),
         (FixedMarginPerceptron(max_iter=0), "max_iter"),
     ],
 )

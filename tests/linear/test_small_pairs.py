@@ -84,14 +84,14 @@ def of_pair(model, p):
     """See one pair of a model as a model of two classes."""
     rows = np.flatnonzero(model.dual_coef_[p])
     view = SimpleNamespace(
-        C=model.C, kernel="linear", recenter=True,
+        C=model.C, kernel="linear", penalize_intercept=False,
         support_=model.support_[rows], dual_coef_=model.dual_coef_[p : p + 1, rows],
     )  # fmt: skip
     for name in ("coef_", "intercept_", "weight_norm_"):
         setattr(view, name, getattr(model, name)[p : p + 1])
     for name in (
-        "margin_", "margin_upper_bound_", "directional_margin_", "rho_", "gap_",
-        "directional_margin_upper_bound_",
+        "margin_", "margin_upper_bound_", "directional_margin_", "intercept_scaling_",
+        "gap_", "directional_margin_upper_bound_",
     ):  # fmt: skip
         setattr(view, name, float(getattr(model, name)[p]))
     return view

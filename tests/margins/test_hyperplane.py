@@ -25,7 +25,7 @@ def test_directional_margin_is_the_margin_of_the_augmented_patterns(seed, rho):
     X, w, b, y = random_problem(seed)
     patterns = y[:, None] * np.column_stack([X, np.full(len(X), rho)])
     a = np.append(w, b / rho)
-    directional = directional_margin(X, w, b, y, rho=rho)
+    directional = directional_margin(X, w, b, y, intercept_scaling=rho)
     np.testing.assert_allclose(directional, patterns @ a / np.linalg.norm(a))
     geometric = geometric_margin(X, w, b, y)
     # (2.61) and (2.62)
@@ -48,7 +48,8 @@ def test_geometric_margin_is_the_distance_to_the_foot_on_the_plane(seed, scale):
 def test_far_embedding_approaches_the_geometric_margin():
     X, w, b, y = random_problem(0)
     np.testing.assert_allclose(
-        directional_margin(X, w, b, y, rho=1e8), geometric_margin(X, w, b, y)
+        directional_margin(X, w, b, y, intercept_scaling=1e8),
+        geometric_margin(X, w, b, y),
     )
 
 
@@ -59,7 +60,7 @@ def test_zero_normals_are_defined():
     )
     np.testing.assert_array_equal(geometric_margin(X, [0, 0], 0.0, y), [0, 0])
     np.testing.assert_array_equal(
-        directional_margin(X, [0, 0], 2.0, y, rho=3.0), [3, -3]
+        directional_margin(X, [0, 0], 2.0, y, intercept_scaling=3.0), [3, -3]
     )
     np.testing.assert_array_equal(directional_margin(X, [0, 0], 0.0, y), [0, 0])
 
@@ -94,8 +95,8 @@ def test_bad_input_is_refused(margin, change, message):
 
 @pytest.mark.parametrize("rho", [0.0, -1.0, np.inf, np.nan])
 def test_bad_rho_is_refused(rho):
-    with pytest.raises(ValueError, match="rho"):
-        directional_margin([[1.0]], [1.0], 0.0, [1], rho=rho)
+    with pytest.raises(ValueError, match="intercept_scaling"):
+        directional_margin([[1.0]], [1.0], 0.0, [1], intercept_scaling=rho)
 
 
 @pytest.mark.parametrize("unit", [1e280, 1e-280])

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from widemargin.margins import (
-    BrokenLinear,
     Exponential,
     Hinge,
-    Identity,
+    LinearLoss,
     MarginLoss,
+    Ramp,
     Sigmoid,
     check_loss,
 )
@@ -20,13 +20,13 @@ modest = settings(max_examples=50, deadline=None)
 LOSSES = [
     Hinge(),
     Hinge(beta=3.0),
-    BrokenLinear(),
-    BrokenLinear(beta=0.25),
+    Ramp(),
+    Ramp(beta=0.25),
     Exponential(),
     Exponential(beta=2.5),
     Sigmoid(),
     Sigmoid(beta=20.0),
-    Identity(),
+    LinearLoss(),
 ]
 
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -115,7 +115,7 @@ def test_bad_margins_are_refused(loss):
             method(["a"])
 
 
-@pytest.mark.parametrize("kind", [Hinge, BrokenLinear, Exponential, Sigmoid])
+@pytest.mark.parametrize("kind", [Hinge, Ramp, Exponential, Sigmoid])
 @pytest.mark.parametrize("beta", [0, -1.0, np.nan, np.inf])
 def test_bad_beta_is_refused_when_used(kind, beta):
     loss = kind(beta=beta)
@@ -128,23 +128,21 @@ def test_bad_beta_is_refused_when_used(kind, beta):
 def test_values_by_hand():
     theta = np.array([-3.0, -0.25, 0.0, 0.25, 3.0])
     np.testing.assert_array_equal(Hinge(2.0)(theta), [7, 1.5, 1, 0.5, 0])
-    np.testing.assert_array_equal(BrokenLinear(2.0)(theta), [2, 1.5, 1, 0.5, 0])
-    np.testing.assert_array_equal(
-        BrokenLinear(2.0).derivative(theta), [0, -2, -2, -2, 0]
-    )
+    np.testing.assert_array_equal(Ramp(2.0)(theta), [2, 1.5, 1, 0.5, 0])
+    np.testing.assert_array_equal(Ramp(2.0).derivative(theta), [0, -2, -2, -2, 0])
     np.testing.assert_allclose(Exponential(2.0)(theta), np.exp(-2 * theta))
     np.testing.assert_allclose(Sigmoid(2.0)(theta), 1 / (1 + np.exp(2 * theta)))
-    np.testing.assert_array_equal(Identity()(theta), -theta)
+    np.testing.assert_array_equal(LinearLoss()(theta), -theta)
 
 
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
         ("hinge", Hinge),
-        ("broken_linear", BrokenLinear),
+        ("ramp", Ramp),
         ("exponential", Exponential),
         ("sigmoid", Sigmoid),
-        ("identity", Identity),
+        ("linear", LinearLoss),
     ],
 )
 def test_check_loss_knows_the_names(name, kind):
@@ -188,7 +186,7 @@ def test_check_loss_takes_any_object_with_both_methods():
 @pytest.mark.parametrize(
     ("loss", "message"),
     [
-        ("hing", "loss must be one of 'hinge', 'broken_linear'"),
+        ("hing", "loss must be one of 'hinge', 'ramp'"),
         (None, "has no method value"),
         (Hinge, r"Hinge\(\), not the class"),
         (lambda margin: -margin, "has no method value"),

@@ -317,7 +317,9 @@ def test_best_geometric_margin_against_best_directional_margin(P):
     gamma = np.linalg.norm(w) / 2
     b = -((X @ w)[labels == 1].min() + (X @ w)[labels == -1].max()) / 2
     assert geometric_margin(X, w, b, labels).min() == pytest.approx(gamma, rel=1e-6)
-    best = directional_margin(X, P.u[:-1], P.rho * P.u[-1], labels, rho=P.rho).min()
+    best = directional_margin(
+        X, P.u[:-1], P.rho * P.u[-1], labels, intercept_scaling=P.rho
+    ).min()
     assert best == pytest.approx(P.gamma_d, rel=1e-6)
     R_x = np.linalg.norm(X, axis=1).max()
     assert pytest.approx(np.hypot(P.rho, R_x)) == P.R

@@ -147,9 +147,9 @@ def test_answers_are_single_classes_that_the_estimator_gives(model):
     ],
     ids=lambda e: type(e).__name__,
 )
-@pytest.mark.parametrize("strangeness", ["contrast", "distance"])
-def test_around_any_classifier(estimator, strangeness):
-    model = conformal(estimator, strangeness=strangeness, alpha=0.1)
+@pytest.mark.parametrize("nonconformity", ["contrast", "distance"])
+def test_around_any_classifier(estimator, nonconformity):
+    model = conformal(estimator, nonconformity=nonconformity, alpha=0.1)
     model.fit(X[TRAIN][:700], y[TRAIN][:700])
     p = model.p_values(X[TEST])
     own = p[np.arange(len(p)), y[TEST]]
@@ -241,8 +241,11 @@ class TestRefusals:
             ({"alpha": 1.5}, "alpha must be"),
             ({"cv": 1}, "cv must be"),
             ({"cv": "some"}, "cv must be"),
-            ({"strangeness": "far"}, "strangeness must be"),
-            ({"strangeness": lambda m, X: X[:, 0]}, "one number per sample and class"),
+            ({"nonconformity": "far"}, "nonconformity must be"),
+            (
+                {"nonconformity": lambda m, X: X[:, 0]},
+                "one number per sample and class",
+            ),
             ({"reject_label": 3}, "reject_label=3 is one of the classes"),
         ):
             with pytest.raises(ValueError, match=said):

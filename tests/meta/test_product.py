@@ -62,7 +62,7 @@ def random_logs(seed, n_members=3, n=40, n_classes=4):
 def test_probabilities_are_the_floored_product():
     X, y = noisy(classes=("a", "b", "c"))
     w, floor = np.array([0.7, 0.4]), 0.02
-    model = ProductClassifier(two(), weights=w, floor=floor).fit(X, y)
+    model = ProductClassifier(two(), weights=w, min_proba=floor).fit(X, y)
     product = np.ones((len(X), 3))
     for (_, member), power in zip(two(), w, strict=True):
         product *= np.maximum(member.fit(X, y).predict_proba(X), floor) ** power
@@ -78,7 +78,7 @@ def test_probabilities_are_the_floored_product():
 
 def test_one_member_of_weight_one_is_that_member():
     X, y = noisy()
-    model = ProductClassifier(two()[:1], weights=[1.0], floor=1e-300).fit(X, y)
+    model = ProductClassifier(two()[:1], weights=[1.0], min_proba=1e-300).fit(X, y)
     alone = GaussianNB().fit(X, y)
     np.testing.assert_allclose(model.predict_proba(X), alone.predict_proba(X))
 
@@ -251,8 +251,10 @@ def test_at_home_in_pipelines_searches_and_around():
     ]
     model = ProductClassifier(members, cv=3)
     assert model.get_params()["near__n_neighbors"] == 3
-    search = GridSearchCV(model, {"near__n_neighbors": [1, 3], "floor": [1e-4]}, cv=2)
-    assert search.fit(X, y).best_params_["floor"] == 1e-4
+    search = GridSearchCV(
+        model, {"near__n_neighbors": [1, 3], "min_proba": [1e-4]}, cv=2
+    )
+    assert search.fit(X, y).best_params_["min_proba"] == 1e-4
     rejecting = RejectingClassifier(model, coverage=0.8, random_state=0).fit(X, y)
     assert rejecting.margin_unit == "log-odds"
     assert 0.5 < rejecting.accepts(X).mean() < 1
@@ -272,7 +274,7 @@ X, y = noisy(60)
         ({"estimators": [("a", GaussianNB)]}, "estimators: 'a' must be a classifier"),
         ({"estimators": [("a", Perceptron())]}, "estimators: 'a'.*no predict_proba"),
         ({"estimators": [("a", GaussianNB())] * 2}, "Names provided are not unique"),
-        ({"floor": 0}, "floor must be"),
+        ({"min_proba": 0}, "min_proba must be"),
         ({"weights": [1]}, "weights must be 2 numbers"),
         ({"weights": [1, -1]}, "weights must be 2 numbers"),
         ({"weights": [0, 0]}, "weights must be 2 numbers"),

@@ -18,7 +18,10 @@ def test_promises_are_kept(name):
     world, delta, n_draws = WORLDS[name], 0.2, 40
     allowed = delta + 3 * np.sqrt(delta * (1 - delta) / n_draws)
     error = {"max_error": world.max_error}
-    both = error | {"strange": 0.05, "distance": simulation.far(world, "wrong")}
+    both = error | {
+        "outlier_fraction": 0.05,
+        "outlier_score": simulation.far(world, "wrong"),
+    }
     for promise in (error, {"coverage": 0.6}, both):
         broken, _ = simulation.count_broken(world, promise, delta, n_draws, 1)
         assert broken <= allowed

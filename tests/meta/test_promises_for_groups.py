@@ -81,7 +81,7 @@ def test_samples_of_every_class_are_held_out():
 
 
 def test_with_a_threshold_on_distances():
-    model = rejecting(per="predicted", max_error=0.3, strange=0.05)
+    model = rejecting(per="predicted", max_error=0.3, outlier_fraction=0.05)
     model.fit(X[CALIBRATION], y[CALIBRATION])
     assert not model.accepts(X[TEST][:, ::-1] + 20).any()
     assert 0.5 < model.accepts(X[TEST]).mean() < 0.99

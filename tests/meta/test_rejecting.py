@@ -245,8 +245,14 @@ def test_a_label_that_is_a_class_is_refused(classes, given):
             {"coverage": 0.5, "cv": "half"},
             "cv must be 'auto' or 'prefit' or a",
         ),
-        ({"coverage": 0.5, "criterion": "margin"}, "criterion must be None or"),
-        ({"coverage": 0.5, "criterion": lambda model, X: X}, "one number per sample"),
+        (
+            {"coverage": 0.5, "confidence_func": "margin"},
+            "confidence_func must be None or",
+        ),
+        (
+            {"coverage": 0.5, "confidence_func": lambda model, X: X},
+            "one number per sample",
+        ),
         ({"coverage": 0.5, "delta": 2.0}, "delta"),
         ({"coverage": np.nan}, "coverage"),
         ({"max_error": "0.1"}, "max_error must be"),
@@ -351,9 +357,11 @@ def test_a_criterion_can_be_given():
     def largest(model, X):
         return model.predict_proba(X).max(axis=1)
 
-    model = RejectingClassifier(GaussianNB(), coverage=0.5, criterion=largest).fit(X, y)
+    model = RejectingClassifier(
+        GaussianNB(), coverage=0.5, confidence_func=largest
+    ).fit(X, y)
     np.testing.assert_array_equal(model.confidence(X), largest(model.estimator_, X))
-    model.set_params(criterion=None)  # nothing until the next fit
+    model.set_params(confidence_func=None)  # nothing until the next fit
     np.testing.assert_array_equal(model.confidence(X), largest(model.estimator_, X))
 
 

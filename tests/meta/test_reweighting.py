@@ -44,7 +44,7 @@ def test_weights_are_those_of_the_rule(three):
             return super().fit(X, y, sample_weight)
 
     model = MarginReweightingClassifier(
-        Spy(), theta=0.5, k=1, max_iter=4, validation_fraction=None
+        Spy(), theta=0.5, weight_gain=1, max_iter=4, validation_fraction=None
     ).fit(X, y)
     counts = np.ones(len(y))
     for weights in seen:
@@ -59,7 +59,11 @@ def test_weights_are_those_of_the_rule(three):
 def test_running_mean_of_uniform_distributions(three):
     X, y = three
     model = MarginReweightingClassifier(
-        GaussianNB(), theta=0.5, k="ratio", max_iter=1, validation_fraction=None
+        GaussianNB(),
+        theta=0.5,
+        weight_gain="ratio",
+        max_iter=1,
+        validation_fraction=None,
     )
     mu = margins_of(GaussianNB().fit(X, y), X, y)
     mistakes = mu < 0.5
@@ -93,7 +97,7 @@ def test_converges_to_the_hinge(cancer):
     y = np.repeat([0, 1], [60, 30])
     X = np.where(y == 1, 0.3, -0.1)[:, None] + 0.15 * rng.standard_normal((90, 1))
     model = MarginReweightingClassifier(
-        Shift(), theta=0.2, k="ratio", max_iter=800, update="partial_fit",
+        Shift(), theta=0.2, weight_gain="ratio", max_iter=800, update="partial_fit",
         validation_fraction=None,
     ).fit(X, y)  # fmt: skip
     side = np.where(y == 1, 1, -1)
@@ -209,7 +213,7 @@ def test_metadata_go_to_the_estimator(three):
         ({"update": "warm_start"}, "warm_start"),
         ({"update": "again"}, "update must be"),
         ({"validation_fraction": 1.5}, "validation_fraction"),
-        ({"k": -1.0}, "k"),
+        ({"weight_gain": -1.0}, "weight_gain"),
     ],
 )
 def test_bad_parameters(three, parameters, message):
@@ -331,15 +335,24 @@ def test_certain_margins_are_large_enough():
 @pytest.mark.parametrize(
     "model",
     [
-        MarginReweightingClassifier(GaussianNB(), theta=0.9, k=1.0, random_state=0),
         MarginReweightingClassifier(
-            GaussianNB(), theta=0.9, k=1.0, update="partial_fit", random_state=0
+            GaussianNB(), theta=0.9, weight_gain=1.0, random_state=0
+        ),
+        MarginReweightingClassifier(
+            GaussianNB(),
+            theta=0.9,
+            weight_gain=1.0,
+            update="partial_fit",
+            random_state=0,
         ),
         MarginReweightingClassifier(
             DecisionTreeClassifier(max_depth=5), theta=0.9, validation_fraction=None
         ),
         MarginReweightingClassifier(
-            GLVQClassifier(1, random_state=0), theta=0.9, k=1.0, random_state=0
+            GLVQClassifier(1, random_state=0),
+            theta=0.9,
+            weight_gain=1.0,
+            random_state=0,
         ),
     ],
     ids=["refit", "partial_fit", "tree", "ours"],

@@ -25,7 +25,7 @@ TRAIN, TEST = slice(0, 1200), slice(1200, None)
 
 
 def rejecting(estimator=None, **options):
-    options = {"max_error": 0.05, "strange": 0.02, "random_state": 0} | options
+    options = {"max_error": 0.05, "outlier_fraction": 0.02, "random_state": 0} | options
     estimator = GLVQClassifier(random_state=0) if estimator is None else estimator
     return RejectingClassifier(estimator, **options)
 
@@ -55,7 +55,7 @@ def test_distance_is_that_to_the_nearest_reference(model):
 
 
 def test_both_thresholds_decide(model):
-    near = distance_of(model.estimator_, X[TEST]) <= model.distance_threshold_
+    near = distance_of(model.estimator_, X[TEST]) <= model.outlier_threshold_
     sure = model.confidence(X[TEST]) >= model.threshold_
     assert np.array_equal(model.accepts(X[TEST]), near & sure)
     answers = model.predict(X[TEST])
@@ -64,7 +64,7 @@ def test_both_thresholds_decide(model):
     again = pickle.loads(pickle.dumps(model))
     assert np.array_equal(again.predict(X[TEST]), answers)
     twin = clone(model).fit(X[TRAIN], y[TRAIN])
-    assert twin.distance_threshold_ == model.distance_threshold_
+    assert twin.outlier_threshold_ == model.outlier_threshold_
 
 
 def test_what_is_strange_is_refused(model):
@@ -74,8 +74,8 @@ def test_what_is_strange_is_refused(model):
         "shuffled pixels": X[TEST][:, rng.permutation(64)],
         "negatives": 16 - X[TEST],
     }
-    plain = rejecting(strange=None).fit(X[TRAIN], y[TRAIN])
-    assert plain.distance_threshold_ is None
+    plain = rejecting(outlier_fraction=None).fit(X[TRAIN], y[TRAIN])
+    assert plain.outlier_threshold_ is None
     for name, inputs in strange.items():
         assert model.accepts(inputs).mean() < 0.05, name
         assert plain.accepts(inputs).mean() > 0.05, name
@@ -131,34 +131,38 @@ def test_one_promise_for_both(name):
     C, S = np.meshgrid(grid, grid, indexing="ij")
     truth = chance(C, S)
     model = RejectingClassifier(
-        Zero().fit(None, [0, 1]), max_error=0.1, strange=0.1, cv="prefit",
-        criterion=first, distance=second, reject_label=-1,
+        Zero().fit(None, [0, 1]), max_error=0.1, outlier_fraction=0.1, cv="prefit",
+        confidence_func=first, outlier_score=second, reject_label=-1,
     )  # fmt: skip
     for _ in range(n_draws):
         inputs = rng.uniform(size=(300, 2))
         # The second column is how far: nearness turned round.
         wrong = rng.uniform(size=300) < chance(inputs[:, 0], 1 - inputs[:, 1])
         model.fit(inputs, wrong.astype(int))
-        accepted = (model.threshold_ <= C) & (model.distance_threshold_ >= 1 - S)
+        accepted = (model.threshold_ <= C) & (model.outlier_threshold_ >= 1 - S)
         broken += accepted.any() and truth[accepted].mean() > 0.1
     assert broken / n_draws <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / n_draws)
 
 
 class TestRefusals:
     def test_parameters(self):
-        with pytest.raises(ValueError, match="strange must be None or a finite number"):
-            rejecting(strange=1.5).fit(X, y)
-        with pytest.raises(ValueError, match="strange goes with max_error"):
+        with pytest.raises(
+            ValueError, match="outlier_fraction must be None or a finite number"
+        ):
+            rejecting(outlier_fraction=1.5).fit(X, y)
+        with pytest.raises(ValueError, match="outlier_fraction goes with max_error"):
             rejecting(max_error=None, coverage=0.5).fit(X, y)
-        with pytest.raises(ValueError, match="distance must be None or a function"):
-            rejecting(distance="far").fit(X, y)
-        with pytest.raises(ValueError, match="distance needs strange"):
-            rejecting(distance=first, strange=None).fit(X, y)
+        with pytest.raises(
+            ValueError, match="outlier_score must be None or a function"
+        ):
+            rejecting(outlier_score="far").fit(X, y)
+        with pytest.raises(ValueError, match="outlier_score needs outlier_fraction"):
+            rejecting(outlier_score=first, outlier_fraction=None).fit(X, y)
 
     def test_no_distance(self):
         with pytest.raises(ValueError, match="LogisticRegression has no references"):
             rejecting(LogisticRegression(max_iter=5000)).fit(X[:500] / 16, y[:500])
-        with pytest.raises(ValueError, match="distance must tell samples apart"):
-            rejecting(distance=lambda _, X: np.ones(len(X))).fit(X[:500], y[:500])
+        with pytest.raises(ValueError, match="outlier_score must tell samples apart"):
+            rejecting(outlier_score=lambda _, X: np.ones(len(X))).fit(X[:500], y[:500])
         with pytest.raises(ValueError, match="distance must return one number"):
-            rejecting(distance=lambda _, X: X).fit(X[:500], y[:500])
+            rejecting(outlier_score=lambda _, X: X).fit(X[:500], y[:500])

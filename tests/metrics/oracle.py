@@ -23,9 +23,9 @@ def least_squares(delta, directions, spring):
 
 def pair(x, U, y, V, sides, spring):
     delta = np.asarray(x, float) - np.asarray(y, float)
-    if sides == "x":
+    if sides == "query":
         return least_squares(delta, U, spring)
-    if sides == "y":
+    if sides == "reference":
         return least_squares(delta, V, spring)
     if sides == "mean":
         return (least_squares(delta, U, spring) + least_squares(delta, V, spring)) / 2

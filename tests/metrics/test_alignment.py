@@ -19,7 +19,7 @@ def pairs(seed, n=6, l_x=3, l_y=2, d=12, dtype=np.float64):
 @settings(max_examples=30, deadline=None)
 @given(
     seed=st.integers(0, 2**16),
-    sides=st.sampled_from(["x", "y", "two"]),
+    sides=st.sampled_from(["query", "reference", "both"]),
     spring=st.sampled_from([0.0, 1e-5, 0.4]),
 )
 def test_moves_explain_the_distance(seed, sides, spring):
@@ -36,11 +36,11 @@ def test_moves_explain_the_distance(seed, sides, spring):
     assert_allclose(found.x_aligned, moved)
     moved = Y + np.einsum("nl,nld->nd", found.y_coefficients, found.y_frames)
     assert_allclose(found.y_aligned, moved)
-    assert found.x_coefficients.shape == (6, 0 if sides == "y" else 3)
-    assert found.y_coefficients.shape == (6, 0 if sides == "x" else 2)
+    assert found.x_coefficients.shape == (6, 0 if sides == "reference" else 3)
+    assert found.y_coefficients.shape == (6, 0 if sides == "query" else 2)
 
 
-@pytest.mark.parametrize("sides", ["x", "y", "two"])
+@pytest.mark.parametrize("sides", ["query", "reference", "both"])
 def test_no_move_is_better(sides):
     X, U, Y, V = pairs(1)
     spring = 0.1
@@ -58,7 +58,7 @@ def test_no_move_is_better(sides):
         assert (energy > found.squared_distances).all()
 
 
-@pytest.mark.parametrize("sides", ["y", "two"])
+@pytest.mark.parametrize("sides", ["reference", "both"])
 def test_residual_is_the_gradient(sides):
     """Envelope theorem, by finite differences on the point and the raw tangents."""
     X, U, Y, V = pairs(2, n=1)
@@ -93,7 +93,7 @@ def test_identical_samples_stay_put():
 def test_a_shared_direction_needs_no_spring():
     X, U, Y, _ = pairs(4)
     found = tangent_alignment(X, Y, X_tangents=U, Y_tangents=U, spring=0.0)
-    one = tangent_distances(X, Y, Y_tangents=U, sides="y", spring=0.0)
+    one = tangent_distances(X, Y, Y_tangents=U, sides="reference", spring=0.0)
     assert_allclose(found.squared_distances, np.diag(one))
     assert_allclose(found.y_coefficients, 0, atol=1e-8)
 
@@ -113,5 +113,7 @@ def test_bad_input_is_named():
     X, U, Y, V = pairs(6)
     with pytest.raises(ValueError, match="X has 6 samples and Y has 5"):
         tangent_alignment(X, Y[:5], tangents=np.ones((1, 12)))
-    with pytest.raises(ValueError, match="sides must be one of 'x', 'y', 'two', 'mid"):
+    with pytest.raises(
+        ValueError, match="sides must be one of 'query', 'reference', 'both', 'mid"
+    ):
         tangent_alignment(X, Y, X_tangents=U, Y_tangents=V, sides="mean")

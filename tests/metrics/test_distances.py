@@ -14,7 +14,7 @@ from widemargin.metrics import tangent_distances
 from widemargin.tangents import Bundle, ImageTangents, orthonormalize
 
 # name, symmetric in its two ends
-METRICS = [("x", False), ("y", False), ("two", True), ("mean", True)]
+METRICS = [("query", False), ("reference", False), ("both", True), ("mean", True)]
 NAMES = [name for name, _ in METRICS]
 SPRINGS = [0.0, 1e-5, 0.3]
 TOLERANCE = {np.float32: 2e-4, np.float64: 1e-9}
@@ -71,11 +71,11 @@ def test_two_sided_below_one_sided_below_euclid(seed, spring):
     Y, V = samples(seed + 1, 6, 3, 9)
     by = {name: distances(X, U, Y, V, name, spring=spring) for name in NAMES}
     slack = 1e-9
-    assert (by["two"] <= np.minimum(by["x"], by["y"]) + slack).all()
-    assert (by["mean"] <= np.maximum(by["x"], by["y"]) + slack).all()
-    assert (by["mean"] >= np.minimum(by["x"], by["y"]) - slack).all()
+    assert (by["both"] <= np.minimum(by["query"], by["reference"]) + slack).all()
+    assert (by["mean"] <= np.maximum(by["query"], by["reference"]) + slack).all()
+    assert (by["mean"] >= np.minimum(by["query"], by["reference"]) - slack).all()
     euclid = euclidean_distances(X, Y, squared=True)
-    assert (np.maximum(by["x"], by["y"]) <= euclid + slack).all()
+    assert (np.maximum(by["query"], by["reference"]) <= euclid + slack).all()
 
 
 @pytest.mark.parametrize("sides", NAMES)
@@ -86,13 +86,16 @@ def test_a_stiff_spring_gives_euclid(sides):
     assert_allclose(found, euclidean_distances(X, Y, squared=True), rtol=1e-7)
 
 
-@pytest.mark.parametrize(("sides", "moving"), [("x", "x"), ("two", "x"), ("y", "y")])
+@pytest.mark.parametrize(
+    ("sides", "moving"),
+    [("query", "query"), ("both", "query"), ("reference", "reference")],
+)
 def test_invariant_to_moves_along_the_own_frame(sides, moving):
     X, U = samples(5, 6, 3, 10)
     Y, V = samples(6, 6, 2, 10)
     before = distances(X, U, Y, V, sides, spring=0.0)
     rng = np.random.default_rng(0)
-    if moving == "x":
+    if moving == "query":
         X = X + np.einsum("nl,nld->nd", rng.normal(size=(6, 3)), U)
     else:
         Y = Y + np.einsum("nl,nld->nd", rng.normal(size=(6, 2)), V)
@@ -135,12 +138,12 @@ def test_directions_common_to_both_ends():
         U[:, 0] = V[:, 0] = 1
         U, V = orthonormalize(U), orthonormalize(V)
         for spring in SPRINGS:
-            expected = oracle.all_pairs(X, U, Y, V, "two", spring)
-            found = distances(X, U, Y, V, "two", spring=spring)
+            expected = oracle.all_pairs(X, U, Y, V, "both", spring)
+            found = distances(X, U, Y, V, "both", spring=spring)
             assert_allclose(found, expected, rtol=rtol)
 
 
-@pytest.mark.parametrize("sides", ["two", "mean", "y"])
+@pytest.mark.parametrize("sides", ["both", "mean", "reference"])
 @pytest.mark.parametrize("spring", [0.0, 1e-5, 0.5])
 def test_one_frame_shared_by_all(sides, spring):
     X, U = samples(13, 5, 3, 10)
@@ -209,7 +212,7 @@ def test_blank_images_warn_once_when_two_sided():
         found = tangent_distances(X, tangents=generator)
     assert len(all_) == 1
     assert np.isfinite(found).all()
-    one = tangent_distances(X, tangents=generator, sides="y")
+    one = tangent_distances(X, tangents=generator, sides="reference")
     assert_allclose(one[:, 1], ((X - X[1]) ** 2).sum(1))
 
 
@@ -229,7 +232,10 @@ def test_rank_deficient_tangents():
 
 
 BAD = [
-    ({"sides": "both"}, "sides must be one of 'x', 'y', 'two', 'mean', 'midpoint'"),
+    (
+        {"sides": "one"},
+        "sides must be one of 'query', 'reference', 'both', 'mean', 'midpoint'",
+    ),
     ({"spring": -1.0}, "spring"),
     ({"spring": np.inf}, "spring must be a finite number"),
     ({"X_tangents": np.ones((4, 8))[0]}, "X_tangents"),
@@ -275,7 +281,7 @@ def test_moving_both_ends_is_never_worse_where_frames_are_nearly_parallel(
             X[300:340], X[:300], tangents=ImageTangents((8, 8)), sides=sides,
             spring=spring,
         ).astype(float)
-        for sides in ("two", "x", "y")
+        for sides in ("both", "query", "reference")
     )  # fmt: skip
     euclid = ((X[300:340, None].astype(float) - X[:300]) ** 2).sum(axis=2)
     rounding = 1e-4 if dtype is np.float32 else 1e-9

@@ -13,7 +13,7 @@ from widemargin.tangents import Bundle, ImageTangents, orthonormalize
 # A frame of three tangents in four dimensions may well hold the samples themselves.
 pytestmark = pytest.mark.filterwarnings("ignore:.*span of their own tangents")
 
-SIDES = st.sampled_from(["x", "y", "two", "mean"])
+SIDES = st.sampled_from(["query", "reference", "both", "mean"])
 DTYPES = st.sampled_from([np.float32, np.float64])
 SEEDS = st.integers(0, 2**20)
 
@@ -65,7 +65,7 @@ def test_alone_as_in_a_batch_and_as_aligned(
     seed, dtype, log_parallel, log_spread, spring
 ):
     x, y = bundles(seed, dtype, log_parallel, log_spread)
-    metric = TangentMetric(None, "two", spring)
+    metric = TangentMetric(None, "both", spring)
     batch = np.diag(metric.squared_distances(x, y))
     alone = [metric.squared_distances(x[i], y[i])[0, 0] for i in range(len(x))]
     aligned = tangent_alignment(x, y, spring=spring)
@@ -113,7 +113,7 @@ def test_many_dependent_tangents_give_no_nan(
 @given(
     seed=SEEDS,
     dtype=DTYPES,
-    sides=st.sampled_from(["x", "y", "two", "mean", "midpoint"]),
+    sides=st.sampled_from(["query", "reference", "both", "mean", "midpoint"]),
     exponent=st.integers(-300, 300),
 )
 def test_any_unit_will_do(seed, dtype, sides, exponent):
@@ -144,7 +144,7 @@ def test_squares_that_no_number_holds_are_refused(scale):
     assert_allclose(found / scale, expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("sides", ["two", "x", "midpoint"])
+@pytest.mark.parametrize("sides", ["both", "query", "midpoint"])
 @pytest.mark.parametrize(("dtype", "scale"), [(np.float32, 1e30), (np.float32, 1e-30)])
 def test_alignments_and_midpoints_of_any_unit(dtype, scale, sides):
     X, Y = np.random.default_rng(0).normal(size=(2, 5, 16))
@@ -162,7 +162,7 @@ def test_alignments_and_midpoints_of_any_unit(dtype, scale, sides):
 
 
 @pytest.mark.parametrize("scale", [1e-200, 1e200])
-@pytest.mark.parametrize("sides", ["two", "midpoint"])
+@pytest.mark.parametrize("sides", ["both", "midpoint"])
 def test_alignments_that_no_number_holds_are_refused(scale, sides):
     X, Y = np.random.default_rng(0).normal(size=(2, 5, 16)) * scale
     options = {"tangents": ImageTangents((4, 4)), "sides": sides}

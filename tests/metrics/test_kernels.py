@@ -25,7 +25,7 @@ def X():
     return np.random.default_rng(0).random((9, 16))
 
 
-@pytest.mark.parametrize("sides", ["x", "y", "two", "mean", "midpoint"])
+@pytest.mark.parametrize("sides", ["query", "reference", "both", "mean", "midpoint"])
 @pytest.mark.parametrize(
     ("kernel", "value"),
     [
@@ -42,7 +42,7 @@ def test_kernels_are_their_formulas(X, kernel, value, sides):
     np.testing.assert_allclose(K, value(d), rtol=1e-9)
 
 
-@pytest.mark.parametrize("sides", ["two", "mean", "midpoint"])
+@pytest.mark.parametrize("sides", ["both", "mean", "midpoint"])
 def test_symmetric_where_the_distance_is(X, sides):
     K = tangent_kernel(X, kernel="rbf", gamma=1.0, tangents=GENERATOR, sides=sides)
     np.testing.assert_array_equal(K, K.T)
@@ -51,10 +51,10 @@ def test_symmetric_where_the_distance_is(X, sides):
 
 def test_without_tangents_it_is_the_euclidean_kernel(X):
     none = np.empty((0, 16))
-    K = tangent_kernel(X, gamma=2.0, tangents=none, sides="y")
+    K = tangent_kernel(X, gamma=2.0, tangents=none, sides="reference")
     np.testing.assert_allclose(K, rbf_kernel(X, gamma=2.0), rtol=1e-9)
     # Mean squared distance is twice the total variance.
-    scaled = tangent_kernel(X, tangents=none, sides="y")
+    scaled = tangent_kernel(X, tangents=none, sides="reference")
     np.testing.assert_allclose(scaled, rbf_kernel(X, gamma=1 / X.var(axis=0).sum()))
 
 

@@ -20,7 +20,7 @@ X = np.random.default_rng(0).random((30, 16))
 Y = np.random.default_rng(1).random((7, 16))
 labels = np.repeat([0, 1, 2], 10)
 IMAGE = ImageTangents((4, 4), directions=["x_shift", "rotation", "brightness"])
-SIDES = ["x", "y", "two", "mean", "midpoint"]
+SIDES = ["query", "reference", "both", "mean", "midpoint"]
 
 
 @pytest.mark.parametrize("sides", SIDES)
@@ -37,10 +37,10 @@ def test_equals_the_function(sides, dtype):
     assert_allclose(metric.distances(x, y) ** 2, found, rtol=1e-5)
     own = metric.squared_distances(x)
     assert_allclose(own, metric.squared_distances(x, x), rtol=1e-3, atol=1e-6)
-    if sides not in ("x", "y"):
+    if sides not in ("query", "reference"):
         assert_array_equal(own, own.T)
-    for end, bundle in (("x", x), ("y", y)):
-        points = X if end == "x" else Y
+    for end, bundle in (("query", x), ("reference", y)):
+        points = X if end == "query" else Y
         bare = metric.bundle(points.astype(dtype), end=end)
         assert bare.n_tangents == (3 if metric.looks_at(end) else 0)
         assert_array_equal(bare.points, bundle.points)
@@ -117,7 +117,7 @@ def test_blanks_are_told_where_they_matter(sides):
     generator = ImageTangents((4, 4))
     metric = TangentMetric(generator, sides).check()
     bundle = metric.bundle(some)
-    if sides == "two":
+    if sides == "both":
         with pytest.warns(UserWarning, match="1 of 30 samples here have no") as all_:
             assert metric.warn_of_blanks(bundle, "samples here")
         assert all_[0].filename == __file__
@@ -142,8 +142,12 @@ def test_column_names_are_no_reason_to_warn():
 
 NONE_OF = "tangents must be a generator such as ImageTangents"
 BAD = [
-    ({"sides": "both"}, ValueError, "sides must be one of 'x', 'y', 'two'"),
-    ({"sides": ["x"]}, ValueError, "sides must be one of"),
+    (
+        {"sides": "one"},
+        ValueError,
+        "sides must be one of 'query', 'reference', 'both'",
+    ),
+    ({"sides": ["query"]}, ValueError, "sides must be one of"),
     ({"spring": -1}, ValueError, "spring must be a finite number of at least 0"),
     ({"spring": np.nan}, ValueError, "spring must be a finite number"),
     ({"spring": np.inf}, ValueError, "spring must be a finite number"),
@@ -174,12 +178,14 @@ def test_bad_parameters_are_named(options, kind, message):
 def test_tangents_must_fit_the_samples():
     with pytest.raises(ValueError, match=r"tangents has 3 features but .* have 16"):
         TangentMetric(np.eye(3)).check().fit(X)
-    with pytest.raises(ValueError, match="sides must be one of 'x', 'y'; got 'two'"):
-        TangentMetric(None).check(("x", "y"))
+    with pytest.raises(
+        ValueError, match="sides must be one of 'query', 'reference'; got 'both'"
+    ):
+        TangentMetric(None).check(("query", "reference"))
 
 
 @pytest.mark.parametrize("background", [0.0, -1.0])
-@pytest.mark.parametrize("sides", ["two", "mean", "x"])
+@pytest.mark.parametrize("sides", ["both", "mean", "query"])
 def test_samples_that_can_fade_away_are_told(sides, background):
     images = np.random.default_rng(2).random((20, 64)) + background
     contrast = ImageTangents(
@@ -187,7 +193,7 @@ def test_samples_that_can_fade_away_are_told(sides, background):
     )
     faded = TangentMetric(contrast, sides).check().fit(images)
     bundle = faded.bundle(images)
-    if sides == "two":
+    if sides == "both":
         # Copies side by side, too.
         for some in (bundle, faded.bundle(np.repeat(images[:40], 3, axis=0))):
             with pytest.warns(UserWarning, match="both ends fade away"):

@@ -51,7 +51,7 @@ def brier_with_one_more(posteriors, rights):
     return (sum(own) + np.mean(other)) / (len(own) + 1)
 
 
-@pytest.mark.parametrize("sides", ["two", "y", "midpoint"])
+@pytest.mark.parametrize("sides", ["both", "reference", "midpoint"])
 def test_posterior_is_the_formula(data, sides):
     X, y, X_test, _ = data
     weights = np.linspace(0.5, 2, len(X))
@@ -71,7 +71,9 @@ def test_far_samples_underflow_nowhere(data):
     model = TangentDensityClassifier(1e4).fit(X, y)
     decision = model.decision_function(X_test)
     assert np.isfinite(decision).all()
-    nearest = tangent_distances(X_test, X, tangents=np.empty((0, 16)), sides="y")
+    nearest = tangent_distances(
+        X_test, X, tangents=np.empty((0, 16)), sides="reference"
+    )
     np.testing.assert_array_equal(model.predict(X_test), y[nearest.argmin(axis=1)])
 
 
@@ -152,7 +154,7 @@ def test_blank_samples_are_mentioned_once(data):
     X = X.copy()
     X[3] = 0
     generator = ImageTangents((4, 4), ["x_shift", "y_shift"])
-    model = TangentDensityClassifier(tangents=generator, sides="two")
+    model = TangentDensityClassifier(tangents=generator, sides="both")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model.fit(X, y).predict(X)
@@ -197,7 +199,7 @@ def test_margins_are_positive_where_right(data):
             {"transformations": [lambda X: X[:, :3]]},
             "each of transformations must return finite samples",
         ),
-        ({"cv_samples": 0}, "cv_samples must be an integer"),
+        ({"max_cv_samples": 0}, "max_cv_samples must be an integer"),
         ({"sides": "left"}, "sides must be one of"),
     ],
 )
@@ -227,7 +229,7 @@ def test_squares_that_overflow_are_refused(data):
             model.predict(huge)
 
 
-@pytest.mark.parametrize("sides", ["two", "midpoint"])
+@pytest.mark.parametrize("sides", ["both", "midpoint"])
 @pytest.mark.parametrize(
     ("scale", "dtype"),
     [
@@ -328,8 +330,8 @@ def test_parameters_are_those_of_fit(data):
     model = TangentDensityClassifier(0.3, tangents=generator, transformations=shifts)
     before = model.fit(X, y).predict_proba(X_test)
     model.set_params(
-        gamma=9.0, sides="y", spring=0.7, transformations=None, transform_test=False,
-        tangents=None,
+        gamma=9.0, sides="reference", spring=0.7, transformations=None,
+        transform_test=False, tangents=None,
     )  # fmt: skip
     np.testing.assert_array_equal(model.predict_proba(X_test), before)
 
@@ -590,8 +592,8 @@ def test_the_order_of_samples_does_not_choose_gamma():
     X = rng.normal(size=(630, 2)) * np.where(y == 0, 1e-3, 1)[:, None]
     X[:, 0] += [-9, 0, 1] @ (y == np.arange(3)[:, None])
     model = TangentDensityClassifier(tangents="none", random_state=0)
-    for cv_samples in (1000, 300):
-        model.set_params(cv_samples=cv_samples)
+    for max_cv_samples in (1000, 300):
+        model.set_params(max_cv_samples=max_cv_samples)
         order = rng.permutation(630)
         sorted_, shuffled = clone(model).fit(X, y), clone(model).fit(X[order], y[order])
         assert sorted_.gamma_ == pytest.approx(shuffled.gamma_)

@@ -62,7 +62,7 @@ def test_without_tangents_it_is_the_euclidean_classifier(images):
             np.testing.assert_allclose(a, b, atol=1e-9)
 
 
-@pytest.mark.parametrize("sides", ["x", "y", "two", "mean", "midpoint"])
+@pytest.mark.parametrize("sides", ["query", "reference", "both", "mean", "midpoint"])
 @pytest.mark.parametrize("algorithm", ["exact", "brute"])
 def test_neighbours_are_those_of_the_distance(images, sides, algorithm):
     X, y = images
@@ -108,7 +108,7 @@ def test_distortion_metric_and_reranking(images):
 @pytest.mark.parametrize("metric", ["tangent", "distortion"])
 def test_candidates_from_features(images, metric):
     X, y = images
-    options = {"tangents": ImageTangents((8, 8)), "sides": "two"}
+    options = {"tangents": ImageTangents((8, 8)), "sides": "both"}
     full = tangent_distances(X[60:], X[:60], squared=False, **options)
     if metric == "distortion":
         distortion = partial(image_distortion_distances, shape=(8, 8), window=1)
@@ -391,7 +391,7 @@ def test_squares_that_overflow_are_refused():
 
 
 @pytest.mark.parametrize("k", [1, 3])
-@pytest.mark.parametrize("sides", ["two", "midpoint"])
+@pytest.mark.parametrize("sides", ["both", "midpoint"])
 @pytest.mark.parametrize(
     ("exponent", "dtype"),
     [(-600, "d"), (-1000, "d"), (600, "d"), (1000, "d"), (-80, "f"), (90, "f")],
@@ -454,7 +454,7 @@ def test_the_search_is_that_of_fit(images):
         ({"metric": metric}, {"algorithm": "rerank"}),
         ({"metric": metric}, {"metric": "tangent"}),
         ({}, {"metric": metric, "algorithm": "rerank"}),
-        ({"sides": "two"}, {"sides": "midpoint"}),
+        ({"sides": "both"}, {"sides": "midpoint"}),
     ):
         knn = TangentKNeighborsClassifier(tangents=ImageTangents((8, 8)), **first)
         expected = knn.fit(X[:60], y[:60]).kneighbors(X[60:])

@@ -15,7 +15,7 @@ NO_FRAMES = np.empty((0, 6))
 
 
 def search(X, frames=NO_FRAMES, **options):
-    options = {"sides": "two", "spring": 1e-5, "n_candidates": 20, **options}
+    options = {"sides": "both", "spring": 1e-5, "n_candidates": 20, **options}
     return PlainSearch(bundle(X, frames), n_jobs=None, **options)
 
 
@@ -55,7 +55,7 @@ def test_finds_what_differences_say(kind, k, dtype):
     np.testing.assert_array_equal(indices, nearest)
 
 
-@pytest.mark.parametrize("sides", ["x", "y", "two", "mean"])
+@pytest.mark.parametrize("sides", ["query", "reference", "both", "mean"])
 def test_a_frame_that_all_share_is_ignored(sides):
     rng = np.random.default_rng(0)
     X, Q = rng.normal(size=(200, 6)), rng.normal(size=(40, 6))
@@ -117,7 +117,7 @@ import numpy as np
 from widemargin.neighbors.search import PlainSearch
 from widemargin.tangents import Bundle
 X = Bundle.bare(np.random.default_rng(0).normal(size=(100, 5)))
-search = PlainSearch(X, sides="two", spring=0.0, n_candidates=5, n_jobs=None)
+search = PlainSearch(X, sides="both", spring=0.0, n_candidates=5, n_jobs=None)
 search.query(X, 3)
 search.rivals(X, np.repeat([0, 1], 50), None)
 assert "numba" not in sys.modules

@@ -33,7 +33,7 @@ def bundle(rng, n, n_tangents=2, d=12, dtype=np.float64):
     )
 
 
-def searcher(references, sides="two", algorithm="exact", **options):
+def searcher(references, sides="both", algorithm="exact", **options):
     settings = {"spring": 1e-5, "n_components": 4, "n_candidates": 500, "n_jobs": None}
     return TangentSearch(
         references, sides=sides, algorithm=algorithm, **{**settings, **options}
@@ -42,10 +42,10 @@ def searcher(references, sides="two", algorithm="exact", **options):
 
 def explicit(queries, references, sides, spring):
     """All squared distances from their residuals in float64, without products."""
-    if sides == "x":
-        return explicit(references, queries, "y", spring).T
+    if sides == "query":
+        return explicit(references, queries, "reference", spring).T
     d2 = np.full((len(queries), len(references)), -1.0)
-    code = {"y": 0, "two": 1, "mean": 2}[sides]
+    code = {"reference": 0, "both": 1, "mean": 2}[sides]
     compiled = formulas.MANY_PRODUCTS == 0
     ends = (
         array.astype(float)
@@ -76,7 +76,7 @@ def oracle(queries, references, sides, k):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("sides", ["x", "y", "two", "mean"])
+@pytest.mark.parametrize("sides", ["query", "reference", "both", "mean"])
 @pytest.mark.parametrize("algorithm", ["exact", "brute"])
 def test_finds_what_all_distances_say(sides, algorithm, dtype):
     rng = np.random.default_rng(0)
@@ -144,7 +144,7 @@ def test_bounds_are_narrow_where_that_is_enough():
 
 
 @pytest.mark.parametrize("algorithm", ["exact", "brute"])
-@pytest.mark.parametrize("sides", ["x", "y", "two", "mean"])
+@pytest.mark.parametrize("sides", ["query", "reference", "both", "mean"])
 def test_one_query_alone_is_one_of_many(sides, algorithm):
     X = load_digits().data[:460].astype(np.float32)
     generator = ImageTangents((8, 8))
@@ -170,7 +170,7 @@ def test_shared_frames_are_folded_into_the_points():
     frame = rng.normal(size=(2, 12))
     references = Bundle.from_tangents(rng.normal(size=(80, 12)), frame)
     queries = Bundle.from_tangents(rng.normal(size=(10, 12)), frame)
-    for sides in ("x", "y", "two", "mean"):
+    for sides in ("query", "reference", "both", "mean"):
         d2, index = searcher(references, sides, spring=0.3).query(queries, 3)
         full = tangent_distances(queries, references, sides=sides, spring=0.3)
         np.testing.assert_array_equal(index, np.argsort(full, axis=1)[:, :3])
@@ -181,11 +181,11 @@ def test_rerank_looks_at_its_candidates_only():
     rng = np.random.default_rng(3)
     references, queries = bundle(rng, 200), bundle(rng, 20)
     all_of_them = searcher(references, algorithm="rerank", n_candidates=200)
-    expected = oracle(queries, references, "two", 3)[1]
+    expected = oracle(queries, references, "both", 3)[1]
     np.testing.assert_array_equal(all_of_them.query(queries, 3)[1], expected)
     few = searcher(references, algorithm="rerank", n_candidates=10)
     _, index = few.query(queries, 3)
-    one_sided = tangent_distances(queries, references, sides="y")
+    one_sided = tangent_distances(queries, references, sides="reference")
     ranks = np.argsort(np.argsort(one_sided, axis=1), axis=1)
     assert np.take_along_axis(ranks, index, axis=1).max() < 10
 
@@ -195,7 +195,7 @@ def test_rerank_looks_at_its_candidates_only():
     seed=st.integers(0, 10**6),
     k=st.integers(1, 8),
     n_tangents=st.integers(0, 3),
-    sides=st.sampled_from(["x", "y", "two", "mean"]),
+    sides=st.sampled_from(["query", "reference", "both", "mean"]),
     spring=st.sampled_from([0.0, 1e-5, 0.5]),
 )
 def test_the_projection_bounds_from_below(seed, k, n_tangents, sides, spring):
@@ -215,7 +215,7 @@ def test_the_projection_bounds_from_below(seed, k, n_tangents, sides, spring):
     seed=st.integers(0, 10**6),
     angle=st.sampled_from([1e-7, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0]),
     offset=st.sampled_from([0.0, 10.0, 1000.0]),
-    sides=st.sampled_from(["x", "y", "two", "mean"]),
+    sides=st.sampled_from(["query", "reference", "both", "mean"]),
     spring=st.sampled_from([0.0, 1e-7, 1e-5, 0.5]),
     dtype=st.sampled_from([np.float32, np.float64]),
 )
@@ -248,7 +248,7 @@ def test_lower_distances_are_below_the_explicit_ones(
 @pytest.mark.parametrize("scale", [1e-2, 1e-3])
 def test_nearly_parallel_frames(scale, spring, dtype):
     queries, references = nearly_parallel(scale, dtype)
-    true = explicit(queries, references, "two", spring)
+    true = explicit(queries, references, "both", spring)
     expected = np.argsort(true, axis=1, kind="stable")[:, :3]
     for algorithm in ("exact", "brute"):
         d, index = searcher(
@@ -260,7 +260,7 @@ def test_nearly_parallel_frames(scale, spring, dtype):
 
 
 @pytest.mark.parametrize("algorithm", ["exact", "brute"])
-@pytest.mark.parametrize("sides", ["y", "two", "mean"])
+@pytest.mark.parametrize("sides", ["reference", "both", "mean"])
 def test_clusters_far_apart(sides, algorithm):
     """Products of points at ±1000 round by more than neighbours differ."""
     rng = np.random.default_rng(0)
@@ -303,7 +303,7 @@ def test_nearest_of_a_class_and_of_the_others():
     rng = np.random.default_rng(4)
     references, queries = bundle(rng, 60), bundle(rng, 5)
     codes, asked = np.arange(60) // 30, np.array([0, 1, 0, 1, 2])
-    true = explicit(queries, references, "two", 1e-5)
+    true = explicit(queries, references, "both", 1e-5)
     of_class = np.column_stack(
         [np.where(codes == c, true, np.inf).min(axis=1) for c in range(3)]
     )
@@ -324,7 +324,7 @@ def test_nearest_of_a_class_and_of_the_others():
 @given(
     seed=st.integers(0, 10**6),
     d=st.integers(1, 6),
-    sides=st.sampled_from(["x", "y", "two", "mean"]),
+    sides=st.sampled_from(["query", "reference", "both", "mean"]),
     spring=st.sampled_from([0.0, 1e-9, 1e-5, 0.5]),
     scale=st.sampled_from([1.0, 1e6]),
     dtype=st.sampled_from([np.float32, np.float64]),
@@ -336,7 +336,7 @@ def test_ties_under_a_shared_frame(seed, d, sides, spring, scale, dtype):
     lattice = (rng.integers(-2, 3, size=(60, d)) * scale).astype(dtype)
     references = Bundle.from_tangents(lattice[:40], frame)
     queries = Bundle.from_tangents(lattice[40:], frame)
-    side, stiffness = "y", spring / 2 if sides == "two" else spring
+    side, stiffness = "reference", spring / 2 if sides == "both" else spring
     true = explicit(queries, references, side, stiffness)
     order = np.argsort(true, axis=1, kind="stable")[:, :3]
     for algorithm in ("exact", "brute"):
@@ -352,7 +352,7 @@ def test_ties_under_a_shared_frame(seed, d, sides, spring, scale, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("sides", ["x", "y", "two", "mean"])
+@pytest.mark.parametrize("sides", ["query", "reference", "both", "mean"])
 @pytest.mark.parametrize("algorithm", ["exact", "brute"])
 def test_shared_frames_answer_from_the_points_themselves(algorithm, sides, dtype):
     rng = np.random.default_rng(5)
@@ -377,7 +377,7 @@ def test_finer_queries_leave_the_references_alone(algorithm):
     search = searcher(references, algorithm=algorithm, n_candidates=80)
     before = search.query(references[:20], 3)
     d, index = search.query(queries, 3)
-    true = explicit(queries, references, "two", 1e-5)
+    true = explicit(queries, references, "both", 1e-5)
     np.testing.assert_array_equal(index, np.argsort(true, axis=1)[:, :3])
     np.testing.assert_array_equal(d, np.sqrt(np.sort(true, axis=1)[:, :3]))
     assert search.references.points.dtype == np.float32

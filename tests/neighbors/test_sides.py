@@ -45,13 +45,13 @@ def spectra(per_class, seed):
 def test_scatter_leaves_no_default_at_chance(Classifier):
     X, y = spectra(6, 0)
     X_new, y_new = spectra(100, 1)
-    free = Classifier(tangents=POWDER, sides="two")
+    free = Classifier(tangents=POWDER, sides="both")
     with pytest.warns(UserWarning, match="fade away"):
         free.fit(X, y)
     assert np.mean(free.predict(X_new) != y_new) > 0.5
     # And without a warning: it was acted on.
     model = Classifier(tangents=POWDER).fit(X, y)
-    assert model.sides_ == "y"
+    assert model.sides_ == "reference"
     assert np.mean(model.predict(X_new) != y_new) < 0.02
 
 
@@ -67,7 +67,7 @@ def test_tangents_that_tell_classes_apart_are_not_used(Classifier):
     assert model.sides_ == "none"
     assert model.input_tangents_ is None
     assert model.score(X[1::2], y[1::2]) > 0.95
-    both = Classifier(tangents=moves, sides="two").fit(X[::2], y[::2])
+    both = Classifier(tangents=moves, sides="both").fit(X[::2], y[::2])
     assert both.score(X[1::2], y[1::2]) < 0.8
 
 
@@ -77,8 +77,8 @@ def test_both_ends_move_where_that_helps_or_nothing_is_known(Classifier):
     once = np.array([np.flatnonzero(y == digit)[0] for digit in range(10)])
     for some in (slice(100), once):
         model = Classifier(tangents=ImageTangents((8, 8))).fit(X[some], y[some])
-        assert model.sides_ == "two"
-        both = Classifier(tangents=ImageTangents((8, 8)), sides="two")
+        assert model.sides_ == "both"
+        both = Classifier(tangents=ImageTangents((8, 8)), sides="both")
         both.fit(X[some], y[some])
         np.testing.assert_array_equal(
             model.predict_proba(X[100:200]), both.predict_proba(X[100:200])
@@ -106,16 +106,16 @@ def test_the_rule(seed):
     tangents = SignalTangents(["shift", "slope"])
     metric = TangentMetric(tangents).fit(X)
     d2 = {
-        "two": tangent_distances(X, tangents=tangents),
-        "y": tangent_distances(X, tangents=tangents, sides="y"),
+        "both": tangent_distances(X, tangents=tangents),
+        "reference": tangent_distances(X, tangents=tangents, sides="reference"),
         "none": ((X[:, None] - X) ** 2).sum(axis=2),
     }
     wrong = {sides: mistakes_of(d, y, groups) for sides, d in d2.items()}
     totals = {sides: weights @ found for sides, found in wrong.items()}
     best = min(totals, key=totals.get)
-    gains = weights * (wrong["two"] - wrong[best])
+    gains = weights * (wrong["both"] - wrong[best])
     clear = gains.sum() > np.sqrt((gains**2).sum()) + 0.03 * totals[best]
-    assert helpful_metric(metric, X, y, y, weights)[1] == (best if clear else "two")
+    assert helpful_metric(metric, X, y, y, weights)[1] == (best if clear else "both")
 
 
 def test_groups_are_left_out_whole():
@@ -125,4 +125,4 @@ def test_groups_are_left_out_whole():
     # With its double among the others every sample is right however ends move.
     model = TangentDensityClassifier(tangents=POWDER)
     model.fit(both, labels, groups=np.r_[np.arange(24), np.arange(24)])
-    assert model.sides_ == "y"
+    assert model.sides_ == "reference"

@@ -40,7 +40,7 @@ def test_tables_have_both_columns(digits):
     assert {line.name for line in lines} == {row.name for row in PUBLISHED}
     for line in lines:
         assert line.gamma in (5, 10, 1.0)
-        assert line.spring in (SPRINGS if line.paper.sides == "two" else SPRINGS[:1])
+        assert line.spring in (SPRINGS if line.paper.sides == "both" else SPRINGS[:1])
         assert 0 <= line.error <= 20
         assert 0 <= line.error_at_papers <= 20
         assert line.supports > 0

@@ -58,7 +58,7 @@ def test_fixed_rate_is_figure_2(digits):
 
 
 def test_without_reweighting_the_mean_margin_never_falls(digits):
-    model = TVQClassifier(1, n_tangents=4, k=0, max_iter=30).fit(*digits)
+    model = TVQClassifier(1, n_tangents=4, weight_gain=0, max_iter=30).fit(*digits)
     assert np.all(np.diff(model.history_["H"]) >= 0)
     assert model.history_["H"][-1] > model.history_["H"][0] + 0.01
 

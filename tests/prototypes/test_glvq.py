@@ -12,10 +12,10 @@ from widemargin._compute.lvq import loss_and_slope
 from widemargin._compute.nearest import product_error
 from widemargin._core.shards import added
 from widemargin.margins import (
-    BrokenLinear,
     Exponential,
     Hinge,
-    Identity,
+    LinearLoss,
+    Ramp,
     Sigmoid,
     nearest_right_wrong,
     relative_margin,
@@ -43,7 +43,7 @@ labels = np.repeat([0, 1, 2], 2)
 Omega = rng.standard_normal((2, 4))
 BATCH = Centred(X, codes, weights, (X**2).sum(axis=1), None, False)
 SHARDS = [slice(0, 7), slice(7, 20), slice(20, 30)]
-LOSSES = [Sigmoid(3.0), Identity(), Exponential(2.0)]
+LOSSES = [Sigmoid(3.0), LinearLoss(), Exponential(2.0)]
 
 
 def cost(P, Omega, loss):
@@ -150,7 +150,7 @@ def test_losses_can_be_named_or_own():
         def derivative(self, margin):
             return -2 * (1 - margin)
 
-    for loss in ("identity", Hinge(2.0), Squared()):
+    for loss in ("linear", Hinge(2.0), Squared()):
         assert (
             GLVQClassifier(loss=loss, random_state=0).fit(data, y).score(data, y) > 0.9
         )
@@ -163,7 +163,7 @@ def test_repair_brings_a_far_prototype_back():
     data, y = load_iris(return_X_y=True)
     start = np.concatenate([data[[0, 60, 120]], [[500.0] * 4]])
     options = {"init": start, "init_labels": [0, 1, 2, 2], "random_state": 0}
-    lost = GLVQClassifier(repair="none", **options).fit(data, y)
+    lost = GLVQClassifier(reinit_dead=False, **options).fit(data, y)
     found = GLVQClassifier(**options).fit(data, y)
     assert np.abs(lost.prototypes_).max() > 400
     assert np.abs(found.prototypes_).max() < 20
@@ -415,7 +415,7 @@ def test_adam_takes_no_step_along_rounding():
 
 @pytest.mark.parametrize(
     "loss",
-    [Sigmoid(beta=3.0), Hinge(), Exponential(beta=2.0), BrokenLinear(), Identity()],
+    [Sigmoid(beta=3.0), Hinge(), Exponential(beta=2.0), Ramp(), LinearLoss()],
 )
 def test_compiled_losses_are_the_losses(loss):
     margins = np.linspace(-1.5, 1.5, 32)

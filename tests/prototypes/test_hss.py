@@ -20,7 +20,7 @@ from widemargin.prototypes.tangent_models import (
 )
 from widemargin.tangents import ImageTangents, LearnedTangents
 
-TWO = {"sides": "two", "tangents": ImageTangents((8, 8))}
+TWO = {"sides": "both", "tangents": ImageTangents((8, 8))}
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def test_distances_are_tangent_distances(digits, options):
         model.prototypes_,
         X_tangents=TWO["tangents"] if two else None,
         Y_tangents=model.tangents_,
-        sides="two" if two else "y",
+        sides="both" if two else "reference",
         spring=1e-5 if two else 0,
     )
     assert_allclose(model._squared_distances(X[:20]), D, atol=1e-9)
@@ -83,7 +83,7 @@ def test_distances_are_tangent_distances(digits, options):
 def test_two_sided_does_not_mind_what_may_vary(digits):
     X, y = digits
     brighter = X + np.random.RandomState(0).uniform(0, 2, (len(X), 1))
-    model = HSSClassifier(1, n_tangents=3, sides="two", tangents=np.ones((1, 64)))
+    model = HSSClassifier(1, n_tangents=3, sides="both", tangents=np.ones((1, 64)))
     model.set_params(spring=1e-9).fit(X, y)
     assert_allclose(model.margins(brighter, y), model.margins(X, y), atol=1e-5)
     plain = HSSClassifier(1, n_tangents=3).fit(X, y)
@@ -98,7 +98,7 @@ def test_certified_radius_is_for_one_side(digits):
     step = rng.standard_normal((30, 64))
     step *= 0.999 * radius[:, None] / np.linalg.norm(step, axis=1, keepdims=True)
     assert_array_equal(model.predict(X[:30] + step), model.predict(X[:30]))
-    with pytest.raises(ValueError, match="sides='y'"):
+    with pytest.raises(ValueError, match="sides='reference'"):
         HSSClassifier(1, n_tangents=3, **TWO).fit(X, y).certified_radius(X)
     with pytest.raises(ValueError, match="n_tangents=0"):
         model.margin_bound(X, y, theta=0.1)
@@ -106,9 +106,9 @@ def test_certified_radius_is_for_one_side(digits):
 
 def test_learned_and_shared_tangents(digits):
     X, y = digits
-    learned = HSSClassifier(1, n_tangents=2, sides="two", tangents=LearnedTangents(2))
+    learned = HSSClassifier(1, n_tangents=2, sides="both", tangents=LearnedTangents(2))
     assert learned.fit(X, y).score(X, y) > 0.8
-    shared = HSSClassifier(1, n_tangents=2, sides="two", tangents=np.ones((1, 64)))
+    shared = HSSClassifier(1, n_tangents=2, sides="both", tangents=np.ones((1, 64)))
     assert shared.fit(X, y).score(X, y) > 0.8
 
 
@@ -139,11 +139,11 @@ def test_float32_is_kept(digits, n_jobs):
         ({"n_tangents": 64}, "n_tangents must be at least 0 and below"),
         ({"n_tangents": 1.5}, "n_tangents must be 'auto' or an integer"),
         ({"prototypes_per_class": 0}, "prototypes_per_class"),
-        ({"sides": "both"}, "sides must be one of"),
-        ({"sides": "two"}, "needs tangents"),
-        ({"tangents": ImageTangents((8, 8))}, "sides='y'"),
-        ({"sides": "two", "tangents": np.ones((300, 1, 64))}, "all samples share"),
-        ({"sides": "two", "tangents": ImageTangents((8, 8)), "spring": 0}, "spring"),
+        ({"sides": "one"}, "sides must be one of"),
+        ({"sides": "both"}, "needs tangents"),
+        ({"tangents": ImageTangents((8, 8))}, "sides='reference'"),
+        ({"sides": "both", "tangents": np.ones((300, 1, 64))}, "all samples share"),
+        ({"sides": "both", "tangents": ImageTangents((8, 8)), "spring": 0}, "spring"),
         ({"tol": -1.0}, "tol"),
     ],
 )
@@ -240,7 +240,7 @@ def drifting(n, seed):
 def test_few_samples_that_bend_are_as_sure_as_right(Model, n_tangents):
     """Twenty tangents hold the twenty samples of a class, and no other."""
     X, y = drifting(660, seed=0)
-    model = Model(1, n_tangents, sides="two", tangents=DRIFT).fit(X[:60], y[:60])
+    model = Model(1, n_tangents, sides="both", tangents=DRIFT).fit(X[:60], y[:60])
     P = model.predict_proba(X[60:])
     assert model.score(X[60:], y[60:]) > 0.97
     assert -np.log(P[np.arange(600), y[60:]]).mean() < 0.15
@@ -250,7 +250,7 @@ def test_few_samples_that_bend_are_as_sure_as_right(Model, n_tangents):
     "model",
     [
         HSSClassifier(1, 5),
-        HSSClassifier(1, 5, sides="two", tangents=DRIFT, max_iter=3),
+        HSSClassifier(1, 5, sides="both", tangents=DRIFT, max_iter=3),
         TVQClassifier(1, 5, learning_rate=1e-3, max_iter=6),
     ],
     ids=["one", "two", "tvq"],

@@ -149,7 +149,7 @@ def test_features_are_divided_before_every_kernel(kernel):
     X, y = make_classification(120, 6, n_informative=4, random_state=0)
     X = X * np.logspace(-2, 2, 6)
     name = kernel.__name__.removesuffix("_kernel")
-    model = KernelLVQClassifier(2, kernel=name, gamma=0.3, scale="spread")
+    model = KernelLVQClassifier(2, kernel=name, gamma=0.3, scale="within_class_std")
     model.fit(X, y)
     S, a = model.support_vectors_ / model.scale_, model.dual_coef_
     own = np.einsum("ps,st,pt->p", a, kernel(S, gamma=0.3), a)
@@ -173,12 +173,12 @@ def test_few_coordinates_leave_distances_exact(n_components):
         assert model.prototypes_.shape[1] == min(n_components, 90)
 
 
-@pytest.mark.parametrize("scale", ["none", "spread"])
+@pytest.mark.parametrize("scale", ["none", "within_class_std"])
 @pytest.mark.parametrize("kernel", ["rbf", "linear"])
 def test_no_move_within_the_radius_changes_a_label(kernel, scale):
     X, labels = make_moons(200, noise=0.15, random_state=0)
     X *= [1, 30]
-    gamma = 5.0 if scale == "spread" else 0.1
+    gamma = 5.0 if scale == "within_class_std" else 0.1
     model = KernelLVQClassifier(kernel=kernel, gamma=gamma, scale=scale, random_state=0)
     model.fit(X, labels)
     radius, answers = model.certified_radius(X), model.predict(X)

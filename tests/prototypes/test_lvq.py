@@ -39,8 +39,8 @@ def plain(rule, P, labels, **options):
         init=P,
         init_labels=labels,
         shuffle=False,
-        guard=False,
-        repair="none",
+        stay_in_class=False,
+        reinit_dead=False,
         scale="none",
         **options,
     )
@@ -85,7 +85,7 @@ def test_guard_keeps_prototypes_in_the_ball_of_their_class():
     options = {"window": 0.9, "learning_rate": 0.5, "max_iter": 20, "random_state": 0}
     options |= start | {"algorithm": "lvq2.1"}
     with pytest.warns(ConvergenceWarning, match="out of the data"):
-        LVQClassifier(guard=False, **options).fit(X, y)
+        LVQClassifier(stay_in_class=False, **options).fit(X, y)
     safe = LVQClassifier(**options).fit(X, y)
     samples = Samples(X, y, np.ones(400), np.arange(2), np.arange(400))
     centres, radii_squared = class_balls(samples, 2)
@@ -97,7 +97,7 @@ def test_guard_changes_nothing_where_nothing_runs_away():
     X, y, _, _ = problem(3, n=200)
     options = {"prototypes_per_class": 2, "max_iter": 3, "random_state": 0}
     with_guard = LVQClassifier(algorithm="lvq3", **options).fit(X, y)
-    without = LVQClassifier(algorithm="lvq3", guard=False, **options).fit(X, y)
+    without = LVQClassifier(algorithm="lvq3", stay_in_class=False, **options).fit(X, y)
     np.testing.assert_array_equal(with_guard.prototypes_, without.prototypes_)
 
 
@@ -105,7 +105,7 @@ def test_repair_revives_a_prototype_that_wins_nothing():
     X, y, _, _ = problem(4, n=120, n_classes=2)
     P = np.array([[0.0, 0, 0], [1e3, 1e3, 1e3], [1.0, 1, 1]])
     options = {"init": P, "init_labels": [0, 0, 1], "max_iter": 5, "random_state": 0}
-    dead = LVQClassifier(algorithm="lvq1", repair="none", **options).fit(X, y)
+    dead = LVQClassifier(algorithm="lvq1", reinit_dead=False, **options).fit(X, y)
     alive = LVQClassifier(algorithm="lvq1", **options).fit(X, y)
     assert np.abs(dead.prototypes_).max() == 1e3
     assert np.abs(alive.prototypes_).max() < 10
@@ -169,7 +169,7 @@ def test_partial_fit_equals_presentations_at_a_constant_rate():
         ({"algorithm": ()}, "or a tuple of them"),
         ({"algorithm": 2}, "algorithm must be"),
         ({"prototypes_per_class": "lvq1"}, "prototypes_per_class must be"),
-        ({"repair": True}, "repair must be one of"),
+        ({"reinit_dead": "dead"}, "reinit_dead must be"),
         ({"learning_rate": 1.5}, "learning_rate"),
         ({"learning_rate": (0.1, 0.2)}, "one for each of the 1 rules"),
         ({"algorithm": CHAIN, "learning_rate": (0.1,)}, "one for each of the 2 rules"),
@@ -206,7 +206,7 @@ def test_glvq_stays_where_lvq21_drives_prototypes_out():
     rng = np.random.RandomState(0)
     X = rng.standard_normal((400, 2))
     y = (X[:, 0] + 0.8 * rng.standard_normal(400) > 0).astype(int)
-    options = {"guard": False, "random_state": 0}
+    options = {"stay_in_class": False, "random_state": 0}
     with pytest.warns(ConvergenceWarning, match=r"lvq2\.1 drives"):
         hard = LVQClassifier(
             2, algorithm="lvq2.1", window=0.5, learning_rate=0.1, **options

@@ -8,17 +8,17 @@ from sklearn.datasets import load_iris, load_wine
 from tests.prototypes import oracle
 
 from widemargin.margins import (
-    BrokenLinear,
     Exponential,
     Hinge,
-    Identity,
+    LinearLoss,
     MarginLoss,
+    Ramp,
     Sigmoid,
 )
 from widemargin.prototypes import MarginLVQClassifier
 from widemargin.prototypes.placing import within_class_spread
 
-LOSSES = [Hinge(2.0), BrokenLinear(0.7), Exponential(0.5), Sigmoid(3.0), Identity()]
+LOSSES = [Hinge(2.0), Ramp(0.7), Exponential(0.5), Sigmoid(3.0), LinearLoss()]
 DECISIONS = ["nearest", "k_nearest", "parzen"]
 iris, iris_y = load_iris(return_X_y=True)
 
@@ -40,7 +40,7 @@ def fitted(seed=0, **options):
     rng = np.random.RandomState(seed)
     P = rng.standard_normal((7, 3))
     labels = np.array([0, 0, 0, 1, 1, 1, 2])
-    paper = {"unit": 1.0, "scale": "none"}
+    paper = {"margin_scale": 1.0, "scale": "none"}
     options = {"n_neighbors": 2, "bandwidth": 0.3, **paper, **options}
     model = MarginLVQClassifier(init=P, init_labels=labels, shuffle=False, **options)
     return model, rng, P, labels
@@ -156,7 +156,9 @@ def test_narrow_parzen_window_is_the_nearest_prototype():
 
 
 def test_huge_slopes_do_not_throw_prototypes_away():
-    model = MarginLVQClassifier(2, loss=Exponential(50.0), unit=1.0, random_state=0)
+    model = MarginLVQClassifier(
+        2, loss=Exponential(50.0), margin_scale=1.0, random_state=0
+    )
     model.fit(iris, iris_y)
     assert np.abs(model.prototypes_).max() < 100
 
@@ -174,7 +176,7 @@ def test_divided_features_are_those_of_another_unit(decision, update):
         "decision": decision, "update": update, "max_iter": 5, "random_state": 0,
     }  # fmt: skip
     start = {"init": iris[::30], "init_labels": iris_y[::30]}
-    model = MarginLVQClassifier(scale="spread", **start, **options)
+    model = MarginLVQClassifier(scale="within_class_std", **start, **options)
     model.fit(iris[:120], iris_y[:120])
     np.testing.assert_allclose(
         model.scale_, within_class_spread(iris[:120], iris_y[:120], np.ones(120))
@@ -231,7 +233,7 @@ def test_bound_of_a_fitted_model():
         ({"decision": "vote"}, "decision must be one of"),
         ({"n_neighbors": 0}, "n_neighbors"),
         ({"bandwidth": 0.0}, "bandwidth"),
-        ({"unit": -1.0}, "unit"),
+        ({"margin_scale": -1.0}, "margin_scale"),
         ({"scale": "units"}, "scale must be one of"),
         ({"learning_rate": 0.0}, "learning_rate"),
         ({"loss": "log"}, "loss"),

@@ -37,9 +37,9 @@ def problem(seed=0, n=30, d=8, n_models=5, m=2, n_own=0, dtype=float):
 
 def make_pass(bundle, right, sides):
     centre = bundle.points.mean(axis=0)
-    if sides == "one":
+    if sides == "reference":
         return OneSidedPass(bundle.points, right, centre), centre
-    metric = TangentMetric(None, "two", SPRING)
+    metric = TangentMetric(None, "both", SPRING)
     return TwoSidedPass(bundle, right, centre, metric), centre
 
 
@@ -51,7 +51,7 @@ def shifted(stack, centre):
 
 def slow_margins(bundle, right, stack, sides):
     """Margins by least squares, for tangents that need not be orthonormal."""
-    spring = SPRING if sides == "two" else 0.0
+    spring = SPRING if sides == "both" else 0.0
     z = np.empty(right.shape)
     for i, (x, U) in enumerate(zip(bundle.points, bundle.frames, strict=True)):
         for j, model in enumerate(stack):
@@ -64,7 +64,7 @@ def slow_margins(bundle, right, stack, sides):
     return relative_margin(plus, np.where(right, np.inf, z).min(axis=1))
 
 
-@pytest.mark.parametrize(("sides", "n_own"), [("one", 0), ("two", 2)])
+@pytest.mark.parametrize(("sides", "n_own"), [("reference", 0), ("both", 2)])
 def test_margins(sides, n_own):
     bundle, right, stack, gamma = problem(n_own=n_own)
     run_pass, centre = make_pass(bundle, right, sides)
@@ -75,14 +75,16 @@ def test_margins(sides, n_own):
         stack[:, 0],
         X_tangents=bundle.frames,
         Y_tangents=stack[:, 1:],
-        sides="two" if n_own else "y",
+        sides="both" if n_own else "reference",
         spring=SPRING if n_own else 0.0,
     )
     assert_array_equal(found.nearest[:, 0], np.where(right, D, np.inf).argmin(1))
     assert_array_equal(found.nearest[:, 1], np.where(right, np.inf, D).argmin(1))
 
 
-@pytest.mark.parametrize(("sides", "n_own"), [("one", 0), ("two", 1), ("two", 3)])
+@pytest.mark.parametrize(
+    ("sides", "n_own"), [("reference", 0), ("both", 1), ("both", 3)]
+)
 @pytest.mark.parametrize("m", [0, 1, 3])
 def test_gradient_by_finite_differences(sides, n_own, m):
     bundle, right, stack, gamma = problem(n_own=n_own, m=m, seed=m)
@@ -100,7 +102,7 @@ def test_gradient_by_finite_differences(sides, n_own, m):
         assert_allclose((gradient * direction).sum(), slope, rtol=1e-4, atol=1e-8)
 
 
-@pytest.mark.parametrize(("sides", "n_own"), [("one", 0), ("two", 2)])
+@pytest.mark.parametrize(("sides", "n_own"), [("reference", 0), ("both", 2)])
 def test_sizes_and_moments(sides, n_own):
     bundle, right, stack, gamma = problem(n_own=n_own)
     run_pass, centre = make_pass(bundle, right, sides)
@@ -112,7 +114,7 @@ def test_sizes_and_moments(sides, n_own):
     assert_allclose(found.sizes[only_right], diagonal[only_right])
 
 
-@pytest.mark.parametrize(("sides", "n_own"), [("one", 0), ("two", 2)])
+@pytest.mark.parametrize(("sides", "n_own"), [("reference", 0), ("both", 2)])
 def test_threads_change_nothing(sides, n_own):
     bundle, right, stack, gamma = problem(n=1500, n_own=n_own)
     run_pass, centre = make_pass(bundle, right, sides)
@@ -132,13 +134,13 @@ def test_models_that_are_left_out_are_not_nearest(step, dtype):
     bundle, right, stack, gamma = problem(n=400, d=40, n_models=12, m=15, dtype=dtype)
     # A class that varies in few directions has tangents of zeros.
     stack[0, -2:] = 0
-    run_pass, _ = make_pass(bundle, right, "one")
+    run_pass, _ = make_pass(bundle, right, "reference")
     rng, waits = np.random.RandomState(0), []
     for _ in range(12):
         stack = stack + step * rng.standard_normal(stack.shape) * (stack != 0)
         straighten(stack, 1)
         found = run_pass(stack, gamma)
-        fresh = make_pass(bundle, right, "one")[0](stack, gamma)
+        fresh = make_pass(bundle, right, "reference")[0](stack, gamma)
         assert_array_equal(found.nearest, fresh.nearest)
         for one, other in zip(found, fresh, strict=True):
             assert_allclose(one, other, atol=1e4 * np.finfo(dtype).eps)
@@ -150,8 +152,8 @@ def test_models_that_are_left_out_are_not_nearest(step, dtype):
 def test_float32_is_close():
     bundle, right, stack, gamma = problem(n=200)
     narrow = Bundle(bundle.points.astype(np.float32), bundle.frames.astype(np.float32))
-    wide_pass, centre = make_pass(bundle, right, "one")
-    narrow_pass, _ = make_pass(narrow, right, "one")
+    wide_pass, centre = make_pass(bundle, right, "reference")
+    narrow_pass, _ = make_pass(narrow, right, "reference")
     wide = wide_pass(shifted(stack, centre), gamma)
     found = narrow_pass(shifted(stack, centre), gamma)
     assert_allclose(found.gradient, wide.gradient, atol=1e-4)

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning
 
-from widemargin.margins import Hinge, lvq_distance
+from widemargin.margins import Hinge, prototype_displacement
 from widemargin.prototypes import (
     GLVQClassifier,
     GMLVQClassifier,
@@ -206,7 +206,7 @@ def test_bounds_are_refused_where_the_theorem_does_not_hold():
         TDNeuronClassifier(0),
         HSSClassifier(1, n_tangents=1),
         TVQClassifier(random_state=0),
-        GLVQClassifier(scale="spread", random_state=0),
+        GLVQClassifier(scale="within_class_std", random_state=0),
         KernelLVQClassifier(scale="none", random_state=0),
     ):
         with pytest.raises(ValueError, match="margin_bound holds for"):
@@ -259,7 +259,7 @@ class NamesLabels(TangentGenerator):
 def test_training_samples_bring_their_labels_and_frames_are_made_once(model):
     NamesLabels.seen.clear()
     model(
-        n_tangents=1, sides="two", tangents=NamesLabels(), spring=0.1, max_iter=3
+        n_tangents=1, sides="both", tangents=NamesLabels(), spring=0.1, max_iter=3
     ).fit(iris, y)
     # One look at the parameters, then the frames of the distinct samples; the last
     # models are asked about some of them as they would be, without labels.
@@ -290,7 +290,7 @@ def test_distance_between_sets_is_what_a_margin_survives():
     moved = clone(model).fit(iris, y)
     for size in (0.01, 0.1, 0.5):
         moved.prototypes_ = model.prototypes_ + size * shift
-        rho = lvq_distance(model.prototypes_, moved.prototypes_)
+        rho = prototype_displacement(model.prototypes_, moved.prototypes_)
         assert rho == pytest.approx(size * np.linalg.norm(shift, axis=1).max())
         safe = radius > rho
         if not safe.any():
@@ -303,8 +303,8 @@ def test_batch_form_is_the_sum_of_section_5_1():
     P, codes = X[[0, 20, 40, 3, 25]], labels[[0, 20, 40, 3, 25]]
     loss, gamma = Hinge(0.5), 0.3
     model = MarginLVQClassifier(
-        init=P, init_labels=codes, loss=loss, unit=1.0, scale="none", update="batch",
-        max_iter=1, learning_rate=gamma,
+        init=P, init_labels=codes, loss=loss, margin_scale=1.0, scale="none",
+        update="batch", max_iter=1, learning_rate=gamma,
     ).fit(X, labels)  # fmt: skip
     expected = P.copy()
     for x, c in zip(X, labels, strict=True):
@@ -334,7 +334,7 @@ def test_weights_hold_the_prototypes_at_a_minimum():
         d = np.linalg.norm(X - P[r], axis=1)
         other = np.linalg.norm(X - P[1 - r], axis=1)
         sign = np.where(labels == c, 1, -1)
-        theta = sign * (other - d) / 2 / model.unit_
+        theta = sign * (other - d) / 2 / model.margin_scale_
         alpha = -np.exp(-theta) * sign / d
         np.testing.assert_allclose(weights[:, r], alpha / alpha.sum(), rtol=1e-6)
 

@@ -10,7 +10,7 @@ from widemargin.metrics import TangentMetric
 from widemargin.prototypes import HSSClassifier, TVQClassifier
 from widemargin.tangents import ImageTangents
 
-TWO = {"sides": "two", "tangents": ImageTangents((8, 8))}
+TWO = {"sides": "both", "tangents": ImageTangents((8, 8))}
 
 
 @pytest.fixture(scope="module")
@@ -200,8 +200,8 @@ def test_hard_input_has_finite_answers():
         ({"init": "zero"}, "init must be one of"),
         ({"learning_rate": "fast"}, "learning_rate"),
         ({"learning_rate": 0.0}, "learning_rate"),
-        ({"k": -1.0}, "k"),
-        ({"sides": "two"}, "needs tangents"),
+        ({"weight_gain": -1.0}, "weight_gain"),
+        ({"sides": "both"}, "needs tangents"),
         ({"max_iter": 0}, "max_iter"),
     ],
 )
@@ -354,7 +354,7 @@ def test_frames_of_samples_that_choose_are_made_once(monkeypatch):
     monkeypatch.setattr(TangentMetric, "bundle", counted)
     X, y = load_digits(return_X_y=True)
     model = TVQClassifier(
-        sides="two", tangents=ImageTangents((8, 8)), max_iter=3, random_state=0
+        sides="both", tangents=ImageTangents((8, 8)), max_iter=3, random_state=0
     )
     model.fit(X[:120], y[:120])
     assert made == [120]

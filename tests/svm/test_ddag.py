@@ -131,7 +131,9 @@ def test_margins_are_the_decisions_on_the_way(digits, node):
         assert ddag.confidence(row[None])[0] == pytest.approx(closest)
         for c, decision in dropped.items():
             assert ddag.margins(row[None], [c])[0] == pytest.approx(-decision)
-    assert ddag.margin_unit == ("distance" if isinstance(node, SVC) else "share")
+    assert ddag.margin_unit == (
+        "distance" if isinstance(node, SVC) else "vote_fraction"
+    )
 
 
 def test_class_weight_goes_to_the_nodes(digits):

@@ -62,7 +62,7 @@ def test_repairs_are_those_of_the_slow_version(signals, kernel, method):
         tangent_kernel(X, **values), tangent_kernel(X_new, X, **values), y, method
     )
     options = {"gamma": 0.8, "C": 10.0, "spring": 1e-5, "tol": 1e-6, "tangents": DRIFT}
-    svc = TangentSVC(kernel, repair=method, **options).fit(X, y)
+    svc = TangentSVC(kernel, psd_correction=method, **options).fit(X, y)
     assert svc.smallest_eigenvalue_ == pytest.approx(smallest)
     assert smallest < -0.1
     scale = np.abs(expected).max()
@@ -96,11 +96,11 @@ def test_jittered_repairs_are_those_of_the_slow_version(signals):
     [
         (TangentSVC(tangents=DRIFT), 0.95),
         (TangentSVC("nd", tangents=DRIFT), 0.95),
-        (TangentSVC(tangents=DRIFT, sides="two"), 0.95),
-        (TangentSVC(tangents=DRIFT, landmarks=100, random_state=0), 0.95),
+        (TangentSVC(tangents=DRIFT, sides="both"), 0.95),
+        (TangentSVC(tangents=DRIFT, n_landmarks=100, random_state=0), 0.95),
         (JitteredSVC(transformations=ROLLS), 0.8),
     ],
-    ids=["mean", "nd", "two", "landmarks", "jittered"],
+    ids=["mean", "nd", "both", "landmarks", "jittered"],
 )
 def test_signals_with_sharp_peaks(signals, model, least):
     X, y, X_new, y_new = signals
@@ -112,14 +112,14 @@ def test_signals_with_sharp_peaks(signals, model, least):
 @pytest.mark.parametrize(
     "model",
     [
-        TangentSVC(tangents=DRIFT, C=10.0, spring=1e-5, repair="none"),
-        JitteredSVC(transformations=ROLLS, repair="none"),
+        TangentSVC(tangents=DRIFT, C=10.0, spring=1e-5, psd_correction="none"),
+        JitteredSVC(transformations=ROLLS, psd_correction="none"),
     ],
     ids=["tangent", "jittered"],
 )
 def test_a_solver_that_found_nothing_is_told(signals, model):
     X, y, X_new, y_new = signals
-    with pytest.warns(ConvergenceWarning, match=r"no machine.*repair='clip'"):
+    with pytest.warns(ConvergenceWarning, match=r"no machine.*psd_correction='clip'"):
         model.fit(X, y)
     assert model.score(X_new, y_new) < 0.7
     assert not hasattr(model, "smallest_eigenvalue_")
@@ -139,7 +139,7 @@ def test_choices_are_judged_on_what_is_repaired(signals):
     assert (model.C_, model.spring_) == (10.0, 1e-5)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        misled = TangentSVC(tangents=DRIFT, repair="none").fit(X, y)
+        misled = TangentSVC(tangents=DRIFT, psd_correction="none").fit(X, y)
     assert (misled.C_, misled.spring_) != (10.0, 1e-5)
 
 
@@ -155,7 +155,7 @@ def test_nothing_is_repaired_where_little_is_negative(digits):
     X, y, X_test, _ = digits
     for kernel in ("rbf", "nd", "log"):
         auto = TangentSVC(kernel, tangents="none").fit(X, y)
-        plain = TangentSVC(kernel, tangents="none", repair="none").fit(X, y)
+        plain = TangentSVC(kernel, tangents="none", psd_correction="none").fit(X, y)
         assert not hasattr(auto, "smallest_eigenvalue_")
         np.testing.assert_array_equal(auto.duels(X_test), plain.duels(X_test))
 
@@ -214,7 +214,7 @@ def test_auto_repairs_what_its_look_let_pass(monkeypatch):
     step = 0.1 * np.eye(10)[8]
     copies = [lambda X: X + step, lambda X: X - step]
     auto, clip = (
-        JitteredSVC("linear", transformations=copies, repair=repair).fit(X, y)
+        JitteredSVC("linear", transformations=copies, psd_correction=repair).fit(X, y)
         for repair in ("auto", "clip")
     )
     assert auto.smallest_eigenvalue_ == clip.smallest_eigenvalue_ < 0

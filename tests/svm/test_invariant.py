@@ -47,9 +47,13 @@ def test_smaller_lambda_is_more_invariant(digits):
     t = GENERATOR.tangents(X_test)[:, 0]
     two = (y > 1).astype(int)
 
-    def sensitivity(kernel, lam):
+    def sensitivity(kernel, shrinkage):
         svc = InvariantHyperplaneSVC(
-            lam, kernel=kernel, tangents=GENERATOR, n_components=60, random_state=0
+            shrinkage,
+            kernel=kernel,
+            tangents=GENERATOR,
+            n_components=60,
+            random_state=0,
         ).fit(X, two)
         moved = svc.decision_function(X_test + 0.1 * t)
         still = svc.decision_function(X_test)
@@ -98,8 +102,14 @@ def test_margins_are_positive_where_right(digits):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"lam": 0}, "lam must be a finite number above 0 and of at most 1"),
-        ({"lam": 1.5}, "lam must be a finite number above 0 and of at most 1"),
+        (
+            {"shrinkage": 0},
+            "shrinkage must be a finite number above 0 and of at most 1",
+        ),
+        (
+            {"shrinkage": 1.5},
+            "shrinkage must be a finite number above 0 and of at most 1",
+        ),
         ({"kernel": "nd"}, "kernel must be one of"),
         ({"C": 0}, "C must be a finite number above 0"),
         ({"step": -1}, "step must be a finite number above 0"),

@@ -50,7 +50,7 @@ def test_duels_are_those_of_the_slow_kernel(digits, kernel):
 
     ours = JitteredSVC(
         kernel, gamma=0.05, degree=2, coef0=1.0, C=1.0, transformations=SHIFTS,
-        multiclass="ovo", repair="none",
+        multiclass="ovo", psd_correction="none",
     ).fit(X, y)  # fmt: skip
     svc = SVC(kernel="precomputed", C=1.0).fit(gram(X, X), y)
     np.testing.assert_allclose(
@@ -120,7 +120,10 @@ def test_supports_are_transformed_once_per_call(digits):
         ({"transformations": iter(SHIFTS)}, "sequence of functions"),
         ({"class_weight": {99: 2.0}}, "class_weight names 99, which is no class of y"),
         ({"multiclass": "ovr"}, "multiclass must be one of"),
-        ({"repair": None}, "repair must be one of 'auto', 'none', 'clip', 'flip'"),
+        (
+            {"psd_correction": None},
+            "psd_correction must be one of 'auto', 'none', 'clip', 'flip'",
+        ),
     ],
 )
 def test_bad_parameters(digits, settings, message):

@@ -98,20 +98,20 @@ def digits():
     [
         ({}, np.float64, 8),
         ({}, np.float32, 12),
-        ({"sides": "y"}, np.float64, 8),
+        ({"sides": "reference"}, np.float64, 8),
         ({"probability": True}, np.float64, 24),
-        ({"repair": "shift"}, np.float64, 16),
-        ({"repair": "clip", "probability": True}, np.float32, 24),
+        ({"psd_correction": "shift"}, np.float64, 16),
+        ({"psd_correction": "clip", "probability": True}, np.float32, 24),
     ],
 )
 def test_too_large_a_gram_matrix(digits, monkeypatch, settings, dtype, bytes_per_entry):
     X, y = digits
     needed = 160**2 * (bytes_per_entry + 4)
     monkeypatch.setattr(machine, "available_bytes", lambda: needed - 1)
-    message = rf"160 × 160 × {bytes_per_entry} bytes.*landmarks=1000"
+    message = rf"160 × 160 × {bytes_per_entry} bytes.*n_landmarks=1000"
     with pytest.raises(MemoryError, match=message):
         TangentSVC(**settings).fit(X.astype(dtype), y)
-    TangentSVC(landmarks=10).fit(X, y)
+    TangentSVC(n_landmarks=10).fit(X, y)
     monkeypatch.setattr(machine, "available_bytes", lambda: needed)
     TangentSVC(**settings).fit(X.astype(dtype), y)
 
@@ -121,7 +121,7 @@ def test_too_large_a_jittered_gram_matrix(digits, monkeypatch, repair, size):
     there = 160**2 * (size + 4) - 1
     monkeypatch.setattr(machine, "available_bytes", lambda: there)
     with pytest.raises(MemoryError, match=rf"160 × 160 × {size} bytes.*VirtualSVC"):
-        JitteredSVC(repair=repair).fit(*digits)
+        JitteredSVC(psd_correction=repair).fit(*digits)
 
 
 IMAGES = ImageTangents((8, 8))
@@ -130,7 +130,7 @@ IMAGES = ImageTangents((8, 8))
 @pytest.mark.parametrize(
     ("ask", "way_out"),
     [
-        (lambda X: tangent_distances(X, X[:50], tangents=IMAGES), "landmarks=1000"),
+        (lambda X: tangent_distances(X, X[:50], tangents=IMAGES), "n_landmarks=1000"),
         (lambda X: tangent_kernel(X, X[:50], gamma=1.0, tangents=IMAGES), "landmarks"),
         (
             lambda X: tangent_distances(X, X[:50], tangents=IMAGES, sides="midpoint"),
@@ -178,12 +178,12 @@ def status(name):
     "settings",
     [
         {},
-        {"sides": "y"},
+        {"sides": "reference"},
         {"probability": True},
         {"kernel": lambda d2: np.exp(-0.1 * d2) + 0 * d2},
-        {"kernel": "nd", "repair": "clip"},
-        {"kernel": "log", "repair": "flip"},
-        {"repair": "shift"},
+        {"kernel": "nd", "psd_correction": "clip"},
+        {"kernel": "log", "psd_correction": "flip"},
+        {"psd_correction": "shift"},
     ],
 )
 def test_no_more_memory_than_promised(settings, dtype, monkeypatch):

@@ -32,8 +32,8 @@ def libsvm(digits, sides, kernel="rbf", gamma=0.1, C=10.0, **options):
                 A, B, kernel=kernel, gamma=gamma, tangents=GENERATOR, sides=side
             )
 
-        if sides in ("x", "y"):
-            return (one("x") + one("y")) / 2
+        if sides in ("query", "reference"):
+            return (one("query") + one("reference")) / 2
         return one(sides)
 
     svc = SVC(kernel="precomputed", C=C, decision_function_shape="ovo", **options)
@@ -41,7 +41,7 @@ def libsvm(digits, sides, kernel="rbf", gamma=0.1, C=10.0, **options):
     return svc, svc.decision_function(values(X_test, X))
 
 
-@pytest.mark.parametrize("sides", ["x", "y", "two", "mean", "midpoint"])
+@pytest.mark.parametrize("sides", ["query", "reference", "both", "mean", "midpoint"])
 def test_duels_are_libsvms(digits, sides):
     X, y, X_test, _ = digits
     svc, expected = libsvm(digits, sides)
@@ -94,7 +94,7 @@ def test_weights_reach_the_solver(digits):
 
 def test_a_shift_of_many_samples():
     X, y = load_digits(return_X_y=True)
-    svc = TangentSVC(repair="shift", gamma=0.01).fit(X[:600] / 16, y[:600])
+    svc = TangentSVC(psd_correction="shift", gamma=0.01).fit(X[:600] / 16, y[:600])
     K = rbf_kernel(X[:600] / 16, gamma=0.01)
     zero_sum = np.linalg.svd(np.ones((1, 600)))[2][1:]
     smallest = np.linalg.eigvalsh(zero_sum @ K @ zero_sum.T)[0]
@@ -105,7 +105,7 @@ def test_a_shift_of_many_samples():
 def test_rounding_does_not_make_everything_a_support(digits):
     X, y, *_ = digits
     twice, labels = np.concatenate([X, X]), np.concatenate([y, y])
-    clipped = TangentSVC(gamma=0.1, repair="clip").fit(twice, labels)
+    clipped = TangentSVC(gamma=0.1, psd_correction="clip").fit(twice, labels)
     assert -1e-12 < clipped.smallest_eigenvalue_ < 0
     plain = TangentSVC(gamma=0.1).fit(twice, labels)
     np.testing.assert_array_equal(clipped.support_, plain.support_)
@@ -113,9 +113,9 @@ def test_rounding_does_not_make_everything_a_support(digits):
 
 def test_a_refit_forgets_the_last_repair(digits):
     X, y, *_ = digits
-    svc = TangentSVC(gamma=0.1, repair="clip").fit(X, y)
+    svc = TangentSVC(gamma=0.1, psd_correction="clip").fit(X, y)
     assert svc.smallest_eigenvalue_ > -1
-    assert svc.set_params(repair="none", gamma="scale").fit(X, y).gamma_ != 0.1
+    assert svc.set_params(psd_correction="none", gamma="scale").fit(X, y).gamma_ != 0.1
     assert not hasattr(svc, "smallest_eigenvalue_")
 
 
@@ -123,12 +123,12 @@ def test_parameters_set_after_fit_wait_for_the_next_one(digits):
     X, y, X_test, _ = digits
     svc = TangentSVC(gamma=0.1, tangents=GENERATOR).fit(X, y)
     before = svc.duels(X_test)
-    svc.set_params(kernel="nd", sides="two", spring=1.0, gamma=3.0)
+    svc.set_params(kernel="nd", sides="both", spring=1.0, gamma=3.0)
     np.testing.assert_array_equal(svc.duels(X_test), before)
 
 
 @pytest.mark.parametrize("tangents", [None, np.eye(64)[:2]])
-@pytest.mark.parametrize("sides", ["x", "y"])
+@pytest.mark.parametrize("sides", ["query", "reference"])
 def test_one_frame_for_all_is_computed_once(digits, monkeypatch, tangents, sides):
     X, y, X_test, _ = digits
     calls, real = [], TangentMetric.squared_distances
@@ -181,7 +181,7 @@ def test_blank_images_are_warned_of_once(digits, landmarks):
     X, y, X_test, _ = digits
     X, X_test = X.copy(), X_test.copy()
     X[:3] = X_test[:2] = 0
-    svc = TangentSVC(tangents=GENERATOR, sides="two", landmarks=landmarks)
+    svc = TangentSVC(tangents=GENERATOR, sides="both", n_landmarks=landmarks)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         svc.fit(X, y)
@@ -217,7 +217,11 @@ def test_the_tolerance_reaches_the_solver(digits):
 
 def test_the_machine_kept_is_whole(digits):
     X, y, X_test, _ = digits
-    for options in ({}, {"repair": "clip", "kernel": "nd"}, {"landmarks": 20}):
+    for options in (
+        {},
+        {"psd_correction": "clip", "kernel": "nd"},
+        {"n_landmarks": 20},
+    ):
         svc = TangentSVC(**{"gamma": 0.5, "random_state": 0, **options}).fit(X, y)
         K = tangent_kernel(
             X_test, svc.support_bundle_, kernel=svc.kernel, gamma=0.5,
@@ -229,7 +233,7 @@ def test_the_machine_kept_is_whole(digits):
     plain = TangentSVC(gamma=0.5).fit(X, y)
     libsvm = SVC(C=10, gamma=0.5).fit(X[y < 2], y[y < 2])
     assert plain.n_support_[0] == libsvm.n_support_.sum()
-    repaired = TangentSVC("nd", gamma=1.0, repair="clip").fit(X, y)
+    repaired = TangentSVC("nd", gamma=1.0, psd_correction="clip").fit(X, y)
     assert (repaired.n_support_ < 160).all()
 
 
@@ -282,7 +286,7 @@ def test_margins_are_positive_where_right(digits):
     assert 0 < np.mean(margins > 0) < 1
 
 
-@pytest.mark.parametrize("sides", ["mean", "y", "midpoint"])
+@pytest.mark.parametrize("sides", ["mean", "reference", "midpoint"])
 def test_queries_may_have_another_dtype(digits, sides):
     X, y, X_test, _ = digits
     options = {"gamma": 0.1, "tangents": GENERATOR, "sides": sides}
@@ -318,15 +322,18 @@ def test_tangents_help_when_there_are_few_samples(digits):
         ({"kernel": "linear"}, "kernel must be one of"),
         ({"gamma": -1.0}, "gamma must be .*a.* number"),
         ({"C": 0}, "C must be 'auto' or a finite number above 0"),
-        ({"sides": "both"}, "sides must be one of"),
+        ({"sides": "one"}, "sides must be one of"),
         ({"multiclass": "ovr"}, "multiclass must be one of"),
-        ({"repair": "mend"}, "repair must be one of"),
-        ({"landmarks": 0}, "landmarks must be None or an integer"),
-        ({"landmarks": 2.0}, "landmarks must be None or an integer"),
+        ({"psd_correction": "mend"}, "psd_correction must be one of"),
+        ({"n_landmarks": 0}, "n_landmarks must be None or an integer"),
+        ({"n_landmarks": 2.0}, "n_landmarks must be None or an integer"),
         ({"spring": -1.0}, "spring must be a finite number of at least 0"),
-        ({"landmarks": 20, "repair": "flip"}, "repair='flip' needs the whole Gram"),
+        (
+            {"n_landmarks": 20, "psd_correction": "flip"},
+            "psd_correction='flip' needs the whole Gram",
+        ),
         ({"class_weight": {99: 2.0}}, "class_weight names 99, which is no class of y"),
-        ({"class_weight": {99: 2.0}, "landmarks": 20}, "names 99, which is no class"),
+        ({"class_weight": {99: 2.0}, "n_landmarks": 20}, "names 99, which is no class"),
         (
             {"class_weight": {0: -1.0}},
             r"class_weight\[0\] must be a finite number above 0",
@@ -355,7 +362,7 @@ def test_classes_of_one_sample(digits):
         TangentSVC().fit(X, np.zeros(len(X)))
 
 
-@pytest.mark.parametrize("sides", ["mean", "two", "x", "y", "midpoint"])
+@pytest.mark.parametrize("sides", ["mean", "both", "query", "reference", "midpoint"])
 def test_one_row_alone_is_one_of_many(digits, sides):
     X, y, X_test, _ = digits
     svc = TangentSVC(tangents=GENERATOR, sides=sides).fit(X, y)

@@ -26,7 +26,7 @@ GENERATOR = ImageTangents((8, 8), ["x_shift", "y_shift", "rotation"])
 SHIFTS = image_shifts((8, 8), diagonal=False)
 MACHINES = {
     "tangent": TangentSVC(tangents=GENERATOR),
-    "landmarks": TangentSVC(tangents=GENERATOR, landmarks=40, random_state=0),
+    "landmarks": TangentSVC(tangents=GENERATOR, n_landmarks=40, random_state=0),
     "virtual": VirtualSVC(tangents=GENERATOR),
     "copies": VirtualSVC("poly", transformations=SHIFTS),
     "jittered": JitteredSVC(transformations=SHIFTS),
@@ -206,7 +206,7 @@ def noise(scale, n=200, d=5):
     "model",
     [
         TangentSVC("nd", gamma=2, tangents="none"),
-        TangentSVC("nd", gamma=2, tangents="none", landmarks=50, random_state=0),
+        TangentSVC("nd", gamma=2, tangents="none", n_landmarks=50, random_state=0),
         VirtualSVC("linear", tangents="none"),
         JitteredSVC("linear", transformations=[]),
         InvariantHyperplaneSVC(tangents="none"),

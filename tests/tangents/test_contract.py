@@ -253,7 +253,7 @@ def test_a_new_generator_is_a_class_of_a_few_lines():
     X[y == 1] += np.sin(np.arange(12))
     drifted = X + 5 * rng.normal(size=(40, 1)) * np.linspace(0, 1, 12) ** 2
     generator = Drift().set_params(power=2)
-    found = tangent_distances(drifted, X, tangents=generator, sides="two", spring=0)
+    found = tangent_distances(drifted, X, tangents=generator, sides="both", spring=0)
     np.testing.assert_allclose(np.diag(found), 0, atol=1e-12)
     model = TangentKNeighborsClassifier(1, tangents=generator).fit(X, y)
     assert model.score(drifted, y) == 1

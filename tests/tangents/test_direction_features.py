@@ -79,7 +79,7 @@ def test_pushed_tangents_are_derivatives(seed, channels, pooling):
     rng = np.random.default_rng(seed)
     X, T = rng.random((2, 6 * 5 * channels)), rng.normal(size=(2, 3, 6 * 5 * channels))
     model = DirectionFeatures((6, 5, channels), channels=pooling).fit(X)
-    pushed = model.push_forward(X, T)
+    pushed = model.jvp(X, T)
     h = 1e-6
     for k in range(3):
         ahead, behind = (
@@ -110,7 +110,7 @@ def test_blank_images_have_no_features():
     X = np.zeros((2, 64))
     model = DirectionFeatures((8, 8)).fit(X)
     assert not model.transform(X).any()
-    assert np.isfinite(model.push_forward(X, np.ones((2, 1, 64)))).all()
+    assert np.isfinite(model.jvp(X, np.ones((2, 1, 64)))).all()
 
 
 def test_kept_channels_are_those_of_single_images():
@@ -152,9 +152,9 @@ def test_bad_tangents():
     X = np.random.default_rng(0).random((2, 64))
     model = DirectionFeatures((8, 8)).fit(X)
     with pytest.raises(ValueError, match="tangents must have shape"):
-        model.push_forward(X, np.ones((2, 64)))
+        model.jvp(X, np.ones((2, 64)))
     with pytest.raises(ValueError, match="tangents contains NaN"):
-        model.push_forward(X, np.full((2, 1, 64), np.nan))
+        model.jvp(X, np.full((2, 1, 64), np.nan))
 
 
 @pytest.mark.parametrize(
@@ -287,6 +287,6 @@ def test_tangents_of_features_bring_moved_images_together():
     T = ImageTangents((8, 8), "x_shift").tangents(X)
     model = DirectionFeatures((8, 8)).fit(X)
     F, moved = model.transform(X), model.transform(X + 0.01 * T[:, 0])
-    pushed = 0.01 * model.push_forward(X, T)[:, 0]
+    pushed = 0.01 * model.jvp(X, T)[:, 0]
     left = np.linalg.norm(moved - F - pushed, axis=1)
     assert np.median(left / np.linalg.norm(moved - F, axis=1)) < 0.3

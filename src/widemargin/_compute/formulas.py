@@ -184,10 +184,10 @@ def paired_distances(
 ) -> NDArray:  # fmt: skip
     """Squared distances (m,) of points (m, d) with frames (m, l, d), from residuals.
 
-    `sides` is "y", "two" or "mean".
+    `sides` is "reference", "both" or "mean".
     """
     delta = np.subtract(x, y, dtype=float)
-    if sides == "two":
+    if sides == "both":
         return _energy(delta, np.concatenate([x_frames, y_frames], axis=1), spring)
     d2 = _energy(delta, y_frames, spring)
     if sides == "mean":

@@ -23,9 +23,9 @@ from widemargin._compute.compiled import REORDER, dot, njit
 ROUNDING = 1e-14
 # What projections leave, squared, of a row that depends on others.
 DEPENDENT = 1e-20
-# What kernels call the sides; "x" is "y" with the ends exchanged.
+# What kernels call the sides; "query" is "reference" with the ends exchanged.
 AT_Y, TWO_SIDED, MEAN = 0, 1, 2
-SIDE_CODES = {"y": AT_Y, "two": TWO_SIDED, "mean": MEAN}
+SIDE_CODES = {"reference": AT_Y, "both": TWO_SIDED, "mean": MEAN}
 # Below this a pivot is rounding: the direction is in the span of those before it,
 # which are enough.
 SINGULAR = 1e-12

@@ -164,7 +164,7 @@ def pair_distances(
     x, y : ndarray of shape (n_x, d) and (n_y, d), one float dtype
     x_frames, y_frames : ndarray of shape (n_x, l_x, d) and (n_y, l_y, d)
         Orthonormal rows, or zero rows.
-    sides : {"x", "y", "two", "mean"}
+    sides : {"query", "reference", "both", "mean"}
     symmetric : bool
         `y` is `x`: compute each unordered pair once.
     lower : bool
@@ -179,19 +179,19 @@ def pair_distances(
     -------
     ndarray of shape (n_x, n_y)
     """
-    way_out = "; TangentSVC(landmarks=1000) needs no such matrix"
+    way_out = "; TangentSVC(n_landmarks=1000) needs no such matrix"
     target = out = matrix_of_pairs(len(x), len(y), x.dtype, way_out)
     # The tail eliminates on the reference side: give it the end with fewer tangents.
-    if sides == "x" or (sides == "two" and y_frames.shape[1] > x_frames.shape[1]):
+    if sides == "query" or (sides == "both" and y_frames.shape[1] > x_frames.shape[1]):
         x, x_frames, y, y_frames, target = y, y_frames, x, x_frames, out.T
-        sides, references = "y" if sides == "x" else sides, None
-    if sides == "y":
+        sides, references = "reference" if sides == "query" else sides, None
+    if sides == "reference":
         x_frames = x_frames[:, :0]
     center = _center(y, x.dtype) if references is None else references.end.center
     x_end = _End.prepare(x, x_frames, center)
     if references is not None:
         y_end = references.end
-    elif symmetric and sides != "y":
+    elif symmetric and sides != "reference":
         y_end = x_end
     else:
         y_end = _End.prepare(y, y_frames, center)
@@ -273,7 +273,7 @@ def _plan(x_end, y_end, sides, symmetric, n_jobs):
     """
     l_x, d = x_end.frames.shape[1:]
     l_y = y_end.frames.shape[1]
-    rows_per_x = {"y": 1, "two": 1 + l_x, "mean": max(1, l_x)}[sides]
+    rows_per_x = {"reference": 1, "both": 1 + l_x, "mean": max(1, l_x)}[sides]
     n_x = max(1, PRODUCT_ROWS // rows_per_x)
     n_y = max(COLUMN_STEP, PRODUCT_COLUMNS // (1 + l_y) // COLUMN_STEP * COLUMN_STEP)
     n_x = min(n_x, len(x_end.points))
@@ -314,7 +314,7 @@ class _Block:
         stack_rows = n_y * (1 + y_end.frames.shape[1])
         take = partial(room.take, dtype=x_end.points.dtype)
         self.y_stack, self.y_norms, self.y_coefficients = packed
-        rows_per_x = 1 + l_x if sides == "two" else 1
+        rows_per_x = 1 + l_x if sides == "both" else 1
         self.x_stack = take("x_stack", (n_x * rows_per_x, d))
         self.products = take("products", (n_x * rows_per_x, stack_rows))
         x_products = n_x * l_x if sides == "mean" else 0
@@ -334,15 +334,15 @@ class _Block:
         spring, lower = self.spring, self.lower
         error = product_error(tile.dtype, y_stack.shape[1])
         tau = 8 * error if lower else SUSPECT[tile.dtype]
-        n_rows = n * (1 + x_coefficients.shape[1]) if self.sides == "two" else n
+        n_rows = n * (1 + x_coefficients.shape[1]) if self.sides == "both" else n
         x_stack, products = self.x_stack[:n_rows], self.products[:n_rows]
-        if self.sides == "two":
+        if self.sides == "both":
             by_row = x_stack.reshape(n, -1, x_stack.shape[1])
             x_end.write(rows, by_row.transpose(1, 0, 2))
         else:
             np.subtract(x_end.points[rows], x_end.center, out=x_stack)
         np.matmul(x_stack, y_stack.T, out=products)
-        if self.sides == "two":
+        if self.sides == "both":
             # The smallest eigenvalue S can have; float32 may round below it.
             stiffness = (1 + spring) - 1 / (1 + spring)
             floor = max(stiffness, 8 * float(np.finfo(tile.dtype).eps))

@@ -36,7 +36,7 @@ EVERY_TENSOR_IS_ON_A_DEVICE = False
 Method = TypeVar("Method", bound=Callable)
 
 FITS = ("fit", "partial_fit")
-ASKS = (*ROWWISE, "margin_bound", "bundle", "apply", "adjoint", "push_forward")
+ASKS = (*ROWWISE, "margin_bound", "bundle", "apply", "adjoint", "jvp")
 
 
 def is_tensor(array: Any) -> bool:

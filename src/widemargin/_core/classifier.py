@@ -41,8 +41,8 @@ MARGIN_UNITS = {
     "distance": "how far the sample is from changing the answer, in the units of the "
     "data or of the kernel's space",
     "log-odds": "logarithm of how many times likelier the label is than the next",
-    "share": "share of the votes, or of the probability, less that of the next; "
-    "in [-1, 1]",
+    "vote_fraction": "fraction of the votes, or of the probability, less that of the "
+    "next; in [-1, 1]",
 }
 
 

@@ -89,7 +89,11 @@ def margin_unit_of(estimator: Any) -> str:
     while not hasattr(estimator, "margin_unit"):
         inner = inner_of(estimator)
         if inner is None:
-            return "distance" if hasattr(estimator, "decision_function") else "share"
+            return (
+                "distance"
+                if hasattr(estimator, "decision_function")
+                else "vote_fraction"
+            )
         estimator = inner
     return estimator.margin_unit
 
@@ -284,7 +288,7 @@ class ClassScores(NamedTuple):
     kind: str
 
 
-def class_strangeness(estimator: Any, X: Any) -> ClassScores:
+def class_nonconformity(estimator: Any, X: Any) -> ClassScores:
     """Return how strange samples are to each class of any fitted classifier.
 
     The distance to the class's own prototypes, models or neighbours; minus the
@@ -317,7 +321,7 @@ def class_strangeness(estimator: Any, X: Any) -> ClassScores:
 
 def class_distances_of(estimator: Any, X: Any) -> NDArray:
     """Return how far samples are from each class, whatever the others are."""
-    return class_strangeness(estimator, X).values
+    return class_nonconformity(estimator, X).values
 
 
 def class_contrasts_of(estimator: Any, X: Any) -> NDArray:
@@ -326,7 +330,7 @@ def class_contrasts_of(estimator: Any, X: Any) -> NDArray:
     Of distances d to the class and d' to the nearest other it is d sqrt(d / d'), the
     same of log densities, where products are sums, and of margins these.
     """
-    d, kind = class_strangeness(estimator, X)
+    d, kind = class_nonconformity(estimator, X)
     if kind == "margin" or d.shape[1] < 2:
         return d
     other = -best_other(-d)

@@ -4,7 +4,7 @@ The fields of a class are its parameters, and their types say what they take:
 
     learning_rate: Positive = 0.1
     batch_size: Counted | Literal["auto"] = "auto"
-    scale: Literal["auto", "spread", "none"] = "auto"
+    scale: Literal["auto", "within_class_std", "none"] = "auto"
     early_stopping: bool = False
 
 `parameters` writes the ``__init__`` that scikit-learn asks for, and `check_declared`

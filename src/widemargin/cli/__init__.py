@@ -176,7 +176,7 @@ def _text_of(error: BaseException) -> str:
         said = f": {error}" if "landmarks" in str(error) else ""
         return (
             f"not enough memory for this data{said}; use fewer rows, another model, or "
-            "for svc --set landmarks=1000"
+            "for svc --set n_landmarks=1000"
         )
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""

@@ -32,7 +32,7 @@ def estimators() -> dict[str, Callable[[], Any]]:
         "hss": lambda: w.HSSClassifier(2),
         "tvq": lambda: w.TVQClassifier(2, n_tangents=3, max_iter=3),
         "tvq-two-sided": lambda: w.TVQClassifier(
-            2, n_tangents=3, sides="two", tangents=tangents, max_iter=3
+            2, n_tangents=3, sides="both", tangents=tangents, max_iter=3
         ),
         "knn": lambda: w.TangentKNeighborsClassifier(tangents=tangents),
         "density": lambda: w.TangentDensityClassifier(tangents=tangents),

@@ -1,8 +1,8 @@
 """Models as the command knows them: by name, in one table, and in files.
 
 `grid` is what ``--search`` tries, the smallest or smoothest first; `tangents` says
-where image tangents go: "inputs" (always, where the image shape is known), "two" (only
-with ``--set sides=two``) or "no".
+where image tangents go: "inputs" (always, where the image shape is known), "both" (only
+with ``--set sides=both``) or "no".
 
 Of files it is what :mod:`widemargin.saving` keeps, checked. Every way in which a file
 cannot be used is a refusal.
@@ -64,13 +64,13 @@ MODELS = {
                   prototypes_per_class=[1, 4, "auto"]),
     "kernellvq": _row("KernelLVQClassifier", "prototypes in the space of a kernel",
                       prototypes_per_class=_PROTOTYPES),
-    "hss": _row("HSSClassifier", "an affine model or several per class", "two",
+    "hss": _row("HSSClassifier", "an affine model or several per class", "both",
                 prototypes_per_class=[1, 2, 4, "auto"],
                 n_tangents=[2, 4, 8, 12, "auto"]),
     "tdneuron": _row("TDNeuronClassifier",
                      "one affine model per class, grown tangent by tangent",
                      max_tangents=[2, 4, 8, 16]),
-    "tvq": _row("TVQClassifier", "affine models that learn from small margins", "two",
+    "tvq": _row("TVQClassifier", "affine models that learn from small margins", "both",
                 prototypes_per_class=[1, "auto"], n_tangents=[4, 8, "auto"],
                 theta=[0.2, 0.4]),
     "knn": _row("TangentKNeighborsClassifier",
@@ -78,7 +78,7 @@ MODELS = {
                 n_neighbors=[5, 3, 1]),
     "density": _row("TangentDensityClassifier",
                     "kernel densities of tangent distances", "inputs",
-                    sides=["x", "y", "two"]),
+                    sides=["query", "reference", "both"]),
     "svc": _row("TangentSVC", "a support vector machine on tangent distances",
                 "inputs", C=_C),
     "virtualsvc": _row("VirtualSVC",
@@ -86,12 +86,12 @@ MODELS = {
                        "inputs", C=_C),
     "invariantsvc": _row("InvariantHyperplaneSVC",
                          "a support vector machine with an invariant hyperplane",
-                         "inputs", lam=[0.01, 0.1, 0.5]),
+                         "inputs", shrinkage=[0.01, 0.1, 0.5]),
     "perceptron": _row("MarginPerceptron", "a perceptron with margin", sparse=True,
                        update=["plain", "relaxation"]),
     "fixedmargin": _row("FixedMarginPerceptron",
                         "a perceptron with a fixed directional margin", sparse=True,
-                        length=["free", "fixed"]),
+                        normalize=[False, True]),
     "maxmargin": _row("MaxMarginClassifier",
                       "the hyperplane of certified maximum margin", sparse=True,
                       C=[0.01, 0.1, 1.0, 10.0]),
@@ -181,7 +181,7 @@ def build(
     if "random_state" in known:
         estimator.set_params(random_state=seed)
     wants = entry.tangents == "inputs" or (
-        entry.tangents == "two" and settings.get("sides") == "two"
+        entry.tangents == "both" and settings.get("sides") == "both"
     )
     if wants and image_shape is not None:
         from widemargin.tangents import ImageTangents
@@ -191,9 +191,9 @@ def build(
     elif entry.tangents == "inputs":
         # A table has no tangents, and whoever fits one knows.
         estimator.set_params(tangents="none")
-    elif entry.tangents == "two" and settings.get("sides") == "two":
+    elif entry.tangents == "both" and settings.get("sides") == "both":
         raise Refusal(
-            "--set sides=two needs tangents of images: add --image-shape 16x16"
+            "--set sides=both needs tangents of images: add --image-shape 16x16"
         )
     # Parts first, so that tangents__sigma finds the tangents of this call.
     known = estimator.get_params()

@@ -269,7 +269,11 @@ def compare(
     """Compare exported answers with the model's own."""
     mine = python_answers(model, X)
     unit = margin_unit_of(decisive(model, _framed(model, X[:1]))[0])
-    scale = 1.0 if unit in ("relative", "share") else np.abs(mine.margins).mean() or 1.0
+    scale = (
+        1.0
+        if unit in ("relative", "vote_fraction")
+        else np.abs(mine.margins).mean() or 1.0
+    )
     close = mine.confidence <= CLOSE * scale
     rejecting = _rejecting(model)
     overbold = 0

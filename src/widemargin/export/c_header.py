@@ -465,10 +465,10 @@ def _nearest(writer: Writer, program: Program, width: int) -> tuple[str, str]:
     decision = program.decision
     assert isinstance(decision, Nearest)
     references = decision.references
-    if references.tangents is not None or references.sides != "y":
+    if references.tangents is not None or references.sides != "reference":
         raise NotExportable(
             f"{program.name} cannot be exported to C: it bends its inputs along their "
-            "own tangents; use sides='y', or to_onnx."
+            "own tangents; use sides='reference', or to_onnx."
         )
     if decision.slopes is not None:
         raise NotExportable(

@@ -231,7 +231,7 @@ def _tangent_models(model: Any) -> Program:
         model.prototypes_,
         model.tangents_,
         input_tangents(model, model.input_tangents_, model.n_features_in_),
-        sides="two",
+        sides="both",
         spring=float(model.metric_.spring),
     )
     return _program(model, Nearest(references, _codes(model)))
@@ -399,11 +399,13 @@ def _machine(model: Any) -> Program:
 
 @describes(meta.RejectingClassifier)
 def _rejecting(model: Any) -> Program:
-    if model._criterion is not None:
-        raise refuse(model, "its criterion is a function of Python")
+    if model._confidence_func is not None:
+        raise refuse(model, "its confidence_func is a function of Python")
     program = describe(model.estimator_)
-    if model.distance_threshold_ is not None:
-        raise refuse(model, "it refuses by distance too; fit with strange=None")
+    if model.outlier_threshold_ is not None:
+        raise refuse(
+            model, "it refuses by distance too; fit with outlier_fraction=None"
+        )
     if model.class_thresholds_ is not None:
         raise refuse(model, "it has a threshold for each class; fit with per=None")
     if np.isposinf(model.threshold_):
@@ -421,7 +423,7 @@ def _rejecting(model: Any) -> Program:
 @describes(meta.MarginReweightingClassifier)
 def _reweighted(model: Any) -> Program:
     inside = margin_unit_of(model.estimator_)
-    if model._measure is not None or inside not in ("relative", "share"):
+    if model._measure is not None or inside not in ("relative", "vote_fraction"):
         raise refuse(
             model, "its margins are measured anew; export its estimator_, which answers"
         )
@@ -707,13 +709,13 @@ def bend(
         return References(points), ()
     if bundle.is_shared:
         # One frame for all is a linear map; at both ends the springs are in series.
-        k = spring / 2 if sides == "two" else spring
+        k = spring / 2 if sides == "both" else spring
         V = np.asarray(bundle.frames[0], float)
         fold = np.eye(d) - (1 - np.sqrt(1 - 1 / (1 + k))) * V.T @ V
         # Points about zero stay as they are: ties of whole numbers stay ties.
         points, steps = _about_mean(points)
         return References(points @ fold.T), (*steps, Project(fold))
     tangents = None
-    if sides != "y" or mirrored:
+    if sides != "reference" or mirrored:
         tangents = input_tangents(model, metric.tangents, d)
     return References(points, bundle.frames, tangents, sides, float(spring)), ()

@@ -246,7 +246,7 @@ def _convolve(graph: Graph, x: str, step: Convolve, width: int) -> str:
 def squared_distances(graph: Graph, x: str, references: References) -> tuple:
     """Return D (n, K), and the graph in whose dtype it is."""
     points, frames = references.points, references.frames
-    plain = references.sides == "y" and not references.spring
+    plain = references.sides == "reference" and not references.spring
     if plain and points.size <= FEW:
         require_squares(points, graph.real)
         if frames is None or not frames.shape[1]:
@@ -302,13 +302,17 @@ def expanded(graph: Graph, x: str, references: References) -> str:
     d2 = graph("Add", norms, y_norms)
     d2 = graph("Sub", d2, graph("Mul", products, 2.0))
     b = a = None
-    if sides in ("y", "two", "mean") and frames is not None and frames.shape[1]:
+    if (
+        sides in ("reference", "both", "mean")
+        and frames is not None
+        and frames.shape[1]
+    ):
         n, m, d = frames.shape
         V = graph("Reshape", graph.table(frames), np.array([n * m, d]))
         along = graph("MatMul", x, graph("Transpose", V, perm=[1, 0]))
         along = graph("Reshape", along, np.array([-1, n, m]))
         b = graph("Sub", along, np.einsum("kmd,kd->km", frames.astype(float), offsets))
-    if sides in ("x", "two", "mean") and references.tangents is not None:
+    if sides in ("query", "both", "mean") and references.tangents is not None:
         # The tangents are those of the sample itself, not of the centred one.
         U = input_frames(graph, graph("Add", x, centre), references.tangents)
         own = graph("MatMul", U, graph.axes("Unsqueeze", x, [2]))
@@ -320,7 +324,7 @@ def expanded(graph: Graph, x: str, references: References) -> str:
         d2 = graph("Sub", d2, graph("Mul", taken, shrink))
     if b is None:
         return graph("Max", d2, 0.0)
-    if sides != "two" or a is None:
+    if sides != "both" or a is None:
         taken = graph.sum_of_squares(b, 2)
         return graph("Max", graph("Sub", d2, graph("Mul", taken, shrink)), 0.0)
     assert frames is not None
@@ -614,9 +618,11 @@ def expansion_margins(
     references = decision.references
     d2, graph = squared_distances(graph, x, references)
     K = kernel_values(graph, d2, decision.kernel, decision.gamma)
-    if references.sides in ("x", "y") and references.frames is not None:
+    if references.sides in ("query", "reference") and references.frames is not None:
         # A kernel with tangents at one end is made symmetric by the other end.
-        other = references._replace(sides="y" if references.sides == "x" else "x")
+        other = references._replace(
+            sides="reference" if references.sides == "query" else "query"
+        )
         d2, graph = squared_distances(graph, x, other)
         mirrored = kernel_values(graph, d2, decision.kernel, decision.gamma)
         K = graph("Mul", graph("Add", K, mirrored), 0.5)

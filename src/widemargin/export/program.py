@@ -135,13 +135,14 @@ class InputTangents(NamedTuple):
 class References(NamedTuple):
     """Points (K, d), their frames (K, m, d) or None, and which end moves.
 
-    `sides` is "y" (references), "x" (samples, along `tangents`), "mean" or "two".
+    `sides` is "reference" (references), "query" (samples, along `tangents`), "mean" or
+    "both".
     """
 
     points: NDArray
     frames: NDArray | None = None
     tangents: InputTangents | None = None
-    sides: str = "y"
+    sides: str = "reference"
     spring: float = 0.0
 
 

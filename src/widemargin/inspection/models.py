@@ -229,7 +229,7 @@ def nearest_references(estimator: Any, X: NDArray) -> NearestReferences | None:
         if learned:
             ends["Y_tangents"] = kept.tangents[found]
         if ends["sides"] == "mean":
-            ends["sides"] = "two"
+            ends["sides"] = "both"
         if kept.tangents is None:
             left = X[rows] - kept.points[found]
             length = np.linalg.norm(left, axis=1)
@@ -244,12 +244,12 @@ def nearest_references(estimator: Any, X: NDArray) -> NearestReferences | None:
 def ends_of(estimator: Any, frames: NDArray, sides: str) -> dict[str, Any]:
     """Return the tangents at both ends of a distance to models with `frames`."""
     ends: dict[str, Any] = {"Y_tangents": frames}
-    if sides in ("x", "two"):
+    if sides in ("query", "both"):
         ends["X_tangents"] = generator_of(estimator)
         if ends["X_tangents"] is None:
             raise ValueError(
                 f"estimator: {type(estimator).__name__} has no tangents for inputs, "
-                f"so that sides={sides!r} has none for x; use sides='y'."
+                f"so that sides={sides!r} has none for x; use sides='reference'."
             )
     return ends
 
@@ -270,7 +270,7 @@ def _references_of(estimator: Any, n_features: int) -> _References | None:
     # Where it was chosen by the fit, what was chosen.
     spring = getattr(estimator, "spring_", getattr(estimator, "spring", None))
     spring = DEFAULT_SPRING if spring is None else float(spring)
-    sides = getattr(estimator, "sides_", getattr(estimator, "sides", "y"))
+    sides = getattr(estimator, "sides_", getattr(estimator, "sides", "reference"))
     if hasattr(estimator, "prototypes_"):
         points = np.asarray(estimator.prototypes_, dtype=float)
         if points.shape[1] != n_features or hasattr(estimator, "dual_coef_"):

@@ -390,9 +390,9 @@ class AlignmentDisplay(style.SampleDisplay):
             A sample.
         y : array-like of shape (n_features,), default=None
             Another sample, or None for the nearest model.
-        sides : {"x", "y", "two", "midpoint"}, default=None
+        sides : {"query", "reference", "both", "midpoint"}, default=None
             Which sample may move, as in :func:`widemargin.metrics.tangent_alignment`.
-            None is "two" with `y`, and "y", the model's own side, without.
+            None is "both" with `y`, and "reference", the model's own side, without.
         spring : float, default=1e-5
             Cost of moving.
         names : tuple of two str, default=None
@@ -424,7 +424,7 @@ class AlignmentDisplay(style.SampleDisplay):
         generator = generator_of(estimator)
         ends: dict[str, Any] = {"tangents": generator}
         if other is None:
-            k, ends = _nearest_model(estimator, row, sides or "y", spring)
+            k, ends = _nearest_model(estimator, row, sides or "reference", spring)
             other = np.asarray(estimator.prototypes_, dtype=float)[k]
             names = names or ("x", f"model of {estimator.prototype_labels_[k]}")
         elif generator is None:
@@ -432,7 +432,7 @@ class AlignmentDisplay(style.SampleDisplay):
                 f"estimator: {type(estimator).__name__} makes no tangents of samples; "
                 "give a tangent generator, or leave y out to align x with a model."
             )
-        sides = sides or ("two" if "tangents" in ends else "y")
+        sides = sides or ("both" if "tangents" in ends else "reference")
         aligned = tangent_alignment(
             row[None], other[None], sides=sides, spring=spring, **ends
         )

@@ -300,7 +300,7 @@ class SampleWeightDisplay:
         margins: ArrayLike,
         theta: float,
         *,
-        k: Any = 1.0,
+        weight_gain: Any = 1.0,
         rounds: Sequence[int] | None = None,
         ax: Any = None,
         **options: Any,
@@ -313,7 +313,7 @@ class SampleWeightDisplay:
             Margins of the training samples after each round.
         theta : float
             Samples with a margin below it gain weight.
-        k : float, "ratio" or callable, default=1.0
+        weight_gain : float, "ratio" or callable, default=1.0
             How much; see :func:`widemargin.margins.margin_reweight`.
         rounds : sequence of int, default=None
             Rounds to show, counted from 1, where all weights are 1; None chooses five
@@ -339,7 +339,9 @@ class SampleWeightDisplay:
         for row in per_round:
             done = not (row < theta).any()
             weights.append(
-                weights[-1] if done else margin_reweight(weights[-1], row, theta, k)
+                weights[-1]
+                if done
+                else margin_reweight(weights[-1], row, theta, weight_gain)
             )
         return cls(weights=_chosen(weights, rounds)).plot(ax, **options)
 

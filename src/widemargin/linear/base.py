@@ -168,7 +168,7 @@ class HyperplaneClassifier(SoftClassifier):
     multiclass: str
     class_weight: Any
     random_state: Any
-    rho: float | None
+    intercept_scaling: float | None
     n_features_in_: int
     coef_: NDArray
     intercept_: NDArray
@@ -468,7 +468,7 @@ class HyperplaneClassifier(SoftClassifier):
         if first:
             n_problems = len(self._set_classes(samples.classes, X))
             exponent = comfortable_exponent(X)
-            rho = height_of(self.rho, scaled(X, exponent), exponent)
+            rho = height_of(self.intercept_scaling, scaled(X, exponent), exponent)
             self._go_online([None] * n_problems, rho, exponent, dtype)
             self._longest, self.n_iter_ = 0.0, 0
         # What a model knew of samples that it had not seen is what it knows of others.

@@ -118,15 +118,16 @@ class MaxMarginClassifier(HyperplaneClassifier):
     C : float, default=1.0
         Price of slack, > 0; ``inf`` for a hard margin. Multiplied by `sample_weight`
         and `class_weight`.
-    rho : float or None, default=None
-        Height of the samples in the additional dimension. With ``recenter=True`` it
-        changes the way of the perceptrons and of the descent, not the result, and None
-        takes the spread of the data. With ``recenter=False`` it is part of the
-        problem, and None takes the length of the longest sample.
-    recenter : bool, default=True
-        True leaves the bias free: `margin_` is geometric. False maximises the
-        directional margin at height `rho` around the origin, which is the same as
-        adding :math:`(b / \rho)^2 / 2` to the objective.
+    intercept_scaling : float or None, default=None
+        Height of the samples in the additional dimension. With
+        ``penalize_intercept=False`` it changes the way of the perceptrons and of the
+        descent, not the result, and None takes the spread of the data. With
+        ``penalize_intercept=True`` it is part of the problem, and None takes the length
+        of the longest sample.
+    penalize_intercept : bool, default=False
+        False leaves the bias free: `margin_` is geometric. True maximises the
+        directional margin at height `intercept_scaling` around the origin, which is the
+        same as adding :math:`(b / \rho)^2 / 2` to the objective.
     kernel : str or callable, default="linear"
         "linear", another name known to
         :func:`sklearn.metrics.pairwise.pairwise_kernels`, "precomputed", or a function
@@ -187,14 +188,16 @@ class MaxMarginClassifier(HyperplaneClassifier):
         the averages named by `dual_coef_`; infinite where it names none yet, of a
         search that `max_iter` or `tol` ended at its start.
     directional_margin_, directional_margin_upper_bound_ : float or ndarray
-        The same for the vector [w, w0] at height `rho_` around `center_`. With
-        ``recenter=True`` the centre lies on the hyperplane, and they agree.
+        The same for the vector [w, w0] at height `intercept_scaling_` around `center_`.
+        With ``penalize_intercept=False`` the centre lies on the hyperplane, and they
+        agree.
     gap_ : float or ndarray of shape (n_problems,)
         What could still be gained, relatively: upper bound less margin (geometric, or
-        directional with ``recenter=False``) over the upper bound. With a finite `C`
-        over what the bound leaves above the margin of no plane at all, w = 0 with its
-        best bias, which slack alone has; classes of one mean have nothing above it.
-    rho_ : float or ndarray of shape (n_problems,)
+        directional with ``penalize_intercept=True``) over the upper bound. With a
+        finite `C` over what the bound leaves above the margin of no plane at all, w = 0
+        with its best bias, which slack alone has; classes of one mean have nothing
+        above it.
+    intercept_scaling_ : float or ndarray of shape (n_problems,)
         Height that the directional margin refers to.
     center_ : ndarray of shape (n_problems, n_features)
         Centre that it refers to, linear kernel only.
@@ -264,8 +267,8 @@ class MaxMarginClassifier(HyperplaneClassifier):
     ] = "auto"
     _: KW_ONLY
     C: Annotated[float, Number(above=0, infinite=True)] = 1.0
-    rho: Positive | None = None
-    recenter: bool = True
+    intercept_scaling: Positive | None = None
+    penalize_intercept: bool = False
     kernel: str | Callable = "linear"
     gamma: Positive | Literal["scale"] = "scale"
     degree: NotNegative = 3
@@ -375,7 +378,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
         asked = {
             "method": (self.method in ("auto", "dual"), "'dual' or 'auto'"),
             "kernel": (self.kernel == "linear", "'linear'"),
-            "recenter": (bool(self.recenter), "True"),
+            "penalize_intercept": (not self.penalize_intercept, "False"),
             "warm_start": (not self.warm_start, "False"),
         }
         for name, (fits, instead) in asked.items():
@@ -465,7 +468,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
         if self.kernel == "linear":
             exponent = comfortable_exponent(X)
             X = scaled(X, exponent)
-            near, offset = near_origin(X) if self.recenter else (X, None)
+            near, offset = near_origin(X) if not self.penalize_intercept else (X, None)
             return Field(X, exponent, near, offset, LinearSpace(X).longest)
         if self.kernel == "precomputed":
             if self.n_features_in_ != n_given:
@@ -500,10 +503,16 @@ class MaxMarginClassifier(HyperplaneClassifier):
         rows, signs = signed_rows(samples.codes, pair, members)
         private, rho = self._private(samples.weights[rows], field.exponent), None
         if not field.is_linear:
-            rho = None if self.recenter else float(self.rho or 1.0)
-        elif self.rho is not None or not self.recenter:
-            rho = height_of(self.rho, some_rows(field.X, rows), field.exponent)
-        options = Options(self.tol, self.max_iter, bool(self.recenter), seed)
+            rho = (
+                None
+                if not self.penalize_intercept
+                else float(self.intercept_scaling or 1.0)
+            )
+        elif self.intercept_scaling is not None or self.penalize_intercept:
+            rho = height_of(
+                self.intercept_scaling, some_rows(field.X, rows), field.exponent
+            )
+        options = Options(self.tol, self.max_iter, not self.penalize_intercept, seed)
         return Problem(field, rows, signs, private, rho, options, self.method, begin)
 
     def _gamma_of(self, X: Any, weights: NDArray) -> float:
@@ -589,13 +598,13 @@ class MaxMarginClassifier(HyperplaneClassifier):
         self.gap_ = scalar([f.certificate.gap for f in found])
         self.n_iter_ = max(1, max(f.n_iter for f in found))
         self.n_updates_ = scalar([f.n_updates for f in found])
-        self.rho_ = scalar([f.rho for f in found])
+        self.intercept_scaling_ = scalar([f.rho for f in found])
         self.intercept_ = np.array([f.plane.intercept for f in found])
         self.weight_norm_ = np.array([f.plane.norm for f in found])
         if self.kernel == "linear":
             self.coef_ = np.vstack([f.plane.coef for f in found]).astype(dtype)
             coef = self.coef_.astype(np.float64)
-            on_plane = self.recenter * -self.intercept_[:, None]
+            on_plane = (not self.penalize_intercept) * -self.intercept_[:, None]
             self.center_ = on_plane * coef
         elif self.kernel != "precomputed":
             self.support_vectors_ = samples.X[kept].astype(dtype)
@@ -626,7 +635,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
 
     def _continue_online(self, samples, field: Field, pairs, found, dtype) -> None:
         """Let `partial_fit` go on from the combination of patterns found."""
-        rho = height_of(self.rho, field.X, field.exponent)
+        rho = height_of(self.intercept_scaling, field.X, field.exponent)
         walks: list[Walk | None] = []
         for pair, result in zip(pairs, found, strict=True):
             rows, signs = signed_rows(samples.codes, pair)

@@ -114,8 +114,8 @@ def height_of(rho: float | None, X: Any, exponent: int) -> float:
         height, size = np.ldexp([float(rho), 1.0], [-exponent, exponent]).tolist()
     if not 1 / _TALLEST <= height <= _TALLEST:
         raise ValueError(
-            f"rho must be of the size of the samples in X, {size:.2g}, within a factor "
-            f"of {_TALLEST:.0e}; got {rho!r}."
+            f"intercept_scaling must be of the size of the samples in X, {size:.2g}, "
+            f"within a factor of {_TALLEST:.0e}; got {rho!r}."
         )
     return height
 
@@ -205,8 +205,8 @@ def reflect(
     shifted = squared_row_norms(X) - 2.0 * cx + far
     if rho > 1e150:
         raise ValueError(
-            "rho is more than 1e150 times as large as the samples in X, so that its "
-            "square overflows; give a smaller rho, or scale X."
+            "intercept_scaling is more than 1e150 times as large as the samples in X, "
+            "so that its square overflows; give a smaller one, or scale X."
         )
     squares = np.maximum(shifted, 0.0) + rho**2
     rho = float(rho)

@@ -116,7 +116,7 @@ class PerceptronClassifier(HyperplaneClassifier):
     _many = 20
 
     _: KW_ONLY
-    rho: float | None = None
+    intercept_scaling: float | None = None
     shuffle: bool = True
     multiclass: Literal["ovo", "ddag", "ovr"] = "ovo"
     warm_start: bool = False
@@ -144,8 +144,13 @@ class PerceptronClassifier(HyperplaneClassifier):
         check_option("multiclass", self.multiclass, SCHEMES)
         if self.n_iter_no_change is not None:
             check_count("n_iter_no_change", self.n_iter_no_change, "None or ")
-        if self.rho is not None:
-            check_number("rho", self.rho, above=0, otherwise="None or ")
+        if self.intercept_scaling is not None:
+            check_number(
+                "intercept_scaling",
+                self.intercept_scaling,
+                above=0,
+                otherwise="None or ",
+            )
         self._check_own_parameters()
 
     @fit_method
@@ -173,8 +178,8 @@ class PerceptronClassifier(HyperplaneClassifier):
         problems = self._set_classes(samples.classes, samples.X)
         exponent = comfortable_exponent(samples.X)
         X = scaled(samples.X, exponent)
-        rho = height_of(self.rho, X, exponent)
-        self.rho_ = float(np.ldexp(rho, exponent))
+        rho = height_of(self.intercept_scaling, X, exponent)
+        self.intercept_scaling_ = float(np.ldexp(rho, exponent))
         factors = self._factors(samples.weights)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         parts = [signed_rows(samples.codes, problem) for problem in problems]
@@ -230,8 +235,8 @@ class PerceptronClassifier(HyperplaneClassifier):
         if status == INFEASIBLE:
             raise ValueError(
                 f"{name}: margin={self._asked()} is out of reach, no hyperplane has a "
-                f"directional margin above {upper:.6g} (certified upper "
-                f"bound at rho={self.rho_:.6g}). Ask for less."
+                f"directional margin above {upper:.6g} (certified upper bound at "
+                f"intercept_scaling={self.intercept_scaling_:.6g}). Ask for less."
             )
         why = f"still updating after max_iter={self.max_iter} sweeps"
         if status == IDLE:
@@ -288,7 +293,7 @@ class PerceptronClassifier(HyperplaneClassifier):
         Parameters
         ----------
         gamma_d : float
-            Best directional margin at height ``rho_``, if it is known.
+            Best directional margin at height ``intercept_scaling_``, if it is known.
 
         Returns
         -------
@@ -351,14 +356,15 @@ class MarginPerceptron(PerceptronClassifier):
     ----------
     update : {"plain", "relaxation"}, default="plain"
         How far to move.
-    b : float or None, default=None
-        Margin of the condition, > 0. None is :math:`\eta R^2` for the plain update
+    margin_threshold : float or None, default=None
+        Margin b of the condition, > 0. None is :math:`\eta R^2` for the plain update
         (a third of the best margin guaranteed) and 1 for relaxation.
-    b_upper : float or None, default=None
-        Target of the relaxation, > b. None is 2 b, which makes the guarantee largest.
+    relaxation_target : float or None, default=None
+        Target :math:`b_u` of the relaxation, > `margin_threshold`. None is twice that,
+        which makes the guarantee largest.
     learning_rate : float, default=1.0
         Learning rate, > 0, and < 2 for relaxation.
-    rho : float or None, default=None
+    intercept_scaling : float or None, default=None
         Height of the samples in the additional dimension, > 0. None takes the length
         of the longest sample.
     shuffle : bool, default=True
@@ -390,10 +396,11 @@ class MarginPerceptron(PerceptronClassifier):
         Length of the normal that was divided out.
     margin_, directional_margin_ : float or ndarray of shape (n_problems,)
         Smallest margin of a training sample under the stored plane, geometric and
-        directional at `rho_`; never more than the truth, whatever the rounding.
+        directional at `intercept_scaling_`; never more than the truth, whatever the
+        rounding.
     margin_upper_bound_ : float or ndarray of shape (n_problems,)
-        No vector has a larger directional margin at `rho_`; the combination of samples
-        that proves it is `dual_coef_`.
+        No vector has a larger directional margin at `intercept_scaling_`; the
+        combination of samples that proves it is `dual_coef_`.
     bounds_ : PerceptronBounds, or a list of them
         The paper's bounds, evaluated at the margin reached; None where the classes
         were not separated. See :meth:`bounds`.
@@ -409,7 +416,7 @@ class MarginPerceptron(PerceptronClassifier):
         Sweeps.
     n_updates_ : int or ndarray of shape (n_problems,)
         Updates.
-    rho_ : float
+    intercept_scaling_ : float
         Height used.
     n_features_in_ : int
         Number of features.
@@ -448,27 +455,34 @@ class MarginPerceptron(PerceptronClassifier):
 
     update: Literal["plain", "relaxation"] = "plain"
     _: KW_ONLY
-    b: float | None = None
-    b_upper: float | None = None
+    margin_threshold: float | None = None
+    relaxation_target: float | None = None
     learning_rate: float = 1.0
 
     def _check_own_parameters(self) -> None:
         check_option("update", self.update, ("plain", "relaxation"))
         check_number("learning_rate", self.learning_rate, above=0)
-        if self.b is not None:
-            check_number("b", self.b, above=0, otherwise="None or ")
+        if self.margin_threshold is not None:
+            check_number(
+                "margin_threshold", self.margin_threshold, above=0, otherwise="None or "
+            )
         if self.update == "plain":
-            if self.b_upper is not None:
-                raise ValueError("b_upper is for update='relaxation' only.")
+            if self.relaxation_target is not None:
+                raise ValueError("relaxation_target is for update='relaxation' only.")
             return
         if not self.learning_rate < 2:
             raise ValueError(
                 "learning_rate must be below 2 for update='relaxation'; got "
                 f"{self.learning_rate}."
             )
-        if self.b_upper is not None:
-            b = 1.0 if self.b is None else self.b
-            check_number("b_upper", self.b_upper, above=b, otherwise="None or ")
+        if self.relaxation_target is not None:
+            b = 1.0 if self.margin_threshold is None else self.margin_threshold
+            check_number(
+                "relaxation_target",
+                self.relaxation_target,
+                above=b,
+                otherwise="None or ",
+            )
 
     def _factors(self, weights: NDArray) -> NDArray:
         # A relaxation converges for factors of at most one.
@@ -478,19 +492,22 @@ class MarginPerceptron(PerceptronClassifier):
         """Give the margin asked for and the target of a relaxation step."""
         if self.update == "plain":
             # The weights are sums of samples: b has the unit of their squares.
-            if self.b is not None:
+            if self.margin_threshold is not None:
                 with np.errstate(over="ignore"):
-                    b = float(np.ldexp(self.b, -2 * exponent))
+                    b = float(np.ldexp(self.margin_threshold, -2 * exponent))
                 if not np.isfinite(b):
                     raise ValueError(
-                        f"b={self.b:g} is so large beside the samples, whose lengths "
-                        f"are of the size of {np.ldexp(1.0, exponent):.2g}, that no "
-                        "weights reach it; leave b out, or scale the data."
+                        f"margin_threshold={self.margin_threshold:g} is so large "
+                        "beside the samples, whose lengths are of the size of "
+                        f"{np.ldexp(1.0, exponent):.2g}, that no weights reach it; "
+                        "leave it out, or scale the data."
                     )
                 return b, 0.0
             return float(self.learning_rate) * R**2, 0.0
-        b = 1.0 if self.b is None else float(self.b)
-        return b, (2.0 * b if self.b_upper is None else float(self.b_upper))
+        b = 1.0 if self.margin_threshold is None else float(self.margin_threshold)
+        return b, (
+            2.0 * b if self.relaxation_target is None else float(self.relaxation_target)
+        )
 
     def _sweep(self, patterns, walk, weights, budget, seed, exponent) -> int:
         kind = STANDARD if self.update == "plain" else RELAXATION
@@ -526,17 +543,17 @@ class FixedMarginPerceptron(PerceptronClassifier):
         Rosenblatt's perceptron, which ends at any plane that separates, and where
         classes overlap at what its last sweep left; :class:`MarginPerceptron` answers
         tables as they come better.
-    length : {"free", "fixed"}, default="free"
-        Whether the weight vector grows or is brought back to length beta after every
-        update. "fixed" needs margin > 0.
-    factor : {"constant", "projected"}, default="constant"
+    normalize : bool, default=False
+        Whether the weight vector is brought back to length beta after every update, or
+        grows. True needs margin > 0.
+    update_factor : {"constant", "projected"}, default="constant"
         The f of the update: 1, or :math:`1 - \beta (u \cdot y) / \lVert y \rVert^2`.
         Multiplied by `sample_weight`.
     learning_rate : float or None, default=None
         Learning rate of the fixed length, > 0; a free length does not depend on one.
         None starts from the rate that would be best if the margin were as large as
         the bound allows, and halves it whenever the sweeps so far were not enough.
-    rho : float or None, default=None
+    intercept_scaling : float or None, default=None
         Height of the samples in the additional dimension, > 0. None takes the length
         of the longest sample.
     shuffle : bool, default=True
@@ -569,10 +586,11 @@ class FixedMarginPerceptron(PerceptronClassifier):
         Length of the normal that was divided out.
     margin_, directional_margin_ : float or ndarray of shape (n_problems,)
         Smallest margin of a training sample under the stored plane, geometric and
-        directional at `rho_`; never more than the truth, whatever the rounding.
+        directional at `intercept_scaling_`; never more than the truth, whatever the
+        rounding.
     margin_upper_bound_ : float or ndarray of shape (n_problems,)
-        No vector has a larger directional margin at `rho_`; the combination of samples
-        that proves it is `dual_coef_`.
+        No vector has a larger directional margin at `intercept_scaling_`; the
+        combination of samples that proves it is `dual_coef_`.
     bounds_ : PerceptronBounds, or a list of them
         The paper's bounds, evaluated at the margin reached; None where the classes
         were not separated. See :meth:`bounds`.
@@ -590,7 +608,7 @@ class FixedMarginPerceptron(PerceptronClassifier):
         Sweeps.
     n_updates_ : int or ndarray of shape (n_problems,)
         Updates.
-    rho_ : float
+    intercept_scaling_ : float
         Height used.
     n_features_in_ : int
         Number of features.
@@ -627,19 +645,19 @@ class FixedMarginPerceptron(PerceptronClassifier):
 
     margin: float = 0.0
     _: KW_ONLY
-    length: Literal["free", "fixed"] = "free"
-    factor: Literal["constant", "projected"] = "constant"
+    normalize: bool = False
+    update_factor: Literal["constant", "projected"] = "constant"
     learning_rate: float | None = None
 
     def _check_own_parameters(self) -> None:
-        check_option("length", self.length, ("free", "fixed"))
-        check_option("factor", self.factor, ("constant", "projected"))
+        check_flag("normalize", self.normalize)
+        check_option("update_factor", self.update_factor, ("constant", "projected"))
         check_number("margin", self.margin, at_least=0)
-        if self.length == "fixed" and self.margin == 0:
-            raise ValueError("length='fixed' needs margin > 0: it is the length.")
+        if self.normalize and self.margin == 0:
+            raise ValueError("normalize=True needs margin > 0: it is the length.")
         if self.learning_rate is not None:
-            if self.length == "free":
-                raise ValueError("learning_rate is for length='fixed' only.")
+            if not self.normalize:
+                raise ValueError("learning_rate is for normalize=True only.")
             check_number(
                 "learning_rate", self.learning_rate, above=0, otherwise="None or "
             )
@@ -648,7 +666,7 @@ class FixedMarginPerceptron(PerceptronClassifier):
         return float(self.margin)
 
     def _first_walk(self, patterns: Patterns) -> Walk:
-        if self.length == "free":
+        if not self.normalize:
             return start_walk(patterns)
         # The fixed length cannot begin at zero; any pattern will do as a direction.
         m = np.zeros(len(patterns.signs))
@@ -657,13 +675,13 @@ class FixedMarginPerceptron(PerceptronClassifier):
 
     def _factor_range(self, geometry: Geometry, beta: float) -> tuple[float, float]:
         low, high = geometry.f_min, geometry.f_max
-        if self.factor == "projected" and beta > 0:
+        if self.update_factor == "projected" and beta > 0:
             shaped_low, shaped_high = projected_factor_range(geometry.r, beta)
             return low * shaped_low, high * shaped_high
         return low, high
 
     def _sweep(self, patterns, walk, weights, budget, seed, exponent) -> int:
-        free = self.length == "free"
+        free = not self.normalize
         geometry = pattern_geometry(patterns, weights)
         beta = float(np.ldexp(self.margin, -exponent))
         if beta >= geometry.r:
@@ -675,7 +693,7 @@ class FixedMarginPerceptron(PerceptronClassifier):
             self.learning_rate_ = rate
             rule = Rule(
                 FREE_LENGTH if free else FIXED_LENGTH, beta=beta, rate=rate,
-                shaped=self.factor == "projected",
+                shaped=self.update_factor == "projected",
             )  # fmt: skip
             return learn(
                 patterns, walk, rule, budget, seed, most=most, factors=weights,
@@ -702,6 +720,6 @@ class FixedMarginPerceptron(PerceptronClassifier):
         given: dict[str, Any] = geometry._replace(f_min=f_min, f_max=f_max)._asdict()
         # The formulas are continuous at zero but divide by the margin.
         given["margin"] = max(asked, 1e-12 * geometry.r)
-        if self.length == "fixed":
+        if self.normalize:
             given["learning_rate"] = self.learning_rate_
-        return given | {"variant": f"{self.length}_length"}
+        return given | {"variant": "fixed_length" if self.normalize else "free_length"}

@@ -205,7 +205,7 @@ def gathered(
     """
     model = bare(model)
     # The height is of the size of all samples, and changes no plane of a free bias.
-    model.rho = None
+    model.intercept_scaling = None
     parts = given.each(part_supports, model, problems, seed)
     first = given.few(FIRST)
     found = blocks.joined([*(part for part in parts if len(part)), first])

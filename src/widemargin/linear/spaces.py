@@ -36,7 +36,7 @@ _MANY = 4 * 10**6
 _FEW = 1000
 _WAY_OUT = (
     "Use kernel='linear', fewer samples, or TangentSVC(tangents='none', "
-    "landmarks=1000), which approximates the kernel."
+    "n_landmarks=1000), which approximates the kernel."
 )
 # Error, relatively, that no certificate notices.
 SMALL = 1e-9

@@ -9,7 +9,11 @@ is functions on arrays, and two that ask any fitted classifier.
 
 from widemargin._core.classifier import MARGIN_UNITS
 from widemargin._core.confidence import confidence_of, margins_of
-from widemargin.margins.bounds import MarginBound, lvq_distance, lvq_margin_bound
+from widemargin.margins.bounds import (
+    MarginBound,
+    lvq_margin_bound,
+    prototype_displacement,
+)
 from widemargin.margins.conformal import (
     conformal_p_values,
     cross_conformal_level,
@@ -22,11 +26,11 @@ from widemargin.margins.group_rejection import (
     reject_thresholds,
 )
 from widemargin.margins.losses import (
-    BrokenLinear,
     Exponential,
     Hinge,
-    Identity,
+    LinearLoss,
     MarginLoss,
+    Ramp,
     Sigmoid,
     check_loss,
 )
@@ -58,17 +62,17 @@ from widemargin.margins.selective import (
 
 __all__ = [
     "MARGIN_UNITS",
-    "BrokenLinear",
     "ErrorBounds",
     "ErrorRejectCurve",
     "Exponential",
     "GroupThresholds",
     "Hinge",
-    "Identity",
+    "LinearLoss",
     "MarginBound",
     "MarginLoss",
     "NearestRightWrong",
     "PerceptronBounds",
+    "Ramp",
     "Sigmoid",
     "augrc_score",
     "aurc_score",
@@ -83,7 +87,6 @@ __all__ = [
     "error_reject_curve",
     "geometric_margin",
     "hypothesis_margin",
-    "lvq_distance",
     "lvq_margin_bound",
     "margin_reweight",
     "margins_of",
@@ -91,6 +94,7 @@ __all__ = [
     "neg_augrc_scorer",
     "neg_aurc_scorer",
     "perceptron_bounds",
+    "prototype_displacement",
     "reject_threshold",
     "reject_thresholds",
     "relative_margin",

@@ -73,7 +73,7 @@ class MarginBound:
     n_samples: int
 
 
-def lvq_distance(prototypes: ArrayLike, others: ArrayLike) -> float:
+def prototype_displacement(prototypes: ArrayLike, others: ArrayLike) -> float:
     r"""Distance ρ(μ, μ̂) = max_i ‖μ_i − μ̂_i‖ between two sets of prototypes.
 
     The distance behind the hypothesis margin: a classifier by nearest prototype gives
@@ -96,8 +96,8 @@ def lvq_distance(prototypes: ArrayLike, others: ArrayLike) -> float:
 
     Examples
     --------
-    >>> from widemargin.margins import lvq_distance
-    >>> lvq_distance([[0.0, 0.0], [1.0, 1.0]], [[0.0, 0.0], [4.0, 5.0]])
+    >>> from widemargin.margins import prototype_displacement
+    >>> prototype_displacement([[0.0, 0.0], [1.0, 1.0]], [[0.0, 0.0], [4.0, 5.0]])
     5.0
     """
     one, other = as_matrix("prototypes", prototypes), as_matrix("others", others)

@@ -114,7 +114,7 @@ class Hinge(_ScaledLoss):
         return _step(margin < 1 / self._beta(), margin, -self._beta())
 
 
-class BrokenLinear(_ScaledLoss):
+class Ramp(_ScaledLoss):
     r"""Broken linear loss :math:`L(\theta) = \min(2, (1 - \beta\theta)_+)`.
 
     Active only in the window :math:`|\theta| < 1/\beta`, so that gross outliers do not
@@ -127,8 +127,8 @@ class BrokenLinear(_ScaledLoss):
 
     Examples
     --------
-    >>> from widemargin.margins import BrokenLinear
-    >>> loss = BrokenLinear()
+    >>> from widemargin.margins import Ramp
+    >>> loss = Ramp()
     >>> loss([-3.0, 0.0, 2.0]), loss.derivative([-3.0, 0.0, 2.0])
     (array([2., 1., 0.]), array([ 0., -1.,  0.]))
     """
@@ -203,13 +203,13 @@ class Sigmoid(_ScaledLoss):
         return xp_of(margin).exp(-self._beta() * abs(margin))
 
 
-class Identity(MarginLoss):
+class LinearLoss(MarginLoss):
     r"""Linear loss :math:`L(\theta) = -\theta`: the mean margin itself is maximised.
 
     Examples
     --------
-    >>> from widemargin.margins import Identity
-    >>> Identity()([-0.5, 0.5]), Identity().derivative([-0.5, 0.5])
+    >>> from widemargin.margins import LinearLoss
+    >>> LinearLoss()([-0.5, 0.5]), LinearLoss().derivative([-0.5, 0.5])
     (array([ 0.5, -0.5]), array([-1., -1.]))
     """
 
@@ -228,10 +228,10 @@ TAME = 80.0
 
 LOSSES: dict[str, type[MarginLoss]] = {
     "hinge": Hinge,
-    "broken_linear": BrokenLinear,
+    "ramp": Ramp,
     "exponential": Exponential,
     "sigmoid": Sigmoid,
-    "identity": Identity,
+    "linear": LinearLoss,
 }
 
 
@@ -241,7 +241,7 @@ def check_loss(loss: Any) -> Any:
     Parameters
     ----------
     loss : str, MarginLoss or object
-        One of "hinge", "broken_linear", "exponential", "sigmoid", "identity" (with
+        One of "hinge", "ramp", "exponential", "sigmoid", "linear" (with
         beta = 1), a :class:`MarginLoss`, or any object with the methods
         ``value(margin)`` and ``derivative(margin)``.
 

@@ -42,7 +42,7 @@ def margin_reweight(
     weights: ArrayLike,
     margins: ArrayLike,
     theta: float,
-    k: StepRule = 1.0,
+    weight_gain: StepRule = 1.0,
     *,
     sample_weight: ArrayLike | None = None,
 ) -> FloatArray:
@@ -58,11 +58,11 @@ def margin_reweight(
         Margins of the current hypothesis, positive iff right.
     theta : float
         Margin below which, strictly, a sample is a mistake.
-    k : float, "ratio" or callable, default=1.0
+    weight_gain : float, "ratio" or callable, default=1.0
         Number of copies to add: a number > 0; "ratio" for (number of samples) /
         (number of θ-mistakes), with which every round counts the same; or a function
-        ``k(weights, mistakes)`` of the current weights and the boolean mask of the
-        θ-mistakes that returns a number > 0.
+        ``weight_gain(weights, mistakes)`` of the current weights and the boolean mask
+        of the θ-mistakes that returns a number > 0.
     sample_weight : array-like of shape (n_samples,), optional
         The user's weights: sample i stands for that many. They multiply the copies and
         enter both counts of "ratio"; a sample of weight 0 stays out for ever.
@@ -71,14 +71,15 @@ def margin_reweight(
     -------
     new_weights : ndarray of shape (n_samples,)
         Un-normalised. Without any θ-mistake, where "ratio" is undefined and nothing is
-        to be added, a copy of `weights` whatever `k` is: the round to stop at.
+        to be added, a copy of `weights` whatever `weight_gain` is: the round to stop
+        at.
 
     Examples
     --------
     >>> from widemargin.margins import margin_reweight
     >>> margin_reweight([1.0, 1.0, 1.0, 1.0], [0.9, 0.2, -0.1, 0.6], theta=0.3)
     array([1., 2., 2., 1.])
-    >>> margin_reweight([1.0, 1.0, 1.0, 1.0], [0.9, 0.2, 0.7, 0.6], 0.3, k="ratio")
+    >>> margin_reweight([1.0] * 4, [0.9, 0.2, 0.7, 0.6], 0.3, weight_gain="ratio")
     array([1., 5., 1., 1.])
     """
     w = _check_weights("weights", weights)
@@ -88,7 +89,7 @@ def margin_reweight(
     if sample_weight is not None:
         copies = _check_weights("sample_weight", sample_weight)
     check_same_length(weights=w, margins=mu, sample_weight=copies)
-    return reweighted(w, mu, theta, k, copies)
+    return reweighted(w, mu, theta, weight_gain, copies)
 
 
 def reweighted(
@@ -101,8 +102,8 @@ def reweighted(
         new = (w + step * copies.astype(np.float64) * mistakes).astype(w.dtype)
     if not np.isfinite(new).all():
         raise ValueError(
-            f"weights must stay finite in {w.dtype}; got more from k={step:.3g} and "
-            "sample_weight. Divide them by their mean."
+            f"weights must stay finite in {w.dtype}; got more from "
+            f"weight_gain={step:.3g} and sample_weight. Divide them by their mean."
         )
     return new
 
@@ -114,11 +115,13 @@ def _step(
     copies: FloatArray,
 ) -> float:
     if isinstance(k, Real) and not isinstance(k, bool):
-        return check_number("k", k, above=0, otherwise='"ratio", a function or ')
+        return check_number(
+            "weight_gain", k, above=0, otherwise='"ratio", a function or '
+        )
     if not (callable(k) or (isinstance(k, str) and k == "ratio")):
         raise ValueError(
-            f'k must be a number > 0, "ratio" or a function of (weights, mistakes); '
-            f"got {k!r}."
+            f'weight_gain must be a number > 0, "ratio" or a function of (weights, '
+            f"mistakes); got {k!r}."
         )
     # Of the share that each sample is of the largest, nothing overflows.
     shares = copies / copies.max()
@@ -127,7 +130,7 @@ def _step(
         return 0.0
     if callable(k):
         step = k(weights.copy(), mistakes.copy())
-        return check_number("k(weights, mistakes)", step, above=0)
+        return check_number("weight_gain(weights, mistakes)", step, above=0)
     return float(shares.sum()) / n_mistakes
 
 

@@ -234,7 +234,12 @@ def _check_distances(
 
 
 def directional_margin(
-    X: ArrayLike, coef: ArrayLike, intercept: float, y: ArrayLike, *, rho: float = 1.0
+    X: ArrayLike,
+    coef: ArrayLike,
+    intercept: float,
+    y: ArrayLike,
+    *,
+    intercept_scaling: float = 1.0,
 ) -> FloatArray:
     r"""Directional margin :math:`l\,f(x) / \sqrt{\|w\|^2 + (b/\rho)^2}` per sample.
 
@@ -248,7 +253,7 @@ def directional_margin(
         Offset b of the hyperplane.
     y : array-like of shape (n_samples,)
         Labels −1 and +1.
-    rho : float, default=1.0
+    intercept_scaling : float, default=1.0
         Height of the samples in the additional dimension; > 0. As it grows the
         directional margin approaches the geometric one.
 
@@ -260,10 +265,10 @@ def directional_margin(
     Examples
     --------
     >>> from widemargin.margins import directional_margin
-    >>> directional_margin([[0.0], [8.0]], [3.0], -12.0, [-1, 1], rho=3.0)
+    >>> directional_margin([[0.0], [8.0]], [3.0], -12.0, [-1, 1], intercept_scaling=3.0)
     array([2.4, 2.4])
     """
-    rho = check_number("rho", rho, above=0)
+    rho = check_number("intercept_scaling", intercept_scaling, above=0)
     f, norm, b, dtype = _functional_margin(X, coef, intercept, y)
     # Multiplied by a small rho rather than divided by it, nothing overflows.
     unit = min(rho, 1.0)

@@ -64,7 +64,7 @@ from widemargin.meta.wrapping import takes_weights, weighed_rows
 # Part of every class that "auto" holds out at least and at most, its folds where that
 # is too little, and up to how many samples each is left out alone.
 LEAST_HELD, MOST_HELD, FOLDS, LEFT_OUT_ALONE = 0.25, 0.5, 10, 100
-STRANGENESS = {"contrast": class_contrasts_of, "distance": class_distances_of}
+NONCONFORMITY = {"contrast": class_contrasts_of, "distance": class_distances_of}
 
 
 @dataclass(frozen=True)
@@ -120,13 +120,13 @@ class ConformalClassifier(RefusingClassifier):
         outliers, such as :class:`sklearn.ensemble.IsolationForest`.
     alpha : float, default=0.05
         Fraction of the samples of a class that may be refused by it, in (0, 1).
-    strangeness : {"contrast", "distance"} or callable, default="contrast"
-        How strange samples are to each class. "distance" is d, that to the class's own
+    nonconformity : {"contrast", "distance"} or callable, default="contrast"
+        Nonconformity score of samples to each class. "distance" is d to the class's own
         model. "contrast" is d sqrt(d / d'), with d' that to the nearest other class:
         fewer samples belong to several classes, and strangers are still far. Of
         estimators without distances both are minus the margin of the class. Or a
         function of the fitted estimator and `X` that returns (n_samples, n_classes)
-        numbers, larger for stranger.
+        numbers, larger for less typical samples.
     cv : "auto", "prefit", "leave-one-out", float or int, default="auto"
         Which samples calibrate. A fraction of every class is held out; an integer is a
         number of folds, and "leave-one-out" has one sample in each. "auto" holds out
@@ -227,7 +227,7 @@ class ConformalClassifier(RefusingClassifier):
     estimator: Any
     _: KW_ONLY
     alpha: Fraction = 0.05
-    strangeness: Any = "contrast"
+    nonconformity: Any = "contrast"
     cv: Annotated[Any, Cut()] | Literal["auto", "prefit", "leave-one-out"] = "auto"
     one_class: bool = False
     reject_label: Any = None
@@ -260,11 +260,11 @@ class ConformalClassifier(RefusingClassifier):
             The fitted classifier.
         """
         check_declared(self)
-        if not callable(self.strangeness):
-            check_option("strangeness", self.strangeness, STRANGENESS)
+        if not callable(self.nonconformity):
+            check_option("nonconformity", self.nonconformity, NONCONFORMITY)
         X, y = self._check_rows(X, y)
         self._check_one_class()
-        self._strangeness, self._alpha = self.strangeness, float(self.alpha)
+        self._nonconformity, self._alpha = self.nonconformity, float(self.alpha)
         if sample_weight is not None:
             params["sample_weight"] = sample_weight
         if isinstance(self.cv, str) and self.cv == "prefit":
@@ -419,13 +419,13 @@ class ConformalClassifier(RefusingClassifier):
 
     def _scores(self, model: Any, X: Any) -> NDArray:
         """(n_samples, n_classes): how strange samples are to each class."""
-        function = self._strangeness
+        function = self._nonconformity
         if isinstance(function, str):
-            function = STRANGENESS[function]
-        scores = as_floats("strangeness(estimator, X)", function(model, X))
+            function = NONCONFORMITY[function]
+        scores = as_floats("nonconformity(estimator, X)", function(model, X))
         if scores.shape != (_num_samples(X), len(self.classes_)):
             raise ValueError(
-                "strangeness must return one number per sample and class, shape "
+                "nonconformity must return one number per sample and class, shape "
                 f"({_num_samples(X)}, {len(self.classes_)}); it returned shape "
                 f"{scores.shape}."
             )

@@ -85,7 +85,7 @@ class ProductClassifier(HandingClassifier, _BaseComposition):
         :func:`sklearn.model_selection.check_cv`; None is five parts. A number of parts
         means shuffled ones, equal samples in one of them, and with `groups` in `fit`
         whole groups.
-    floor : float, default=1e-4
+    min_proba : float, default=1e-4
         Least posterior of a member, in (0, 1): no member alone rules a class out.
 
     Attributes
@@ -155,7 +155,7 @@ class ProductClassifier(HandingClassifier, _BaseComposition):
     _: KW_ONLY
     weights: ArrayLike | None = None
     cv: Any = None
-    floor: Fraction = 1e-4
+    min_proba: Fraction = 1e-4
 
     @fit_method
     def fit(
@@ -259,7 +259,7 @@ class ProductClassifier(HandingClassifier, _BaseComposition):
                     "CalibratedClassifierCV."
                 )
         check_declared(self)
-        self._floor = float(self.floor)
+        self._min_proba = float(self.min_proba)
         if self.weights is None:
             return None
         weights = as_float_vector("weights", self.weights)
@@ -358,9 +358,9 @@ class ProductClassifier(HandingClassifier, _BaseComposition):
                     f"class, {(n_samples, len(member.classes_))}; got shape {P.shape}"
                     f"{' with NaN' if np.isnan(P).any() else ''}."
                 )
-            out[:] = np.log(self._floor)
+            out[:] = np.log(self._min_proba)
             known = class_codes(member.classes_, self.classes_)
-            out[:, known] = np.log(np.maximum(P, self._floor))
+            out[:, known] = np.log(np.maximum(P, self._min_proba))
         return logs
 
     def _class_scores(self, X: Any) -> NDArray:

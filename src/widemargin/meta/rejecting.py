@@ -87,7 +87,7 @@ class RejectingClassifier(RefusingClassifier):
     ----------
     estimator : classifier
         One that says how sure it is: ours, or any with ``decision_function`` or
-        ``predict_proba``; else give `criterion`.
+        ``predict_proba``; else give `confidence_func`.
     max_error : float, default=None
         Error allowed among the answers, in (0, 1). Exactly one of `max_error` and
         `coverage` must be given.
@@ -102,18 +102,18 @@ class RejectingClassifier(RefusingClassifier):
         samples that truly are of each class; "group": for the samples of every group
         that `fit` is told. The last two have one threshold for all, as nobody knows the
         class or group of a new sample.
-    criterion : callable, default=None
+    confidence_func : callable, default=None
         What the threshold is applied to: a function of the fitted estimator and `X`
         that returns one number per sample, larger for surer. None is the margin of the
         answer, :func:`widemargin.margins.confidence_of`.
-    strange : float, default=None
-        Share of ordinary samples that may be refused because they are too far from
-        everything, in (0, 1), for instance 0.01; with `max_error` only. It sets the
-        threshold on the distance; None sets none.
-    distance : callable, default=None
-        How far that is: a function of the fitted estimator and `X` that returns one
-        number per sample, larger for stranger. None is the distance to the nearest
-        prototype or neighbour, of estimators that have some.
+    outlier_fraction : float, default=None
+        Fraction of ordinary samples that may be refused as outliers, in (0, 1), for
+        instance 0.01; with `max_error` only. It sets the threshold on `outlier_score`;
+        None sets none.
+    outlier_score : callable, default=None
+        Function of the fitted estimator and `X` that returns one number per sample,
+        larger for more unusual ones. None is the distance to the nearest prototype or
+        neighbour, of estimators that have some.
     cv : "auto", float or "prefit", default="auto"
         Fraction of the samples to hold out. "auto" holds out a quarter, or where that
         is too little for `max_error` as many as the promise needs with room for
@@ -139,8 +139,8 @@ class RejectingClassifier(RefusingClassifier):
         for classes that are never answered; else None.
     class_delta_ : float or None
         Part of `delta` that each answered class has with ``per="predicted"``.
-    distance_threshold_ : float or None
-        Largest distance that is answered; None where `strange` is.
+    outlier_threshold_ : float or None
+        Largest outlier score that is answered; None where `outlier_fraction` is.
     coverage_ : float
         Fraction of the held-out samples that is answered.
     error_ : float
@@ -176,12 +176,12 @@ class RejectingClassifier(RefusingClassifier):
     by Learn-then-Test with a fixed sequence of exact binomial tests. Nothing is said
     about a single sample, a single class, or samples from elsewhere.
 
-    With `strange` the answered are those with :math:`c(x) \ge \tau` that are also
-    nearer than σ, the ``distance_threshold_``, and the promise is that of exactly
+    With `outlier_fraction` the answered are those with :math:`c(x) \ge \tau` that are
+    also nearer than σ, the ``outlier_threshold_``, and the promise is that of exactly
     these. σ is the k-th largest of n held-out distances, :math:`k = \lfloor
-    \text{strange}\,(n + 1) \rfloor` and at least 1: a new sample of the same
-    distribution is refused by it with probability k / (n + 1) where distances are
-    never equal. What comes from elsewhere is refused as often as it is far: nothing is
+    \text{outlier\_fraction}\,(n + 1) \rfloor` and at least 1: a new sample of the same
+    distribution is refused by it with probability k / (n + 1) where distances are never
+    equal. What comes from elsewhere is refused as often as it is far: nothing is
     promised of it.
 
     With `per` the inner event is that the promise is broken for any of them: with g(x,
@@ -244,9 +244,9 @@ class RejectingClassifier(RefusingClassifier):
     coverage: Fraction | None = None
     per: Literal["predicted", "true", "group"] | None = None
     delta: Fraction | None = DELTA
-    criterion: Callable[[Any, Any], ArrayLike] | None = None
-    strange: Fraction | None = None
-    distance: Callable[[Any, Any], ArrayLike] | None = None
+    confidence_func: Callable[[Any, Any], ArrayLike] | None = None
+    outlier_fraction: Fraction | None = None
+    outlier_score: Callable[[Any, Any], ArrayLike] | None = None
     cv: Fraction | Literal["auto", "prefit"] = "auto"
     reject_label: Any = None
     random_state: Any = None
@@ -285,8 +285,8 @@ class RejectingClassifier(RefusingClassifier):
         promised = self._promised_for(y, groups)
         if sample_weight is not None:
             params["sample_weight"] = sample_weight
-        self._criterion = self.criterion
-        self._distance = self.distance
+        self._confidence_func = self.confidence_func
+        self._outlier_score = self.outlier_score
         with FitTasks(self, 2, X=X, y=y) as tasks:
             held_out = self._fit_estimator(X, y, promised, params, tasks)
             for name in ("classes_", "n_features_in_", "feature_names_in_"):
@@ -316,22 +316,22 @@ class RejectingClassifier(RefusingClassifier):
                 f"max_error={self.max_error!r}, coverage={self.coverage!r}."
             )
         check_declared(self)
-        for name in ("criterion", "distance"):
+        for name in ("confidence_func", "outlier_score"):
             function = getattr(self, name)
             if function is not None and not callable(function):
                 raise ValueError(
                     f"{name} must be None or a function of (estimator, X) that returns "
                     f"one number per sample; got {function!r}."
                 )
-        if self.strange is not None and self.coverage is not None:
+        if self.outlier_fraction is not None and self.coverage is not None:
             raise ValueError(
-                "strange goes with max_error; coverage promises to answer a share of "
-                "all samples, the strange ones included."
+                "outlier_fraction goes with max_error; coverage promises to answer a "
+                "fraction of all samples, outliers included."
             )
-        if self.distance is not None and self.strange is None:
+        if self.outlier_score is not None and self.outlier_fraction is None:
             raise ValueError(
-                "distance needs strange, the share of ordinary samples that may be "
-                "refused by it, for instance 0.01."
+                "outlier_score needs outlier_fraction, the fraction of ordinary "
+                "samples that it may refuse, for instance 0.01."
             )
 
     def _fit_estimator(
@@ -400,15 +400,16 @@ class RejectingClassifier(RefusingClassifier):
             "coverage": self.coverage,
         }
         near = np.ones(len(y), bool)
-        self.distance_threshold_: float | None = None
-        if self.strange is not None:
-            distances = self._distances(X)
-            self.distance_threshold_ = farthest(distances, self.strange)
-            near = distances <= self.distance_threshold_
+        self.outlier_threshold_: float | None = None
+        if self.outlier_fraction is not None:
+            distances = self._outlier_scores(X)
+            self.outlier_threshold_ = farthest(distances, self.outlier_fraction)
+            near = distances <= self.outlier_threshold_
             if not near.any():
                 raise ValueError(
-                    "distance must tell samples apart, and the held-out ones are all "
-                    f"at {distances.max():g}; give another, or strange=None."
+                    "outlier_score must tell samples apart, and that of all held-out "
+                    f"ones is {distances.max():g}; give another, or "
+                    "outlier_fraction=None."
                 )
         self.n_held_out_ = len(y)
         # All that matters of the labels is where they differ.
@@ -482,15 +483,15 @@ class RejectingClassifier(RefusingClassifier):
 
     def _sure_answers(self, X: Any) -> tuple[NDArray, NDArray]:
         """Answers of the estimator, and what is compared with the threshold."""
-        if self._criterion is None:
+        if self._confidence_func is None:
             return answers_of(self.estimator_, X)[:2]
-        return self._inner_labels(X), self._criterion_of(X)
+        return self._inner_labels(X), self._confidence_func_of(X)
 
-    def _criterion_of(self, X: Any) -> NDArray:
-        return self._number_of("criterion", self._criterion, X)
+    def _confidence_func_of(self, X: Any) -> NDArray:
+        return self._number_of("confidence_func", self._confidence_func, X)
 
-    def _distances(self, X: Any) -> NDArray:
-        return self._number_of("distance", self._distance or distance_of, X)
+    def _outlier_scores(self, X: Any) -> NDArray:
+        return self._number_of("outlier_score", self._outlier_score or distance_of, X)
 
     def _number_of(self, name: str, function: Any, X: Any) -> NDArray:
         """Return what a function of estimator and samples says, one number each."""
@@ -510,9 +511,9 @@ class RejectingClassifier(RefusingClassifier):
         return confidence.astype(np.float64, copy=False) >= threshold
 
     def _is_near(self, X: Any) -> NDArray | bool:
-        if self.distance_threshold_ is None:
+        if self.outlier_threshold_ is None:
             return True
-        return self._distances(X) <= self.distance_threshold_
+        return self._outlier_scores(X) <= self.outlier_threshold_
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Say where metadata goes: `groups` is taken, the rest is for the estimator.
@@ -536,11 +537,11 @@ class RejectingClassifier(RefusingClassifier):
         -------
         confidence : ndarray of shape (n_samples,)
             What is compared with ``threshold_``: the confidence of the estimator, or
-            the `criterion`.
+            the `confidence_func`.
         """
         self._check_predict(X)
-        if self._criterion is not None:
-            return self._criterion_of(X)
+        if self._confidence_func is not None:
+            return self._confidence_func_of(X)
         return confidence_of(self.estimator_, X)
 
     def accepts(self, X: Any) -> NDArray:
@@ -555,7 +556,7 @@ class RejectingClassifier(RefusingClassifier):
         -------
         accepted : ndarray of bool of shape (n_samples,)
             True where the confidence reaches ``threshold_`` and the distance does not
-            exceed ``distance_threshold_``.
+            exceed ``outlier_threshold_``.
         """
         self._check_predict(X)
         if self.class_thresholds_ is None:
@@ -643,16 +644,16 @@ def words_on_copies(X: Any, y: NDArray, held: NDArray, max_error: float | None) 
     )
 
 
-def farthest(distances: NDArray, strange: float) -> float:
-    """Return the largest distance below the k-th largest, k a share of all; see above.
+def farthest(scores: NDArray, outlier_fraction: float) -> float:
+    """Return the largest score below the k-th largest, k a fraction of all; see above.
 
     >>> farthest(np.array([3.0, 1.0, 2.0, 9.0]), 0.25) < 9.0
     True
     """
-    k = max(1, int(np.floor(strange * (len(distances) + 1))))
-    largest = np.sort(distances)[::-1][min(k, len(distances)) - 1]
-    # Half of what is one distance for rounding, as confidences have it.
-    width = rejection.tie_width(distances)
+    k = max(1, int(np.floor(outlier_fraction * (len(scores) + 1))))
+    largest = np.sort(scores)[::-1][min(k, len(scores)) - 1]
+    # Half of what is one score for rounding, as confidences have it.
+    width = rejection.tie_width(scores)
     return float(min(largest - width / 2, np.nextafter(largest, -np.inf)))
 
 

@@ -87,7 +87,7 @@ class MarginReweightingClassifier(WrappingClassifier, SoftClassifier):
         Relative margin that every sample should have, in (-1, 1). "auto" is what four
         fifths of the samples reach in the first round, or, where a fifth is wrong, what
         four fifths of the right ones reach; 0 where none is right.
-    k : float, "ratio" or callable, default="ratio"
+    weight_gain : float, "ratio" or callable, default="ratio"
         How much weight a sample below `theta` gains; see
         :func:`~widemargin.margins.margin_reweight`. "ratio" makes the weights the mean
         over the rounds of uniform distributions on the mistakes.
@@ -173,7 +173,7 @@ class MarginReweightingClassifier(WrappingClassifier, SoftClassifier):
     estimator: Any
     _: KW_ONLY
     theta: Annotated[float, Number(above=-1, below=1)] | Literal["auto"] = "auto"
-    k: Any = "ratio"
+    weight_gain: Any = "ratio"
     margin: Callable[[Any, Any, NDArray], ArrayLike] | None = None
     max_iter: Counted = 20
     update: Literal["auto", "refit", "warm_start", "partial_fit"] = "auto"
@@ -285,7 +285,9 @@ class MarginReweightingClassifier(WrappingClassifier, SoftClassifier):
         return weights * (total / weights.sum())
 
     def _next_weights(self, weights: NDArray, mu: NDArray, given: NDArray) -> NDArray:
-        return margin_reweight(weights, mu, self.theta_, self.k, sample_weight=given)
+        return margin_reweight(
+            weights, mu, self.theta_, self.weight_gain, sample_weight=given
+        )
 
     def _relative_margins(self, learner: Any, X: Any, y: NDArray) -> NDArray:
         """Margins in [-1, 1], all on the scale of the first round."""

@@ -105,8 +105,8 @@ def tangent_kernel(
     Returns
     -------
     ndarray of shape (n_x, n_y)
-        Symmetric where `Y` is None, unless `sides` is "x" or "y". Of Dask collections
-        a lazy array.
+        Symmetric where `Y` is None, unless `sides` is "query" or "reference". Of Dask
+        collections a lazy array.
 
     Examples
     --------

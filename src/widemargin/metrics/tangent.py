@@ -85,10 +85,16 @@ from widemargin.tangents.generator import check_tangents, fit_tangents, is_gener
 
 # Which ends carry the tangents that a distance looks at. Those of a midpoint belong
 # to no sample.
-ENDS = {"x": "x", "y": "y", "two": "xy", "mean": "xy", "midpoint": ""}
+ENDS = {
+    "query": ("query",),
+    "reference": ("reference",),
+    "both": ("query", "reference"),
+    "mean": ("query", "reference"),
+    "midpoint": (),
+}
 SIDES = tuple(ENDS)
-SYMMETRIC = ("two", "mean", "midpoint")
-ALIGNED_SIDES = ("x", "y", "two", "midpoint")
+SYMMETRIC = ("both", "mean", "midpoint")
+ALIGNED_SIDES = ("query", "reference", "both", "midpoint")
 DEFAULT_SPRING = 1e-5
 # How many samples say which end should move: 500 take 0.1 s.
 TRIED_ON = 500
@@ -112,7 +118,7 @@ class TangentMetric:
     tangents : generator, array of shape (n_tangents, n_features) or None, default=None
         What may vary: a generator such as :class:`~widemargin.tangents.ImageTangents`,
         tangents that all samples share, or None, nothing, for the Euclidean distance.
-    sides : {"x", "y", "two", "mean", "midpoint"}, default="two"
+    sides : {"query", "reference", "both", "mean", "midpoint"}, default="both"
         Which end carries tangents: x is the sample asked about, y the reference. See
         :func:`tangent_distances`.
     spring : float, default=1e-5
@@ -131,7 +137,7 @@ class TangentMetric:
     >>> import numpy as np
     >>> from widemargin.metrics import TangentMetric
     >>> X = np.array([[0.0, 0.0], [3.0, 4.0]])
-    >>> metric = TangentMetric(np.array([[1.0, 0.0]]), sides="y", spring=0)
+    >>> metric = TangentMetric(np.array([[1.0, 0.0]]), sides="reference", spring=0)
     >>> metric = metric.check().fit(X)
     >>> metric.squared_distances(metric.bundle(X))
     array([[ 0., 16.],
@@ -139,7 +145,7 @@ class TangentMetric:
     """
 
     tangents: Any = None
-    sides: str = "two"
+    sides: str = "both"
     spring: float = DEFAULT_SPRING
     unit: float = 1.0
     compiled: bool = True
@@ -211,8 +217,8 @@ class TangentMetric:
         return is_generator(self.tangents) or len(self.tangents) > 0
 
     def looks_at(self, end: str) -> bool:
-        """Whether the tangents of an end, "x" or "y", matter to the distance."""
-        check_option("end", end, ("x", "y"))
+        """Whether the distance looks at the tangents of "query" or "reference"."""
+        check_option("end", end, ("query", "reference"))
         return end in ENDS[self._sides]
 
     @property
@@ -235,7 +241,7 @@ class TangentMetric:
             Samples.
         y : array-like of shape (n_samples,), default=None
             Labels, for generators that use them: those of references are known.
-        end : {"x", "y"}, default=None
+        end : {"query", "reference"}, default=None
             Where the samples will stand. An end that stays put gets no frames.
         n_jobs : int, default=None
             Threads; None is one, -1 is one per core.
@@ -290,7 +296,7 @@ class TangentMetric:
         y : Bundle, default=None
             References; None means `x`, and where the distance is symmetric every
             unordered pair is computed once.
-        sides : {"x", "y", "two", "mean", "midpoint"}, default=None
+        sides : {"query", "reference", "both", "mean", "midpoint"}, default=None
             Other sides than those of the metric.
         prepared : References, default=None
             What :meth:`prepare` made of `y`.
@@ -392,12 +398,12 @@ class TangentMetric:
             Whether there are any, and the distance is two-sided.
         """
         _check_bundle("bundle", bundle)
-        if self._sides != "two" or bundle.n_tangents == 0:
+        if self._sides != "both" or bundle.n_tangents == 0:
             return False
         if self._fades(bundle):
             warn_caller(
                 f"most {samples} lie in the span of their own tangents (contrast or "
-                f"amplitude?). With sides='two' and a spring of {self.spring:g} both "
+                f"amplitude?). With sides='both' and a spring of {self.spring:g} both "
                 "ends fade away and all distances are nearly 0; use sides='mean'."
             )
             return True
@@ -449,7 +455,7 @@ class TangentMetric:
 def metric_of(tangents: Any, sides: str, spring: float) -> TangentMetric:
     """Metric of an estimator, checked; "auto" is two-sided until samples are there."""
     check_option("sides", sides, ("auto", *SIDES))
-    return TangentMetric(tangents, "two" if sides == "auto" else sides, spring).check()
+    return TangentMetric(tangents, "both" if sides == "auto" else sides, spring).check()
 
 
 def helpful_metric(
@@ -463,8 +469,9 @@ def helpful_metric(
     """Let both ends move, only references or none: what left-out samples ask for.
 
     Each of up to 500 samples is answered by the nearest of the others, less its copies
-    or its group. The first of "two", "y" and "none" is taken unless it is clearly worse
-    than the best, see `select`; not "two" where both ends of most pairs fade away.
+    or its group. The first of "both", "reference" and "none" is taken unless it is
+    clearly worse than the best, see `select`; not "both" where both ends of most pairs
+    fade away.
 
     Parameters
     ----------
@@ -476,18 +483,18 @@ def helpful_metric(
     Returns
     -------
     metric : TangentMetric
-    sides : {"two", "y", "none"}
+    sides : {"both", "reference", "none"}
     """
     order = np.random.RandomState(0).permutation(len(codes))
     some = np.sort(order[:TRIED_ON])
     codes, points = codes[some], X[some]
     bundle = metric.bundle(points, labels[some])
     if bundle.n_tangents == 0:
-        return metric, "two"
+        return metric, "both"
     groups = twins(points, codes) if groups is None else groups[some]
     ends = {
-        "two": metric,
-        "y": replace(metric, sides="y"),
+        "both": metric,
+        "reference": replace(metric, sides="reference"),
         "none": replace(metric, tangents=None),
     }
 
@@ -509,7 +516,7 @@ def on_a_shared_frame(sides: str, spring: float) -> tuple[str, float]:
     Both ends move along the same directions then, so that one end is enough: two
     springs in series are one of half the stiffness.
     """
-    return "y", spring / 2 if sides == "two" else spring
+    return "reference", spring / 2 if sides == "both" else spring
 
 
 def require_generator(tangents: Any) -> None:
@@ -545,7 +552,7 @@ def tangent_distances(
     X_tangents: Any = None,
     Y_tangents: Any = None,
     tangents: Any = None,
-    sides: str = "two",
+    sides: str = "both",
     spring: float = DEFAULT_SPRING,
     squared: bool = True,
     n_jobs: int | None = None,
@@ -556,11 +563,11 @@ def tangent_distances(
     :math:`a = U\delta`, :math:`b = V\delta`, :math:`M = UV^\top` and spring
     :math:`k`:
 
-    - ``"y"``: :math:`|\delta|^2 - |b|^2/(1+k)`, tangents at the rows of `Y`;
-      ``"x"`` has them at the rows of `X`.
-    - ``"two"``: :math:`|\delta|^2 - |a|^2/(1+k) - r^\top S^{-1} r` with
+    - ``"reference"``: :math:`|\delta|^2 - |b|^2/(1+k)`, tangents at the rows of `Y`;
+      ``"query"`` has them at the rows of `X`.
+    - ``"both"``: :math:`|\delta|^2 - |a|^2/(1+k) - r^\top S^{-1} r` with
       :math:`r = b - M^\top a/(1+k)` and :math:`S = (1+k)I - M^\top M/(1+k)`.
-    - ``"mean"``: the mean of ``"x"`` and ``"y"``.
+    - ``"mean"``: the mean of ``"query"`` and ``"reference"``.
     - ``"midpoint"``: one-sided, with the tangents of the midpoint :math:`(x+x')/2`.
 
     For one spring, two-sided ≤ one-sided ≤ Euclidean. None of them is a metric: the
@@ -579,7 +586,7 @@ def tangent_distances(
     tangents : generator or array-like of shape (n_tangents, n_features), default=None
         Tangents of both ends, for instance
         :class:`~widemargin.tangents.ImageTangents`.
-    sides : {"x", "y", "two", "mean", "midpoint"}, default="two"
+    sides : {"query", "reference", "both", "mean", "midpoint"}, default="both"
         Which end may move along its tangents.
     spring : float, default=1e-5
         Cost k of moving, relative to the orthonormal frame. It keeps the two-sided
@@ -605,7 +612,7 @@ def tangent_distances(
     that agree to 1e-6 count as one. Squares that float64 cannot hold are refused.
     Memory beyond the result and the frames stays within ``working_memory``.
     A blank image has no tangents: it is spuriously near to everything under
-    ``"two"``, which warns.
+    ``"both"``, which warns.
 
     Examples
     --------
@@ -614,7 +621,7 @@ def tangent_distances(
     >>> X = np.array([[0.0, 0.0, 1.0]])
     >>> Y = np.array([[3.0, 4.0, 1.0]])
     >>> along_first_axis = np.array([[1.0, 0.0, 0.0]])
-    >>> tangent_distances(X, Y, tangents=along_first_axis, sides="y", spring=0)
+    >>> tangent_distances(X, Y, tangents=along_first_axis, sides="reference", spring=0)
     array([[16.]])
     """
     metric, x, y = check_ends(
@@ -672,12 +679,12 @@ def check_ends(
         metric = replace(metric, tangents=tangents)
         return metric, Bundle.bare(x), None if Y is None else Bundle.bare(y)
     x_end, y_end = Bundle.bare(x), Bundle.bare(y)
-    if metric.looks_at("x") or own:
-        end = "X" if metric.looks_at("x") or X_tangents is not None else "Y"
+    if metric.looks_at("query") or own:
+        end = "X" if metric.looks_at("query") or X_tangents is not None else "Y"
         x_end = _carrier(X, x, X_tangents, tangents, end, sides, n_jobs)
     if own:
         y_end = x_end
-    elif metric.looks_at("y"):
+    elif metric.looks_at("reference"):
         source = X if Y is None else Y
         y_end = _carrier(source, y, Y_tangents, tangents, "Y", sides, n_jobs)
     if not metric.warn_of_blanks(x_end, "samples in X"):
@@ -829,7 +836,7 @@ def tangent_alignment(
     X_tangents: Any = None,
     Y_tangents: Any = None,
     tangents: Any = None,
-    sides: str = "two",
+    sides: str = "both",
     spring: float = DEFAULT_SPRING,
 ) -> Alignment:
     """Align row i of `X` with row i of `Y`, each moving along its own tangents.
@@ -839,7 +846,7 @@ def tangent_alignment(
     X, Y : array-like of shape (n_samples, n_features) or Bundle
         Pairs of samples.
     X_tangents, Y_tangents, tangents : see :func:`tangent_distances`
-    sides : {"x", "y", "two", "midpoint"}, default="two"
+    sides : {"query", "reference", "both", "midpoint"}, default="both"
         Which end may move. ``"mean"`` averages two alignments and has none of its own.
         Under ``"midpoint"`` both ends move by half along the midpoint's tangents.
     spring : float, default=1e-5
@@ -854,8 +861,8 @@ def tangent_alignment(
     >>> import numpy as np
     >>> from widemargin.metrics import tangent_alignment
     >>> pair = tangent_alignment(
-    ...     [[0.0, 0.0]], [[3.0, 4.0]], tangents=np.array([[1.0, 0.0]]), sides="y",
-    ...     spring=0,
+    ...     [[0.0, 0.0]], [[3.0, 4.0]], tangents=np.array([[1.0, 0.0]]),
+    ...     sides="reference", spring=0,
     ... )
     >>> pair.y_aligned
     array([[0., 4.]])

@@ -136,7 +136,7 @@ class KernelDensities(RemembersSamples):
     _: KW_ONLY
     transformations: Sequence[Callable] | None = None
     transform_test: bool = False
-    cv_samples: int = 2000
+    max_cv_samples: int = 2000
     class_weight: Any = None
     random_state: Any = None
     n_jobs: int | None = None
@@ -172,7 +172,7 @@ class KernelDensities(RemembersSamples):
         metric = self._given_metric()
         self._check_candidates()
         self._parts = None
-        check_count("cv_samples", self.cv_samples)
+        check_count("max_cv_samples", self.max_cv_samples)
         gammas = _check_gammas(self.gamma)
         transformations = check_transformations(self.transformations)
         at_test = check_flag("transform_test", self.transform_test)
@@ -313,9 +313,9 @@ class KernelDensities(RemembersSamples):
                 "allow; give gamma a number."
             )
         left_out = np.argsort(equal, kind="stable")
-        if len(samples) > self.cv_samples:
+        if len(samples) > self.max_cv_samples:
             random = check_random_state(self.random_state)
-            some = random.choice(len(samples), int(self.cv_samples), replace=False)
+            some = random.choice(len(samples), int(self.max_cv_samples), replace=False)
             left_out = left_out[np.sort(some)]
 
         def distances(asked):
@@ -399,7 +399,7 @@ class KernelDensities(RemembersSamples):
         moved = copies(X, self._test_transformations)
         references = self._references_at(X)
         for version in chain([X], moved):
-            queries = self._metric.bundle(version, end="x", n_jobs=self.n_jobs)
+            queries = self._metric.bundle(version, end="query", n_jobs=self.n_jobs)
             if self._n_candidates is not None:
                 yield self._near(queries, references, groups)
                 continue
@@ -415,7 +415,9 @@ class KernelDensities(RemembersSamples):
     def _compiled(self) -> bool:
         """Whether the training samples are enough for compiled loops."""
         n, n_tangents, _ = self.bundle_.frames.shape
-        ends = (n_tangents * self._metric.looks_at(end) for end in ("x", "y"))
+        ends = (
+            n_tangents * self._metric.looks_at(end) for end in ("query", "reference")
+        )
         return worth_compiling(n, *ends)
 
     def _near(self, queries: Bundle, references: Bundle, groups: Any) -> "Near":
@@ -478,7 +480,7 @@ class KernelDensities(RemembersSamples):
         total: Any = -np.inf
         moved = copies(X, self._test_transformations)
         for version in chain([X], moved):
-            x = self._metric.bundle(version, end="x")
+            x = self._metric.bundle(version, end="query")
             sums = finder.log_densities(
                 x.points, x.frames, starts, weights, self._inner_gamma
             )
@@ -581,7 +583,7 @@ class KernelDensities(RemembersSamples):
         """Squared distances (1, n) of a row, in float64 where they decide."""
         references, metric = self._references_at(row), self._metric
         rough = metric.squared_distances(
-            metric.bundle(row, end="x"), references, compiled=self._compiled
+            metric.bundle(row, end="query"), references, compiled=self._compiled
         )
         d2 = rough.astype(float)
         with np.errstate(over="ignore"):
@@ -591,7 +593,7 @@ class KernelDensities(RemembersSamples):
         least = np.repeat(np.maximum.reduceat(bumps - error, self._starts), sizes)
         # A bump that is exp(-40) of the highest adds nothing.
         near = np.flatnonzero(bumps + error >= least - 40)
-        fine = metric.bundle(row.astype(float), end="x")
+        fine = metric.bundle(row.astype(float), end="query")
         d2[0, near] = metric.squared_distances(
             fine, references[near], compiled=self._compiled
         )[0]
@@ -655,7 +657,7 @@ class DensityClassifier(KernelDensities):
         :class:`~widemargin.tangents.DirectionFeatures`, fitted to the training samples;
         None is the samples as they are. What to expect of either is said at
         :class:`~widemargin.TangentKNeighborsClassifier`.
-    cv_samples : int, default=2000
+    max_cv_samples : int, default=2000
         How many training samples, drawn at random, are left out to choose `gamma`. They
         are predicted as new samples are, with copies if `transform_test`.
     class_weight : dict, "balanced" or None, default=None
@@ -753,10 +755,10 @@ class TangentDensityClassifier(KernelDensities):
             default=None
         What may vary. Nothing does with None, which is the Euclidean distance and
         warns, nor with "none", which says that this is meant.
-    sides : {"auto", "two", "x", "y", "mean", "midpoint"}, default="auto"
+    sides : {"auto", "both", "query", "reference", "mean", "midpoint"}, default="auto"
         Which end may move: see :func:`~widemargin.metrics.tangent_distances`. "auto" is
-        "two", unless the nearest neighbour of left-out training samples is clearly more
-        often right with "y" or without tangents.
+        "both", unless the nearest neighbour of left-out training samples is clearly
+        more often right with "reference" or without tangents.
     spring : float, default=1e-5
         Cost of moving along the tangents.
     transformations : sequence of callables or None, default=None
@@ -764,7 +766,7 @@ class TangentDensityClassifier(KernelDensities):
         :func:`~widemargin.tangents.image_shifts`.
     transform_test : bool, default=True
         Transform the samples to predict too, and sum their densities.
-    cv_samples : int, default=2000
+    max_cv_samples : int, default=2000
         How many training samples, drawn at random, are left out to choose `gamma`. They
         are predicted as new samples are, with copies if `transform_test`.
     class_weight : dict, "balanced" or None, default=None
@@ -794,7 +796,7 @@ class TangentDensityClassifier(KernelDensities):
         would overflow or vanish, in another unit.
     input_tangents_ : generator, ndarray or None
         What may vary, fitted.
-    sides_ : {"two", "x", "y", "mean", "midpoint", "none"}
+    sides_ : {"both", "query", "reference", "mean", "midpoint", "none"}
         Which end moves; "none" where "auto" found that tangents only harm.
 
     See Also
@@ -828,7 +830,7 @@ class TangentDensityClassifier(KernelDensities):
 
     _: KW_ONLY
     tangents: Any = None
-    sides: Literal["auto", "two", "x", "y", "mean", "midpoint"] = "auto"
+    sides: Literal["auto", "both", "query", "reference", "mean", "midpoint"] = "auto"
     spring: float = 1e-5
     transform_test: bool = True
 

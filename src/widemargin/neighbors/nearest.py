@@ -95,11 +95,11 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
         What may vary, for instance ``ImageTangents(shape=(16, 16))``. Nothing does
         with None, which is the Euclidean distance and warns, nor with "none", which
         says that this is meant.
-    sides : {"auto", "two", "x", "y", "mean", "midpoint"}, default="auto"
+    sides : {"auto", "both", "query", "reference", "mean", "midpoint"}, default="auto"
         Which end may move: both, the sample asked about (x), the training samples (y);
-        see :func:`~widemargin.metrics.tangent_distances`. "auto" is "two", unless the
+        see :func:`~widemargin.metrics.tangent_distances`. "auto" is "both", unless the
         nearest neighbour of left-out training samples is clearly more often right with
-        "y" or without tangents.
+        "reference" or without tangents.
     spring : float, default=1e-5
         Cost of moving along the tangents.
     metric : "tangent" or callable, default="tangent"
@@ -143,7 +143,7 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
         There is none where the samples are those of a Dask collection.
     input_tangents_ : generator, ndarray or None
         What may vary, fitted.
-    sides_ : {"two", "x", "y", "mean", "midpoint", "none"}
+    sides_ : {"both", "query", "reference", "mean", "midpoint", "none"}
         Which end moves; "none" where "auto" found that tangents only harm.
     candidate_transform_ : transformer or None
         What makes the features of candidates, fitted.
@@ -163,10 +163,10 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
     -----
     Margins are "relative" for one neighbour: of the squared distances to the nearest of
     the label and the nearest of all others that the search looks at. For more
-    neighbours they are a "share": of the votes, less that of the next class. Distances
-    that are returned come from the explicit residual in float64, whatever the dtype of
-    the samples. Equally near neighbours are ordered by class, then by index. Inside
-    ``with widemargin.show_progress():`` a bar shows how far the search is.
+    neighbours they are a "vote_fraction": of the votes, less that of the next class.
+    Distances that are returned come from the explicit residual in float64, whatever the
+    dtype of the samples. Equally near neighbours are ordered by class, then by index.
+    Inside ``with widemargin.show_progress():`` a bar shows how far the search is.
 
     References
     ----------
@@ -193,7 +193,7 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
     _: KW_ONLY
     weights: Literal["uniform", "distance"] | Callable = "uniform"
     tangents: Any = None
-    sides: Literal["auto", "two", "x", "y", "mean", "midpoint"] = "auto"
+    sides: Literal["auto", "both", "query", "reference", "mean", "midpoint"] = "auto"
     spring: float = 1e-5
     metric: Literal["tangent"] | Callable = "tangent"
     algorithm: Literal["exact", "brute", "rerank"] = "exact"
@@ -205,8 +205,8 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
 
     @property
     def margin_unit(self) -> str:
-        """A margin of one neighbour is "relative", of more a "share"."""
-        return "relative" if self._k == 1 else "share"
+        """A margin of one neighbour is "relative", of more a "vote_fraction"."""
+        return "relative" if self._k == 1 else "vote_fraction"
 
     @property
     def _k(self) -> int:
@@ -389,7 +389,7 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
         metric = self._metric if unit is None else replace(self._metric, unit=unit)
         reranks = self._asked["algorithm"] == "rerank"
         if self._measures_points and reranks and self.candidate_transform_ is None:
-            metric = replace(metric, sides="y")
+            metric = replace(metric, sides="reference")
         elif self._measures_points:
             metric = replace(metric, tangents=None)
         return metric.bundle(X, labels, n_jobs=self.n_jobs)
@@ -429,7 +429,7 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
             return self._searcher(bundle, self._metric.sides, algorithm, candidates)
         if algorithm == "rerank" and candidates is None:
             # Candidates for another metric come from the cheapest tangent distance.
-            candidates = self._searcher(bundle, "y", "brute")
+            candidates = self._searcher(bundle, "reference", "brute")
         metric = self._asked["metric"]
         if not callable(metric):
             metric = partial(_distances_of_points, self._metric)

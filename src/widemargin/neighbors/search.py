@@ -225,7 +225,7 @@ class TangentSearch:
     ----------
     references : Bundle
         What is searched. Where all share one frame, it is that of the queries too.
-    sides : {"x", "y", "two", "mean"}
+    sides : {"query", "reference", "both", "mean"}
     spring : float
     algorithm : {"exact", "brute", "rerank"}
     n_components : int
@@ -338,7 +338,7 @@ class TangentSearch:
     @property
     def needs_frames(self) -> bool:
         """Whether queries must bring their frames."""
-        return self.sides != "y"
+        return self.sides != "reference"
 
     def max_queries(self) -> int:
         """How many queries to ask about at once, within the memory budget."""
@@ -391,13 +391,13 @@ class TangentSearch:
         """
         y = self.references
         # Tangents at x alone are those of both ends, where y has none.
-        sides = "two" if self.sides == "x" else self.sides
+        sides = "both" if self.sides == "query" else self.sides
         dtype = np.result_type(queries.points, y.points)
         x, x_frames = np.ascontiguousarray(queries.points, dtype), queries.frames
-        x_frames = x_frames[:, :0] if self.sides == "y" else x_frames
+        x_frames = x_frames[:, :0] if self.sides == "reference" else x_frames
         x_frames = np.ascontiguousarray(x_frames, dtype)
         y_frames = y.frames if self.shared is None else self.shared
-        y_frames = y_frames[:, :0] if self.sides == "x" else y_frames
+        y_frames = y_frames[:, :0] if self.sides == "query" else y_frames
         most = max(request.how_many for request in requests)
         reranks = self.algorithm == "rerank"
         given = self.candidates if reranks else given or self._bounds
@@ -455,7 +455,7 @@ class TangentSearch:
         count = min(len(self.references), max(self.n_candidates, n_neighbors))
         if self.elsewhere is not None:
             return self.elsewhere.candidates(queries, n_neighbors, n_jobs)
-        side = "x" if self.sides == "x" else "y"
+        side = "query" if self.sides == "query" else "reference"
         upper = self._all_pairs(queries, side, n_jobs, lower=False)
         return smallest(upper, count)
 
@@ -776,11 +776,11 @@ class DeviceTangentSearch(ByClasses):
             sides, spring = on_a_shared_frame(sides, float(spring))
             frames = frames[:, :0]
         elif not references.n_tangents:
-            sides = "y"
+            sides = "reference"
         bounds = algorithm == "exact" and shared is None and d <= MAX_AXES
         if not bounds or not worth_a_bound(n, d, n_components):
             n_components = 0
-        self.needs_frames = sides != "y"
+        self.needs_frames = sides != "reference"
         self.finder = DeviceSearch(
             references.points, frames, sides=sides, spring=spring,
             n_components=n_components or None, shared=shared,

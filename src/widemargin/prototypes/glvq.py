@@ -334,11 +334,10 @@ class GLVQClassifier(TrainedPrototypes):
     batch_size : int or "auto", default="auto"
         Distinct samples per gradient; "auto" makes about twenty batches, of 16 to 512,
         or of any size where X is a Dask collection.
-    repair : {"dead", "none"}, default="dead"
-        In the first half of the epochs, put a prototype that was the nearest of its
-        class for no sample on the sample of its class that is covered worst, or leave
-        it where it is.
-    scale : {"auto", "spread", "none"}, default="auto"
+    reinit_dead : bool, default=True
+        In the first half of the epochs, move a prototype that is the nearest of its
+        class for no sample to the sample of its class that is covered worst.
+    scale : {"auto", "within_class_std", "none"}, default="auto"
         Whether features are divided by their within-class spread before they are
         compared. "auto" does so where the nearest neighbours of up to 1000 training
         samples are then wrong less often, as they are for features of unequal units;
@@ -422,8 +421,8 @@ class GLVQClassifier(TrainedPrototypes):
     max_iter: Counted = 30
     learning_rate: Positive = 0.1
     batch_size: Counted | Literal["auto"] = "auto"
-    repair: Literal["dead", "none"] = "dead"
-    scale: Literal["auto", "spread", "none"] = "auto"
+    reinit_dead: bool = True
+    scale: Literal["auto", "within_class_std", "none"] = "auto"
     class_weight: Any = None
     early_stopping: bool = False
     validation_fraction: Fraction = 0.1
@@ -578,4 +577,4 @@ class GLVQClassifier(TrainedPrototypes):
     def _repairs(self, wins: np.ndarray, epoch: int, n_epochs: float) -> bool:
         # A batch of an endless training says little about who is dead.
         early = n_epochs < np.inf and epoch + 1 < n_epochs / 2
-        return self.repair == "dead" and early and not wins.all()
+        return self.reinit_dead and early and not wins.all()

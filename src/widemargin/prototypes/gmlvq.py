@@ -114,11 +114,10 @@ class GMLVQClassifier(
     batch_size : int or "auto", default="auto"
         Distinct samples per gradient; "auto" makes about twenty batches, of 16 to 512,
         or of any size where X is a Dask collection.
-    repair : {"dead", "none"}, default="dead"
-        In the first half of the epochs, put a prototype that was the nearest of its
-        class for no sample on the sample of its class that is covered worst, or leave
-        it where it is.
-    scale : {"auto", "spread", "none"}, default="auto"
+    reinit_dead : bool, default=True
+        In the first half of the epochs, move a prototype that is the nearest of its
+        class for no sample to the sample of its class that is covered worst.
+    scale : {"auto", "within_class_std", "none"}, default="auto"
         Unit in which the metric starts and is learned: each feature's within-class
         spread, one for all, or by "auto" the spreads where the nearest neighbours of
         up to 1000 training samples are then wrong less often.
@@ -321,7 +320,7 @@ class GMLVQClassifier(
 
     def _trial(self, size: int | None, n_samples: int) -> Self:
         trial = super()._trial(size, n_samples)
-        trial.scale = "spread" if self._divides else "none"
+        trial.scale = "within_class_std" if self._divides else "none"
         return trial
 
     @property

@@ -352,10 +352,10 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
         eighth of the features, 0, a quarter or three eighths (20 at most): with the
         number of models the smallest that is not clearly worse on held-out samples, of
         models of 400 others at most. The papers have one model per class and a number.
-    sides : {"y", "two"}, default="y"
+    sides : {"reference", "both"}, default="reference"
         Which end bends: only the models, or the inputs along their own tangents too.
     tangents : generator or array-like of shape (n_tangents, n_features), default=None
-        Tangents of the inputs, for ``sides="two"`` only: for instance
+        Tangents of the inputs, for ``sides="both"`` only: for instance
         :class:`~widemargin.tangents.ImageTangents`.
     spring : float, default=1e-5
         Cost of moving in two-sided distances, > 0; see
@@ -451,7 +451,7 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
     prototypes_per_class: Any = "auto"
     n_tangents: int | Literal["auto"] = "auto"
     _: KW_ONLY
-    sides: Literal["y", "two"] = "y"
+    sides: Literal["reference", "both"] = "reference"
     tangents: Any = None
     spring: float = 1e-5
     init: Literal["kmeans", "weights"] = "kmeans"

@@ -109,11 +109,10 @@ class KernelLVQClassifier(GLVQClassifier):
         First step, in units of the within-class spread of each coordinate.
     batch_size : int or "auto", default="auto"
         Distinct samples per gradient; "auto" makes about twenty batches, of 16 to 512.
-    repair : {"dead", "none"}, default="dead"
-        In the first half of the epochs, put a prototype that was the nearest of its
-        class for no sample on the sample of its class that is covered worst, or leave
-        it where it is.
-    scale : {"auto", "spread", "none"}, default="auto"
+    reinit_dead : bool, default=True
+        In the first half of the epochs, move a prototype that is the nearest of its
+        class for no sample to the sample of its class that is covered worst.
+    scale : {"auto", "within_class_std", "none"}, default="auto"
         Whether features are divided by their within-class spread before they are
         compared. "auto" does so where the nearest neighbours of up to 1000 training
         samples are then wrong less often, as they are for features of unequal units;

@@ -232,17 +232,16 @@ class LVQClassifier(TrainedPrototypes):
     shuffle : bool, default=True
         Present the samples in a new random order every epoch; False keeps the order
         of the data.
-    guard : bool, default=True
-        Hold those of GLVQ, LVQ2.1 and LVQ3 among the samples of their class: a step
-        that pushes one out of the smallest ball around its class mean that holds the
-        training samples of its class is left out. False is Kohonen's rule to the
+    stay_in_class : bool, default=True
+        Keep prototypes of GLVQ, LVQ2.1 and LVQ3 among the samples of their class: skip
+        a step that pushes one out of the smallest ball around its class mean that holds
+        the training samples of its class. False is Kohonen's rule to the
         letter, as in LVQ_PAK, which runs away even on iris, with one prototype per
         class; on data where it does not, the ball moves prototypes a little.
-    repair : {"dead", "none"}, default="dead"
-        Put a prototype that came first for no sample in an epoch of LVQ1 or OLVQ1, or
-        of the first half of GLVQ, on the sample of its class that is covered worst, or
-        leave it where it is.
-    scale : {"auto", "spread", "none"}, default="auto"
+    reinit_dead : bool, default=True
+        Move a prototype that is nearest to no sample in an epoch of LVQ1 or OLVQ1, or
+        of the first half of GLVQ, to the sample of its class that is covered worst.
+    scale : {"auto", "within_class_std", "none"}, default="auto"
         Whether features are divided by their within-class spread before they are
         compared. "auto" does so where the nearest neighbours of up to 1000 training
         samples are then wrong less often, as they are for features of unequal units;
@@ -329,9 +328,9 @@ class LVQClassifier(TrainedPrototypes):
     window: Fraction = 0.3
     epsilon: Annotated[float, Number(above=0, at_most=1)] = 0.1
     shuffle: bool = True
-    guard: bool = True
-    repair: Literal["dead", "none"] = "dead"
-    scale: Literal["auto", "spread", "none"] = "auto"
+    stay_in_class: bool = True
+    reinit_dead: bool = True
+    scale: Literal["auto", "within_class_std", "none"] = "auto"
     class_weight: Any = None
     early_stopping: bool = False
     validation_fraction: Fraction = 0.1
@@ -485,11 +484,11 @@ class LVQClassifier(TrainedPrototypes):
 
     def _repairs(self, name: str, epoch: int, epochs: float) -> bool:
         until = {"glvq": epochs / 2, "lvq1": epochs, "olvq1": epochs}.get(name, 0)
-        return self.repair == "dead" and epoch + 1 < until
+        return self.reinit_dead and epoch + 1 < until
 
     def _balls(self, samples: Samples, names: list[str]) -> tuple:
         """Where the guard keeps the prototypes of each class; empty if not needed."""
-        kept = self.guard and {"glvq", "lvq2.1", "lvq3"} & {*names}
+        kept = self.stay_in_class and {"glvq", "lvq2.1", "lvq3"} & {*names}
         n = len(self.classes_) if kept else 0
         return class_balls(samples if n else samples.take(slice(0, 0)), n)
 
@@ -500,9 +499,9 @@ class LVQClassifier(TrainedPrototypes):
         if name in ("lvq1", "olvq1"):
             return lvq1_epoch, (rates if name == "olvq1" else rates[:0],)
         if name == "glvq":
-            return pair_epoch, (*SLOPES, self.guard, *balls)
+            return pair_epoch, (*SLOPES, self.stay_in_class, *balls)
         epsilon = float(self.epsilon) if name == "lvq3" else 0.0
-        return window_epoch, (float(self.window), epsilon, self.guard, *balls)
+        return window_epoch, (float(self.window), epsilon, self.stay_in_class, *balls)
 
 
 def _say_fled(name: str) -> None:

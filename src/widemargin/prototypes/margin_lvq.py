@@ -82,10 +82,10 @@ class MarginLVQClassifier(TrainedPrototypes):
     bandwidth : float or "auto", default="auto"
         Width h of the exponential kernel of "parzen"; "auto" is a tenth of the mean
         distance of the samples to the nearest prototype of their class at the start.
-    unit : float or "auto", default="auto"
-        The loss sees theta/unit, and steps are measured in it. "auto" is the mean
-        absolute hypothesis margin at the start, which makes a loss with beta = 1 fit
-        data of any scale; 1.0, with ``scale="none"``, is the paper's formula to the
+    margin_scale : float or "auto", default="auto"
+        The loss sees theta/margin_scale, and steps are measured in it. "auto" is the
+        mean absolute hypothesis margin at the start, which makes a loss with beta = 1
+        fit data of any scale; 1.0, with ``scale="none"``, is the paper's formula to the
         letter.
     init : {"kmeans", "means", "samples"} or array of shape (n_prototypes, n_features)
         Where they start: k-means within each class, class means (with a little noise
@@ -96,15 +96,15 @@ class MarginLVQClassifier(TrainedPrototypes):
     max_iter : int, default=30
         Epochs.
     learning_rate : float, default=0.1
-        gamma at the start, in units of `unit`; it falls linearly to zero.
+        gamma at the start, in units of `margin_scale`; it falls linearly to zero.
     update : {"online", "batch"}, default="online"
         One step per sample, or one step per epoch along the mean of all of them.
-    scale : {"auto", "spread", "none"}, default="auto"
+    scale : {"auto", "within_class_std", "none"}, default="auto"
         Whether features are divided by their within-class spread before they are
         compared. "auto" does so where the nearest neighbours of up to 1000 training
         samples are then wrong less often, as they are for features of unequal units;
-        pixels stay as they are. `unit`, `bandwidth` and distances are of the features
-        as they are divided.
+        pixels stay as they are. `margin_scale`, `bandwidth` and distances are of the
+        features as they are divided.
     shuffle : bool, default=True
         Present the samples in a new random order every epoch; False keeps the order
         of the data.
@@ -128,7 +128,7 @@ class MarginLVQClassifier(TrainedPrototypes):
         Their labels.
     scale_ : ndarray of shape (n_features,) or None
         What features are divided by in distances; None where they are not.
-    unit_, bandwidth_ : float
+    margin_scale_, bandwidth_ : float
         The unit and the bandwidth in use.
     decision_ : str
         How the fitted prototypes decide.
@@ -187,13 +187,13 @@ class MarginLVQClassifier(TrainedPrototypes):
     decision: Literal["nearest", "k_nearest", "parzen"] = "nearest"
     n_neighbors: Counted = 2
     bandwidth: Positive | Literal["auto"] = "auto"
-    unit: Positive | Literal["auto"] = "auto"
+    margin_scale: Positive | Literal["auto"] = "auto"
     init: Any = "kmeans"
     init_labels: Any = None
     max_iter: Counted = 30
     learning_rate: Positive = 0.1
     update: Literal["online", "batch"] = "online"
-    scale: Literal["auto", "spread", "none"] = "auto"
+    scale: Literal["auto", "within_class_std", "none"] = "auto"
     shuffle: bool = True
     class_weight: Any = None
     early_stopping: bool = False
@@ -299,22 +299,23 @@ class MarginLVQClassifier(TrainedPrototypes):
         self.bandwidth_ = (0.1 * mean or 1.0) if self.bandwidth == "auto" else (
             float(self.bandwidth)
         )  # fmt: skip
-        if self.unit != "auto":
-            self.unit_ = float(self.unit)
-            if self.unit_ < 1e-100 * mean:
+        if self.margin_scale != "auto":
+            self.margin_scale_ = float(self.margin_scale)
+            if self.margin_scale_ < 1e-100 * mean:
                 raise ValueError(
-                    f"unit={self.unit_:g} is so small beside the distances, {mean:.2g} "
-                    "on average, that margins in it are no numbers; give a larger one."
+                    f"margin_scale={self.margin_scale_:g} is so small beside the "
+                    f"distances, {mean:.2g} on average, that margins in it are no "
+                    "numbers; give a larger one."
                 )
         else:
             # With one class in the first batch there are no margins yet.
             known = np.isfinite(theta).all()
-            self.unit_ = (float(share @ theta) if known else 0) or mean or 1.0
+            self.margin_scale_ = (float(share @ theta) if known else 0) or mean or 1.0
 
     def _step(self, data: Samples, rng: np.random.RandomState, n_epochs: float) -> Step:
         loss, n = check_loss(self.loss), len(data)
         bounds, rule = self._bounds(), self._rule()
-        unit, gamma = self.unit_, float(self.learning_rate)
+        unit, gamma = self.margin_scale_, float(self.learning_rate)
         parts, mass = data.parts(data), data.mass
 
         def batch(state: State, epoch: int) -> Outcome:
@@ -364,7 +365,7 @@ class MarginLVQClassifier(TrainedPrototypes):
             self._scaled(samples),
             codes,
             self._loss,
-            self.unit_,
+            self.margin_scale_,
             self._rule(),
         )
         totals = alpha.sum(axis=0)

@@ -404,7 +404,7 @@ def residuals(X: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> np.ndarr
     return out
 
 
-SCALES = ("auto", "spread", "none")
+SCALES = ("auto", "within_class_std", "none")
 # Samples that a scale is tried on; fewer than tell what is far away, and how far that
 # is, in root mean squares.
 TRIED, FEW, FAR = 1000, 20, 100
@@ -427,7 +427,7 @@ def chosen_scale(
         return None
     if spread is None:
         spread = within_class_spread(X, codes, weights)
-    if scale == "spread":
+    if scale == "within_class_std":
         return spread
     rows = np.random.RandomState(0).permutation(len(X))[:TRIED]
     if len(rows) < 2:

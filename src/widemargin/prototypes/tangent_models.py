@@ -43,9 +43,9 @@ from widemargin.prototypes.base import PrototypeClassifier, no_bound
 from widemargin.prototypes.placing import prototype_counts
 from widemargin.tangents import Bundle, orthonormalize
 
-SIDES = ("y", "two")
+SIDES = ("reference", "both")
 # Nothing but the models' own frames, along which moving is free.
-ONE_SIDED = TangentMetric(None, "y", 0.0)
+ONE_SIDED = TangentMetric(None, "reference", 0.0)
 # Centroids and tangents of a class, together, that the data may ask for.
 MOST_DIMENSIONS = 30
 # Products of samples and models from which compiled loops pay: a formula takes 8 ns for
@@ -240,16 +240,16 @@ def check_metric(tangents: Any, sides: Any, spring: Any) -> TangentMetric:
     """Metric of models with tangents: one-sided, or with inputs that bend."""
     check_spring(spring, free=False)
     metric = TangentMetric(tangents, sides, spring).check(SIDES)
-    if sides == "y":
+    if sides == "reference":
         if metric.tangents is not None:
             raise ValueError(
-                "tangents bends the inputs, which sides='y' keeps as they are: set "
-                "sides='two', or tangents=None."
+                "tangents bends the inputs, which sides='reference' keeps as they are: "
+                "set sides='both', or tangents=None."
             )
         return ONE_SIDED
     if metric.tangents is None:
         raise ValueError(
-            "sides='two' needs tangents of the inputs: pass tangents=, a generator "
+            "sides='both' needs tangents of the inputs: pass tangents=, a generator "
             "such as ImageTangents(shape=(16, 16)), or an array (n_tangents, "
             "n_features) that all samples share."
         )
@@ -298,7 +298,7 @@ class TangentModels(PrototypeClassifier):
     def _bundle_references(self, samples: Samples) -> Bundle:
         """Training samples with their frames; their labels are known."""
         X = put(samples.X, samples.device)
-        bundle = self.metric_.bundle(X, samples.labels, end="x", n_jobs=self.n_jobs)
+        bundle = self.metric_.bundle(X, samples.labels, end="query", n_jobs=self.n_jobs)
         self.metric_.warn_of_blanks(bundle)
         return bundle
 
@@ -322,14 +322,18 @@ class TangentModels(PrototypeClassifier):
         """Give checked samples their frames; a second check costs more than a row."""
         if not self.metric_.has_tangents:
             return Bundle.bare(X)
-        return self.metric_.bundle(X, end="x", n_jobs=self.n_jobs)
+        return self.metric_.bundle(X, end="query", n_jobs=self.n_jobs)
 
     def _distance_bounds(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         C = self.prototypes_.astype(float)
         # Stored in float32 the frames are orthonormal up to its rounding only.
         T = orthonormalize(self.tangents_.astype(float))
         ends = (X, np.empty((len(X), 0, X.shape[1])), C, T)
-        options: Any = {"sides": "y", "spring": 0.0, "compiled": self.metric_.compiled}
+        options: Any = {
+            "sides": "reference",
+            "spring": 0.0,
+            "compiled": self.metric_.compiled,
+        }
         D = pair_distances(*ends, **options)
         below = pair_distances(*ends, lower=True, **options)
         error = 2 * np.maximum(D - below, 1e-12 * D)
@@ -338,8 +342,8 @@ class TangentModels(PrototypeClassifier):
     def _lipschitz(self) -> float:
         if self.metric_.has_tangents:
             raise ValueError(
-                "certified_radius needs sides='y': a two-sided distance changes with "
-                "the tangents of the sample, at no known rate."
+                "certified_radius needs sides='reference': a two-sided distance "
+                "changes with the tangents of the sample, at no known rate."
             )
         return 1.0
 

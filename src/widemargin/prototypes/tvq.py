@@ -122,10 +122,10 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         clearly better on held-out samples, in short fits on 600 samples at most.
     theta : float, default=0.4
         Margin that every sample should have, in (-1, 1).
-    sides : {"y", "two"}, default="y"
+    sides : {"reference", "both"}, default="reference"
         Which end bends: only the models, or the inputs along their own tangents too.
     tangents : generator or array-like of shape (n_tangents, n_features), default=None
-        Tangents of the inputs, for ``sides="two"`` only: for instance
+        Tangents of the inputs, for ``sides="both"`` only: for instance
         :class:`~widemargin.tangents.ImageTangents`.
     spring : float, default=1e-5
         Cost of moving in two-sided distances, > 0; see
@@ -135,15 +135,15 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         distributions over the samples of a class, section 5.1 of [1]_; random samples
         with random tangents; or class means with random tangents (and, for several
         models, a little noise).
-    k : float, "ratio" or callable, default=1.0
+    weight_gain : float, "ratio" or callable, default=1.0
         How much weight samples with small margins gain; see
         :func:`~widemargin.margins.margin_reweight`. With 0 none do, and the plain mean
         margin is maximised, which on digits ends worse than it started.
     learning_rate : "auto" or float, default="auto"
         "auto" is a step without unit that grows while the mean margin does and is
         taken back and halved when it does not. A number is the fixed rate of the
-        paper, in the units of the data: with ``k=1`` the fit is Figure 2 of the paper
-        to the letter. A fixed rate that diverges is halved with a warning.
+        paper, in the units of the data: with ``weight_gain=1`` the fit is Figure 2 of
+        the paper to the letter. A fixed rate that diverges is halved with a warning.
     max_iter : int, default=40
         Passes over the data at most. Where classes have fewer samples than features, in
         the mean, or three quarters of the samples have margins below `theta` (and 0.4)
@@ -218,12 +218,12 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
 
     :meth:`partial_fit` takes one step per batch after the first 500 samples, or after
     :meth:`fit`, with the limit of the re-weighting: only samples whose margin is below
-    `theta` count (all of them, where ``k=0``). A batch of fewer than 200 samples is
-    joined with the latest before it and its step is shorter by its share in them. Steps
-    are those that a training begins with, times 15 times the share of mistakes among
-    about the latest 200 samples before they were learned, at most once and at least
-    0.09 times: a good model stays so, and a stream that changes is followed. A step
-    after which the margins of the batch are smaller is not taken.
+    `theta` count (all of them, where ``weight_gain=0``). A batch of fewer than 200
+    samples is joined with the latest before it and its step is shorter by its share in
+    them. Steps are those that a training begins with, times 15 times the share of
+    mistakes among about the latest 200 samples before they were learned, at most once
+    and at least 0.09 times: a good model stays so, and a stream that changes is
+    followed. A step after which the margins of the batch are smaller is not taken.
 
     References
     ----------
@@ -266,11 +266,11 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
     n_tangents: int | Literal["auto"] = "auto"
     _: KW_ONLY
     theta: Annotated[float, Number(above=-1, below=1)] = 0.4
-    sides: Literal["y", "two"] = "y"
+    sides: Literal["reference", "both"] = "reference"
     tangents: Any = None
     spring: float = 1e-5
     init: Literal["hss", "weights", "random", "mean"] = "hss"
-    k: Any = 1.0
+    weight_gain: Any = 1.0
     learning_rate: Positive | Literal["auto"] = "auto"
     max_iter: Counted = 40
     tol: NotNegative = 1e-3
@@ -287,21 +287,24 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_metric(self.tangents, self.sides, self.spring)
-        if not (callable(self.k) or (isinstance(self.k, str) and self.k == "ratio")):
+        if not (
+            callable(self.weight_gain)
+            or (isinstance(self.weight_gain, str) and self.weight_gain == "ratio")
+        ):
             check_number(
-                "k", self.k, at_least=0, at_most=MOST_COPIES,
+                "weight_gain", self.weight_gain, at_least=0, at_most=MOST_COPIES,
                 otherwise="'ratio', a function of (weights, mistakes), or ",
             )  # fmt: skip
 
     @property
     def _reweights(self) -> bool:
-        return callable(self.k) or self.k != 0
+        return callable(self.weight_gain) or self.weight_gain != 0
 
     def _check_lazy(self) -> None:
-        if callable(self.k):
+        if callable(self.weight_gain):
             raise ValueError(
-                "k must be a number or 'ratio' where X is a Dask collection: a "
-                "function would have to see the weights of all samples."
+                "weight_gain must be a number or 'ratio' where X is a Dask collection: "
+                "a function would have to see the weights of all samples."
             )
         if self.record_weights:
             raise ValueError(
@@ -430,7 +433,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         state = self._first_state(fit, n_tangents, np.random.RandomState(0))
         # As in training, and a model that leaves the numbers tells nothing apart.
         with np.errstate(over="ignore", invalid="ignore"):
-            centre, ascent = self._ascent(fit, self.k)
+            centre, ascent = self._ascent(fit, self.weight_gain)
             climb = ascent.start(_stacked(state, centre))
             for _ in range(min(TRIAL_PASSES, self.max_iter)):
                 climb = ascent.step(climb)
@@ -527,7 +530,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
 
     def _climb(self, data: Bent) -> Step:
         """Return the step of one pass over the samples."""
-        centre, ascent = self._ascent(data, self.k)
+        centre, ascent = self._ascent(data, self.weight_gain)
         dtype = data.samples.X.dtype
 
         def train(state: State, epoch: int) -> Outcome:

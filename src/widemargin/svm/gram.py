@@ -163,13 +163,13 @@ class GramClassifier(pairwise.DuelClassifier):
     """Base of the machines that are trained on a Gram matrix, repaired or not."""
 
     _: KW_ONLY
-    repair: Literal["auto", "none", "clip", "flip", "shift"] = "auto"
+    psd_correction: Literal["auto", "none", "clip", "flip", "shift"] = "auto"
 
     def _bytes_of_repair(self) -> int:
         """Bytes per entry of the Gram matrix that a repair holds, itself included."""
         # LAPACK overwrites a copy, and eigenvectors are as large again. "auto" needs
         # that of matrices that are small only.
-        return {"auto": 0, "none": 0, "shift": 16}.get(self.repair, 24)
+        return {"auto": 0, "none": 0, "shift": 16}.get(self.psd_correction, 24)
 
     def _solve(
         self,
@@ -186,18 +186,22 @@ class GramClassifier(pairwise.DuelClassifier):
         def is_misled() -> bool:
             return lacks_a_plane(lambda rows: K[np.ix_(rows, rows)], machine.coef_)
 
-        if self.repair != "none":
+        if self.psd_correction != "none":
             with tasks.whole("repair"):
-                repaired = repair_gram(K, self.repair, rounding)
+                repaired = repair_gram(K, self.psd_correction, rounding)
         with tasks.whole("solve"):
             machine.fit(K, y, weights)
-            passed = self.repair == "auto" and repaired is None and len(K) <= LARGE
+            passed = (
+                self.psd_correction == "auto" and repaired is None and len(K) <= LARGE
+            )
             if passed and is_misled():
                 repaired = repair_gram(K, "clip", rounding)
                 machine.fit(K, y, weights)
         pairwise.say_how_it_ended(machine.end_, self)
         if is_misled():
-            warn_of_no_machine(self, f"Use repair='clip' instead of {self.repair!r}.")
+            warn_of_no_machine(
+                self, f"Use psd_correction='clip' instead of {self.psd_correction!r}."
+            )
         self.__dict__.pop("smallest_eigenvalue_", None)
         if repaired is None:
             return machine.coef_, machine.intercept_

@@ -48,10 +48,10 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier, SoftClassifier):
 
     Parameters
     ----------
-    lam : float in (0, 1], default=0.1
+    shrinkage : float in (0, 1], default=0.1
         Weight of the identity in C_λ; 1 is the plain SVM. Where all tangents are one
-        direction it becomes shorter by the root of lam, beside all others; where they
-        are many each does less.
+        direction it becomes shorter by the root of shrinkage, beside all others; where
+        they are many each does less.
     kernel : {"linear", "rbf", "poly"}, default="linear"
         "linear" whitens the samples themselves, the others whiten a Nyström
         approximation of their feature space.
@@ -138,7 +138,7 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier, SoftClassifier):
     # A sample that leaves changes who is at the margin where supports are most samples.
     _many = 5
 
-    lam: Annotated[float, Number(above=0, at_most=1)] = 0.1
+    shrinkage: Annotated[float, Number(above=0, at_most=1)] = 0.1
     _: KW_ONLY
     kernel: Literal["linear", "rbf", "poly"] = "linear"
     degree: Counted = 3
@@ -215,7 +215,7 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier, SoftClassifier):
         return LeftOut(costs, answers, samples.codes[rows], samples.weights[rows])
 
     def _whiten(self, X, labels, generator, n_dimensions):
-        if generator is None or self.lam >= 1:
+        if generator is None or self.shrinkage >= 1:
             return np.eye(n_dimensions)
         with np.errstate(over="ignore", invalid="ignore"):
             values, vectors = self._directions(X, labels, generator, n_dimensions)
@@ -223,10 +223,13 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier, SoftClassifier):
             raise self._overflow()
         values /= values.sum() or 1.0
         # Outside the vectors there is the identity alone.
-        shrunk = np.sqrt(self.lam / ((1 - self.lam) * values + self.lam)) - 1
+        shrunk = (
+            np.sqrt(self.shrinkage / ((1 - self.shrinkage) * values + self.shrinkage))
+            - 1
+        )
         whitening = (vectors * shrunk) @ vectors.T
         whitening[np.diag_indices_from(whitening)] += 1
-        return whitening / np.sqrt(self.lam)
+        return whitening / np.sqrt(self.shrinkage)
 
     def _directions(self, X, labels, generator, n_dimensions):
         """Eigenvalues and -vectors of the sum of t tᵀ, those of nothing left out."""

@@ -110,7 +110,7 @@ class JitteredSVC(gram.GramClassifier):
         None makes a plain SVC, and warns; an empty list says that this is meant.
     multiclass : {"ovo", "ddag"}, default="ovo"
         How the duels of all pairs of classes decide: by votes, or by a graph.
-    repair : {"auto", "none", "clip", "flip", "shift"}, default="auto"
+    psd_correction : {"auto", "none", "clip", "flip", "shift"}, default="auto"
         What happens to negative eigenvalues of the Gram matrix, as in
         :class:`~widemargin.TangentSVC`: "auto" clips where they are large enough to
         mislead the solver; then all training samples take part in predictions.
@@ -216,7 +216,7 @@ class JitteredSVC(gram.GramClassifier):
             "gram", self.C, self.multiclass, self.tol, int(self.max_iter)
         )
         data = {"X": X, "y": samples.labels, "sample_weight": weights}
-        with FitTasks(self, 2 + (self.repair != "none"), **data) as tasks:
+        with FitTasks(self, 2 + (self.psd_correction != "none"), **data) as tasks:
             with tasks.parts("kernel"):
                 versions = kernel.versions(X)
                 K = symmetrize(kernel.values(versions[0][0], versions))

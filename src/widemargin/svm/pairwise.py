@@ -471,12 +471,12 @@ class DDAGClassifier(MetaEstimatorMixin, MarginClassifier):
 
     Notes
     -----
-    Margins are in the unit of the nodes' decisions, a "distance", or a "share" where
-    they only give probabilities: of a predicted label the closest decision on its way,
-    of another minus the decision that dropped it. There is no ``predict_proba``, as a
-    sample meets few of the nodes, whose units need not be the same; put the graph into
-    :class:`~sklearn.calibration.CalibratedClassifierCV`. On scikit-learn 1.9 and later
-    ``set_callbacks(sklearn.callback.ProgressBar())`` shows how far `fit` is.
+    Margins are in the unit of the nodes' decisions, a "distance", or a "vote_fraction"
+    where they only give probabilities: of a predicted label the closest decision on its
+    way, of another minus the decision that dropped it. There is no ``predict_proba``,
+    as a sample meets few of the nodes, whose units need not be the same; put the graph
+    into :class:`~sklearn.calibration.CalibratedClassifierCV`. On scikit-learn 1.9 and
+    later ``set_callbacks(sklearn.callback.ProgressBar())`` shows how far `fit` is.
 
     References
     ----------

@@ -10,8 +10,8 @@ one Gram matrix, and only the support vectors are kept, with their frames:
 tangents at one end are made symmetric, (k(x, x') + k(x', x))/2, in training as in
 prediction, so that both see the same machine.
 
-With `landmarks` the Gram matrix, which may not fit into memory, is never formed. With m
-landmarks Z, drawn from the samples, and K_ZZ = V diag(λ) Vᵀ, the features
+With `n_landmarks` the Gram matrix, which may not fit into memory, is never formed. With
+m landmarks Z, drawn from the samples, and K_ZZ = V diag(λ) Vᵀ, the features
 
     φ(x) = k(x, Z) V_+ diag(λ_+)^{-1/2}
 
@@ -77,7 +77,7 @@ class TangentKernel:
 
     def fitted_to(self, bundle: Bundle) -> Self:
         """Take the cheapest of equal distances, knowing what frames look like."""
-        if self.metric.sides in ("x", "y") and bundle.is_shared:
+        if self.metric.sides in ("query", "reference") and bundle.is_shared:
             # With one frame for all, or none, either end gives the same.
             return replace(self, metric=replace(self.metric, sides="mean"))
         return self
@@ -91,7 +91,7 @@ class TangentKernel:
     def gram(self, d2: NDArray) -> NDArray:
         """Kernel values of a set with itself, from its squared distances, in place."""
         K = kernels.kernel_of_distances(d2, self.function, self.gamma)
-        if self.metric.sides in ("x", "y") or callable(self.function):
+        if self.metric.sides in ("query", "reference") or callable(self.function):
             kernels.symmetrize(K)
         return K
 
@@ -100,8 +100,8 @@ class TangentKernel:
     ) -> NDArray:
         """Kernel values of two sets, the second prepared by the metric or not."""
         K = self._values(x, y, self.metric.sides, prepared, n_jobs)
-        if self.metric.sides in ("x", "y"):
-            other = "y" if self.metric.sides == "x" else "x"
+        if self.metric.sides in ("query", "reference"):
+            other = "reference" if self.metric.sides == "query" else "query"
             K += self._values(x, y, other, prepared, n_jobs)
             K /= 2
         return K
@@ -186,27 +186,27 @@ class TangentSVC(gram.GramClassifier, SoftClassifier):
         where 1 errs on 4.6, 21.3 and 13.0 %.
     gamma : float or "scale", default="scale"
         Width of "rbf", exponent of the others. "scale" is two over the mean squared
-        tangent distance of the training samples for "rbf" (with `landmarks` of 500 of
+        tangent distance of the training samples for "rbf" (with `n_landmarks` of 500 of
         them), and 1 for the others.
     tangents : generator, array of shape (n_tangents, n_features), "none" or None, \
             default=None
         What may vary. Nothing does with None, which is the Euclidean distance and
         warns, nor with "none", which says that this is meant.
-    sides : {"mean", "two", "x", "y", "midpoint"}, default="mean"
+    sides : {"mean", "both", "query", "reference", "midpoint"}, default="mean"
         Which end may move. A kernel with tangents at one end is not symmetric, which
-        the solver needs: for "x" and "y" it is replaced by (k(x, x') + k(x', x))/2, in
-        training as in prediction, so that both give the same machine.
+        the solver needs: for "query" and "reference" it is replaced by (k(x, x') +
+        k(x', x))/2, in training as in prediction, so that both give the same machine.
     spring : float or "auto", default="auto"
         Cost of moving along the tangents. "auto" is 1e-5, next to none, or 0.3,
         or 1e30, which moves nothing, where that answers clearly better on held-out
         samples: classes may differ by what tangents let vary, as the widths of clothes
-        do. ``sides="two"`` gains from 0.1
+        do. ``sides="both"`` gains from 0.1
         or 0.2, which keeps both ends from meeting far away and the kernel nearer to
         positive.
     multiclass : {"ovo", "ddag"}, default="ovo"
         How the duels of all pairs of classes decide: by votes, or by a directed
         acyclic graph.
-    repair : {"auto", "none", "clip", "flip", "shift"}, default="auto"
+    psd_correction : {"auto", "none", "clip", "flip", "shift"}, default="auto"
         What happens to negative eigenvalues of the Gram matrix, as the solver sees it,
         that is, of coefficients that sum to zero. "auto" clips where those of 800
         samples are large enough to mislead the solver, as on signals with sharp peaks
@@ -214,7 +214,7 @@ class TangentSVC(gram.GramClassifier, SoftClassifier):
         the paper's and the case of digits. With "clip" and "flip" all training samples
         take part in predictions, unless the matrix needs no repair. Landmarks always
         clip.
-    landmarks : int or None, default=None
+    n_landmarks : int or None, default=None
         Number of training samples, drawn at random, to approximate the kernel with.
         For sets whose Gram matrix does not fit into memory. If it is all of them the
         machine is nearly that of "clip": there is a small penalty on the offsets.
@@ -295,9 +295,9 @@ class TangentSVC(gram.GramClassifier, SoftClassifier):
     _: KW_ONLY
     C: Positive | Literal["auto"] = "auto"  # type: ignore[assignment]
     tangents: Any = None
-    sides: Literal["mean", "two", "x", "y", "midpoint"] = "mean"
+    sides: Literal["mean", "both", "query", "reference", "midpoint"] = "mean"
     spring: float | Literal["auto"] = "auto"
-    landmarks: Counted | None = None
+    n_landmarks: Counted | None = None
     probability: bool = False
     random_state: Any = None
     n_jobs: int | None = None
@@ -322,7 +322,7 @@ class TangentSVC(gram.GramClassifier, SoftClassifier):
         """
         metric = self._check_parameters()
         samples = check_samples(self, X, y, sample_weight)
-        if self.landmarks is None:
+        if self.n_landmarks is None:
             self._require_memory(samples.X)
         self.classes_ = samples.classes
         self.__dict__.pop("smallest_eigenvalue_", None)
@@ -332,8 +332,8 @@ class TangentSVC(gram.GramClassifier, SoftClassifier):
         if not isinstance(gamma, str) and self.kernel == "rbf":
             gamma = pairwise.gamma_in_unit(gamma, X, weights, metric.unit)
         data = {"X": X, "y": samples.labels, "sample_weight": weights}
-        repairs = self.repair != "none" and self.landmarks is None
-        n_tasks = 3 + (self.landmarks is not None) + repairs + bool(self.probability)
+        repairs = self.psd_correction != "none" and self.n_landmarks is None
+        n_tasks = 3 + (self.n_landmarks is not None) + repairs + bool(self.probability)
         with FitTasks(self, n_tasks, **data) as tasks:
             with tasks.parts("tangents"):
                 metric = metric.fit(X, samples.labels)
@@ -346,7 +346,7 @@ class TangentSVC(gram.GramClassifier, SoftClassifier):
             kernel = replace(kernel, metric=metric)
             self.input_tangents_ = metric.tangents
             metric.warn_of_blanks(bundle)
-            train = self._fit_gram if self.landmarks is None else self._fit_landmarks
+            train = self._fit_gram if self.n_landmarks is None else self._fit_landmarks
             machine, matrix = train(
                 kernel.fitted_to(bundle), bundle, codes, weights, tasks
             )
@@ -363,13 +363,13 @@ class TangentSVC(gram.GramClassifier, SoftClassifier):
         metric = TangentMetric(tangents, self.sides, spring).check()
         kernels.check_kernel(self.kernel, self.gamma)
         self._check_solver()
-        if self.landmarks is None:
+        if self.n_landmarks is None:
             return metric
-        if self.repair in ("flip", "shift"):
+        if self.psd_correction in ("flip", "shift"):
             raise ValueError(
-                f"repair={self.repair!r} needs the whole Gram matrix: landmarks always "
-                "clip negative eigenvalues. Use repair='auto' or 'clip', or "
-                "landmarks=None."
+                f"psd_correction={self.psd_correction!r} needs the whole Gram matrix: "
+                "landmarks always clip negative eigenvalues. Use psd_correction='auto' "
+                "or 'clip', or n_landmarks=None."
             )
         return metric
 
@@ -417,7 +417,7 @@ class TangentSVC(gram.GramClassifier, SoftClassifier):
 
     def _repaired(self, K, trials, rounding):
         """Gram matrices of trials, repaired, and how; nothing where none needs it."""
-        method = "auto" if self.landmarks is not None else self.repair
+        method = "auto" if self.n_landmarks is not None else self.psd_correction
         if method == "none" or (method == "auto" and not gram.is_indefinite(K)):
             return [(None, None)] * len(trials)
         method = "clip" if method == "auto" else method
@@ -434,7 +434,7 @@ class TangentSVC(gram.GramClassifier, SoftClassifier):
         pairwise.require_gram_fits(
             len(X),
             needed,
-            "Use TangentSVC(landmarks=1000), which approximates the kernel, or fewer "
+            "Use TangentSVC(n_landmarks=1000), which approximates the kernel, or fewer "
             "samples.",
         )
 
@@ -461,7 +461,7 @@ class TangentSVC(gram.GramClassifier, SoftClassifier):
         random = check_random_state(self.random_state)
         machine = self._new_machine("features", random)
         with tasks.parts("distances"):
-            m: Any = self.landmarks
+            m: Any = self.n_landmarks
             landmarks = choose_landmarks(kernel, bundle, int(m), random, self.n_jobs)
         with tasks.parts("features"):
             features = landmark_features(landmarks, bundle, self.n_jobs)
@@ -474,7 +474,7 @@ class TangentSVC(gram.GramClassifier, SoftClassifier):
         return machine, features
 
     def _left_out_costs(self, machine, matrix, codes, rows, weights):
-        own = matrix[np.ix_(rows, rows)] if self.landmarks is None else matrix[rows]
+        own = matrix[np.ix_(rows, rows)] if self.n_landmarks is None else matrix[rows]
         duels = pairwise.left_out_duels(machine, own, codes[rows], weights)
         costs, answers = self._costs_of(duels)
         return LeftOut(costs, answers, codes[rows], weights)

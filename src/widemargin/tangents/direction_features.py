@@ -127,7 +127,7 @@ class DirectionFeatures(
 
     Notes
     -----
-    A blank image has features of zero. `push_forward` carries tangents of the images
+    A blank image has features of zero. `jvp` carries tangents of the images
     over to the features, so that tangent models work there.
 
     Examples
@@ -204,7 +204,7 @@ class DirectionFeatures(
         samples = validate_data(self, X, dtype=FLOATS, reset=False)
         return self._features(samples)
 
-    def push_forward(self, X: ArrayLike, tangents: ArrayLike) -> NDArray:
+    def jvp(self, X: ArrayLike, tangents: ArrayLike) -> NDArray:
         r"""Carry tangents of images over to the features.
 
         Parameters
@@ -228,7 +228,7 @@ class DirectionFeatures(
         >>> X = np.random.default_rng(0).random((3, 64))
         >>> features = DirectionFeatures((8, 8)).fit(X)
         >>> T = ImageTangents((8, 8)).tangents(X)
-        >>> features.push_forward(X, T).shape
+        >>> features.jvp(X, T).shape
         (3, 7, 200)
         """
         check_is_fitted(self)

@@ -164,7 +164,7 @@ class ModelPasses:
             ends.coefficients.T.contiguous(), spring, floor_of(spring, products.dtype),
         )  # fmt: skip
         suspect = ~(d2 >= SUSPECT[d2.dtype] * scale)
-        D = repaired(d2, suspect, models, ends, "two", spring).T
+        D = repaired(d2, suspect, models, ends, "both", spring).T
         z_plus, plus = torch.where(right, D, torch.inf).min(1)
         z_minus, minus = torch.where(right, torch.inf, D).min(1)
         return torch.stack([z_plus, z_minus], 1).double(), torch.stack([plus, minus], 1)

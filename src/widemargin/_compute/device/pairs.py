@@ -181,7 +181,7 @@ def two_sided(x: Ends, y: Ends, y_stack: Tensor, spring: float) -> Tensor:
         spring, floor_of(spring, products.dtype),
     )  # fmt: skip
     # Not d2 < ...: NaN must be suspect too.
-    return repaired(d2, ~(d2 >= SUSPECT[d2.dtype] * scale), x, y, "two", spring)
+    return repaired(d2, ~(d2 >= SUSPECT[d2.dtype] * scale), x, y, "both", spring)
 
 
 def one_sided(x: Ends, y: Ends, y_stack: Tensor, spring: float) -> Tensor:
@@ -192,7 +192,7 @@ def one_sided(x: Ends, y: Ends, y_stack: Tensor, spring: float) -> Tensor:
     for q in range(y.frames.shape[1]):
         b = products[:, 1 + q] - y.coefficients[:, q]
         d2 = d2 - b * b / (1 + spring)
-    return repaired(d2, ~(d2 >= SUSPECT[d2.dtype] * scale), x, y, "y", spring)
+    return repaired(d2, ~(d2 >= SUSPECT[d2.dtype] * scale), x, y, "reference", spring)
 
 
 def repaired(
@@ -236,9 +236,9 @@ def pair_distances(
     """
     out = torch.empty((len(x), len(y)), dtype=x.dtype, device=x.device)
     target = out
-    if sides == "x" or (sides == "two" and y_frames.shape[1] > x_frames.shape[1]):
+    if sides == "query" or (sides == "both" and y_frames.shape[1] > x_frames.shape[1]):
         x, x_frames, y, y_frames, target = y, y_frames, x, x_frames, out.T
-        sides = "y" if sides == "x" else sides
+        sides = "reference" if sides == "query" else sides
     centre = y.double().mean(0)
     x_end = Ends.prepare(x, x_frames, centre)
     y_end = Ends.prepare(y, y_frames, centre)
@@ -246,7 +246,7 @@ def pair_distances(
 
     def fill(rows: slice) -> None:
         some = x_end.take(rows)
-        if sides == "two":
+        if sides == "both":
             d2 = two_sided(some, y_end, y_stack, spring)
         else:
             d2 = one_sided(some, y_end, y_stack, spring)
@@ -255,7 +255,7 @@ def pair_distances(
                 d2 = (d2 + other) / 2
         target[rows] = d2 if squared else torch.sqrt(d2)
 
-    rows = 1 + (x_frames.shape[1] if sides == "two" else 0)
+    rows = 1 + (x_frames.shape[1] if sides == "both" else 0)
     halving(chunk_size(len(y), rows, 1 + y_frames.shape[1], x), len(x), fill)
     return out
 
@@ -290,7 +290,7 @@ def midpoint_distances(
         at = torch.arange(pairs.start, pairs.stop, device=x.device)
         one, other = x[at // n_y].double(), y[at % n_y].double()
         frames = gram_schmidt(generator.tangents((one + other) / 2), rtol)
-        d2 = paired_distances(one, frames[:, :0], other, frames, "y", spring)
+        d2 = paired_distances(one, frames[:, :0], other, frames, "reference", spring)
         out[pairs] = (d2 if squared else torch.sqrt(d2)).to(out.dtype)
 
     per_pair = 8 * d * (2 + generator.tangents(x[:1]).shape[1])
@@ -611,9 +611,9 @@ def paired_distances(
 ) -> Tensor:
     """Squared distances (m,) of m pairs: points (m, d), frames (m, l, d)."""
     delta = x.double() - y.double()
-    if sides == "two":
+    if sides == "both":
         return _energy(delta, torch.cat([x_frames, y_frames], 1), spring)
-    if sides == "x":
+    if sides == "query":
         return _energy(delta, x_frames, spring)
     d2 = _energy(delta, y_frames, spring)
     if sides == "mean":

@@ -184,14 +184,15 @@ class DeviceSearch:
     Parameters
     ----------
     points, frames : Tensor of shape (n, d) and (n, l, d)
-    sides : {"x", "y", "two", "mean"}
+    sides : {"query", "reference", "both", "mean"}
     spring : float
     n_components : int or None
         Dimensions of the bound; None computes everything.
     shared : Tensor of shape (l, d) or None
         One frame that all samples have, float64; `frames` have no rows then, and
-        `sides` is "y". It is folded into the points: |delta|^2 - |V delta|^2/(1+k) is
-        the plain distance of points whose part along V is shrunk by sqrt(k/(1+k)).
+        `sides` is "reference". It is folded into the points: |delta|^2 - |V
+        delta|^2/(1+k) is the plain distance of points whose part along V is shrunk by
+        sqrt(k/(1+k)).
     """
 
     def __init__(
@@ -210,7 +211,7 @@ class DeviceSearch:
         self.axes = None
         height = 1 + frames.shape[1]
         kernels = {}
-        if sides == "two" and height > 1 and triton_for(points) is not None:
+        if sides == "both" and height > 1 and triton_for(points) is not None:
             kernels = launches(points, height, n_components)
         with compiled_meanwhile(kernels, points.device):
             self.ends = self._prepared(points, frames)
@@ -276,7 +277,7 @@ class DeviceSearch:
         else:
             x, y, kind = shadow.rough, self.shadow.rough, "rough"
             error, tf32 = self._error(shadow), True
-        if sides == "two":
+        if sides == "both":
             products = stacked_products(x, y, self._stack(kind, y), tf32)
             bounds, _ = tail(
                 products, x.norms, x.coefficients, y.norms,
@@ -287,11 +288,11 @@ class DeviceSearch:
             return bounds, products if shadow is None else None
         parts: list[Any] = []
         scale = x.norms[:, None] + y.norms
-        if sides in ("y", "mean"):
+        if sides in ("reference", "mean"):
             G = stacked_products(x.frameless(), y, self._stack(kind, y), tf32)[:, 0]
             b = G[:, 1:] - y.coefficients.T
             parts.append(one_end(G[:, 0], b, scale, spring, error))
-        if sides in ("x", "mean"):
+        if sides in ("query", "mean"):
             bare = y.frameless()
             G = stacked_products(x, bare, self._stack(kind + " points", bare), tf32)
             a = x.coefficients[:, :, None] - G[:, 1:, 0]
@@ -325,8 +326,8 @@ class DeviceSearch:
             radius[at] = limit
             found.append((at[i], j))
 
-        x_rows = 1 if self.sides == "y" else 1 + frames.shape[1]
-        y_rows = 1 if self.sides == "x" else 1 + self.ends.frames.shape[1]
+        x_rows = 1 if self.sides == "reference" else 1 + frames.shape[1]
+        y_rows = 1 if self.sides == "query" else 1 + self.ends.frames.shape[1]
         if self.sides == "mean":
             x_rows, y_rows = 1, x_rows + y_rows
         halving(chunk_size(n_y, x_rows, y_rows, queries.rows), len(rest), look)
@@ -346,7 +347,10 @@ class DeviceSearch:
 
         Likely are those nearest with tangents at one end only.
         """
-        queries, end = self._prepared(points, frames), "x" if self.sides == "x" else "y"
+        queries, end = (
+            self._prepared(points, frames),
+            "query" if self.sides == "query" else "reference",
+        )
         shape = len(points), count
         there = torch.empty(shape, dtype=torch.long, device=points.device)
         cheap = self if self.sides == end else self.part(slice(None))
@@ -476,7 +480,7 @@ class DeviceSearch:
             frames = shared.expand(len(at), *shared.shape)
             out[rows] = paired_distances(
                 queries.raw[at], frames[:, :0], self.ends.raw[to], frames,
-                "y", self.spring,
+                "reference", self.spring,
             )  # fmt: skip
 
         numbers = (3 + 2 * len(shared)) * shared.shape[1]
@@ -516,7 +520,7 @@ class DeviceSearch:
         _, height, width = shadow.halves.shape
         own = self.shadow.halves.shape[1]
         return (
-            self.sides == "two"
+            self.sides == "both"
             and len(self.ends) >= FEWEST * (k + SEEDS)
             and stages_for(shadow.exact.norms, height - 1, own - 1, width) > 0
         )
@@ -586,7 +590,7 @@ class DeviceSearch:
         self, x: Ends, i: Tensor, y: Ends, j: Tensor, given: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """Lower and upper bounds of listed pairs, from products in their own dtype."""
-        if self.sides == "two":
+        if self.sides == "both":
             return paired_bounds(x, i, y, j, self.spring, given)
         near = torch.zeros(len(i), dtype=x.rows.dtype, device=i.device)
         far, error = torch.zeros_like(near), error_of(x.rows)
@@ -598,10 +602,10 @@ class DeviceSearch:
             with products_in(tf32=False):
                 G = (x.points[at] * y.points[to]).sum(1)
                 moves = []
-                if self.sides in ("y", "mean"):
+                if self.sides in ("reference", "mean"):
                     along = torch.bmm(y.frames[to], x.points[at][:, :, None])[:, :, 0]
                     moves.append(along - y.coefficients[to])
-                if self.sides in ("x", "mean"):
+                if self.sides in ("query", "mean"):
                     along = torch.bmm(x.frames[at], y.points[to][:, :, None])[:, :, 0]
                     moves.append(x.coefficients[at] - along)
             for b in moves:
