@@ -52,7 +52,12 @@ FLOORS: dict[str, list[set[str]]] = {
         {"classifier"},
         {"confidence"},
     ],
-    "tangents": [{"bundle"}, {"preparing"}, {"generator"}],
+    "tangents": [
+        {"bundle"},
+        {"preparing"},
+        {"generator", "spectra"},
+        {"learned", "signal"},
+    ],
     "metrics": [{"tangent"}],
 }
 # What only the machine's package may know.

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         MarginPerceptron,
         MaxMarginClassifier,
         SignalClassifier,
+        SpectrumClassifier,
     )
     from widemargin.meta import (
         ConformalClassifier,
@@ -88,6 +89,7 @@ _ESTIMATORS = {
     "MarginReweightingClassifier": "meta",
     "MaxMarginClassifier": "linear",
     "SignalClassifier": "linear",
+    "SpectrumClassifier": "linear",
     "ProductClassifier": "meta",
     "RejectingClassifier": "meta",
     "RelationalLVQClassifier": "prototypes",
@@ -130,6 +132,7 @@ __all__ = [
     "RejectingClassifier",
     "RelationalLVQClassifier",
     "SignalClassifier",
+    "SpectrumClassifier",
     "TDNeuronClassifier",
     "TVQClassifier",
     "TangentDensityClassifier",

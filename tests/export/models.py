@@ -23,6 +23,8 @@ from widemargin.tangents import (
     GaussianSmoother,
     ImageTangents,
     LearnedTangents,
+    MultiplicativeScatterCorrection,
+    SavitzkyGolay,
     SignalTangents,
     TangentUnion,
 )
@@ -76,6 +78,13 @@ IN_C = {
     "signals": lambda: wm.SignalClassifier(n_features=500),
     "signals of two channels": lambda: wm.SignalClassifier(2, n_features=500),
     "convolved": lambda: make_pipeline(ConvolutionFeatures(n_features=300), glvq()),
+    "spectra": wm.SpectrumClassifier,
+    "scatter corrected": lambda: make_pipeline(
+        MultiplicativeScatterCorrection(), glvq()
+    ),
+    "smoothed by polynomials": lambda: make_pipeline(
+        SavitzkyGolay(5, 2, 0), MultiplicativeScatterCorrection(), glvq()
+    ),
     "standardised": lambda: make_pipeline(StandardScaler(), glvq()),
     "scaled": lambda: make_pipeline(
         MinMaxScaler((-1, 2), clip=True), RobustScaler(), MaxAbsScaler(), glvq()

@@ -13,6 +13,7 @@ from widemargin.tangents import (
     ImageTangents,
     LearnedTangents,
     SignalTangents,
+    SpectrumTangents,
     TangentUnion,
     TransformTangents,
 )
@@ -39,6 +40,15 @@ GENERATORS = {
     "signal": SignalTangents(),
     "signal all": SignalTangents(SignalTangents._known, sigma=2.0),
     "signal channels": SignalTangents(("warp", "offset", "slope"), n_channels=3),
+    "spectrum": SpectrumTangents(
+        ("gain", "scatter", "shift", "stretch", "offset", "slope", "curvature", "cubic")
+    ),
+    "spectrum, known": SpectrumTangents(
+        "shift",
+        wavelengths=np.geomspace(900, 1700, D),
+        interferents=np.eye(D)[3:5],
+        pairs=(np.eye(D), np.eye(D) + np.linspace(0, 1, D)),
+    ),
     "transform": TransformTangents([power, drift]),
     "transform step": TransformTangents(power, step=1e-3),
     "learned": LearnedTangents(n_tangents=4, n_neighbors=2),

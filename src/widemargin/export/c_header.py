@@ -49,7 +49,9 @@ from widemargin.export.program import (
     Planes,
     Program,
     Project,
+    Scatter,
     Smooth,
+    Stencil,
     Step,
     Unit,
     exact_labels,
@@ -58,6 +60,7 @@ from widemargin.export.program import (
     width_after,
 )
 from widemargin.tangents.convolution_features import TAPS
+from widemargin.tangents.spectra import FLAT, NO_GAIN
 
 PER_LINE = 8
 TEMPLATES = (files("widemargin.export") / "templates.c").read_text("utf-8")
@@ -436,6 +439,30 @@ def _smooth(writer: Writer, step: Smooth, tag: str, width: int) -> str:
     )  # fmt: skip
 
 
+def _stencil(writer: Writer, step: Stencil, tag: str, width: int) -> str:
+    size = np.abs(step.weights).sum()
+    table = np.vstack([step.left, step.weights, step.right])
+    sums = table.sum(axis=1)
+    sums = np.where(np.abs(sums) < 1e-12 * size, 0.0, sums)
+    return written(
+        "stencil", writer.name, WIDTH=width, WINDOW=len(step.weights),
+        HALF=len(step.left), WEIGHTS=writer.table(f"{tag}_weights", table),
+        SUMS=writer.table(f"{tag}_sums", sums),
+    )  # fmt: skip
+
+
+def _scatter(writer: Writer, step: Scatter, tag: str, width: int) -> str:
+    if step.reference is None:
+        return written("scatter", writer.name, WIDTH=width, FLAT=_float(FLAT))
+    mean = float(step.reference.mean())
+    shape = step.reference - mean
+    table = writer.table(f"{tag}_reference", shape / (shape @ shape or 1.0))
+    return written(
+        "scatter_reference", writer.name, WIDTH=width, REFERENCE=table,
+        MEAN=_float(mean), NO_GAIN=_float(NO_GAIN),
+    )  # fmt: skip
+
+
 def _project(writer: Writer, step: Project, tag: str, width: int) -> str:
     # In float32 whatever the references are: rounded, it would spoil their bounds.
     matrix = writer.table(f"{tag}_matrix", step.matrix)
@@ -451,6 +478,8 @@ STEPS = {
     Pick: _pick,
     Unit: _unit,
     Smooth: _smooth,
+    Stencil: _stencil,
+    Scatter: _scatter,
     Project: _project,
 }
 

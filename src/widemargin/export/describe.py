@@ -54,7 +54,9 @@ from widemargin.export.program import (
     Program,
     Project,
     References,
+    Scatter,
     Smooth,
+    Stencil,
     Step,
     Unit,
     Votes,
@@ -66,6 +68,9 @@ from widemargin.tangents import (
     ConvolutionFeatures,
     GaussianSmoother,
     ImageTangents,
+    MultiplicativeScatterCorrection,
+    SavitzkyGolay,
+    StandardNormalVariate,
     TangentGenerator,
     TangentUnion,
 )
@@ -315,13 +320,22 @@ def _expansion(
 
 @describes(linear.SignalClassifier)
 def _signals(model: Any) -> Program:
+    return _feature_ridge(model, prepared_by(model.features_))
+
+
+@describes(linear.SpectrumClassifier)
+def _spectra(model: Any) -> Program:
+    views = (tuple(prepared_by(one)) for one in model.preprocessing_)
+    return _feature_ridge(model, [Join(tuple(views))])
+
+
+def _feature_ridge(model: Any, steps: Iterable[Step]) -> Program:
     # Positive for the first class, where two share a row.
     sign, K = (-1 if len(model.coef_) == 1 else 1), len(model.classes_)
     borders = None if len(model.coef_) == 1 else np.ones((K, K))
     planes = sign * model.coef_, sign * model.intercept_, "ovr", 1.0, borders
     centred = _affine(len(model.center_), model.center_, 1.0, 0.0)
-    steps = *prepared_by(model.features_), centred
-    return _program(model, Planes(*planes), steps)
+    return _program(model, Planes(*planes), (*steps, centred))
 
 
 @describes(svm.VirtualSVC)
@@ -638,6 +652,26 @@ def _convolved(features: Any) -> list[Step]:
     )
     banks = Convolve(channels, tuple(features.banks_))
     return [_affine(width, centre, scale, 0.0), banks]
+
+
+@prepares(StandardNormalVariate)
+def _normal_variate(transformer: Any) -> list[Step]:
+    return [Scatter()]
+
+
+@prepares(MultiplicativeScatterCorrection)
+def _corrected(transformer: Any) -> list[Step]:
+    return [Scatter(transformer.reference_)]
+
+
+@prepares(SavitzkyGolay)
+def _savitzky_golay(transformer: Any) -> list[Step]:
+    # What it gives of unit vectors: row i are the weights of output i.
+    n, w = transformer.n_features_in_, int(transformer.window)
+    matrix = transformer.transform(np.eye(n)).T
+    half = w // 2
+    left, right = matrix[:half, :w], matrix[n - half :, n - w :]
+    return [Stencil(matrix[half, :w], left, right)]
 
 
 def input_tangents(model: Any, generator: Any, n_features: int) -> InputTangents:

@@ -43,7 +43,9 @@ from widemargin.export.program import (
     Program,
     Project,
     References,
+    Scatter,
     Smooth,
+    Stencil,
     Step,
     Unit,
     Votes,
@@ -55,6 +57,7 @@ from widemargin.export.program import (
 from widemargin.linear.spaces import rounding
 from widemargin.tangents import orthonormalize
 from widemargin.tangents.convolution_features import TAPS
+from widemargin.tangents.spectra import FLAT, NO_GAIN
 
 OPSET = 18
 IR_VERSION = 8
@@ -176,6 +179,10 @@ def prepare(graph: Graph, x: str, step: Any, width: int) -> str:
         return _unit(graph, x, step.norm)
     if isinstance(step, Smooth):
         return _smooth(graph, x, step, width)
+    if isinstance(step, Stencil):
+        return _stencil(graph, x, step, width)
+    if isinstance(step, Scatter):
+        return _scatter(graph, x, step)
     raise TypeError(step)
 
 
@@ -241,6 +248,46 @@ def _convolve(graph: Graph, x: str, step: Convolve, width: int) -> str:
     blank = graph("ReduceSum", graph("Mul", x, 0.0), np.array([1, 2]), keepdims=0)
     blank = graph.axes("Unsqueeze", blank, [1])
     return graph("Add", graph("Concat", *parts, axis=1), blank)
+
+
+def _stencil(graph: Graph, x: str, step: Stencil, width: int) -> str:
+    """Weigh what surrounds each feature, about the feature itself: exact if smooth."""
+    w = len(step.weights)
+    starts = np.clip(np.arange(width) - w // 2, 0, width - w)
+    around = graph("Gather", x, starts[:, None] + np.arange(w), axis=1)
+    gaps = graph("Sub", around, graph.axes("Unsqueeze", x, [2]))
+    inner = np.broadcast_to(step.weights, (width - 2 * (w // 2), w))
+    weights = np.concatenate([step.left, inner, step.right])
+    found = graph("Mul", gaps, graph.table(weights))
+    found = graph("ReduceSum", found, np.array([2]), keepdims=0)
+    return graph("Add", found, graph("Mul", x, graph.table(_sums(step, width))))
+
+
+def _sums(step: Stencil, width: int) -> NDArray:
+    """Add the weights around each feature up; zero of derivatives."""
+    inner = np.full(width - 2 * len(step.left), step.weights.sum())
+    sums = np.concatenate([step.left.sum(axis=1), inner, step.right.sum(axis=1)])
+    size = np.abs(step.weights).sum()
+    return np.where(np.abs(sums) < 1e-12 * size, 0.0, sums)
+
+
+def _scatter(graph: Graph, x: str, step: Scatter) -> str:
+    centred = graph("Sub", x, graph("ReduceMean", x, np.array([1]), keepdims=1))
+    if step.reference is None:
+        square = graph("Mul", centred, centred)
+        spread = graph("Sqrt", graph("ReduceMean", square, np.array([1]), keepdims=1))
+        top = graph("ReduceMax", graph("Abs", x), np.array([1]), keepdims=1)
+        flat = graph("LessOrEqual", spread, graph("Mul", top, FLAT))
+        whole = graph("Div", centred, graph("Where", flat, 1.0, spread))
+        # What is no number stays none.
+        return graph("Where", flat, graph("Mul", x, 0.0), whole)
+    mean = float(step.reference.mean())
+    shape = step.reference - mean
+    gain = graph(
+        "MatMul", centred, graph.table((shape / (shape @ shape or 1))[:, None])
+    )
+    small = graph("Less", graph("Abs", gain), NO_GAIN)
+    return graph("Add", graph("Div", centred, graph("Where", small, 1.0, gain)), mean)
 
 
 def squared_distances(graph: Graph, x: str, references: References) -> tuple:

@@ -89,6 +89,27 @@ class Smooth(NamedTuple):
     background: float
 
 
+class Stencil(NamedTuple):
+    """A weighted sum of what surrounds each feature: `weights` (w,), w odd.
+
+    `left` and `right`, (w // 2, w), are those of the first and of the last features,
+    which lack neighbours: sums of the first and of the last w.
+    """
+
+    weights: NDArray
+    left: NDArray
+    right: NDArray
+
+
+class Scatter(NamedTuple):
+    """Subtract from a sample its mean and divide it by its standard deviation.
+
+    With a reference it is divided by its slope on that, whose mean is then added.
+    """
+
+    reference: NDArray | None = None
+
+
 class Project(NamedTuple):
     """``matrix @ x``."""
 
@@ -208,7 +229,10 @@ class Expansion(NamedTuple):
     noise: float = 0.0
 
 
-Step = Affine | Clip | Fill | Pick | Join | Unit | Smooth | Project | Embed | Convolve
+Step = (
+    Affine | Clip | Fill | Pick | Join | Unit | Smooth | Stencil | Scatter | Project
+    | Embed | Convolve
+)  # fmt: skip
 Decision = Nearest | Votes | Planes | Expansion
 
 

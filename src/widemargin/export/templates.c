@@ -176,6 +176,57 @@ static inline void NAME_@AS@_bank(const float *x, int length, int dilation, int 
       z[i] = found[i];
   }
 
+/// stencil
+  {
+    /* About the feature itself: differences of neighbours are exact. */
+    float found[@WIDTH@];
+    int j;
+    for (i = 0; i < @WIDTH@; i++) {
+      const int start = i < @HALF@ ? 0
+        : i >= @WIDTH@ - @HALF@ ? @WIDTH@ - @WINDOW@ : i - @HALF@;
+      const int row = i < @HALF@ ? i
+        : i >= @WIDTH@ - @HALF@ ? i - @WIDTH@ + 2 * @HALF@ + 1 : @HALF@;
+      float sum = @SUMS@[row] * z[i];
+      for (j = 0; j < @WINDOW@; j++)
+        sum += @WEIGHTS@[row * @WINDOW@ + j] * (z[start + j] - z[i]);
+      found[i] = sum;
+    }
+    for (i = 0; i < @WIDTH@; i++)
+      z[i] = found[i];
+  }
+
+/// scatter
+  {
+    /* About the first value, lest an offset take the digits. */
+    const float first = z[0];
+    float mean = 0, spread = 0, top = 0;
+    for (i = 0; i < @WIDTH@; i++) {
+      top = fabsf(z[i]) > top ? fabsf(z[i]) : top;
+      mean += (z[i] - first) / @WIDTH@;
+    }
+    for (i = 0; i < @WIDTH@; i++)
+      z[i] = (z[i] - first) - mean;
+    for (i = 0; i < @WIDTH@; i++)
+      spread += z[i] * z[i] / @WIDTH@;
+    spread = sqrtf(spread);
+    for (i = 0; i < @WIDTH@; i++)
+      z[i] = spread <= @FLAT@ * top ? z[i] * 0 : z[i] / spread;
+  }
+
+/// scatter_reference
+  {
+    const float first = z[0];
+    float mean = 0, gain = 0;
+    for (i = 0; i < @WIDTH@; i++)
+      mean += (z[i] - first) / @WIDTH@;
+    for (i = 0; i < @WIDTH@; i++)
+      z[i] = (z[i] - first) - mean;
+    gain = NAME_dot(z, @REFERENCE@, @WIDTH@);
+    gain = fabsf(gain) < @NO_GAIN@ ? 1 : gain;
+    for (i = 0; i < @WIDTH@; i++)
+      z[i] = @MEAN@ + z[i] / gain;
+  }
+
 /// project
   {
     float mapped[@N@];

@@ -3,10 +3,12 @@
 from widemargin.linear.max_margin import MaxMarginClassifier
 from widemargin.linear.perceptrons import FixedMarginPerceptron, MarginPerceptron
 from widemargin.linear.signal import SignalClassifier
+from widemargin.linear.spectrum import SpectrumClassifier
 
 __all__ = [
     "FixedMarginPerceptron",
     "MarginPerceptron",
     "MaxMarginClassifier",
     "SignalClassifier",
+    "SpectrumClassifier",
 ]

@@ -3,7 +3,7 @@ r"""Signals in one line: convolution features, a hyperplane per class, probabili
 The features f(x) of :class:`~widemargin.tangents.ConvolutionFeatures`, divided by their
 spread, meet one ridge regression per class,
 
-.. math:: s_c(x) = b_c + \sum_j B_{cj} \frac{f_j(x) - \mu_j}{\sigma_j + \bar\sigma/100},
+.. math:: s_c(x) = b_c + \sum_j B_{cj} \frac{f_j(x) - \mu_j}{\sigma_j + \bar\sigma/10},
 
 and the largest score is the answer. What the regression says of each training sample
 that is left out, in closed form, chooses the penalty and the temperature by which
@@ -14,26 +14,20 @@ deterministic transform for time series classification, KDD 2021.
 """
 
 from dataclasses import KW_ONLY
-from typing import Any, Literal, Self
+from typing import Any, Self
 
-import numpy as np
 from numpy.typing import NDArray
 
 from widemargin._core.callbacks import FitTasks
-from widemargin._core.classifier import SoftClassifier, fit_method, margin_costs
-from widemargin._core.decisions import label_margins
-from widemargin._core.params import Counted, Positive, check_declared, parameters
-from widemargin._core.samples import Samples, check_samples, distinct_rows
-from widemargin._core.temperature import LeftOut
-from widemargin.linear.ridge import fit_ridge
+from widemargin._core.classifier import fit_method
+from widemargin._core.params import Counted, check_declared, parameters
+from widemargin._core.samples import check_samples, distinct_rows
+from widemargin.linear.feature_ridge import FeatureRidge
 from widemargin.tangents.convolution_features import ConvolutionFeatures
-
-# Features that hardly vary are not blown up: this share of the mean spread is added.
-FLOOR = 0.01
 
 
 @parameters
-class SignalClassifier(SoftClassifier):
+class SignalClassifier(FeatureRidge):
     """Classifier of time series: convolution features and a ridge regression.
 
     Parameters
@@ -100,14 +94,11 @@ class SignalClassifier(SoftClassifier):
     1.0
     """
 
-    margin_unit = "log-odds"
     _allow_nan = True
 
     n_channels: Counted = 1
     _: KW_ONLY
     n_features: Counted = 5000
-    alpha: Positive | Literal["auto"] = "auto"
-    class_weight: Any = None
 
     @fit_method
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -139,37 +130,9 @@ class SignalClassifier(SoftClassifier):
                 )
                 Z = features.fit_transform(samples.X)
             with tasks.whole("regression"):
-                self._fit_planes(Z, samples, weights)
+                (self.alpha_,) = self._fit_planes([Z], samples, weights)
         self.features_ = features
         return self
 
-    def _fit_planes(self, Z: NDArray, samples: Samples, weights: NDArray) -> None:
-        """Fit the regression and divide it by its temperature."""
-        mean = weights @ Z / weights.sum()
-        centred = Z - mean
-        spread = np.sqrt(weights @ centred**2 / weights.sum())
-        spread += FLOOR * spread.mean() or 1.0
-        is_class = samples.codes[:, np.newaxis] == np.arange(len(self.classes_))
-        targets = np.where(is_class, 1.0, -1.0)
-        if len(self.classes_) == 2:
-            targets = targets[:, 1:]
-        alpha = None if isinstance(self.alpha, str) else float(self.alpha)
-        found = fit_ridge(centred / spread, targets, weights, alpha)
-        scores = _of_classes(found.left_out)
-        costs, answers = margin_costs(scores, label_margins(scores))
-        self._calibrate(LeftOut(costs, answers, samples.codes, weights))
-        self.alpha_ = found.alpha
-        self.coef_ = (found.coef / spread / self.temperature_).astype(Z.dtype)
-        # Kept apart from the intercept, beside which a float32 loses its digits.
-        self.center_ = mean.astype(Z.dtype)
-        self.intercept_ = found.intercept / self.temperature_
-        self.temperature_ = 1.0
-
-    def _class_scores(self, X: Any) -> NDArray:
-        features = self.features_.transform(X) - self.center_
-        return _of_classes(features @ self.coef_.T + self.intercept_)
-
-
-def _of_classes(values: NDArray) -> NDArray:
-    """(n, n_classes) scores of values that two classes share."""
-    return np.hstack([-values, values]) / 2 if values.shape[1] == 1 else values
+    def _features(self, X: Any) -> NDArray:
+        return self.features_.transform(X)

@@ -17,6 +17,13 @@ from widemargin.tangents.image import (
 from widemargin.tangents.learned import LearnedTangents
 from widemargin.tangents.preparing import Deskew, GaussianSmoother
 from widemargin.tangents.signal import SignalTangents
+from widemargin.tangents.spectra import (
+    MultiplicativeScatterCorrection,
+    SavitzkyGolay,
+    StandardNormalVariate,
+    resample_spectra,
+)
+from widemargin.tangents.spectrum_tangents import SpectrumTangents
 from widemargin.tangents.transform import TransformTangents
 
 __all__ = [
@@ -29,7 +36,11 @@ __all__ = [
     "ImageShift",
     "ImageTangents",
     "LearnedTangents",
+    "MultiplicativeScatterCorrection",
+    "SavitzkyGolay",
     "SignalTangents",
+    "SpectrumTangents",
+    "StandardNormalVariate",
     "TangentGenerator",
     "TangentUnion",
     "TransformTangents",
@@ -38,4 +49,5 @@ __all__ = [
     "image_shifts",
     "orthonormalize",
     "pad_series",
+    "resample_spectra",
 ]
