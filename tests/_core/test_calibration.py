@@ -4,6 +4,7 @@ All of it is `benchmarks/calibration.py`; each case here was false by more than 
 """
 
 import pickle
+from copy import copy
 
 import numpy as np
 import pytest
@@ -116,6 +117,13 @@ def test_few_samples_are_left_out_when_that_is_asked_for(monkeypatch):
     n = len(fits)
     np.testing.assert_array_equal(other.predict_proba(X), chances)
     assert len(fits) == n
+    # A copy, and a fit anew, ask for nothing of the fit before.
+    anew = wm.GLVQClassifier(random_state=0).fit(X, y)
+    n = len(fits)
+    copied = copy(anew)
+    anew.fit(X, y)
+    assert len(fits) == n + 1
+    np.testing.assert_array_equal(copied.predict_proba(X), chances)
     # What the model that was there before said is forgotten.
     assert model.fit(X[:, :2], y).temperature_ != other.temperature_
 

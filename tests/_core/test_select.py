@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from widemargin._core.select import select
+from widemargin._core.select import select, smallest
 
 
 def slow(wrong, weights, z, r):
@@ -60,3 +60,29 @@ def test_where_order_is_no_size_the_best_follows_the_first():
 
 def test_one_candidate_is_not_tried():
     assert select(["only"], None) == "only"
+
+
+@settings(deadline=None, max_examples=60)
+@given(seed=st.integers(0, 9999), n=st.integers(1, 7))
+def test_halves_find_what_all_would_where_larger_sizes_err_less(seed, n):
+    """Nested mistakes: what a size gets right, larger ones do as well."""
+    counts = np.sort(np.random.RandomState(seed).randint(0, 80, n))[::-1]
+    wrong, asked = np.arange(100) < counts[:, None], []
+
+    def mistakes(size):
+        asked.append(size)
+        return wrong[size]
+
+    assert smallest(range(n), mistakes) == select(range(n), wrong.__getitem__)
+    assert len(asked) == len(set(asked)) <= 2 + np.ceil(np.log2(n))
+
+
+def test_sizes_between_are_not_asked_where_the_largest_is_no_better():
+    wrong, asked = {1: np.arange(50) < 5, 20: np.arange(50) < 6}, []
+
+    def mistakes(size):
+        asked.append(size)
+        return wrong[size]
+
+    assert smallest([1, 2, 5, 20], mistakes) == 1
+    assert asked == [1, 20]

@@ -70,7 +70,7 @@ def test_numbers_that_are_given_are_not_judged(monkeypatch):
     def refuse(*args, **options):
         raise AssertionError
 
-    monkeypatch.setattr("widemargin.prototypes.training.select", refuse)
+    monkeypatch.setattr("widemargin.prototypes.training.smallest", refuse)
     X, y = gaussians(200)
     assert len(GLVQClassifier(4, random_state=0).fit(X, y).prototypes_) == 20
 

@@ -5,12 +5,12 @@ read, the oracle of the tests, and what runs where nothing stands in for it. An 
 does the same faster: a kernel that numba compiles, which takes seconds, once per
 machine. `ENGINES` lists them all, and `formula` is the one place that asks it.
 
-A kernel is worth its compilation where a thousand calls, some thirty fits of thirty
-epochs, save more seconds than it takes:
+A kernel is worth its compilation where the calls of some thirty fits of thirty epochs,
+a thousand, save more seconds than it takes:
 
-    1000 * saves(*arguments) >= compiles.
+    calls * saves(*arguments) >= compiles.
 
-That depends on the arguments alone and never on what was compiled before: a new process
+Where "auto" tries sizes by short trainings, a fit has more calls. That depends on the arguments alone and never on what was compiled before: a new process
 and an old one give the same bits. A formula that answers questions is called with one
 sample or with many, so its engine must return the same bits as the formula does. One
 that trains a model need not: all calls of a fit are of one size.
@@ -26,8 +26,8 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import numpy as np
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-# Calls that have to pay for a compilation.
-CALLS = 1000
+# Calls that have to pay for a compilation, and those where fits try sizes first.
+CALLS, WITH_TRIALS = 1000, 2500
 FLOATS = (np.float32, np.float64)
 
 
@@ -72,6 +72,7 @@ class Engine(NamedTuple):
     compiles: float = 0.0
     saves: Callable[..., float] = nothing
     takes: Callable[..., bool] = in_memory
+    calls: int = CALLS
 
     def load(self) -> Callable[..., Any]:
         """Import the kernel, and numba or torch with it."""
@@ -82,7 +83,7 @@ class Engine(NamedTuple):
         """Whether the kernel takes the arguments, and is worth its compilation."""
         if not self.takes(*arguments) or (_choice == "formulas" and self.compiles):
             return False
-        paid = CALLS * self.saves(*arguments) >= self.compiles
+        paid = self.calls * self.saves(*arguments) >= self.compiles
         return paid or _choice == "engines"
 
 
@@ -141,7 +142,8 @@ ENGINES: dict[str, Engine] = {
         ),
         lambda X, norms, right, gamma, stack, tiny: in_memory(X),
     ),
-    # A batch is thirty requests of NumPy's, and some passes over its distances.
+    # A batch is thirty requests of NumPy's, and some passes over its distances. Trials
+    # are six or more, of a hundred steps.
     "glvq_pass": Engine(
         "glvq:glvq_pass",
         4.4,
@@ -149,6 +151,7 @@ ENGINES: dict[str, Engine] = {
             1e-4 * len(batches) + 8e-9 * len(rows.X) * len(state["prototypes"])
         ),
         of_plain_rows,
+        WITH_TRIALS,
     ),
     "gmlvq_pass": Engine(
         "glvq:gmlvq_pass",
@@ -157,6 +160,7 @@ ENGINES: dict[str, Engine] = {
             2e-4 * len(batches) + 8e-9 * len(rows.X) * len(state["prototypes"])
         ),
         of_plain_rows,
+        WITH_TRIALS,
     ),
     "run_batches": Engine(
         "device.replay:run_batches",

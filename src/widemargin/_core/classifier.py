@@ -19,7 +19,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from copy import copy
 from functools import cached_property, wraps
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -297,6 +297,12 @@ class SoftClassifier(MarginClassifier):
             return 0.0
         # Once more, for what it says itself of a name that is not there.
         return self.__getattribute__(name)
+
+    def __copy__(self) -> Self:
+        # It shares what is asked for later, and does not ask for it now.
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        return twin
 
     def __getstate__(self) -> Any:
         state = super().__getstate__()

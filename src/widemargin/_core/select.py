@@ -68,6 +68,37 @@ def select(
     return candidates[int((found @ weights).argmin())]
 
 
+def smallest(
+    candidates: Sequence[Candidate],
+    mistakes: Callable[[Candidate], NDArray],
+    weights: NDArray | float = 1.0,
+) -> Candidate:
+    """Return what `select` does of sizes whose mistakes fall as they grow.
+
+    The ends are asked first, then by halves: none between two neighbours of which one
+    is clearly worse and the other is not, and none larger than what will do. Mistakes
+    of few samples that rise in between may be missed.
+
+    >>> asked, wrong = [], {1: 40, 2: 30, 5: 20, 20: 20}
+    >>> def mistakes(size):
+    ...     asked.append(size)
+    ...     return np.arange(100) < wrong[size]
+    >>> smallest([1, 2, 5, 20], mistakes), asked
+    (5, [1, 20, 5, 2])
+    """
+    asked = sorted({0, len(candidates) - 1})
+    found = {at: np.asarray(mistakes(candidates[at]), float) for at in asked}
+    while True:
+        asked = sorted(found)
+        worse = clearly_worse(np.stack([found[at] for at in asked]), weights)
+        k = int(np.argmin(worse))
+        below = asked[k - 1] if k else asked[k] - 1
+        at = (below + asked[k] + 1) // 2
+        if at == asked[k]:
+            return candidates[at]
+        found[at] = np.asarray(mistakes(candidates[at]), float)
+
+
 def clearly_worse(
     mistakes: NDArray,
     weights: NDArray | float = 1.0,

@@ -44,7 +44,7 @@ from widemargin._core.samples import (
     merge_duplicates,
     twins,
 )
-from widemargin._core.select import select
+from widemargin._core.select import smallest
 from widemargin._core.shards import check_shards, joined
 from widemargin._core.split import (
     folds_of_classes,
@@ -627,7 +627,7 @@ class TrainedPrototypes(PrototypeClassifier):
     def _chosen_size(self, samples: Samples) -> int | None:
         """Return how many prototypes "auto" allows a class; None if they may grow.
 
-        `select` judges short trainings by samples that they have not seen. A trial has
+        `smallest` judges short trainings by samples that they have not seen. A trial has
         up to 400 samples per class, in the proportions of all, whatever their number.
         """
         self._size = None
@@ -658,7 +658,7 @@ class TrainedPrototypes(PrototypeClassifier):
             return np.concatenate(wrong)
 
         of_asked = np.concatenate([asked.weights for _, asked, _ in trials])
-        return select([*sizes, None], mistakes, of_asked)
+        return smallest([*sizes, None], mistakes, of_asked)
 
     def _trial(self, size: int | None, n_samples: int) -> Self:
         """Return a model to try a number of prototypes with, on so many samples."""
