@@ -6,6 +6,7 @@ style and draws, ``from_estimator`` and its like compute the data and plot it. A
 matplotlib is imported by ``plot`` only.
 """
 
+from widemargin.inspection.class_models import AcceptanceDisplay, ExtremesDisplay
 from widemargin.inspection.margins import (
     BoundDisplay,
     ErrorRejectDisplay,
@@ -17,9 +18,11 @@ from widemargin.inspection.tangents import AlignmentDisplay, TangentDisplay
 from widemargin.inspection.training import SampleWeightDisplay, TrainingCurveDisplay
 
 __all__ = [
+    "AcceptanceDisplay",
     "AlignmentDisplay",
     "BoundDisplay",
     "ErrorRejectDisplay",
+    "ExtremesDisplay",
     "MarginDistributionDisplay",
     "PromiseMonitorDisplay",
     "PrototypeDisplay",

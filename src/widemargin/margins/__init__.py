@@ -14,6 +14,13 @@ from widemargin.margins.bounds import (
     lvq_margin_bound,
     prototype_displacement,
 )
+from widemargin.margins.class_models import (
+    ClassModelRates,
+    Rates,
+    class_model_rates,
+    exact_interval,
+    extremes_band,
+)
 from widemargin.margins.conformal import (
     conformal_p_values,
     cross_conformal_level,
@@ -62,6 +69,7 @@ from widemargin.margins.selective import (
 
 __all__ = [
     "MARGIN_UNITS",
+    "ClassModelRates",
     "ErrorBounds",
     "ErrorRejectCurve",
     "Exponential",
@@ -73,10 +81,12 @@ __all__ = [
     "NearestRightWrong",
     "PerceptronBounds",
     "Ramp",
+    "Rates",
     "Sigmoid",
     "augrc_score",
     "aurc_score",
     "check_loss",
+    "class_model_rates",
     "common_threshold",
     "confidence_of",
     "conformal_p_values",
@@ -85,6 +95,8 @@ __all__ = [
     "directional_margin",
     "error_bounds",
     "error_reject_curve",
+    "exact_interval",
+    "extremes_band",
     "geometric_margin",
     "hypothesis_margin",
     "lvq_margin_bound",

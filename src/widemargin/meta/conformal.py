@@ -508,6 +508,35 @@ class ConformalClassifier(RefusingClassifier):
         sizes = zip(self.n_calibration_.tolist(), self._n_folds.tolist(), strict=True)
         return np.array([cross_conformal_level(alpha, n, k) for n, k in sizes])
 
+    def acceptance_limits(self, alpha: float | None = None) -> NDArray:
+        r"""Return how strange to each class a sample may be and still belong to it.
+
+        Parameters
+        ----------
+        alpha : float, default=None
+            Level, in (0, 1); None is that of the classifier.
+
+        Returns
+        -------
+        limits : ndarray of shape (n_classes,)
+            The largest score whose p-value exceeds `alpha`: the k-th largest of n
+            calibration scores, :math:`k = \lfloor \alpha (n + 1) \rfloor`. With folds
+            there are several models, and no such limit.
+        """
+        check_is_fitted(self)
+        alpha = self._check_level(alpha)
+        if len(self.estimators_) > 1:
+            raise ValueError(
+                f"acceptance_limits: cv={self.cv!r} compares {len(self.estimators_)} "
+                "models, whose scores have no limit in common; ask p_values, or let cv "
+                "be a fraction."
+            )
+        limits = np.empty(len(self.classes_))
+        for c, known, width in self._calibrations[0]:
+            k = int(np.floor(alpha * (len(known) + 1) + 1e-9))
+            limits[c] = known[-k] + width
+        return limits
+
     def predict(self, X: Any) -> NDArray:
         """Return the label of samples that belong to one class only.
 
