@@ -347,6 +347,11 @@ FITS = {
         ["estimator", "calibration"],
         set(),
     ),
+    "FewShotImageClassifier": (
+        widemargin.FewShotImageClassifier(),
+        ["views and members", "choice"],
+        set(),
+    ),
     "SignalClassifier": (
         widemargin.SignalClassifier(n_features=200),
         ["features", "regression"],

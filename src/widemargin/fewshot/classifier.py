@@ -109,7 +109,8 @@ class FewShotImageClassifier(MarginClassifier):
         small turns and stretches; () takes none.
     features : transformer or None, default=None
         What kernel ridge regression and the search for candidates see; None takes
-        :class:`~widemargin.tangents.DirectionFeatures` with ``power=0.3``.
+        :class:`~widemargin.tangents.DirectionFeatures` with 12 directions and
+        ``power=0.3``.
     metric : "distortion" or callable, default="distortion"
         Distance of the bumps: the image distortion model, or a function
         ``metric(X, Y) -> (n_x, n_y)`` of images with a background of 0.

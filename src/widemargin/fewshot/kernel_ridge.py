@@ -44,7 +44,7 @@ class KernelRidge(NamedTuple):
 
     def scores(self, squares: NDArray) -> NDArray:
         """(n, K) of squared distances to all versions of all images."""
-        kernel = np.exp(squares[:, self.rows] / -self.unit)
+        kernel = laplacian(squares[:, self.rows], self.unit)
         return kernel.astype(float, copy=False) @ self.coefficients
 
 
@@ -62,13 +62,15 @@ def fit_kernel_ridge(
     n_versions = min(len(Z) // n, max(1, MOST_ROWS // n))
     rows = (np.arange(n_versions)[:, np.newaxis] * n + images).ravel()
     squares = squared_distances(Z[rows], Z[rows]).astype(float)
+    # Roots of rounding are no distances.
+    squares.flat[:: len(squares) + 1] = 0
     among = squares[: len(images), : len(images)]
-    unit = float(np.median(among[among > 0])) if among.any() else 1.0
+    unit = float(np.sqrt(np.median(among[among > 0]))) if among.any() else 1.0
     targets = (codes[images][:, np.newaxis] == np.arange(n_classes)) - 1 / n_classes
     targets = np.tile(targets, (n_versions, 1))
     # Only ratios of weights count.
     share = weights[images] / weights[images].mean()
-    G = np.exp(squares / -unit)
+    G = laplacian(squares, unit)
     G.flat[:: len(G) + 1] += np.tile(PENALTY / np.maximum(share, 1e-6), n_versions)
     factor, failed = dpotrf(G.T, lower=1, overwrite_a=1)
     assert not failed  # its diagonal has at least λ added
@@ -80,6 +82,17 @@ def fit_kernel_ridge(
     blocks = inverse[np.maximum(i, j), np.minimum(i, j)]
     left_out = targets[own[:, 0]] - np.linalg.solve(blocks, A[own])[:, 0]
     return KernelRidge(rows, A, unit, images, left_out)
+
+
+def laplacian(squares: NDArray, unit: float) -> NDArray:
+    """Return the exponential kernel of squared distances, which are overwritten.
+
+    >>> laplacian(np.array([0.0, 4.0]), 2.0).round(3)
+    array([1.   , 0.368])
+    """
+    np.sqrt(squares, out=squares)
+    squares /= -unit
+    return np.exp(squares, out=squares)
 
 
 def squared_distances(X: NDArray, Y: NDArray) -> NDArray:
