@@ -1,11 +1,11 @@
 """
-Images in colour: where in the photograph is this?
-==================================================
+Colour images: recognise a place
+================================
 
-Rows of three channels are images too: ``shape=(height, width, 3)``, and all channels
-move together. Sixty places of a photograph are known by one patch each. Somebody sends
-new patches of them, from a camera that stands a little aside, a little turned, and
-exposes differently: which places are they?
+Images with three channels work too: ``shape=(height, width, 3)``, and all channels move
+together. Sixty places of a photograph are known by one patch each. New patches come
+from a camera that stands a little aside, a little rotated, with another exposure. Which
+places are they?
 """
 
 import numpy as np
@@ -37,9 +37,19 @@ def view(corner, aside=0.0, turn=0.0, exposure=0.0):
     return (np.stack(channels, axis=2) + rng.normal(0, exposure)).ravel()
 
 
+# %%
+# The data
+# --------
+# One known patch per place, and eight new views of each.
+
 X, places = np.array([view(corner) for corner in corners]), np.arange(PLACES)
 X_new = np.array([view(c, 0.8, 0.1, 0.15) for c in corners for _ in range(VIEWS)])
 truth = np.repeat(places, VIEWS)
+# %%
+# Three distances
+# ---------------
+# The tangents know motion, or motion and brightness.
+
 motion = ["x_shift", "y_shift", "rotation"]
 moved = ImageTangents(SHAPE, motion)
 exposed = ImageTangents(SHAPE, [*motion, "brightness"])
@@ -55,24 +65,31 @@ for name, values in distances.items():
     errors[name] = np.mean(values.argmin(axis=1) != truth)
     print(f"{name.replace(chr(10), ' '):22} {errors[name]:6.1%} of the places wrong")
 
-figure, (left, right) = plt.subplots(
-    1, 2, figsize=(10, 4), width_ratios=(1.4, 1), layout="constrained"
-)
-rows = [
-    np.hstack(list(X_new[truth == place][:7].reshape(-1, *SHAPE)))
-    for place in (3, 17, 31, 44)
-]
-known = np.vstack([X[place].reshape(SHAPE) for place in (3, 17, 31, 44)])
+# %%
+# The patches
+# -----------
+# Left: four known places. Right: new views of them.
+
+shown = (3, 17, 31, 44)
+rows = [np.hstack(list(X_new[truth == k][:7].reshape(-1, *SHAPE))) for k in shown]
+known = np.vstack([X[k].reshape(SHAPE) for k in shown])
 gap = np.ones((len(known), 4, 3))
-left.imshow(np.hstack([known, gap, np.vstack(rows)]).clip(0, 1))
-left.set_title("four places, and how they are seen again", fontsize=11)
-left.set_axis_off()
-bars = right.bar(
+figure, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
+ax.imshow(np.hstack([known, gap, np.vstack(rows)]).clip(0, 1))
+ax.set_axis_off()
+plt.show()
+
+# %%
+# The errors
+# ----------
+
+figure, ax = plt.subplots(figsize=(5, 4), layout="constrained")
+bars = ax.bar(
     list(errors),
     100 * np.array(list(errors.values())),
     color=["#9aa5b1", "#e8833a", "#d64545"],
 )
-right.bar_label(bars, fmt="%.1f", padding=2)
-right.set_ylabel("places wrong, %")
-right.spines[["top", "right"]].set_visible(False)
+ax.bar_label(bars, fmt="%.1f", padding=2)
+ax.set_ylabel("places wrong, %")
+ax.spines[["top", "right"]].set_visible(False)
 plt.show()

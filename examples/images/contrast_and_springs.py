@@ -1,10 +1,10 @@
 """
-When everything may vary, nothing is left: sides and springs
-============================================================
+Contrast tangents: sides and springs
+====================================
 
-With contrast among the tangents and both ends free to move, two images can both fade
-into the background, where they are equal. The library warns; here is what it warns of,
-and the two remedies: let one end move, or let moving cost.
+With contrast among the tangents and tangents at both ends, two images can both fade
+into the background, where they are equal. The library warns. There are two remedies:
+tangents at one end, or a price for moving (the spring).
 """
 
 import warnings
@@ -23,6 +23,10 @@ directions = ["x_shift", "y_shift", "scaling", "rotation", "contrast"]
 free = ImageTangents((8, 8), directions)
 still = ImageTangents((8, 8), directions[:-1])
 
+# %%
+# The error of 1-NN
+# -----------------
+
 
 def error(**options):
     """Share of wrong nearest neighbours, without the warning that is the point here."""
@@ -31,6 +35,11 @@ def error(**options):
         distances = tangent_distances(X_new, X, **options)
     return 100 * np.mean(y[distances.argmin(axis=1)] != y_new)
 
+
+# %%
+# Springs and sides
+# -----------------
+# Two-sided distances with contrast, for several springs, and three alternatives.
 
 springs = np.array([1e-5, 1e-4, 1e-3, 0.01, 0.03, 0.1, 0.3, 1, 3])
 both = [error(tangents=free, sides="both", spring=spring) for spring in springs]
@@ -43,6 +52,10 @@ print(f"both ends with contrast, spring 1e-5: {both[0]:.1f} % wrong")
 print(f"the same, spring {springs[np.argmin(both)]:g}: {min(both):.1f} % wrong")
 for name, value in lines.items():
     print(f"{name}: {value:.1f} % wrong")
+
+# %%
+# With a tiny spring most answers are wrong. A spring of 0.1 to 0.3 makes the two-sided
+# distance as good as the one-sided.
 
 figure, ax = plt.subplots(figsize=(7.5, 4.4), layout="constrained")
 ax.plot(springs, both, "o-", color="#d64545", label="both ends, with contrast")

@@ -1,10 +1,10 @@
 """
-Letters of typefaces never seen
-===============================
+Letters of unseen typefaces
+===========================
 
-Capital letters drawn in the typefaces that come with matplotlib. One typeface is
-learned, one image per letter, and all the others are read by 1-NN. What differs between
-typefaces is slant, width and weight, and these are directions that ImageTangents knows.
+Capital letters are drawn in the typefaces that come with matplotlib. One typeface is
+learned, with one image per letter, and 1-NN reads all the others. Typefaces differ in
+slant, width and weight, and ImageTangents has these directions.
 """
 
 import string
@@ -33,6 +33,10 @@ TYPEFACES = [
 SIZE, FINE = 16, 4
 LETTERS = np.array(list(string.ascii_uppercase))
 
+# %%
+# Drawing a letter
+# ----------------
+
 
 def drawn(letter, typeface):
     """Draw a letter, 16×16 grey, filling the square less a border of two pixels."""
@@ -51,6 +55,10 @@ def drawn(letter, typeface):
     return grid.mean(axis=(1, 3)).ravel()
 
 
+# %%
+# Learn one typeface, read the others
+# -----------------------------------
+
 X = np.array([[drawn(letter, face) for letter in LETTERS] for face in TYPEFACES])
 moves = ImageTangents((SIZE, SIZE))
 distances = {
@@ -67,24 +75,32 @@ for known in range(len(TYPEFACES)):
 for name, share in wrong.items():
     print(f"{name:10} {share.mean():6.1%} of the letters of unseen typefaces wrong")
 
-figure, (left, right) = plt.subplots(
-    1, 2, figsize=(11, 4.2), width_ratios=(1.3, 1), layout="constrained"
-)
+# %%
+# Six letters in nine typefaces
+# -----------------------------
+
 shown = [LETTERS.tolist().index(letter) for letter in "AGKQRX"]
 rows = [np.hstack([row.reshape(SIZE, SIZE) for row in face[shown]]) for face in X]
-left.imshow(np.vstack(rows), cmap="gray_r")
-left.set_axis_off()
+figure, ax = plt.subplots(figsize=(4.2, 5.6), layout="constrained")
+ax.imshow(np.vstack(rows), cmap="gray_r")
+ax.set_axis_off()
+plt.show()
+
+# %%
+# The errors, by the typeface that was learned
+# --------------------------------------------
+
+figure, ax = plt.subplots(figsize=(7.5, 4.2), layout="constrained")
 places = np.arange(len(TYPEFACES))
-right.barh(places - 0.2, 100 * wrong["Euclidean"], 0.4, color="#9aa5b1")
-right.barh(places + 0.2, 100 * wrong["tangent"], 0.4, color="#d64545")
+ax.barh(places - 0.2, 100 * wrong["Euclidean"], 0.4, color="#9aa5b1")
+ax.barh(places + 0.2, 100 * wrong["tangent"], 0.4, color="#d64545")
 names = [
     f"{face.get_name()} {face.get_style()} {face.get_weight()}".replace(" normal", "")
     for face in TYPEFACES
 ]
-right.set_yticks(places, [name.replace(" 400", "") for name in names])
-right.invert_yaxis()
-right.set_title("learned from one typeface alone", fontsize=11)
-right.set_xlabel("letters of the others wrong, %")
-right.legend(["1-NN, Euclidean", "1-NN, tangent"], frameon=False)
-right.spines[["top", "right"]].set_visible(False)
+ax.set_yticks(places, [name.replace(" 400", "") for name in names])
+ax.invert_yaxis()
+ax.set_xlabel("letters of the others wrong, %")
+ax.legend(["1-NN, Euclidean", "1-NN, tangent"], frameon=False)
+ax.spines[["top", "right"]].set_visible(False)
 plt.show()

@@ -1,13 +1,11 @@
 """
-Why are these two images near? Reading an alignment
-===================================================
+Reading an alignment
+====================
 
-Of all digits the Euclidean distance finds another class nearest; the tangent distance
-finds a fellow. The alignment shows why: what moving explains is gone from the residual,
-what is left is what truly differs.
+For some digits the Euclidean nearest neighbour is of another class and the tangent
+nearest neighbour of the right one. The alignment shows why: it removes what the
+tangents explain. The residual is what differs.
 """
-
-import os
 
 import numpy as np
 from matplotlib import pyplot as plt
@@ -18,11 +16,14 @@ from widemargin.inspection import AlignmentDisplay
 from widemargin.metrics import tangent_distances
 from widemargin.tangents import ImageTangents
 
-QUICK = bool(os.environ.get("WIDEMARGIN_QUICK"))
 X, y = load_digits(return_X_y=True)
-X = X[: 300 if QUICK else 1000] / 16.0
+X = X[:1000] / 16.0
 y = y[: len(X)]
 moves = ImageTangents(shape=(8, 8))
+
+# %%
+# Both neighbours of each digit
+# -----------------------------
 
 euclidean = euclidean_distances(X)
 tangent = tangent_distances(X, tangents=moves, squared=False)
@@ -38,6 +39,12 @@ query = cured[gain[cured].argmax()]
 print(f"leave-one-out 1-NN error of {len(X)} digits:")
 print(f"  Euclidean {100 * np.mean(y[lookalike] != y):.1f} %")
 print(f"  tangent   {100 * np.mean(y[fellow] != y):.1f} %")
+# %%
+# Two alignments
+# --------------
+# The query beside its Euclidean nearest neighbour, and beside its tangent nearest
+# neighbour. Upper row: before moving. Lower row: after.
+
 figure = plt.figure(figsize=(12, 4.4), layout="constrained")
 halves = figure.subfigures(1, 2, wspace=0.06)
 for half, other in zip(halves, (lookalike[query], fellow[query]), strict=True):

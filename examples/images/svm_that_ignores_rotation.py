@@ -1,12 +1,10 @@
 """
-Train on upright digits, use on turned ones: an SVM that ignores rotation
-=========================================================================
+An SVM that ignores rotation
+============================
 
-The camera is never quite level. A plain SVM has only seen upright digits; a kernel on
-tangent distances knows what turning does and needs no turned examples.
+A plain SVM has only seen upright digits. A kernel of the tangent distance ignores small
+rotations without any rotated training images (no data augmentation).
 """
-
-import os
 
 import numpy as np
 from matplotlib import pyplot as plt
@@ -18,12 +16,13 @@ from sklearn.svm import SVC
 from widemargin import TangentSVC
 from widemargin.tangents import ImageTangents
 
-QUICK = bool(os.environ.get("WIDEMARGIN_QUICK"))
-ANGLES = (0, 20) if QUICK else (0, 5, 10, 15, 20, 25, 30)
+ANGLES = (0, 5, 10, 15, 20, 25, 30)
 X, y = load_digits(return_X_y=True)
-X, X_new, y, y_new = train_test_split(
-    X / 16.0, y, test_size=0.3, train_size=200 if QUICK else None, random_state=0
-)
+X, X_new, y, y_new = train_test_split(X / 16.0, y, test_size=0.3, random_state=0)
+
+# %%
+# Rotated test images
+# -------------------
 
 
 def turned(images, angle):
@@ -31,6 +30,10 @@ def turned(images, angle):
     grid = images.reshape(-1, 8, 8)
     return rotate(grid, angle, axes=(2, 1), reshape=False, order=1).reshape(-1, 64)
 
+
+# %%
+# Three machines, trained on upright digits
+# -----------------------------------------
 
 generator = ImageTangents(shape=(8, 8))
 models = {
@@ -46,6 +49,11 @@ for name, model in models.items():
         100 * np.mean(model.predict(turned(X_new, angle)) != y_new) for angle in ANGLES
     ]
     print(f"{name:26}", *(f"{error:6.1f}%" for error in errors[name]))
+
+# %%
+# The error against the angle
+# ---------------------------
+# Tangents are exact for small changes. They still help at 20 to 30 degrees.
 
 figure, ax = plt.subplots(figsize=(7, 4.4), layout="constrained")
 colours = ("#9aa5b1", "#e8833a", "#d64545")

@@ -1,10 +1,10 @@
 """
-A million images, and more than one machine
-===========================================
+A million images on Dask
+========================
 
-The same estimators take Dask collections: digits moved by random transformations are
-made on the workers and never come here. A model is fitted over their partitions, a
-threshold is chosen on some of them, and all are answered or refused where they are.
+The same estimators take Dask collections. The workers make digits moved by random
+transformations, which never come to the client. A model is fitted to their partitions
+and a threshold chosen on some of them. All are then answered, or rejected.
 
 The gallery makes a few thousand. For a million, here or on a cluster::
 
@@ -31,6 +31,10 @@ parser.add_argument("--scheduler", help="address of a cluster; else one is made 
 asked, _ = parser.parse_known_args()
 SIZE = min(20_000, asked.images // 4)
 
+# %%
+# Images that are made on the workers
+# -----------------------------------
+
 
 def moved_digits(seed):
     """Make one block: digits turned, scaled and shifted at random."""
@@ -56,6 +60,11 @@ def lazy_digits(seeds):
     return da.concatenate(X), da.concatenate(y)
 
 
+# %%
+# A cluster
+# ---------
+
+
 def connected():
     """Return a client of the cluster asked for, or of two processes here."""
     if asked.scheduler:
@@ -63,6 +72,13 @@ def connected():
     # A handful of images is not worth processes of its own.
     few = asked.images < 20_000
     return Client(LocalCluster(2, processes=not few, dashboard_address=":0"))
+
+
+# %%
+# Fit, choose a threshold, predict
+# --------------------------------
+# The threshold keeps at most 2 % errors among the answers, with probability 95 %. It is
+# chosen on a block that the model has not seen.
 
 
 def main():
@@ -107,7 +123,7 @@ def main():
     axes.plot(100 * (1 - left / left[0])[kept], 100 * (wrong[kept] / left[kept]))
     axes.axhline(2, ls=":", color="#9aa5b1")
     axes.plot(100 * (1 - share), 100 * errors, "o", color="#d64545")
-    axes.set(xlabel="refused, %", ylabel="errors among the answers, %", xlim=(0, 50))
+    axes.set(xlabel="rejected, %", ylabel="errors among the answers, %", xlim=(0, 50))
     axes.set_title(f"{len(test) * SIZE} images, answered where they are")
     plt.show()
 

@@ -1,14 +1,12 @@
 """
-A signal on a drifting baseline
-===============================
+Heart beats on a drifting baseline
+==================================
 
-Heart beats are recorded through a skin contact that drifts: an offset, a slope and a
-bend that mean nothing, and beats that come a little early or late. Instead of filtering
-them away first, say so: SignalTangents names the changes, and 1-NN by tangent distance
-ignores them. The usual remedy, fitting a parabola and subtracting it, is the rival.
+Heart beats are recorded through a skin contact that drifts: the baseline has an offset,
+a slope and a bend without meaning, and beats come early or late. SignalTangents
+describes these changes, and 1-NN by tangent distance ignores them. The usual baseline
+correction, subtracting a fitted parabola, is the alternative.
 """
-
-import os
 
 import numpy as np
 from matplotlib import pyplot as plt
@@ -18,10 +16,13 @@ from widemargin.inspection import AlignmentDisplay
 from widemargin.metrics import tangent_distances
 from widemargin.tangents import SignalTangents
 
-QUICK = bool(os.environ.get("WIDEMARGIN_QUICK"))
 TIME = np.linspace(-1, 1, 96)
 KINDS = ("normal", "widened", "inverted T")
 rng = np.random.default_rng(0)
+
+# %%
+# Drawn beats of three kinds
+# --------------------------
 
 
 def bump(centre, width):
@@ -59,8 +60,13 @@ def error(distances, y, y_new):
     return np.mean(y[distances.argmin(axis=1)] != y_new)
 
 
+# %%
+# Three ways to compare beats
+# ---------------------------
+# Five labelled beats of each kind.
+
 X, y = recordings(5)
-X_new, y_new = recordings(60 if QUICK else 300)
+X_new, y_new = recordings(300)
 drifts = SignalTangents(["shift", "offset", "slope", "curvature"])
 errors = {
     "Euclidean": error(euclidean_distances(X_new, X), y, y_new),
@@ -73,23 +79,33 @@ print(f"1-NN with {len(X)} labelled beats, error on {len(X_new)} new ones")
 for name, value in errors.items():
     print(f"  {name.replace(chr(10), ' '):22} {100 * value:5.1f} %")
 
-figure, (left, right) = plt.subplots(
-    1, 2, figsize=(12, 4.8), width_ratios=(2.4, 1), layout="constrained"
+# %%
+# The errors
+# ----------
+
+figure, ax = plt.subplots(figsize=(5, 4), layout="constrained")
+bars = ax.bar(
+    list(errors),
+    100 * np.array(list(errors.values())),
+    color=["#9aa5b1", "#1f5f8b", "#d64545"],
 )
+ax.bar_label(bars, fmt="%.1f", padding=2)
+ax.set_ylabel("1-NN error, %")
+ax.spines[["top", "right"]].set_visible(False)
+plt.show()
+
+# %%
+# An alignment
+# ------------
+# Two normal beats before and after the best move, and the difference.
+
+figure, axes = plt.subplots(figsize=(8, 4.8), layout="constrained")
 AlignmentDisplay.from_estimator(
     drifts,
     X[0],
     X[1],
     names=("a normal beat", "another one"),
     positions=TIME,
-    ax=left,
+    ax=axes,
 )
-bars = right.bar(
-    list(errors),
-    100 * np.array(list(errors.values())),
-    color=["#9aa5b1", "#1f5f8b", "#d64545"],
-)
-right.bar_label(bars, fmt="%.1f", padding=2)
-right.set_ylabel("1-NN error, %")
-right.spines[["top", "right"]].set_visible(False)
 plt.show()

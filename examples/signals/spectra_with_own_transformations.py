@@ -1,15 +1,13 @@
 """
-Spectra, and the changes a chemist knows, written as three functions
-====================================================================
+Near-infrared spectra with your own tangents
+============================================
 
-A powder's near-infrared spectrum depends on what it is and, more visibly, on how
-coarse it is and how it lies: light scatters differently (a factor and a baseline that
-rises with the wavelength) and the instrument's wavelength axis is a little off.
-TransformTangents differentiates functions of the user; 1-NN then ignores what they do.
-The usual remedy, the standard normal variate less a fitted parabola, is the rival.
+The near-infrared (NIR) spectrum of a powder depends on its substance. It depends even
+more on how coarse it is and how it lies: light scatters differently, a factor and a
+baseline that rises with the wavelength. The wavelength axis of the instrument is a
+little off. TransformTangents takes these changes as functions. The usual preprocessing
+in chemometrics, SNV (standard normal variate) and detrending, is the alternative.
 """
-
-import os
 
 import numpy as np
 from matplotlib import pyplot as plt
@@ -19,7 +17,6 @@ from widemargin.inspection import TangentDisplay
 from widemargin.metrics import tangent_distances
 from widemargin.tangents import TransformTangents
 
-QUICK = bool(os.environ.get("WIDEMARGIN_QUICK"))
 WAVELENGTH = np.linspace(1100, 2500, 140)  # nanometres
 BANDS = np.array([1200, 1450, 1720, 1930, 2100, 2310])
 PURE = {
@@ -28,6 +25,10 @@ PURE = {
     "cellulose": [0.22, 0.48, 0.30, 0.58, 0.76, 0.46],
 }
 rng = np.random.default_rng(0)
+
+# %%
+# Three functions
+# ---------------
 
 
 def scatter_factor(X, p):
@@ -40,6 +41,11 @@ def scatter_baseline(X, p):
 
 def wavelength_shift(X, p):
     return np.array([np.interp(WAVELENGTH + 10 * p, WAVELENGTH, row) for row in X])
+
+
+# %%
+# Drawn spectra of three substances
+# ---------------------------------
 
 
 def pure_spectrum(heights):
@@ -70,8 +76,13 @@ def error(distances, y, y_new):
     return np.mean(y[distances.argmin(axis=1)] != y_new)
 
 
+# %%
+# Three ways to compare spectra
+# -----------------------------
+# Four labelled spectra of each substance.
+
 X, y = measured(4)
-X_new, y_new = measured(50 if QUICK else 300)
+X_new, y_new = measured(300)
 changes = TransformTangents([scatter_factor, scatter_baseline, wavelength_shift])
 errors = {
     "Euclidean": error(euclidean_distances(X_new, X), y, y_new),
@@ -82,7 +93,7 @@ errors = {
         y,
         y_new,
     ),
-    # One side: were both free to scale, all could shrink to nothing.
+    # At one end: with both, all spectra could be scaled to nothing.
     "own tangents": error(
         tangent_distances(X_new, X, tangents=changes, sides="reference"), y, y_new
     ),
@@ -91,18 +102,27 @@ print(f"1-NN with {len(X)} labelled spectra, error on {len(X_new)} new ones")
 for name, value in errors.items():
     print(f"  {name:26} {100 * value:5.1f} %")
 
-figure, axes = plt.subplots(2, 1, figsize=(9, 6.2), layout="constrained")
+# %%
+# The labelled spectra
+# --------------------
+
+figure, ax = plt.subplots(figsize=(8, 3.6), layout="constrained")
 colours = dict(zip(PURE, ("#d64545", "#1f5f8b", "#e0a526"), strict=True))
 for row, label in zip(X, y, strict=True):
-    axes[0].plot(WAVELENGTH, row, color=colours[label], linewidth=1)
+    ax.plot(WAVELENGTH, row, color=colours[label], linewidth=1)
 for label, colour in colours.items():
-    axes[0].plot([], [], color=colour, label=label)
-axes[0].set(
-    xlabel="wavelength, nm", ylabel="absorbance", title="Twelve labelled spectra"
-)
-axes[0].spines[["top", "right"]].set_visible(False)
-axes[0].legend(frameon=False, ncols=3, loc="upper left")
+    ax.plot([], [], color=colour, label=label)
+ax.set(xlabel="wavelength, nm", ylabel="absorbance")
+ax.spines[["top", "right"]].set_visible(False)
+ax.legend(frameon=False, ncols=3, loc="upper left")
+plt.show()
+
+# %%
+# A spectrum along the three tangents
+# -----------------------------------
+
+figure, ax = plt.subplots(figsize=(8, 3.8), layout="constrained")
 TangentDisplay.from_estimator(
-    changes, X[0], positions=WAVELENGTH, ax=axes[1], steps=(-0.4, -0.2, 0, 0.2, 0.4)
+    changes, X[0], positions=WAVELENGTH, ax=ax, steps=(-0.4, -0.2, 0, 0.2, 0.4)
 )
 plt.show()

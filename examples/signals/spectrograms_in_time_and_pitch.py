@@ -1,11 +1,10 @@
 """
-Sounds as images: spectrograms that may move in time and pitch
-==============================================================
+Sounds as spectrograms
+======================
 
-Short calls of three kinds are recorded at different moments, by different voices and
-volumes. In a logarithmic spectrogram a later call is a shift along one axis, a higher
-voice a shift along the other, and a louder one a constant added: three tangents say all
-of it.
+Short calls of three kinds come at different times, in different voices and volumes. In
+a logarithmic spectrogram a later call is a shift along one axis, a higher voice a shift
+along the other, and a louder one adds a constant. So three tangents describe all of it.
 """
 
 import numpy as np
@@ -22,6 +21,10 @@ KINDS = {"rising": (0.8, 1.25), "falling": (1.25, 0.8), "flat": (1.0, 1.0)}
 BANDS, FRAMES = 20, 20
 rng = np.random.default_rng(0)
 window = ShortTimeFFT(hann(400), hop=200, fs=RATE)
+
+# %%
+# Drawn calls
+# -----------
 
 
 def call(kind):
@@ -51,6 +54,11 @@ def recordings(per_kind):
     return np.array(X), np.repeat(list(KINDS), per_kind)
 
 
+# %%
+# 1-NN with and without tangents
+# ------------------------------
+# Four labelled calls of each kind.
+
 X, y = recordings(4)
 X_new, y_new = recordings(100)
 directions = ["x_shift", "y_shift", "brightness"]
@@ -64,16 +72,25 @@ for name, model in models.items():
     errors[name] = 100 * np.mean(model.fit(X, y).predict(X_new) != y_new)
     print(f"1-NN with {len(X)} labelled calls, {name:10} {errors[name]:5.1f} % wrong")
 
-figure, axes = plt.subplots(
-    1, 4, figsize=(12, 3.4), width_ratios=(1, 1, 1, 1.1), layout="constrained"
-)
-for ax, kind in zip(axes, KINDS, strict=False):
+# %%
+# One call of each kind
+# ---------------------
+
+figure, axes = plt.subplots(1, 3, figsize=(9, 3.4), layout="constrained")
+for ax, kind in zip(axes, KINDS, strict=True):
     ax.imshow(X[y == kind][0].reshape(BANDS, FRAMES), origin="lower", cmap="magma")
     ax.set_title(f"a {kind} call", fontsize=11)
     ax.set(xticks=[], yticks=[], xlabel="time")
 axes[0].set_ylabel("pitch")
-bars = axes[3].bar(list(errors), list(errors.values()), color=["#9aa5b1", "#d64545"])
-axes[3].bar_label(bars, fmt="%.1f", padding=2)
-axes[3].set_ylabel("1-NN error, %")
-axes[3].spines[["top", "right"]].set_visible(False)
+plt.show()
+
+# %%
+# The errors
+# ----------
+
+figure, ax = plt.subplots(figsize=(4.5, 3.6), layout="constrained")
+bars = ax.bar(list(errors), list(errors.values()), color=["#9aa5b1", "#d64545"])
+ax.bar_label(bars, fmt="%.1f", padding=2)
+ax.set_ylabel("1-NN error, %")
+ax.spines[["top", "right"]].set_visible(False)
 plt.show()

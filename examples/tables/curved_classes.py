@@ -2,9 +2,8 @@
 Prototypes for curved classes
 =============================
 
-Two moons. One prototype per class cuts them with a line; ten follow them; two in the
-space of a kernel do as well, each a mixture of samples. The shade is the margin: white
-where the model does not know.
+Two moons. One prototype per class separates them by a line. Ten per class follow the
+curve. So do two in the space of a kernel, each a mixture of samples.
 """
 
 import numpy as np
@@ -15,11 +14,20 @@ from widemargin import GLVQClassifier, KernelLVQClassifier
 
 X, y = make_moons(400, noise=0.12, random_state=0)
 X_new, y_new = make_moons(2000, noise=0.12, random_state=1)
+# %%
+# Three models
+# ------------
+
 models = {
     "GLVQ, 1 per class": GLVQClassifier(1, random_state=0),
     "GLVQ, 10 per class": GLVQClassifier(10, random_state=0),
     "kernel LVQ, 2 per class": KernelLVQClassifier(2, gamma=4.0, random_state=0),
 }
+# %%
+# Their margins
+# -------------
+# The margin is white near the border, where the model is unsure.
+
 x_axis, y_axis = np.linspace(-1.6, 2.6, 140), np.linspace(-1.1, 1.6, 90)
 grid = np.stack(np.meshgrid(x_axis, y_axis), axis=-1).reshape(-1, 2)
 

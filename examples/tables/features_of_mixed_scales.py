@@ -1,11 +1,10 @@
 """
-A table whose columns have nothing in common
-============================================
+Tables with mixed units: feature importance
+===========================================
 
-Wine, thirteen measurements: alcohol in per cent, proline in the hundreds. Neighbours
-compare vectors by distance, and the distance is that of the largest column unless
-somebody scales. GLVQ divides columns by their spread where that helps. GMLVQ learns the
-distance along with the prototypes, and says which columns it used, and which together.
+The wine data have thirteen measurements: alcohol in per cent, proline in the hundreds.
+Neighbours use the distance of the largest column, unless somebody scales. GLVQ scales
+columns when that helps. GMLVQ learns the distance and says which features matter.
 """
 
 import numpy as np
@@ -21,6 +20,10 @@ from widemargin.inspection import RelevanceDisplay
 
 wine = load_wine()
 X, y = wine.data, wine.target
+# %%
+# With and without scaling
+# ------------------------
+
 models = {
     "5 neighbours": KNeighborsClassifier(),
     "GLVQ": GLVQClassifier(random_state=0),
@@ -36,24 +39,34 @@ for name, model in models.items():
     errors[name] = both
     print(f"{name:22} {both[0]:6.1f} % {both[1]:6.1f} %")
 
-model = GMLVQClassifier(random_state=0).fit(X, y)
+# %%
+# The errors
+# ----------
 
-figure, (left, right) = plt.subplots(
-    1, 2, figsize=(13, 4.4), layout="constrained", width_ratios=[1, 2.2]
-)
+figure, ax = plt.subplots(figsize=(5.5, 4.2), layout="constrained")
 places = np.arange(len(errors))
 for i, (label, colour) in enumerate((("raw", "#9aa5b1"), ("scaled", "#d64545"))):
-    bars = left.bar(
+    bars = ax.bar(
         places + 0.4 * i - 0.2,
         [both[i] for both in errors.values()],
         0.4,
         color=colour,
         label=label,
     )
-    left.bar_label(bars, fmt="%.1f", padding=2)
-left.set_xticks(places, list(errors))
-left.set_ylabel("error in cross-validation, %")
-left.legend(frameon=False)
-RelevanceDisplay.from_estimator(model, X, feature_names=wine.feature_names, ax=right)
-left.spines[["top", "right"]].set_visible(False)
+    ax.bar_label(bars, fmt="%.1f", padding=2)
+ax.set_xticks(places, list(errors))
+ax.set_ylabel("error in cross-validation, %")
+ax.legend(frameon=False)
+ax.spines[["top", "right"]].set_visible(False)
 plt.show()
+
+# %%
+# Which features matter
+# ---------------------
+# ``feature_importances_`` has no unit. The matrix shows which features act together.
+
+model = GMLVQClassifier(random_state=0).fit(X, y)
+figure, ax = plt.subplots(figsize=(9, 4.4), layout="constrained")
+RelevanceDisplay.from_estimator(model, X, feature_names=wine.feature_names, ax=ax)
+plt.show()
+# sphinx_gallery_thumbnail_number = 2

@@ -1,14 +1,11 @@
 """
-How many prototypes do the data pay for?
-========================================
+How many prototypes?
+====================
 
-k-means centres of every class make a nearest-prototype classifier of any size. Held-out
-samples say when more of them stop to help, and the prototypes can be looked at. The
-margin bound is shown next to it for honesty: it holds for every sample size, and at
-this one it says nothing.
+The k-means centres of every class make a nearest-prototype classifier of any size. The
+test error shows when more prototypes stop helping. A generalisation bound is shown
+beside it: it holds for every sample size, and says nothing at this one.
 """
-
-import os
 
 import numpy as np
 from matplotlib import pyplot as plt
@@ -20,13 +17,16 @@ from sklearn.model_selection import train_test_split
 from widemargin.inspection import BoundDisplay, PrototypeDisplay
 from widemargin.margins import hypothesis_margin, lvq_margin_bound, nearest_right_wrong
 
-QUICK = bool(os.environ.get("WIDEMARGIN_QUICK"))
-PER_CLASS = (1, 2, 4) if QUICK else (1, 2, 4, 8, 16)
+PER_CLASS = (1, 2, 4, 8, 16)
 X, y = load_digits(return_X_y=True)
 centre = X.mean(axis=0)
 scale = np.linalg.norm(X - centre, axis=1).max()
 X = (X - centre) / scale
 X, X_new, y, y_new = train_test_split(X, y, test_size=0.4, random_state=0)
+
+# %%
+# Prototypes and their margins
+# ----------------------------
 
 
 def prototypes(k):
@@ -41,6 +41,10 @@ def margins(P, labels, X, y):
     nearest = nearest_right_wrong(euclidean_distances(X, P), labels, y)
     return hypothesis_margin(nearest.d_plus, nearest.d_minus)
 
+
+# %%
+# Errors and bounds
+# -----------------
 
 bounds, errors, train_errors = [], [], []
 for k in PER_CLASS:
@@ -63,17 +67,25 @@ for k in PER_CLASS:
         f"{bound.value:7.0%}, below 100% from {bound.samples_needed:.0e} samples on"
     )
 
-figure, axes = plt.subplots(
-    1, 2, figsize=(11, 5.2), width_ratios=(1, 2.4), layout="constrained"
-)
+# %%
+# The prototypes
+# --------------
+
+figure, ax = plt.subplots(figsize=(4.5, 5.2), layout="constrained")
 P, labels = prototypes(PER_CLASS[min(2, len(PER_CLASS) - 1)])
-PrototypeDisplay(prototypes=scale * P + centre, labels=labels, shape=(8, 8)).plot(
-    axes[0]
-)
+display = PrototypeDisplay(prototypes=scale * P + centre, labels=labels, shape=(8, 8))
+display.plot(ax)
+plt.show()
+
+# %%
+# Error and bound
+# ---------------
+
+figure, ax = plt.subplots(figsize=(7, 4.6), layout="constrained")
 BoundDisplay(
     counts=10 * np.array(PER_CLASS),
     bounds=bounds,
     errors=errors,
     train_errors=train_errors,
-).plot(axes[1])
+).plot(ax)
 plt.show()

@@ -1,11 +1,10 @@
 """
-Learning from a stream with ``partial_fit``
-===========================================
+Learning from a stream
+======================
 
-Samples arrive by the hundred and cannot all be kept, and what they look like drifts:
-every batch is turned a little further. A model that goes on learning follows; one that
-was fitted once does not. Prototypes follow because a prototype is only ever moved to
-where its samples are now.
+Samples arrive by the hundred and the data drift: every batch is rotated a little
+further. ``partial_fit`` keeps learning and follows. A model that was fitted once does
+not.
 """
 
 import numpy as np
@@ -24,12 +23,20 @@ X, y = make_classification(
     n_clusters_per_class=1,
     random_state=2,
 )
+# %%
+# A stream that drifts
+# --------------------
+
 batches = [(X[i : i + SIZE].copy(), y[i : i + SIZE]) for i in range(0, len(X), SIZE)]
 for step, (rows, _) in enumerate(batches):
     angle = np.pi * step / BATCHES
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
     informative = np.argsort(-np.abs(X[y == 1].mean(axis=0) - X[y == 0].mean(axis=0)))
     rows[:, informative[:2]] = rows[:, informative[:2]] @ turn
+
+# %%
+# Predict first, then learn
+# -------------------------
 
 streams = {
     "LVQ, goes on": LVQClassifier(
@@ -51,12 +58,16 @@ for step, (rows, labels) in enumerate(batches):
 for name, values in errors.items():
     print(f"{name:32} {np.mean(values):6.1%} wrong over the whole stream")
 
+# %%
+# The error over time
+# -------------------
+
 figure, ax = plt.subplots(figsize=(7.5, 4.2), layout="constrained")
 colours = ("#d64545", "#e8833a", "#9aa5b1")
 for (name, values), colour in zip(errors.items(), colours, strict=True):
     smooth = np.convolve(values, np.ones(5) / 5, mode="valid")
     ax.plot(np.arange(len(smooth)) + 3, 100 * smooth, color=colour, label=name)
-ax.set(xlabel="batch of 100 samples", ylabel="wrong before it was told, %")
+ax.set(xlabel="batch of 100 samples", ylabel="error before learning the batch, %")
 ax.spines[["top", "right"]].set_visible(False)
 ax.set_ylim(bottom=0)
 ax.legend(frameon=False)
