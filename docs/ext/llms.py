@@ -29,8 +29,8 @@ def collect(app, doctree):
     if title is not None and not hasattr(app.env, "widemargin_pages"):
         app.env.widemargin_pages = {}
     if title is not None:
-        first = " ".join(text.split()).split(". ")[0].rstrip(".,:")
-        app.env.widemargin_pages[app.env.docname] = (title.astext(), first[:200])
+        pages = app.env.widemargin_pages
+        pages[app.env.docname] = (title.astext(), " ".join(text.split()))
 
 
 def merge(app, env, names, other):
@@ -63,7 +63,8 @@ def write(app, exception):
             and not name.endswith("sg_execution_times")
         }
         lines += ["", f"## {title}", ""]
-        for name, (heading, first) in chosen.items():
+        for name, (heading, text) in chosen.items():
+            first = text.split(". ")[0].rstrip(".,:")[:200]
             lines.append(f"- [{heading}]({app.builder.get_target_uri(name)}): {first}.")
     Path(app.outdir, "llms.txt").write_text("\n".join(lines) + "\n")
 

@@ -28,6 +28,7 @@ FRONT_DOOR = {
     "RejectingClassifier": "around any classifier: abstains when it is unsure",
 }
 SECTIONS = {
+    "fewshot": "Few labels",
     "prototypes": "Prototypes",
     "neighbors": "Neighbours and densities",
     "svm": "Support vector machines",
@@ -99,7 +100,9 @@ def front_door():
 def names_of(package):
     """Return the public names of a package; of "" those that belong to none."""
     if not package:
-        return sorted(widemargin._OTHERS)
+        # What belongs to a package is listed there.
+        listed = {name for one in SECTIONS for name in names_of(one)}
+        return sorted({*widemargin._OTHERS} - listed)
     return importlib.import_module(f"widemargin.{package}").__all__
 
 

@@ -527,3 +527,20 @@ def test_what_is_wrong_with_labels_and_shapes_is_told():
         model.fit(X, np.zeros(len(X)))
     with pytest.raises(ValueError, match=r"X.reshape\(len\(X\), -1\)"):
         model.fit(X, y).predict(X.reshape(len(X), 2, -1))
+
+
+def test_accuracy_of_the_answers_beside_that_of_all():
+    X, y = load_digits(return_X_y=True)
+    model = RejectingClassifier(GaussianNB(), max_error=0.15, random_state=0).fit(
+        X[:900], y[:900]
+    )
+    X, y, weight = X[900:], y[900:], np.arange(897) % 3
+    answered, right = model.accepts(X), model.predict(X) == y
+    assert 0 < answered.mean() < 1
+    np.testing.assert_allclose(model.selective_accuracy(X, y), right[answered].mean())
+    np.testing.assert_allclose(
+        model.selective_accuracy(X, y, weight),
+        (right * weight)[answered].sum() / weight[answered].sum(),
+    )
+    assert model.score(X, y) < model.selective_accuracy(X, y)
+    assert np.isnan(model.selective_accuracy(X[~answered], y[~answered]))

@@ -211,7 +211,7 @@ def image_text(image: NDArray) -> Text:
 
 
 def draw(story: Story, path: Path) -> None:
-    """Save the story as a PNG: what may vary, how far, what it buys."""
+    """Save the story as a PNG: tangents, alignments, errors."""
     import matplotlib.pyplot as plt
 
     from widemargin.inspection import AlignmentDisplay, TangentDisplay, style
@@ -219,11 +219,11 @@ def draw(story: Story, path: Path) -> None:
     figure = plt.figure(figsize=(13.2, 5.6), dpi=150, layout="constrained")
     parts: Any = figure.subfigures(1, 3, width_ratios=(1.05, 1.05, 1.1))
     left, middle, right = parts
-    left.suptitle("What may vary: one digit along its tangents", fontsize=11)
+    left.suptitle("Tangents: small changes of one digit", fontsize=11)
     TangentDisplay.from_estimator(
         ImageTangents(SHAPE), story.images[story.query].ravel(), ax=left.subplots()
     )
-    middle.suptitle("How far: each image moves before it is measured", fontsize=11)
+    middle.suptitle("Tangent distance: images move first", fontsize=11)
     query = f"a {story.labels[story.query]}"
     others = (story.relative, story.lookalike)
     for pair, (ax, other) in enumerate(zip(middle.subplots(2), others, strict=True)):
@@ -231,7 +231,7 @@ def draw(story: Story, path: Path) -> None:
         AlignmentDisplay.from_alignment(
             story.alignment, pair, names=names, shape=SHAPE, ax=ax
         )
-    right.suptitle("What it buys: 1-NN error with few labels", fontsize=11)
+    right.suptitle("1-NN error with few labels", fontsize=11)
     axes = right.subplots()
     places = np.arange(len(LABELS_PER_CLASS))
     for offset, (name, values), colour in zip(
@@ -304,14 +304,14 @@ def demo_page(found: Comparison, tvq: Any, data: tuple, picture: Path) -> html.P
     page = build(model, X_test, judged, "scikit-learn's digits")
     page.title = "widemargin: the demonstration"
     page.lead = (
-        "What a tangent is, what it buys, and what models make of it. The tiles and "
+        "What a tangent is, what it is worth, and how models use it. The tiles and "
         "everything below the table of models are TVQ's."
     )
     page.tiles = [(f"TVQ: {what}", value) for what, value in page.tiles]
     parts, page.sections = page.sections, []
     image = html.embed(picture.read_bytes(), "the story of the tangents", 1320)
     page.add(
-        "What may vary, how far, what it buys",
+        "Tangents and what they are worth",
         "One digit along its tangents, two pairs of digits, and 1-NN with few labels.",
         f'<div class="panorama">{image}</div>',
         wide=True,

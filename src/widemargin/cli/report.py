@@ -328,7 +328,7 @@ def add_relevances(page: Page, model: SavedModel) -> None:
 
 
 def add_tangents(page: Page, model: SavedModel, X: Any, sweeps: bool) -> None:
-    """Show what may vary: a model along its tangents, or a sample along its own."""
+    """Show tangents: a model along its own, or a sample along those it has."""
     estimator = model.estimator
     from widemargin.inspection import TangentDisplay
 
@@ -345,22 +345,19 @@ def add_tangents(page: Page, model: SavedModel, X: Any, sweeps: bool) -> None:
             shape=model.image_shape,
         ).plot()
         words = (
-            f"A model along what it learned; each of its {len(moves)} tangents is a "
-            "change that it takes for the same."
+            f"A model along its {len(moves)} learned tangents: changes that it ignores."
         )
     elif generator_of(estimator) is not None:
         shown = TangentDisplay.from_estimator(
             estimator, sample=X[0], shape=model.image_shape
         )
-        words = (
-            "A sample along each of its tangents: what the model takes for the same."
-        )
+        words = "A sample along each of its tangents: changes that the model ignores."
     else:
         return
     drawn = picture(shown.figure_, "swept along tangents")
     if sweeps:
         drawn = f'<div class="still">{drawn}</div>{asset("sweeps.html")}'
-    page.add("What may vary", words, drawn, wide=sweeps)
+    page.add("Tangents", words, drawn, wide=sweeps)
 
 
 def add_alignment(page: Page, model: SavedModel, X: Any, judged: Judgement) -> None:

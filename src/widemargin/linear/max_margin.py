@@ -94,10 +94,10 @@ class MaxMarginClassifier(HyperplaneClassifier):
     r"""Hyperplane with the largest margin, hard or soft, with a certificate.
 
     Finds the hyperplane whose distance to the nearest sample is largest, and an upper
-    bound of what any hyperplane could reach. Training stops when the two are within
-    `tol` of each other, so that the result is known to be at least ``1 - tol`` of the
-    optimum; of a soft margin, of what a plane can add to slack alone, whatever the unit
-    of X. A hard margin (``C=inf``) is the geometric one,
+    bound for all hyperplanes. Training stops when the relative gap is below `tol`, so
+    the result is certified to be at least ``1 - tol`` of the optimum. For soft margins
+    `tol` is relative to the gain over w = 0; see `gap_`. A hard margin (``C=inf``) is
+    the geometric one,
 
     .. math:: \gamma = \max_{w, b} \min_k \frac{l_k (w \cdot x_k + b)}{\lVert w \rVert}.
 
@@ -109,54 +109,49 @@ class MaxMarginClassifier(HyperplaneClassifier):
     ----------
     method : str, default="auto"
         "auto", "dual", "dynamic", "bisection", "bisection2", "paper-bisection" or
-        "paper-bisection2". "dual" solves the dual exactly (active set or Newton) where
-        the unknowns are few, and by coordinate descent otherwise. "dynamic" is the
-        perceptron with dynamic margin. "bisection" asks a fixed-margin perceptron for
-        margins between the best one found and the smallest bound; "bisection2" gives a
-        round without success a second chance with a relaxed condition; both with the
-        steps of the paper to the letter after "paper-". "auto" is "dual".
+        "paper-bisection2". "dual" solves small problems exactly (active set or Newton),
+        others by coordinate descent. "dynamic" is the perceptron with dynamic margin.
+        "bisection" searches for the largest margin of a fixed-margin perceptron;
+        "bisection2" repeats failed rounds with a relaxed condition. "paper-..." uses
+        the paper's step sizes. "auto" is "dual".
     C : float, default=1.0
         Price of slack, > 0; ``inf`` for a hard margin. Multiplied by `sample_weight`
         and `class_weight`.
     intercept_scaling : float or None, default=None
-        Height of the samples in the additional dimension. With
-        ``penalize_intercept=False`` it changes the way of the perceptrons and of the
-        descent, not the result, and None takes the spread of the data. With
-        ``penalize_intercept=True`` it is part of the problem, and None takes the length
-        of the longest sample.
+        Value of the constant feature that carries the intercept. With
+        ``penalize_intercept=False`` it affects the path of the solver but not the
+        result; None is the spread of the data. With ``penalize_intercept=True`` it is
+        part of the problem; None is the length of the longest sample.
     penalize_intercept : bool, default=False
-        False leaves the bias free: `margin_` is geometric. True maximises the
-        directional margin at height `intercept_scaling` around the origin, which is the
-        same as adding :math:`(b / \rho)^2 / 2` to the objective.
+        False: `margin_` is the geometric margin. True: maximise the directional margin,
+        which adds ``(b / intercept_scaling)**2 / 2`` to the objective.
     kernel : str or callable, default="linear"
         "linear", another name known to
         :func:`sklearn.metrics.pairwise.pairwise_kernels`, "precomputed", or a function
         of two samples. All but "linear" need ``method="dual"`` or "auto".
     gamma : "scale" or float, default="scale"
-        Parameter of the named kernels; "scale" is one over the sum of the weighted
-        variances of the features, as in ``SVC`` where these share a mean.
+        Parameter of the named kernels. "scale" is one over the sum of the weighted
+        variances of the features.
     degree, coef0 : float, default=3, 0.0
         Further parameters of the named kernels.
     kernel_params : dict or None, default=None
         Keyword arguments of a callable kernel.
     multiclass : {"ovo", "ddag", "ovr"}, default="ovo"
-        One-vs-one by votes, one-vs-one along a decision DAG, or one-vs-rest by
-        functional scores. Hundreds of classes have thousands of pairs: "ovr" is many
-        times as fast there, if not as right.
+        One-vs-one by votes, one-vs-one by a decision DAG, or one-vs-rest. "ovr" is much
+        faster for hundreds of classes, and less accurate.
     warm_start : bool, default=False
-        Begin from the dual vector of the previous fit if it had as many samples. Where
-        that proves the previous plane good enough, nothing is left to do.
+        Start from the dual solution of the previous fit if it had as many samples.
     class_weight : dict, "balanced" or None, default=None
-        Factors of `C` per class.
+        Factors on `C` per class.
     tol : float, default=1e-3
-        Certified relative gap to stop at, 0 < tol < 1; see `gap_`.
+        Certified relative gap to stop at, in (0, 1); see `gap_`.
     max_iter : int, default=10000
-        Most sweeps over the training set per two-class problem; reaching it with the
-        gap still above `tol` warns.
+        Maximum number of sweeps for each two-class problem. Reaching it with a gap
+        above `tol` warns.
     random_state : int, RandomState instance or None, default=None
-        Order of the samples.
+        Seed of the order of the samples.
     n_jobs : int or None, default=None
-        Two-class problems solved at the same time.
+        Two-class problems solved in parallel.
 
     Attributes
     ----------
@@ -184,19 +179,17 @@ class MaxMarginClassifier(HyperplaneClassifier):
         that of the space with one more coordinate per sample, :math:`1 / \sqrt{2 P}`
         for the primal objective P.
     margin_upper_bound_ : float or ndarray of shape (n_problems,)
-        No hyperplane has a larger margin, whatever the rounding: half the distance of
-        the averages named by `dual_coef_`; infinite where it names none yet, of a
-        search that `max_iter` or `tol` ended at its start.
+        Proven upper bound of the margin of any hyperplane, rounding included: half the
+        distance of the averages named by `dual_coef_`. ``inf`` if no dual solution was
+        found.
     directional_margin_, directional_margin_upper_bound_ : float or ndarray
         The same for the vector [w, w0] at height `intercept_scaling_` around `center_`.
         With ``penalize_intercept=False`` the centre lies on the hyperplane, and they
         agree.
     gap_ : float or ndarray of shape (n_problems,)
-        What could still be gained, relatively: upper bound less margin (geometric, or
-        directional with ``penalize_intercept=True``) over the upper bound. With a
-        finite `C` over what the bound leaves above the margin of no plane at all, w = 0
-        with its best bias, which slack alone has; classes of one mean have nothing
-        above it.
+        Relative gap. Hard margin: ``(upper - margin) / upper``. Soft margin: ``(upper -
+        margin) / (upper - m0)``, with m0 the soft margin of w = 0. It is directional
+        with ``penalize_intercept=True``.
     intercept_scaling_ : float or ndarray of shape (n_problems,)
         Height that the directional margin refers to.
     center_ : ndarray of shape (n_problems, n_features)

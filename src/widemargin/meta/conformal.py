@@ -107,52 +107,50 @@ def held_of(size: int, alpha: float) -> int:
 class ConformalClassifier(RefusingClassifier):
     r"""Wrap a classifier so that it answers none, one or several classes at a level.
 
-    `fit` learns class models from one part of the samples and keeps how strange the
-    other part is to its own class. Of new samples of a class at most a fraction `alpha`
-    is refused by that class: exactly, at any sample size, for any distribution.
+    `fit` fits the classifier to one part of the samples and scores the nonconformity of
+    the other part with its own classes. For new samples of a class, the set misses that
+    class with probability at most `alpha`: at any sample size and for any distribution.
 
     Parameters
     ----------
     estimator : classifier
-        Ours or any other. Prototypes, HSS, TVQ, neighbours and densities say how far a
-        sample is from each class, so that strangers are told; hyperplanes, forests and
-        logistic regression only compare classes. With `one_class` also a detector of
-        outliers, such as :class:`sklearn.ensemble.IsolationForest`.
+        Classifier, ours or any other. Prototypes, HSS, TVQ, neighbours and densities
+        have a distance to each class and detect outliers; hyperplanes and forests do
+        not. With `one_class` also an outlier detector, such as
+        :class:`sklearn.ensemble.IsolationForest`.
     alpha : float, default=0.05
-        Fraction of the samples of a class that may be refused by it, in (0, 1).
+        Maximum fraction of the samples of a class whose set misses that class, in (0,
+        1).
     nonconformity : {"contrast", "distance"} or callable, default="contrast"
-        Nonconformity score of samples to each class. "distance" is d to the class's own
-        model. "contrast" is d sqrt(d / d'), with d' that to the nearest other class:
-        fewer samples belong to several classes, and strangers are still far. Of
-        estimators without distances both are minus the margin of the class. Or a
-        function of the fitted estimator and `X` that returns (n_samples, n_classes)
-        numbers, larger for less typical samples.
+        Nonconformity score for each class. "distance" is the distance d to the class.
+        "contrast" is d sqrt(d / d'), with d' the distance to the nearest other class;
+        it gives fewer sets of several classes. Estimators without distances use minus
+        the margin of the class. A function of the fitted estimator and `X` returns
+        (n_samples, n_classes) scores, larger for less typical samples.
     cv : "auto", "prefit", "leave-one-out", float or int, default="auto"
-        Which samples calibrate. A fraction of every class is held out; an integer is a
-        number of folds, and "leave-one-out" has one sample in each. "auto" holds out
-        about a quarter of every class, so many that p-values can be `alpha`, and up to
-        a half; where that is too little it takes folds: every sample alone up to 100
-        samples, else ten. With "prefit" the estimator is fitted already, and all
-        samples calibrate.
+        Calibration samples: a fraction of every class is held out, an integer is the
+        number of folds, "leave-one-out" has one sample in each. "auto" holds out about
+        a quarter of every class (at most half); if that is too little for `alpha` it
+        uses leave-one-out up to 100 samples, else ten folds. "prefit": the estimator is
+        fitted already, and all samples calibrate.
     one_class : bool, default=False
-        Whether samples of a single class will do: then the question is whether new ones
-        are of it. The estimator must model a class by itself: HSS, neighbours, or a
-        detector of outliers.
+        Accept samples of a single class. The estimator must model a class by itself:
+        HSS, neighbours, or an outlier detector.
     reject_label : label, default=None
-        What `predict` returns where it does not answer. None means "reject" for strings
-        and -1 for numbers; where that is a class, ``"reject_"`` and an integer below
-        them.
+        What `predict` returns for sets of none or several classes. None is "reject" for
+        strings and -1 for numbers; if that is a class, "reject_" or the smallest label
+        minus 1.
     random_state : int, RandomState or None, default=None
-        Which samples are held out.
+        Seed of the held-out samples.
 
     Attributes
     ----------
     estimator_ : classifier
         The fitted classifier; with folds that of all samples.
     estimators_ : list of classifiers
-        Those whose scores are compared: ``[estimator_]``, or one for every fold.
+        The models whose scores are compared: ``[estimator_]``, or one per fold.
     n_calibration_ : ndarray of shape (n_classes,)
-        Samples of each class that calibrate it.
+        Number of calibration samples of each class.
     smallest_alpha_ : float
         Smallest level that all classes can reach.
     reject_label_ : label

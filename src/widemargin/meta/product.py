@@ -75,18 +75,17 @@ class ProductClassifier(HandingClassifier, _BaseComposition):
     Parameters
     ----------
     estimators : list of (str, classifier)
-        Named members, all with ``predict_proba``. In pipelines each may see the samples
-        through features of its own.
+        Named classifiers, all with ``predict_proba``. Pipelines may give each its own
+        features.
     weights : array-like of shape (n_estimators,) or None, default=None
-        Powers, at least 0 and not all 0. None chooses those of the least Brier score on
-        predictions held out by `cv`.
+        Powers, at least 0 and not all 0. None minimises the Brier score of
+        cross-validated predictions.
     cv : int, splitter, iterable of (train, test) or None, default=None
-        How samples are held out, see
-        :func:`sklearn.model_selection.check_cv`; None is five parts. A number of parts
-        means shuffled ones, equal samples in one of them, and with `groups` in `fit`
-        whole groups.
+        Cross-validation, see :func:`sklearn.model_selection.check_cv`; None is five
+        folds. Folds are shuffled, keep equal samples together, and with `groups` in
+        `fit` whole groups.
     min_proba : float, default=1e-4
-        Least posterior of a member, in (0, 1): no member alone rules a class out.
+        Smallest probability of a member, in (0, 1): no member alone excludes a class.
 
     Attributes
     ----------

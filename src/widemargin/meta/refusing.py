@@ -66,7 +66,9 @@ class RefusingClassifier(WrappingClassifier):
     def score(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> float:
-        """Return the share of right answers; a refusal is none.
+        """Return the accuracy, where a rejected sample counts as wrong.
+
+        :meth:`selective_accuracy` is the accuracy among the answers.
 
         Parameters
         ----------
@@ -85,6 +87,33 @@ class RefusingClassifier(WrappingClassifier):
         answers = self.predict(X)
         right = ~differs(as_labels("y", y, len(answers)), answers)
         return float(np.average(right, weights=check_weights(sample_weight, answers)))
+
+    def selective_accuracy(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Return the accuracy among the samples that are answered.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        y : array-like of shape (n_samples,)
+            Their labels.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the samples.
+
+        Returns
+        -------
+        float
+            Share of right answers, nan if all samples are rejected.
+        """
+        answers = self.predict(X)
+        answered = answers != self.reject_label_
+        right = ~differs(as_labels("y", y, len(answers)), answers)
+        weights = check_weights(sample_weight, answers)[answered]
+        if not weights.sum() > 0:
+            return float("nan")
+        return float(np.average(right[answered], weights=weights))
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Say where metadata goes: everything to the `fit` of the estimator.

@@ -73,67 +73,62 @@ DELTA = 0.05
 class RejectingClassifier(RefusingClassifier):
     r"""Wrap a classifier so that it answers only where it is sure enough.
 
-    `fit` holds out a random part of the samples, fits the classifier on the rest and
-    chooses the threshold on the part held out, so that for new samples
+    `fit` holds out random samples, fits the classifier to the others, and chooses the
+    threshold on the held-out ones. For new samples
 
     - ``max_error``: of those that are answered, a fraction of at most `max_error` is
       answered wrongly, and as many are answered as the test allows;
     - ``coverage``: a fraction of at least `coverage` is answered, and these are the
       surest.
 
-    The section Guarantee says what is promised and when.
+    The exact guarantee is below.
 
     Parameters
     ----------
     estimator : classifier
-        One that says how sure it is: ours, or any with ``decision_function`` or
+        Classifier with a confidence: ours, or any with ``decision_function`` or
         ``predict_proba``; else give `confidence_func`.
     max_error : float, default=None
-        Error allowed among the answers, in (0, 1). Exactly one of `max_error` and
-        `coverage` must be given.
+        Maximum error among the answers, in (0, 1). Give either `max_error` or
+        `coverage`.
     coverage : float, default=None
         Fraction of samples to answer, in (0, 1).
     delta : float or None, default=0.05
-        Probability with which the promise may be broken. None promises nothing: the
-        bound then holds on the held-out samples only.
+        Probability with which the guarantee may fail. None: no guarantee, the limit
+        holds on the held-out samples only.
     per : {"predicted", "true", "group"}, default=None
-        For whom it is promised. None promises for all answers together. "predicted":
-        for the answers of every class, with a threshold for each; "true": for the
-        samples that truly are of each class; "group": for the samples of every group
-        that `fit` is told. The last two have one threshold for all, as nobody knows the
-        class or group of a new sample.
+        None: one guarantee for all answers. "predicted": one for the answers of each
+        class, with a threshold for each. "true" and "group": one for each true class,
+        or each group given to `fit`, with one threshold.
     confidence_func : callable, default=None
-        What the threshold is applied to: a function of the fitted estimator and `X`
-        that returns one number per sample, larger for surer. None is the margin of the
-        answer, :func:`widemargin.margins.confidence_of`.
+        Function of the fitted estimator and `X` that returns one number per sample,
+        larger for surer. None is the margin of the answer,
+        :func:`widemargin.margins.confidence_of`.
     outlier_fraction : float, default=None
-        Fraction of ordinary samples that may be refused as outliers, in (0, 1), for
-        instance 0.01; with `max_error` only. It sets the threshold on `outlier_score`;
-        None sets none.
+        Fraction of ordinary samples that is rejected as outliers, in (0, 1), for
+        instance 0.01; with `max_error` only. None rejects no outliers.
     outlier_score : callable, default=None
         Function of the fitted estimator and `X` that returns one number per sample,
         larger for more unusual ones. None is the distance to the nearest prototype or
-        neighbour, of estimators that have some.
+        neighbour.
     cv : "auto", float or "prefit", default="auto"
-        Fraction of the samples to hold out. "auto" holds out a quarter, or where that
-        is too little for `max_error` as many as the promise needs with room for
-        refusing a third, up to a half. With "prefit" the estimator is used as it is and
-        everything given to `fit` is held out: it must be new to the estimator. An
-        estimator inside :class:`sklearn.frozen.FrozenEstimator` stays fitted when it is
-        cloned, by cross-validation for instance.
+        Fraction of the samples to hold out. "auto" is a quarter, or as many as
+        `max_error` needs, at most half. "prefit": the estimator is fitted already and
+        `fit` is given samples new to it; use :class:`sklearn.frozen.FrozenEstimator` if
+        it will be cloned.
     reject_label : label, default=None
-        What `predict` returns where it refuses. None means "reject" for strings and -1
-        for numbers; where that is a class, ``"reject_"`` and an integer below them.
+        Label of rejected samples. None is "reject" for strings and -1 for numbers; if
+        that is a class, "reject_" or the smallest label minus 1.
     random_state : int, RandomState or None, default=None
-        Which samples are held out.
+        Seed of the held-out samples.
 
     Attributes
     ----------
     estimator_ : classifier
         The fitted classifier.
     threshold_ : float
-        Smallest confidence that is answered; inf where everything is refused, -inf
-        where nothing is.
+        Smallest confidence that is answered; inf if all is rejected, -inf if nothing
+        is.
     class_thresholds_ : ndarray of shape (n_classes,) or None
         With ``per="predicted"`` the smallest confidence of answers of each class, inf
         for classes that are never answered; else None.
@@ -144,7 +139,7 @@ class RejectingClassifier(RefusingClassifier):
     coverage_ : float
         Fraction of the held-out samples that is answered.
     error_ : float
-        Error among these; nan if there is none.
+        Error among the answers to held-out samples; nan if there are none.
     n_held_out_ : int
         Number of held-out samples.
     reject_label_ : label

@@ -70,48 +70,47 @@ from widemargin.meta.wrapping import (
 class MarginReweightingClassifier(WrappingClassifier, SoftClassifier):
     r"""Fit any classifier again and again, with more weight on small margins.
 
-    What it does: it lifts the low tail of the training margins. What it seldom does:
-    lower the test error of a learner that is already well tuned. A learner that can
-    give every training sample a large margin (a deep tree, a forest, boosting) leaves
-    nothing to re-weight; one that cannot, such as a linear model, trades large margins
-    for small ones. The validation samples decide whether that was worth it: the plain
-    learner is round one, and is kept unless a later round beats it.
+    It raises the smallest training margins. It seldom lowers the test error of a
+    well-tuned classifier. A classifier that can give every training sample a large
+    margin (a deep tree, a forest, boosting) leaves nothing to re-weight. A simple one,
+    such as a linear model, trades large margins for small ones. Validation samples
+    decide: the plain classifier is round one, and is kept unless a later round beats
+    it.
 
     Parameters
     ----------
     estimator : classifier
-        Cloned, then fitted with `sample_weight` where its fit takes it (in a pipeline:
-        where a step requests it by metadata routing), else with samples drawn in
-        proportion to their weights.
+        Cloned, then fitted with `sample_weight` if its fit takes it (in a pipeline: if
+        a step requests it by metadata routing), else to samples drawn in proportion to
+        their weights.
     theta : "auto" or float, default="auto"
-        Relative margin that every sample should have, in (-1, 1). "auto" is what four
-        fifths of the samples reach in the first round, or, where a fifth is wrong, what
-        four fifths of the right ones reach; 0 where none is right.
+        Relative margin that every sample should have, in (-1, 1). "auto" is the 20 %
+        quantile of the first-round margins, of the positive ones if that is negative; 0
+        if none is positive.
     weight_gain : float, "ratio" or callable, default="ratio"
-        How much weight a sample below `theta` gains; see
+        Weight that a sample with a margin below `theta` gains per round; see
         :func:`~widemargin.margins.margin_reweight`. "ratio" makes the weights the mean
-        over the rounds of uniform distributions on the mistakes.
+        over the rounds of uniform distributions on the samples below `theta`.
     margin : callable, default=None
-        Where margins come from: a function of (estimator, X, y) with one number in
-        [-1, 1] per sample, positive where the estimator is right. None takes those of
-        :func:`~widemargin.margins.margins_of` and makes them relative, by their unit:
-        log-odds m become tanh(m/2), distances m / (abs(m) + s) with s the median of
-        abs(m) in the first round; relative ones and shares stay as they are. The units
-        of the data play no part.
+        Function of (estimator, X, y) that returns one margin in [-1, 1] per sample,
+        positive where the estimator is right. None takes
+        :func:`~widemargin.margins.margins_of` and makes them relative: log-odds m
+        become tanh(m/2), distances m / (abs(m) + s) with s the median of abs(m) in the
+        first round.
     max_iter : int, default=20
-        Rounds at most; training stops where no margin is below `theta`.
+        Maximum number of rounds; training stops if no margin is below `theta`.
     update : {"auto", "refit", "warm_start", "partial_fit"}, default="auto"
-        How the next round's learner comes about: from scratch, from where the last one
-        ended, or by one call of partial_fit. "auto" is "warm_start" for learners that
-        have it and coefficients, where it saves time, else "refit".
+        How the next round is fitted: from scratch, from the previous solution, or by
+        one call of partial_fit. "auto" is "warm_start" for linear models that have it,
+        else "refit".
     validation_fraction : float or None, default=0.1
-        Share of the samples on which the best round is chosen: by mistakes, and among
-        equals by how far margins fall short of `theta`. None, or too few samples to
-        spare one, keeps the last round.
+        Fraction of the samples that choose the best round: by errors, then by the loss.
+        None, or too few samples, keeps the last round.
     n_iter_no_change : int, default=10
-        Rounds without a better validation score after which training stops.
+        Training stops after so many rounds without a better validation score.
     random_state : int, RandomState or None, default=None
-        Validation samples and draws; given to the estimator too, if an integer.
+        Seed of the validation samples and draws; given to the estimator too, if an
+        integer.
 
     Attributes
     ----------

@@ -753,12 +753,12 @@ class TangentDensityClassifier(KernelDensities):
         neighbour, and more beyond while the best is at an end.
     tangents : generator, array of shape (n_tangents, n_features), "none" or None, \
             default=None
-        What may vary. Nothing does with None, which is the Euclidean distance and
-        warns, nor with "none", which says that this is meant.
+        Changes to ignore, for instance ``ImageTangents(shape=(16, 16))``. None:
+        Euclidean distance, with a warning; "none": without.
     sides : {"auto", "both", "query", "reference", "mean", "midpoint"}, default="auto"
-        Which end may move: see :func:`~widemargin.metrics.tangent_distances`. "auto" is
-        "both", unless the nearest neighbour of left-out training samples is clearly
-        more often right with "reference" or without tangents.
+        Which end may move along its tangents: the query, the reference, or both; see
+        :func:`~widemargin.metrics.tangent_distances`. "auto" is "both", unless
+        "reference" or no tangents clearly has a lower leave-one-out error.
     spring : float, default=1e-5
         Cost of moving along the tangents.
     transformations : sequence of callables or None, default=None

@@ -86,49 +86,41 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
     Parameters
     ----------
     n_neighbors : int, default=1
-        How many neighbours vote.
+        Number of neighbours that vote.
     weights : {"uniform", "distance"} or callable, default="uniform"
-        Weight of a neighbour's vote: one, the inverse of its distance, or a function
-        from an array of distances to weights, of which one per row must be above 0.
+        Weights of the votes: equal, the inverse distance, or a function from an array
+        of distances to weights.
     tangents : generator, array of shape (n_tangents, n_features), "none" or None, \
             default=None
-        What may vary, for instance ``ImageTangents(shape=(16, 16))``. Nothing does
-        with None, which is the Euclidean distance and warns, nor with "none", which
-        says that this is meant.
+        Changes to ignore, for instance ``ImageTangents(shape=(16, 16))``. None:
+        Euclidean distance, with a warning; "none": without.
     sides : {"auto", "both", "query", "reference", "mean", "midpoint"}, default="auto"
-        Which end may move: both, the sample asked about (x), the training samples (y);
-        see :func:`~widemargin.metrics.tangent_distances`. "auto" is "both", unless the
-        nearest neighbour of left-out training samples is clearly more often right with
-        "reference" or without tangents.
+        Which end may move along its tangents: the query, the reference, or both; see
+        :func:`~widemargin.metrics.tangent_distances`. "auto" is "both", unless
+        "reference" or no tangents clearly has a lower leave-one-out error.
     spring : float, default=1e-5
-        Cost of moving along the tangents.
+        Price of moving along the tangents.
     metric : "tangent" or callable, default="tangent"
-        A function ``metric(X, Y) -> (n_x, n_y)`` takes the place of the tangent
-        distance, for instance a ``functools.partial`` of
+        A function ``metric(X, Y) -> (n_x, n_y)`` replaces the tangent distance, for
+        instance a ``functools.partial`` of
         :func:`~widemargin.metrics.image_distortion_distances`.
     algorithm : {"exact", "brute", "rerank"}, default="exact"
-        "exact" finds the same neighbours as "brute" but computes most distances in
-        `n_components` dimensions only, where that spares anything. "rerank" computes
-        distances to the `n_candidates` training samples nearest with tangents at one
-        end (or in plain distance without tangents) only: it is approximate, and makes a
-        slow `metric` affordable. With a `metric` of your own, or ``sides="midpoint"``,
-        there is no bound to prune with and "exact" computes everything.
+        "brute" computes all distances. "exact" finds the same neighbours by a lower
+        bound in `n_components` dimensions; with a `metric` of your own, or
+        ``sides="midpoint"``, it computes all. "rerank" is approximate: it computes
+        distances to `n_candidates` only, and makes a slow `metric` affordable.
     n_components : int or "auto", default="auto"
-        Dimensions of the lower bound of "exact"; "auto" is
-        ``8 * cbrt(n_features)`` for one neighbour, ``10 * cbrt(n_features)`` for more,
-        on a GPU about ``14 * cbrt(n_features)``. Results do not depend on it.
+        Dimensions of the lower bound. "auto" is ``8 * cbrt(n_features)`` for one
+        neighbour, ``10 * cbrt(n_features)`` for more, and about ``14 *
+        cbrt(n_features)`` on a GPU. Results do not depend on it.
     n_candidates : int, default=500
-        Candidates of "rerank". On USPS the two-sided nearest neighbour is among the
-        first 10, 100, 500 in 94.4, 99.5, 99.95 % of the cases.
+        Number of candidates of "rerank".
     candidate_transform : transformer or None, default=None
-        "rerank" takes as candidates the training samples nearest in plain distance of
-        what this makes of samples, for instance
-        :class:`~widemargin.tangents.DirectionFeatures`; it is fitted to the training
-        samples. The nearest of 50 000 MNIST images in distortion distance is among the
-        first 50, 200, 500 in 72, 92, 98 % of the cases by direction features, in 55,
-        76, 87 % by pixels (86, 97, 99.5 and 68, 87, 95 % on normalised gradients).
+        Candidates of "rerank" are the nearest in Euclidean distance after this
+        transformer, for instance :class:`~widemargin.tangents.DirectionFeatures`. None:
+        the nearest with tangents at one end. It is fitted to the training samples.
     class_weight : dict, "balanced" or None, default=None
-        Factor on the votes of each class; of no account with one neighbour.
+        Factor on the votes of each class. Ignored if ``n_neighbors=1``.
     n_jobs : int, default=None
         Threads; None is one, -1 is one per core. Results do not depend on it.
 

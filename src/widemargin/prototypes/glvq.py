@@ -304,55 +304,50 @@ class GLVQClassifier(TrainedPrototypes):
     Parameters
     ----------
     prototypes_per_class : int, dict of label to int, or "auto", default="auto"
-        Number of prototypes. A class with fewer distinct samples gets one for each.
-        "auto" takes the smallest of 1, 2, 5 and a tenth of the samples of a class, at
-        most 20, that is not clearly worse on left-out samples; only the last may grow,
-        to twice as many, in the first half of the epochs. Prototypes that win no sample
-        are dropped at the end.
+        Number of prototypes per class; at most the number of distinct samples. "auto"
+        takes the smallest of 1, 2, 5 and a tenth of the samples of a class (at most 20)
+        that is not clearly worse on validation samples. The largest may double in the
+        first half of the epochs. Prototypes nearest to no sample are dropped at the
+        end.
     loss : str or MarginLoss, optional
-        Loss of the relative margin, see :mod:`widemargin.margins`. By default
-        ``Sigmoid(beta=10)``, a smooth count of the mistakes; smaller beta widens the
-        margins, larger beta counts harder. Or a soft one: "rslvq", robust soft LVQ,
-        or "cross_entropy" of a softmax over the classes, see
+        Loss of the relative margin, see :mod:`widemargin.margins`; by default
+        ``Sigmoid(beta=10)``, a smooth error count. A smaller beta gives larger margins.
+        "rslvq" (robust soft LVQ) and "cross_entropy" are soft losses, see
         :mod:`widemargin.prototypes.soft`.
     temperature : float or "auto", default="auto"
-        Of the soft assignment, in units of the mean squared distance of a training
-        sample to the nearest prototype of its class. "auto" learns it: together with
-        the prototypes where the loss is soft, and for ``predict_proba`` at the end, on
-        the samples that early stopping holds out or on every sample as if its
-        prototypes had not seen it.
+        Softmax temperature of ``predict_proba``, a multiple of the mean squared
+        distance to the nearest prototype of the own class. "auto" fits it on validation
+        samples, else on leave-one-out distances. Soft losses learn it together with the
+        prototypes.
     init : {"kmeans", "means", "samples"} or array of shape (n_prototypes, n_features)
-        Where they start: k-means within each class, class means (with a little noise
-        to tell several apart), random samples, or the given array, which then also
-        decides how many there are.
+        Start of the prototypes: k-means within each class, class means, random samples,
+        or the given array, which then sets their number.
     init_labels : array-like of shape (n_prototypes,), optional
         Labels of the array `init`.
     max_iter : int, default=30
-        Epochs.
+        Number of epochs.
     learning_rate : float, default=0.1
-        First step, in units of the within-class spread of each feature.
+        First step, a multiple of the standard deviation of each feature within classes.
     batch_size : int or "auto", default="auto"
-        Distinct samples per gradient; "auto" makes about twenty batches, of 16 to 512,
-        or of any size where X is a Dask collection.
+        Distinct samples per gradient. "auto" makes about twenty batches of 16 to 512
+        samples.
     reinit_dead : bool, default=True
-        In the first half of the epochs, move a prototype that is the nearest of its
-        class for no sample to the sample of its class that is covered worst.
+        In the first half of the epochs, move a prototype that is nearest to no sample
+        of its class to the sample of its class farthest from all prototypes.
     scale : {"auto", "within_class_std", "none"}, default="auto"
-        Whether features are divided by their within-class spread before they are
-        compared. "auto" does so where the nearest neighbours of up to 1000 training
-        samples are then wrong less often, as they are for features of unequal units;
-        pixels stay as they are.
+        Scaling of the features: by the standard deviation within classes, or none.
+        "auto" scales if that lowers the leave-one-out error of 1-NN on up to 1000
+        training samples.
     class_weight : dict or "balanced", optional
         Factors on the sample weights by label.
     early_stopping : bool, default=False
-        Hold out a part of the training samples and return the prototypes that were
-        best on it.
+        Hold out validation samples and return the model that is best on them.
     validation_fraction : float, default=0.1
-        Part of each class that early stopping holds out.
+        Fraction of each class that early stopping holds out.
     n_iter_no_change : int, default=5
-        Epochs without a better validation score after which to stop.
+        Early stopping ends after so many epochs without a better validation score.
     random_state : int, RandomState instance or None, default=None
-        Seed of the initial prototypes, the batches and the held-out samples.
+        Seed of the initial prototypes, the batches and the validation samples.
 
     Attributes
     ----------
@@ -383,13 +378,10 @@ class GLVQClassifier(TrainedPrototypes):
     A sample of weight 2 and the same sample given twice lead to the same model, bit
     by bit.
 
-    ``partial_fit`` makes one pass over each batch after the first 500 samples, or
-    after ``fit``, with Adam's moments and the spread of the samples before. A batch
-    of fewer than 200 samples is joined with the latest before it, and the rate is lower
-    by its share in them. The rate is `learning_rate`, times five times the share of
-    mistakes among about the latest 200 samples before they were learned, at most once
-    and at least 0.03 times: a good model stays so, and a stream that changes is
-    followed.
+    ``partial_fit`` makes one pass over each batch after the first 500 samples, or after
+    ``fit``. A batch of fewer than 200 samples is joined with the latest before it. The
+    step is ``learning_rate * clip(5 * e, 0.03, 1)``, with e the error rate on the last
+    200 samples before they were learned; see :doc:`/guide/prototypes`.
 
     References
     ----------

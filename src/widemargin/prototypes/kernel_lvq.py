@@ -104,7 +104,7 @@ class KernelLVQClassifier(GLVQClassifier):
     init_labels : array-like of shape (n_prototypes,), optional
         Labels of the array `init`.
     max_iter : int, default=15
-        Epochs.
+        Number of epochs.
     learning_rate : float, default=0.1
         First step, in units of the within-class spread of each coordinate.
     batch_size : int or "auto", default="auto"
@@ -121,14 +121,13 @@ class KernelLVQClassifier(GLVQClassifier):
     class_weight : dict or "balanced", optional
         Factors on the sample weights by label.
     early_stopping : bool, default=False
-        Hold out a part of the training samples and return the prototypes that were
-        best on it.
+        Hold out validation samples and return the model that is best on them.
     validation_fraction : float, default=0.1
-        Part of each class that early stopping holds out.
+        Fraction of each class that early stopping holds out.
     n_iter_no_change : int, default=5
-        Epochs without a better validation score after which to stop.
+        Early stopping ends after so many epochs without a better validation score.
     random_state : int, RandomState instance or None, default=None
-        Seed of the support, the initial prototypes, the batches and the held-out
+        Seed of the support, the initial prototypes, the batches and the validation
         samples.
 
     Attributes
@@ -178,14 +177,11 @@ class KernelLVQClassifier(GLVQClassifier):
     which the mean of a smaller class has more, out of the differences of their
     distances, as in [3]_.
 
-    ``partial_fit`` takes its support from the first 500 samples, or from ``fit``, of a
-    precomputed kernel from the first batch. After them it makes one pass over each
-    batch, with Adam's moments and the spread of the samples before. A batch
-    of fewer than 200 samples is joined with the latest before it, and the rate is lower
-    by its share in them. The rate is `learning_rate`, times five times the share of
-    mistakes among about the latest 200 samples before they were learned, at most once
-    and at least 0.03 times: a good model stays so, and a stream that changes is
-    followed.
+    ``partial_fit`` takes its support from the first 500 samples, or from ``fit``; of a
+    precomputed kernel from the first batch. After that it makes one pass over each
+    batch. A batch of fewer than 200 samples is joined with the latest before it. The
+    step is ``learning_rate * clip(5 * e, 0.03, 1)``, with e the error rate on the last
+    200 samples before they were learned.
 
     References
     ----------

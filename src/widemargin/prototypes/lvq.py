@@ -204,11 +204,11 @@ class LVQClassifier(TrainedPrototypes):
     Parameters
     ----------
     prototypes_per_class : int, dict of label to int, or "auto", default="auto"
-        Number of prototypes. A class with fewer distinct samples gets one for each.
-        "auto" takes the smallest of 1, 2, 5 and a tenth of the samples of a class, at
-        most 20, that is not clearly worse on left-out samples; only the last may grow,
-        to twice as many, in the first half of the epochs. Prototypes that win no sample
-        are dropped at the end.
+        Number of prototypes per class; at most the number of distinct samples. "auto"
+        takes the smallest of 1, 2, 5 and a tenth of the samples of a class (at most 20)
+        that is not clearly worse on validation samples. The largest may double in the
+        first half of the epochs. Prototypes nearest to no sample are dropped at the
+        end.
     algorithm : {"glvq", "lvq1", "olvq1", "lvq2.1", "lvq3"} or tuple of rules
         Learning rule, or several to run one after the other, each from where the
         one before it stopped. Four are Kohonen's, to be had in his order by
@@ -221,7 +221,7 @@ class LVQClassifier(TrainedPrototypes):
     init_labels : array-like of shape (n_prototypes,), optional
         Labels of the array `init`.
     max_iter : int or tuple of int, default=30
-        Epochs of every rule, or of each rule of the chain.
+        Number of epochs, of each rule of a chain.
     learning_rate : float or tuple of float, optional
         alpha_0, in (0, 1), for every rule or for each. By default 0.4 for GLVQ, 0.3
         for OLVQ1 and 0.05 for the others.
@@ -249,14 +249,14 @@ class LVQClassifier(TrainedPrototypes):
     class_weight : dict or "balanced", optional
         Factors on the sample weights by label.
     early_stopping : bool, default=False
-        Hold out a part of the training samples and return the prototypes that were
-        best on it.
+        Hold out validation samples and return the model that is best on them.
     validation_fraction : float, default=0.1
-        Part of each class that early stopping holds out.
+        Fraction of each class that early stopping holds out.
     n_iter_no_change : int, default=5
-        Epochs without a better validation score after which to stop.
+        Early stopping ends after so many epochs without a better validation score.
     random_state : int, RandomState instance or None, default=None
-        Seed of the initial prototypes, the order and the held-out samples.
+        Seed of the initial prototypes, the order of the samples and the validation
+        samples.
 
     Attributes
     ----------

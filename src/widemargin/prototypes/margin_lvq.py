@@ -68,9 +68,9 @@ class MarginLVQClassifier(TrainedPrototypes):
     Parameters
     ----------
     prototypes_per_class : int, dict of label to int, or "auto", default="auto"
-        Number of prototypes. A class with fewer distinct samples gets one for each.
-        "auto" takes the smallest of 1, 2, 5 and a tenth of the samples of a class, at
-        most 20, that is not clearly worse on left-out samples.
+        Number of prototypes per class; at most the number of distinct samples. "auto"
+        takes the smallest of 1, 2, 5 and a tenth of the samples of a class (at most 20)
+        that is not clearly worse on validation samples.
     loss : str or MarginLoss, default="hinge"
         Any loss of :mod:`widemargin.margins`, or an object of your own with
         ``value`` and ``derivative`` (slower: it is called once per presentation).
@@ -94,7 +94,7 @@ class MarginLVQClassifier(TrainedPrototypes):
     init_labels : array-like of shape (n_prototypes,), optional
         Labels of the array `init`.
     max_iter : int, default=30
-        Epochs.
+        Number of epochs.
     learning_rate : float, default=0.1
         gamma at the start, in units of `margin_scale`; it falls linearly to zero.
     update : {"online", "batch"}, default="online"
@@ -111,14 +111,14 @@ class MarginLVQClassifier(TrainedPrototypes):
     class_weight : dict or "balanced", optional
         Factors on the sample weights by label.
     early_stopping : bool, default=False
-        Hold out a part of the training samples and return the prototypes that were
-        best on it.
+        Hold out validation samples and return the model that is best on them.
     validation_fraction : float, default=0.1
-        Part of each class that early stopping holds out.
+        Fraction of each class that early stopping holds out.
     n_iter_no_change : int, default=5
-        Epochs without a better validation score after which to stop.
+        Early stopping ends after so many epochs without a better validation score.
     random_state : int, RandomState instance or None, default=None
-        Seed of the initial prototypes, the order and the held-out samples.
+        Seed of the initial prototypes, the order of the samples and the validation
+        samples.
 
     Attributes
     ----------

@@ -328,13 +328,12 @@ class TDNeuronClassifier(TangentModels, TrainedPrototypes):
     :meth:`decision_function` and :meth:`margins`, are ``-log(output)``: outputs and not
     distances decide, so that there is neither a certified radius nor a margin bound.
 
-    :meth:`partial_fit` takes one step of the descent, so short that the error of the
-    batch falls, after the first 500 samples, or after :meth:`fit`. A batch of fewer
-    than 200 samples is joined with the latest before it and its step is shorter by its
-    share in them. Steps are those that a training begins with, times 15 times the share
-    of mistakes among about the latest 200 samples before they were learned, at most
-    once and at least 0.09 times: a good model stays so, and a stream that changes is
-    followed. The unit of a new class gets as many tangents as those that are there.
+    After the first 500 samples, or after :meth:`fit`, :meth:`partial_fit` takes one
+    step of the descent per batch, short enough for the error of the batch to fall. A
+    batch of fewer than 200 samples is joined with the latest before it. The step is the
+    first step of training times ``clip(15 * e, 0.09, 1)``, with e the error rate on the
+    last 200 samples before they were learned. The model of a new class gets as many
+    tangents as the others.
 
     References
     ----------

@@ -103,77 +103,67 @@ class Bent(NamedTuple):
 class TVQClassifier(TangentModels, TrainedPrototypes):
     r"""Tangent vector quantisation: discriminant tangent models with wide margins.
 
-    Starts from models that describe their class and moves, in every pass over the
-    data, the nearest right and the nearest wrong model of each sample so that the
-    weighted mean margin rises; samples whose margin is below `theta` gain weight.
+    Starts from models that describe each class (HSS). Every pass moves the nearest
+    right and the nearest wrong model of each sample so that the weighted mean margin
+    rises. Samples with margins below `theta` gain weight.
 
     Parameters
     ----------
     prototypes_per_class : int, dict of label to int, or "auto", default="auto"
-        Models per class; a class with fewer samples gets one per sample. "auto" takes
-        one for every ten samples and dimension of a model, ``1 + n_tangents``, and no
-        more than 30 dimensions in all: many points, or a few models with many
-        tangents.
+        Models per class; at most the number of samples. "auto" takes one for every ``10
+        * (1 + n_tangents)`` samples, and at most ``30 / (1 + n_tangents)``.
     n_tangents : int or "auto", default="auto"
-        Tangents of each model, at least 0 and below the number of features. With 0 this
-        is LVQ with re-weighting. Where a class varies in fewer directions the rest are
-        rows of zeros. "auto" is 20 from 160 features on. With fewer the data choose: an
-        eighth of the features, unless 0, a quarter or three eighths (20 at most) answer
-        clearly better on held-out samples, in short fits on 600 samples at most.
+        Tangents of each model, from 0 to n_features - 1. "auto" is 20 from 160 features
+        on. With fewer features it is an eighth of them, unless 0, a quarter or three
+        eighths (at most 20) have a clearly lower validation error. If a class varies in
+        fewer directions, the other rows are zeros.
     theta : float, default=0.4
-        Margin that every sample should have, in (-1, 1).
+        Margin that every training sample should have, in (-1, 1).
     sides : {"reference", "both"}, default="reference"
-        Which end bends: only the models, or the inputs along their own tangents too.
+        "reference": only models have tangents. "both": samples too, see `tangents`.
     tangents : generator or array-like of shape (n_tangents, n_features), default=None
-        Tangents of the inputs, for ``sides="both"`` only: for instance
+        Tangents of the samples, for ``sides="both"``, such as
         :class:`~widemargin.tangents.ImageTangents`.
     spring : float, default=1e-5
-        Cost of moving in two-sided distances, > 0; see
+        Price of moving along tangents, for ``sides="both"``; see
         :func:`~widemargin.metrics.tangent_distances`.
     init : {"hss", "weights", "random", "mean"}, default="hss"
-        First models: those of :class:`HSSClassifier`; those of HSS under random
-        distributions over the samples of a class, section 5.1 of [1]_; random samples
-        with random tangents; or class means with random tangents (and, for several
-        models, a little noise).
+        First models: those of :class:`HSSClassifier`; those of HSS under random sample
+        weights, section 5.1 of [1]_; random samples, or class means, with random
+        tangents.
     weight_gain : float, "ratio" or callable, default=1.0
-        How much weight samples with small margins gain; see
-        :func:`~widemargin.margins.margin_reweight`. With 0 none do, and the plain mean
-        margin is maximised, which on digits ends worse than it started.
+        Weight that samples with margins below `theta` gain per pass; see
+        :func:`~widemargin.margins.margin_reweight`. 0 maximises the plain mean margin.
     learning_rate : "auto" or float, default="auto"
-        "auto" is a step without unit that grows while the mean margin does and is
-        taken back and halved when it does not. A number is the fixed rate of the
-        paper, in the units of the data: with ``weight_gain=1`` the fit is Figure 2 of
-        the paper to the letter. A fixed rate that diverges is halved with a warning.
+        "auto" is a scale-free step that grows while the mean margin rises, and is
+        halved when it falls. A number is the fixed rate of [1]_, in the units of the
+        data; it is halved, with a warning, if it diverges.
     max_iter : int, default=40
-        Passes over the data at most. Where classes have fewer samples than features, in
-        the mean, or three quarters of the samples have margins below `theta` (and 0.4)
-        in the models of HSS, fifths of the samples are left out in turn, and training
-        ends earlier, before the first pass even, where these are answered better by
-        more than two standard deviations; not with early stopping or a fixed rate.
+        Maximum number of passes. With few samples, 5-fold cross-validation may choose
+        fewer, even 0, if that is better by two standard deviations; not with early
+        stopping or a fixed rate.
     tol : float, default=1e-3
-        Stop when the loss (without re-weighting: minus the mean margin) has not
-        fallen by this fraction for `n_iter_no_change` passes. Training also stops
-        where no margin is below `theta`.
+        Stop if the loss has not fallen by this fraction for `n_iter_no_change` passes,
+        or if no margin is below `theta`.
     early_stopping : bool, default=False
-        Keep the models that are best on `validation_fraction` of the samples, and stop
-        when they have not become better for `n_iter_no_change` passes.
+        Hold out `validation_fraction` of the samples, keep the models that are best on
+        them, and stop after `n_iter_no_change` passes without improvement.
     validation_fraction : float, default=0.1
-        See `early_stopping`.
+        Fraction of each class that early stopping holds out.
     n_iter_no_change : int, default=10
-        See `tol` and `early_stopping`.
+        Passes without improvement before stopping; see `tol` and `early_stopping`.
     record_weights : bool, default=False
-        Keep the distribution γ of every pass in ``history_["weights"]``.
+        Keep the sample weights of every pass in ``history_["weights"]``.
     record_models : bool, default=False
         Keep the models of every pass in ``history_["models"]``.
     temperature : float or "auto", default="auto"
-        Of the soft assignment behind ``predict_proba``, in units of the mean of what
-        it divides for the right class of a training sample; "auto" learns it at the
-        end, on every sample as if its model had not seen it, or on samples that were
-        left out, see `max_iter`.
+        Softmax temperature of ``predict_proba``, a multiple of the mean relative
+        distance to the true class. "auto" fits it on validation samples, else on
+        leave-one-out distances.
     class_weight : dict or "balanced", default=None
         Factors of the sample weights.
     random_state : int, RandomState or None, default=None
-        First models and the validation samples.
+        Seed of the first models and the validation samples.
     n_jobs : int, default=None
         Threads; results do not depend on it.
 
@@ -213,17 +203,15 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
 
     Notes
     -----
-    A sample that lies in models of two classes (duplicates with different labels can)
-    has margin 0 and pulls at neither. A class of one sample is a point.
+    A sample that lies in models of two classes has margin 0 and moves neither. A class
+    of one sample is a point.
 
     :meth:`partial_fit` takes one step per batch after the first 500 samples, or after
-    :meth:`fit`, with the limit of the re-weighting: only samples whose margin is below
-    `theta` count (all of them, where ``weight_gain=0``). A batch of fewer than 200
-    samples is joined with the latest before it and its step is shorter by its share in
-    them. Steps are those that a training begins with, times 15 times the share of
-    mistakes among about the latest 200 samples before they were learned, at most once
-    and at least 0.09 times: a good model stays so, and a stream that changes is
-    followed. A step after which the margins of the batch are smaller is not taken.
+    :meth:`fit`. Only samples with margins below `theta` count (all of them with
+    ``weight_gain=0``). A batch of fewer than 200 samples is joined with the latest
+    before it. The step is the first step of training times ``clip(15 * e, 0.09, 1)``,
+    with e the error rate on the last 200 samples before they were learned. A step that
+    lowers the margins of the batch is not taken. See :doc:`/guide/prototypes`.
 
     References
     ----------

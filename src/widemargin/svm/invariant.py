@@ -63,8 +63,7 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier, SoftClassifier):
     degree, coef0 : as in ``SVC``
     tangents : generator, array of shape (n_tangents, n_features), "none" or None, \
             default=None
-        What may vary. Nothing does with None, which makes a plain SVM and warns, nor
-        with "none", which says that this is meant.
+        Changes to ignore. None: a plain SVM, with a warning; "none": without.
     step : float, default=0.1
         h of the difference quotient in feature space, in units of the tangents.
     n_components : int, default=1000

@@ -180,56 +180,45 @@ class TangentSVC(gram.GramClassifier, SoftClassifier):
         squared distances to kernel values; see
         :func:`~widemargin.metrics.tangent_kernel`.
     C : float or "auto", default="auto"
-        Penalty of margin errors. "auto" is 10, or 1 where that answers clearly better
-        on held-out samples, 800 at most, as where classes overlap. Trained on 1500
-        samples of USPS, letter and satimage, 10 errs on 4.1, 13.9 and 11.3 % of others
-        where 1 errs on 4.6, 21.3 and 13.0 %.
+        Penalty of margin errors. "auto" is 10, or 1 if that has a clearly lower
+        validation error.
     gamma : float or "scale", default="scale"
         Width of "rbf", exponent of the others. "scale" is two over the mean squared
-        tangent distance of the training samples for "rbf" (with `n_landmarks` of 500 of
-        them), and 1 for the others.
+        tangent distance of the training samples for "rbf" (with `n_landmarks`, of 500
+        of them), and 1 for the others.
     tangents : generator, array of shape (n_tangents, n_features), "none" or None, \
             default=None
-        What may vary. Nothing does with None, which is the Euclidean distance and
-        warns, nor with "none", which says that this is meant.
+        Changes to ignore, for instance ``ImageTangents(shape=(16, 16))``. None:
+        Euclidean distance, with a warning; "none": without.
     sides : {"mean", "both", "query", "reference", "midpoint"}, default="mean"
-        Which end may move. A kernel with tangents at one end is not symmetric, which
-        the solver needs: for "query" and "reference" it is replaced by (k(x, x') +
-        k(x', x))/2, in training as in prediction, so that both give the same machine.
+        Which end may move along its tangents: the query, the reference, or both; see
+        :func:`~widemargin.metrics.tangent_distances`. "query" and "reference" are not
+        symmetric, so the kernel is replaced by (k(x, x') + k(x', x)) / 2.
     spring : float or "auto", default="auto"
-        Cost of moving along the tangents. "auto" is 1e-5, next to none, or 0.3,
-        or 1e30, which moves nothing, where that answers clearly better on held-out
-        samples: classes may differ by what tangents let vary, as the widths of clothes
-        do. ``sides="both"`` gains from 0.1
-        or 0.2, which keeps both ends from meeting far away and the kernel nearer to
-        positive.
+        Price of moving along the tangents. "auto" is 1e-5, or 0.3, or 1e30 (no
+        tangents) if that has a clearly lower validation error. With ``sides="both"``
+        try 0.1 to 0.2.
     multiclass : {"ovo", "ddag"}, default="ovo"
-        How the duels of all pairs of classes decide: by votes, or by a directed
-        acyclic graph.
+        Combination of the pairs of classes: by votes, or by a directed acyclic graph.
     psd_correction : {"auto", "none", "clip", "flip", "shift"}, default="auto"
-        What happens to negative eigenvalues of the Gram matrix, as the solver sees it,
-        that is, of coefficients that sum to zero. "auto" clips where those of 800
-        samples are large enough to mislead the solver, as on signals with sharp peaks
-        (of more than 2000 samples the 200 lowest at most), else it is "none", which is
-        the paper's and the case of digits. With "clip" and "flip" all training samples
-        take part in predictions, unless the matrix needs no repair. Landmarks always
-        clip.
+        Correction of negative eigenvalues of the kernel matrix. "auto" clips them if
+        those of 800 samples are large enough to mislead the solver, else does nothing.
+        With "clip" and "flip" all training samples are needed to predict. Landmarks
+        always clip.
     n_landmarks : int or None, default=None
-        Number of training samples, drawn at random, to approximate the kernel with.
-        For sets whose Gram matrix does not fit into memory. If it is all of them the
-        machine is nearly that of "clip": there is a small penalty on the offsets.
+        Number of random training samples that approximate the kernel (Nyström), for
+        kernel matrices that do not fit into memory.
     probability : bool, default=False
-        Learn the temperature of `predict_proba` by five-fold cross-validation on the
-        Gram matrix.
+        Fit the temperature of `predict_proba` by five-fold cross-validation.
     class_weight : dict, "balanced" or None, default=None
         Factor on C of each class.
     tol : float, default=1e-3
         Tolerance of the solver.
     max_iter : int, default=1_000_000
-        Most steps of the solver on each duel, LIBSVM's, or with landmarks a tenth
-        as many passes of LIBLINEAR; reaching it warns.
+        Maximum number of solver steps for each pair of classes; with landmarks a tenth
+        as many passes. Reaching it warns.
     random_state : int, RandomState instance or None, default=None
-        For the draw of landmarks, and for LIBLINEAR.
+        Seed of the landmarks and of LIBLINEAR.
     n_jobs : int, default=None
         Threads for the distances; None is one, -1 is one per core.
 
