@@ -164,5 +164,5 @@ class TestRefusals:
             rejecting(LogisticRegression(max_iter=5000)).fit(X[:500] / 16, y[:500])
         with pytest.raises(ValueError, match="outlier_score must tell samples apart"):
             rejecting(outlier_score=lambda _, X: np.ones(len(X))).fit(X[:500], y[:500])
-        with pytest.raises(ValueError, match="distance must return one number"):
+        with pytest.raises(ValueError, match="outlier_score must return one number"):
             rejecting(outlier_score=lambda _, X: X).fit(X[:500], y[:500])

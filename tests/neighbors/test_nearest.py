@@ -246,7 +246,7 @@ def test_a_blank_training_image_is_warned_of(images):
         ({"n_neighbors": 100}, "n_neighbors must be at most n_samples=60"),
         ({"algorithm": "fast"}, "algorithm must be one of 'exact'"),
         ({"weights": "near"}, "weights must be one of"),
-        ({"sides": "both"}, "sides must be one of"),
+        ({"sides": "one"}, "sides must be one of"),
         ({"spring": -1}, "spring must be a finite number"),
         ({"metric": "cosine"}, "metric must be 'tangent'"),
         ({"n_components": 0}, "n_components must be 'auto' or an integer"),
