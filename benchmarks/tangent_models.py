@@ -41,7 +41,7 @@ from widemargin.datasets import (
     load_usps,
 )
 from widemargin.prototypes import TVQClassifier
-from widemargin.prototypes.ascent import OneSidedPass
+from widemargin.prototypes.margin_ascent import OneSidedPass
 from widemargin.tangents import GaussianSmoother, ImageTangents
 
 SECTIONS = ("errors", "usps", "passes", "times", "auto")

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from widemargin._compute import compiled, frames, models, tails
+from widemargin._compute import compiled, frames, models, tangent_elimination
 from widemargin._compute.compiled import njit
 from widemargin.metrics import tangent_distances
 from widemargin.tangents import Bundle, ImageTangents
 
-KERNELS = [tails.two_sided, tails.one_sided, frames.repair]
+KERNELS = [tangent_elimination.two_sided, tangent_elimination.one_sided, frames.repair]
 
 
 def test_read_only_and_strided_arrays_do_not_compile_again(tmp_path):
@@ -99,7 +99,7 @@ def test_no_sum_depends_on_who_compiled_it():
 
 
 def test_without_a_place_to_write_there_is_no_cache(tmp_path):
-    source = Path(tails.__file__).parents[2]
+    source = Path(tangent_elimination.__file__).parents[2]
     code = (
         "from numba.core import caching\n"
         "for locator in caching.CacheImpl._locator_classes:\n"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from widemargin._compute.models import one_sided
-from widemargin.prototypes import ascent
+from widemargin.prototypes import margin_ascent
 
 
 def test_models_without_tangents_read_nothing_behind_their_products():
@@ -14,7 +14,7 @@ def test_models_without_tangents_read_nothing_behind_their_products():
     norms, offsets = (X**2).sum(axis=1), (C**2).sum(axis=1)[:, None]
     nearest, margins = np.empty((5, 2), np.intp), np.empty(5)
     # What may be written over ends where numbers end, and holds blocks of two samples.
-    behind = np.full(2 * ascent._scratch_size(2, 1, 3) + 1, np.nan)
+    behind = np.full(2 * margin_ascent._scratch_size(2, 1, 3) + 1, np.nan)
     ones = np.ones(5)
     sums, moments, sizes = np.empty((2, 1, 3)), np.empty((2, 1, 1)), np.empty((2, 1))
     one_sided(
@@ -43,10 +43,14 @@ def test_sums_of_margins(theta):
         given @ np.maximum(0, theta - mu), given @ (mu <= 0), given @ (mu < theta),
         np.count_nonzero(mu < theta),
     )  # fmt: skip
-    found = ascent.Pass(mu, *np.zeros((4, 1)))
-    samples = ascent.Passed(None, given)
-    sums = ascent.climb_sums(ascent.Climbers(w, before, found), theta, 0, samples)
+    found = margin_ascent.Pass(mu, *np.zeros((4, 1)))
+    samples = margin_ascent.Passed(None, given)
+    sums = margin_ascent.climb_sums(
+        margin_ascent.Climbers(w, before, found), theta, 0, samples
+    )
     np.testing.assert_allclose(sums[3:-1], expected)
     mu[3] = np.nan
-    sums = ascent.climb_sums(ascent.Climbers(w, before, found), theta, 0, samples)
+    sums = margin_ascent.climb_sums(
+        margin_ascent.Climbers(w, before, found), theta, 0, samples
+    )
     assert np.isnan([sums.value, sums.value_before, sums.hinge]).all()

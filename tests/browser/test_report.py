@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_digits, load_wine
 
 from widemargin.cli.app import app
-from widemargin.cli.judge import load_and_judge
+from widemargin.cli.evaluate import load_and_evaluate
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("skops")
@@ -33,9 +33,9 @@ def report(chromium, tmp_path_factory):
     run("fit", folder / "train.npz", "--model", "tvq", "--set", "max_iter=3",
         "--set", "n_tangents=3", "--out", model)  # fmt: skip
     run("report", model, folder / "test.npz", "--out", folder / "r.html")
-    judged = load_and_judge(model, folder / "test.npz", None)[-1]
-    assert judged.error > 0
-    return folder / "r.html", judged
+    results = load_and_evaluate(model, folder / "test.npz", None)[-1]
+    assert results.error > 0
+    return folder / "r.html", results
 
 
 def said(page):
@@ -46,9 +46,9 @@ def said(page):
 
 
 def test_the_slider_says_what_python_computes(report, open_page):
-    path, judged = report
+    path, results = report
     page = open_page(path)
-    curve = judged.curve
+    curve = results.curve
     last = len(curve.thresholds) - 1
     for step in (0, 1, 7, last // 2, last - 1, last):
         page.eval_on_selector(
@@ -59,8 +59,8 @@ def test_the_slider_says_what_python_computes(report, open_page):
         words = said(page)
         assert words["error"] == f"{100 * curve.error_rate[step]:.2f} %"
         assert words["refused"] == f"{100 * curve.rejection_rate[step]:.1f} %"
-        kept = judged.confidence >= curve.thresholds[step]
-        wrong = int((judged.truth != judged.answers)[kept].sum())
+        kept = results.confidence >= curve.thresholds[step]
+        wrong = int((results.truth != results.answers)[kept].sum())
         assert words["counts"] == f"{wrong} wrong of {int(kept.sum())} answered"
     marks = page.evaluate("document.getElementById('mark-high').getAttribute('x1')")
     assert float(marks) > 0
@@ -80,9 +80,9 @@ def test_arrow_keys_move_the_threshold_and_the_marks_together(report, open_page)
 
 
 def test_a_cell_of_the_confusion_matrix_lists_its_samples(report, open_page):
-    path, judged = report
+    path, results = report
     page = open_page(path)
-    counts = judged.confusion - np.diag(np.diag(judged.confusion))
+    counts = results.confusion - np.diag(np.diag(results.confusion))
     i, j = np.unravel_index(counts.argmax(), counts.shape)
     page.click(f'td[data-cell="{i} {j}"] button')
     listed = page.query_selector_all("#samples button")
@@ -94,14 +94,14 @@ def test_a_cell_of_the_confusion_matrix_lists_its_samples(report, open_page):
 
 
 def test_samples_are_sorted_filtered_and_found(report, open_page):
-    path, judged = report
+    path, results = report
     page = open_page(path)
-    first = np.argsort(judged.margins, kind="stable")[0]
+    first = np.argsort(results.margins, kind="stable")[0]
     assert f"row {first + 1}:" in page.locator("#samples button").first.get_attribute(
         "aria-label"
     )
     page.select_option("#which", "wrong")
-    wrong = int((judged.truth != judged.answers).sum())
+    wrong = int((results.truth != results.answers).sum())
     assert page.inner_text("#found").startswith(f"{wrong} of 300")
     page.select_option("#which", "all")
     page.fill("#search", "row 77")

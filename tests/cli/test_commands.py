@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 import widemargin
 from widemargin.cli import fit, models
 from widemargin.cli.app import app
-from widemargin.cli.judge import Judgement
+from widemargin.cli.evaluate import Evaluation
 from widemargin.cli.models import MODELS
 
 
@@ -151,7 +151,7 @@ def test_evaluate(command, iris):
 
 
 def test_judgement_counts_by_hand():
-    judged = Judgement(
+    results = Evaluation(
         truth=np.array([0, 0, 1, 1]),
         answers=np.array([0, 1, 1, 1]),
         confidence=np.array([0.9, 0.1, 0.5, 0.7]),
@@ -159,13 +159,13 @@ def test_judgement_counts_by_hand():
         classes=np.array([0, 1]),
         seconds=1.0,
     )
-    assert judged.error == 0.25
-    assert judged.microseconds == "250000"
-    assert replace(judged, seconds=4.321e-6).microseconds == "1.08"
-    assert judged.rejected_at(0.01) == 0.25
-    assert judged.error_when_rejecting(0.2) == 0.25
-    assert judged.error_when_rejecting(0.25) == 0
-    np.testing.assert_array_equal(judged.confusion, [[1, 1], [0, 2]])
+    assert results.error == 0.25
+    assert results.microseconds == "250000"
+    assert replace(results, seconds=4.321e-6).microseconds == "1.08"
+    assert results.rejected_at(0.01) == 0.25
+    assert results.error_when_rejecting(0.2) == 0.25
+    assert results.error_when_rejecting(0.25) == 0
+    np.testing.assert_array_equal(results.confusion, [[1, 1], [0, 2]])
 
 
 def test_a_model_that_refuses_keeps_refusing(command, refuses, tmp_path):

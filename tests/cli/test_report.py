@@ -17,11 +17,11 @@ from sklearn.datasets import load_digits
 from sklearn.naive_bayes import GaussianNB
 
 from widemargin import HSSClassifier, RejectingClassifier
-from widemargin.cli import html, models, report, touch
-from widemargin.cli.judge import Judgement, promise_of
+from widemargin.cli import html, interactive, models, report
+from widemargin.cli.evaluate import Evaluation, promise_of
+from widemargin.cli.interactive import _start
 from widemargin.cli.models import MODELS
 from widemargin.cli.report import vectors_kept
-from widemargin.cli.touch import _start
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("widemargin.inspection")
@@ -257,10 +257,10 @@ def test_long_names_of_classes_stand_upright():
 def test_words_over_the_mistakes_do_not_overlap(monkeypatch):
     truth = np.array(["Iris setosa", "versicolor", "Iris virginica"])
     zeros, drawn = np.zeros(3), []
-    judged = Judgement(truth, np.roll(truth, 1), zeros, zeros, truth, 1.0)
+    results = Evaluation(truth, np.roll(truth, 1), zeros, zeros, truth, 1.0)
     monkeypatch.setattr(report, "picture", lambda figure, words: drawn.append(figure))
     saved = models.SavedModel(None, "m", [], (4, 4), None, 16)
-    report.add_gallery(html.Page("", ""), saved, np.eye(3, 16), judged)
+    report.add_gallery(html.Page("", ""), saved, np.eye(3, 16), results)
     drawn[0].canvas.draw()
     (axes,) = drawn[0].axes
     boxes = [text.get_window_extent() for text in axes.texts]
@@ -284,9 +284,9 @@ def test_paper_is_light(light):
     X, y = load_digits(n_class=3, return_X_y=True)
     X = 16 - X[:60] if light else X[:60]
     hss = HSSClassifier(n_tangents=2).fit(X, y[:60])
-    judged = Judgement(y[:60], y[:60], X[:, 20], X[:, 20], hss.classes_, 1.0)
+    results = Evaluation(y[:60], y[:60], X[:, 20], X[:, 20], hss.classes_, 1.0)
     saved = models.SavedModel(hss, "hss", [], (8, 8), None, 64)
-    made = touch.touch(saved, X, judged, {})
+    made = interactive.interactive_parts(saved, X, results, {})
     assert made.data["sweeps"]["light"] == light
     for name in ("samples", "references"):
         with image.open(io.BytesIO(made.sprites[name])) as sprite:

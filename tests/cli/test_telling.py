@@ -9,7 +9,7 @@ import pytest
 from rich.table import Table as RichTable
 from tests.cli.writing import text_rows
 
-from widemargin.cli import Refusal, console, fit, judge
+from widemargin.cli import Refusal, console, evaluate, fit
 
 
 def test_the_note_reaches_the_user(command, tmp_path):
@@ -131,13 +131,13 @@ def test_a_full_disk_is_an_error_though_some_rows_went_through(
 def test_one_pass_answers_everything(command, iris, monkeypatch):
     command("fit", iris, "--target", "species", "--model", "glvq")
     calls = []
-    original = judge.answers_of
+    original = evaluate.answers_of
 
     def counted(estimator, X, y=None):
         calls.append(len(X))
         return original(estimator, X, y)
 
-    monkeypatch.setattr(judge, "answers_of", counted)
+    monkeypatch.setattr(evaluate, "answers_of", counted)
     code, _, err = command("report", "model.skops", iris)
     assert code == 0, err
     # One row to load what loads on first use, then everything once.

@@ -21,7 +21,7 @@ from widemargin._core.lazy import Part
 from widemargin._core.shards import added
 from widemargin.margins import Hinge
 from widemargin.prototypes import training
-from widemargin.prototypes.ascent import QUANTILES, quantiles_of_counts
+from widemargin.prototypes.margin_ascent import QUANTILES, quantiles_of_counts
 from widemargin.tangents import ImageTangents
 
 dask = pytest.importorskip("dask")

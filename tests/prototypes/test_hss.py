@@ -13,7 +13,7 @@ from widemargin._core.select import select
 from widemargin._core.temperature import LeftOut, fit_temperature
 from widemargin.metrics import tangent_distances
 from widemargin.prototypes import HSSClassifier, TVQClassifier
-from widemargin.prototypes.placing import prototype_counts
+from widemargin.prototypes.initialization import prototype_counts
 from widemargin.prototypes.tangent_models import (
     tried_rows,
     tried_tangents,

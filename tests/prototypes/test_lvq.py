@@ -11,8 +11,12 @@ from sklearn.exceptions import ConvergenceWarning
 from tests.prototypes import oracle
 
 from widemargin._compute import engines
-from widemargin._compute.heads import Heads, lower_bounds, take_along
 from widemargin._compute.nearest import narrowed
+from widemargin._compute.projection_bounds import (
+    ProjectionBounds,
+    lower_bounds,
+    move_projection,
+)
 from widemargin._core.samples import Samples
 from widemargin.prototypes import LVQClassifier
 from widemargin.prototypes.lvq import class_balls, pair_epoch
@@ -282,7 +286,7 @@ def test_bounds_change_no_bit(rule, offset, dtype):
 def heads_of(X):
     centre = X.mean(axis=0)
     Z, unit = narrowed(X, centre)
-    return Heads(Z, centre, unit)
+    return ProjectionBounds(Z, centre, unit)
 
 
 @settings(max_examples=20, deadline=None)
@@ -299,7 +303,7 @@ def test_heads_bound_distances_wherever_prototypes_went(seed, dtype):
         j, i, rate = rng.randint(5), rng.randint(80), rng.uniform(-0.05, 0.1)
         distance = ((X[i].astype(float) - P[j]) ** 2).sum()
         P[j] += dtype(rate) * (X[i] - P[j])
-        take_along(j, i, rate, distance, P, search)
+        move_projection(j, i, rate, distance, P, search)
     low = np.empty((80, 5))
     for i in range(80):
         lower_bounds(i, search)

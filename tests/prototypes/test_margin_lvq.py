@@ -16,7 +16,7 @@ from widemargin.margins import (
     Sigmoid,
 )
 from widemargin.prototypes import MarginLVQClassifier
-from widemargin.prototypes.placing import within_class_spread
+from widemargin.prototypes.initialization import within_class_spread
 
 LOSSES = [Hinge(2.0), Ramp(0.7), Exponential(0.5), Sigmoid(3.0), LinearLoss()]
 DECISIONS = ["nearest", "k_nearest", "parzen"]

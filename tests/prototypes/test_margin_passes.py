@@ -9,7 +9,7 @@ from widemargin._compute.frames import straighten
 from widemargin._compute.machine import held_threads
 from widemargin.margins import relative_margin
 from widemargin.metrics import TangentMetric, tangent_distances
-from widemargin.prototypes.ascent import OneSidedPass, TwoSidedPass
+from widemargin.prototypes.margin_ascent import OneSidedPass, TwoSidedPass
 from widemargin.prototypes.tangent_models import random_frames
 from widemargin.tangents import Bundle
 

@@ -14,7 +14,7 @@ many entries as there are lanes, which are read but count for nothing.
 import numpy as np
 
 from widemargin._compute.compiled import REORDER, njit
-from widemargin._compute.lanes import (
+from widemargin._compute.simd import (
     all_of,
     first,
     least,

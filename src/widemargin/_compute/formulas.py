@@ -1,9 +1,10 @@
 """Frames, tangent distances of blocks and of single pairs, as formulas over arrays.
 
-What the kernels of `frames` and `tails` do for one sample or pair after the other is
-done here for all of a block at once, in NumPy: their oracle, and what small work takes,
-for which nobody should wait for a compiler. Symbols and rules are explained there. A
-frame, and the distance of a listed pair, have the same bits alone and among others.
+What the kernels of `frames` and `tangent_elimination` do for one sample or pair after
+the other is done here for all of a block at once, in NumPy: their oracle, and what
+small work takes, for which nobody should wait for a compiler. Symbols and rules are
+explained there. A frame, and the distance of a listed pair, have the same bits alone
+and among others.
 
 Shapes: tangents (n, l, d); a block of pairs (n_x, n_y); pairs (m,).
 """
@@ -97,7 +98,7 @@ def one_sided(
     y_norms: NDArray, y_coefficients: NDArray, share: float, spring: float, tau: float,
     lower: bool, out: NDArray,
 ) -> int:  # fmt: skip
-    """As the kernel of :mod:`widemargin._compute.tails`."""
+    """As the kernel of :mod:`widemargin._compute.tangent_elimination`."""
     n, l_x = x_coefficients.shape
     l_y, n_y = y_coefficients.shape
     real = out.dtype.type
@@ -130,7 +131,7 @@ def two_sided(
     y_coefficients: NDArray, spring: float, tau: float, floor: float, clear: float,
     lower: bool, out: NDArray,
 ) -> int:  # fmt: skip
-    """As the kernel of :mod:`widemargin._compute.tails`."""
+    """As the kernel of :mod:`widemargin._compute.tangent_elimination`."""
     l_x, (l_y, n_y) = x_coefficients.shape[1], y_coefficients.shape
     real = out.dtype.type
     stiffness, shrink = real(1.0 + spring), real(1.0 / (1.0 + spring))

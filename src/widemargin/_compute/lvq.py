@@ -10,8 +10,8 @@ samples that a prototype wins have another label, its rule is a flight at expone
 speed; once all have fled, the nearest of the far goes on winning. The box, far outside
 the data, is where that ends. float32 data are computed in float32.
 
-`search` (see `heads`) tells which prototypes may be the nearest; None asks all of them.
-Distances decide, so that it changes no bit.
+`search` (see `projection_bounds`) tells which prototypes may be the nearest; None asks
+all of them. Distances decide, so that it changes no bit.
 
 `margin_epoch` is the online descent of Crammer et al. on a loss of the hypothesis
 margin ``theta = (s_minus - s_plus) / 2``,
@@ -30,7 +30,7 @@ T. Kohonen, "Self-Organizing Maps", 3rd edition, section 6.
 import numpy as np
 
 from widemargin._compute.compiled import REORDER, fetch, njit, squared_distance, up_to
-from widemargin._compute.heads import lower_bounds, take_along
+from widemargin._compute.projection_bounds import lower_bounds, move_projection
 
 
 @njit()
@@ -168,9 +168,9 @@ def fetch_next(X, order, t):
 
 @njit(inline="always")
 def follow(j, i, rate, distance, P, search):
-    """Take the head of a prototype along, where there are heads."""
+    """Move the projection of a prototype, where there are projections."""
     if search is not None:
-        take_along(j, i, rate, np.float64(distance), P, search)
+        move_projection(j, i, rate, np.float64(distance), P, search)
 
 
 @njit()

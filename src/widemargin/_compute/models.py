@@ -163,7 +163,7 @@ def one_sided(
     `rows` is (K (1+m), d), the stacked models, and `offsets` (K, 1+m) their products
     with the own centroid; `right` is (n, K), true where the model has the sample's
     class. Sums are (K, 1+m, d). At most `size` samples at a time need what is written
-    over, `scratch`, see `ascent`.
+    over, `scratch`, see `margin_ascent`.
 
     Unless the pass `compares_all`, it leaves out what bounds tell: `low` and `reach`,
     (K, n), of before the models made `moves` (K, 3), cosine and sine of their turn and

@@ -323,9 +323,9 @@ class _Block:
 
     def squared_distances(self, rows):
         """Fill the tile for some queries; suspects are computed again."""
-        tails: Any = formulas
+        tangent_elimination: Any = formulas
         if self.compiled:
-            from widemargin._compute import frames, tails
+            from widemargin._compute import frames, tangent_elimination
 
         n = rows.stop - rows.start
         tile, x_end, y_stack = self.tile[:n], self.x_end, self.y_stack
@@ -348,7 +348,7 @@ class _Block:
             floor = max(stiffness, 8 * float(np.finfo(tile.dtype).eps))
             # A spring that keeps S above its rounding spares a look at the pivots.
             clear = 0.0 if stiffness >= 2 * error else 2 * error
-            suspects = tails.two_sided(
+            suspects = tangent_elimination.two_sided(
                 products, x_norms, x_coefficients, y_norms, y_coefficients,
                 spring, tau, floor, clear, lower, tile,
             )  # fmt: skip
@@ -360,7 +360,7 @@ class _Block:
             x_rows = x_end.frames[rows, :l_x].reshape(-1, y_stack.shape[1])
             x_products = self.x_products[: len(x_rows)]
             np.matmul(x_rows, y_stack[: len(y_norms)].T, out=x_products)
-            suspects = tails.one_sided(
+            suspects = tangent_elimination.one_sided(
                 products, x_products, x_norms, x_coefficients[:, :l_x], y_norms,
                 y_coefficients, share, spring, tau, lower, tile,
             )  # fmt: skip

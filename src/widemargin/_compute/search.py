@@ -6,8 +6,9 @@ estimate, less its possible rounding error, reaches the k nearest so far, the ex
 residual in float64. What is kept is therefore exact, ordered by (distance, index),
 and independent of how the bounds were made.
 
-The rounding taken off is that of :mod:`widemargin._compute.tails`, with |delta|^2 in
-the place of |x|^2 + |y|^2: `error` is the rounding of a product per unit of norm.
+The rounding taken off is that of :mod:`widemargin._compute.tangent_elimination`, with
+|delta|^2 in the place of |x|^2 + |y|^2: `error` is the rounding of a product per unit
+of norm.
 
 What is inlined is compiled once, with what calls it, instead of twice.
 

@@ -194,7 +194,7 @@ def fit(
     """Fit a model and save it."""
 
 
-@command("judge", "predict", reads_text=True)
+@command("evaluate", "predict", reads_text=True)
 def predict(
     model: ModelPath,
     data: DataPath,
@@ -221,7 +221,7 @@ def predict(
     """Label samples, each with the margin of its label."""
 
 
-@command("judge", "evaluate", reads_text=True)
+@command("evaluate", "evaluate", reads_text=True)
 def evaluate(
     model: ModelPath,
     data: DataPath,

@@ -22,7 +22,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
 
 from widemargin.cli import Refusal, check_out, console, html, text_table
-from widemargin.cli.judge import judge
+from widemargin.cli.evaluate import evaluate_classifier
 from widemargin.cli.models import SavedModel
 from widemargin.cli.report import build, use_agg, write_page
 from widemargin.comparison import HEADER, LEGEND, Comparison, compare
@@ -300,8 +300,8 @@ def demo_page(found: Comparison, tvq: Any, data: tuple, picture: Path) -> html.P
     """Return TVQ's report with the story and the table of models before it."""
     _, X_test, _, y_test = data
     model = SavedModel(tvq, "tvq", [], SHAPE, None, X_test.shape[1])
-    judged = judge(tvq, X_test, y_test)
-    page = build(model, X_test, judged, "scikit-learn's digits")
+    results = evaluate_classifier(tvq, X_test, y_test)
+    page = build(model, X_test, results, "scikit-learn's digits")
     page.title = "widemargin: the demonstration"
     page.lead = (
         "What a tangent is, what it is worth, and how models use it. The tiles and "

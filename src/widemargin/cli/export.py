@@ -68,7 +68,7 @@ def written(pipeline: Any, to: str, dtype: str, name: str) -> tuple[Any, str]:
 
 def checked(saved: Any, content: Any, data: Path) -> Any:
     """Run the exported model on data; refuse what disagrees."""
-    from widemargin.cli.judge import read_for
+    from widemargin.cli.evaluate import read_for
     from widemargin.export import check_export
     from widemargin.export.agreement import NoCompiler
 

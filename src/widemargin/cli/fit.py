@@ -25,7 +25,7 @@ from widemargin._core.callbacks import HAS_CALLBACKS
 from widemargin._core.checks import border_of, check_number
 from widemargin._core.select import select
 from widemargin.cli import Refusal, check_out, console, models, tell, text_table
-from widemargin.cli.judge import answer, promise
+from widemargin.cli.evaluate import answer, promise
 from widemargin.cli.models import SavedModel, check_skops, save
 from widemargin.cli.read import (
     Reading,

@@ -16,6 +16,13 @@ from sklearn.pipeline import make_pipeline
 import widemargin
 from widemargin._core.confidence import nested
 from widemargin.cli import check_library, check_out
+from widemargin.cli.evaluate import (
+    QUANTILES,
+    REJECTED,
+    Evaluation,
+    load_and_evaluate,
+    promise_of,
+)
 from widemargin.cli.html import (
     Page,
     Plot,
@@ -26,15 +33,8 @@ from widemargin.cli.html import (
     round_steps,
     table,
 )
-from widemargin.cli.judge import (
-    QUANTILES,
-    REJECTED,
-    Judgement,
-    load_and_judge,
-    promise_of,
-)
+from widemargin.cli.interactive import interactive_parts
 from widemargin.cli.models import SavedModel
-from widemargin.cli.touch import touch
 from widemargin.inspection import style
 from widemargin.inspection.models import common_theta, generator_of, learned_tangents
 from widemargin.saving import write_atomically
@@ -52,9 +52,9 @@ def run(model: Path, data: Path, target: str | None, out: Path, how: Any) -> Non
     """Judge the model on labelled data and write the page, whole or not at all."""
     check_out("--out", out, ".html", inputs=(model, data, target))
     use_agg()
-    saved, table, X, judged = load_and_judge(model, data, target, how)
+    saved, table, X, results = load_and_evaluate(model, data, target, how)
     size = model.stat().st_size
-    page = build(saved, X, judged, str(data.name), size, table.rows)
+    page = build(saved, X, results, str(data.name), size, table.rows)
     page.add("The same in Python", "", code(snippet(saved)), wide=True)
     write_page(page, out)
     print(f"Report: {out}")
@@ -76,7 +76,7 @@ def write_page(page: Page, out: Path) -> None:
 def build(
     model: SavedModel,
     X: Any,
-    judged: Judgement,
+    results: Evaluation,
     data: str,
     size: int | None = None,
     rows: Sequence[str] = (),
@@ -88,8 +88,8 @@ def build(
     changed = [f"{k}={v}" for k, v in settings.items() if str(v) != str(default[k])]
     page = Page(
         title=f"{type(estimator).__name__} on {data}",
-        lead=f"{len(judged.truth)} labelled samples, {X.shape[1]} features, "
-        f"{len(judged.classes)} classes. "
+        lead=f"{len(results.truth)} labelled samples, {X.shape[1]} features, "
+        f"{len(results.classes)} classes. "
         + (
             f"Set: {', '.join(changed)}."
             if changed
@@ -99,45 +99,45 @@ def build(
         footer=f"widemargin {widemargin.__version__}, scikit-learn "
         f"{sklearn.__version__}, Python {platform.python_version()}",
     )
-    page.tiles = tiles(model, judged, size)
+    page.tiles = tiles(model, results, size)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        sure = add_margins(page, judged, common_theta([estimator]))
-        buys = add_rejection(page, judged)
-        if len(judged.classes) <= WIDEST_PAGE:
+        sure = add_margins(page, results, common_theta([estimator]))
+        buys = add_rejection(page, results)
+        if len(results.classes) <= WIDEST_PAGE:
             page.add(
                 "Which classes are confused",
                 "Rows are true classes, columns are answers.",
-                confusion(judged.confusion, judged.classes),
-                wide=len(judged.classes) > 12,
+                confusion(results.confusion, results.classes),
+                wide=len(results.classes) > 12,
             )
-        add_gallery(page, model, X, judged)
-        add_samples(page, judged, rows)
+        add_gallery(page, model, X, results)
+        add_samples(page, results, rows)
         plots = {"margin": asdict(sure), "reject": asdict(buys)}
-        touched = touch(model, X, judged, plots, rows)
-        page.bar, page.data = asset("threshold.html"), touched.html()
+        interactive = interactive_parts(model, X, results, plots, rows)
+        page.bar, page.data = asset("threshold.html"), interactive.html()
         add_prototypes(page, model)
         add_relevances(page, model)
-        add_tangents(page, model, X, touched.data["sweeps"] is not None)
-        add_alignment(page, model, X, judged)
+        add_tangents(page, model, X, interactive.data["sweeps"] is not None)
+        add_alignment(page, model, X, results)
         add_training(page, model)
         add_weights(page, model)
     return page
 
 
-def tiles(model: SavedModel, judged: Judgement, size: int | None) -> list:
+def tiles(model: SavedModel, results: Evaluation, size: int | None) -> list:
     """Return the numbers at the top of the page."""
-    found = [("error", f"{100 * judged.error:.2f} %")]
-    if judged.accepted is not None:
-        share, error = judged.accepted.mean(), judged.error_of_answered
+    found = [("error", f"{100 * results.error:.2f} %")]
+    if results.accepted is not None:
+        share, error = results.accepted.mean(), results.error_of_answered
         found = [
             ("answered", f"{100 * share:.1f} %"),
             ("error of the answered", "–" if error is None else f"{100 * error:.2f} %"),
             ("error if all were answered", found[0][1]),
         ]
     found += [
-        ("rejected for 1 % error", f"{100 * judged.rejected_at(0.01):.1f} %"),
-        ("µs per prediction", judged.microseconds),
+        ("rejected for 1 % error", f"{100 * results.rejected_at(0.01):.1f} %"),
+        ("µs per prediction", results.microseconds),
     ]
     kept = vectors_kept(model.estimator)
     if kept is not None:
@@ -147,9 +147,9 @@ def tiles(model: SavedModel, judged: Judgement, size: int | None) -> list:
     return found
 
 
-def add_margins(page: Page, judged: Judgement, theta: float | None) -> Plot:
+def add_margins(page: Page, results: Evaluation, theta: float | None) -> Plot:
     """Show the distribution of the margins; return where it is drawn."""
-    margins = np.sort(judged.margins)
+    margins = np.sort(results.margins)
     low, high = min(float(margins[0]), 0.0), max(float(margins[-1]), 0.0)
     high = high if high > low else low + 1.0
     plot = Plot(low, high, 0.0, 100.0)
@@ -183,7 +183,7 @@ def add_margins(page: Page, judged: Judgement, theta: float | None) -> Plot:
         + table(
             ["share of samples", "margin at most"],
             [
-                [f"{100 * share:.0f} %", f"{np.quantile(judged.margins, share):.3g}"]
+                [f"{100 * share:.0f} %", f"{np.quantile(results.margins, share):.3g}"]
                 for share in QUANTILES
             ],
         ),
@@ -191,9 +191,9 @@ def add_margins(page: Page, judged: Judgement, theta: float | None) -> Plot:
     return plot
 
 
-def add_rejection(page: Page, judged: Judgement) -> Plot:
+def add_rejection(page: Page, results: Evaluation) -> Plot:
     """Show what rejecting the least sure would buy; return where it is drawn."""
-    curve = judged.curve
+    curve = results.curve
     within = np.flatnonzero(curve.rejection_rate <= MOST_REJECTED)
     few = within[np.unique(np.linspace(0, len(within) - 1, 400).astype(int))]
     refused, error = 100 * curve.rejection_rate[few], 100 * curve.error_rate[few]
@@ -209,25 +209,25 @@ def add_rejection(page: Page, judged: Judgement) -> Plot:
         round_steps(0.0, 100 * MOST_REJECTED),
     )
     rows = [
-        [f"{100 * share:.0f} %", f"{100 * judged.error_when_rejecting(share):.2f} %"]
+        [f"{100 * share:.0f} %", f"{100 * results.error_when_rejecting(share):.2f} %"]
         for share in REJECTED
     ]
     page.add(
         "What rejecting buys",
         "Error among the answered against the share refused, least sure first. "
-        f"Its mean over all shares (AURC) is {100 * judged.aurc:.2f} %. "
+        f"Its mean over all shares (AURC) is {100 * results.aurc:.2f} %. "
         "Measured on these data; RejectingClassifier makes promises for others.",
         drawn + table(["rejected", "error of the rest"], rows),
     )
     return plot
 
 
-def add_samples(page: Page, judged: Judgement, rows: Sequence[str]) -> None:
+def add_samples(page: Page, results: Evaluation, rows: Sequence[str]) -> None:
     """List the smallest margins, where no script can list them all."""
-    worst = np.argsort(judged.margins, kind="stable")[:LISTED]
-    names = rows or [f"row {i + 1}" for i in range(len(judged.margins))]
+    worst = np.argsort(results.margins, kind="stable")[:LISTED]
+    names = rows or [f"row {i + 1}" for i in range(len(results.margins))]
     listed = [
-        [names[i], judged.truth[i], judged.answers[i], f"{judged.margins[i]:.3g}"]
+        [names[i], results.truth[i], results.answers[i], f"{results.margins[i]:.3g}"]
         for i in worst
     ]
     page.sections.append(
@@ -240,16 +240,16 @@ def add_samples(page: Page, judged: Judgement, rows: Sequence[str]) -> None:
     page.sections.append(asset("samples.html"))
 
 
-def add_gallery(page: Page, model: SavedModel, X: Any, judged: Judgement) -> None:
+def add_gallery(page: Page, model: SavedModel, X: Any, results: Evaluation) -> None:
     """Show the surest mistakes, as images."""
-    wrong = np.flatnonzero(judged.truth != judged.answers)
+    wrong = np.flatnonzero(results.truth != results.answers)
     if model.image_shape is None or len(wrong) == 0:
         return
-    chosen = wrong[np.argsort(judged.margins[wrong])][:SHOWN]
+    chosen = wrong[np.argsort(results.margins[wrong])][:SHOWN]
     images = X[chosen].reshape(-1, *model.image_shape)
     if images.shape[-1] == 1 and images.ndim == 4:
         images = images[..., 0]
-    pairs = [(str(judged.truth[i]), str(judged.answers[i])) for i in chosen]
+    pairs = [(str(results.truth[i]), str(results.answers[i])) for i in chosen]
     words = [
         f"{truth} as {answer}"
         if len(truth + answer) < 9
@@ -360,22 +360,22 @@ def add_tangents(page: Page, model: SavedModel, X: Any, sweeps: bool) -> None:
     page.add("Tangents", words, drawn, wide=sweeps)
 
 
-def add_alignment(page: Page, model: SavedModel, X: Any, judged: Judgement) -> None:
+def add_alignment(page: Page, model: SavedModel, X: Any, results: Evaluation) -> None:
     """Show the least sure right answer beside the model it moved to."""
     estimator = model.estimator
     learned = learned_tangents(estimator)
-    right = np.flatnonzero(judged.truth == judged.answers)
+    right = np.flatnonzero(results.truth == results.answers)
     if learned is None or model.image_shape is None or len(right) == 0:
         return
     from widemargin.inspection import AlignmentDisplay
 
-    chosen = right[np.argmin(judged.margins[right])]
+    chosen = right[np.argmin(results.margins[right])]
     shown = AlignmentDisplay.from_estimator(
         estimator, X[chosen], shape=model.image_shape
     )
     page.add(
         "The least sure right answer",
-        f"A {judged.truth[chosen]} and the model nearest to it, before and after.",
+        f"A {results.truth[chosen]} and the model nearest to it, before and after.",
         picture(shown.figure_, "a sample aligned with its nearest model"),
     )
 

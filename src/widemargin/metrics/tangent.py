@@ -768,7 +768,7 @@ def _side(generator, x, n_jobs, affine) -> int:
 
 
 def _affine_tile(x, y, generator, spring) -> NDArray:
-    from widemargin._compute.tails import affine_midpoint_tile
+    from widemargin._compute.tangent_elimination import affine_midpoint_tile
 
     x, y = x.astype(float), y.astype(float)
     x_tangents, y_tangents = generator.tangents(x), generator.tangents(y)

@@ -40,12 +40,12 @@ from widemargin._core.samples import Samples
 from widemargin.margins import Sigmoid, check_loss
 from widemargin.margins.losses import LOSSES, value_and_slope
 from widemargin.prototypes import optimizer
-from widemargin.prototypes.optimizer import Batch, Descent, Sums
-from widemargin.prototypes.placing import (
+from widemargin.prototypes.initialization import (
     chosen_scale,
     revivals,
     within_class_spread,
 )
+from widemargin.prototypes.optimizer import Batch, Descent, Sums
 from widemargin.prototypes.soft import SOFT, SoftLoss, soft_pairs
 from widemargin.prototypes.training import (
     DEVICE_METHODS,

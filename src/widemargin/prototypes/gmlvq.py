@@ -25,7 +25,7 @@ from widemargin._core.arrays import beside, in_dtype, numpy_dtype, to_numpy
 from widemargin._core.lazy import bare
 from widemargin._core.params import Counted, NotNegative, Positive, parameters
 from widemargin._core.samples import Samples
-from widemargin.prototypes import optimizer, placing
+from widemargin.prototypes import initialization, optimizer
 from widemargin.prototypes.base import CERTAIN, no_bound
 from widemargin.prototypes.glvq import (
     WARMED,
@@ -334,11 +334,11 @@ class GMLVQClassifier(
                 f"{n_features}."
             )
         X, codes, weights = samples.X, samples.codes, samples.weights
-        spread = placing.chosen_scale(X, codes, weights, self.scale)
+        spread = initialization.chosen_scale(X, codes, weights, self.scale)
         self._divides = spread is not None
         if spread is None:
             # One unit for all: the spread of the typical feature.
-            each = placing.within_class_spread(X, codes, weights)
+            each = initialization.within_class_spread(X, codes, weights)
             mean = np.sqrt(np.mean(each**2, dtype=np.float64))
             spread = np.full(n_features, mean, X.dtype)
         if rank == n_features or self.metric == "diagonal":
@@ -462,7 +462,9 @@ class GMLVQClassifier(
                 omega = omega @ span
             mapped, Q = metric.mapped(host.X, omega), metric.mapped(P, omega)
             if self._repairs(wins, epoch, n_epochs):
-                dead, revived = placing.revivals(mapped, host.codes, Q, labels, wins)
+                dead, revived = initialization.revivals(
+                    mapped, host.codes, Q, labels, wins
+                )
                 P[dead] = host.X[revived]
             added, stay = self._changes(
                 host,
@@ -542,7 +544,9 @@ def _means(samples: Samples, omega: NDArray, Q: NDArray, codes: NDArray) -> NDAr
     """Means of the samples that belong to centres `Q` found in the mapped space."""
     D = squared_distances(samples.X @ omega.T, Q)
     D[samples.codes[:, None] != codes[None, :]] = np.inf
-    means = placing.class_means(samples.X, D.argmin(axis=1), samples.weights, len(Q))
+    means = initialization.class_means(
+        samples.X, D.argmin(axis=1), samples.weights, len(Q)
+    )
     return means.astype(samples.X.dtype)
 
 
@@ -567,7 +571,7 @@ def discriminant_directions(
         others = rng.standard_normal((size - len(X), X.shape[1]))
         span = np.linalg.qr(np.concatenate([centred, others]).T)[0]
         centred = centred @ span
-    S = second_moments(placing.residuals(centred, codes, weights), weights)
+    S = second_moments(initialization.residuals(centred, codes, weights), weights)
     values, U = np.linalg.eigh(S)
     # Features come divided by their spread: below this there is none.
     ridge = 0.1 * max(values.sum() / X.shape[1], 1e-12)

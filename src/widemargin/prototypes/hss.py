@@ -29,7 +29,7 @@ from widemargin._core.params import Counted, NotNegative, parameters
 from widemargin._core.samples import Samples
 from widemargin._core.select import select
 from widemargin.metrics import TangentMetric
-from widemargin.prototypes.placing import k_means
+from widemargin.prototypes.initialization import k_means
 from widemargin.prototypes.tangent_models import (
     TRIED_ON,
     TangentModels,

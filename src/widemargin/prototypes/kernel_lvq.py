@@ -41,7 +41,11 @@ from widemargin._core.samples import Samples
 from widemargin.metrics.kernels import scale_gamma
 from widemargin.prototypes.base import CERTAIN, no_bound
 from widemargin.prototypes.glvq import GLVQClassifier, Mapped
-from widemargin.prototypes.placing import chosen_scale, class_means, class_variances
+from widemargin.prototypes.initialization import (
+    chosen_scale,
+    class_means,
+    class_variances,
+)
 from widemargin.prototypes.training import Run, State
 
 # Coordinates that n_components="auto" keeps at most, and the share of the variance

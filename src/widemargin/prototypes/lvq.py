@@ -44,7 +44,7 @@ from widemargin._core.checks import (
 )
 from widemargin._core.params import Counted, Fraction, Number, parameters
 from widemargin._core.samples import Samples
-from widemargin.prototypes.placing import class_means, revivals
+from widemargin.prototypes.initialization import class_means, revivals
 from widemargin.prototypes.training import (
     Outcome,
     Run,
@@ -428,11 +428,11 @@ class LVQClassifier(TrainedPrototypes):
             if not bounded or engine_for(rule.__name__, *given) is None:
                 return None
             if not bounds:
-                from widemargin._compute.heads import Heads
+                from widemargin._compute.projection_bounds import ProjectionBounds
 
                 centre = data.X.mean(axis=0)
                 Z, unit = narrowed(data.X, centre, data.limits)
-                bounds.append(Heads(Z, centre, unit))
+                bounds.append(ProjectionBounds(Z, centre, unit))
             return bounds[0].at(given[0])
 
         def train(state: State, at: int) -> Outcome:

@@ -46,7 +46,7 @@ from widemargin.margins import Sigmoid, check_loss
 from widemargin.prototypes import optimizer
 from widemargin.prototypes.base import no_bound
 from widemargin.prototypes.glvq import coefficients
-from widemargin.prototypes.placing import idle, prototype_counts
+from widemargin.prototypes.initialization import idle, prototype_counts
 from widemargin.prototypes.training import (
     Outcome,
     Run,

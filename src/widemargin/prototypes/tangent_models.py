@@ -40,7 +40,7 @@ from widemargin._core.samples import Samples
 from widemargin._core.split import folds_of_classes
 from widemargin.metrics import TangentMetric
 from widemargin.prototypes.base import PrototypeClassifier, no_bound
-from widemargin.prototypes.placing import prototype_counts
+from widemargin.prototypes.initialization import prototype_counts
 from widemargin.tangents import Bundle, orthonormalize
 
 SIDES = ("reference", "both")

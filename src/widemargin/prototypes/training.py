@@ -53,7 +53,7 @@ from widemargin._core.split import (
 )
 from widemargin._core.temperature import LeftOut
 from widemargin.prototypes.base import PrototypeClassifier, with_mean_one
-from widemargin.prototypes.placing import (
+from widemargin.prototypes.initialization import (
     chosen_scale,
     given_prototypes,
     idle,

@@ -36,7 +36,9 @@ from widemargin._core.params import (
 from widemargin._core.samples import Samples
 from widemargin._core.select import select
 from widemargin._core.temperature import LeftOut
-from widemargin.prototypes.ascent import (
+from widemargin.prototypes.base import margins_of_all_labels, with_mean_one
+from widemargin.prototypes.hss import ClassSamples, Models, by_class, random_models
+from widemargin.prototypes.margin_ascent import (
     Ascent,
     DevicePass,
     OneSidedPass,
@@ -44,8 +46,6 @@ from widemargin.prototypes.ascent import (
     TwoSidedPass,
     Watch,
 )
-from widemargin.prototypes.base import margins_of_all_labels, with_mean_one
-from widemargin.prototypes.hss import ClassSamples, Models, by_class, random_models
 from widemargin.prototypes.tangent_models import (
     TangentModels,
     check_metric,

@@ -1,8 +1,8 @@
 """Passes over samples of tangent models, and what describes them, on a device.
 
-The mathematics is that of :mod:`widemargin.prototypes.ascent` and ``affine``; sums over
-samples are taken in float64. Shapes: points (n, d), frames (n, l, d), models [C; T]
-(K, 1 + m, d).
+The mathematics is that of :mod:`widemargin.prototypes.margin_ascent` and ``affine``;
+sums over samples are taken in float64. Shapes: points (n, d), frames (n, l, d), models
+[C; T] (K, 1 + m, d).
 """
 
 from typing import Any
@@ -51,7 +51,7 @@ def leading_directions(matrix: Tensor, count: int) -> tuple[Any, Any]:
 
 
 def class_means(X: Tensor, codes: Any, weights: Any, n_classes: int) -> Any:
-    """As `prototypes.placing.class_means`."""
+    """As `prototypes.initialization.class_means`."""
     w, c = (torch.as_tensor(a, device=X.device) for a in (weights, codes))
     sums = X.new_zeros((n_classes, X.shape[1]), dtype=torch.float64)
     sums.index_add_(0, c, (X * w[:, None]).double())
@@ -123,7 +123,7 @@ class ModelPasses:
         """Distances to the nearest right and wrong model, who they are, and the sums.
 
         `stack` is in float64. Returns z (n, 2), nearest (n, 2), and the gradient,
-        moments and sizes of :class:`widemargin.prototypes.ascent.Pass`.
+        moments and sizes of :class:`widemargin.prototypes.margin_ascent.Pass`.
         """
         n_models, width, d = stack.shape
         z = torch.empty((len(self.points), 2), dtype=torch.float64, device=stack.device)

@@ -6,8 +6,8 @@ chunk is halved and the work goes on. Pairs whose distance is mostly rounding ar
 computed again from their residual in float64, as on the CPU.
 
 *Tails* are what is left of a pair once its inner products are there: the small solve.
-As in :mod:`widemargin._compute.tails`, with delta = x - y, a = U delta, b = V delta, M
-= U V^T and stiffness s = 1 + k,
+As in :mod:`widemargin._compute.tangent_elimination`, with delta = x - y, a = U delta, b
+= V delta, M = U V^T and stiffness s = 1 + k,
 
     d^2 = |delta|^2 - |a|^2/s - r^T S^-1 r,   r = b - M^T a/s,   S = s I - M^T M/s.
 
@@ -15,9 +15,10 @@ S is factored S = L L^T, z = L^-1 r takes |z|^2 off, and the trace of S^-1 is th
 the squares of L^-1: no eigenvalue of S is below its inverse. With `rounding` = e > 0,
 the error of a product per unit of norm, the result is a lower bound,
 d^2 - 8e (|x|^2 + |y|^2 + |q|^2) with q = S^-1 r, and -inf where 1/tr(S^-1) < 2e: there
-nothing can be said. The proof is that of :mod:`widemargin._compute.tails`. With
-`rounding` = -e it is an upper bound: the moves found are moves. With `rounding` = 0 it
-is the distance, and `scale`, the second result, is what rounding must be compared with.
+nothing can be said. The proof is that of
+:mod:`widemargin._compute.tangent_elimination`. With `rounding` = -e it is an upper
+bound: the moves found are moves. With `rounding` = 0 it is the distance, and `scale`,
+the second result, is what rounding must be compared with.
 
 Products are (n_x, 1 + l_x, 1 + l_y, n_y): point and frame of the query against those of
 the reference. One kernel reads each of them once; its straight code is written out for

@@ -1,4 +1,4 @@
-"""What a report's page is made of where it can be touched: numbers, sprites, curves.
+"""The interactive parts of a report's page: numbers, sprites, curves.
 
 The page carries all it needs: ranks of confidences, from which error and refused share
 at every threshold are counted exactly as in Python; the samples as cells of one PNG, or
@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from widemargin.cli.evaluate import Evaluation
 from widemargin.cli.html import embed
-from widemargin.cli.judge import Judgement
 from widemargin.cli.models import SavedModel
 from widemargin.inspection.models import (
     generator_of,
@@ -42,7 +42,7 @@ REACH = 0.6
 
 
 @dataclass
-class Touch:
+class InteractiveParts:
     """The data of the page, and the sprites that go beside them."""
 
     data: dict[str, Any]
@@ -61,42 +61,42 @@ class Touch:
         return f'<script type="application/json" id="data">{text}</script>{images}'
 
 
-def touch(
+def interactive_parts(
     model: SavedModel,
     X: Any,
-    judged: Judgement,
+    results: Evaluation,
     plots: dict[str, dict[str, float]],
     rows: Sequence[str] = (),
-) -> Touch:
+) -> InteractiveParts:
     """Return all that the script of the page works with."""
-    classes = list(judged.classes)
+    classes = list(results.classes)
     code = {label: k for k, label in enumerate(classes)}
-    levels, level = np.unique(judged.confidence, return_inverse=True)
+    levels, level = np.unique(results.confidence, return_inverse=True)
     data: dict[str, Any] = {
         "classes": [str(label) for label in classes],
-        "truth": _packed([code[y] for y in judged.truth], np.uint16),
-        "answer": _packed([code[y] for y in judged.answers], np.uint16),
+        "truth": _packed([code[y] for y in results.truth], np.uint16),
+        "answer": _packed([code[y] for y in results.answers], np.uint16),
         "level": _packed(level, np.uint32),
         "levels": _packed(levels, np.float32),
-        "start": _start(level, judged.accepted),
-        "margin": _packed(judged.margins, np.float32),
+        "start": _start(level, results.accepted),
+        "margin": _packed(results.margins, np.float32),
         "rows": [str(row) for row in rows] or None,
         "plots": plots,
     }
     # As their pictures are wanted: wrong, then unsure.
-    right = judged.truth == judged.answers
-    shown = np.lexsort((judged.confidence, right))[:MOST_PICTURES]
+    right = results.truth == results.answers
+    shown = np.lexsort((results.confidence, right))[:MOST_PICTURES]
     pictures, sprites = _pictures(model, X, shown)
     while len(shown) > 50 and _size(pictures, sprites) > PICTURE_BYTES:
         shown = shown[: len(shown) * 2 // 3]
         pictures, sprites = _pictures(model, X, shown)
-    place = np.full(len(judged.truth), -1)
+    place = np.full(len(results.truth), -1)
     if pictures:
         place[shown] = np.arange(len(shown))
     data |= pictures
     data["place"] = _packed(place, np.int32)
-    data["sweeps"] = _sweeps(model, X, judged)
-    return Touch(data, sprites)
+    data["sweeps"] = _sweeps(model, X, results)
+    return InteractiveParts(data, sprites)
 
 
 def _start(level: NDArray, accepted: NDArray | None) -> int:
@@ -280,7 +280,7 @@ def _png(picture: Any, **options: Any) -> bytes:
     return buffer.getvalue()
 
 
-def _sweeps(model: SavedModel, X: Any, judged: Judgement) -> dict[str, Any] | None:
+def _sweeps(model: SavedModel, X: Any, results: Evaluation) -> dict[str, Any] | None:
     """Rows and their tangents, to be added up: models by their own, or samples."""
     estimator = model.estimator
     learned, generator = learned_tangents(estimator), generator_of(estimator)
@@ -290,10 +290,10 @@ def _sweeps(model: SavedModel, X: Any, judged: Judgement) -> dict[str, Any] | No
         what = [f"model of {label}" for label in estimator.prototype_labels_]
         names = tangent_names(None, tangents.shape[1])
     elif generator is not None and model.image_shape is not None:
-        firsts = np.unique(judged.truth, return_index=True)[1][:MOST_SWEPT]
+        firsts = np.unique(results.truth, return_index=True)[1][:MOST_SWEPT]
         rows = _dense(X, firsts)
         tangents = generator.tangents(rows)[:, :MOST_MOVES]
-        what = [f"a {judged.truth[i]}" for i in firsts]
+        what = [f"a {results.truth[i]}" for i in firsts]
         names = tangent_names(generator, generator.n_tangents)
     else:
         return None

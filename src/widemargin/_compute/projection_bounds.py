@@ -1,24 +1,24 @@
-"""Which prototypes may be the nearest: distances bounded by a few coordinates.
+"""Lower bounds on distances from a few coordinates: which prototypes may be nearest.
 
-With m orthonormal rows V, z = (x - centre) / u and what they leave of its length,
+With m orthonormal rows V, z = (x - centre) / u and the length that V leaves,
 ``r = sqrt(|z|^2 - |V z|^2)``,
 
     |x - p|^2 / u^2  >=  |V z_x - V z_p|^2 + (r_x - r_p)^2 :
 
-squares of m + 1 numbers, the head of a point. V are leading directions of the samples,
-and most prototypes are told to be farther than the nearest by their heads. A prototype
-that moves by a fraction of the way to a sample takes its head along, V being linear.
+squares of m + 1 numbers, the projection of a point. V are leading directions of the
+samples, and the bound excludes most prototypes. A prototype that moves by a fraction of
+the way to a sample moves its projection by the same fraction, V being linear.
 
-Heads are float32, and made of z in float32. A coordinate is known up to 1e-4 of |z|: a
-projection is rounded by less than d eps of it, and is made anew after `RENEW` moves, or
-after pushes that add up to the whole way and let an error grow by e. Hence r is made of
-a square that is ``SLACK |z|^2`` too large, and from every bound is taken
-``(SLACK + d eps) 8 (|z_x|^2 + |z_p|^2)``. What a bound leaves open is decided by the
-distances themselves.
+Projections are float32, and made of z in float32. A coordinate is known up to 1e-4 of
+|z|: it is rounded by less than d eps of it, and is computed anew after `RENEW` moves,
+or after pushes that add up to the whole way and let an error grow by e. Hence r is made
+of a square that is ``SLACK |z|^2`` too large, and from every bound is taken ``(SLACK +
+d eps) 8 (|z_x|^2 + |z_p|^2)``. What a bound leaves open is decided by the distances
+themselves.
 
-Shapes: X (n, d), P (K, d), V (m, d), heads (n, m + 1). Those of prototypes lie side by
-side, number k of prototype j at ``k K' + j``, and are filled up to K', whole groups of
-lanes, with some that are infinitely far.
+Shapes: X (n, d), P (K, d), V (m, d), projections (n, m + 1). Those of prototypes lie
+side by side, coordinate k of prototype j at ``k K' + j``, and are filled up to K',
+whole groups of lanes, with some that are infinitely far.
 """
 
 from typing import Any
@@ -26,15 +26,15 @@ from typing import Any
 import numpy as np
 
 from widemargin._compute.compiled import REORDER, dot, least_of, njit, up_to
-from widemargin._compute.lanes import load, splat, store
+from widemargin._compute.simd import load, splat, store
 
 LENGTH, RENEW, SLACK = 32, 64, 2e-4
 # Prototypes that are compared at once.
 GROUP = (0,) * 32
 
 
-class Heads:
-    """Heads of samples, and of the prototypes of an epoch.
+class ProjectionBounds:
+    """Projections of samples, and of the prototypes of an epoch.
 
     Of samples are given z in float32, its centre and the unit it is divided by.
     """
@@ -49,34 +49,37 @@ class Heads:
             axes = np.linalg.qr(leading.astype(np.float64))[0]
         self.axes = np.ascontiguousarray(axes.T, np.float32)
         self.slack = 8 * (SLACK + d * float(np.finfo(np.float32).eps))
-        self.samples = self._heads(Z)
+        self.samples = self._project(Z)
 
-    def _heads(self, Z: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Heads of points, what to take from their bounds, and squared lengths."""
+    def _project(self, Z: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Projections of points, slacks of their bounds, and squared lengths."""
         H = Z @ self.axes.T
         inside, squares = (np.einsum("ij,ij->i", A, A).astype(float) for A in (H, Z))
         rest = np.maximum(squares - inside, 0) + SLACK * squares
-        heads = np.column_stack([H, np.sqrt(rest).astype(np.float32)])
-        return heads, (self.slack * squares + 1e-30).astype(np.float32), squares
+        projections = np.column_stack([H, np.sqrt(rest).astype(np.float32)])
+        return projections, (self.slack * squares + 1e-30).astype(np.float32), squares
 
     def at(self, P: np.ndarray) -> tuple[Any, ...]:
         """Return what the kernels need to find the nearest of some prototypes."""
         K = -(-len(P) // len(GROUP)) * len(GROUP)
-        heads, slacks = np.zeros((LENGTH, K), np.float32), np.full(K, -np.inf, "f4")
+        projections, slacks = (
+            np.zeros((LENGTH, K), np.float32),
+            np.full(K, -np.inf, "f4"),
+        )
         Z = ((P - self.centre) / self.unit).astype(np.float32)
-        H, slacks[: len(P)], squares = self._heads(Z)
-        heads[:, : len(P)] = H.T
+        H, slacks[: len(P)], squares = self._project(Z)
+        projections[:, : len(P)] = H.T
         *x, x_squares = self.samples
         scale = (self.centre, P.dtype.type(1 / self.unit), self.slack)
         ages, low, grouped = np.zeros(len(P)), np.empty(len(P)), np.empty(K, np.float32)
         return (
-            *x, heads.ravel(), slacks, self.axes, *scale, ages, low, squares, x_squares,
-            grouped,
+            *x, projections.ravel(), slacks, self.axes, *scale, ages, low, squares,
+            x_squares, grouped,
         )  # fmt: skip
 
 
 @njit(fastmath=REORDER)
-def _grouped_bounds(x, heads, slacks, slack, group, low):
+def _grouped_bounds(x, projections, slacks, slack, group, low):
     """Fill in the bounds of a sample in units, one group of prototypes after another.
 
     A group stays in registers while the coordinates pass by.
@@ -85,7 +88,7 @@ def _grouped_bounds(x, heads, slacks, slack, group, low):
     for j in range(0, K, len(group)):
         total = splat(np.float32(-slack), group) - load(slacks, j, group)
         for k in range(x.shape[0]):
-            delta = splat(x[k], group) - load(heads, k * K + j, group)
+            delta = splat(x[k], group) - load(projections, k * K + j, group)
             total = total + delta * delta
         store(low, j, total)
 
@@ -109,12 +112,12 @@ def lower_bounds(i, search):
 
 
 @njit(fastmath=REORDER)
-def _moved(heads, at, K, x, step):
-    """Move a head, and return its squared length but for its end, which is not one."""
+def _moved(projections, at, K, x, step):
+    """Move a projection; return its squared length without the last coordinate."""
     inside = np.float32(0)
     for k in range(x.shape[0] - 1):
-        value = heads[at] + step * (x[k] - heads[at])
-        heads[at] = value
+        value = projections[at] + step * (x[k] - projections[at])
+        projections[at] = value
         inside += value * value
         at += K
     return inside
@@ -122,17 +125,18 @@ def _moved(heads, at, K, x, step):
 
 @njit()
 def _renewed(j, P, search):
-    """Make the head of a prototype anew, but for its end; its squared length.
+    """Project a prototype anew; return the squared length without the last coordinate.
 
-    Apart, and in loops: it is seldom called, and would be compiled wherever heads move.
+    Apart, and in loops: it is seldom called, and would be compiled wherever
+    projections move.
     """
-    heads, slacks, axes, centre = search[2], search[3], search[4], search[5]
+    projections, slacks, axes, centre = search[2], search[3], search[4], search[5]
     K, inside, z = slacks.shape[0], np.float32(0), np.empty(P.shape[1], P.dtype)
     for f in range(P.shape[1]):
         z[f] = (P[j, f] - centre[f]) * search[6]
     for k in range(len(axes)):
         value = dot(axes[k], z)
-        heads[k * K + j] = value
+        projections[k * K + j] = value
         inside += value * value
     search[10][j] = dot(z, z)
     slacks[j] = search[7] * search[10][j] + 1e-30
@@ -140,22 +144,22 @@ def _renewed(j, P, search):
 
 
 @njit(inline="always")
-def take_along(j, i, rate, distance, P, search):
-    """Move the head of prototype j as it was moved, a fraction of the way to i.
+def move_projection(j, i, rate, distance, P, search):
+    """Move the projection of prototype j as it was moved, a fraction of the way to i.
 
     Their squared distance was `distance` before. With a rate of NaN it was moved
     otherwise.
     """
-    heads, slacks, unit, slack = search[2], search[3], search[6], search[7]
+    projections, slacks, unit, slack = search[2], search[3], search[6], search[7]
     ages, squares = search[8], search[10]
     m, K = len(search[4]), slacks.shape[0]
     ages[j] += 1.0 if rate > 0 else 1.0 - RENEW * rate
     if ages[j] < RENEW:
-        inside = _moved(heads, j, K, search[0][i], np.float32(rate))
+        inside = _moved(projections, j, K, search[0][i], np.float32(rate))
         # |(1 - a) p + a x|^2 = (1 - a) |p|^2 + a |x|^2 - a (1 - a) |x - p|^2.
         far = (np.float64(unit) ** 2) * distance
         squares[j] += rate * (search[11][i] - squares[j] - (1.0 - rate) * far)
         slacks[j] = max(slacks[j], search[1][i], np.float32(slack * squares[j]))
     else:
         inside, ages[j] = _renewed(j, P, search), 0.0
-    heads[m * K + j] = np.sqrt(max(squares[j] - inside, 0.0) + SLACK * squares[j])
+    projections[m * K + j] = np.sqrt(max(squares[j] - inside, 0.0) + SLACK * squares[j])

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 
 from widemargin._compute.nearest import squared_distances
-from widemargin.prototypes.placing import (
+from widemargin.prototypes.initialization import (
     chosen_scale,
     class_variances,
     initial_prototypes,

@@ -50,7 +50,7 @@ WIDEST_CONFUSION = 26
 
 
 @dataclass(frozen=True)
-class Judgement:
+class Evaluation:
     """A model's answers on labelled samples; margins are positive where right.
 
     `accepted` says which answers it stands by, None where it refuses nothing.
@@ -132,7 +132,7 @@ def answer(estimator: Any, X: Any, y: NDArray | None = None) -> Answers:
     return answers
 
 
-def judge(estimator: Any, X: Any, y: NDArray) -> Judgement:
+def evaluate_classifier(estimator: Any, X: Any, y: NDArray) -> Evaluation:
     """Compare a classifier's answers with the truth, on data as it sees them."""
     answer(estimator, X[:1])  # kernels load on first use; that is not the model's speed
     with show_progress():
@@ -140,7 +140,7 @@ def judge(estimator: Any, X: Any, y: NDArray) -> Judgement:
         labels, sure, margins = answer(estimator, X, y)
         seconds = time.perf_counter() - start
     assert margins is not None
-    return Judgement(y, labels, sure, margins, estimator.classes_, seconds)
+    return Evaluation(y, labels, sure, margins, estimator.classes_, seconds)
 
 
 def on_device(X: Any, device: str) -> Any:
@@ -334,13 +334,13 @@ def check_labels_known(model: SavedModel, y: NDArray, data: Path) -> NDArray:
     return classes[codes]
 
 
-def load_and_judge(
+def load_and_evaluate(
     model_path: Path,
     data: Path,
     target: str | None,
     how: Reading | None = None,
     device: str = "cpu",
-) -> tuple[SavedModel, Table, Any, Judgement]:
+) -> tuple[SavedModel, Table, Any, Evaluation]:
     """Read model and labelled data, as the classifier sees them, and compare."""
     model = load(model_path)
     table, X = read_for(model, data, labelled=True, target=target, how=how)
@@ -348,9 +348,9 @@ def load_and_judge(
     y = check_labels_known(model, table.y, data)
     accepted = model.accepts(X)
     X = model.prepare(X)
-    judged = judge(model.estimator, on_device(X, device), y)
+    results = evaluate_classifier(model.estimator, on_device(X, device), y)
     tell(table.notes)
-    return model, table, X, replace(judged, accepted=accepted)
+    return model, table, X, replace(results, accepted=accepted)
 
 
 def evaluate(
@@ -362,34 +362,33 @@ def evaluate(
     how: Reading,
 ) -> None:
     """Print how good the model is on labelled data."""
-    saved, _, _, judged = load_and_judge(model, data, target, how, device)
+    saved, _, _, results = load_and_evaluate(model, data, target, how, device)
     if as_json:
-        print(json.dumps(as_data(saved, judged)))
+        print(json.dumps(as_data(saved, results)))
         return
     out = console()
-    n, wrong = len(judged.truth), int(judged.wrong.sum())
+    n, wrong = len(results.truth), int(results.wrong.sum())
     out.print(
-        f"{saved.name} on {data.name}: error {100 * judged.error:.2f} % "
-        f"({wrong} of {n}), {judged.microseconds} µs per sample"
+        f"{saved.name} on {data.name}: error {100 * results.error:.2f} % "
+        f"({wrong} of {n}), {results.microseconds} µs per sample"
     )
     if saved.refusing is not None:
-        out.print(refusal_words(saved.refusing, judged))
-    out.print(margin_table(judged))
-    out.print(reject_table(judged))
-    if len(judged.classes) <= WIDEST_CONFUSION:
-        out.print(confusion_table(judged))
-    out.print(worst_pairs(judged))
+        out.print(refusal_words(saved.refusing, results))
+    out.print(margin_table(results))
+    out.print(reject_table(results))
+    if len(results.classes) <= WIDEST_CONFUSION:
+        out.print(confusion_table(results))
+    out.print(worst_pairs(results))
 
 
-def refusal_words(refusing: Any, judged: Judgement) -> str:
+def refusal_words(refusing: Any, results: Evaluation) -> str:
     """Say how many samples a refusing model answers, and how many of them wrongly."""
-    assert judged.accepted is not None
-    n, error = int(judged.accepted.sum()), judged.error_of_answered
-    words = (
-        f"It answers {n} of {len(judged.truth)} ({100 * judged.accepted.mean():.1f} %)"
-    )
+    assert results.accepted is not None
+    n, error = int(results.accepted.sum()), results.error_of_answered
+    share = 100 * results.accepted.mean()
+    words = f"It answers {n} of {len(results.truth)} ({share:.1f} %)"
     if error is not None:
-        wrong = int(judged.wrong[judged.accepted].sum())
+        wrong = int(results.wrong[results.accepted].sum())
         words += f", {wrong} of them wrongly: error {100 * error:.2f} %"
     return f"{words}. {promise_of(refusing)} What follows is of all answers."
 
@@ -408,15 +407,15 @@ def promise_of(refusing: Any) -> str:
     return f"Promised: {shown}, with probability {100 * (1 - refusing.delta):g} %."
 
 
-def as_data(model: SavedModel, judged: Judgement) -> dict[str, Any]:
+def as_data(model: SavedModel, results: Evaluation) -> dict[str, Any]:
     """Return what evaluate prints, as JSON has it."""
-    quantiles = np.quantile(judged.margins, QUANTILES)
+    quantiles = np.quantile(results.margins, QUANTILES)
     refusal = None
-    if model.refusing is not None and judged.accepted is not None:
+    if model.refusing is not None and results.accepted is not None:
         refusal = {
-            "answered": int(judged.accepted.sum()),
-            "wrong": int(judged.wrong[judged.accepted].sum()),
-            "error": judged.error_of_answered,
+            "answered": int(results.accepted.sum()),
+            "wrong": int(results.wrong[results.accepted].sum()),
+            "error": results.error_of_answered,
             **{
                 k: getattr(model.refusing, k)
                 for k in ("max_error", "coverage", "delta")
@@ -424,29 +423,29 @@ def as_data(model: SavedModel, judged: Judgement) -> dict[str, Any]:
         }
     return {
         "model": model.name,
-        "samples": len(judged.truth),
-        "wrong": int(judged.wrong.sum()),
-        "error": judged.error,
+        "samples": len(results.truth),
+        "wrong": int(results.wrong.sum()),
+        "error": results.error,
         "refusal": refusal,
-        "seconds_per_sample": judged.seconds / len(judged.truth),
+        "seconds_per_sample": results.seconds / len(results.truth),
         "margins": {
             str(share): float(value)
             for share, value in zip(QUANTILES, quantiles, strict=True)
         },
         "error_when_rejecting": {
-            str(share): judged.error_when_rejecting(share) for share in REJECTED
+            str(share): results.error_when_rejecting(share) for share in REJECTED
         },
-        "rejected_for_1_percent_error": judged.rejected_at(0.01),
-        "aurc": judged.aurc,
-        "augrc": judged.augrc,
-        "classes": judged.classes.tolist(),
-        "confusion": judged.confusion.tolist(),
+        "rejected_for_1_percent_error": results.rejected_at(0.01),
+        "aurc": results.aurc,
+        "augrc": results.augrc,
+        "classes": results.classes.tolist(),
+        "confusion": results.confusion.tolist(),
     }
 
 
-def margin_table(judged: Judgement) -> Any:
+def margin_table(results: Evaluation) -> Any:
     """Quantiles of the margins."""
-    values = np.quantile(judged.margins, QUANTILES)
+    values = np.quantile(results.margins, QUANTILES)
     return text_table(
         "Margins (negative: wrong)",
         ["quantile", *(f"{100 * quantile:.0f} %" for quantile in QUANTILES)],
@@ -454,20 +453,20 @@ def margin_table(judged: Judgement) -> Any:
     )
 
 
-def reject_table(judged: Judgement) -> Any:
+def reject_table(results: Evaluation) -> Any:
     """Error among the answered when the least sure are rejected."""
-    errors = (judged.error_when_rejecting(share) for share in REJECTED)
+    errors = (results.error_when_rejecting(share) for share in REJECTED)
     return text_table(
         "Rejecting the least sure",
         ["rejected", *(f"{100 * share:.0f} %" for share in REJECTED)],
         [["error", *(f"{100 * error:.2f} %" for error in errors)]],
-        caption=f"For an error of 1 % reject {100 * judged.rejected_at(0.01):.1f} %. "
-        f"Mean error over all shares (AURC): {100 * judged.aurc:.2f} %. "
+        caption=f"For an error of 1 % reject {100 * results.rejected_at(0.01):.1f} %. "
+        f"Mean error over all shares (AURC): {100 * results.aurc:.2f} %. "
         "Measured on these data; it is no promise for others.",
     )
 
 
-def confusion_table(judged: Judgement) -> Any:
+def confusion_table(results: Evaluation) -> Any:
     """Show counts: rows are true classes, columns are answers."""
     rows = (
         [
@@ -478,21 +477,21 @@ def confusion_table(judged: Judgement) -> Any:
             ),
         ]
         for i, (label, counts) in enumerate(
-            zip(judged.classes, judged.confusion, strict=True)
+            zip(results.classes, results.confusion, strict=True)
         )
     )
     title = "Confusion (rows: truth, columns: answer)"
-    return text_table(title, ["", *judged.classes], rows)
+    return text_table(title, ["", *results.classes], rows)
 
 
-def worst_pairs(judged: Judgement) -> str:
+def worst_pairs(results: Evaluation) -> str:
     """Name the three pairs of classes that are confused most."""
-    counts = judged.confusion.copy()
+    counts = results.confusion.copy()
     np.fill_diagonal(counts, 0)
     order = np.argsort(counts, axis=None)[::-1][:3]
     pairs = [np.unravel_index(place, counts.shape) for place in order]
     words = [
-        f"{judged.classes[i]} taken for {judged.classes[j]} ({counts[i, j]} ×)"
+        f"{results.classes[i]} taken for {results.classes[j]} ({counts[i, j]} ×)"
         for i, j in pairs
         if counts[i, j]
     ]

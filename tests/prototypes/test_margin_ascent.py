@@ -5,7 +5,7 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
 from widemargin.prototypes import HSSClassifier, TVQClassifier
-from widemargin.prototypes.ascent import QUANTILES, Watch, quantiles_of
+from widemargin.prototypes.margin_ascent import QUANTILES, Watch, quantiles_of
 from widemargin.tangents import orthonormalize
 
 
