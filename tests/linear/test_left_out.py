@@ -1,5 +1,7 @@
 """Planes without one of their samples: the closed form against fits without it."""
 
+import pickle
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -28,20 +30,21 @@ def overlapping(n, d, seed=0, gap=1.0):
 
 def left_out_by_formula(model, X, y, weights=None):
     """Functional margins of samples, each left out, as a fit computes them."""
-    seen = {}
-    real = model._left_out_costs
+    seen = np.zeros(len(y))
+    real = model._calibrate_without
 
-    def spy(samples, problems, own, left):
-        (rows, values), seen["own"] = own[0], np.zeros(len(samples))
-        seen["own"][rows] = values
-        return real(samples, problems, own, left)
+    def spy(samples, shifts, leave):
+        (rows, values), *_ = shifts
+        seen[rows] = values
+        return real(samples, shifts, leave)
 
-    model._left_out_costs = spy
+    model._calibrate_without = spy
+    model._left_out_parts = lambda samples: []
     model.fit(X, y, weights)
-    del model._left_out_costs
+    del model._calibrate_without, model._left_out_parts
     signs = np.where(y == model.classes_[1], 1.0, -1.0)
     functional = model.decision_function(X) * model.weight_norm_[0]
-    return signs * functional - seen["own"], signs * functional
+    return signs * functional - seen, signs * functional
 
 
 def supports(model):
@@ -271,6 +274,26 @@ def test_perceptrons_are_left_out_about_as_by_fits(make):
     assert gain > 0
     assert 0.5 * gain < seen.mean() - found.mean() < 2 * gain
     assert np.corrcoef(found, expected)[0, 1] > np.corrcoef(seen, expected)[0, 1]
+
+
+# Few samples are left out of other fits, many in closed form.
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(("n", "d"), [(60, 20), (200, 2)])
+@pytest.mark.parametrize("kind", ["linear", "kernel", "plain"])
+def test_a_probability_waits_until_it_is_asked_for(kind, n, d):
+    X, y = overlapping(n, d, seed=1)
+    asked = clone(KINDS[kind]).fit(X, y)
+    expected = asked.predict_proba(X)
+    model = clone(KINDS[kind]).fit(X.copy(), y.copy())
+    assert "temperature_" not in vars(model)
+    sent = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(sent.predict_proba(X), expected)
+    # What becomes of the samples after the fit is no matter.
+    given, labels = X.copy(), y.copy()
+    model.fit(given, labels)
+    given[:], labels[:] = 0.0, 0
+    np.testing.assert_array_equal(model.predict_proba(X), expected)
+    assert model._later._given == ()
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 1e200])

@@ -61,13 +61,14 @@ def test_pairs_together_leave_out_the_same(monkeypatch):
     given = {}
 
     def spied(name, model):
-        real = model._left_out_costs
+        real = model._calibrate_without
 
-        def spy(samples, problems, own, left):
-            given[name] = [(rows.copy(), values.copy()) for rows, values in own]
-            return real(samples, problems, own, left)
+        def spy(samples, shifts, leave):
+            given[name] = [(rows.copy(), values.copy()) for rows, values in shifts]
+            return real(samples, shifts, leave)
 
-        model._left_out_costs = spy
+        model._calibrate_without = spy
+        model._left_out_parts = lambda samples: []
         return model
 
     spied("together", MaxMarginClassifier(tol=1e-9)).fit(X, y)

@@ -51,7 +51,7 @@ def _append_to_factor(Z, Q, factor, k, j):
     """
     rest = Q[k]
     for p in range(rest.shape[0]):
-        rest[p] = Z[p, j]
+        rest[p] = Z[j, p]
     length = np.sqrt(dot(rest, rest))
     for i in range(k):
         factor[k, i] = 0.0
@@ -172,20 +172,16 @@ def _optimise_active(h, a, active, Q, factor, k, known, y, w, target):
 @njit()
 def _price(Z, signs, h, a, w, skip, tol, longest):
     """Most violated pattern that is not active, and that of the other class, or -1."""
-    violation = np.empty(h.shape[0])
-    for j in range(h.shape[0]):
-        violation[j] = h[j]
-    for p in range(Z.shape[0]):
-        add_times(violation, -w[p], Z[p])
     # Below this a violation is rounding.
     best = max(tol, 8.0 * _ROUNDING * longest * np.sqrt(dot(w, w)))
     plus, minus, most_plus, most_minus = -1, -1, best, best
     for j in range(h.shape[0]):
-        if violation[j] > best and a[j] == 0.0 and not skip[j]:
-            if signs[j] > 0 and violation[j] > most_plus:
-                plus, most_plus = j, violation[j]
-            elif signs[j] < 0 and violation[j] > most_minus:
-                minus, most_minus = j, violation[j]
+        if a[j] == 0.0 and not skip[j]:
+            violation = h[j] - dot(Z[j], w)
+            if signs[j] > 0 and violation > most_plus:
+                plus, most_plus = j, violation
+            elif signs[j] < 0 and violation > most_minus:
+                minus, most_minus = j, violation
     return (plus, minus) if most_plus >= most_minus else (minus, plus)
 
 
@@ -201,18 +197,18 @@ def nonnegative_qp(
 ):
     """Minimise ||Z a||^2 / 2 - (1 - bias signs).a over a >= 0, starting from `a`.
 
-    Patterns are columns of Z, none longer than `longest`. `pull` is the square of the
+    Patterns are rows of Z, none longer than `longest`. `pull` is the square of the
     last coordinate if the bias is free: it moves until the sum of ``signs * a`` is
     below `balance_tol` times that of `a`; if it is zero the bias is left alone. The
     first `k` patterns are ``factor @ Q`` already; these arrays have room for all that
     can be active, and are overwritten as `a` is. Returns (status, bias, steps, active);
     with UNBOUNDED, `a` holds the combination that sums to zero.
     """
-    m, most = Z.shape[1], factor.shape[0] - 2
+    m, most = Z.shape[0], factor.shape[0] - 2
     active = np.empty(most + 2, dtype=np.int64)
     target, y = np.empty(most + 2), np.empty(most + 2)
     skip = np.zeros(m, dtype=np.bool_)
-    w = np.zeros(Z.shape[0])
+    w = np.zeros(Z.shape[1])
     for j in range(k):
         active[j] = j
     for j in range(k, m):
@@ -310,12 +306,13 @@ def _solve_scaled(Z, signs, alpha, bias, rho, height, exact, scale, Q, factor, k
     m, d = Z.shape
     free = rho < 0.0
     pull = height if free else (rho / scale) ** 2
-    raised, scaled, longest = np.empty((d + 1, m)), np.empty(m), 0.0
+    raised, scaled, longest = np.empty((m, d + 1)), np.empty(m), 0.0
     shrink = 1.0 / scale
     for i in range(m):
+        z, row = Z[i], raised[i]
         for j in range(d):
-            raised[j, i] = Z[i, j] * shrink
-        raised[d, i] = signs[i] * np.sqrt(pull)
+            row[j] = z[j] * shrink
+        row[d] = signs[i] * np.sqrt(pull)
         scaled[i] = alpha[i] * scale * scale
         longest = max(longest, dot(Z[i], Z[i]))
     longest = np.sqrt(longest / scale / scale + pull)
@@ -485,10 +482,8 @@ def _class_means(X, chosen, signs):
     means, counts = np.zeros((2, X.shape[1])), np.zeros(2)
     for k in range(chosen.shape[0]):
         side = 0 if signs[k] > 0 else 1
-        x, total = X[chosen[k]], means[side]
         counts[side] += 1.0
-        for j in range(X.shape[1]):
-            total[j] += x[j]
+        add_times(means[side], 1.0, X[chosen[k]])
     for side in range(2):
         for j in range(X.shape[1]):
             means[side, j] /= counts[side]

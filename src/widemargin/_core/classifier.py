@@ -18,7 +18,8 @@ subclass says what classes cost, and what they cost samples that it has not seen
 from abc import abstractmethod
 from collections.abc import Callable
 from copy import copy
-from functools import cached_property, wraps
+from functools import wraps
+from threading import Lock
 from typing import Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
@@ -256,22 +257,28 @@ CALIBRATION = ("temperature_", "_lead", "_seen")
 
 
 class Later:
-    """A fitted model that is calibrated when that is asked for first."""
+    """A fitted model that is calibrated when that is asked for first.
 
-    def __init__(self, model: Any, samples: Samples) -> None:
-        self._given: tuple[Any, Samples] | None = (model, samples)
+    `given` is what `_calibrate_on` takes: samples, and what the fit knows of them.
+    """
+
+    def __init__(self, model: Any, *given: Any) -> None:
+        self._model, self._given, self._lock = model, given, Lock()
 
     def __getstate__(self) -> Any:
-        return {"calibrated": self.calibrated, "_given": None}
+        return self.calibrated
 
-    @cached_property
+    def __setstate__(self, model: Any) -> None:
+        self._model, self._given, self._lock = model, (), Lock()
+
+    @property
     def calibrated(self) -> Any:
         """The model with its temperature; the samples are let go."""
-        assert self._given is not None
-        model, samples = self._given
-        model._calibrate_on(samples)
-        self._given = None
-        return model
+        with self._lock:
+            if self._given:
+                self._model._calibrate_on(*self._given)
+                self._given = ()
+        return self._model
 
 
 class SoftClassifier(MarginClassifier):
@@ -348,15 +355,19 @@ class SoftClassifier(MarginClassifier):
         self._seen: Any = seen if hasattr(self, "partial_fit") else None
         self.temperature_, self._lead = fit_temperature(seen)
 
-    def _calibrate_later(self, samples: Samples) -> None:
+    def _calibrate_on(self, samples: Any, *told: Any) -> None:
+        """Calibrate on training samples, each left out; `told` is what fit knows."""
+        self._calibrate(self._left_out_costs(samples, *told))
+
+    def _calibrate_later(self, samples: Any, *told: Any) -> None:
         """Fit the temperature when it is asked for, or the model is sent away.
 
-        Fits without some of the samples take several times as long as the fit itself,
-        and most models are never asked for a probability.
+        It takes a third of a fit, or several fits without some of the samples, and
+        most models are never asked for a probability.
         """
         for name in ("_later", *CALIBRATION):
             self.__dict__.pop(name, None)
-        self._later = Later(copy(self), samples)
+        self._later = Later(copy(self), samples, *told)
 
     def _calibrate_further(self, later: LeftOut) -> None:
         """Go on with a batch, as it was before it was learned; the latest count."""

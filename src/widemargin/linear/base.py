@@ -134,7 +134,8 @@ def _flat(values: OfProblems) -> tuple[NDArray, NDArray, NDArray]:
     counts = [len(rows) for rows, _ in values]
     problem = np.repeat(np.arange(len(values)), counts)
     sample, value = (np.concatenate(part) for part in zip(*values, strict=True))
-    some = np.flatnonzero(value)
+    # Comparing first takes a sixth of the time.
+    some = np.flatnonzero(value != 0.0)
     return problem[some], sample[some], value[some]
 
 
@@ -336,11 +337,16 @@ class HyperplaneClassifier(SoftClassifier):
         answers = winners(duels, n_classes, self._scheme)
         return duel_costs(duels, answers, n_classes) * self._unit, answers
 
-    def _left_out(self, samples: Samples, *, few: bool = False) -> LeaveOneOut:
+    def _leave_out(
+        self, samples: Samples, *, few: bool = False, refit: bool = True
+    ) -> LeaveOneOut | None:
         """Choose the samples that the temperature is fitted to, each left out.
 
-        They are `few` where each costs much; some of every class they are anyway.
+        They are `few` where each costs much; some of every class they are anyway. None
+        where planes are made again without them, or nobody asks for probabilities.
         """
+        if refit and (hasattr(self, "_is_part") or self._left_out_parts(samples)):
+            return None
         most = FITTED
         if few or samples.X.shape[1] > MANY_FEATURES:
             most = min(most, OF_A_CLASS * len(samples.classes))
@@ -349,42 +355,53 @@ class HyperplaneClassifier(SoftClassifier):
             asked[np.random.RandomState(0).permutation(len(samples))[most:]] = False
         return LeaveOneOut(asked, observations(samples.X, samples.codes))
 
-    def _left_out_costs(
-        self,
-        samples: Samples,
-        problems: list[tuple[int, int]],
-        own: OfProblems,
-        left: LeaveOneOut,
-        refit: bool = True,
-    ) -> LeftOut:
+    def _calibrate_without(
+        self, samples: Samples, shifts: OfProblems, leave: LeaveOneOut | None
+    ) -> None:
+        """Let a probability, when asked for, leave these samples out.
+
+        `shifts` are what samples add to their functional margins, 0 where that was not
+        asked. What is kept is a copy: X is the user's to change.
+        """
+        if hasattr(self, "_is_part"):
+            return
+        if leave is None:
+            self._calibrate_later(samples.take(np.arange(len(samples))), None)
+            return
+        asked = np.flatnonzero(leave.asked)
+        problems, rows, values = _flat(shifts)
+        found = sp.csr_array(
+            (values, (np.searchsorted(asked, rows), problems)),
+            shape=(len(asked), len(shifts)),
+        )
+        self._calibrate_later(samples.take(asked), found)
+
+    def _left_out_costs(self, samples: Samples, shifts: Any) -> LeftOut:
         """Say what samples cost, each left out of the planes that it helped make.
 
-        `own` are what samples add to their functional margins, 0 where
-        that was not asked. Where features are more than samples of a class others take
-        over that no formula knows of, and planes are made again.
+        `shifts` (n_samples, n_problems) are in closed form what they add to their own
+        margins. Where features are more than samples of a class, others take over that
+        no formula knows of: it is None, and planes are made again.
         """
-        found = self._refitted_costs(samples) if refit else None
-        if found is not None:
+        if shifts is None:
+            found = self._refitted_costs(samples)
+            assert found is not None
             return found
-        asked = np.flatnonzero(left.asked)
         norms = np.where(self.weight_norm_ > 0.0, self.weight_norm_, np.inf)
-        p, i, parts = _flat(own)
-        with np.errstate(over="ignore"):
-            parts = parts / norms[p]
-        parts = np.where(parts < _LARGEST, parts, 0.0)
-        parts[samples.codes[i] != np.array(problems)[p, 0]] *= -1.0
-        order = np.argsort(i, kind="stable")
-        p, i, parts = p[order], i[order], parts[order]
-        costs = np.empty((len(asked), len(self.classes_)))
-        answers = np.empty(len(asked), np.intp)
-        for some in self._blocks(len(asked)):
-            rows = asked[some]
-            distances = self._distances(some_rows(samples.X, rows))
-            own_of = slice(*np.searchsorted(i, [rows[0], rows[-1] + 1]))
-            at = np.searchsorted(rows, i[own_of])
-            distances[at, p[own_of]] -= parts[own_of]
-            costs[some], answers[some] = self._costs_of(distances)
-        return LeftOut(costs, answers, samples.codes[asked], samples.weights[asked])
+        problems = two_class_problems(len(self.classes_), self._scheme)
+        positive = np.array(problems)[:, 0]
+        costs = np.empty((len(samples), len(self.classes_)))
+        answers = np.empty(len(samples), np.intp)
+        for rows in self._blocks(len(samples)):
+            part = shifts[rows].toarray()
+            with np.errstate(over="ignore"):
+                part /= norms
+            part[~(part < _LARGEST)] = 0.0
+            mine = samples.codes[rows][:, None] == positive
+            distances = self._distances(samples.X[rows])
+            distances -= np.where(mine, part, -part)
+            costs[rows], answers[rows] = self._costs_of(distances)
+        return LeftOut(costs, answers, samples.codes, samples.weights)
 
     def _keep_duals(
         self, samples: Samples, problems: list[tuple[int, int]], duals: OfProblems
@@ -493,13 +510,13 @@ class HyperplaneClassifier(SoftClassifier):
         self.n_iter_ += 1
         self._publish_walks()
         if before is None:
-            left = self._left_out(samples)
+            # In closed form: a fit would go over the batch more than once.
+            leave = self._leave_out(samples, refit=False)
+            assert leave is not None
             rho, factors = self._online_rho, np.ones(len(samples))
             first_walks = [walk for walk, _ in walks]
-            own = walked_shifts(X, parts, first_walks, rho, factors, left)
-            told = samples, problems, own, left
-            # A fit would go over the batch more than once.
-            self._calibrate(self._left_out_costs(*told, refit=False))
+            shifts = walked_shifts(X, parts, first_walks, rho, factors, leave)
+            self._calibrate_without(samples, shifts, leave)
         else:
             self._calibrate_further(before)
         return self

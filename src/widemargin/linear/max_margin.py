@@ -197,7 +197,8 @@ class MaxMarginClassifier(HyperplaneClassifier):
     temperature_ : float
         Of ``predict_proba``, in the units of margins: fitted to at most 2000 training
         samples, each left out of the planes that it helped make; of batches to the
-        latest 2000, each as it was before it was learned.
+        latest 2000, each as it was before it was learned. It is fitted when it is first
+        asked for; until then the model keeps these samples.
     n_iter_ : int
         Most sweeps any problem took.
     n_updates_ : int or ndarray of shape (n_problems,)
@@ -329,7 +330,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
         self._check_parameters()
         samples, dtype = self._check_samples(X, y, sample_weight)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        leave = self._left_out(samples, few=self.kernel != "linear")
+        leave = self._leave_out(samples, few=self.kernel != "linear")
         field = self._field(samples, _num_samples(y), seed)
         pairs = self._set_classes(samples.classes, samples.X)
         if self.kernel != "linear":
@@ -360,9 +361,10 @@ class MaxMarginClassifier(HyperplaneClassifier):
         order = np.argsort(np.concatenate(groups))
         each = [one for part in parts for one in part]
         found = [each[k] for k in order.tolist()]
-        shifts = [(one.rows, one.shifts) for one in found]
-        calibrating = samples, pairs, shifts, leave
-        return self._finish(samples, pairs, found, field, dtype, calibrating)
+        shifts = [(one.support, one.shifts) for one in found]
+        self._finish(samples, pairs, found, field, dtype)
+        self._calibrate_without(samples, shifts, leave)
+        return self
 
     @fit_method
     def _fit_blocks(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -395,10 +397,15 @@ class MaxMarginClassifier(HyperplaneClassifier):
         place = np.full(len(few), -1)
         place[here] = there
         shifts = [
-            (place[one.rows], one.shifts * (place[one.rows] >= 0)) for one in found
+            (place[one.support], one.shifts * (place[one.support] >= 0))
+            for one in found
         ]
-        calibrating = typical, pairs, shifts, LeaveOneOut(np.ones(len(typical), bool))
-        return self._finish(samples, pairs, found, field, dtype, calibrating)
+        self._finish(samples, pairs, found, field, dtype)
+        leave = None
+        if not self._left_out_parts(typical):
+            leave = LeaveOneOut(np.ones(len(typical), bool))
+        self._calibrate_without(typical, shifts, leave)
+        return self
 
     def _rounds(
         self,
@@ -462,7 +469,8 @@ class MaxMarginClassifier(HyperplaneClassifier):
             exponent = comfortable_exponent(X)
             X = scaled(X, exponent)
             near, offset = near_origin(X) if not self.penalize_intercept else (X, None)
-            return Field(X, exponent, near, offset, LinearSpace(X).longest)
+            private = self._private(weights, exponent)
+            return Field(X, private, exponent, near, offset, LinearSpace(X).longest)
         if self.kernel == "precomputed":
             if self.n_features_in_ != n_given:
                 raise ValueError(
@@ -481,7 +489,8 @@ class MaxMarginClassifier(HyperplaneClassifier):
         polynomial = self.kernel in ("poly", "polynomial")
         if not (polynomial and self.coef0 >= 0 and float(self.degree).is_integer()):
             check_semidefinite(KernelSpace(X, self._kernel()), self.kernel, seed)
-        return Field(X, kernel=self._kernel(), is_linear=False)
+        private = self._private(weights, 0)
+        return Field(X, private, kernel=self._kernel(), is_linear=False)
 
     def _problem(
         self,
@@ -494,7 +503,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
     ) -> Problem:
         """Say what is solved for two classes, or for one against the rest."""
         rows, signs = signed_rows(samples.codes, pair, members)
-        private, rho = self._private(samples.weights[rows], field.exponent), None
+        rho = None
         if not field.is_linear:
             rho = (
                 None
@@ -506,7 +515,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
                 self.intercept_scaling, some_rows(field.X, rows), field.exponent
             )
         options = Options(self.tol, self.max_iter, not self.penalize_intercept, seed)
-        return Problem(field, rows, signs, private, rho, options, self.method, begin)
+        return Problem(field, rows, signs, rho, options, self.method, begin)
 
     def _gamma_of(self, X: Any, weights: NDArray) -> float:
         if not isinstance(self.gamma, str):
@@ -562,25 +571,23 @@ class MaxMarginClassifier(HyperplaneClassifier):
             f"tol={self.tol}.{hint}"
         )
 
-    def _finish(self, samples, pairs, found, field, dtype, calibrating) -> Self:
+    def _finish(self, samples, pairs, found, field, dtype) -> None:
         """Refuse what has no plane, keep the others, and say whose gap is open."""
         judged = zip(found, pairs, strict=True)
         unfinished = [self._judge(result, pair) for result, pair in judged]
         self._store(samples, pairs, found, field, dtype)
-        self._calibrate(self._left_out_costs(*calibrating))
         self._online = None
         if self.method == "dynamic":
             self._continue_online(samples, field, pairs, found, dtype)
         warn_unfinished(unfinished)
-        return self
 
     def _store(self, samples, pairs, found: list[Result], field, dtype) -> None:
         self._starts = None
         if self.warm_start:
             self._starts = [
-                Start(f.rows, f.start, len(samples), *f.plane) for f in found
+                Start(f.support, f.start, len(samples), *f.plane) for f in found
             ]
-        kept = self._keep_duals(samples, pairs, [(f.rows, f.dual) for f in found])
+        kept = self._keep_duals(samples, pairs, [(f.support, f.dual) for f in found])
         geometric = [f.certificate.geometric for f in found]
         directional = [f.certificate.directional for f in found]
         self.margin_ = scalar([one.lower for one in geometric])
@@ -634,7 +641,9 @@ class MaxMarginClassifier(HyperplaneClassifier):
             rows, signs = signed_rows(samples.codes, pair)
             diag = self._private_squares(samples.weights[rows], field.exponent)
             patterns = reflect(some_rows(field.X, rows), signs, rho=rho, diag=diag)
-            walk = start_walk(patterns, result.start)
+            start = np.zeros(len(samples))
+            start[result.support] = result.start
+            walk = start_walk(patterns, start[rows])
             walks.append(walk.without_patterns(patterns))
         self._longest = float(np.hypot(longest_row(field.X), rho))
         self._go_online(walks, rho, field.exponent, dtype)

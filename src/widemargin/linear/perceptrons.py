@@ -217,10 +217,11 @@ class PerceptronClassifier(HyperplaneClassifier):
         self._exponent = exponent
         self.n_iter_ = max(1, max(sweeps))
         self._publish(samples, problems, parts, runs, rho, exponent)
-        left = self._left_out(samples)
-        walks = [walk for _, walk in runs]
-        own = walked_shifts(X, parts, walks, rho, factors, left)
-        self._calibrate(self._left_out_costs(samples, problems, own, left))
+        leave, shifts = self._leave_out(samples), []
+        if leave is not None:
+            walks = [walk for _, walk in runs]
+            shifts = walked_shifts(X, parts, walks, rho, factors, leave)
+        self._calibrate_without(samples, shifts, leave)
         if any(unfinished) and _is_far(X):
             unfinished = [text and f"{text} {FAR}" for text in unfinished]
         warn_unfinished(unfinished)
@@ -411,7 +412,8 @@ class MarginPerceptron(PerceptronClassifier):
     temperature_ : float
         Of ``predict_proba``, in the units of margins: fitted to at most 2000 training
         samples, each left out of the planes that it helped make; of batches to the
-        latest 2000, each as it was before it was learned.
+        latest 2000, each as it was before it was learned. It is fitted when it is first
+        asked for; until then the model keeps these samples.
     n_iter_ : int
         Sweeps.
     n_updates_ : int or ndarray of shape (n_problems,)
@@ -603,7 +605,8 @@ class FixedMarginPerceptron(PerceptronClassifier):
     temperature_ : float
         Of ``predict_proba``, in the units of margins: fitted to at most 2000 training
         samples, each left out of the planes that it helped make; of batches to the
-        latest 2000, each as it was before it was learned.
+        latest 2000, each as it was before it was learned. It is fitted when it is first
+        asked for; until then the model keeps these samples.
     n_iter_ : int
         Sweeps.
     n_updates_ : int or ndarray of shape (n_problems,)

@@ -90,10 +90,12 @@ class Field:
     """The samples of a fit in one unit: divided by ``2**exponent``.
 
     `near` is X, less `offset` where that is far from zero. No row of X is longer than
-    `longest`. With a kernel X is as it came, or the matrix of all pairs.
+    `longest`. With a kernel X is as it came, or the matrix of all pairs. `private` are
+    the lengths of the private coordinates, None for a hard margin.
     """
 
     X: Any
+    private: NDArray | None = None
     exponent: int = 0
     near: Any = None
     offset: NDArray | None = None
@@ -115,7 +117,7 @@ class Field:
 class Start:
     """What a fit leaves to the next: the dual vector, and the plane in units of X."""
 
-    rows: NDArray
+    support: NDArray
     dual: NDArray
     n_samples: int
     coef: NDArray | None
@@ -125,7 +127,7 @@ class Start:
     def dual_of(self, rows: NDArray) -> NDArray:
         """Return the dual vector of these samples."""
         whole = np.zeros(self.n_samples)
-        whole[self.rows] = self.dual
+        whole[self.support] = self.dual
         return whole[rows]
 
     def plane(self, field: Field) -> tuple[NDArray, float] | None:
@@ -144,14 +146,12 @@ class Start:
 class Problem:
     """Which samples are on which side, what slack costs, and which margin is asked for.
 
-    `private` are the lengths of the private coordinates, None for a hard margin; `rho`
-    is the height where one is given, always where the bias is not free.
+    `rho` is the height where one is given, always where the bias is not free.
     """
 
     field: Field
     rows: NDArray
     signs: NDArray
-    private: NDArray | None
     rho: float | None
     options: Options
     method: str = "auto"
@@ -160,7 +160,13 @@ class Problem:
     @property
     def is_hard(self) -> bool:
         """Whether there is no slack."""
-        return self.private is None
+        return self.field.private is None
+
+    @cached_property
+    def private(self) -> NDArray | None:
+        """Lengths of the private coordinates, None for a hard margin."""
+        given = self.field.private
+        return None if given is None else given[self.rows]
 
     @property
     def height(self) -> float | None:

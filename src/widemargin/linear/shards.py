@@ -89,7 +89,7 @@ def part_supports(
         problem = model._problem(given, mine, pair, seed)
         if len(problem.rows) and problem.signs.min() < 0 < problem.signs.max():
             found = solve(problem, samples.X.dtype)
-            there[found.rows[found.dual > 0]] = True
+            there[found.support[found.dual > 0]] = True
     return samples.take(np.flatnonzero(there))
 
 

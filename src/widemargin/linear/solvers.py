@@ -70,11 +70,12 @@ class Plane(NamedTuple):
 class Result:
     """What a fit keeps of a problem, in the units of X.
 
-    `dual` proves the upper bound, `start` is the dual vector to begin from again, and
-    `shifts` are what samples add to their own functional margins.
+    Of the samples in `support`, `dual` proves the upper bound, `start` is the dual
+    vector to begin from again, and `shifts` are what they add to their own functional
+    margins. All three are zero of the others.
     """
 
-    rows: NDArray
+    support: NDArray
     plane: Plane
     rho: float
     dual: NDArray
@@ -210,14 +211,15 @@ def solve_together(
         if leave is not None and leave.groups is not None:
             expansion = Expansion(problem.space, dual, diag, None)
             shifts = loo_shifts(expansion, leave.take(problem.rows))
+        at = dual.nonzero()[0]
         enclosure = Enclosure(float(solved.margin[k]), float(solved.upper[k]))
         certificate = Certificate(enclosure, none=float(solved.none[k]))
         plane = Plane(solved.coef[k], float(solved.bias[k]), float(solved.norm[k]))
         steps = int(solved.n_iter[k])
         found.append(
             _in_units_of_X(
-                problem, plane, dual, solved.alpha[k, :n], certificate, (steps, steps),
-                shifts,
+                problem, plane, at, (dual[at], solved.alpha[k, at], shifts[at]),
+                certificate, (steps, steps),
             )
         )  # fmt: skip
     return found
@@ -245,23 +247,22 @@ def _certified_rows(
     from widemargin._compute.spans import FEW
 
     rows, signs, given = problem.rows, problem.signs, problem.field
-    sure, coef, bias, norm, margin, upper, some_dual, some_shifts = certified(
+    sure, coef, bias, norm, margin, upper, dual, shifts = certified(
         given.X, rows, signs, found.coef, at, alpha, given.longest, SMALL,
         np.dtype(dtype) == np.float32,
     )  # fmt: skip
     if not sure:
         return None
-    dual, start, shifts = np.zeros((3, len(rows)))
-    dual[at], start[at] = some_dual, alpha
     if leave is not None and leave.groups is None and len(at) <= FEW:
-        shifts[at] = some_shifts * leave.asked[rows[at]]
+        shifts = shifts * leave.asked[rows[at]]
     elif leave is not None:
-        shifts = loo_shifts(
-            Expansion(problem.space, dual, None, None), leave.take(rows)
-        )
+        whole = np.zeros(len(rows))
+        whole[at] = dual
+        expansion = Expansion(problem.space, whole, None, None)
+        shifts = loo_shifts(expansion, leave.take(rows))[at]
     certificate, steps = Certificate(Enclosure(margin, upper)), found[3:5]
     plane = Plane(coef, bias, norm)
-    return _in_units_of_X(problem, plane, dual, start, certificate, steps, shifts)
+    return _in_units_of_X(problem, plane, at, (dual, alpha, shifts), certificate, steps)
 
 
 def certify(
@@ -304,7 +305,9 @@ def certify(
         expansion = Expansion(problem.near, alpha, diag, height, found.system)
         shifts = loo_shifts(expansion, leave.take(problem.rows))
     steps = found.n_iter, found.n_updates
-    return _in_units_of_X(problem, plane, dual, found.dual, certificate, steps, shifts)
+    at = np.flatnonzero((dual != 0.0) | (found.dual != 0.0))
+    each = dual[at], found.dual[at], shifts[at]
+    return _in_units_of_X(problem, plane, at, each, certificate, steps)
 
 
 def _stored_plane(problem: Problem, found: Solution, dtype: Any) -> Plane:
@@ -370,13 +373,16 @@ def _why_not_separated(problem: Problem, found: Solution) -> str:
 def _in_units_of_X(
     problem: Problem,
     plane: Plane,
-    dual: NDArray,
-    start: NDArray,
+    at: NDArray,
+    each: tuple[NDArray, NDArray, NDArray],
     certificate: Certificate,
     steps: tuple[int, int],
-    shifts: NDArray,
 ) -> Result:
-    """Return what was found of samples in their unit as it is of the samples given."""
+    """Return what was found of samples in their unit as it is of the samples given.
+
+    `each` are dual, start and shifts of the samples `at` these places.
+    """
+    dual, start, shifts = each
     exponent, rho = problem.field.exponent, problem.rho
     if exponent:
         with np.errstate(over="ignore"):
@@ -386,4 +392,5 @@ def _in_units_of_X(
         certificate = certificate.scaled(exponent)
         dual = in_X if in_X.any() and np.isfinite(in_X).all() else dual
     rho = 1.0 if rho is None else float(np.ldexp(rho, exponent))
-    return Result(problem.rows, plane, rho, dual, start, certificate, *steps, shifts)
+    support = problem.rows[at]
+    return Result(support, plane, rho, dual, start, certificate, *steps, shifts)
