@@ -2,12 +2,14 @@
 
 import doctest
 import importlib
+import inspect
 import re
 import sys
 from pathlib import Path
 
 import pytest
 import sklearn
+from sklearn.utils.discovery import all_estimators
 
 import widemargin
 
@@ -105,3 +107,14 @@ def test_the_reference_begins_with_the_classifiers_to_begin_with(registry):
     assert text.index("GMLVQClassifier") < text.index("GLVQClassifier <")
     for package in registry.SECTIONS:
         assert f"<{package}>" in text
+
+
+def test_the_classifiers_to_begin_with_have_few_parameters_of_their_own(registry):
+    usual = {
+        name
+        for _, kind in all_estimators(type_filter="classifier")
+        for name in inspect.signature(kind.__init__).parameters
+    }
+    for name in registry.front_door():
+        parameters = set(inspect.signature(getattr(widemargin, name)).parameters)
+        assert len(parameters - usual) <= 12, (name, sorted(parameters - usual))

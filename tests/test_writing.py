@@ -1,9 +1,13 @@
 """The pages a user reads are in plain words: short sentences, words of the field."""
 
+import inspect
+import re
 from pathlib import Path
 
 import pytest
 from tests.writing import long_ones, sentences, words
+
+import widemargin
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -54,3 +58,84 @@ no.words
     assert [words(one) for one in sentences(text)] == [7, 5, 8, 5]
     assert long_ones("word " * 26 + ".")
     assert not long_ones("word " * 25 + ".")
+
+
+# Riddles of older pages; plain words stand beside.
+FORBIDDEN = {
+    "had not seen it": "left out",
+    "what may vary": "tangents; changes that do not matter",
+    "knows how sure": "reports a confidence",
+    "know how sure": "report a confidence",
+    "meaningless": "harmless, nuisance",
+    "to the letter": "exactly",
+    "stranger": "outlier",
+    "the house": "the code",
+    "of no account": "ignored",
+    "share of mistakes": "error rate",
+    "is told": "a note says",
+    "duel": "pair of classes",
+    "left-out samples is clearly": "validation error",
+}
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name_of)
+def test_no_riddles(path):
+    text = " ".join(path.read_text().lower().split())
+    found = {words: plain for words, plain in FORBIDDEN.items() if words in text}
+    assert found == {}
+
+
+# What people search for, and the pages that must have it.
+SEARCHED = {
+    "abstain": ["README.md", "docs/index.md", "docs/howto/refusing.md", "docs/faq.md"],
+    "reject option": ["docs/howto/refusing.md", "docs/guide/wrappers.md"],
+    "out-of-distribution": ["docs/howto/refusing.md", "docs/howto/conformal.md"],
+    "novelty": ["docs/howto/refusing.md", "docs/howto/conformal.md"],
+    "conformal": ["docs/howto/conformal.md", "docs/guide/wrappers.md"],
+    "data augmentation": ["docs/guide/tangents.md", "docs/what_for.md"],
+    "NIR": ["docs/what_for.md", "docs/howto/index.md"],
+    "chemometrics": ["docs/what_for.md", "docs/howto/index.md"],
+    "baseline correction": ["docs/guide/tangents.md"],
+    "feature importance": ["docs/guide/plots.md"],
+    "interpretab": ["docs/guide/prototypes.md", "docs/guide/plots.md"],
+    "imbalanced": ["docs/faq.md", "docs/howto/refusing.md"],
+    "categorical": ["docs/faq.md", "docs/command_line.md"],
+    "few-shot": ["docs/howto/index.md", "docs/guide/neighbors.md"],
+    "hyperparameter": ["docs/howto/tuning.md"],
+    "CNN": ["docs/what_for.md"],
+    "boosting": ["docs/what_for.md"],
+}
+
+
+@pytest.mark.parametrize("word", SEARCHED)
+def test_words_that_are_searched_stand_where_they_belong(word):
+    lacking = [
+        page
+        for page in SEARCHED[word]
+        if word.lower() not in " ".join((ROOT / page).read_text().lower().split())
+    ]
+    assert lacking == []
+
+
+def parameter_sections(kind):
+    """Return what the parameters of a class say, without their types."""
+    text = inspect.getdoc(kind).partition("\nParameters\n")[2].partition("\n\n")[0]
+    return "\n".join(
+        line.strip() if line.startswith("    ") else "" for line in text.splitlines()
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "GMLVQClassifier", "GLVQClassifier", "TVQClassifier", "FewShotImageClassifier",
+        "TangentKNeighborsClassifier", "TangentSVC", "MaxMarginClassifier",
+        "RejectingClassifier", "ConformalClassifier", "MarginReweightingClassifier",
+        "ProductClassifier",
+    ],
+)  # fmt: skip
+def test_parameters_are_described_in_short_sentences(name):
+    text = parameter_sections(getattr(widemargin, name))
+    found = long_ones(text)
+    assert len(found) <= ALLOWED * len(sentences(text)), "\n\n".join(found)
+    assert not re.search(r"USPS|MNIST|\d\.\d %", text)

@@ -168,6 +168,32 @@ def test_search_finds(site, chromium, width):
     page.context.close()
 
 
+# What people search for, and the page they mean.
+FIRST = {
+    "abstain": "howto/refusing", "reject option": "howto/refusing",
+    "out-of-distribution": "howto/refusing", "confidence": "guide/margins",
+    "calibration": "guide/margins", "novelty detection": "howto/conformal",
+    "conformal": "howto/conformal", "data augmentation": "guide/tangents",
+    "feature importance": "guide/prototypes", "missing values": "guide/prototypes",
+    "NIR spectra": "howto/spectra", "chemometrics": "howto/spectra",
+    "baseline correction": "howto/spectra", "imbalanced": "faq", "categorical": "faq",
+    "few-shot": "howto/few_labels", "ONNX": "howto/saving", "GPU": "howto/gpu",
+    "hyperparameter": "howto/tuning", "CNN": "what_for",
+}  # fmt: skip
+
+
+def test_search_finds_the_right_page_first(site, chromium):
+    page, _ = look_at(chromium, "light", 1300)
+    first = {}
+    for words in FIRST:
+        page.goto(f"{site}/search.html?q={words.replace(' ', '+')}")
+        link = page.wait_for_selector("#search-results li a").get_attribute("href")
+        first[words] = link.partition(".html")[0]
+    page.context.close()
+    assert len(FIRST) == 20
+    assert first == FIRST
+
+
 def test_the_theme_can_be_chosen_and_stays(site, chromium):
     page, errors = look_at(chromium, "light", 1300)
     page.goto(f"{site}/index.html")

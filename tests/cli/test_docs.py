@@ -23,6 +23,12 @@ def test_every_command_has_an_example():
     assert commands == {line.split()[0] for line in LINES}
 
 
+def test_help_is_not_cut():
+    listed = CliRunner().invoke(app, ["--help"]).output.split("Commands:")[1]
+    assert "..." not in listed
+    assert len(listed.splitlines()) > 8
+
+
 def test_tables_are_one_in_readme_and_site():
     table = re.compile(r"^\| model \| error .*?\n\n", re.MULTILINE | re.DOTALL)
     texts = [(ROOT / name).read_text() for name in ("README.md", "docs/performance.md")]

@@ -41,7 +41,7 @@ class OneLineGroup(TyperGroup):
 app = typer.Typer(
     name="widemargin",
     cls=OneLineGroup,
-    help="Wide-margin, transformation-invariant classifiers.",
+    help="Classifiers that ignore harmless changes, report a confidence, and abstain.",
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
@@ -125,7 +125,7 @@ def common(
         ),
     ] = False,
 ) -> None:
-    """Wide-margin, transformation-invariant classifiers."""
+    """Classifiers that ignore harmless changes, report a confidence, and abstain."""
 
 
 @command("demo")
@@ -137,7 +137,7 @@ def demo(
         Path, typer.Option(help="Where the report is saved; must end in .html.")
     ] = Path("widemargin-demo.html"),
 ) -> None:
-    """Show on scikit-learn's digits what a tangent is and what it buys."""
+    """Show tangents and models on scikit-learn's digits."""
 
 
 @command("fit", reads_text=True)
@@ -168,8 +168,8 @@ def fit(
     scale: Annotated[
         bool | None,
         typer.Option(
-            help="Standardise the features; by default those of dense tables, "
-            "before models that do not choose their units themselves."
+            help="Standardise the features. By default yes for dense tables, unless "
+            "the model scales them itself."
         ),
     ] = None,
     search: Annotated[
@@ -177,16 +177,16 @@ def fit(
     ] = False,
     max_error: Annotated[
         float | None,
-        typer.Option(help="Refuse where unsure, so that errors stay below this share."),
+        typer.Option(help="Abstain where unsure, to keep errors below this share."),
     ] = None,
     impute: Annotated[
         str | None,
         typer.Option(
-            help="Fill in missing values: mixture, mean, median, most_frequent. By "
-            "default mixture, where there are some."
+            help="Impute missing values: mixture, mean, median, most_frequent. By "
+            "default mixture."
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 0,
     out: Annotated[Path, typer.Option(help="Where the model is saved.")] = Path(
         "model.skops"
     ),
@@ -200,11 +200,11 @@ def predict(
     data: DataPath,
     max_error: Annotated[
         float | None,
-        typer.Option(help="Answer only so far that errors stay below this share."),
+        typer.Option(help="Abstain where unsure, to keep errors below this share."),
     ] = None,
     calibrate: Annotated[
         Path | None,
-        typer.Option(help="Labelled data, unseen by fit, that --max-error is kept by."),
+        typer.Option(help="Labelled data, new to the model, for --max-error."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="CSV to write; standard output by default.")
@@ -218,7 +218,7 @@ def predict(
     ] = None,
     device: Device = "cpu",
 ) -> None:
-    """Label samples, each with the margin of its label."""
+    """Predict labels, each with its margin."""
 
 
 @command("evaluate", "evaluate", reads_text=True)
@@ -229,7 +229,7 @@ def evaluate(
     as_json: AsJson = False,
     device: Device = "cpu",
 ) -> None:
-    """Print error, margins, reject curve and confusion on labelled data."""
+    """Print errors, margins and confusion on labelled data."""
 
 
 @command("report", reads_text=True)
@@ -241,7 +241,7 @@ def report(
         Path, typer.Option(help="Where the report is saved; must end in .html.")
     ] = Path("widemargin-report.html"),
 ) -> None:
-    """Write one HTML file with every display that applies to the model."""
+    """Write an HTML file with plots of the model and its errors."""
 
 
 @command("compare", reads_text=True)
@@ -262,13 +262,13 @@ def compare(
     max_samples: Annotated[
         int, typer.Option(help="Draw so many samples from larger data.")
     ] = 5000,
-    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 0,
     out: Annotated[
         Path | None, typer.Option(help="Picture to save; must end in .png.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare our main classifiers with scikit-learn's on your data."""
+    """Compare our models with scikit-learn's on your data."""
 
 
 @command("models")
@@ -314,4 +314,4 @@ def compile(
         str, typer.Option(help="Of the samples: float32, float64 or both.")
     ] = "both",
 ) -> None:
-    """Compile ahead what larger fits need: for containers, CI, shared machines."""
+    """Compile kernels ahead, for containers and CI."""

@@ -101,27 +101,27 @@ class FewShotImageClassifier(MarginClassifier):
         pixels in one channel or three. Rows of other lengths are no images, and
         compared as vectors.
     ink : {"auto", True, False}, default="auto"
-        Whether images are ink on paper, which is set upright and brought to one size.
-        "auto" looks at the training images: each is left out in turn, where classes
-        have two or more; else ink is what lies on much empty paper.
+        Whether images are ink on paper. Ink is set upright and brought to one size.
+        "auto" chooses by leave-one-out on the training images. With one image per
+        class, images with much empty paper count as ink.
     transformations : sequence of callables or "auto", default="auto"
-        Functions ``X -> X`` that make a copy of every labelled image. "auto" takes 26
-        small turns and stretches; () takes none.
+        Functions ``X -> X`` that make a copy of every labelled image (data
+        augmentation). "auto" is 26 small rotations and stretches; () is none.
     features : transformer or None, default=None
-        What kernel ridge regression and the search for candidates see; None takes
-        :class:`~widemargin.tangents.DirectionFeatures` with 12 directions and
-        ``power=0.3``.
+        Features for kernel ridge regression and for the candidates. None is
+        :class:`~widemargin.tangents.DirectionFeatures` with ``power=0.3``.
     metric : "distortion" or callable, default="distortion"
         Distance of the bumps: the image distortion model, or a function
         ``metric(X, Y) -> (n_x, n_y)`` of images with a background of 0.
     members : "auto" or sequence of str, default="auto"
-        Which of "distortion", "features" and "pixels" are multiplied. "auto" takes the
-        first two unless others answer left-out images clearly better.
+        Members whose probabilities are multiplied: "distortion", "features" and
+        "pixels". "auto" takes the first two, unless others have a clearly lower
+        leave-one-out error.
     n_candidates : int, default=100
-        Labelled images and copies, the nearest by their features, whose distance to a
-        query is computed.
+        Number of labelled images and copies, the nearest by their features, whose
+        distance to a query is computed.
     class_weight : dict, "balanced" or None, default=None
-        Factors on the weights of the samples of each class.
+        Factors on the sample weights of each class.
     n_jobs : int, default=None
         Threads; None is one, -1 is one per core.
 

@@ -130,7 +130,7 @@ class ConformalClassifier(RefusingClassifier):
     cv : "auto", "prefit", "leave-one-out", float or int, default="auto"
         Calibration samples: a fraction of every class is held out, an integer is the
         number of folds, "leave-one-out" has one sample in each. "auto" holds out about
-        a quarter of every class (at most half); if that is too little for `alpha` it
+        a quarter of every class, at most half. If that is too little for `alpha`, it
         uses leave-one-out up to 100 samples, else ten folds. "prefit": the estimator is
         fitted already, and all samples calibrate.
     one_class : bool, default=False

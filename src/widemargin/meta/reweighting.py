@@ -80,9 +80,9 @@ class MarginReweightingClassifier(WrappingClassifier, SoftClassifier):
     Parameters
     ----------
     estimator : classifier
-        Cloned, then fitted with `sample_weight` if its fit takes it (in a pipeline: if
-        a step requests it by metadata routing), else to samples drawn in proportion to
-        their weights.
+        Cloned, then fitted with `sample_weight` if its fit takes it, else to samples
+        drawn in proportion to their weights. In a pipeline, a step requests it by
+        metadata routing.
     theta : "auto" or float, default="auto"
         Relative margin that every sample should have, in (-1, 1). "auto" is the 20 %
         quantile of the first-round margins, of the positive ones if that is negative; 0

@@ -305,10 +305,10 @@ class GLVQClassifier(TrainedPrototypes):
     ----------
     prototypes_per_class : int, dict of label to int, or "auto", default="auto"
         Number of prototypes per class; at most the number of distinct samples. "auto"
-        takes the smallest of 1, 2, 5 and a tenth of the samples of a class (at most 20)
-        that is not clearly worse on validation samples. The largest may double in the
-        first half of the epochs. Prototypes nearest to no sample are dropped at the
-        end.
+        takes the smallest of 1, 2, 5 and a tenth of the samples of a class, at most 20.
+        It must not be clearly worse on validation samples than the others. The largest
+        may double in the first half of the epochs. Prototypes nearest to no sample are
+        dropped at the end.
     loss : str or MarginLoss, optional
         Loss of the relative margin, see :mod:`widemargin.margins`; by default
         ``Sigmoid(beta=10)``, a smooth error count. A smaller beta gives larger margins.
@@ -332,8 +332,8 @@ class GLVQClassifier(TrainedPrototypes):
         Distinct samples per gradient. "auto" makes about twenty batches of 16 to 512
         samples.
     reinit_dead : bool, default=True
-        In the first half of the epochs, move a prototype that is nearest to no sample
-        of its class to the sample of its class farthest from all prototypes.
+        In the first half of the epochs, move prototypes that are nearest to no sample
+        of their class. They go to the sample farthest from all prototypes of the class.
     scale : {"auto", "within_class_std", "none"}, default="auto"
         Scaling of the features: by the standard deviation within classes, or none.
         "auto" scales if that lowers the leave-one-out error of 1-NN on up to 1000

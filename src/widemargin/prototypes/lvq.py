@@ -205,10 +205,10 @@ class LVQClassifier(TrainedPrototypes):
     ----------
     prototypes_per_class : int, dict of label to int, or "auto", default="auto"
         Number of prototypes per class; at most the number of distinct samples. "auto"
-        takes the smallest of 1, 2, 5 and a tenth of the samples of a class (at most 20)
-        that is not clearly worse on validation samples. The largest may double in the
-        first half of the epochs. Prototypes nearest to no sample are dropped at the
-        end.
+        takes the smallest of 1, 2, 5 and a tenth of the samples of a class, at most 20.
+        It must not be clearly worse on validation samples than the others. The largest
+        may double in the first half of the epochs. Prototypes nearest to no sample are
+        dropped at the end.
     algorithm : {"glvq", "lvq1", "olvq1", "lvq2.1", "lvq3"} or tuple of rules
         Learning rule, or several to run one after the other, each from where the
         one before it stopped. Four are Kohonen's, to be had in his order by

@@ -69,8 +69,8 @@ class MarginLVQClassifier(TrainedPrototypes):
     ----------
     prototypes_per_class : int, dict of label to int, or "auto", default="auto"
         Number of prototypes per class; at most the number of distinct samples. "auto"
-        takes the smallest of 1, 2, 5 and a tenth of the samples of a class (at most 20)
-        that is not clearly worse on validation samples.
+        takes the smallest of 1, 2, 5 and a tenth of the samples of a class, at most 20.
+        It must not be clearly worse on validation samples than the others.
     loss : str or MarginLoss, default="hinge"
         Any loss of :mod:`widemargin.margins`, or an object of your own with
         ``value`` and ``derivative`` (slower: it is called once per presentation).
