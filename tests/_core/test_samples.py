@@ -9,7 +9,7 @@ from widemargin import (
     TangentKNeighborsClassifier,
 )
 from widemargin._core.checks import check_background, is_plain
-from widemargin._core.samples import check_weights, check_X
+from widemargin._core.samples import check_weights, check_X, twins
 from widemargin.metrics import tangent_distances
 from widemargin.tangents import ImageTangents
 
@@ -105,3 +105,36 @@ def test_columns_of_text_are_named():
     frame = pandas.DataFrame({"a": [1.0, 2, 3, 4], "colour": list("rgbr")})
     with pytest.raises(ValueError, match=r"column 'colour': .*OneHotEncoder"):
         GLVQClassifier().fit(frame, [0, 1, 0, 1])
+
+
+def test_copies_that_a_projection_has_rounded_are_twins():
+    """As of sklearn's PCA, whose fit_transform rounds equal rows differently."""
+    rng = np.random.RandomState(0)
+    X, codes = rng.normal(size=(200, 6)) * 10.0 ** np.arange(6), rng.randint(0, 3, 200)
+    rows = rng.randint(0, 200, 600)
+    rounded = X[rows] * (1 + 2e-16 * rng.randint(-2, 3, (600, 6)))
+    groups = twins(rounded, codes[rows])
+    first = np.unique(groups, return_index=True)[1]
+    np.testing.assert_array_equal(rows, rows[first][groups])
+    # A feature that tells rows apart does so beside a large one.
+    X[:, 5] = 1e10
+    X[:, 0] *= 1e-6
+    assert len(np.unique(twins(X[:, [0, 5]], np.zeros(200, int)))) == 200
+
+
+def test_rounded_copies_do_not_choose_more_prototypes():
+    from sklearn.decomposition import PCA
+
+    from widemargin import GLVQClassifier
+
+    rng = np.random.RandomState(0)
+    X, y = rng.normal(size=(150, 40)), np.arange(150) % 3
+    X[:, :2] += 1.5 * np.eye(3)[y][:, :2]
+    rows = np.repeat(np.arange(150), 5)
+    Z = PCA(8, svd_solver="full").fit_transform(X[rows])
+    assert len(np.unique(Z, axis=0)) > 150
+    model = GLVQClassifier(random_state=0).fit(Z, y[rows])
+    exact = np.unique(twins(Z, y[rows]), return_index=True)[1]
+    other = GLVQClassifier(random_state=0).fit(Z[exact][np.arange(150).repeat(5)],
+                                               y[rows][exact].repeat(5))  # fmt: skip
+    assert len(model.prototypes_) == len(other.prototypes_)

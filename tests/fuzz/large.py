@@ -492,7 +492,8 @@ def clusters(rng: Any) -> Case:
     if case.name == "MarginLVQClassifier":
         case.model.set_params(update="batch")
     if case.name == "MaxMarginClassifier":
-        case.model.set_params(penalize_intercept=False)
+        # Planes of a collection are linear.
+        case.model.set_params(penalize_intercept=False, kernel="linear")
     kind = PARTITIONS[rng.integers(len(PARTITIONS))]
     order, sizes = cuts(rng, case.y, kind)
     case.say(f"rows are {kind}, blocks of {sizes}")
@@ -720,6 +721,10 @@ def exported(rng: Any) -> Case:
             continue
         with all_memory():
             agreed = case.call(f"check {kind} {dtype}", check_export, model, text, P)
+        # Planes of features far from zero have fewer digits in float32, see `to_c`.
+        far = case.world.kind == "offset" and way != 1 and dtype == "float32"
+        if far and agreed is not None and not agreed.n_wrong:
+            continue
         if agreed is not None and not agreed.agrees:
             case.wrong(f"exported to {kind} in {dtype}", said=str(agreed),
                        n_wrong=agreed.n_wrong)  # fmt: skip
@@ -807,7 +812,8 @@ def pipelines(rng: Any) -> Case:
 
     case = Case(rng, share=0.15)
     case.dense()
-    steps = [StandardScaler(), PCA(min(8, case.X.shape[1]), random_state=0)]
+    # A randomised one has another map in fit_transform than in transform.
+    steps = [StandardScaler(), PCA(min(8, case.X.shape[1]), svd_solver="full")]
     Q = dense(case.fresh(150)[0])
     piped = case.fit(make_pipeline(*steps, clone(case.model)))
     if piped is None:

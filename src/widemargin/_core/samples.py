@@ -36,6 +36,9 @@ from widemargin._core.checks import (
 )
 from widemargin._core.decisions import as_labels, class_codes
 
+# What copies of a row may differ by, beside the largest of a feature: roundings of
+# float64, by projections. Fewer digits tell different rows apart by chance alone.
+ROUNDING = 64 * float(np.finfo(np.float64).eps)
 # Between these, sums of weights times squares are numbers.
 SMALL, LARGE = 1e-100, 1e100
 
@@ -375,12 +378,28 @@ def merge_duplicates(samples: Samples) -> Samples:
 
 
 def twins(X: Any, codes: NDArray) -> NDArray:
-    """Return one number for equal rows of one class, in an order of values alone."""
-    n = len(codes)
-    given = Samples(X, codes, np.ones(n), np.unique(codes), np.arange(n))
-    inverse = merge_duplicates(given).inverse
-    assert inverse is not None
-    return inverse
+    """Return one number for equal rows of one class, in an order of values alone.
+
+    Equal up to rounding: a projection may round the copies of a sample differently.
+
+    >>> X = np.array([[1.0, 2.0], [3.0, 4.0], [1.0 + 1e-15, 2.0]])
+    >>> twins(X, np.zeros(3, int))
+    array([0, 1, 0])
+    """
+    direction = np.random.RandomState(0).uniform(1, 2, size=(X.shape[1],))
+    key = row_keys(X, direction)
+    order = np.lexsort((key, codes))
+    codes, key = codes[order], key[order]
+    with np.errstate(over="ignore", invalid="ignore"):
+        most = ROUNDING * to_numpy(xp_of(X).abs(X).max(axis=0)).astype(float)
+        same = np.diff(key) <= direction @ most
+    same &= codes[1:] == codes[:-1]
+    for at in np.array_split(np.flatnonzero(same), 1 + len(X) // 4096):
+        a, b = (to_numpy(X[order[rows]]).astype(float) for rows in (at, at + 1))
+        same[at] = (np.abs(a - b) <= most).all(axis=1)
+    groups = np.empty(len(order), np.intp)
+    groups[order] = np.concatenate([[0], np.cumsum(~same)])
+    return groups
 
 
 def distinct_rows(samples: Samples) -> tuple[NDArray, NDArray]:

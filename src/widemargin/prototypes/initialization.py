@@ -41,6 +41,7 @@ from widemargin._core.checks import (
     some,
 )
 from widemargin._core.decisions import class_codes
+from widemargin._core.samples import twins
 from widemargin.prototypes.base import point_distances
 
 INITS = ("kmeans", "means", "samples")
@@ -434,8 +435,7 @@ def chosen_scale(
         return None
     x, y = to_numpy(X[rows]), codes[rows]
     # A sample is not told by its own duplicate.
-    keys = (x * np.random.RandomState(0).uniform(1, 2, x.shape[1])).sum(axis=1)
-    rows = np.sort(np.unique(np.stack([y, keys]), axis=1, return_index=True)[1])
+    rows = np.sort(np.unique(twins(x, y), return_index=True)[1])
     x, y = x[rows], y[rows]
     raw, divided = (_neighbours_wrong(z, y) for z in (x, x / spread))
     gain = np.count_nonzero(raw & ~divided) - np.count_nonzero(divided & ~raw)
