@@ -95,11 +95,10 @@ class KernelLVQClassifier(GLVQClassifier):
         "cross_entropy" of a softmax over the classes, see
         :mod:`widemargin.prototypes.soft`.
     temperature : float or "auto", default="auto"
-        Of the soft assignment, in units of the mean squared distance of a training
-        sample to the nearest prototype of its class. "auto" learns it: together with
-        the prototypes where the loss is soft, and for ``predict_proba`` at the end, on
-        the samples that early stopping holds out or on every sample as if its
-        prototypes had not seen it.
+        Softmax temperature of ``predict_proba``, a multiple of the mean squared
+        distance to the nearest prototype of the own class. "auto" fits it on validation
+        samples, else on leave-one-out distances. Soft losses learn it together with the
+        prototypes.
     init : {"kmeans", "means", "samples"} or array of shape (n_prototypes, n_features)
         Where the prototypes start: k-means within each class in the space of the
         kernel, class means (with a little noise to tell several apart), random

@@ -233,11 +233,9 @@ class LVQClassifier(TrainedPrototypes):
         Present the samples in a new random order every epoch; False keeps the order
         of the data.
     stay_in_class : bool, default=True
-        Keep prototypes of GLVQ, LVQ2.1 and LVQ3 among the samples of their class: skip
-        a step that pushes one out of the smallest ball around its class mean that holds
-        the training samples of its class. False is Kohonen's rule to the
-        letter, as in LVQ_PAK, which runs away even on iris, with one prototype per
-        class; on data where it does not, the ball moves prototypes a little.
+        Skip updates of GLVQ, LVQ2.1 and LVQ3 that push a prototype out of its class's
+        ball: the smallest ball around the class mean with all its training samples.
+        False is Kohonen's rule, as in LVQ_PAK, which can diverge.
     reinit_dead : bool, default=True
         Move a prototype that is nearest to no sample in an epoch of LVQ1 or OLVQ1, or
         of the first half of GLVQ, to the sample of its class that is covered worst.
@@ -267,10 +265,9 @@ class LVQClassifier(TrainedPrototypes):
     scale_ : ndarray of shape (n_features,) or None
         What features are divided by in distances; None where they are not.
     temperature_ : float
-        Of ``predict_proba``: fitted to the training samples, each as if its prototype
-        had not seen it, of few to parts that models fitted again did not see, or to
-        those held out; of batches to the latest 2000 samples, each as it was before it
-        was learned.
+        Softmax temperature of ``predict_proba``, fitted to validation samples, else to
+        leave-one-out distances; after ``partial_fit`` to the latest 2000 samples, each
+        predicted before it was learned.
     classes_ : ndarray of shape (n_classes,)
         The labels there are.
     history_ : dict of list of float

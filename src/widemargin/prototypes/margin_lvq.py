@@ -133,10 +133,9 @@ class MarginLVQClassifier(TrainedPrototypes):
     decision_ : str
         How the fitted prototypes decide.
     temperature_ : float
-        Of ``predict_proba``: fitted to the training samples, each as if its prototype
-        had not seen it, of few to parts that models fitted again did not see, or to
-        those held out; of batches to the latest 2000 samples, each as it was before it
-        was learned.
+        Softmax temperature of ``predict_proba``, fitted to validation samples, else to
+        leave-one-out distances; after ``partial_fit`` to the latest 2000 samples, each
+        predicted before it was learned.
     classes_ : ndarray of shape (n_classes,)
         The labels there are.
     history_ : dict of list of float

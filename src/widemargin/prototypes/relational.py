@@ -203,9 +203,9 @@ class RelationalLVQClassifier(TrainedPrototypes):
         Loss of the relative margin, see :mod:`widemargin.margins`. By default
         ``Sigmoid(beta=10)``.
     temperature : float or "auto", default="auto"
-        Of ``predict_proba``, in units of the mean dissimilarity of a training sample
-        to the nearest prototype of its class, relative as in margins. "auto" fits it,
-        on every sample as if its prototype had not seen it.
+        Softmax temperature of ``predict_proba``, a multiple of the mean relative
+        dissimilarity to the nearest prototype of the own class. "auto" fits it on
+        leave-one-out dissimilarities.
     max_iter : int, default=30
         Epochs; "median" ends when no exchange of one prototype lowers the cost.
     learning_rate : float, default=0.1

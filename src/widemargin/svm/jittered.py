@@ -107,7 +107,7 @@ class JitteredSVC(gram.GramClassifier):
     degree, coef0 : as in ``SVC``
     transformations : sequence of callables or None, default=None
         Functions ``X -> X``, for instance :func:`~widemargin.tangents.image_shifts`.
-        None makes a plain SVC, and warns; an empty list says that this is meant.
+        None: a plain SVC, with a warning; an empty list: without.
     multiclass : {"ovo", "ddag"}, default="ovo"
         How the duels of all pairs of classes decide: by votes, or by a graph.
     psd_correction : {"auto", "none", "clip", "flip", "shift"}, default="auto"
@@ -192,9 +192,9 @@ class JitteredSVC(gram.GramClassifier):
         self._check_solver()
         if self.transformations is None:
             warn_caller(
-                "JitteredSVC was given no transformations, so nothing may vary: it is "
-                "a plain SVC. Give some, for instance image_shifts(shape=(16, 16)), or "
-                "an empty list to say that this is meant."
+                "JitteredSVC was given no transformations, so it is a plain SVC. Give "
+                "some, for instance image_shifts(shape=(16, 16)), or an empty list for "
+                "a plain SVC without this warning."
             )
         transformations = check_transformations(self.transformations)
         samples = check_samples(self, X, y, sample_weight)

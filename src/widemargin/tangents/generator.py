@@ -417,18 +417,18 @@ def check_tangents(tangents: Any) -> Any:
 
 
 def tangents_meant(tangents: Any, owner: str) -> Any:
-    """Return what an estimator that promises invariance was given to make it so.
+    """Return the tangents of an estimator; None for a plain one.
 
-    None, nothing, is said aloud: the result is an ordinary classifier. "none" says that
-    this is meant, and is None without a word.
+    None warns, as the result is an ordinary classifier. "none" is None without a
+    warning.
     """
     if isinstance(tangents, str) and tangents == "none":
         return None
     if tangents is None:
         warn_caller(
-            f"{owner} was given no tangents, so nothing may vary: its distances are "
-            "plain Euclidean. Give tangents, for instance ImageTangents(shape=(16, "
-            "16)), or tangents='none' to say that this is meant."
+            f"{owner} was given no tangents, so its distances are plain Euclidean. "
+            "Give tangents, for instance ImageTangents(shape=(16, 16)), or "
+            "tangents='none' for the Euclidean distance without this warning."
         )
     return tangents
 
