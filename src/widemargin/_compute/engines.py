@@ -10,8 +10,9 @@ a thousand, save more seconds than it takes:
 
     calls * saves(*arguments) >= compiles.
 
-Where "auto" tries sizes by short trainings, a fit has more calls. That depends on the arguments alone and never on what was compiled before: a new process
-and an old one give the same bits. A formula that answers questions is called with one
+Where "auto" tries sizes by short trainings, a fit has more calls. That depends on the
+arguments alone and never on what was compiled before: a new process and an old one give
+the same bits. A formula that answers questions is called with one
 sample or with many, so its engine must return the same bits as the formula does. One
 that trains a model need not: all calls of a fit are of one size.
 """

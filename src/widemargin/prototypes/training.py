@@ -627,8 +627,9 @@ class TrainedPrototypes(PrototypeClassifier):
     def _chosen_size(self, samples: Samples) -> int | None:
         """Return how many prototypes "auto" allows a class; None if they may grow.
 
-        `smallest` judges short trainings by samples that they have not seen. A trial has
-        up to 400 samples per class, in the proportions of all, whatever their number.
+        `smallest` judges short trainings by samples that they have not seen. A trial
+        has up to 400 samples per class, in the proportions of all, whatever their
+        number.
         """
         self._size = None
         most = int(self._counts(samples).max())
