@@ -6,6 +6,7 @@ this, each time in a process of its own: python .ci/kernels.py compile 90
 
 import os
 import sys
+from types import SimpleNamespace
 
 WHAT = sys.argv[1]
 if WHAT == "interpret":
@@ -137,22 +138,28 @@ def searches():
     """
     search.FEWEST, search.ROOM, search.ROUNDS = 1, 16, 1
     known, asked = samples(150, 2, 20, 0), samples(5, 3, 20, 1)
-    finder = search.DeviceSearch(*known, sides="both", spring=1e-5, n_components=16)
+    finder = finder_of(*known, n_components=16)
     if WHAT == "interpret":
-        both(finder.query, *asked, 1)
+        both(finder.nearest, *asked, 1)
         both(_densities, finder, asked)
         return
     for n_tangents in (2, 7):
         known = samples(150, n_tangents, 200, 0)
-        finder = search.DeviceSearch(
-            *known, sides="both", spring=1e-5, n_components=128
-        )
+        finder = finder_of(*known, n_components=128)
         shadow = finder.shadow
         side, zeros = finder._side(), torch.zeros(150)
         x = bounds.Side.of_queries(shadow)
         # Room is a number of any size.
         for room in (16, 23):
             bounds.within(x, side, zeros, zeros, room, 1e-5, np.float64(1e-3))
+
+
+def finder_of(points, frames, n_components):
+    """Return the search of references of one class."""
+    known = SimpleNamespace(points=points, frames=frames, is_shared=False)
+    metric = SimpleNamespace(sides="both", spring=1e-5)
+    codes = np.zeros(len(points), int)
+    return search.DeviceSearch(known, codes, 1, metric, n_components=n_components)
 
 
 def _densities(finder, asked):

@@ -36,6 +36,7 @@ from widemargin._compute import engines
 from widemargin._compute.device import distortion, pairs, search
 from widemargin._core import arrays
 from widemargin.datasets.digits import read_idx
+from widemargin.metrics import TangentMetric
 from widemargin.neighbors import TangentDensityClassifier, TangentKNeighborsClassifier
 from widemargin.prototypes import GLVQClassifier, TVQClassifier
 from widemargin.tangents import (
@@ -179,16 +180,22 @@ def row_frames(bench):
     return f"{seconds:.3f} s", "≤ 0.3 s", seconds <= 0.3
 
 
+def finder_of(known, sides="both", n_components=None):
+    """Return the search of a bundle whose samples are of one class."""
+    codes, metric = np.zeros(len(known), int), TangentMetric(None, sides, SPRING)
+    return search.DeviceSearch(known, codes, 1, metric, n_components=n_components)
+
+
 def row_brute(bench):
     """Brute, 10 neighbours, float32 products, against the bare products."""
     known, asked = bench.bundles
-    finder = search.DeviceSearch(
-        known.points, known.frames, sides="both", spring=SPRING, n_components=None
-    )
+    finder = finder_of(known)
     bare, _ = bench.timed(bare_products(asked, known))
-    ours, _ = bench.timed(lambda: finder.query(asked.points, asked.frames, NEIGHBOURS))
+    ours, _ = bench.timed(
+        lambda: finder.nearest(asked.points, asked.frames, NEIGHBOURS)
+    )
     if bench.profile:
-        profile(bench, "brute", lambda: finder.query(
+        profile(bench, "brute", lambda: finder.nearest(
             asked.points, asked.frames, NEIGHBOURS))  # fmt: skip
     text = f"{ours:.3f} s, bare {bare:.3f} s: {ours / bare:.3f}×"
     return text, "≤ 1.12×", ours / bare <= 1.12
@@ -201,14 +208,12 @@ def row_exact(bench):
     seconds, (_, indices) = bench.timed(lambda: model.kneighbors(asked))
     known, queries = bench.bundles
     p = 20 if bench.tiny else 128
-    finder = search.DeviceSearch(
-        known.points, known.frames, sides="both", spring=SPRING, n_components=p
-    )
+    finder = finder_of(known, n_components=p)
     alone, (_, found) = bench.timed(
-        lambda: finder.query(queries.points, queries.frames, NEIGHBOURS)
+        lambda: finder.nearest(queries.points, queries.frames, NEIGHBOURS)
     )
     if bench.profile:
-        profile(bench, "the search", lambda: finder.query(
+        profile(bench, "the search", lambda: finder.nearest(
             queries.points, queries.frames, NEIGHBOURS))  # fmt: skip
     same = float((found == indices).double().mean())
     return (
@@ -243,11 +248,8 @@ def row_neighbours(bench):
     for name, known, asked in sets(bench):
         asked, wrong, n = asked[:1000], 0, 0
         for sides in ("both", "mean", "query", "reference"):
-            finder = search.DeviceSearch(
-                known.points, known.frames, sides=sides, spring=SPRING,
-                n_components=min(128, known.points.shape[1] // 2),
-            )  # fmt: skip
-            _, there = finder.query(asked.points, asked.frames, NEIGHBOURS)
+            finder = finder_of(known, sides, min(128, known.n_features // 2))
+            _, there = finder.nearest(asked.points, asked.frames, NEIGHBOURS)
             for start in range(0, len(there), 100):
                 rows = slice(start, start + 100)
                 d2 = pairs.pair_distances(
@@ -272,7 +274,9 @@ sys.path[:0] = {path!r}
 import torch
 from widemargin._compute.progress import observed_by
 from contextlib import contextmanager
+from types import SimpleNamespace
 from widemargin._compute.device.search import DeviceSearch
+from widemargin.metrics import TangentMetric
 
 told = []
 
@@ -288,8 +292,10 @@ points, frames = points.to("{device}"), frames.to("{device}")
 
 def call():
     start = time.perf_counter()
-    finder = DeviceSearch(points, frames, sides="both", spring=1e-5, n_components=128)
-    finder.query(points[:500], frames[:500], 10)[0].cpu()
+    known = SimpleNamespace(points=points, frames=frames, is_shared=False)
+    codes, metric = torch.zeros(20000).long().numpy(), TangentMetric()
+    finder = DeviceSearch(known, codes, 1, metric, n_components=128)
+    finder.nearest(points[:500], frames[:500], 10)[0].cpu()
     return time.perf_counter() - start
 
 torch.linalg.eigh(torch.eye(9, device="{device}"))

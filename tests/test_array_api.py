@@ -57,6 +57,8 @@ from widemargin.tangents import (
 torch = pytest.importorskip("torch", reason="torch is not installed")
 torch.set_num_threads(1)
 
+from widemargin._compute.device import search as device_search  # noqa: E402
+
 pytestmark = pytest.mark.filterwarnings("ignore:.*have no tangents at all")
 X, y = load_digits(return_X_y=True)
 X = X / 16
@@ -225,14 +227,17 @@ def test_distortion_on_a_device(metric, gradients, on_device):
     ],
 )
 @pytest.mark.parametrize("tangents", [IMAGES, SHARED, "none"], ids=["own", "one", "no"])
-def test_neighbours_are_those_of_the_cpu(sides, algorithm, tangents, dtype, on_device):
+def test_neighbours_are_those_of_the_cpu(
+    sides, algorithm, tangents, dtype, on_device, monkeypatch
+):
     known, labels = X[:90].astype(dtype), y[:90]
     # Duplicates, blanks, ties: the first index wins on both.
     known[60:70], known[80:82] = known[:10], 0
     asked = np.concatenate([known[55:65], X[600:610]]).astype(dtype)
     knn = TangentKNeighborsClassifier(
-        4, tangents=tangents, sides=sides, n_candidates=40, n_components=16
+        4, tangents=tangents, sides=sides, n_candidates=40
     )
+    monkeypatch.setattr(device_search, "components_on_device", lambda _: 16)
     slow = "rerank" if algorithm == "rerank" else "brute"
     here = clone(knn).set_params(algorithm=slow).fit(known, labels)
     there = clone(knn).set_params(algorithm=algorithm)

@@ -89,7 +89,7 @@ def test_files_of_remembered_samples_hold_points_only(kind, tmp_path):
 def test_parameters_set_after_the_fit_change_no_file(tmp_path):
     model = widemargin.TangentKNeighborsClassifier(tangents=IMAGE).fit(X, y)
     before = model.kneighbors(NEW, 3)
-    model.set_params(algorithm="rerank", n_candidates=1, n_components=1, sides="query")
+    model.set_params(algorithm="rerank", n_candidates=1, sides="query")
     assert np.array_equal(pickle.loads(pickle.dumps(model)).kneighbors(NEW, 3), before)
 
 

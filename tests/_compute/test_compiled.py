@@ -11,15 +11,21 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from widemargin._compute import compiled, frames, models, tangent_elimination
+from widemargin._compute import compiled, engines, frames, models, tangent_elimination
 from widemargin._compute.compiled import njit
 from widemargin.metrics import tangent_distances
 from widemargin.tangents import Bundle, ImageTangents
 
-KERNELS = [tangent_elimination.two_sided, tangent_elimination.one_sided, frames.repair]
+KERNELS = [tangent_elimination.two_sided, tangent_elimination.one_sided, frames._align]
 
 
-def test_read_only_and_strided_arrays_do_not_compile_again(tmp_path):
+@pytest.fixture
+def kernels():
+    with engines.chosen("engines"):
+        yield
+
+
+def test_read_only_and_strided_arrays_do_not_compile_again(tmp_path, kernels):
     X = np.random.default_rng(0).random((40, 16))
     X[1] = X[0]
     generator = ImageTangents((4, 4))

@@ -6,7 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
+from widemargin._core import arrays
 from widemargin.metrics import (
+    TangentMetric,
     image_distortion_distances,
     pseudo_2d_distortion_distances,
     tangent_distances,
@@ -134,7 +136,7 @@ def test_rows_rounded_to_float16():
 
 @pytest.mark.parametrize("n_components", [None, 20])
 @pytest.mark.parametrize("offset", [0.0, 100.0])
-def test_neighbours_are_those_of_brute_force(n_components, offset):
+def test_neighbours_are_those_of_brute_force(n_components, offset, monkeypatch):
     X, y = load_digits(return_X_y=True)
     X = (X[:600] / 16).astype(np.float32)
     # Duplicates, blanks and ties, at both ends.
@@ -146,14 +148,17 @@ def test_neighbours_are_those_of_brute_force(n_components, offset):
     brute = TangentKNeighborsClassifier(5, tangents=generator, algorithm="brute")
     brute.fit(X[:450], y[:450])
     distances, indices = brute.kneighbors(X[440:])
+    monkeypatch.setattr(arrays, "EVERY_TENSOR_IS_ON_A_DEVICE", True)
     finder = search.DeviceSearch(
-        torch.tensor(known.points),
-        torch.tensor(known.frames),
-        sides="both",
-        spring=1e-5,
+        known.to("cpu"),
+        np.zeros(450, int),
+        1,
+        TangentMetric(generator),
         n_components=n_components,
     )
-    d2, found = finder.query(torch.tensor(asked.points), torch.tensor(asked.frames), 5)
+    d2, found = finder.nearest(
+        torch.tensor(asked.points), torch.tensor(asked.frames), 5
+    )
     np.testing.assert_allclose(np.sqrt(d2.numpy()), distances, atol=1e-12)
     np.testing.assert_array_equal(found.numpy(), indices)
 

@@ -217,7 +217,7 @@ FITS = {
         set(),
     ),
     "TangentKNeighborsClassifier": (
-        widemargin.TangentKNeighborsClassifier(tangents=TANGENTS, n_components=20),
+        widemargin.TangentKNeighborsClassifier(tangents=TANGENTS),
         ["tangents", "projections"],
         # Which ends move is tried on left-out samples.
         {"distances"},

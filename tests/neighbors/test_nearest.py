@@ -18,15 +18,15 @@ from widemargin.metrics import (
     tangent_distances,
 )
 from widemargin.neighbors import TangentKNeighborsClassifier
-from widemargin.neighbors.search import PlainSearch
+from widemargin.neighbors.plain import PlainIndex
 from widemargin.tangents import DirectionFeatures, ImageTangents, LearnedTangents
 
 
 @pytest.fixture(autouse=True)
 def bounds_are_worth_it(monkeypatch):
     """Few samples: bounds are made, however little they spare."""
-    monkeypatch.setattr("widemargin.neighbors.search.MOST_LEFT", 1.0)
-    monkeypatch.setattr("widemargin.neighbors.search.MANY_FEATURES", 0)
+    monkeypatch.setattr("widemargin.neighbors.pruned.MOST_LEFT", 1.0)
+    monkeypatch.setattr("widemargin.neighbors.base.MANY_FEATURES", 0)
 
 
 @pytest.fixture(scope="module")
@@ -249,7 +249,6 @@ def test_a_blank_training_image_is_warned_of(images):
         ({"sides": "one"}, "sides must be one of"),
         ({"spring": -1}, "spring must be a finite number"),
         ({"metric": "cosine"}, "metric must be 'tangent'"),
-        ({"n_components": 0}, "n_components must be 'auto' or an integer"),
         ({"n_candidates": 0}, "n_candidates must be an integer"),
         ({"tangents": np.zeros((60, 1, 64))}, "array .n_tangents, n_features."),
         ({"sides": "midpoint"}, "needs a generator"),
@@ -324,7 +323,7 @@ def test_frames_of_few_queries_are_held_at_once(images, monkeypatch):
         return real(self, X, *rest, **options)
 
     monkeypatch.setattr(TangentMetric, "bundle", spy)
-    assert len(many) > knn._search.max_queries()
+    assert len(many) > knn._index_at(X).max_queries()
     with config_context(working_memory=0.1):
         few = (
             knn.kneighbors(many),
@@ -372,13 +371,13 @@ def test_a_finer_query_changes_nothing_that_was_fitted(images):
     for again, first in zip(knn.kneighbors(X[60:].astype("f")), before, strict=True):
         np.testing.assert_array_equal(again, first)
     np.testing.assert_allclose(fine[0], before[0], rtol=1e-4)
-    assert knn.bundle_.points.dtype == knn._search.references.points.dtype == "f4"
+    assert knn.bundle_.points.dtype == knn._index_at(X).references.points.dtype == "f4"
 
 
 def test_squares_that_overflow_are_refused():
     X, y = load_digits(return_X_y=True)
     Z = ((X / 16 - 0.5) * 1e20).astype("f")
-    knn = TangentKNeighborsClassifier(3, n_components=5)
+    knn = TangentKNeighborsClassifier(3)
     knn.fit(X[:300].astype("f"), y[:300])
     with pytest.raises(ValueError, match=r"X contains 5e.19.*scale the data.*float64"):
         knn.kneighbors(Z[:1])
@@ -473,7 +472,7 @@ def test_few_samples_of_many_features_are_fitted_at_once(images):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(50, 4000)), rng.integers(2, size=50)
     knn = TangentKNeighborsClassifier().fit(X, y)
-    assert isinstance(knn._search, PlainSearch)
+    assert isinstance(knn._index_at(X), PlainIndex)
 
 
 @settings(max_examples=50, deadline=None)
@@ -496,11 +495,11 @@ def test_the_contract_on_a_lattice_full_of_ties(
         generator = ImageTangents((1, 2), ["x_shift"])
         options = {"tangents": generator, "sides": "midpoint"}
     knn = TangentKNeighborsClassifier(
-        k, weights=weights, algorithm=algorithm, n_components=1, **options
+        k, weights=weights, algorithm=algorithm, **options
     ).fit(X[: len(y)], y)
     order = rng.permutation(len(y))
     shuffled = TangentKNeighborsClassifier(
-        k, weights=weights, algorithm=algorithm, n_components=1, **options
+        k, weights=weights, algorithm=algorithm, **options
     ).fit(X[order], y[order])
     answers, scores = knn.predict(X), knn.decision_function(X)
     if n_classes == 2:

@@ -7,16 +7,17 @@ import numpy as np
 import pytest
 
 from widemargin import TangentKNeighborsClassifier
-from widemargin.metrics import tangent_distances
-from widemargin.neighbors.search import PlainSearch
+from widemargin.metrics import TangentMetric, tangent_distances
+from widemargin.neighbors.plain import PlainIndex
 from widemargin.tangents import Bundle, orthonormalize
 
 NO_FRAMES = np.empty((0, 6))
 
 
 def search(X, frames=NO_FRAMES, **options):
-    options = {"sides": "both", "spring": 1e-5, "n_candidates": 20, **options}
-    return PlainSearch(bundle(X, frames), n_jobs=None, **options)
+    codes = options.pop("codes", np.zeros(len(X), int))
+    metric = TangentMetric(None, **{"sides": "both", "spring": 1e-5, **options})
+    return PlainIndex(bundle(X, frames), codes, 6, metric, n_candidates=20)
 
 
 def bundle(X, frames=NO_FRAMES):
@@ -88,13 +89,14 @@ def test_nearest_of_every_class(dtype):
     X, Q = rng.normal(size=(150, 6)).astype(dtype), rng.normal(size=(20, 6))
     codes = np.sort(rng.integers(5, size=150))
     codes[codes == 3] = 4
-    found = search(X).of_classes(bundle(Q), codes, 6)
+    index = search(X, codes=codes)
+    found = index.class_distances(bundle(Q))
     d2 = ((Q[:, None] - X.astype(float)) ** 2).sum(axis=2)
     for c in range(6):
         own = d2[:, codes == c]
         expected = own.min(axis=1) if own.size else np.full(len(Q), np.inf)
         np.testing.assert_allclose(found[:, c], expected, rtol=1e-12)
-    d_plus, d_minus = search(X).rivals(bundle(Q), codes, None)
+    d_plus, d_minus = index.rivals(bundle(Q), None)
     np.testing.assert_allclose(d_plus, d2.min(axis=1), rtol=1e-12)
     other = np.where(codes == codes[d2.argmin(axis=1), None], np.inf, d2)
     np.testing.assert_allclose(d_minus, other.min(axis=1), rtol=1e-12)
@@ -114,12 +116,13 @@ def test_nothing_is_compiled():
     code = """
 import sys
 import numpy as np
-from widemargin.neighbors.search import PlainSearch
+from widemargin.metrics import TangentMetric
+from widemargin.neighbors.plain import PlainIndex
 from widemargin.tangents import Bundle
 X = Bundle.bare(np.random.default_rng(0).normal(size=(100, 5)))
-search = PlainSearch(X, sides="both", spring=0.0, n_candidates=5, n_jobs=None)
+search = PlainIndex(X, np.repeat([0, 1], 50), 2, TangentMetric())
 search.query(X, 3)
-search.rivals(X, np.repeat([0, 1], 50), None)
+search.rivals(X, None)
 assert "numba" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True)

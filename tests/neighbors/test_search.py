@@ -4,12 +4,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
-from widemargin._compute import formulas
-from widemargin._compute.frames import repair
+from widemargin._compute import engines, formulas, tangent_elimination
 from widemargin._compute.pairs import pair_distances
-from widemargin.metrics import tangent_distances
-from widemargin.neighbors import search as search_module
-from widemargin.neighbors.search import TangentSearch, principal_axes, project
+from widemargin.metrics import TangentMetric, tangent_distances
+from widemargin.neighbors import pruned
+from widemargin.neighbors.pruned import PrunedIndex, principal_axes, project
 from widemargin.tangents import Bundle, ImageTangents, as_bundle
 
 
@@ -17,9 +16,10 @@ from widemargin.tangents import Bundle, ImageTangents, as_bundle
 def bounds_are_worth_it(request, monkeypatch):
     """Few and random references: bounds are made, however little they spare."""
     few = 0 if request.param == "kernels" else 2**40
-    monkeypatch.setattr(formulas, "MANY_PRODUCTS", few)
-    monkeypatch.setattr(search_module, "MOST_LEFT", 1.0)
-    monkeypatch.setattr(search_module, "MANY_FEATURES", 0)
+    monkeypatch.setattr(pruned, "MANY_PRODUCTS", few)
+    monkeypatch.setattr(pruned, "MOST_LEFT", 1.0)
+    with engines.chosen("engines" if few == 0 else "formulas"):
+        yield
 
 
 # Few references are met by formulas without a projection.
@@ -33,31 +33,29 @@ def bundle(rng, n, n_tangents=2, d=12, dtype=np.float64):
     )
 
 
-def searcher(references, sides="both", algorithm="exact", **options):
-    settings = {"spring": 1e-5, "n_components": 4, "n_candidates": 500, "n_jobs": None}
-    return TangentSearch(
-        references, sides=sides, algorithm=algorithm, **{**settings, **options}
-    )
+def searcher(
+    references, sides="both", algorithm="exact", spring=1e-5, codes=None, **options
+):
+    codes = np.zeros(len(references), int) if codes is None else codes
+    settings = {"n_components": 4, "n_candidates": 500, **options}
+    metric = TangentMetric(None, sides, spring)
+    return PrunedIndex(references, codes, 3, metric, algorithm=algorithm, **settings)
 
 
 def explicit(queries, references, sides, spring):
     """All squared distances from their residuals in float64, without products."""
     if sides == "query":
         return explicit(references, queries, "reference", spring).T
-    d2 = np.full((len(queries), len(references)), -1.0)
-    code = {"reference": 0, "both": 1, "mean": 2}[sides]
-    compiled = formulas.MANY_PRODUCTS == 0
     ends = (
         array.astype(float)
         for end in (queries, references)
         for array in (end.points, np.array(end.frames, order="C"))
     )
     # To the bit, which kernels and formulas do not share (tests/_compute).
-    if compiled:
-        repair(d2, *ends, code, float(spring))
-    else:
-        formulas.repair(d2, *ends, sides, float(spring))
-    return d2
+    module = tangent_elimination if pruned.MANY_PRODUCTS == 0 else formulas
+    shape = len(queries), len(references)
+    listed = (index.ravel() for index in np.indices(shape))
+    return module.listed_distances(*ends, *listed, sides, spring).reshape(shape)
 
 
 def nearly_parallel(scale, dtype):
@@ -101,7 +99,7 @@ def test_exact_prunes_with_the_projection():
 @projects
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_where_bounds_spare_nothing_all_distances_are_computed(monkeypatch, dtype):
-    monkeypatch.setattr(search_module, "MOST_LEFT", 0.1)
+    monkeypatch.setattr(pruned, "MOST_LEFT", 0.1)
     rng = np.random.default_rng(0)
     noise = rng.normal(size=(400, 64)).astype(dtype)
     generator = ImageTangents((8, 8))
@@ -198,7 +196,7 @@ def test_rerank_looks_at_its_candidates_only():
     sides=st.sampled_from(["query", "reference", "both", "mean"]),
     spring=st.sampled_from([0.0, 1e-5, 0.5]),
 )
-def test_the_projection_bounds_from_below(seed, k, n_tangents, sides, spring):
+def test_the_heads_from_below(seed, k, n_tangents, sides, spring):
     rng = np.random.default_rng(seed)
     x, y = bundle(rng, 4, n_tangents), bundle(rng, 6, n_tangents)
     axes = principal_axes(y.points, k)
@@ -308,10 +306,10 @@ def test_nearest_of_a_class_and_of_the_others():
         [np.where(codes == c, true, np.inf).min(axis=1) for c in range(3)]
     )
     for algorithm in ("exact", "brute", "rerank"):
-        search = searcher(references, algorithm=algorithm)
-        np.testing.assert_array_equal(search.of_classes(queries, codes, 3), of_class)
+        search = searcher(references, algorithm=algorithm, codes=codes)
+        np.testing.assert_array_equal(search.class_distances(queries), of_class)
         for wanted in (asked, None):
-            d_plus, d_minus = search.rivals(queries, codes, wanted)
+            d_plus, d_minus = search.rivals(queries, wanted)
             labels = of_class.argmin(axis=1) if wanted is None else wanted
             own = labels[:, None] == codes
             np.testing.assert_array_equal(d_plus, of_class[range(5), labels])
@@ -341,12 +339,12 @@ def test_ties_under_a_shared_frame(seed, d, sides, spring, scale, dtype):
     order = np.argsort(true, axis=1, kind="stable")[:, :3]
     for algorithm in ("exact", "brute"):
         search = searcher(
-            references, sides, algorithm, spring=spring, n_components=max(1, d // 2)
-        )
+            references, sides, algorithm, spring, np.arange(40) // 14,
+            n_components=max(1, d // 2),
+        )  # fmt: skip
         _, index = search.query(queries, 3)
         np.testing.assert_array_equal(index, order)
-        codes = np.arange(40) % 3
-        of_class = search.of_classes(queries, codes, 3)
+        of_class = search.class_distances(queries)
         first = order[:, 0]
         np.testing.assert_array_equal(of_class.min(axis=1), true[range(20), first])
 
@@ -392,8 +390,8 @@ def test_axes_come_from_the_smaller_matrix(monkeypatch):
         sizes.append(len(matrix))
         return real(matrix, *ends)
 
-    real = search_module.some_eigenpairs
-    monkeypatch.setattr(search_module, "some_eigenpairs", spy)
+    real = pruned.some_eigenpairs
+    monkeypatch.setattr(pruned, "some_eigenpairs", spy)
     rng = np.random.default_rng(7)
     low = rng.normal(size=(1500, 3)) @ rng.normal(size=(3, 2000))
     for points in (low[:40], low):

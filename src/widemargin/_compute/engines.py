@@ -10,11 +10,12 @@ a thousand, save more seconds than it takes:
 
     calls * saves(*arguments) >= compiles.
 
-Where "auto" tries sizes by short trainings, a fit has more calls. That depends on the
-arguments alone and never on what was compiled before: a new process and an old one give
-the same bits. A formula that answers questions is called with one
-sample or with many, so its engine must return the same bits as the formula does. One
-that trains a model need not: all calls of a fit are of one size.
+Where "auto" tries sizes by short trainings, a fit has more calls; a matrix of distances
+has fewer. That depends on the arguments alone and never on what was compiled before: a
+new process and an old one give the same bits. A formula that answers questions is
+called with one sample or with many, so its engine must return the same bits as the
+formula does, or be chosen by the references alone. One that trains a model need not:
+all calls of a fit are of one size.
 """
 
 import sys
@@ -65,8 +66,10 @@ def nothing(*arguments: Any) -> float:
 class Engine(NamedTuple):
     """A kernel, the seconds it compiles and saves, and whether it takes arguments.
 
-    `kernel` is a module of `_compute` and a name in it. What needs no compilation, as
-    code for a device does not, stands in wherever it takes the arguments.
+    `kernel` is a module of `_compute` and a name in it, or a module whose functions
+    stand in together for those of a module of formulas. What needs no compilation, as
+    code for a device does not, stands in wherever it takes the arguments. `calls` are
+    those that have to pay for a compilation.
     """
 
     kernel: str
@@ -75,10 +78,11 @@ class Engine(NamedTuple):
     takes: Callable[..., bool] = in_memory
     calls: int = CALLS
 
-    def load(self) -> Callable[..., Any]:
+    def load(self) -> Any:
         """Import the kernel, and numba or torch with it."""
         module, _, name = self.kernel.partition(":")
-        return getattr(import_module(f"widemargin._compute.{module}"), name)
+        found = import_module(f"widemargin._compute.{module}")
+        return getattr(found, name) if name else found
 
     def stands_in(self, *arguments: Any) -> bool:
         """Whether the kernel takes the arguments, and is worth its compilation."""
@@ -88,8 +92,64 @@ class Engine(NamedTuple):
         return paid or _choice == "engines"
 
 
+def floats_in_memory(*arguments: Any) -> bool:
+    """Whether all arrays are NumPy's, and all floats of dtypes that kernels know."""
+    arrays = [a for a in arguments if hasattr(a, "dtype") and np.ndim(a)]
+    return all(isinstance(a, np.ndarray) for a in arrays) and all(
+        a.dtype in FLOATS for a in arrays if a.dtype.kind == "f"
+    )
+
+
+def saved_by_elimination(
+    x: Any, x_frames: Any, y: Any, y_frames: Any, pass_size: int | None = None
+) -> float:
+    """Seconds that kernels save where samples meet all y.
+
+    These are those of a pass; without passes as many as there are references, or more:
+    an answer is not made otherwise because others are asked for with it.
+    """
+    n = max(len(x), len(y)) if pass_size is None else pass_size
+    return 1.5e-9 * n * len(y) * (1 + x_frames.shape[1]) * (1 + y_frames.shape[1])
+
+
+def saved_by_search(
+    material: Any, x: Any, x_frames: Any, y: Any, y_frames: Any, *rest: Any
+) -> float:
+    """Seconds that kernels save where references meet as many queries as they are."""
+    return saved_by_elimination(y, x_frames, y, y_frames)
+
+
 # Seconds were measured on two cores of an EPYC; sizes are those of the arguments.
-ENGINES: dict[str, Engine] = {
+ENGINES: dict[str, Engine | tuple[Engine, ...]] = {
+    # Of pairs of samples with tangents. Matrices of distances are seldom made again and
+    # again: ten of them pay for a compilation.
+    "elimination": Engine("tangent_elimination", 4.0, saved_by_elimination, calls=10),
+    "elimination of a pass": Engine("tangent_elimination", 4.0, saved_by_elimination),
+    **{
+        name: Engine(f"search:{name}", 4.0, saved_by_search, floats_in_memory, calls=10)
+        for name in ("nearest_under_bounds", "nearest_of_candidates")
+    },
+    "project_midpoints": Engine(
+        "tangent_elimination:project_midpoints",
+        1.0,
+        lambda products, *rest: 1e-8 * products[2].size,
+        lambda products, *rest: in_memory(*products),
+        calls=10,
+    ),
+    "projected": Engine(
+        "frames:projected",
+        1.5,
+        lambda frames, axes: 1.5e-8 * len(frames) * frames.shape[1] * len(axes),
+        floats_in_memory,
+    ),
+    "best_moves": Engine(
+        "frames:best_moves",
+        2.5,
+        lambda delta, x_frames, y_frames, spring: (
+            2e-9 * delta.size * (x_frames.shape[1] + y_frames.shape[1])
+        ),
+        lambda delta, x_frames, y_frames, spring: in_memory(delta),
+    ),
     # Of hyperplanes. A step is an orthonormal basis of the active patterns.
     "solve_working_set": Engine(
         "active_set:solve_working_set",
@@ -174,6 +234,7 @@ ENGINES: dict[str, Engine] = {
             "class_means",
             "weighted_moments",
             "leading_directions",
+            "model_passes",
             "slide",
         )
     },
@@ -187,12 +248,25 @@ ENGINES: dict[str, Engine] = {
         for name in ("distortion_pairs", "pseudo_2d_pairs")
     },
     "fill_blocks": Engine("device.pairs:fill_blocks", takes=on_device),
-    "orthonormal": Engine("device.pairs:gram_schmidt", takes=on_device),
+    # By the size of one frame, so that all are made alike; a call has a hundred.
+    "orthonormal": (
+        Engine("device.pairs:gram_schmidt", takes=on_device),
+        Engine(
+            "frames:orthonormal",
+            1.5,
+            lambda tangents, rtol: 1.5e-7 * tangents.shape[1] * tangents.shape[2],
+            lambda tangents, rtol: in_memory(tangents),
+            calls=10_000,
+        ),
+    ),
     "nearest_points": Engine("device.search:nearest_points", takes=on_device),
     "correlate": Engine("device.models:correlate", takes=on_device),
     "row_keys": Engine("device.search:row_keys", takes=on_device),
     "mapped_distances": Engine("device.search:mapped_distances", takes=on_device),
     "nearest_of": Engine("device.search:nearest_of", takes=on_device),
+    "tangent_index": Engine("device.search:tangent_index", takes=on_device),
+    "log_sums": Engine("device.search:log_sums", takes=on_device),
+    "by_function": Engine("device.pairs:by_function", takes=on_device),
     "point_distances": Engine("device.search:point_distances", takes=on_device),
 }
 
@@ -212,12 +286,18 @@ def chosen(choice: Choice) -> Iterator[None]:
         _choice = before
 
 
-def engine_for(name: str, *arguments: Any) -> Callable[..., Any] | None:
+def listed(name: str) -> tuple[Engine, ...]:
+    """Return the engines of a formula."""
+    found = ENGINES.get(name, ())
+    return (found,) if isinstance(found, Engine) else found
+
+
+def engine_for(name: str, *arguments: Any) -> Any:
     """Return the engine that stands in for a formula, None for the formula itself."""
-    engine = ENGINES.get(name)
-    if engine is None or not engine.stands_in(*arguments):
-        return None
-    return engine.load()
+    for engine in listed(name):
+        if engine.stands_in(*arguments):
+            return engine.load()
+    return None
 
 
 def formula(function: Function) -> Function:

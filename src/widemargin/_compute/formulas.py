@@ -1,14 +1,13 @@
-"""Frames, tangent distances of blocks and of single pairs, as formulas over arrays.
+"""Frames and tangent distances as formulas over arrays: of blocks and of listed pairs.
 
-What the kernels of `frames` and `tangent_elimination` do for one sample or pair after
-the other is done here for all of a block at once, in NumPy: their oracle, and what
-small work takes, for which nobody should wait for a compiler. Symbols and rules are
-explained there. A frame, and the distance of a listed pair, have the same bits alone
-and among others.
+The kernels of `frames`, `tangent_elimination` and `search` stand in for these, see
+`engines`; symbols and rules are explained there. A frame, and the distance of a listed
+pair, have the same bits alone and among others.
 
 Shapes: tangents (n, l, d); a block of pairs (n_x, n_y); pairs (m,).
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,12 +21,8 @@ ROUNDING = 1e-14
 # Below this a pivot is rounding: the direction is in the span of those before it.
 SINGULAR = 1e-12
 AMPLIFIED = 8.0
-# Numbers of the tangents of one sample from which frames are worth a compiled loop,
-# which takes a third of the time: 900 digits of 8 x 8 take 15 ms here.
-WIDE = 1024
-# References, times the products of a pair, from which neighbours and densities are
-# worth compiled loops: those of 900 digits answer each other here in 0.4 s.
-MANY_PRODUCTS = 2**17
+# Numbers of the pairs that are measured at once.
+PAIR_NUMBERS = 2**18
 
 
 def fits_squares(largest: float) -> bool:
@@ -40,26 +35,17 @@ def fits_squares(largest: float) -> bool:
     return not largest or 1e-12 < largest < 1e16
 
 
-def worth_compiling(n: int, x_tangents: int, y_tangents: int) -> bool:
-    """Whether so many references are to be met by compiled loops, by whatever query."""
-    return n * (1 + x_tangents) * (1 + y_tangents) > MANY_PRODUCTS
-
-
 @formula
 def orthonormal(tangents: NDArray, rtol: float) -> NDArray:
     """Return the frames (n, l, d), in float64, of tangents that stay as they are."""
-    _, n_tangents, d = tangents.shape
-    if n_tangents * d > WIDE:
-        from widemargin._compute.frames import orthonormal as compiled
-
-        return compiled(tangents, rtol)
     return gram_schmidt(tangents, rtol)
 
 
 def gram_schmidt(tangents: NDArray, rtol: float) -> NDArray:
-    """Pivoted Gram-Schmidt: the row with the most left comes next, dependent ones last.
+    """Pivoted Gram-Schmidt.
 
-    A row is projected twice, which keeps orthogonality at rounding level.
+    The row with the most left comes next, dependent ones last. A row is projected
+    twice, which keeps orthogonality at rounding level.
     """
     rtol = max(rtol, ROUNDING)
     # Scaled by the largest entry first, lest squares overflow.
@@ -85,6 +71,12 @@ def gram_schmidt(tangents: NDArray, rtol: float) -> NDArray:
         left = np.where(left > 0, np.einsum("nld,nld->nl", rows, rows), 0)
         left[every, pivot] = 0
     return frames
+
+
+@formula
+def projected(frames: NDArray, axes: NDArray) -> NDArray:
+    """Frames of projections of frames; directions are kept down to rounding."""
+    return gram_schmidt(frames.astype(float) @ axes.T, ROUNDING)
 
 
 def _or_one(values: NDArray, least: float = 0.0) -> NDArray:
@@ -181,23 +173,38 @@ def two_sided(
 
 def paired_distances(
     x: NDArray, x_frames: NDArray, y: NDArray, y_frames: NDArray, sides: str,
-    spring: float,
+    spring: float, moves: Callable[..., tuple[NDArray, NDArray, NDArray]],
 ) -> NDArray:  # fmt: skip
     """Squared distances (m,) of points (m, d) with frames (m, l, d), from residuals.
 
-    `sides` is "reference", "both" or "mean".
+    `sides` is "reference", "both" or "mean"; `moves` is `best_moves` or its kernel.
     """
     delta = np.subtract(x, y, dtype=float)
     if sides == "both":
-        return _energy(delta, np.concatenate([x_frames, y_frames], axis=1), spring)
-    d2 = _energy(delta, y_frames, spring)
+        return moves(delta, x_frames, y_frames, spring)[0]
+    d2 = moves(delta, x_frames[:, :0], y_frames, spring)[0]
     if sides == "mean":
-        d2 = (d2 + _energy(delta, x_frames, spring)) / 2
+        d2 = (d2 + moves(delta, x_frames, y_frames[:, :0], spring)[0]) / 2
     return d2
 
 
-def _energy(delta: NDArray, frames: NDArray, spring: float) -> NDArray:
-    """Energy of the best moves along the rows of the frames; two steps, as there."""
+@formula
+def best_moves(
+    delta: NDArray, x_frames: NDArray, y_frames: NDArray, spring: float
+) -> tuple[NDArray, NDArray, NDArray]:
+    """Energy (m,) of the best moves of paired rows, the moves, and what they leave.
+
+    `delta` (m, d) is x - y, from which the moves (m, l_x + l_y) are taken.
+    """
+    return _moves(delta, x_frames, y_frames, spring)
+
+
+def _moves(
+    delta: NDArray, x_frames: NDArray, y_frames: NDArray, spring: float
+) -> tuple[NDArray, NDArray, NDArray]:
+    """Solve for the moves in two steps, as :mod:`.frames` explains."""
+    frames = np.concatenate([x_frames, y_frames], axis=1)
+    delta = delta.astype(float, copy=False)
     W = np.ascontiguousarray(frames, float)
     n = W.shape[1]
     A = np.matmul(W, W.transpose(0, 2, 1))
@@ -224,31 +231,23 @@ def _energy(delta: NDArray, frames: NDArray, spring: float) -> NDArray:
         residual = residual - np.matmul(W.transpose(0, 2, 1), r[:, :, None])[:, :, 0]
     d2 = np.einsum("md,md->m", residual, residual)
     d2 += spring * np.einsum("ml,ml->m", moves, moves)
-    return np.where(delta.any(axis=1), d2, 0.0)
+    return np.where(delta.any(axis=1), d2, 0.0), moves, residual
 
 
 def listed_distances(
     x: NDArray, x_frames: NDArray, y: NDArray, y_frames: NDArray, i: NDArray,
-    j: NDArray, sides: str, spring: float,
+    j: NDArray, sides: str, spring: float, moves: Callable = _moves,
 ) -> NDArray:  # fmt: skip
     """Squared distances of samples `i` of x to `j` of y, whose frame may be one."""
     d2 = np.empty(len(i))
     step = int(len(y_frames) == len(y))
     per_pair = x.shape[1] * (x_frames.shape[1] + y_frames.shape[1] + 1)
-    for s in batched_slices(len(i), 2**18 // per_pair):
+    for s in batched_slices(len(i), PAIR_NUMBERS // per_pair):
         d2[s] = paired_distances(
-            x[i[s]], x_frames[i[s]], y[j[s]], y_frames[j[s] * step], sides, spring
-        )
+            x[i[s]], x_frames[i[s]], y[j[s]], y_frames[j[s] * step], sides, spring,
+            moves,
+        )  # fmt: skip
     return d2
-
-
-def repair(
-    tile: NDArray, x: NDArray, x_frames: NDArray, y: NDArray, y_frames: NDArray,
-    sides: str, spring: float,
-) -> None:  # fmt: skip
-    """Compute the suspect entries (below zero) of a tile of squared distances again."""
-    i, j = np.nonzero(tile < 0)
-    tile[i, j] = listed_distances(x, x_frames, y, y_frames, i, j, sides, spring)
 
 
 def nearest_listed(
@@ -266,3 +265,149 @@ def nearest_listed(
     out[0][i[kept], place[kept]] = d2[kept]
     out[1][i[kept], place[kept]] = j[kept]
     return out
+
+
+# Which references count, by their label against that of the query.
+ALL, SAME, OTHER = 0, 1, -1
+
+
+@formula
+def nearest_under_bounds(
+    bounds: NDArray, x: NDArray, x_frames: NDArray, y: NDArray, y_frames: NDArray,
+    sides: str, spring: float, labels: NDArray, y_labels: NDArray, kind: int, k: int,
+    n_jobs: int | None,
+) -> tuple[NDArray, NDArray]:  # fmt: skip
+    """Squared distances and indices of the k nearest references of every row of x.
+
+    ``bounds[i, j]`` never exceeds the squared distance of the pair. Of the `kind` that
+    counts is a reference by ``y_labels[j]`` and ``labels[i]``. Where there are fewer
+    than k, the distance is infinite and the index len(y). The k least bounds give a
+    radius.
+    """
+    counts = _counts(labels, y_labels, kind, bounds.shape)
+    bounds = np.where(counts, bounds, np.inf)
+    seeds = smallest(bounds, k)
+    i, j = np.repeat(np.arange(len(x)), seeds.shape[1]), seeds.ravel()
+    i, j = i[counts[i, j]], j[counts[i, j]]
+    ends = x, x_frames, y, y_frames
+    d2 = listed_distances(*ends, i, j, sides, spring)
+    radius = nearest_listed(i, j, d2, len(x), k, len(y))[0][:, -1:]
+    i, j = np.nonzero(counts & (bounds <= radius))
+    d2 = listed_distances(*ends, i, j, sides, spring)
+    return nearest_listed(i, j, d2, len(x), k, len(y))
+
+
+@formula
+def nearest_of_candidates(
+    candidates: NDArray, x: NDArray, x_frames: NDArray, y: NDArray, y_frames: NDArray,
+    sides: str, spring: float, labels: NDArray, y_labels: NDArray, kind: int, k: int,
+    n_jobs: int | None,
+) -> tuple[NDArray, NDArray]:  # fmt: skip
+    """As `nearest_under_bounds`, among the `candidates` (n_x, n_candidates)."""
+    own = y_labels[candidates]
+    i, c = np.nonzero(_counts(labels, own, kind, candidates.shape))
+    j = candidates[i, c]
+    d2 = listed_distances(x, x_frames, y, y_frames, i, j, sides, spring)
+    return nearest_listed(i, j, d2, len(x), k, len(y))
+
+
+def _counts(labels: NDArray, own: NDArray, kind: int, shape: Any) -> NDArray:
+    return np.broadcast_to(
+        (kind == ALL) | ((labels[:, None] == own) == (kind == SAME)), shape
+    )
+
+
+def on_a_shared_frame(sides: str, spring: float) -> tuple[str, float]:
+    """Sides and spring of the same distance where all samples share one frame.
+
+    Both ends move along the same directions then, so that one end is enough: two
+    springs in series are one of half the stiffness.
+    """
+    return "reference", spring / 2 if sides == "both" else spring
+
+
+def worth_a_bound(n: int, d: int, n_components: int) -> bool:
+    """Whether a projection of n references in d dimensions saves anything.
+
+    It does not where it keeps most dimensions, or where making it takes longer than
+    meeting the few references there are.
+    """
+    return n_components < 0.75 * d and n >= 4 * n_components
+
+
+def smallest(values: NDArray, count: int) -> NDArray:
+    """Columns (n, count) of the smallest of every row, or of all, in any order."""
+    if count < values.shape[1]:
+        return np.argpartition(values, count - 1, axis=1)[:, :count]
+    return np.tile(np.arange(values.shape[1]), (len(values), 1))
+
+
+# Squares and products have half the digits of the tangents themselves: a direction of
+# which, squared, no more than this share is left outside the ones before it may be a
+# short one or mere rounding. Such pairs are left to orthonormalize, which can tell.
+UNCLEAR = 1e-6
+SUSPECT = 1e-9
+
+
+@formula
+def project_midpoints(
+    products: tuple[NDArray, NDArray, NDArray], x_grams: NDArray, y_grams: NDArray,
+    x_moves: NDArray, y_moves: NDArray, spring: float, tile: NDArray,
+) -> None:  # fmt: skip
+    """Subtract c^T G^+ c/(1+k) from every entry of `tile` (which holds |delta|^2).
+
+    By elimination, infinite where `UNCLEAR`: the rounding of a pivot is relative to
+    what the diagonal of G was summed from, not to G, where tangents of the two ends
+    nearly cancel. `products` are U y^T, x V^T and U V^T.
+    """
+    (n_x, n_y), n_tangents = tile.shape, x_moves.shape[1]
+    along_x, along_y = (
+        products[0].reshape(n_x, n_tangents, n_y).transpose(0, 2, 1),
+        products[1].reshape(n_x, n_y, n_tangents),
+    )
+    c = 0.5 * (x_moves[:, None] - along_x + along_y - y_moves)
+    N = products[2].reshape(n_x, n_tangents, n_y, n_tangents).transpose(0, 2, 1, 3)
+    own = x_grams[:, None] + y_grams
+    G, sizes = 0.25 * (own + N + N.transpose(0, 1, 3, 2)), 0.25 * own
+    total, unclear = np.zeros(tile.shape), np.zeros(tile.shape, bool)
+    for s in range(n_tangents):
+        pivot, there = G[:, :, s, s], sizes[:, :, s, s] > 0
+        unclear |= there & (pivot <= UNCLEAR * sizes[:, :, s, s])
+        there = there & ~unclear
+        pivot = np.where(there, pivot, 1)
+        total += np.where(there, c[:, :, s] ** 2 / pivot, 0)
+        factor = np.where(there, 1 / pivot, 0)[:, :, None] * G[:, :, s + 1 :, s]
+        c[:, :, s + 1 :] -= factor * c[:, :, s : s + 1]
+        G[:, :, s + 1 :, s + 1 :] -= factor[..., None] * G[:, :, s, None, s + 1 :]
+    tile -= np.where(unclear, np.inf, total) / (1.0 + spring)
+
+
+def affine_midpoint_tile(
+    x: NDArray, x_tangents: NDArray, y: NDArray, y_tangents: NDArray, spring: float
+) -> NDArray:
+    """Squared midpoint distances of a block of pairs, -1 where rounding may decide.
+
+    `x` is (n_x, d) and `x_tangents` (n_x, l, d), raw tangents, float64; `y` likewise.
+    The products of the two ends say it all, see `widemargin.metrics.tangent`.
+    """
+    if len(x) == 1:
+        # A product with a vector rounds otherwise than the same row of a matrix.
+        twice = np.repeat(x, 2, axis=0), np.repeat(x_tangents, 2, axis=0)
+        return affine_midpoint_tile(*twice, y, y_tangents, spring)[:1]
+    d = x.shape[1]
+    center = y.mean(axis=0)
+    x, y = x - center, y - center
+    x_rows, y_rows = x_tangents.reshape(-1, d), y_tangents.reshape(-1, d)
+    scale = (x**2).sum(1)[:, None] + (y**2).sum(1)
+    tile = scale - 2 * (x @ y.T)
+    project_midpoints(
+        (x_rows @ y.T, x @ y_rows.T, x_rows @ y_rows.T),
+        np.matmul(x_tangents, x_tangents.transpose(0, 2, 1)),
+        np.matmul(y_tangents, y_tangents.transpose(0, 2, 1)),
+        np.einsum("nld,nd->nl", x_tangents, x),
+        np.einsum("nld,nd->nl", y_tangents, y),
+        float(spring),
+        tile,
+    )
+    tile[tile < SUSPECT * scale] = -1.0
+    return tile

@@ -151,6 +151,13 @@ def orthonormal(tangents, rtol):
     return frames
 
 
+def projected(frames, axes):
+    """As the formula."""
+    shadows = frames.astype(float) @ axes.T
+    gram_schmidt(shadows, ROUNDING)
+    return shadows
+
+
 @njit(inline="always")
 def _stack(first, second):
     """Rows of both frames in float64; plain loops compile in a fraction of the time."""
@@ -250,28 +257,20 @@ def squared_distance(x, x_frame, y, y_frame, sides, spring, delta, residual):
 
 
 @njit()
-def repair(tile, x, x_frames, y, y_frames, sides, spring):
-    """Compute the suspect entries (below zero) of a tile of squared distances again.
-
-    `sides` as in `squared_distance`.
-    """
-    delta, residual = np.empty(x.shape[1]), np.empty(x.shape[1])
-    for i in range(tile.shape[0]):
-        for j in range(tile.shape[1]):
-            if tile[i, j] < 0:
-                tile[i, j] = squared_distance(
-                    x[i], x_frames[i], y[j], y_frames[j], sides, spring, delta, residual
-                )
-
-
-@njit()
-def align(delta, x_frames, y_frames, spring, d2, moves, residual):
-    """Best moves of every pair of rows, and what they leave; all in float64.
-
-    `delta` (n, d) is x - y; `moves` (n, l_x + l_y) gets what is to be taken off it
-    along the rows of both frames, `residual` (n, d) the rest, `d2` (n,) the energy.
-    """
+def _align(delta, x_frames, y_frames, spring, d2, moves, residual):
     for i in range(delta.shape[0]):
         d2[i] = _least_squares(
             delta[i], x_frames[i], y_frames[i], spring, moves[i], residual[i]
         )
+
+
+def best_moves(delta, x_frames, y_frames, spring):
+    """As the formula."""
+    delta, x_frames, y_frames = (
+        array.astype(float, order="C") for array in (delta, x_frames, y_frames)
+    )
+    n = len(delta)
+    d2, residual = np.empty(n), np.empty(delta.shape)
+    moves = np.empty((n, x_frames.shape[1] + y_frames.shape[1]))
+    _align(delta, x_frames, y_frames, float(spring), d2, moves, residual)
+    return d2, moves, residual

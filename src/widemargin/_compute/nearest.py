@@ -218,6 +218,20 @@ def class_minima(D: np.ndarray, codes: np.ndarray, n_classes: int) -> np.ndarray
     return least
 
 
+def rivals_of(
+    of_classes: np.ndarray, wanted: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Distances to the wanted class and to the nearest other, of those to all (n, K).
+
+    Without `wanted`, to the nearest class.
+    """
+    rows = np.arange(len(of_classes))
+    wanted = of_classes.argmin(axis=1) if wanted is None else wanted
+    others = of_classes.copy()
+    others[rows, wanted] = np.inf
+    return of_classes[rows, wanted], others.min(axis=1)
+
+
 def second_moments(R: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """(d, d) mean of r r^T."""
     weights = weights / weights.sum()

@@ -8,12 +8,13 @@ neither the number of threads nor the chunking changes a bit of the result; only
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from sklearn import get_config
 
 from widemargin._compute import formulas
+from widemargin._compute.engines import engine_for
 from widemargin._compute.machine import (
     Room,
     batched_slices,
@@ -66,13 +67,6 @@ class _End:
         """Write points and frames of some samples into `out` (1 + l, n, d)."""
         np.subtract(self.points[rows], self.center, out=out[0])
         out[1:] = self.frames[rows].transpose(1, 0, 2)
-
-    def exact(self, rows):
-        # One layout, also for a frame that all share: another would compile again.
-        return (
-            self.points[rows].astype(float, order="C"),
-            self.frames[rows].astype(float, order="C"),
-        )
 
 
 class References:
@@ -154,7 +148,7 @@ def pair_distances(
     symmetric=False,
     lower=False,
     references=None,
-    compiled=True,
+    pass_size=None,
     n_jobs=None,
 ):
     """Tangent distances between all rows of `x` and of `y`.
@@ -172,8 +166,8 @@ def pair_distances(
         said: never above the true ones, and nothing is computed twice.
     references : References or None
         `y` and `y_frames`, prepared; of no use where the ends change places.
-    compiled : bool
-        By kernels, or by the formulas they stand in for.
+    pass_size : int or None
+        Samples in a pass of which this is one call of many; None for a call of its own.
 
     Returns
     -------
@@ -181,12 +175,15 @@ def pair_distances(
     """
     way_out = "; TangentSVC(n_landmarks=1000) needs no such matrix"
     target = out = matrix_of_pairs(len(x), len(y), x.dtype, way_out)
+    x_frames = x_frames[:, :0] if sides == "reference" else x_frames
+    y_frames = y_frames[:, :0] if sides == "query" else y_frames
+    name = "elimination" if pass_size is None else "elimination of a pass"
+    elimination = engine_for(name, x, x_frames, y, y_frames, pass_size)
+    elimination = formulas if elimination is None else elimination
     # The tail eliminates on the reference side: give it the end with fewer tangents.
     if sides == "query" or (sides == "both" and y_frames.shape[1] > x_frames.shape[1]):
         x, x_frames, y, y_frames, target = y, y_frames, x, x_frames, out.T
         sides, references = "reference" if sides == "query" else sides, None
-    if sides == "reference":
-        x_frames = x_frames[:, :0]
     center = _center(y, x.dtype) if references is None else references.end.center
     x_end = _End.prepare(x, x_frames, center)
     if references is not None:
@@ -199,7 +196,7 @@ def pair_distances(
         return _in_another_unit(
             x, x_frames, y, y_frames, sides=sides, spring=spring, squared=squared,
             symmetric=symmetric, lower=lower, transposed=target is not out,
-            compiled=compiled, n_jobs=n_jobs,
+            pass_size=pass_size, n_jobs=n_jobs,
         )  # fmt: skip
     few, n_x, n_y, workers = _plan(x_end, y_end, sides, symmetric, n_jobs)
     room = Room()
@@ -210,20 +207,31 @@ def pair_distances(
         else:
             packed = references.pack(columns, room, few=few)
         block = _Block(
-            x_end, y_end, columns, packed, n_x, sides, spring, lower, compiled, room
+            elimination, x_end, y_end, columns, packed, n_x, sides, spring, lower, room
         )
-        last = columns.stop if symmetric else len(x)
+        last, suspects = columns.stop if symmetric else len(x), []
         for rows in batched_slices(last, n_x):
-            tile = block.squared_distances(rows)
-            if not squared:
-                np.sqrt(tile, out=tile)
+            tile, n_suspects = block.squared_distances(rows)
             _write(target, rows, columns, tile, symmetric)
+            if n_suspects:
+                i, j = np.nonzero(tile < 0)
+                suspects.append((rows.start + i, columns.start + j))
+        if suspects:
+            i, j = (np.concatenate(part) for part in zip(*suspects, strict=True))
+            if symmetric:
+                i, j = i[i <= j], j[i <= j]
+            d2 = elimination.listed_distances(
+                x, x_frames, y, y_frames, i, j, sides, spring
+            )
+            target[i, j] = d2
+            if symmetric:
+                target[j, i] = d2
 
     # Late columns have the most rows in the symmetric case: start with them.
     blocks = list(batched_slices(len(y), n_y))[:: -1 if symmetric else 1]
     weights = [b.stop if symmetric else 1 for b in blocks]
     thread_map(fill, blocks, workers, "distances", weights)
-    return out
+    return out if squared else np.sqrt(out, out=out)
 
 
 def _fits(x_end, y_end):
@@ -304,10 +312,19 @@ class _Block:
     """
 
     def __init__(
-        self, x_end, y_end, columns, packed, n_x, sides, spring, lower, compiled, room
+        self,
+        elimination,
+        x_end,
+        y_end,
+        columns,
+        packed,
+        n_x,
+        sides,
+        spring,
+        lower,
+        room,
     ):
-        self.x_end, self.y_end, self.columns = x_end, y_end, columns
-        self.compiled = compiled
+        self.elimination, self.x_end = elimination, x_end
         self.sides, self.spring, self.lower = sides, min(spring, STIFF), lower
         n_y = columns.stop - columns.start
         l_x, d = x_end.frames.shape[1:]
@@ -322,12 +339,8 @@ class _Block:
         self.tile = take("tile", (n_x, n_y))
 
     def squared_distances(self, rows):
-        """Fill the tile for some queries; suspects are computed again."""
-        tangent_elimination: Any = formulas
-        if self.compiled:
-            from widemargin._compute import frames, tangent_elimination
-
-        n = rows.stop - rows.start
+        """Fill the tile for some queries; below zero are suspects, so many."""
+        elimination, n = self.elimination, rows.stop - rows.start
         tile, x_end, y_stack = self.tile[:n], self.x_end, self.y_stack
         x_norms, x_coefficients = x_end.norms[rows], x_end.coefficients[rows]
         y_norms, y_coefficients = self.y_norms, self.y_coefficients
@@ -348,7 +361,7 @@ class _Block:
             floor = max(stiffness, 8 * float(np.finfo(tile.dtype).eps))
             # A spring that keeps S above its rounding spares a look at the pivots.
             clear = 0.0 if stiffness >= 2 * error else 2 * error
-            suspects = tangent_elimination.two_sided(
+            suspects = elimination.two_sided(
                 products, x_norms, x_coefficients, y_norms, y_coefficients,
                 spring, tau, floor, clear, lower, tile,
             )  # fmt: skip
@@ -360,19 +373,11 @@ class _Block:
             x_rows = x_end.frames[rows, :l_x].reshape(-1, y_stack.shape[1])
             x_products = self.x_products[: len(x_rows)]
             np.matmul(x_rows, y_stack[: len(y_norms)].T, out=x_products)
-            suspects = tangent_elimination.one_sided(
+            suspects = elimination.one_sided(
                 products, x_products, x_norms, x_coefficients[:, :l_x], y_norms,
                 y_coefficients, share, spring, tau, lower, tile,
             )  # fmt: skip
-        if suspects:
-            x, x_frames = x_end.exact(rows)
-            y, y_frames = self.y_end.exact(self.columns)
-            if self.compiled:
-                sides = frames.SIDE_CODES[self.sides]
-                frames.repair(tile, x, x_frames, y, y_frames, sides, spring)
-            else:
-                formulas.repair(tile, x, x_frames, y, y_frames, self.sides, spring)
-        return tile
+        return tile, suspects
 
 
 def _write(target, rows, columns, tile, symmetric):

@@ -20,7 +20,15 @@ count for row i with kind = 1, only the others with kind = -1, all with kind = 0
 import numpy as np
 
 from widemargin._compute.compiled import REORDER, dot, njit
-from widemargin._compute.frames import AT_Y, MEAN, TWO_SIDED, squared_distance
+from widemargin._compute.frames import (
+    AT_Y,
+    MEAN,
+    SIDE_CODES,
+    TWO_SIDED,
+    squared_distance,
+)
+from widemargin._compute.machine import batched_slices, thread_map
+from widemargin._compute.nearest import product_error
 
 # References that are looked at first, beyond k: the best under the bound are nearly
 # always the nearest, and a small radius spares most of the rest.
@@ -170,14 +178,13 @@ def _holds(places, j):
 
 
 @njit()
-def nearest_under_bounds(
+def _under_bounds(
     bounds, x, x_frames, y, y_frames, sides, spring, error,
     labels, y_labels, kind, best_d2, best_j,
 ):  # fmt: skip
     """Fill `best_d2` and `best_j` with the k nearest references of every row of x.
 
-    ``bounds[i, j]`` never exceeds the squared distance of the pair. Places for which
-    there is no reference keep an infinite distance and the index n_y.
+    Places for which there is no reference keep an infinite distance and the index n_y.
     """
     n_x, n_y = bounds.shape
     k, step = best_d2.shape[1], int(len(y_frames) == n_y)
@@ -220,11 +227,11 @@ def nearest_under_bounds(
 
 
 @njit()
-def nearest_of_candidates(
+def _of_candidates(
     candidates, x, x_frames, y, y_frames, sides, spring, error,
     labels, y_labels, kind, best_d2, best_j,
 ):  # fmt: skip
-    """As `nearest_under_bounds`, among the given `candidates` (n_x, n_candidates)."""
+    """As `_under_bounds`, among the given `candidates` (n_x, n_candidates)."""
     k, step = best_d2.shape[1], int(len(y_frames) == len(y))
     l_x, l_y = x_frames.shape[1], y_frames.shape[1]
     rows = np.empty((1 + l_x, x.shape[1]), x.dtype)
@@ -242,3 +249,38 @@ def nearest_of_candidates(
                 d2 = squared_distance(x[i], x_frames[i], y[j], y_frames[j * step],
                                       sides, spring, delta, residual)  # fmt: skip
                 _insert(d2, j, best_d2[i], best_j[i])
+
+
+# Queries of one task.
+ROWS = 32
+
+
+def nearest_under_bounds(*arguments):
+    """As the formula."""
+    return _in_threads(_under_bounds, *arguments)
+
+
+def nearest_of_candidates(*arguments):
+    """As the formula."""
+    return _in_threads(_of_candidates, *arguments)
+
+
+def _in_threads(
+    kernel, material, x, x_frames, y, y_frames, sides, spring, labels, y_labels, kind,
+    k, n_jobs,
+):  # fmt: skip
+    # Another order of an array would compile the search again.
+    x, y, x_frames, y_frames, material = map(
+        np.ascontiguousarray, (x, y, x_frames, y_frames, material)
+    )
+    error = product_error(y.dtype, y.shape[1])
+    d2, index = np.empty((len(x), k)), np.empty((len(x), k), np.int64)
+
+    def fill(rows):
+        kernel(
+            material[rows], x[rows], x_frames[rows], y, y_frames, SIDE_CODES[sides],
+            float(spring), error, labels[rows], y_labels, kind, d2[rows], index[rows],
+        )  # fmt: skip
+
+    thread_map(fill, batched_slices(len(x), ROWS), n_jobs, "neighbours")
+    return d2, index

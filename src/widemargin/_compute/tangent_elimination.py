@@ -35,7 +35,9 @@ Last, the affine midpoint distance of a block of pairs, from products of its two
 
 import numpy as np
 
+from widemargin._compute import formulas, frames
 from widemargin._compute.compiled import IN_ORDER, njit
+from widemargin._compute.formulas import UNCLEAR
 
 LANES = 128
 AMPLIFIED = 8.0
@@ -223,15 +225,8 @@ def two_sided(
     return suspects
 
 
-# Squares and products have half the digits of the tangents themselves: a direction of
-# which, squared, no more than this share is left outside the ones before it may be a
-# short one or mere rounding. Such pairs are left to orthonormalize, which can tell.
-UNCLEAR = 1e-6
-SUSPECT = 1e-9
-
-
 @njit()
-def _project(products, x_grams, y_grams, x_moves, y_moves, spring, tile):
+def project_midpoints(products, x_grams, y_grams, x_moves, y_moves, spring, tile):
     """Subtract c^T G^+ c/(1+k) from every entry of `tile` (which holds |delta|^2)."""
     n_x, n_y = tile.shape
     n_tangents = x_moves.shape[1]
@@ -278,29 +273,8 @@ def _quadratic_form(G, c, sizes):
     return total
 
 
-def affine_midpoint_tile(x, x_tangents, y, y_tangents, spring):
-    """Squared midpoint distances of a block of pairs, -1 where rounding may decide.
-
-    `x` is (n_x, d) and `x_tangents` (n_x, l, d), raw tangents, float64; `y` likewise.
-    """
-    if len(x) == 1:
-        # A product with a vector rounds otherwise than the same row of a matrix.
-        twice = np.repeat(x, 2, axis=0), np.repeat(x_tangents, 2, axis=0)
-        return affine_midpoint_tile(*twice, y, y_tangents, spring)[:1]
-    d = x.shape[1]
-    center = y.mean(axis=0)
-    x, y = x - center, y - center
-    x_rows, y_rows = x_tangents.reshape(-1, d), y_tangents.reshape(-1, d)
-    scale = (x**2).sum(1)[:, None] + (y**2).sum(1)
-    tile = scale - 2 * (x @ y.T)
-    _project(
-        (x_rows @ y.T, x @ y_rows.T, x_rows @ y_rows.T),
-        np.matmul(x_tangents, x_tangents.transpose(0, 2, 1)),
-        np.matmul(y_tangents, y_tangents.transpose(0, 2, 1)),
-        np.einsum("nld,nd->nl", x_tangents, x),
-        np.einsum("nld,nd->nl", y_tangents, y),
-        float(spring),
-        tile,
+def listed_distances(x, x_frames, y, y_frames, i, j, sides, spring):
+    """As the formula."""
+    return formulas.listed_distances(
+        x, x_frames, y, y_frames, i, j, sides, spring, frames.best_moves
     )
-    tile[tile < SUSPECT * scale] = -1.0
-    return tile

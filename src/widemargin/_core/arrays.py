@@ -123,6 +123,11 @@ def place_of(array: Any) -> Any:
     return array.device if is_tensor(array) else None
 
 
+def as_numbers(array: Any) -> Any:
+    """Return a tensor as it is, and what else there is as an array of float64."""
+    return array if is_tensor(array) else np.asarray(to_numpy(array), dtype=float)
+
+
 def is_array(array: Any) -> bool:
     """Whether this is what the library works on: NumPy's, or a tensor on a device."""
     return isinstance(array, np.ndarray) or on_device(array)
@@ -134,11 +139,14 @@ def is_one_row(array: Any) -> bool:
     return len(array) > 0 and step == 0
 
 
-def rows_at_once(X: Any, numbers: float) -> int:
-    """How many rows may be worked on at once, of so many numbers in the dtype of X."""
+def rows_at_once(X: Any, numbers: float, most: float = np.inf) -> int:
+    """How many rows may be worked on at once, of so many numbers in the dtype of X.
+
+    In main memory `most` at once, which stay in a cache.
+    """
     if is_tensor(X):
         return max(1, int(DEVICE_ROWS / numbers))
-    return rows_in_budget(numbers * numpy_dtype(X).itemsize)
+    return int(min(most, rows_in_budget(numbers * numpy_dtype(X).itemsize)))
 
 
 def device_of(array: Any) -> Any:

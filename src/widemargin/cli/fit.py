@@ -37,7 +37,7 @@ from widemargin.cli.read import (
 )
 from widemargin.meta import MixtureImputer, RejectingClassifier
 from widemargin.meta.rejecting import DELTA, rows_to_hold_out, words_on_copies
-from widemargin.neighbors.search import RemembersSamples
+from widemargin.neighbors.base import RemembersSamples
 
 # Training samples that a model which remembers all of them answers, to see it learned.
 ASKED = 2000

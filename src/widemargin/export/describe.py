@@ -62,6 +62,7 @@ from widemargin.export.program import (
     Votes,
     refuse,
 )
+from widemargin.neighbors.index import FunctionMetric
 from widemargin.svm.pairwise import ROUNDINGS, pairwise_coefficients
 from widemargin.tangents import (
     Bundle,
@@ -370,11 +371,12 @@ def _metric(model: Any, metric: Any) -> Any:
 @describes(neighbors.TangentKNeighborsClassifier)
 def _neighbors(model: Any) -> Program:
     metric = _metric(model, model._metric)
-    if model._measures_points and metric.sides != "midpoint":
+    if isinstance(metric, FunctionMetric):
         raise refuse(model, "its metric is a function of Python")
     if callable(model._weights):
         raise refuse(model, "its weights are a function of Python")
-    if getattr(model._search, "algorithm", None) == "rerank":
+    index = model._index_at(model.bundle_.points)
+    if getattr(index, "algorithm", None) == "rerank":
         raise refuse(
             model, "algorithm='rerank' is approximate; fit with 'exact' or 'brute'"
         )

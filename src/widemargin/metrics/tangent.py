@@ -47,7 +47,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from widemargin._compute.engines import formula
-from widemargin._compute.formulas import fits_squares
+from widemargin._compute.formulas import (
+    affine_midpoint_tile,
+    best_moves,
+    fits_squares,
+    on_a_shared_frame,
+)
 from widemargin._compute.machine import (
     batched_slices,
     matrix_of_pairs,
@@ -128,9 +133,10 @@ class TangentMetric:
         them: generators see them, and distances of bundles are, in this unit. See
         :meth:`in_unit_of`.
 
-    compiled : bool, default=True
-        By compiled loops, or by formulas that need no compiler, for a few pairs. The
-        results differ by rounding.
+    pass_size : int or None, default=None
+        Of how many samples a learner asks for the distances to its models, pass after
+        pass; None where a matrix is asked for once. Kernels are compiled where that
+        pays; the results differ by rounding.
 
     Examples
     --------
@@ -148,7 +154,7 @@ class TangentMetric:
     sides: str = "both"
     spring: float = DEFAULT_SPRING
     unit: float = 1.0
-    compiled: bool = True
+    pass_size: int | None = None
 
     def check(self, sides: Iterable[str] = SIDES) -> Self:
         """Return the same metric, all its parameters checked.
@@ -284,7 +290,6 @@ class TangentMetric:
         *,
         sides: str | None = None,
         prepared: References | None = None,
-        compiled: bool | None = None,
         n_jobs: int | None = None,
     ) -> NDArray:
         """Squared distances between all samples of two bundles.
@@ -300,9 +305,6 @@ class TangentMetric:
             Other sides than those of the metric.
         prepared : References, default=None
             What :meth:`prepare` made of `y`.
-        compiled : bool, default=None
-            Another way than that of the metric. Midpoints, and samples on a device,
-            have one way only.
         n_jobs : int, default=None
             Threads. The result does not depend on it.
 
@@ -310,9 +312,7 @@ class TangentMetric:
         -------
         ndarray of shape (n_x, n_y)
         """
-        return self._distances(
-            x, y, sides, prepared, compiled, squared=True, n_jobs=n_jobs
-        )
+        return self._distances(x, y, sides, prepared, squared=True, n_jobs=n_jobs)
 
     def prepare(self, y: Bundle) -> References | None:
         """Prepare references that few samples at a time will be compared with.
@@ -341,11 +341,9 @@ class TangentMetric:
         n_jobs: int | None = None,
     ) -> NDArray:
         """As :meth:`squared_distances`, not squared."""
-        return self._distances(x, y, sides, None, None, squared=False, n_jobs=n_jobs)
+        return self._distances(x, y, sides, None, squared=False, n_jobs=n_jobs)
 
-    def _distances(
-        self, x, y, sides, prepared, compiled, *, squared, n_jobs
-    ) -> NDArray:
+    def _distances(self, x, y, sides, prepared, *, squared, n_jobs) -> NDArray:
         """Choose how pairs are computed."""
         sides = check_option("sides", self.sides if sides is None else sides, SIDES)
         spring = check_spring(self.spring)
@@ -372,8 +370,7 @@ class TangentMetric:
             sides, spring = on_a_shared_frame(sides, spring)
         options = {
             "squared": squared, "symmetric": symmetric, "n_jobs": n_jobs,
-            "references": prepared,
-            "compiled": self.compiled if compiled is None else compiled,
+            "references": prepared, "pass_size": self.pass_size,
         }  # fmt: skip
         return all_pairs(x.points, x.frames, y.points, y.frames, sides, spring, options)
 
@@ -500,7 +497,7 @@ def helpful_metric(
 
     def mistakes(sides: str) -> NDArray:
         asked = Bundle.bare(bundle.points) if sides == "none" else bundle
-        d2 = to_numpy(ends[sides].squared_distances(asked, compiled=False))
+        d2 = to_numpy(ends[sides].squared_distances(asked))
         d2 = np.where(groups[:, None] == groups, np.inf, d2)
         return (codes[d2.argmin(axis=1)] != codes).astype(float)
 
@@ -508,15 +505,6 @@ def helpful_metric(
     w = weights[some] / weights[some].max()
     sides = select(candidates, mistakes, w, by_size=False)
     return ends[sides], sides
-
-
-def on_a_shared_frame(sides: str, spring: float) -> tuple[str, float]:
-    """Sides and spring of the same distance where all samples share one frame.
-
-    Both ends move along the same directions then, so that one end is enough: two
-    springs in series are one of half the stiffness.
-    """
-    return "reference", spring / 2 if sides == "both" else spring
 
 
 def require_generator(tangents: Any) -> None:
@@ -761,15 +749,13 @@ def _side(generator, x, n_jobs, affine) -> int:
     """Side of a square block of pairs that keeps a worker within its budget."""
     n_tangents = generator.tangents(x[:1]).shape[1]
     if affine:
-        per_row = 8 * (1 + n_tangents) * (6 * x.shape[1] + 64 * (1 + n_tangents))
+        per_row = 8 * (1 + n_tangents) * (6 * x.shape[1] + 320 * (1 + n_tangents))
         return min(64, rows_in_budget(per_row, n_jobs))
     per_pair = 8 * 4 * (1 + n_tangents) * x.shape[1]
     return max(1, min(64, int(rows_in_budget(per_pair, n_jobs) ** 0.5)))
 
 
 def _affine_tile(x, y, generator, spring) -> NDArray:
-    from widemargin._compute.tangent_elimination import affine_midpoint_tile
-
     x, y = x.astype(float), y.astype(float)
     x_tangents, y_tangents = generator.tangents(x), generator.tangents(y)
     tile = affine_midpoint_tile(x, x_tangents, y, y_tangents, spring)
@@ -888,18 +874,10 @@ def tangent_alignment(
 
 def align(x: Bundle, y: Bundle, spring: float = DEFAULT_SPRING) -> Alignment:
     """Align two bundles of equal length row by row."""
-    from widemargin._compute.frames import align as best_moves
-
     delta = x.points.astype(float) - y.points
-    n, l_x = len(x), x.n_tangents
-    d2, residual = np.empty(n), np.empty(delta.shape)
-    moves = np.empty((n, l_x + y.n_tangents))
-    best_moves(
-        delta, x.frames.astype(float, order="C"), y.frames.astype(float, order="C"),
-        float(spring), d2, moves, residual,
-    )  # fmt: skip
+    d2, moves, residual = best_moves(delta, x.frames, y.frames, float(spring))
     # Taken off delta = x - y: x moves by the opposite, y by the same.
-    p, q = -moves[:, :l_x], moves[:, l_x:]
+    p, q = -moves[:, : x.n_tangents], moves[:, x.n_tangents :]
     return _moved(x, y, p, q, residual, d2)
 
 

@@ -23,12 +23,11 @@ scores (n_queries, n_classes).
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import KW_ONLY, replace
 from itertools import chain
 from numbers import Real
-from typing import Any, Literal, NamedTuple, Self, cast
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,47 +35,33 @@ from scipy.special import log_softmax
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin._compute.formulas import worth_compiling
-from widemargin._compute.machine import batched_slices, rows_in_budget, thread_map
+from widemargin._compute.machine import batched_slices
 from widemargin._compute.progress import announced
-from widemargin._core.arrays import (
-    in_dtype,
-    is_tensor,
-    made_once,
-    numpy_dtype,
-    put,
-    to_numpy,
-    xp_of,
-)
+from widemargin._core import shards
+from widemargin._core.arrays import in_dtype, numpy_dtype, to_numpy, xp_of
 from widemargin._core.callbacks import FitProgress
-from widemargin._core.checks import (
-    check_count,
-    check_flag,
-    check_option,
-    check_random_state,
-    check_squares,
-)
+from widemargin._core.checks import check_option, check_random_state, check_squares
 from widemargin._core.classifier import fit_method
 from widemargin._core.decisions import as_labels
 from widemargin._core.lazy import bare
-from widemargin._core.params import parameters
+from widemargin._core.params import (
+    Counted,
+    NotNegative,
+    check_declared,
+    parameters,
+)
 from widemargin._core.samples import Samples, check_samples, check_X, twins
-from widemargin._core.shards import check_shards
 from widemargin._core.temperature import LeftOut, fit_temperature, softmax_of_costs
 from widemargin.metrics import TangentMetric
 from widemargin.metrics.tangent import helpful_metric, metric_of
-from widemargin.neighbors.search import (
-    MAX_AXES,
+from widemargin.neighbors.base import RemembersSamples, Wanted, index_of
+from widemargin.neighbors.candidates import (
     FeatureCandidates,
-    RemembersSamples,
     check_transform,
-    components_on_device,
-    distances_of,
     fit_transform,
-    worth_a_bound,
 )
+from widemargin.neighbors.index import LEAST, FunctionMetric
 from widemargin.tangents import Bundle
-from widemargin.tangents.bundle import default_rtol
 from widemargin.tangents.generator import tangents_meant
 from widemargin.tangents.transform import check_transformations, copies
 
@@ -85,37 +70,8 @@ RELATIVE_GAMMAS = np.geomspace(0.5, 256, 19)
 # How many more are tried beyond the end that the best is at, and how often.
 # The best must become better by this part.
 BEYOND, WIDER, CLEARLY = 8, 5, 1e-3
-# No log density is below this: the difference of two is a number.
-LEAST = -1e300
 # What classes that are out of the question are behind, in single precision.
 FARTHEST = 1e38
-
-
-@dataclass(frozen=True, eq=False)
-class FunctionMetric(TangentMetric):
-    """A function of points under the methods of a metric without tangents."""
-
-    function: Any = None
-
-    def in_unit_of(self, X: NDArray) -> Self:
-        """Return the same: what another unit means to the function is not known."""
-        return self
-
-    def squared_distances(
-        self, x: Bundle, y: Bundle | None = None, *, sides: str | None = None,
-        prepared: Any = None, compiled: bool | None = None, n_jobs: int | None = None,
-    ) -> NDArray:  # fmt: skip
-        """Return what the function says of all pairs, in blocks of rows."""
-        y = x if y is None else y
-        if is_tensor(x.points):
-            return distances_of(self.function, x.points, y.points)
-        out = np.empty((len(x), len(y)))
-
-        def fill(rows: slice) -> None:
-            out[rows] = to_numpy(distances_of(self.function, x.points[rows], y.points))
-
-        thread_map(fill, batched_slices(len(x), 64), n_jobs, "distances")
-        return out
 
 
 @parameters
@@ -124,8 +80,6 @@ class KernelDensities(RemembersSamples):
 
     margin_unit = "log-odds"
     _distance_kind = "log density"
-    # What the models of the partitions of a Dask collection said of some samples.
-    _merged = cast("NDArray | None", None)
     # All samples count, unless a subclass lets candidates be chosen.
     n_candidates = cast("int | None", None)
     candidate_transform = cast(Any, None)
@@ -136,7 +90,7 @@ class KernelDensities(RemembersSamples):
     _: KW_ONLY
     transformations: Sequence[Callable] | None = None
     transform_test: bool = False
-    max_cv_samples: int = 2000
+    max_cv_samples: Counted = 2000
     class_weight: Any = None
     random_state: Any = None
     n_jobs: int | None = None
@@ -172,14 +126,12 @@ class KernelDensities(RemembersSamples):
         metric = self._given_metric()
         self._check_candidates()
         self._parts = None
-        check_count("max_cv_samples", self.max_cv_samples)
         gammas = _check_gammas(self.gamma)
         transformations = check_transformations(self.transformations)
-        at_test = check_flag("transform_test", self.transform_test)
         samples = check_samples(self, X, y, sample_weight, stay=True)
         groups = _check_groups(groups, X, samples)
         self.classes_ = samples.classes
-        self._test_transformations = transformations if at_test else ()
+        self._test_transformations = transformations if self.transform_test else ()
         metric = metric.in_unit_of(samples.X).fit(samples.X, samples.labels)
         self.sides_ = metric.sides
         if self.sides == "auto":
@@ -212,7 +164,7 @@ class KernelDensities(RemembersSamples):
     ) -> NDArray:
         """Bundle samples and copies, class by class; return weights of at most 1."""
         times = 1 + len(transformations)
-        # Classes side by side, so that a class is a slice of every distance row.
+        # Classes side by side, so that a class is a slice of every row of distances.
         order = np.argsort(np.tile(samples.codes, times), kind="stable")
         versions = [samples.X, *copies(samples.X, transformations)]
         origin = np.tile(np.arange(len(samples)), times)[order]
@@ -224,8 +176,7 @@ class KernelDensities(RemembersSamples):
             samples.labels[origin],
             n_jobs=self.n_jobs,
         )
-        codes = samples.codes[origin]
-        self._starts = np.searchsorted(codes, np.arange(len(samples.classes)))
+        self._codes = samples.codes[origin]
         # Only ratios count. Logarithms, as these may be of any size.
         self._log_weights = (np.log(samples.weights) - np.log(heaviest))[origin]
         return samples.weights / heaviest
@@ -245,7 +196,7 @@ class KernelDensities(RemembersSamples):
                 raise ValueError(
                     f"{name} must be None where X is a Dask collection; got {value!r}."
                 )
-        given = check_shards(self, X, y, sample_weight, stay=True)
+        given = shards.check_shards(self, X, y, sample_weight, stay=True)
         some = given.some()
         few = clone(self).set_params(class_weight=None)
         few.fit(some.X, some.labels, some.weights)
@@ -267,23 +218,16 @@ class KernelDensities(RemembersSamples):
         return np.zeros((1, len(self.classes_)))
 
     def _found(self, X: Any, question: tuple) -> NDArray:
-        """Log densities of the classes of one part; none where it has no sample."""
-        out = np.full((len(X), self._n_classes), -np.inf)
-        out[:, self._present] = self._all_log_densities(self._check_predict(X))
-        return out
+        """Log densities of the classes by one part."""
+        return self._log_densities(self._check_predict(X))
 
-    def _with_found(self, question: tuple, found: list | None) -> Self:
-        """Return a model that knows what the parts said, and nothing else."""
-        twin = bare(self)
-        if found is not None:
-            twin._merged = np.maximum(np.logaddexp.reduce(found), LEAST)
-        return twin
+    def _merge(self, question: tuple, found: list) -> None:
+        self._merged = np.maximum(np.logaddexp.reduce(found), LEAST)
 
     def _check_candidates(self) -> None:
+        check_declared(self)
         check_transform(self.candidate_transform)
-        if self.n_candidates is not None:
-            check_count("n_candidates", self.n_candidates, "None or ")
-        elif self.candidate_transform is not None:
+        if self.n_candidates is None and self.candidate_transform is not None:
             raise ValueError(
                 "candidate_transform needs n_candidates, the number of candidates to "
                 "look for by it, such as 200; got None."
@@ -296,10 +240,19 @@ class KernelDensities(RemembersSamples):
         return check_squares(X, self._metric.unit)
 
     def _remake(self, points: NDArray) -> None:
-        sizes = np.diff(np.append(self._starts, len(points)))
-        labels = np.repeat(self.classes_, sizes)
-        metric = replace(self._metric, unit=1.0)
+        metric, labels = replace(self._metric, unit=1.0), self.classes_[self._codes]
         self.bundle_ = metric.bundle(points, labels, n_jobs=self.n_jobs)
+
+    def _make_index(self, references: Bundle) -> Any:
+        wanted = Wanted(n_jobs=self.n_jobs)
+        if self._n_candidates is not None:
+            candidates = FeatureCandidates(
+                self.candidate_transform_, references.points, self._n_candidates,
+                self._metric.unit, self._versions,
+            )  # fmt: skip
+            wanted = wanted._replace(candidates=candidates)
+        n_classes = len(self.classes_)
+        return index_of(references, self._codes, n_classes, self._metric, wanted)
 
     def _choose_gamma(self, samples, weights, gammas, groups):
         """Leave groups out, copies and all, and score every gamma on one pass."""
@@ -318,18 +271,19 @@ class KernelDensities(RemembersSamples):
             some = random.choice(len(samples), int(self.max_cv_samples), replace=False)
             left_out = left_out[np.sort(some)]
 
-        def distances(asked):
-            """Distances of each version of some samples, of other groups only."""
-            return self._distances(samples.X[asked], (groups[asked], groups))
-
+        index, known = self._index_at(samples.X), groups[self._origin]
         if gammas is None:
             spread = np.linspace(0, len(left_out) - 1, min(200, len(left_out)))
-            near = next(distances(left_out[spread.astype(int)]))
-            near = near.distances if isinstance(near, Near) else to_numpy(near)
-            inner = RELATIVE_GAMMAS / _typical(near)
+            some = left_out[spread.astype(int)]
+            queries = self._metric.bundle(
+                samples.X[some], end="query", n_jobs=self.n_jobs
+            )
+            apart = groups[some], known
+            near = index.measured(queries, 1, self.n_jobs, apart)[0]
+            inner = RELATIVE_GAMMAS / _typical(to_numpy(near))
         else:
             inner = _in_unit(gammas, self._metric.unit)
-        chunks = list(self._chunks(samples.X, len(left_out)))
+        chunks = list(batched_slices(len(left_out), index.max_queries()))
         n_left_out, n_others = len(np.unique(equal[left_out])), len(self.classes_) - 1
 
         def judged(inner, steps):
@@ -342,7 +296,8 @@ class KernelDensities(RemembersSamples):
             for step in steps:
                 asked = left_out[chunks[step]]
                 truth, weight = samples.codes[asked], weights[asked]
-                every = self._log_densities(distances(asked), inner)
+                apart = groups[asked], known
+                every = self._summed(index, samples.X[asked], inner, apart)
                 behind = every.max(axis=2, keepdims=True) - every
                 costs.append(np.minimum(behind, FARTHEST).astype(np.float32))
                 for g, scores in enumerate(every):
@@ -369,12 +324,12 @@ class KernelDensities(RemembersSamples):
             more = inner[best] * ratio ** np.arange(1.0, BEYOND + 1)
             if best == 0:
                 more = inner[0] / ratio ** np.arange(BEYOND, 0.0, -1)
-            (found, others), known = judged(more, range(len(chunks))), scores[1].min()
+            (found, others), least = judged(more, range(len(chunks))), scores[1].min()
             at = 0 if best == 0 else len(inner)
             inner = np.insert(inner, at, more)
             scores = np.insert(scores, [at], found, axis=1)
             costs = np.insert(costs, [at], others, axis=0)
-            if not found[1].min() < (1 - CLEARLY) * known:
+            if not found[1].min() < (1 - CLEARLY) * least:
                 break
         self.gammas_ = _in_unit(inner, 1 / self._metric.unit)
         if gammas is not None:
@@ -389,149 +344,21 @@ class KernelDensities(RemembersSamples):
         seen = costs[best], costs[best].argmin(axis=1), samples.codes[left_out]
         self.temperature_, self._lead = fit_temperature(LeftOut(*seen, of_samples))
 
-    def _distances(
-        self, X: NDArray, groups: tuple[NDArray, NDArray] | None = None
-    ) -> Iterator[Any]:
-        """Yield squared distances to the references, of X and of its copies.
+    def _versions_of(self, X: Any) -> Iterator[Bundle]:
+        """Yield samples and their copies, with the frames that the metric looks at."""
+        for version in chain([X], copies(X, self._test_transformations)):
+            yield self._metric.bundle(version, end="query", n_jobs=self.n_jobs)
 
-        `groups`, of X and of the training samples, makes those of one group infinite.
-        """
-        moved = copies(X, self._test_transformations)
-        references = self._references_at(X)
-        for version in chain([X], moved):
-            queries = self._metric.bundle(version, end="query", n_jobs=self.n_jobs)
-            if self._n_candidates is not None:
-                yield self._near(queries, references, groups)
-                continue
-            d2 = self._metric.squared_distances(
-                queries, references, compiled=self._compiled, n_jobs=self.n_jobs
-            )
-            if groups is not None:
-                same = groups[0][:, None] == groups[1][self._origin]
-                d2[put(same, d2.device if is_tensor(d2) else None)] = np.inf
-            yield d2
+    def _summed(self, index: Any, X: Any, gammas: Any, apart: Any = None) -> NDArray:
+        """(n_gammas, n, n_classes) log densities, up to a common constant.
 
-    @property
-    def _compiled(self) -> bool:
-        """Whether the training samples are enough for compiled loops."""
-        n, n_tangents, _ = self.bundle_.frames.shape
-        ends = (
-            n_tangents * self._metric.looks_at(end) for end in ("query", "reference")
-        )
-        return worth_compiling(n, *ends)
-
-    def _near(self, queries: Bundle, references: Bundle, groups: Any) -> "Near":
-        """Squared distances to the candidates of every query."""
-        candidates = made_once(self.bundle_, "candidates", self._make_candidates)
-        near = candidates.candidates(queries, 1, self.n_jobs, groups)
-        places = self._versions[near].reshape(len(near), -1)
-        there = np.repeat(near >= 0, self._versions.shape[1], axis=1)
-        distances = np.full(places.shape, np.inf)
-
-        def fill(i: int) -> None:
-            known = references[places[i, there[i]]]
-            d2 = self._metric.squared_distances(
-                queries[i : i + 1], known, compiled=self._compiled
-            )
-            distances[i, there[i]] = to_numpy(d2)[0]
-
-        thread_map(fill, range(len(near)), self.n_jobs, "densities")
-        return Near(distances, places)
-
-    def _make_candidates(self) -> FeatureCandidates:
-        points = self.bundle_.points[self._versions[:, 0]]
-        assert self._n_candidates is not None
-        return FeatureCandidates(
-            self.candidate_transform_, points, self._n_candidates, self._metric.unit
-        )
-
-    def _references_at(self, X: Any) -> Any:
-        """Return the training samples where the queries are."""
-        if is_tensor(X) == is_tensor(self.bundle_.points):
-            return self.bundle_
-        place = str(X.device) if is_tensor(X) else "NumPy"
-        make = partial(self._metric.bundle_like, self.bundle_, X)
-        return made_once(self.bundle_, place, make)
-
-    def _finder_at(self, X: Any) -> Any:
-        """Return a search on the device that spares most distances, or None."""
-        references, metric = self._references_at(X), self._metric
-        n, d = references.points.shape
-        p = components_on_device(d)
-        moves = metric.sides != "midpoint" and references.n_tangents
-        if not moves or references.is_shared or self._n_candidates is not None:
-            return None
-        if d > MAX_AXES or not worth_a_bound(n, d, p):
-            return None
-
-        def make():
-            from widemargin._compute.device.search import DeviceSearch
-
-            return DeviceSearch(
-                references.points, references.frames, sides=metric.sides,
-                spring=metric.spring, n_components=p,
-            )  # fmt: skip
-
-        return made_once(references, "densities", make)
-
-    def _pruned_densities(self, X: Any, finder: Any) -> NDArray:
-        starts = self._starts.tolist()
-        weights = put(self._log_weights, X.device)
-        total: Any = -np.inf
-        moved = copies(X, self._test_transformations)
-        for version in chain([X], moved):
-            x = self._metric.bundle(version, end="query")
-            sums = finder.log_densities(
-                x.points, x.frames, starts, weights, self._inner_gamma
-            )
-            total = np.logaddexp(total, np.maximum(to_numpy(sums), LEAST))
-        return total
-
-    def _chunks(self, X, n):
-        if self._n_candidates is not None:
-            m = min(self._n_candidates, len(self._versions)) * self._versions.shape[1]
-            return batched_slices(n, min(2048, rows_in_budget(80 * m)))
-        if is_tensor(X):
-            return batched_slices(n, 2**30 // len(self.bundle_))
-        # Distances, their exponentials and a mask, all of one row per query.
-        return batched_slices(n, min(512, rows_in_budget(42 * len(self.bundle_))))
-
-    def _log_densities(self, versions: Iterable[Any], gammas: Any) -> NDArray:
-        """Logarithm of sum w exp(-gamma d2) of every class, up to a common constant.
-
-        Summed over all `versions` of the squared distances: (n_gammas, n, n_classes).
-        What is given is overwritten. No logarithm is below `LEAST`.
+        Summed over all versions of the samples; those of one group are kept `apart`.
         """
         total: Any = -np.inf
-        for d2 in versions:
-            if isinstance(d2, Near):
-                sums = self._log_densities_near(d2, gammas)
-            elif is_tensor(d2):
-                from widemargin._compute.device.search import log_densities
-
-                sums = log_densities(d2, self._starts, self._log_weights, gammas)
-                sums = to_numpy(sums)
-            else:
-                sums = _log_sums(d2, self._starts, self._log_weights, gammas)
+        for queries in self._versions_of(X):
+            sums = index.sum_exp(queries, self._log_weights, gammas, self.n_jobs, apart)
             total = np.logaddexp(total, np.maximum(sums, LEAST))
         return total
-
-    def _log_densities_near(self, near: "Near", gammas: Any) -> NDArray:
-        """As :meth:`_log_densities`, of candidates that are others for every query."""
-        n, n_classes = len(near.distances), len(self.classes_)
-        known = np.isfinite(near.distances)
-        places = near.places[known]
-        codes = np.searchsorted(self._starts, places, side="right") - 1
-        cells = np.repeat(np.arange(n), known.sum(axis=1)) * n_classes + codes
-        order = np.argsort(cells, kind="stable")
-        cells, starts = np.unique(cells[order], return_index=True)
-        d2 = near.distances[known][order]
-        farthest = np.where(known, near.distances, 0).max(axis=1)
-        with np.errstate(over="ignore"):
-            out = np.multiply.outer(-np.asarray(gammas), farthest)
-        out = np.repeat(out, n_classes, axis=1)
-        out[:, cells] = _log_sums(d2, starts, self._log_weights[places[order]], gammas)
-        return out.reshape(len(gammas), n, n_classes)
 
     def _check_predict(self, X):
         check_is_fitted(self)
@@ -540,64 +367,33 @@ class KernelDensities(RemembersSamples):
 
     def _distances_to_classes(self, X) -> NDArray:
         """Minus the log densities of the classes, which no temperature changes."""
-        if self._merged is not None:
-            return -self._merged
-        return -self._all_log_densities(X)
+        return -self._log_densities(X)
 
     def _class_scores(self, X) -> NDArray:
+        return log_softmax(self._log_densities(X) / self.temperature_, axis=1)
+
+    def _log_densities(self, X: Any) -> NDArray:
+        """(n_samples, n_classes); of close calls those in float64."""
         if self._merged is not None:
-            return log_softmax(self._merged / self.temperature_, axis=1)
-        return log_softmax(self._all_log_densities(X) / self.temperature_, axis=1)
-
-    def _all_log_densities(self, X) -> NDArray:
-        if is_tensor(X):
-            finder = self._finder_at(X)
-            if finder is not None:
-                return self._pruned_densities(X, finder)
+            return self._merged
+        index, gamma = self._index_at(X), self._inner_gamma
         out = np.empty((len(X), len(self.classes_)))
-        for rows in announced(list(self._chunks(X, len(X))), "densities"):
-            versions = self._distances(X[rows])
-            out[rows] = self._log_densities(versions, [self._inner_gamma])[0]
-        if not is_tensor(X) and self._n_candidates is None and out.shape[1] > 1:
-            self._settle(X, out)
-        return out
-
-    def _settle(self, X: NDArray, scores: NDArray) -> None:
-        """Compute close calls again, each row alone and in float64.
-
-        Far from all samples the rounding of a squared distance outweighs any density,
-        and depends on the other rows of a product.
-        """
-        second, first = np.partition(scores, -2, axis=1)[:, -2:].T
+        for rows in announced(
+            list(batched_slices(len(X), index.max_queries())), "densities"
+        ):
+            out[rows] = self._summed(index, X[rows], [gamma])[0]
+        if out.shape[1] < 2 or not index.rounding:
+            return out
+        second, first = np.partition(out, -2, axis=1)[:, -2:].T
         with np.errstate(over="ignore"):
-            close = first - second <= default_rtol(X.dtype) * np.abs(first)
+            close = first - second <= index.rounding * np.abs(first)
         for i in np.flatnonzero(close):
-            row = X[i : i + 1]
-            moved = copies(row, self._test_transformations)
-            versions = (
-                self._fine_distances(version) for version in chain([row], moved)
-            )
-            scores[i] = self._log_densities(versions, [self._inner_gamma])[0]
-
-    def _fine_distances(self, row: NDArray) -> NDArray:
-        """Squared distances (1, n) of a row, in float64 where they decide."""
-        references, metric = self._references_at(row), self._metric
-        rough = metric.squared_distances(
-            metric.bundle(row, end="query"), references, compiled=self._compiled
-        )
-        d2 = rough.astype(float)
-        with np.errstate(over="ignore"):
-            fall = np.minimum(self._inner_gamma * d2[0], -LEAST)
-        bumps, error = self._log_weights - fall, default_rtol(row.dtype) * fall
-        sizes = np.diff(np.append(self._starts, len(references)))
-        least = np.repeat(np.maximum.reduceat(bumps - error, self._starts), sizes)
-        # A bump that is exp(-40) of the highest adds nothing.
-        near = np.flatnonzero(bumps + error >= least - 40)
-        fine = metric.bundle(row.astype(float), end="query")
-        d2[0, near] = metric.squared_distances(
-            fine, references[near], compiled=self._compiled
-        )[0]
-        return d2
+            total: Any = -np.inf
+            for version in self._versions_of(in_dtype(X[i : i + 1], float)):
+                sums = index.fine_sum_exp(version, self._log_weights, gamma)
+                total = np.logaddexp(total, np.maximum(sums, LEAST))
+            out[i] = total
+        return out
 
     def predict_proba(self, X: ArrayLike) -> NDArray:
         """Posterior of each class.
@@ -616,14 +412,10 @@ class KernelDensities(RemembersSamples):
 
 
 def _densities_of_part(samples: Samples, model: Any, heaviest: float) -> Any:
-    """Return the model of one part, of the classes that it has."""
+    """Return the model of one part."""
     part = bare(model)
-    present, codes = np.unique(samples.codes, return_inverse=True)
-    part._n_classes, part._present = len(samples.classes), present
-    part.classes_ = samples.classes[present]
     transformations = check_transformations(model.transformations)
-    mine = replace(samples, codes=codes, classes=part.classes_)
-    part._remember(mine, transformations, heaviest)
+    part._remember(samples, transformations, heaviest)
     return part
 
 
@@ -726,7 +518,7 @@ class DensityClassifier(KernelDensities):
 
     _: KW_ONLY
     metric: Literal["euclidean"] | TangentMetric | Callable = "euclidean"
-    n_candidates: int | None = None
+    n_candidates: Counted | None = None
     candidate_transform: Any = None
 
     def _given_metric(self) -> TangentMetric:
@@ -831,54 +623,12 @@ class TangentDensityClassifier(KernelDensities):
     _: KW_ONLY
     tangents: Any = None
     sides: Literal["auto", "both", "query", "reference", "mean", "midpoint"] = "auto"
-    spring: float = 1e-5
+    spring: NotNegative = 1e-5
     transform_test: bool = True
 
     def _given_metric(self) -> TangentMetric:
         tangents = tangents_meant(self.tangents, type(self).__name__)
         return metric_of(tangents, self.sides, self.spring)
-
-
-class Near(NamedTuple):
-    """Squared distances to some references of each query, and which; inf where none."""
-
-    distances: NDArray
-    places: NDArray
-
-
-def _log_sums(d2: NDArray, starts: NDArray, log_weights: NDArray, gammas: Any) -> Any:
-    """Logarithms of sum w exp(-gamma d2) over parts of the last axis of `d2`.
-
-    The parts begin at `starts`; (n_gammas, ..., n_parts). `d2` is overwritten.
-    """
-    nearest = np.minimum.reduceat(d2, starts, axis=-1)
-    base = np.where(np.isfinite(nearest), nearest, 0)
-    sizes = np.diff(np.append(starts, d2.shape[-1]))
-    depth = np.subtract(np.repeat(base, sizes, axis=-1), d2, out=d2)
-    sums = [_log_bumps(depth, starts, sizes, log_weights, gamma) for gamma in gammas]
-    with np.errstate(over="ignore"):
-        far = np.multiply.outer(np.asarray(gammas, float), base.astype(float))
-    return np.stack(sums) - far
-
-
-def _log_bumps(
-    depth: NDArray, starts: NDArray, sizes: NDArray, log_weights: NDArray, gamma: float
-) -> NDArray:
-    """Logarithm of sum w exp(gamma depth) over each part; depths are ≤ 0."""
-    finest = np.finfo(depth.dtype)
-    steep = depth.dtype.type(np.clip(gamma, finest.tiny, finest.max))
-    with np.errstate(over="ignore"):
-        bumps = depth * steep
-    top: Any = 0.0
-    if log_weights.any():
-        bumps += log_weights.astype(depth.dtype)
-        top = np.maximum.reduceat(bumps, starts, axis=-1)
-        top = np.where(np.isfinite(top), top, 0)
-        bumps -= np.repeat(top, sizes, axis=-1)
-    np.exp(bumps, out=bumps)
-    sums = np.add.reduceat(bumps, starts, axis=-1, dtype=float)
-    with np.errstate(divide="ignore"):
-        return np.log(sums) + top
 
 
 # Squares below are rounding, and have no inverse.

@@ -14,9 +14,8 @@ Reference: P. Simard, Y. LeCun, J. Denker, Efficient pattern recognition using a
 transformation distance, NIPS 1992. Shapes: neighbours (n, k), scores (n, n_classes).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import KW_ONLY, replace
-from functools import partial
 from typing import Any, Literal, NamedTuple, Self, cast
 
 import numpy as np
@@ -24,18 +23,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin._compute.machine import batched_slices
-from widemargin._compute.progress import announced, observed_by
-from widemargin._core.arrays import (
-    in_dtype,
-    is_tensor,
-    made_once,
-    numpy_dtype,
-    refuse_device,
-)
+from widemargin._compute.nearest import rivals_of
+from widemargin._compute.progress import observed_by
+from widemargin._core import shards
+from widemargin._core.arrays import in_dtype, made_once, numpy_dtype, refuse_device
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
-    check_count,
     check_neighbors,
     check_option,
     check_squares,
@@ -50,30 +43,27 @@ from widemargin._core.decisions import (
 )
 from widemargin._core.lazy import bare
 from widemargin._core.left_out import left_out_folds
-from widemargin._core.params import parameters
+from widemargin._core.params import (
+    Counted,
+    NotNegative,
+    check_declared,
+    parameters,
+)
 from widemargin._core.samples import Samples, check_samples, check_X
-from widemargin._core.shards import check_shards
 from widemargin._core.temperature import LeftOut, fit_temperature, joined
 from widemargin.margins import relative_margin
 from widemargin.metrics import TangentMetric
 from widemargin.metrics.tangent import helpful_metric, metric_of
-from widemargin.neighbors.search import (
-    DeviceTangentSearch,
+from widemargin.neighbors.base import RemembersSamples, Wanted, index_of
+from widemargin.neighbors.candidates import (
     FeatureCandidates,
-    MergedSearch,
-    MetricSearch,
-    PlainSearch,
-    RemembersSamples,
-    TangentSearch,
     check_transform,
-    components_on_device,
     fit_transform,
-    plain_search_serves,
 )
+from widemargin.neighbors.index import FunctionMetric
 from widemargin.tangents import Bundle
 from widemargin.tangents.generator import tangents_meant
 
-ALGORITHMS = ("exact", "brute", "rerank")
 TANGENT_CANDIDATES = "candidate_transform with metric='tangent'"
 # Of a vote: what nearness adds where votes are equal.
 NEARNESS = 1e-9
@@ -106,13 +96,9 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
         :func:`~widemargin.metrics.image_distortion_distances`.
     algorithm : {"exact", "brute", "rerank"}, default="exact"
         "brute" computes all distances. "exact" finds the same neighbours by a lower
-        bound in `n_components` dimensions; with a `metric` of your own, or
+        bound in few dimensions; with a `metric` of your own, or
         ``sides="midpoint"``, it computes all. "rerank" is approximate: it computes
         distances to `n_candidates` only, and makes a slow `metric` affordable.
-    n_components : int or "auto", default="auto"
-        Dimensions of the lower bound. "auto" is ``8 * cbrt(n_features)`` for one
-        neighbour, ``10 * cbrt(n_features)`` for more, and about ``14 *
-        cbrt(n_features)`` on a GPU. Results do not depend on it.
     n_candidates : int, default=500
         Number of candidates of "rerank".
     candidate_transform : transformer or None, default=None
@@ -181,16 +167,15 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
     # Temperature and lead that some samples of a Dask collection tell.
     _of_some = cast("tuple[float, float] | None", None)
 
-    n_neighbors: int = 1
+    n_neighbors: Counted = 1
     _: KW_ONLY
     weights: Literal["uniform", "distance"] | Callable = "uniform"
     tangents: Any = None
     sides: Literal["auto", "both", "query", "reference", "mean", "midpoint"] = "auto"
-    spring: float = 1e-5
+    spring: NotNegative = 1e-5
     metric: Literal["tangent"] | Callable = "tangent"
     algorithm: Literal["exact", "brute", "rerank"] = "exact"
-    n_components: int | Literal["auto"] = "auto"
-    n_candidates: int = 500
+    n_candidates: Counted = 500
     candidate_transform: Any = None
     class_weight: Any = None
     n_jobs: int | None = None
@@ -232,7 +217,6 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
         order = np.argsort(samples.codes, kind="stable")
         self._positions, samples = order, samples.take(order)
         self._codes = samples.codes.astype(np.int64)
-        self._n_training = len(samples)
         # Only ratios count, and they may be of any size.
         self._votes = samples.weights / samples.weights.max()
         data = {"X": samples.X, "y": samples.labels, "sample_weight": samples.weights}
@@ -243,27 +227,11 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
             self._dtype = numpy_dtype(self.bundle_.points)
             self._metric.warn_of_blanks(self.bundle_)
             with tasks.parts("projections"):
-                self._search: Any = None
-                if not is_tensor(self.bundle_.points):
-                    self._search = self._choose_search(self.bundle_)
+                self._index_at(self.bundle_.points)
         return self
 
     def _check_parameters(self) -> TangentMetric:
-        # A metric of one's own needs none, and "rerank" may do without.
-        tangents = "none" if self.tangents is None else self.tangents
-        if not callable(self.metric):
-            tangents = self.tangents
-        tangents = tangents_meant(tangents, type(self).__name__)
-        metric = metric_of(tangents, self.sides, self.spring)
-        check_option("algorithm", self.algorithm, ALGORITHMS)
-        check_count("n_candidates", self.n_candidates)
-        if check_transform(self.candidate_transform) and self.algorithm != "rerank":
-            raise ValueError(
-                "candidate_transform needs algorithm='rerank', which has candidates; "
-                f"got {self.algorithm!r}."
-            )
-        if not isinstance(self.n_components, str) or self.n_components != "auto":
-            check_count("n_components", self.n_components, "'auto' or ")
+        check_declared(self)
         if not callable(self.weights):
             check_option("weights", self.weights, ("uniform", "distance"))
         named = isinstance(self.metric, str) and self.metric == "tangent"
@@ -272,40 +240,50 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
                 "metric must be 'tangent', Euclidean with tangents='none', "
                 f"or a function metric(X, Y) -> (n_x, n_y); got {self.metric!r}."
             )
-        return metric
+        # A metric of one's own needs none, and "rerank" may do without.
+        tangents = "none" if self.tangents is None else self.tangents
+        if not callable(self.metric):
+            tangents = self.tangents
+        tangents = tangents_meant(tangents, type(self).__name__)
+        if check_transform(self.candidate_transform) and self.algorithm != "rerank":
+            raise ValueError(
+                "candidate_transform needs algorithm='rerank', which has candidates; "
+                f"got {self.algorithm!r}."
+            )
+        return metric_of(tangents, self.sides, self.spring)
 
     def _fit_metric(self, metric: TangentMetric, samples: Samples, limits: Any) -> None:
         """Fit the metric to samples, in a unit of all that lie within the limits."""
-        # What belongs to no single sample needs no frames at all.
-        self._measures_points = callable(self.metric) or metric.sides == "midpoint"
-        if not callable(self.metric):
+        own = callable(self.metric)
+        if not own:
             metric = metric.in_unit_of(limits)
         metric = metric.fit(samples.X, samples.labels)
         self.sides_ = metric.sides
-        if self.sides == "auto" and not callable(self.metric):
+        if self.sides == "auto" and not own:
             metric, self.sides_ = helpful_metric(
                 metric, samples.X, samples.codes, samples.labels, samples.weights
             )
-        self._metric, self.input_tangents_ = metric, metric.tangents
+        self.input_tangents_ = metric.tangents
+        self._wanted = Wanted(self.algorithm, n_candidates=int(self.n_candidates))
+        reranks = self.algorithm == "rerank"
         # A distance of one's own need not square anything.
-        self._squares = not callable(self.metric) or self.algorithm == "rerank"
+        self._squares = not own or reranks
         if self._squares:
             check_squares(limits, metric.unit)
-        if self.candidate_transform is not None and not self._measures_points:
-            refuse_device(TANGENT_CANDIDATES, X=samples.X)
+        # What says where to look, where the metric itself belongs to no end.
+        self._scout: TangentMetric | None = None
+        if self.candidate_transform is None and (own or metric.sides == "midpoint"):
+            self._scout = replace(metric, sides="reference") if reranks else None
+        self._metric = FunctionMetric(function=self.metric) if own else metric
         self.candidate_transform_ = fit_transform(
             self.candidate_transform, samples.X, samples.labels
         )
-        self._asked = {
-            name: getattr(self, name)
-            for name in ("algorithm", "metric", "n_candidates", "n_components")
-        }
 
     @fit_method
     def _fit_blocks(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Make an index of every partition of a Dask collection, where it is."""
         metric = self._check_parameters()
-        given = check_shards(self, X, y, sample_weight, stay=True)
+        given = shards.check_shards(self, X, y, sample_weight, stay=True)
         self._n_neighbors = check_neighbors(self.n_neighbors, given.n_rows)
         some = given.some()
         few = clone(self).set_params(class_weight=None)
@@ -314,7 +292,6 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
             few.fit(some.X, some.labels, some.weights)
         self._of_some = few._calibration
         self.classes_, self._weights = given.classes, self.weights
-        self._n_training = given.n_rows
         data = {"X": some.X, "y": some.labels, "sample_weight": some.weights}
         with FitTasks(self, 1, **data) as tasks, tasks.whole("indices"):
             self._fit_metric(metric, some, given.limits)
@@ -323,13 +300,11 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
             earlier = np.cumsum(given.counts, axis=0) - given.counts
             per_class = given.counts.sum(axis=0)
             before = earlier + (np.cumsum(per_class) - per_class)
-            starts = earlier.sum(axis=1)
-            self._parts = None
-            own = list(zip(before, starts.tolist(), strict=True))
-            light = self._with_found(("none",), None)
-            self._parts = self._parted(given, _index, light, given.heaviest, own=own)
+            own = list(zip(before, earlier.sum(axis=1).tolist(), strict=True))
+            light = bare(self)
+            parts = self._parted(given, _model_of, light, given.heaviest, own=own)
         self.__dict__.pop("bundle_", None)
-        self._search = None
+        self._n_rows, self._parts = given.n_rows, parts
         return self
 
     def _question(
@@ -337,7 +312,7 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
     ) -> tuple:
         """Ask every part for the nearest of all, or of every class."""
         k = self._n_neighbors if n_neighbors is None else n_neighbors
-        k = check_neighbors(k, self._n_training)
+        k = check_neighbors(k, self._n_rows)
         scores = name not in ("predict", "kneighbors")
         return ("classes",) if scores and self._n_neighbors == 1 else ("nearest", k)
 
@@ -355,102 +330,41 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
             distances, places = self._neighbors(X, min(question[1], len(self.bundle_)))
             facts = (self._places, self._codes, self._votes, self._positions)
             return Nearest(distances, *(fact[places] for fact in facts))
-        parts = [
-            search.of_classes(queries, self._codes, len(self.classes_), self.n_jobs)
-            for _, queries, search in self._some_after_another(X, "margins")
-        ]
-        return np.concatenate(parts)
+        return self._class_distances(X)
 
-    def _with_found(self, question: tuple, found: list | None) -> Self:
-        """Return a model that knows what the parts said, and nothing else."""
-        twin = bare(self)
-        if found is None:
-            return twin
+    def _merge(self, question: tuple, found: list) -> None:
         if question[0] == "classes":
-            twin._codes = np.arange(len(self.classes_))
-            power = 1 if self._measures_points else 2
-            twin._search = MergedSearch(np.minimum.reduce(found), power)
-            return twin
+            self._merged = np.minimum.reduce(found)
+            return
         nearest = merged_nearest(found, question[1])
-        twin._codes, twin._votes = nearest.codes.ravel(), nearest.votes.ravel()
-        twin._positions = nearest.positions.ravel()
-        twin._search = MergedSearch(nearest.distances, 1)
-        return twin
+        places = np.arange(nearest.places.size).reshape(nearest.places.shape)
+        self._merged = nearest.distances, places
+        self._codes, self._votes = nearest.codes.ravel(), nearest.votes.ravel()
+        self._positions = nearest.positions.ravel()
 
     def _bundle(self, X: NDArray, labels: NDArray, unit: float | None = None) -> Bundle:
-        metric = self._metric if unit is None else replace(self._metric, unit=unit)
-        reranks = self._asked["algorithm"] == "rerank"
-        if self._measures_points and reranks and self.candidate_transform_ is None:
-            metric = replace(metric, sides="reference")
-        elif self._measures_points:
-            metric = replace(metric, tangents=None)
+        metric = self._scout or self._metric
+        metric = metric if unit is None else replace(metric, unit=unit)
         return metric.bundle(X, labels, n_jobs=self.n_jobs)
 
     def _remake(self, points: NDArray) -> None:
         self.bundle_ = self._bundle(points, self.classes_[self._codes], unit=1.0)
-        self._search = self._choose_search(self.bundle_)
 
-    def _search_among(self, X):
-        """Return the search where the queries are; made when it is first needed.
-
-        What `fit` made for its own samples belongs to the model.
-        """
-        if self._search is not None and (
-            not is_tensor(X) or isinstance(self._search, MergedSearch)
-        ):
-            return self._search
-        place = (str(X.device), str(X.dtype)) if is_tensor(X) else "NumPy"
-
-        def make():
-            bundle = self._metric.bundle_like(self.bundle_, X)
-            # Another object: what is kept for a bundle must not keep it alive.
-            return self._choose_search(Bundle(bundle.points, bundle.frames))
-
-        return made_once(self.bundle_, place, make)
-
-    def _choose_search(self, bundle):
-        algorithm, candidates = self._asked["algorithm"], None
+    def _make_index(self, references: Bundle) -> Any:
+        given, wanted = (references, self._codes, len(self.classes_)), self._wanted
+        wanted = wanted._replace(n_neighbors=self._n_neighbors, n_jobs=self.n_jobs)
+        candidates: Any = None
         if self.candidate_transform_ is not None:
+            if self._is_squared and self._metric.sides != "midpoint":
+                refuse_device(TANGENT_CANDIDATES, X=references.points)
             candidates = FeatureCandidates(
-                self.candidate_transform_,
-                bundle.points,
-                int(self._asked["n_candidates"]),
+                self.candidate_transform_, references.points, wanted.n_candidates,
                 self._metric.unit,
-            )
-        if not self._measures_points:
-            return self._searcher(bundle, self._metric.sides, algorithm, candidates)
-        if algorithm == "rerank" and candidates is None:
-            # Candidates for another metric come from the cheapest tangent distance.
-            candidates = self._searcher(bundle, "reference", "brute")
-        metric = self._asked["metric"]
-        if not callable(metric):
-            metric = partial(_distances_of_points, self._metric)
-        return MetricSearch(bundle, metric, candidates)
-
-    def _searcher(self, bundle, sides, algorithm, candidates=None):
-        on_device = is_tensor(bundle.points)
-        n_components: Any = self._asked["n_components"]
-        if n_components == "auto" and on_device:
-            n_components = components_on_device(bundle.n_features)
-        elif n_components == "auto":
-            # More neighbours lie farther away, where a coarse bound spares less.
-            factor = 8 if self._n_neighbors == 1 else 10
-            n_components = round(factor * np.cbrt(bundle.n_features))
-        options: dict[str, Any] = {
-            "sides": sides,
-            "spring": self._metric.spring,
-            "n_candidates": int(self._asked["n_candidates"]),
-            "n_jobs": self.n_jobs,
-        }
-        plain = plain_search_serves(bundle, algorithm, n_components, candidates)
-        if plain and not on_device:
-            return PlainSearch(bundle, **options)
-        search: Any = DeviceTangentSearch if on_device else TangentSearch
-        if candidates is not None:
-            refuse_device(TANGENT_CANDIDATES, X=bundle.points)
-            options["elsewhere"] = candidates
-        options |= {"algorithm": algorithm, "n_components": n_components}
-        return search(bundle, **options)
+            )  # fmt: skip
+        elif self._scout is not None:
+            look = wanted._replace(algorithm="brute")
+            candidates = index_of(*given, self._scout, look)
+        return index_of(*given, self._metric, wanted._replace(candidates=candidates))
 
     def kneighbors(
         self,
@@ -480,7 +394,7 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
         check_is_fitted(self)
         own = X is None
         k = self._n_neighbors if n_neighbors is None else n_neighbors
-        k = check_neighbors(k, self._n_training - own)
+        k = check_neighbors(k, len(self._codes) - own)
         X = None if own else self._check_predict(X)
         distances, found = self._neighbors(X, k + own)
         if own:
@@ -490,14 +404,33 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
         indices = self._positions[found]
         return (distances * self._metric.unit, indices) if return_distance else indices
 
-    def _neighbors(self, X, k):
+    def _neighbors(self, X: Any, k: int) -> tuple[NDArray, NDArray]:
         """Distances and places, among the ordered samples, of the k nearest."""
+        if self._merged is not None:
+            return self._merged
+        index = self._index_at(self.bundle_.points if X is None else X)
         found = [
-            search.query(queries, k, self.n_jobs)
-            for _, queries, search in self._some_after_another(X, "neighbours")
+            index.query(queries, k, self.n_jobs)
+            for _, queries in self._queries(X, index, "neighbours")
         ]
         distances, places = zip(*found, strict=True)
         return np.concatenate(distances), np.concatenate(places)
+
+    def _class_distances(self, X: Any) -> NDArray:
+        """(n_samples, n_classes) to the nearest of every class, see `_measure`."""
+        if self._merged is not None:
+            return self._merged
+        index = self._index_at(X)
+        found = [
+            index.class_distances(queries, self.n_jobs)
+            for _, queries in self._queries(X, index, "margins")
+        ]
+        return np.concatenate(found)
+
+    @property
+    def _is_squared(self) -> bool:
+        """Whether distances to classes are squared; those of a function are not."""
+        return not isinstance(self._metric, FunctionMetric)
 
     def _check_predict(self, X):
         check_is_fitted(self)
@@ -506,22 +439,6 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
             check_squares(X, self._metric.unit)
         # Frames have the dtype of their points; the finer one serves both ends.
         return in_dtype(X, np.result_type(numpy_dtype(X), self._dtype))
-
-    def _some_after_another(self, X, what):
-        """Cut queries, None for the training samples, into bundles; with their rows.
-
-        Frames are made when they are needed, so that memory does not grow with X.
-        """
-        n = self._n_training if X is None else len(X)
-        search = self._search_among(self.bundle_.points if X is None else X)
-        metric = self._metric
-        if not search.needs_frames:
-            metric = replace(metric, tangents=None)
-        for rows in announced(batched_slices(n, search.max_queries()), what):
-            if X is None:
-                yield rows, search.references[rows], search
-            else:
-                yield rows, metric.bundle(X[rows], None, n_jobs=self.n_jobs), search
 
     def _shares(self, X):
         """Share of the votes of every class, and how near it comes, in (0, 1)."""
@@ -545,15 +462,12 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
             shares, nearness = self._shares(X)
             answers = (shares + NEARNESS * nearness).argmax(axis=1)
             return shares.max(axis=1, keepdims=True) - shares, answers
-        squares = []
-        for _, nearest, search in self._nearest_of_classes(X):
-            if search.power == 1:
-                second = np.partition(nearest, 1, axis=1)[:, 1:2]
-                unit = np.where((second > 0) & np.isfinite(second), second, 1)
-                with np.errstate(over="ignore"):
-                    nearest = (nearest / unit) ** 2
-            squares.append(nearest)
-        D = np.concatenate(squares)
+        D = self._class_distances(X)
+        if not self._is_squared:
+            second = np.partition(D, 1, axis=1)[:, 1:2]
+            unit = np.where((second > 0) & np.isfinite(second), second, 1)
+            with np.errstate(over="ignore"):
+                D = (D / unit) ** 2
         costs = relative_distances(D)
         # Of a class without candidates nothing nearer was seen.
         there = np.isfinite(costs)
@@ -581,18 +495,15 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
 
     def _left_out_costs(self) -> LeftOut:
         """Say what some training samples cost where they are no neighbours."""
-        points, n = self.bundle_.points, self._n_training
+        points, n = self.bundle_.points, len(self._codes)
         weights = self._votes / self._votes.mean()
         samples = Samples(points, self._codes, weights, self.classes_, np.arange(n))
         said = [LeftOut(np.zeros((0, len(self.classes_))), *3 * [np.arange(0)])]
         for rows in left_out_folds(samples, np.inf):
             keep, part = np.delete(np.arange(n), rows), bare(self)
             part.bundle_, part._codes = self.bundle_[keep], self._codes[keep]
-            part._votes, part._n_training = self._votes[keep], len(keep)
+            part._votes = self._votes[keep]
             part._n_neighbors = min(self._n_neighbors, len(keep))
-            part._search = None
-            if not is_tensor(points):
-                part._search = part._choose_search(part.bundle_)
             with observed_by(None):
                 costs, answers = part._costs(points[rows] * self._metric.unit)
             said.append(LeftOut(costs, answers, self._codes[rows], weights[rows]))
@@ -616,20 +527,10 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
         """
         return super().predict_proba(X)
 
-    def _nearest_of_classes(self, X: Any) -> Iterator[tuple[slice, NDArray, Any]]:
-        """Yield distances to the nearest of every class, in the power of the search."""
-        n_classes = len(self.classes_)
-        for rows, queries, search in self._some_after_another(X, "margins"):
-            found = search.of_classes(queries, self._codes, n_classes, self.n_jobs)
-            yield rows, found, search
-
     def _distances_to_classes(self, X: Any) -> NDArray:
         """(n_samples, n_classes) distances to the nearest sample of every class."""
-        found = [
-            nearest if search.power == 1 else np.sqrt(nearest)
-            for _, nearest, search in self._nearest_of_classes(X)
-        ]
-        return np.concatenate(found)
+        found = self._class_distances(X)
+        return np.sqrt(found) if self._is_squared else found
 
     def predict(self, X: ArrayLike) -> NDArray:
         """Class of the most votes; among equals the class of the nearest neighbour.
@@ -654,10 +555,8 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
         if self._n_neighbors > 1:
             shares, nearness = self._shares(X)
             return shares + NEARNESS * nearness
-        margins = np.empty((len(X), len(self.classes_)))
-        for rows, nearest, search in self._nearest_of_classes(X):
-            margins[rows] = _relative(search, nearest, -best_other(-nearest))
-        return margins
+        nearest = self._class_distances(X)
+        return self._relative(nearest, -best_other(-nearest))
 
     def _label_margins(self, scores):
         if self._n_neighbors == 1:
@@ -668,21 +567,22 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
     def _margins(self, X, codes):
         if self._n_neighbors > 1:
             return super()._margins(X, codes)
-        out = np.empty(len(X))
-        for rows, queries, search in self._some_after_another(X, "margins"):
+        if self._merged is not None:
+            return self._relative(*rivals_of(self._merged, codes))
+        index, out = self._index_at(X), np.empty(len(X))
+        for rows, queries in self._queries(X, index, "margins"):
             wanted = None if codes is None else codes[rows]
-            rivals = search.rivals(queries, self._codes, wanted, self.n_jobs)
-            out[rows] = _relative(search, *rivals)
+            rivals = index.rivals(queries, wanted, self.n_jobs)
+            out[rows] = self._relative(*rivals)
         return out
 
-
-def _relative(search: Any, d_plus: NDArray, d_minus: NDArray) -> NDArray:
-    """Relative margin of the squares; where these would vanish, in other units."""
-    if search.power == 1:
-        unit = np.maximum(d_plus, np.where(np.isfinite(d_minus), d_minus, 0))
-        unit = np.where((unit > 0) & np.isfinite(unit), unit, 1)
-        d_plus, d_minus = (d_plus / unit) ** 2, (d_minus / unit) ** 2
-    return relative_margin(d_plus.ravel(), d_minus.ravel()).reshape(d_plus.shape)
+    def _relative(self, d_plus: NDArray, d_minus: NDArray) -> NDArray:
+        """Relative margin of the squares; where these would vanish, in other units."""
+        if not self._is_squared:
+            unit = np.maximum(d_plus, np.where(np.isfinite(d_minus), d_minus, 0))
+            unit = np.where((unit > 0) & np.isfinite(unit), unit, 1)
+            d_plus, d_minus = (d_plus / unit) ** 2, (d_minus / unit) ** 2
+        return relative_margin(d_plus.ravel(), d_minus.ravel()).reshape(d_plus.shape)
 
 
 class Nearest(NamedTuple):
@@ -706,7 +606,7 @@ def merged_nearest(found: list[Nearest], k: int) -> Nearest:
     return Nearest(*(np.take_along_axis(a, order, axis=1) for a in every))
 
 
-def _index(
+def _model_of(
     samples: Samples, light: Any, heaviest: float, before: NDArray, start: int
 ) -> Any:
     """Return the model of one part: `before` it stand so many, class by class."""
@@ -716,17 +616,9 @@ def _index(
     ranks = np.arange(len(codes)) - np.searchsorted(codes, codes)
     part._places, part._positions = before[codes] + ranks, start + order
     part._codes, part._votes = codes, samples.weights / heaviest
-    part._n_training, part._search = len(codes), None
     part.bundle_ = part._bundle(samples.X, samples.labels)
-    if not is_tensor(part.bundle_.points):
-        part._search = part._choose_search(part.bundle_)
+    part._index_at(part.bundle_.points)
     return part
-
-
-def _distances_of_points(metric: TangentMetric, X: NDArray, Y: NDArray) -> NDArray:
-    """Distances that need no frames, of points that are in the metric's unit."""
-    bare = replace(metric, unit=1.0)
-    return bare.distances(bare.bundle(X), bare.bundle(Y))
 
 
 def _without_self(distances, places):

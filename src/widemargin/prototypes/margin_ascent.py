@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from widemargin._compute.engines import engine_for
+from widemargin._compute.engines import engine_for, formula
 from widemargin._compute.machine import (
     SAMPLE_ROWS,
     Room,
@@ -46,7 +46,6 @@ from widemargin._compute.machine import (
     rows_in_budget,
 )
 from widemargin._compute.nearest import squared_norms
-from widemargin._core.arrays import numpy_dtype, put, to_numpy
 from widemargin._core.checks import warn_caller
 from widemargin.margins import relative_margin
 from widemargin.margins.reweight import reweighted
@@ -307,31 +306,21 @@ class TwoSidedPass:
         return sums, moments, sizes
 
 
-class DevicePass:
-    """Passes over samples on a device, that bend along their own tangents or not.
+@formula
+def model_passes(
+    points: NDArray,
+    frames: NDArray,
+    right: NDArray,
+    centre: NDArray,
+    metric: TangentMetric,
+) -> Callable[..., Any]:
+    """Prepare samples: what it returns makes a `Pass` of models, weights and a map.
 
-    What is summed over samples stays there; margins and weights are NumPy's.
+    `right` (n, K) is true where a model has the class of the sample.
     """
-
-    def __init__(
-        self, bundle: Bundle, right: NDArray, centre: NDArray, metric: TangentMetric
-    ) -> None:
-        from widemargin._compute.device.models import ModelPasses
-
-        X: Any = bundle.points
-        self.device = X.device
-        moved = X - put(centre, X.device).to(X.dtype)
-        right = put(right, X.device)
-        self._pass = ModelPasses(moved, bundle.frames, right, metric.spring)
-        rounding = float(np.finfo(numpy_dtype(X)).eps)
-        self.tiny = 1e2 * rounding * float(X.double().var(0, correction=0).sum())
-
-    def __call__(self, stack: NDArray, gamma: NDArray, run: Any = map) -> Pass:
-        """Run one pass; there is one device, so that `run` has nothing to do."""
-        found = self._pass(put(stack, self.device), put(gamma, self.device), self.tiny)
-        z, nearest, gradient, moments, sizes = map(to_numpy, found)
-        margins = relative_margin(z[:, 0], z[:, 1])
-        return Pass(margins, nearest, gradient, moments, sizes)
+    if metric.has_tangents:
+        return TwoSidedPass(Bundle(points, frames), right, centre, metric)
+    return OneSidedPass(points, right, centre)
 
 
 def margin_slopes(
@@ -379,10 +368,15 @@ class Climbers(NamedTuple):
 
 
 class Passed(NamedTuple):
-    """The samples of one part: how they are passed over, and the weights given."""
+    """The samples of one part: what passes over them, and the weights given."""
 
-    one_pass: Callable[[NDArray, NDArray], Pass]
+    passes: Callable[..., Any]
     given: NDArray
+    run: Callable = map
+
+    def one_pass(self, stack: NDArray, gamma: NDArray) -> Pass:
+        """Pass over the samples with these models and weights."""
+        return Pass(*self.passes(stack, gamma, self.run))
 
 
 def climbing(samples: Passed) -> Climbers:

@@ -48,9 +48,6 @@ SIDES = ("reference", "both")
 ONE_SIDED = TangentMetric(None, "reference", 0.0)
 # Centroids and tangents of a class, together, that the data may ask for.
 MOST_DIMENSIONS = 30
-# Products of samples and models from which compiled loops pay: a formula takes 8 ns for
-# one, and 1000 rounds of a fit save the eight seconds of compilation.
-MANY_PRODUCTS = 2**20
 # What the data choose from, tangents as shares of the features, and how: by models of
 # two thirds of some samples, and how many others they are asked at most.
 SHARES, MOST_TANGENTS, TRIED_ON, ASKED = (0, 1 / 8, 1 / 4, 3 / 8), 20, 600, 2000
@@ -256,14 +253,6 @@ def check_metric(tangents: Any, sides: Any, spring: Any) -> TangentMetric:
     return metric
 
 
-def compiled_for(metric: TangentMetric, samples: Samples) -> TangentMetric:
-    """Return the metric as so many samples of so many classes are worth it."""
-    products = len(samples) * len(samples.classes) * MOST_DIMENSIONS
-    if metric.has_tangents:
-        products *= 8
-    return replace(metric, compiled=products > MANY_PRODUCTS)
-
-
 def model_distances(
     metric: TangentMetric, x: Bundle, C: np.ndarray, T: np.ndarray, n_jobs: Any = None
 ) -> np.ndarray:
@@ -293,7 +282,7 @@ class TangentModels(PrototypeClassifier):
     def _fit_metric(self, samples: Samples) -> None:
         metric = check_metric(self.tangents, self.sides, self.spring)
         metric = metric.fit(put(samples.X, samples.device), samples.labels)
-        self.metric_ = compiled_for(metric, samples)
+        self.metric_ = replace(metric, pass_size=len(samples))
 
     def _bundle_references(self, samples: Samples) -> Bundle:
         """Training samples with their frames; their labels are known."""
@@ -329,11 +318,8 @@ class TangentModels(PrototypeClassifier):
         # Stored in float32 the frames are orthonormal up to its rounding only.
         T = orthonormalize(self.tangents_.astype(float))
         ends = (X, np.empty((len(X), 0, X.shape[1])), C, T)
-        options: Any = {
-            "sides": "reference",
-            "spring": 0.0,
-            "compiled": self.metric_.compiled,
-        }
+        options: Any = {"sides": "reference", "spring": 0.0}
+        options["pass_size"] = self.metric_.pass_size
         D = pair_distances(*ends, **options)
         below = pair_distances(*ends, lower=True, **options)
         error = 2 * np.maximum(D - below, 1e-12 * D)

@@ -25,7 +25,7 @@ transformation-invariant neurons, Neural Computation 12 (2000). Shapes: stack
 (K, 1 + m, d), one model per class; slopes and thresholds (K,).
 """
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -48,7 +48,6 @@ from widemargin.prototypes.base import no_bound, with_mean_one
 from widemargin.prototypes.tangent_models import (
     ONE_SIDED,
     TangentModels,
-    compiled_for,
     principal_model,
     resolve_n_tangents,
     retract,
@@ -394,7 +393,7 @@ class TDNeuronClassifier(TangentModels, TrainedPrototypes):
         samples = merge_duplicates(self._check_samples(X, y, sample_weight))
         rng = check_random_state(self.random_state)
         with held_threads(self.n_jobs) as run:
-            self.metric_ = compiled_for(ONE_SIDED, samples)
+            self.metric_ = replace(ONE_SIDED, pass_size=len(samples))
             state, history = self._learn(samples, rng, run)
         self._keep(state)
         self.n_iter_, self.history_ = state["n_steps"], history
@@ -445,7 +444,7 @@ class TDNeuronClassifier(TangentModels, TrainedPrototypes):
         return state, {"validation_score": [], **history}
 
     def _begin(self, samples: Samples, rng: np.random.RandomState, run: Run) -> Outcome:
-        self.metric_ = compiled_for(ONE_SIDED, samples)
+        self.metric_ = replace(ONE_SIDED, pass_size=len(samples))
         state, history = self._learn(samples, rng, run, told=False)
         return Outcome(
             state, {key: history[key][-1] for key in ("n_tangents", "error")}

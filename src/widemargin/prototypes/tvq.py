@@ -16,12 +16,11 @@ classification, Artificial Intelligence 137 (2002).
 
 from copy import copy
 from dataclasses import KW_ONLY
-from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from widemargin._core.arrays import is_tensor, numpy_dtype, run_at, to_numpy
+from widemargin._core.arrays import numpy_dtype, run_at, to_numpy
 from widemargin._core.checks import check_number, is_auto
 from widemargin._core.lazy import bare
 from widemargin._core.left_out import left_out_folds
@@ -40,11 +39,9 @@ from widemargin.prototypes.base import margins_of_all_labels, with_mean_one
 from widemargin.prototypes.hss import ClassSamples, Models, by_class, random_models
 from widemargin.prototypes.margin_ascent import (
     Ascent,
-    DevicePass,
-    OneSidedPass,
     Passed,
-    TwoSidedPass,
     Watch,
+    model_passes,
 )
 from widemargin.prototypes.tangent_models import (
     TangentModels,
@@ -502,14 +499,9 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
     ) -> Passed:
         """Make of samples what a climb passes over, weights in units of the mean."""
         right = samples.codes[:, None] == self._prototype_codes
-        one_pass: Any
-        if is_tensor(bundle.points):
-            one_pass = DevicePass(bundle, right, centre, self.metric_)
-        elif self.metric_.has_tangents:
-            one_pass = TwoSidedPass(bundle, right, centre, self.metric_)
-        else:
-            one_pass = OneSidedPass(samples.X, right, centre)
-        return Passed(partial(one_pass, run=run), samples.weights / mean)
+        points, frames = bundle.points, bundle.frames
+        passes = model_passes(points, frames, right, centre, self.metric_)
+        return Passed(passes, samples.weights / mean, run)
 
     def _step(self, data: Bent, rng: np.random.RandomState, n_epochs: float) -> Step:
         if n_epochs == np.inf:

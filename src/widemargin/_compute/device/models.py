@@ -5,6 +5,7 @@ sums over samples are taken in float64. Shapes: points (n, d), frames (n, l, d),
 [C; T] (K, 1 + m, d).
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -188,6 +189,35 @@ class ModelPasses:
         minus_p = solve(S, r, n_own)
         q = (b - torch.bmm(minus_p[:, None], M)[:, 0]) / stiffness
         return torch.cat([one, -minus_p], 1), q
+
+
+def model_passes(
+    points: Tensor, frames: Tensor, right: Any, centre: Any, metric: Any
+) -> Callable[..., tuple[Any, ...]]:
+    """As `prototypes.margin_ascent.model_passes`; what it finds is NumPy's."""
+    device = points.device
+    moved = points - torch.as_tensor(centre, device=device).to(points.dtype)
+    known = torch.as_tensor(right, device=device)
+    passes = ModelPasses(moved, frames, known, metric.spring)
+    rounding = torch.finfo(points.dtype).eps
+    tiny = 1e2 * rounding * float(points.double().var(0, correction=0).sum())
+
+    def one_pass(stack: Any, gamma: Any, run: Any = map) -> tuple[Any, ...]:
+        stack, gamma = (torch.as_tensor(a, device=device) for a in (stack, gamma))
+        z, *sums = passes(stack, gamma, tiny)
+        found = (relative_margins(z), *sums)
+        return tuple(array.cpu().numpy() for array in found)
+
+    return one_pass
+
+
+def relative_margins(z: Tensor) -> Tensor:
+    """As `margins.relative_margin`, of the two columns."""
+    z_plus, z_minus = z.T
+    margins = (z_minus - z_plus) / (z_minus + z_plus)
+    margins = torch.where(torch.isinf(z_minus), 1.0, margins)
+    margins = torch.where(torch.isinf(z_plus), -1.0, margins)
+    return torch.where(z_plus == z_minus, 0.0, margins)
 
 
 def slopes(z: Tensor, gamma: Tensor, tiny: float) -> Tensor:

@@ -46,8 +46,7 @@ import torch
 from torch import Tensor
 
 from widemargin._compute.device.kernels import jitted, launch, triton_for
-from widemargin._compute.formulas import fits_squares
-from widemargin._compute.frames import ROUNDING
+from widemargin._compute.formulas import ROUNDING, fits_squares
 from widemargin._compute.machine import DEVICE_NUMBERS
 from widemargin._compute.nearest import product_error
 
@@ -271,6 +270,11 @@ def all_pairs(
         ends = tuple(end.double() for end in ends)
     squared = options["squared"]
     return pair_distances(*ends, sides=sides, spring=spring, squared=squared)
+
+
+def by_function(function: Any, X: Tensor, Y: Tensor, n_jobs: Any) -> Any:
+    """As `neighbors.index.by_function`, of all rows at once."""
+    return function(X, Y)
 
 
 def _largest(X: Tensor) -> float:

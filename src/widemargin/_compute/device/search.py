@@ -1,6 +1,6 @@
 r"""Nearest neighbours on a device: a cheap lower bound, then what it cannot exclude.
 
-The bound is that of :mod:`widemargin.neighbors.search`: the distance of points and
+The bound is that of :mod:`widemargin.neighbors.pruned`: the distance of points and
 frames projected on leading axes. Its products are TF32; the rows are rounded to TF32
 beforehand, so that the error of a product per unit of norm is known,
 
@@ -61,9 +61,12 @@ from widemargin._compute.device.pairs import (
     tail,
     tail_kernel,
 )
-from widemargin._compute.nearest import product_error
+from widemargin._compute.formulas import on_a_shared_frame, worth_a_bound
+from widemargin._compute.nearest import product_error, rivals_of
 
 SEEDS = 8
+# The largest matrix whose eigenvectors are worth their time.
+MAX_AXES = 4096
 # One in so many references gives the radius for all; so many are needed per seed.
 STEP, FEWEST = 8, 32
 # Places for references of a query that a first radius leaves, and how often those of
@@ -178,40 +181,92 @@ def launches(
     return found
 
 
+def components_on_device(n_features: int) -> int:
+    """Return how many dimensions a bound should have here, a multiple of 32.
+
+    Products are cheap beside what a bound leaves open, but slow where rows are not
+    aligned.
+    """
+    return max(32, 32 * round(14 * float(np.cbrt(n_features)) / 32))
+
+
+def tangent_index(
+    points: Tensor, frames: Tensor, references: Any, codes: Any, n_classes: int,
+    metric: Any, wanted: Any,
+) -> "DeviceSearch":  # fmt: skip
+    """As `neighbors.base.tangent_index`."""
+    n, d = points.shape
+    n_components = components_on_device(d)
+    bounds = wanted.algorithm in ("exact", "sums") and d <= MAX_AXES
+    # A frame that all share is folded into the points; densities of points without
+    # tangents are products alone.
+    bounds = bounds and not (references.is_shared and references.n_tangents)
+    bounds = bounds and (wanted.algorithm == "exact" or references.n_tangents > 0)
+    return DeviceSearch(
+        references, codes, n_classes, metric,
+        n_components=n_components if bounds and worth_a_bound(n, d, n_components)
+        else None,
+        n_candidates=wanted.n_candidates, reranks=wanted.algorithm == "rerank",
+    )  # fmt: skip
+
+
 class DeviceSearch:
-    """References on a device, prepared once; nothing changes by being asked.
+    """References on a device: an index, see `widemargin.neighbors.index`.
+
+    Answers are NumPy arrays: distances in float64 from the points and frames as they
+    are.
 
     Parameters
     ----------
-    points, frames : Tensor of shape (n, d) and (n, l, d)
-    sides : {"query", "reference", "both", "mean"}
-    spring : float
+    references : Bundle
+        Of tensors, ordered by class. One frame V that all samples have is folded into
+        the points: |delta|^2 - |V delta|^2/(1+k) is the plain distance of points whose
+        part along V is shrunk by sqrt(k/(1+k)).
+    codes : ndarray of shape (n,)
+        Their classes.
+    n_classes : int
+    metric : TangentMetric
+        Not that of midpoints.
     n_components : int or None
         Dimensions of the bound; None computes everything.
-    shared : Tensor of shape (l, d) or None
-        One frame that all samples have, float64; `frames` have no rows then, and
-        `sides` is "reference". It is folded into the points: |delta|^2 - |V
-        delta|^2/(1+k) is the plain distance of points whose part along V is shrunk by
-        sqrt(k/(1+k)).
+    n_candidates : int
+        How many candidates there are.
+    reranks : bool
+        Whether these alone are looked at: those nearest with tangents at one end.
     """
+
+    # What is summed is in float64 where that matters.
+    rounding = 0.0
 
     def __init__(
         self,
-        points: Tensor,
-        frames: Tensor,
+        references: Any,
+        codes: np.ndarray,
+        n_classes: int,
+        metric: Any,
         *,
-        sides: str,
-        spring: float,
-        n_components: int | None,
-        shared: Tensor | None = None,
+        n_components: int | None = None,
+        n_candidates: int = 1,
+        reranks: bool = False,
     ) -> None:
-        self.sides, self.spring, self.shared = sides, float(spring), shared
+        self.references, self.codes, self.n_classes = references, codes, n_classes
+        self.metric, self.n_candidates, self.reranks = metric, n_candidates, reranks
+        self.present, self.starts = np.unique(codes, return_index=True)
+        points, frames = references.points, references.frames
+        self.sides, self.spring = metric.sides, float(metric.spring)
+        self.shared: Tensor | None = None
+        if not frames.shape[1]:
+            self.sides = "reference"
+        elif references.is_shared:
+            self.shared = gram_schmidt(frames[:1].double(), 1e-14)[0]
+            self.sides, self.spring = on_a_shared_frame(self.sides, self.spring)
+            frames = frames[:, :0]
         self.centre = points.double().mean(0)
         self.shrinkage = 1 - (self.spring / (1 + self.spring)) ** 0.5
         self.axes = None
         height = 1 + frames.shape[1]
         kernels = {}
-        if sides == "both" and height > 1 and triton_for(points) is not None:
+        if self.sides == "both" and height > 1 and triton_for(points) is not None:
             kernels = launches(points, height, n_components)
         with compiled_meanwhile(kernels, points.device):
             self.ends = self._prepared(points, frames)
@@ -220,6 +275,90 @@ class DeviceSearch:
                 self.shadow = Shadow.cast(self.ends, self.axes)
         self._stacks: dict[str, Tensor] = {}
         self._sides: dict[int, Side] = {}
+
+    def max_queries(self) -> int:
+        """How many queries to ask about at once: as many as keep the device busy."""
+        n, height, d = self.ends.rows.shape
+        return max(1, min(2**28 // (height * d), 2**30 // n))
+
+    def query(
+        self, queries: Any, n_neighbors: int, n_jobs: int | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Distances, ascending, and positions of the nearest; ties by position."""
+        ends = self._ends_of(queries)
+        if not self.reranks:
+            d2, there = (a.cpu().numpy() for a in self.nearest(*ends, n_neighbors))
+        else:
+            d2, there = self._likely(ends, n_neighbors)
+            order = np.lexsort((there, d2), axis=1)[:, :n_neighbors]
+            d2, there = (np.take_along_axis(a, order, axis=1) for a in (d2, there))
+        return np.sqrt(d2), there
+
+    def candidates(
+        self, queries: Any, at_least: int = 1, n_jobs: Any = None, apart: Any = None
+    ) -> np.ndarray:
+        """Positions (n, n_candidates) of the nearest, ascending."""
+        count = min(len(self.codes), max(self.n_candidates, at_least))
+        return np.sort(self.query(queries, count)[1], axis=1)
+
+    def class_distances(self, queries: Any, n_jobs: int | None = None) -> np.ndarray:
+        """Squared distances (n, n_classes) to the nearest of every class."""
+        ends, out = (
+            self._ends_of(queries),
+            np.full((len(queries), self.n_classes), np.inf),
+        )
+        if self.reranks:
+            d2, there = self._likely(ends, 1)
+            for c in self.present:
+                own = np.where(self.codes[there] == c, d2, np.inf)
+                out[:, c] = own.min(axis=1)
+            return out
+        stops = np.append(self.starts[1:], len(self.codes))
+        for c, start, stop in zip(self.present, self.starts, stops, strict=True):
+            d2, _ = self.part(slice(int(start), int(stop))).nearest(*ends, 1)
+            out[:, c] = d2.cpu().numpy()[:, 0]
+        return out
+
+    def rivals(
+        self, queries: Any, wanted: np.ndarray | None, n_jobs: int | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Squared distances to the nearest of the wanted class, and of all others."""
+        return rivals_of(self.class_distances(queries), wanted)
+
+    def measured(
+        self, queries: Any, at_least: int = 1, n_jobs: Any = None, apart: Any = None
+    ) -> tuple[Tensor, None]:
+        """Squared distances of all pairs; infinite in a group that is to be `apart`."""
+        d2 = self.metric.squared_distances(queries, self.references)
+        if apart is not None:
+            same = apart[0][:, None] == apart[1]
+            d2[torch.as_tensor(same, device=d2.device)] = torch.inf
+        return d2, None
+
+    def sum_exp(
+        self, queries: Any, log_weights: np.ndarray, gammas: Any, n_jobs: Any = None,
+        apart: Any = None,
+    ) -> np.ndarray:  # fmt: skip
+        """(n_gammas, n, n_classes) logarithms of the sums of the bumps of classes."""
+        out = np.full((len(gammas), len(queries), self.n_classes), -np.inf)
+        if self.axes is not None and len(gammas) == 1 and apart is None:
+            weights = torch.as_tensor(log_weights, device=self.ends.rows.device)
+            ends, starts = self._ends_of(queries), self.starts.tolist()
+            found = self.log_densities(*ends, starts, weights, float(gammas[0]))[None]
+        else:
+            d2, _ = self.measured(queries, apart=apart)
+            found = log_sums(d2, self.starts, log_weights, gammas)
+        out[:, :, self.present] = found.cpu().numpy()
+        return out
+
+    def _ends_of(self, queries: Any) -> tuple[Tensor, Tensor]:
+        bare = self.sides == "reference"
+        return queries.points, queries.frames[:, :0] if bare else queries.frames
+
+    def _likely(self, ends: tuple[Tensor, Tensor], k: int) -> tuple[Any, Any]:
+        count = min(len(self.codes), max(self.n_candidates, k))
+        d2, there = self.likely(*ends, count)
+        return d2.cpu().numpy(), there.cpu().numpy()
 
     def _prepared(self, points: Tensor, frames: Tensor) -> Ends:
         if self.shared is None:
@@ -300,7 +439,7 @@ class DeviceSearch:
         slack = self._slack(queries, np.s_[:, None], self.ends, np.s_[:])
         return sum(parts) / len(parts) - slack, None
 
-    def query(
+    def nearest(
         self, points: Tensor, frames: Tensor, n_neighbors: int
     ) -> tuple[Tensor, Tensor]:
         """Squared distances in float64, ascending, and indices; ties by index."""
@@ -340,7 +479,7 @@ class DeviceSearch:
             i, j = self._closer(queries, i, j, n_neighbors)
         return smallest(i, j, self._exact(queries, i, j), n, n_neighbors)
 
-    def candidates(
+    def likely(
         self, points: Tensor, frames: Tensor, count: int
     ) -> tuple[Tensor, Tensor]:
         """(n, count) squared distances in float64 to likely references, and indices.
@@ -763,14 +902,10 @@ def nearest_points(X: Tensor, queries: Tensor | None, k: int) -> Tensor:
     return out
 
 
-def log_densities(
+def log_sums(
     d2: Tensor, starts: np.ndarray, log_weights: np.ndarray, gammas: Sequence[float]
 ) -> Tensor:
-    """(n_gammas, n, n_classes) logarithms of sum w exp(-gamma d2), in float64.
-
-    Class c has the columns from ``starts[c]`` on. The nearest of a class is taken out
-    first, so that what is left is small in any float type.
-    """
+    """As `neighbors.index.log_sums`, in float64."""
     edges = [*starts.tolist(), d2.shape[1]]
     shape = len(gammas), len(d2), len(starts)
     out = torch.empty(shape, dtype=torch.float64, device=d2.device)
