@@ -138,8 +138,8 @@ class ConformalClassifier(RefusingClassifier):
         HSS, neighbours, or an outlier detector.
     reject_label : label, default=None
         What `predict` returns for sets of none or several classes. None is "reject" for
-        strings and -1 for numbers; if that is a class, "reject_" or the smallest label
-        minus 1.
+        strings and -1 for numbers; if that is a class, ``"reject_"`` or the smallest
+        label minus 1.
     random_state : int, RandomState or None, default=None
         Seed of the held-out samples.
 

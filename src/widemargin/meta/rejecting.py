@@ -118,7 +118,7 @@ class RejectingClassifier(RefusingClassifier):
         it will be cloned.
     reject_label : label, default=None
         Label of rejected samples. None is "reject" for strings and -1 for numbers; if
-        that is a class, "reject_" or the smallest label minus 1.
+        that is a class, ``"reject_"`` or the smallest label minus 1.
     random_state : int, RandomState or None, default=None
         Seed of the held-out samples.
 
