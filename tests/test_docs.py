@@ -105,8 +105,9 @@ def test_the_reference_begins_with_the_classifiers_to_begin_with(registry):
     places = [text.index(f"`{name} <") for name in registry.front_door()]
     assert places == sorted(places)
     assert text.index("GMLVQClassifier") < text.index("GLVQClassifier <")
+    toctree = text.rpartition("toctree")[2]
     for package in registry.SECTIONS:
-        assert f"<{package}>" in text
+        assert f"<{package}>" in toctree
 
 
 def test_the_classifiers_to_begin_with_have_few_parameters_of_their_own(registry):

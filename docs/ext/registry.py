@@ -149,6 +149,8 @@ def index_page():
     listed = {**SECTIONS, "": "Functions"}
     for package, title in listed.items():
         names = [name for name in names_of(package) if name not in front_door()]
+        if not names:
+            continue
         links = ", ".join(f":doc:`{name} <{home[name]}>`" for name in names)
         title = f":doc:`{title} <{package or 'functions'}>`"
         lines += [title, "-" * len(title), "", links, ""]
