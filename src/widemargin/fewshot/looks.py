@@ -24,9 +24,9 @@ LARGE = 48
 # Rows of fewer features are no images, unless a shape is given.
 SMALLEST = 64
 # How far from the background paper may be, as a share of the largest value; and how
-# much of the image and of its border it is, in the median image. Digits have .75 to .85
-# and 1 (MNIST), clothes and photographs at most .6 of one or the other.
-NEAR, PAPER, BORDER = 0.1, 0.6, 0.95
+# much of the image and of its border it is, in the median image. Digits of MNIST have
+# .75 to .85 and 1; clothes, photographs and digits that fill their image have less.
+NEAR, PAPER, BORDER = 0.2, 0.7, 0.95
 
 
 def as_rows(X: Any, shape: Any) -> tuple[Any, Any]:

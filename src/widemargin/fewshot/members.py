@@ -3,6 +3,7 @@ r"""The members of the product, and what each says of images that are left out.
 * "distortion": bumps in a distance that lets every pixel move a little, of the
   references that are nearest by their features;
 * "features": kernel ridge regression on features;
+* "values": kernel ridge regression on the values of pixels, with copies;
 * "pixels": bumps in the tangent distance of pixels.
 
 A member is fitted to all labelled images of a view, and at once says log-posteriors of
@@ -25,14 +26,21 @@ from widemargin._core.decisions import brier_scores
 from widemargin._core.select import select
 from widemargin.fewshot.bumps import log_densities
 from widemargin.fewshot.kernel_ridge import KernelRidge, fit_kernel_ridge
+from widemargin.fewshot.looks import Looks
 from widemargin.fewshot.views import View
 from widemargin.metrics import TangentMetric, listed_distortion_distances
 from widemargin.tangents import Bundle, ImageTangents
 
-# Of bumps, over the median distance of an image to its nearest; the usual one first.
-GAMMAS = (16.0, 1.0, 2.0, 4.0, 8.0, 32.0, 64.0)
-# Of differences of scores that are at most about 1.
-SHARPNESS = (12.0, 1.0, 2.0, 4.0, 8.0, 16.0, 24.0, 48.0)
+# What a view makes of the queries: images, and squared distances of their features.
+Seen = Callable[[View], tuple[NDArray, NDArray]]
+# Of bumps, over the median distance of an image to its nearest, and of differences of
+# scores, which are at most about 1. The usual ones come first: on MNIST's training
+# images the product errs 15.6 to 17.2 % at one label a class, 3.8 to 4.8 at four and
+# 2.4 to 2.7 at ten between gamma 2 and 16, sharpness 6 and 24.
+GAMMAS = (8.0, 1.0, 2.0, 4.0, 16.0, 32.0, 64.0)
+SHARPNESS = (24.0, 1.0, 2.0, 4.0, 8.0, 12.0, 16.0, 48.0)
+# Gamma where no image can be left out: scores are better then, and count more.
+UNTOLD_GAMMA = 4.0
 # No member rules a class out alone.
 LEAST_LOG = float(np.log(1e-4))
 
@@ -69,6 +77,7 @@ class Ridge:
     """Kernel ridge regression on the features of a view."""
 
     def __init__(self, view: View, labels: Labels) -> None:
+        self.view = view
         fit = fit_kernel_ridge(view.Z, labels.codes, labels.weights, labels.n_classes)
         self.fit: KernelRidge = fit
         scores = np.zeros((view.n, labels.n_classes))
@@ -82,8 +91,9 @@ class Ridge:
             SHARPNESS, lambda s: log_softmax(s * scores, axis=1)
         )
 
-    def log_posteriors(self, plain: NDArray, images: NDArray, squares: NDArray) -> Any:
-        """Of queries: as they came, prepared, and with distances of features."""
+    def log_posteriors(self, plain: NDArray, seen: Seen) -> NDArray:
+        """Of queries as they came, or as views have seen them."""
+        _, squares = seen(self.view)
         return log_softmax(self.sharpness * self.fit.scores(squares), axis=1)
 
 
@@ -97,11 +107,10 @@ class Bumps:
         nearest = distances.min(axis=1, initial=np.inf)
         nearest = nearest[np.isfinite(nearest) & (nearest > 0)]
         self.unit = float(np.median(nearest)) if len(nearest) else 1.0
-        gamma, self.left_out = labels.sharpness(
-            GAMMAS,
+        self.gamma, self.left_out = labels.sharpness(
+            GAMMAS if len(labels.asked) else (UNTOLD_GAMMA,),
             lambda g: self._logs(distances, codes, logs, g, labels.n_classes),
         )
-        self.gamma = gamma
 
     def _logs(
         self,
@@ -121,7 +130,7 @@ class Distortion(Bumps):
     def __init__(
         self, view: View, labels: Labels, metric: Any, n_candidates: int, n_jobs: Any
     ) -> None:
-        self.metric, self.n_jobs = metric, n_jobs
+        self.view, self.metric, self.n_jobs = view, metric, n_jobs
         self.n_candidates, self.n_classes = n_candidates, labels.n_classes
         self.images = view.images
         self.codes = np.tile(labels.codes, view.n_versions)
@@ -144,8 +153,9 @@ class Distortion(Bumps):
         there = np.isfinite(np.take_along_axis(squares, places, axis=1))
         return np.where(there, distances, np.inf), places
 
-    def log_posteriors(self, plain: NDArray, images: NDArray, squares: NDArray) -> Any:
-        """Of queries: as they came, prepared, and with distances of features."""
+    def log_posteriors(self, plain: NDArray, seen: Seen) -> NDArray:
+        """Of queries as they came, or as views have seen them."""
+        images, squares = seen(self.view)
         distances, places = self._near(images, squares)
         codes, logs = self.codes[places], self.logs[places]
         return self._logs(distances, codes, logs, self.gamma, self.n_classes)
@@ -155,16 +165,15 @@ class Pixels(Bumps):
     """Bumps in the tangent distance of images as they came."""
 
     def __init__(
-        self, view: View, images: NDArray, labels: Labels, n_jobs: Any
+        self, looks: Looks, images: NDArray, labels: Labels, n_jobs: Any
     ) -> None:
-        looks = view.looks
         moves = None if looks.given is None else ImageTangents(looks.shape)
         self.metric = TangentMetric(moves).check().in_unit_of(images).fit(images)
         self.bundle: Bundle = self.metric.bundle(images, n_jobs=n_jobs)
         self.codes, self.n_classes = labels.codes, labels.n_classes
         self.n_jobs = n_jobs
         self.logs = np.log(labels.weights / labels.weights.max())
-        asked = labels.asked if len(labels.asked) else np.arange(view.n)
+        asked = labels.asked if len(labels.asked) else np.arange(len(images))
         distances = self._distances(self.bundle[asked])
         same = labels.groups[asked][:, np.newaxis] == labels.groups
         distances[same] = np.inf
@@ -174,8 +183,8 @@ class Pixels(Bumps):
         found = self.metric.squared_distances(queries, self.bundle, n_jobs=self.n_jobs)
         return found.astype(float)
 
-    def log_posteriors(self, plain: NDArray, images: NDArray, squares: NDArray) -> Any:
-        """Of queries: as they came, prepared, and with distances of features."""
+    def log_posteriors(self, plain: NDArray, seen: Seen) -> NDArray:
+        """Of queries as they came."""
         distances = self._distances(self.metric.bundle(plain, n_jobs=self.n_jobs))
         return self._logs(distances, self.codes, self.logs, self.gamma, self.n_classes)
 

@@ -34,6 +34,8 @@ from widemargin.tangents.transform import copies
 DIRECTIONS, POWER = 12, 0.3
 TURN, GROWTH = 0.15, 1.15
 SOFTENED = 0.1
+# Features, at most, that are whitened: time grows with their cube.
+WHITENED = 1024
 # How far sizes of ink are made alike: .3, .5 and .8 are alike; chosen by the records.
 RESIZE = 0.5
 
@@ -53,7 +55,7 @@ class View:
     """Labelled images and their copies, upright or as they are, with features.
 
     `transformations` make a copy of each image; `features` is a transformer, None
-    takes DirectionFeatures of images and rows as they are.
+    takes DirectionFeatures of images, and "values" takes the images as they are.
     """
 
     def __init__(
@@ -72,7 +74,9 @@ class View:
         images = self._prepared(images)
         self.images = np.concatenate([images, *copies(images, transformations)])
         self.n_versions = len(self.images) // self.n
-        if features is None and shape is not None:
+        if isinstance(features, str) or (features is None and shape is None):
+            features = None
+        elif features is None:
             features = DirectionFeatures(shape, directions=DIRECTIONS, power=POWER)
         with hushed():
             self.features = None if features is None else clone(features)
@@ -108,7 +112,7 @@ class View:
 
 def _whitening(versions: NDArray) -> NDArray | None:
     """Return the matrix that takes out how versions (v, n, F) of an image differ."""
-    if len(versions) == 1:
+    if len(versions) == 1 or versions.shape[2] > WHITENED:
         return None
     apart = (versions - versions.mean(axis=0)).reshape(-1, versions.shape[2])
     # In units that neither overflow nor vanish.

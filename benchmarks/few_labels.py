@@ -1,0 +1,326 @@
+"""Few labelled images: FewShotImageClassifier beside its peers, error in per cent.
+
+`--part mnist` looks at the whole test set with the first N images of each class and
+with random draws. `--part digits` has USPS and optdigits, ten labels a class. `--part
+others` has sets that ship with packages or are drawn: patches of scikit-learn's
+photographs, letters in fonts of Matplotlib on dark and light paper, clothes and solids
+that are drawn, and scikit-learn's digits. `--part times` and `--part active` speak for
+themselves. `--dev` takes queries from MNIST's training writers and no
+test set.
+
+Run: python benchmarks/few_labels.py --part mnist digits others times active [--dev]
+     [--draws 5] [--queries N] [--jobs 2]
+"""
+
+import argparse
+import os
+import time
+import warnings
+
+import numpy as np
+from common import data_folder, machine, print_table, train_test
+from papers import some_groups
+from sklearn.datasets import load_digits, load_sample_images
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.svm import SVC
+
+from widemargin import FewShotImageClassifier, TangentDensityClassifier
+from widemargin.datasets import load_mnist, load_usps, mnist_writers
+from widemargin.tangents import ImageTangents
+
+RECIPE = {1: 17.2, 5: 4.3, 10: 2.6, 30: 1.5}
+
+
+def drawn(y, n, seed):
+    """Rows with `n` labels of each class; seed None is the first of each."""
+    rng = None if seed is None else np.random.default_rng(seed)
+    each = [np.flatnonzero(y == c) for c in np.unique(y)]
+    rows = [own[:n] if rng is None else rng.choice(own, n, False) for own in each]
+    return np.sort(np.concatenate(rows))
+
+
+def calibration_error(P, right, bins=15):
+    """Mean distance of confidence and accuracy over bins of confidence."""
+    sure = P.max(axis=1)
+    place = np.minimum((sure * bins).astype(int), bins - 1)
+    apart = [abs((sure - right)[place == b].sum()) for b in range(bins)]
+    return sum(apart) / len(sure)
+
+
+def asked(model, X, y):
+    """Error in per cent, calibration error, and seconds for an answer."""
+    start = time.process_time()
+    P = model.predict_proba(X)
+    took = time.process_time() - start
+    right = model.classes_[P.argmax(axis=1)] == y
+    return 100 * np.mean(~right), calibration_error(P, right), took / len(X)
+
+
+def peers(shape):
+    """Return what the estimator is compared with."""
+    return {
+        "nearest": KNeighborsClassifier(1),
+        "SVC": SVC(C=10),
+        "tangent density": TangentDensityClassifier(tangents=ImageTangents(shape)),
+    }
+
+
+def mnist(dev, queries):
+    """Labelled pool and queries; of held-out training writers with `dev`."""
+    X, y, X_test, y_test = train_test(load_mnist)
+    if dev:
+        held = some_groups(mnist_writers()[: len(y)], 1 / 6)
+        at = np.random.default_rng(0).permutation(np.flatnonzero(held))
+        X_test, y_test, X, y = X[at], y[at], X[~held], y[~held]
+    return X, y, X_test[:queries], y_test[:queries]
+
+
+def mnist_part(args):
+    X, y, X_test, y_test = mnist(args.dev, args.queries)
+    cells = []
+    for n, seeds in (
+        *((n, [None]) for n in (1, 4, 10)),
+        *((n, range(args.draws)) for n in (1, 5, 10, 30)),
+    ):
+        found = []
+        for seed in seeds:
+            rows = drawn(y, n, seed)
+            model = FewShotImageClassifier(n_jobs=args.jobs).fit(X[rows], y[rows])
+            found.append(asked(model, X_test, y_test))
+            print(f"  {n} a class, {seed}: {np.round(found[-1], 4)}", flush=True)
+        errors, off, took = np.transpose(found)
+        told = "first" if seeds == [None] else f"{len(errors)} draws"
+        cells.append([
+            f"{n}, {told}", f"{errors.mean():.2f} ± {errors.std():.2f}",
+            "" if told == "first" else RECIPE[n], f"{off.mean():.3f}",
+            f"{1000 * took.mean():.1f}",
+        ])  # fmt: skip
+    header = ("labels a class", "error %", "recipe %", "ECE", "ms an answer")
+    print_table("MNIST", header, cells)
+
+
+def optdigits():
+    with np.load(data_folder() / "optdigits" / "optdigits.npz") as file:
+        return [file[k] for k in ("X_train", "y_train", "X_test", "y_test")]
+
+
+def digits_part(args):
+    cells = []
+    for name, (X, y, X_test, y_test) in (
+        ("USPS", train_test(load_usps)),
+        ("optdigits", optdigits()),
+    ):
+        X, X_test = X.astype(float), X_test.astype(float)
+        if args.dev:
+            order = np.random.default_rng(1).permutation(len(X))
+            X, y = X[order], y[order]
+            X, y, X_test, y_test = X[:3000], y[:3000], X[3000:], y[3000:]
+        X_test, y_test = X_test[: args.queries], y_test[: args.queries]
+        cells.append([name, *compared(X, y, X_test, y_test, 10, args.draws)])
+    print_table("Ten labels a class", HEADER, cells)
+
+
+HEADER = ("set", "labels a class", "few-shot %", "ECE", "nearest", "SVC",
+          "tangent density", "ink", "members")  # fmt: skip
+
+
+def compared(X, y, X_test, y_test, n, draws, shape=None):
+    """Mean errors of the estimator and its peers over draws of labels."""
+    given = ((shape or (*[int(X.shape[1] ** 0.5)] * 2,)),)
+    found, ink, members = [], [], {}
+    for seed in range(draws):
+        rows = drawn(y, n, seed)
+        model = FewShotImageClassifier(*given).fit(X[rows], y[rows])
+        ours = asked(model, X_test, y_test)[:2]
+        theirs = [
+            100 * np.mean(peer.fit(X[rows], y[rows]).predict(X_test) != y_test)
+            for peer in peers(given[0]).values()
+        ]
+        found.append([*ours, *theirs])
+        ink.append(model.ink_)
+        told = "+".join(name[0] for name in model.members_)
+        members[told] = members.get(told, 0) + 1
+    error, off, *others = np.mean(found, axis=0)
+    spread = np.std(found, axis=0)[0]
+    told = " ".join(f"{k}:{v}" for k, v in members.items())
+    row = [n, f"{error:.1f} ± {spread:.1f}", f"{off:.3f}",
+           *(f"{v:.1f}" for v in others), f"{sum(ink)}/{draws}", told]  # fmt: skip
+    print("  ", row, flush=True)
+    return row
+
+
+def patches(seed=0, side=16, n=60):
+    """Patches of photographs; the class is one of eight regions of two pictures."""
+    rng, X, y = np.random.default_rng(seed), [], []
+    for image in load_sample_images().images:
+        height, width = (k // 2 for k in image.shape[:2])
+        for corner in np.ndindex(2, 2):
+            top, left = np.array(corner) * (height, width)
+            for _ in range(n):
+                r = top + rng.integers(height - side)
+                c = left + rng.integers(width - side)
+                X.append(image[r : r + side, c : c + side].ravel() / 255)
+                y.append(len(y) // n)
+    return np.array(X), np.array(y), (side, side, 3)
+
+
+def letters(light=False, seed=0, side=24, n=40):
+    """Ten letters in Matplotlib's fonts, moved a little, with noise."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.path import Path
+    from matplotlib.textpath import TextPath
+
+    rng, X, y = np.random.default_rng(seed), [], []
+    fonts = [
+        FontProperties(family=family, weight=weight, style=style)
+        for family in ("DejaVu Sans", "DejaVu Serif", "DejaVu Sans Mono", "STIXGeneral")
+        for weight in ("normal", "bold")
+        for style in ("normal", "italic")
+    ]
+    r, c = np.indices((2 * side, 2 * side)).reshape(2, -1) / 2
+    for code, letter in enumerate("ABEGHKMRSX"):
+        for i in range(n):
+            text = TextPath((0, 0), letter, size=14, prop=fonts[i % len(fonts)])
+            angle, grow = rng.normal(0, 0.12), rng.uniform(0.8, 1.2, 2)
+            turn = [[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]]
+            at = (text.vertices - text.get_extents().corners().mean(axis=0)) * grow
+            at = at @ turn * [1, -1] + side / 2 + rng.uniform(-1.5, 1.5, 2)
+            inside = Path(at, text.codes).contains_points(np.stack([c, r], axis=1))
+            image = inside.reshape(side, 2, side, 2).mean(axis=(1, 3))
+            image *= rng.uniform(0.6, 1)
+            image = np.clip(image + 0.08 * rng.normal(size=image.shape), 0, 1)
+            X.append((1 - image if light else image).ravel())
+            y.append(code)
+    return np.array(X), np.array(y), (side, side)
+
+
+def boot(x, z, c, s):
+    """Return the shaft and the foot of a boot."""
+    return ((z > 0.2) & (x < 0.9)) | ((c < -0.1) & (z > -0.8 * s) & (x < 0.8))
+
+
+def clothes(seed=0, side=28, n=60):
+    """Seven kinds of filled garments with shading and stripes, on black."""
+    rng, X, y = np.random.default_rng(seed), [], []
+    r, c = np.indices((side, side)) / (side - 1) * 2 - 1
+    for code in range(7):
+        for _ in range(n):
+            w, tall, s = rng.uniform(0.8, 1.2, 3)
+            x, z = np.abs(c - rng.normal(0, 0.04)) / w, (r - rng.normal(0, 0.04)) / tall
+            body = (x < 0.45) & (np.abs(z) < 0.85)
+            mask = {
+                0: body | ((z < -0.35) & (z > -0.85) & (x < 0.85 * s)),
+                1: body | ((x < 0.95) & (z > -0.85) & (z < 0.8) & (x > 0.35 * s)),
+                2: (np.abs(z) < 0.9) & (x < 0.5) & ((z < -0.5) | (x > 0.12 * s)),
+                3: (np.abs(z) < 0.9) & (x < 0.3 + 0.3 * s * (z + 0.9) / 1.8),
+                4: (np.abs(z) < 0.3 * s) & (x < 0.9) & (z > -0.3 + 0.5 * (c > 0)),
+                5: (np.abs(z - 0.2) < 0.55 * s) & (x < 0.75),
+                6: (z < 0.6) & (boot(x, z, c, s)),
+            }[code]
+            along = c if rng.random() < 0.5 else r
+            wave = np.sin(rng.uniform(0, 9) * along + rng.uniform(0, 6))
+            noise = 0.05 * rng.random((side, side))
+            image = mask * ((0.6 + 0.3 * wave) * rng.uniform(0.5, 1) + noise)
+            X.append(image.ravel())
+            y.append(code)
+    return np.array(X), np.array(y), (side, side)
+
+
+def solids(seed=0, side=20, n=60):
+    """Five shaded solids under any light, before a background of any brightness."""
+    rng, X, y = np.random.default_rng(seed), [], []
+    r, c = np.indices((side, side)) / (side - 1) * 2 - 1
+    for code in range(5):
+        for _ in range(n):
+            x = (c - rng.normal(0, 0.1)) / rng.uniform(0.8, 1.2)
+            z = r - rng.normal(0, 0.1)
+            light = rng.normal(size=2)
+            mask = [
+                np.hypot(x, z) < 0.65,
+                np.maximum(np.abs(x), np.abs(z)) < 0.55,
+                (np.abs(z) < 0.6) & (np.abs(x) < (z + 0.6) / 2),
+                (np.abs(z) < 0.6) & (np.abs(x) < 0.3),
+                (np.hypot(x, z) < 0.7) & (np.hypot(x, z) > 0.35),
+            ][code]
+            shade = 0.5 + 0.3 * (light[0] * x + light[1] * z)
+            ground = rng.uniform(0, 1) + 0.2 * rng.normal() * c
+            image = np.where(mask, shade, ground) + 0.05 * rng.normal(size=(side, side))
+            X.append(image.ravel())
+            y.append(code)
+    return np.array(X), np.array(y), (side, side)
+
+
+OTHERS = {
+    "patches": patches,
+    "letters": letters,
+    "letters, light": lambda: letters(light=True),
+    "clothes": clothes,
+    "solids": solids,
+    "digits 8x8": lambda: (*load_digits(return_X_y=True), (8, 8)),
+}
+
+
+def others_part(args):
+    cells = []
+    for name, load in OTHERS.items():
+        X, y, shape = load()
+        order = np.random.default_rng(2).permutation(len(X))
+        pool, new = order[: len(X) // 2], order[len(X) // 2 :][: args.queries or 400]
+        for n in (1, 3, 10):
+            print(name, flush=True)
+            row = compared(X[pool], y[pool], X[new], y[new], n, args.draws, shape)
+            cells.append([name, *row])
+    print_table("Other sets", HEADER, cells)
+
+
+def times_part(args):
+    """Seconds of processor time, warm; wall time is shorter with more threads."""
+    X, y, X_test, _ = mnist(True, args.queries or 1000)
+    cells = []
+    FewShotImageClassifier().fit(X[:100], y[:100]).predict(X_test[:2])
+    for n in (1, 10, 30):
+        rows = drawn(y, n, 0)
+        start = time.process_time()
+        model = FewShotImageClassifier().fit(X[rows], y[rows])
+        fit = time.process_time() - start
+        single = []
+        for i in range(5):
+            start = time.process_time()
+            model.predict(X_test[i : i + 1])
+            single.append(time.process_time() - start)
+        start = time.process_time()
+        model.predict(X_test)
+        many = (time.process_time() - start) / len(X_test) * 10_000
+        one = 1000 * np.median(single)
+        cells.append([10 * n, f"{fit:.2f}", f"{one:.1f}", f"{many:.1f}"])
+    print_table(
+        "MNIST, processor time",
+        ("labels", "fit, s", "one answer, ms", "10 000 answers, s"), cells,
+    )  # fmt: skip
+
+
+PARTS = {
+    "mnist": mnist_part,
+    "digits": digits_part,
+    "others": others_part,
+    "times": times_part,
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--part", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--dev", action="store_true")
+    parser.add_argument("--draws", type=int, default=5)
+    parser.add_argument("--queries", type=int)
+    parser.add_argument("--jobs", type=int)
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    os.environ["WIDEMARGIN_DATA"] = str(data_folder())
+    print(machine())
+    for part in args.part:
+        PARTS[part](args)
+
+
+if __name__ == "__main__":
+    main()
