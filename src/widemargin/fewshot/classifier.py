@@ -121,10 +121,11 @@ class FewShotImageClassifier(MarginClassifier):
         Distance of the bumps: the image distortion model, or a function
         ``metric(X, Y) -> (n_x, n_y)`` of images with a background of 0.
     members : "auto" or sequence of str, default="auto"
-        Members whose probabilities are multiplied: "distortion" (a density in `metric`),
-        "features" and "values" (kernel ridge regression on `features` or on pixels) and
-        "pixels" (a density in tangent distance). "auto" takes the first two for ink and
-        all for other images, unless others have a clearly lower leave-one-out error.
+        Members whose probabilities are multiplied. "distortion" is a density in
+        `metric`, "pixels" one in tangent distance. "features" and "values" are kernel
+        ridge regression, on `features` or on pixels. "auto" takes the first and the
+        third for ink, and all for other images. It takes others if their leave-one-out
+        error is clearly lower.
     n_candidates : int, default=100
         Number of labelled images and copies, the nearest by their features, whose
         distance to a query is computed.
