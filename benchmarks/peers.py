@@ -39,8 +39,10 @@ from sklearn.svm import SVC
 from tangents_hurt import curvature, drawn, offset, scatter, shift, slope
 
 from widemargin import (
+    FewShotImageClassifier,
     GMLVQClassifier,
     SignalClassifier,
+    SpectrumClassifier,
     TangentKNeighborsClassifier,
     TangentSVC,
     TVQClassifier,
@@ -223,6 +225,7 @@ def images():
             "gradient boosting": HistGradientBoostingClassifier(random_state=0),
             "1-NN": KNeighborsClassifier(1),
             "small CNN, augmented": SmallCNN(),
+            "few-shot": FewShotImageClassifier((8, 8)),
             "tangent neighbours": TangentKNeighborsClassifier(tangents=moves),
             "tangent SVC": TangentSVC(tangents=moves, random_state=0),
             "TVQ": TVQClassifier(random_state=0),
@@ -241,6 +244,7 @@ def spectra():
             "SVC (scaled)": make_pipeline(StandardScaler(), SVC()),
             "gradient boosting": HistGradientBoostingClassifier(random_state=0),
             "SNV + PLS-DA": PLSDA(),
+            "six preprocessings and ridge": SpectrumClassifier(),
             "tangent neighbours": TangentKNeighborsClassifier(tangents=own),
             "tangent SVC": TangentSVC(tangents=own, random_state=0),
         }

@@ -54,8 +54,8 @@ for name, value in lines.items():
     print(f"{name}: {value:.1f} % wrong")
 
 # %%
-# With a tiny spring most answers are wrong. A spring of 0.1 to 0.3 makes the two-sided
-# distance as good as the one-sided.
+# With a tiny spring most answers are wrong. A spring of 0.1 makes the two-sided
+# distance nearly as good as the one-sided.
 
 figure, ax = plt.subplots(figsize=(7.5, 4.4), layout="constrained")
 ax.plot(springs, both, "o-", color="#d64545", label="both ends, with contrast")

@@ -58,8 +58,8 @@ for _ in range(ROUNDS):
 # %%
 # What it did
 # -----------
-# The lowest margins rise, the large ones shrink. About as many samples as before are
-# below θ, but none of them is far below.
+# The lowest margins rise, and the median falls. About as many samples as before are
+# below θ, but fewer are wrong.
 
 for k in (0, ROUNDS - 1):
     print(
