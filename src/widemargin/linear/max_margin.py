@@ -164,9 +164,9 @@ class MaxMarginClassifier(HyperplaneClassifier):
     weight_norm_ : ndarray of shape (n_problems,)
         Length of the normal at functional margin one.
     dual_coef_ : ndarray of shape (n_problems, n_support)
-        Signed dual coefficients of the supports at functional margin one: with a kernel
-        ``K @ dual_coef_.T / weight_norm_ + intercept_`` are signed distances, and with
-        any the averages of the two classes under them bound the margin.
+        Signed dual coefficients of the support vectors at functional margin one. Signed
+        distances are ``K @ dual_coef_.T / weight_norm_ + intercept_``. The averages of
+        the two classes under them bound the margin.
     support_ : ndarray of shape (n_support,)
         Row numbers of the supports.
     support_vectors_ : ndarray or sparse matrix of shape (n_support, n_features)
@@ -195,10 +195,9 @@ class MaxMarginClassifier(HyperplaneClassifier):
     center_ : ndarray of shape (n_problems, n_features)
         Centre that it refers to, linear kernel only.
     temperature_ : float
-        Of ``predict_proba``, in the units of margins: fitted to at most 2000 training
-        samples, each left out of the planes that it helped make; of batches to the
-        latest 2000, each as it was before it was learned. It is fitted when it is first
-        asked for; until then the model keeps these samples.
+        Softmax temperature of ``predict_proba``, fitted when it is first asked for, to
+        at most 2000 training samples, each left out. After ``partial_fit`` it is fitted
+        to the latest 2000, each predicted before it was learned.
     n_iter_ : int
         Most sweeps any problem took.
     n_updates_ : int or ndarray of shape (n_problems,)

@@ -381,9 +381,9 @@ class MarginPerceptron(PerceptronClassifier):
     max_iter : int, default=1000
         Most sweeps per two-class problem; reaching it warns.
     n_iter_no_change : int or None, default=50
-        Stop, with a warning, after so many sweeps and as many as were made before in
-        which no sweep added fewer samples than the best, while that is more than one in
-        a hundred: the classes overlap. None goes on to `max_iter`, as the paper does.
+        Stop, with a warning, after so many sweeps without fewer updates than the best
+        sweep, and at least as many as came before. Sweeps with updates of less than 1 %
+        of the samples go on. None goes on to `max_iter`.
     random_state : int, RandomState instance or None, default=None
         Order of the samples.
 
@@ -410,10 +410,9 @@ class MarginPerceptron(PerceptronClassifier):
     dual_coef_ : ndarray of shape (n_problems, n_support)
         How much of each, with its sign: ``coef_ * weight_norm_`` is their sum.
     temperature_ : float
-        Of ``predict_proba``, in the units of margins: fitted to at most 2000 training
-        samples, each left out of the planes that it helped make; of batches to the
-        latest 2000, each as it was before it was learned. It is fitted when it is first
-        asked for; until then the model keeps these samples.
+        Softmax temperature of ``predict_proba``, fitted when it is first asked for, to
+        at most 2000 training samples, each left out. After ``partial_fit`` it is fitted
+        to the latest 2000, each predicted before it was learned.
     n_iter_ : int
         Sweeps.
     n_updates_ : int or ndarray of shape (n_problems,)
@@ -572,9 +571,9 @@ class FixedMarginPerceptron(PerceptronClassifier):
     max_iter : int, default=1000
         Most sweeps per two-class problem; reaching it warns.
     n_iter_no_change : int or None, default=50
-        Stop, with a warning, after so many sweeps and as many as were made before in
-        which no sweep added fewer samples than the best, while that is more than one in
-        a hundred: the classes overlap. None goes on to `max_iter`, as the paper does.
+        Stop, with a warning, after so many sweeps without fewer updates than the best
+        sweep, and at least as many as came before. Sweeps with updates of less than 1 %
+        of the samples go on. None goes on to `max_iter`.
     random_state : int, RandomState instance or None, default=None
         Order of the samples.
 
@@ -603,10 +602,9 @@ class FixedMarginPerceptron(PerceptronClassifier):
     learning_rate_ : float
         Learning rate in the end (fixed length).
     temperature_ : float
-        Of ``predict_proba``, in the units of margins: fitted to at most 2000 training
-        samples, each left out of the planes that it helped make; of batches to the
-        latest 2000, each as it was before it was learned. It is fitted when it is first
-        asked for; until then the model keeps these samples.
+        Softmax temperature of ``predict_proba``, fitted when it is first asked for, to
+        at most 2000 training samples, each left out. After ``partial_fit`` it is fitted
+        to the latest 2000, each predicted before it was learned.
     n_iter_ : int
         Sweeps.
     n_updates_ : int or ndarray of shape (n_problems,)

@@ -464,8 +464,8 @@ class DensityClassifier(KernelDensities):
     gamma_ : float
         The sharpness used.
     temperature_ : float
-        What log densities are divided by, so that the samples left out to choose gamma
-        are as likely as can be; 1 where gamma was given.
+        What log densities are divided by, fitted by maximum likelihood to the samples
+        left out to choose gamma; 1 if gamma was given.
     cv_scores_, cv_errors_ : ndarray of shape (n_gammas,)
         Mean Brier score, with one more sample of another class, and share of errors on
         the left-out samples, for each candidate
@@ -573,8 +573,8 @@ class TangentDensityClassifier(KernelDensities):
     gamma_ : float
         The sharpness used.
     temperature_ : float
-        What log densities are divided by, so that the samples left out to choose gamma
-        are as likely as can be; 1 where gamma was given.
+        What log densities are divided by, fitted by maximum likelihood to the samples
+        left out to choose gamma; 1 if gamma was given.
     cv_scores_, cv_errors_ : ndarray of shape (n_gammas,)
         Mean Brier score, with one more sample of another class, and share of errors on
         the left-out samples, for each candidate

@@ -388,10 +388,9 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
     input_tangents_ : object or None
         What bends the inputs, fitted.
     temperature_ : float
-        Of ``predict_proba``: fitted to the training samples, each as if its model had
-        not seen it, where a class has fewer than forty for each feature to parts of
-        them that are left out in turn; of batches to the latest 2000 samples, each as
-        it was before it was learned.
+        Softmax temperature of ``predict_proba``, fitted to leave-one-out distances, or
+        with few samples to samples left out of refits; after ``partial_fit`` to the
+        latest 2000 samples, each predicted before it was learned.
     history_ : dict
         ``"objective"``: value after every round.
     n_iter_ : int

@@ -64,11 +64,11 @@ class KernelLVQClassifier(GLVQClassifier):
     Parameters
     ----------
     prototypes_per_class : int, dict of label to int, or "auto", default="auto"
-        Number of prototypes. A class with fewer distinct samples gets one for each.
-        "auto" takes the smallest of 1, 2, 5 and a tenth of the samples of a class, at
-        most 20, that is not clearly worse on left-out samples; only the last may grow,
-        to twice as many, in the first half of the epochs. Prototypes that win no sample
-        are dropped at the end.
+        Number of prototypes per class; at most the number of distinct samples. "auto"
+        takes the smallest of 1, 2, 5 and a tenth of the samples of a class, at most 20.
+        It must not be clearly worse on validation samples than the others. The largest
+        may double in the first half of the epochs. Prototypes nearest to no sample are
+        dropped at the end.
     kernel : str or callable, default="rbf"
         "rbf", "linear", "poly", "sigmoid", "laplacian", "cosine", another kernel of
         scikit-learn, "precomputed" (X is then the square matrix of kernel values in
@@ -100,10 +100,9 @@ class KernelLVQClassifier(GLVQClassifier):
         samples, else on leave-one-out distances. Soft losses learn it together with the
         prototypes.
     init : {"kmeans", "means", "samples"} or array of shape (n_prototypes, n_features)
-        Where the prototypes start: k-means within each class in the space of the
-        kernel, class means (with a little noise to tell several apart), random
-        samples, or the images of the given samples, which then also decide how many
-        there are.
+        Start of the prototypes: k-means within each class in the space of the kernel,
+        class means, random samples, or the images of the given samples, which then sets
+        their number.
     init_labels : array-like of shape (n_prototypes,), optional
         Labels of the array `init`.
     max_iter : int, default=15
@@ -113,14 +112,12 @@ class KernelLVQClassifier(GLVQClassifier):
     batch_size : int or "auto", default="auto"
         Distinct samples per gradient; "auto" makes about twenty batches, of 16 to 512.
     reinit_dead : bool, default=True
-        In the first half of the epochs, move a prototype that is the nearest of its
-        class for no sample to the sample of its class that is covered worst.
+        In the first half of the epochs, move prototypes that are nearest to no sample
+        of their class. They go to the sample farthest from all prototypes of the class.
     scale : {"auto", "within_class_std", "none"}, default="auto"
-        Whether features are divided by their within-class spread before they are
-        compared. "auto" does so where the nearest neighbours of up to 1000 training
-        samples are then wrong less often, as they are for features of unequal units;
-        pixels stay as they are, and so does what a callable or precomputed kernel
-        sees.
+        Scaling of the features: by the standard deviation within classes, or none.
+        "auto" scales if that lowers the leave-one-out error of 1-NN on up to 1000
+        training samples.
     class_weight : dict or "balanced", optional
         Factors on the sample weights by label.
     early_stopping : bool, default=False

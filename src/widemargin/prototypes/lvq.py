@@ -215,9 +215,8 @@ class LVQClassifier(TrainedPrototypes):
         ``("olvq1", "lvq2.1")``; "glvq", the default, is Sato and Yamada's LVQ2.1 with
         a soft window, which makes fewer mistakes than any of them.
     init : {"kmeans", "means", "samples"} or array of shape (n_prototypes, n_features)
-        Where they start: k-means within each class, class means (with a little noise
-        to tell several apart), random samples, or the given array, which then also
-        decides how many there are.
+        Start of the prototypes: k-means within each class, class means, random samples,
+        or the given array, which then sets their number.
     init_labels : array-like of shape (n_prototypes,), optional
         Labels of the array `init`.
     max_iter : int or tuple of int, default=30
@@ -233,17 +232,17 @@ class LVQClassifier(TrainedPrototypes):
         Present the samples in a new random order every epoch; False keeps the order
         of the data.
     stay_in_class : bool, default=True
-        Skip updates of GLVQ, LVQ2.1 and LVQ3 that push a prototype out of its class's
-        ball: the smallest ball around the class mean with all its training samples.
-        False is Kohonen's rule, as in LVQ_PAK, which can diverge.
+        Skip updates of GLVQ, LVQ2.1 and LVQ3 that push a prototype out of the ball of
+        its class. This is the smallest ball around the class mean with all its training
+        samples. False is Kohonen's rule, as in LVQ_PAK, which can diverge.
     reinit_dead : bool, default=True
-        Move a prototype that is nearest to no sample in an epoch of LVQ1 or OLVQ1, or
-        of the first half of GLVQ, to the sample of its class that is covered worst.
+        Move a prototype that is nearest to no sample in an epoch. It goes to the sample
+        of its class farthest from all its prototypes. For LVQ1, OLVQ1 and the first
+        half of GLVQ.
     scale : {"auto", "within_class_std", "none"}, default="auto"
-        Whether features are divided by their within-class spread before they are
-        compared. "auto" does so where the nearest neighbours of up to 1000 training
-        samples are then wrong less often, as they are for features of unequal units;
-        pixels stay as they are.
+        Scaling of the features: by the standard deviation within classes, or none.
+        "auto" scales if that lowers the leave-one-out error of 1-NN on up to 1000
+        training samples.
     class_weight : dict or "balanced", optional
         Factors on the sample weights by label.
     early_stopping : bool, default=False

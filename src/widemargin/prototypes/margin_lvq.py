@@ -83,14 +83,12 @@ class MarginLVQClassifier(TrainedPrototypes):
         Width h of the exponential kernel of "parzen"; "auto" is a tenth of the mean
         distance of the samples to the nearest prototype of their class at the start.
     margin_scale : float or "auto", default="auto"
-        The loss sees theta/margin_scale, and steps are measured in it. "auto" is the
-        mean absolute hypothesis margin at the start, which makes a loss with beta = 1
-        fit data of any scale; 1.0, with ``scale="none"``, is the paper's formula to the
-        letter.
+        Unit of the margin in the loss and of the steps. "auto" is the mean absolute
+        hypothesis margin at the start, which makes a loss with beta = 1 fit data of any
+        scale. 1.0, with ``scale="none"``, is the paper's formula.
     init : {"kmeans", "means", "samples"} or array of shape (n_prototypes, n_features)
-        Where they start: k-means within each class, class means (with a little noise
-        to tell several apart), random samples, or the given array, which then also
-        decides how many there are.
+        Start of the prototypes: k-means within each class, class means, random samples,
+        or the given array, which then sets their number.
     init_labels : array-like of shape (n_prototypes,), optional
         Labels of the array `init`.
     max_iter : int, default=30
@@ -100,11 +98,9 @@ class MarginLVQClassifier(TrainedPrototypes):
     update : {"online", "batch"}, default="online"
         One step per sample, or one step per epoch along the mean of all of them.
     scale : {"auto", "within_class_std", "none"}, default="auto"
-        Whether features are divided by their within-class spread before they are
-        compared. "auto" does so where the nearest neighbours of up to 1000 training
-        samples are then wrong less often, as they are for features of unequal units;
-        pixels stay as they are. `margin_scale`, `bandwidth` and distances are of the
-        features as they are divided.
+        Scaling of the features: by the standard deviation within classes, or none.
+        "auto" scales if that lowers the leave-one-out error of 1-NN on up to 1000
+        training samples.
     shuffle : bool, default=True
         Present the samples in a new random order every epoch; False keeps the order
         of the data.

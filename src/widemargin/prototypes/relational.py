@@ -193,9 +193,9 @@ class RelationalLVQClassifier(TrainedPrototypes):
         "auto" gives a class of n samples n / 10, at least 1 and at most 20, and at
         the end drops those that win no sample.
     method : {"relational", "median"}, default="relational"
-        Whether a prototype is a convex combination of the samples of its class, or
-        one of them, which is explained by showing it and asked about by one
-        dissimilarity.
+        "relational": prototypes are convex combinations of the samples of their class.
+        "median": they are samples, and a prediction needs the dissimilarities to them
+        only.
     metric : "precomputed" or callable, default="precomputed"
         With "precomputed", X holds dissimilarities, none negative: ``X[i, k]`` that of
         sample i to training sample k. Or a function ``metric(X, Y) -> (n_x, n_y)``.

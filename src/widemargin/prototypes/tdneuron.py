@@ -303,9 +303,9 @@ class TDNeuronClassifier(TangentModels, TrainedPrototypes):
     slopes_, thresholds_ : ndarray of shape (n_classes,)
         a and c of every unit.
     temperature_ : float
-        Of ``predict_proba``: fitted to samples that units fitted again did not see, of
-        many to the training samples; of batches to the latest 2000, each as it was
-        before it was learned.
+        Softmax temperature of ``predict_proba``, fitted to samples left out of refits,
+        or with many samples to the training samples; after ``partial_fit`` to the
+        latest 2000, each predicted before it was learned.
     n_tangents_ : int
         Number of tangents found.
     history_ : dict of lists

@@ -448,9 +448,9 @@ class DDAGClassifier(MetaEstimatorMixin, MarginClassifier):
     Parameters
     ----------
     estimator : classifier, default=None
-        The binary classifier of every node; None is ``SVC(max_iter=1_000_000)`` on
-        samples less their mean (sparse ones as they are), whose gamma is one over the
-        sum of the weighted variances of the features.
+        The binary classifier of every node. None is ``SVC()`` on centred samples
+        (sparse ones unchanged), with gamma one over the sum of the weighted variances
+        of the features.
     class_weight : dict, "balanced" or None, default=None
         Factor on the weights of each class, for nodes that take ``sample_weight``.
     n_jobs : int, default=None

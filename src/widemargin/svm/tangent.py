@@ -183,9 +183,9 @@ class TangentSVC(gram.GramClassifier, SoftClassifier):
         Penalty of margin errors. "auto" is 10, or 1 if that has a clearly lower
         validation error.
     gamma : float or "scale", default="scale"
-        Width of "rbf", exponent of the others. "scale" is two over the mean squared
-        tangent distance of the training samples for "rbf" (with `n_landmarks`, of 500
-        of them), and 1 for the others.
+        Width of "rbf", exponent of the others. "scale" is 1 for the others. For "rbf"
+        it is two over the mean squared tangent distance of the training samples (with
+        `n_landmarks`, of 500 of them).
     tangents : generator, array of shape (n_tangents, n_features), "none" or None, \
             default=None
         Changes to ignore, for instance ``ImageTangents(shape=(16, 16))``. None:
@@ -246,8 +246,8 @@ class TangentSVC(gram.GramClassifier, SoftClassifier):
     n_iter_ : int
         Steps of the solver, of the duel that took most.
     smallest_eigenvalue_ : float
-        Of the Gram matrix before its repair, of coefficients that sum to zero; only
-        where there was a repair, as "clip" and "auto" where it clipped.
+        Smallest eigenvalue of the kernel matrix before its correction, for coefficients
+        that sum to zero. Only if it was corrected.
     classes_ : ndarray of shape (n_classes,)
         The labels.
 

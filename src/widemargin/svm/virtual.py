@@ -45,8 +45,7 @@ class VirtualSVC(pairwise.DuelClassifier):
         Penalty of margin errors.
     gamma : float or "scale", default="scale"
         As in ``SVC``, but "scale" is one over the sum of the weighted variances of the
-        features, the same where these share a mean; that of the training samples holds
-        in both stages.
+        features of the training samples, in both stages.
     degree, coef0 : as in ``SVC``
     tangents : generator, array of shape (n_tangents, n_features), "none" or None, \
             default=None
