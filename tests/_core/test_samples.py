@@ -107,6 +107,13 @@ def test_columns_of_text_are_named():
         GLVQClassifier().fit(frame, [0, 1, 0, 1])
 
 
+def test_twins_of_tensors_are_those_of_arrays():
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    X = np.random.default_rng(0).integers(0, 3, size=(60, 3)).astype(float)
+    codes = np.arange(60) % 2
+    assert np.array_equal(twins(torch.as_tensor(X), codes), twins(X, codes))
+
+
 def test_copies_that_a_projection_has_rounded_are_twins():
     """As of sklearn's PCA, whose fit_transform rounds equal rows differently."""
     rng = np.random.RandomState(0)

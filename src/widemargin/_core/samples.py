@@ -389,9 +389,9 @@ def twins(X: Any, codes: NDArray) -> NDArray:
     direction = np.random.RandomState(0).uniform(1, 2, size=(X.shape[1],))
     key = row_keys(X, direction)
     order = np.lexsort((key, codes))
-    codes, key = codes[order], key[order]
+    codes, key, xp = codes[order], key[order], xp_of(X)
     with np.errstate(over="ignore", invalid="ignore"):
-        most = ROUNDING * to_numpy(xp_of(X).abs(X).max(axis=0)).astype(float)
+        most = ROUNDING * to_numpy(xp.max(xp.abs(X), axis=0)).astype(float)
         same = np.diff(key) <= direction @ most
     same &= codes[1:] == codes[:-1]
     for at in np.array_split(np.flatnonzero(same), 1 + len(X) // 4096):
