@@ -357,6 +357,11 @@ FITS = {
         ["features", "regression"],
         set(),
     ),
+    "SpectrumClassifier": (
+        widemargin.SpectrumClassifier(),
+        ["preprocessing", "regression"],
+        set(),
+    ),
     "ProductClassifier": (
         widemargin.ProductClassifier(
             [("a", widemargin.GLVQClassifier(max_iter=3, random_state=0))], cv=2
