@@ -199,7 +199,7 @@ def test_a_kernel_of_ones_own_is_symmetrised(digits):
     def uneven(d2):
         return np.exp(-d2 / d2.mean(axis=1, keepdims=True))
 
-    ours = TangentSVC(uneven, tangents=GENERATOR).fit(X, y)
+    ours = TangentSVC(uneven, tangents=GENERATOR, spring=1e-5).fit(X, y)
     K = uneven(tangent_distances(X, tangents=GENERATOR, sides="mean"))
     assert np.abs(K - K.T).max() > 0.01
     svc = SVC(kernel="precomputed", C=10).fit((K + K.T) / 2, y)
@@ -403,5 +403,5 @@ def test_what_is_given_is_not_chosen():
     model = TangentSVC(C=3.0, spring=0.05, tangents=tangents).fit(X, y)
     assert (model.C_, model.spring_) == (3.0, 0.05)
     assert TangentSVC(C=3.0, tangents="none").fit(X, y).C_ == 3.0
-    few = TangentSVC(tangents=tangents).fit(X[:30], y[:30])
-    assert (few.C_, few.spring_) == (10.0, 1e-5)
+    few = TangentSVC(tangents=tangents).fit(X[[0, 1, 2, 149]], y[[0, 1, 2, 149]])
+    assert (few.C_, few.spring_) == (10.0, 0.3)

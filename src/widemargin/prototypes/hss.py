@@ -31,6 +31,7 @@ from widemargin._core.select import select
 from widemargin.metrics import TangentMetric
 from widemargin.prototypes.initialization import k_means
 from widemargin.prototypes.tangent_models import (
+    ONE_SIDED,
     TRIED_ON,
     TangentModels,
     check_metric,
@@ -60,6 +61,8 @@ TRIAL_ROUNDS = 3
 # How many samples per class they are tried on, TRIED_ON in all at least. On 60 of each
 # pendigits got one model per class, which errs twice as often as the ten of 200.
 PER_CLASS = 200
+# A spring that bends inputs little, in units of their own length.
+STIFF = 0.3
 # What a fit leaves of the moments of its models.
 LEADING = ("mass", "along", "across")
 
@@ -330,6 +333,59 @@ class ByClass(NamedTuple):
     parts: Any
 
 
+def _wrongly_answered(
+    classes: dict[int, ClassSamples],
+    metric: TangentMetric,
+    asked: Bundle,
+    codes: NDArray,
+    init: str = "kmeans",
+) -> NDArray:
+    """Whether models that are fitted in a few rounds answer samples wrongly."""
+    random, D = np.random.RandomState(0), []
+    for own in classes.values():
+        start = own.start(own.count, init, random)
+        C, T, _, _ = own.settled(start, TRIAL_ROUNDS)
+        D.append(model_distances(metric, asked, C, T).min(axis=1))
+    return np.array(list(classes))[np.argmin(D, axis=0)] != codes
+
+
+def helpful_metric(
+    model: Any, samples: Samples, bent: Bundle
+) -> tuple[TangentMetric, Bundle]:
+    """Let inputs bend as left-out samples ask for: freely, stiffly or not at all.
+
+    `bent` are the samples with their frames; what is returned are the metric, and the
+    samples with those that it looks at. Samples that are left out are answered by one model per class of the others. Inputs
+    that bend freely are the usual; others are taken that answer clearly better.
+    """
+    usual = model.metric_
+    if not usual.has_tangents or not is_auto(model.spring):
+        return usual, bent
+    trials = tried_rows(samples.codes, np.random.RandomState(0))
+    if not trials:
+        return usual, bent
+    n_tangents = tried_tangents(model.n_tangents, samples.X.shape[1])[0]
+    still = replace(ONE_SIDED, compiled=usual.compiled)
+
+    def seen_by(metric: TangentMetric) -> Bundle:
+        return bent if metric.has_tangents else Bundle.bare(bent.points)
+
+    def mistakes(metric: TangentMetric) -> NDArray:
+        bundle, wrong = seen_by(metric), []
+        for fit, asked in trials:
+            few = samples.take(fit)
+            parts = by_class(bundle[fit], few, metric, n_tangents, model.n_jobs)
+            codes = samples.codes[asked]
+            wrong.append(_wrongly_answered(parts, metric, bundle[asked], codes))
+        return np.concatenate(wrong).astype(float)
+
+    candidates = [usual, replace(usual, spring=STIFF), still]
+    weights = np.concatenate([samples.weights[asked] for _, asked in trials])
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        metric = select(candidates, mistakes, weights, by_size=False)
+    return metric, seen_by(metric)
+
+
 @parameters
 class HSSClassifier(TangentModels, TrainedPrototypes):
     r"""Nearest class model, where a model is a mean with its principal variations.
@@ -357,9 +413,11 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
     tangents : generator or array-like of shape (n_tangents, n_features), default=None
         Tangents of the inputs, for ``sides="both"`` only: for instance
         :class:`~widemargin.tangents.ImageTangents`.
-    spring : float, default=1e-5
-        Cost of moving in two-sided distances, > 0; see
-        :func:`~widemargin.metrics.tangent_distances`.
+    spring : float or "auto", default="auto"
+        Price of moving along tangents, for ``sides="both"``; see
+        :func:`~widemargin.metrics.tangent_distances`. "auto" is 1e-5, unless 0.3, or
+        samples that keep still, have a clearly lower validation error; without tangents
+        of samples `metric_` is one-sided.
     init : {"kmeans", "weights"}, default="kmeans"
         Where several models of a class start: from the parts that k-means makes of its
         samples, or as the models of random distributions over its samples, as in
@@ -452,7 +510,7 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
     _: KW_ONLY
     sides: Literal["reference", "both"] = "reference"
     tangents: Any = None
-    spring: float = 1e-5
+    spring: float | Literal["auto"] = "auto"
     init: Literal["kmeans", "weights"] = "kmeans"
     max_iter: Counted = 30
     tol: NotNegative = 1e-4
@@ -476,6 +534,7 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
             self._fit_metric(samples)
         bundle = self._bundle_references(samples)
         if first:
+            self.metric_, bundle = helpful_metric(self, samples, bundle)
             n_tangents, self._one_each = self._chosen(samples, bundle, rng)
         else:
             n_tangents = self.tangents_.shape[1]
@@ -511,16 +570,10 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
 
         def wrong(candidate: tuple[int, bool], fit: NDArray, asked: NDArray) -> NDArray:
             classes = self._by_class(bundle[fit], samples.take(fit), *candidate)
-            random, D = np.random.RandomState(0), []
-            for own in classes.values():
-                start = own.start(own.count, self.init, random)
-                C, T, _, _ = own.settled(start, TRIAL_ROUNDS)
-                distances = model_distances(
-                    self.metric_, bundle[asked], C, T, self.n_jobs
-                )
-                D.append(distances.min(axis=1))
-            answers = np.array(list(classes))[np.argmin(D, axis=0)]
-            return answers != samples.codes[asked]
+            codes = samples.codes[asked]
+            return _wrongly_answered(
+                classes, self.metric_, bundle[asked], codes, self.init
+            )
 
         def mistakes(candidate: tuple[int, bool]) -> NDArray:
             return np.concatenate([wrong(candidate, *rows) for rows in trials])

@@ -39,6 +39,7 @@ from widemargin._core.checks import check_count, check_spring, is_auto
 from widemargin._core.samples import Samples
 from widemargin._core.split import folds_of_classes
 from widemargin.metrics import TangentMetric
+from widemargin.metrics.tangent import DEFAULT_SPRING
 from widemargin.prototypes.base import PrototypeClassifier, no_bound
 from widemargin.prototypes.initialization import prototype_counts
 from widemargin.tangents import Bundle, orthonormalize
@@ -235,7 +236,7 @@ def resolve_n_tangents(
 
 def check_metric(tangents: Any, sides: Any, spring: Any) -> TangentMetric:
     """Metric of models with tangents: one-sided, or with inputs that bend."""
-    check_spring(spring, free=False)
+    spring = DEFAULT_SPRING if is_auto(spring) else check_spring(spring, free=False)
     metric = TangentMetric(tangents, sides, spring).check(SIDES)
     if sides == "reference":
         if metric.tangents is not None:

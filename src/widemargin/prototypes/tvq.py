@@ -36,7 +36,13 @@ from widemargin._core.samples import Samples
 from widemargin._core.select import select
 from widemargin._core.temperature import LeftOut
 from widemargin.prototypes.base import margins_of_all_labels, with_mean_one
-from widemargin.prototypes.hss import ClassSamples, Models, by_class, random_models
+from widemargin.prototypes.hss import (
+    ClassSamples,
+    Models,
+    by_class,
+    helpful_metric,
+    random_models,
+)
 from widemargin.prototypes.margin_ascent import (
     Ascent,
     Passed,
@@ -121,9 +127,11 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
     tangents : generator or array-like of shape (n_tangents, n_features), default=None
         Tangents of the samples, for ``sides="both"``, such as
         :class:`~widemargin.tangents.ImageTangents`.
-    spring : float, default=1e-5
+    spring : float or "auto", default="auto"
         Price of moving along tangents, for ``sides="both"``; see
-        :func:`~widemargin.metrics.tangent_distances`.
+        :func:`~widemargin.metrics.tangent_distances`. "auto" is 1e-5, unless 0.3, or
+        samples that keep still, have a clearly lower validation error; without tangents
+        of samples `metric_` is one-sided.
     init : {"hss", "weights", "random", "mean"}, default="hss"
         First models: those of :class:`HSSClassifier`; those of HSS under random sample
         weights, section 5.1 of [1]_; random samples, or class means, with random
@@ -253,7 +261,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
     theta: Annotated[float, Number(above=-1, below=1)] = 0.4
     sides: Literal["reference", "both"] = "reference"
     tangents: Any = None
-    spring: float = 1e-5
+    spring: float | Literal["auto"] = "auto"
     init: Literal["hss", "weights", "random", "mean"] = "hss"
     weight_gain: Any = 1.0
     learning_rate: Positive | Literal["auto"] = "auto"
@@ -302,7 +310,10 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
     ) -> Bent:
         if first:
             self._fit_metric(samples)
-        return Bent(samples, self._bundle_references(samples), run)
+        bundle = self._bundle_references(samples)
+        if first:
+            self.metric_, bundle = helpful_metric(self, samples, bundle)
+        return Bent(samples, bundle, run)
 
     def _start(self, data: Bent, rng: np.random.RandomState) -> State:
         n_tangents = self._chosen(data, rng)

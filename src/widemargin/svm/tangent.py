@@ -58,9 +58,10 @@ from widemargin.svm import gram, pairwise
 from widemargin.tangents import Bundle
 from widemargin.tangents.generator import tangents_meant
 
-# What the data choose from, and how: some of the samples, thirds of them left out.
-PENALTIES, SPRINGS = (10.0, 1.0), (1e-5, 0.3, 1e30)
-LEAST, TRIED_ON, FOLDS = 60, 800, 3
+# What the data choose from, and how: some of the samples, thirds of them left out. A
+# kernel adds up many distances, so that it may be stiffer than the nearest of them.
+PENALTIES, SPRINGS = (10.0, 1.0), (0.3, 1e-5, 1e30)
+LEAST, TRIED_ON, FOLDS = 9, 800, 3
 # Eigenvalues of the landmarks' Gram matrix below this share of the largest are noise.
 _EIGENVALUE_RTOL = 1e-7
 # Samples whose mutual distances tell the scale of the kernel.
@@ -195,9 +196,9 @@ class TangentSVC(gram.GramClassifier, SoftClassifier):
         :func:`~widemargin.metrics.tangent_distances`. "query" and "reference" are not
         symmetric, so the kernel is replaced by (k(x, x') + k(x', x)) / 2.
     spring : float or "auto", default="auto"
-        Price of moving along the tangents. "auto" is 1e-5, or 0.3, or 1e30 (no
-        tangents) if that has a clearly lower validation error. With ``sides="both"``
-        try 0.1 to 0.2.
+        Price of moving along the tangents. "auto" is 0.3, unless 1e-5 or 1e30 (no
+        tangents) has a clearly lower validation error. With ``sides="both"`` try 0.1
+        to 0.2.
     multiclass : {"ovo", "ddag"}, default="ovo"
         Combination of the pairs of classes: by votes, or by a directed acyclic graph.
     psd_correction : {"auto", "none", "clip", "flip", "shift"}, default="auto"
