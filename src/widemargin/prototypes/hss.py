@@ -355,8 +355,9 @@ def helpful_metric(
     """Let inputs bend as left-out samples ask for: freely, stiffly or not at all.
 
     `bent` are the samples with their frames; what is returned are the metric, and the
-    samples with those that it looks at. Samples that are left out are answered by one model per class of the others. Inputs
-    that bend freely are the usual; others are taken that answer clearly better.
+    samples with those that it looks at. Left-out samples are answered by one model per
+    class of the others. Inputs that bend freely are the usual; others are taken that
+    answer clearly better.
     """
     usual = model.metric_
     if not usual.has_tangents or not is_auto(model.spring):
@@ -365,7 +366,6 @@ def helpful_metric(
     if not trials:
         return usual, bent
     n_tangents = tried_tangents(model.n_tangents, samples.X.shape[1])[0]
-    still = replace(ONE_SIDED, compiled=usual.compiled)
 
     def seen_by(metric: TangentMetric) -> Bundle:
         return bent if metric.has_tangents else Bundle.bare(bent.points)
@@ -379,7 +379,7 @@ def helpful_metric(
             wrong.append(_wrongly_answered(parts, metric, bundle[asked], codes))
         return np.concatenate(wrong).astype(float)
 
-    candidates = [usual, replace(usual, spring=STIFF), still]
+    candidates = [usual, replace(usual, spring=STIFF), ONE_SIDED]
     weights = np.concatenate([samples.weights[asked] for _, asked in trials])
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         metric = select(candidates, mistakes, weights, by_size=False)
