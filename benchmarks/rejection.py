@@ -15,6 +15,9 @@ say nothing, they are large where answers are wrong, or small.
 cells, broken if they are for any; in the same distributions, with samples in proportion
 to three times how many are promised for.
 
+``--only few``: what is answered with 200 labels at 5 % of errors, by a hold-out and
+with every sample left out once, on measured data.
+
 ``--only strange``: how many inputs from elsewhere are refused, with and without the
 second threshold. ``--only noise``: what is answered where labels are noisy.
 ``--only mapie``: the share that is answered, beside MAPIE's controller of the precision
@@ -34,6 +37,7 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_digits
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import train_test_split
 
 from widemargin.margins import reject_threshold
@@ -45,7 +49,7 @@ warnings.filterwarnings("ignore", message="max_error=.* could not be shown")
 warnings.filterwarnings("ignore", message="The number of unique classes")
 warnings.filterwarnings("ignore", module="mapie")
 RARE = 3000
-PARTS = ("promises", "classes", "strange", "noise", "mapie")
+PARTS = ("promises", "classes", "few", "strange", "noise", "mapie")
 
 
 class Table(ClassifierMixin, BaseEstimator):
@@ -317,6 +321,45 @@ def classes(n_draws, seed, jobs):
     return worst > delta + 2 * np.sqrt(delta * (1 - delta) / n_draws)
 
 
+def few_labels(n_draws=6, n=200, max_error=0.05):
+    """Print what is answered from few labels, by a hold-out and by leave-one-out."""
+    from common import data_folder
+
+    sets = {"digits": load_digits(return_X_y=True)}
+    for name in ("satimage", "pendigits"):
+        z = np.load(data_folder() / name / f"{name}.npz")
+        X = np.concatenate([z["X_train"], z["X_test"]]).astype(float)
+        sets[name] = X, np.concatenate([z["y_train"], z["y_test"]])
+    models = {
+        "HSS": HSSClassifier(1, n_tangents=4),
+        "discriminant": LinearDiscriminantAnalysis(shrinkage="auto", solver="lsqr"),
+    }
+    ways = {"hold-out": {}, "leave-one-out": {"cv": "leave-one-out", "delta": None}}
+    print(f"\n{n} labels, max_error={max_error}, {n_draws} draws, 1000 asked, %\n")
+    print("| data | model | way | answered | wrong among these | answered and wrong |")
+    print("|---|---|---|---|---|---|")
+    for (name, (X, y)), (called, model) in product(sets.items(), models.items()):
+        for way, options in ways.items():
+            found = []
+            for seed in range(n_draws):
+                rows = np.random.default_rng(seed).permutation(len(X))
+                train, new = rows[:n], rows[n : n + 1000]
+                rejecting = RejectingClassifier(
+                    model, max_error=max_error, random_state=seed, **options
+                ).fit(X[train], y[train])
+                labels = rejecting.predict(X[new])
+                answered = labels != -1
+                wrong = answered & (labels != y[new])
+                found.append((answered.mean(), wrong.mean()))
+            answered, wrong = 100 * np.mean(found, axis=0)
+            among = 100 * wrong / answered if answered else 0.0
+            print(
+                f"| {name} | {called} | {way} | {answered:.0f} | {among:.1f} | "
+                f"{wrong:.1f} |",
+                flush=True,
+            )
+
+
 def load_letters():
     """Return letters split into 6000 to learn from and the rest."""
     from common import data_folder
@@ -506,6 +549,8 @@ def main():
         against_mapie(min(options.draws, 100), options.seed)
     if options.only in (None, "noise"):
         noisy_labels()
+    if options.only in (None, "few"):
+        few_labels()
     broken = False
     if options.only in (None, "classes"):
         broken = classes(options.draws, options.seed, options.jobs)

@@ -422,6 +422,8 @@ def _rejecting(model: Any) -> Program:
         raise refuse(
             model, "it refuses by distance too; fit with outlier_fraction=None"
         )
+    if model.estimators_:
+        raise refuse(model, "it asks a model for each fold; let cv be a fraction")
     if model.class_thresholds_ is not None:
         raise refuse(model, "it has a threshold for each class; fit with per=None")
     if np.isposinf(model.threshold_):

@@ -17,7 +17,7 @@ References: V. Vovk, A. Gammerman, G. Shafer, Algorithmic learning in a random w
 Tibshirani, Predictive inference with the jackknife+, 2021 (folds).
 """
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from math import ceil
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
@@ -30,7 +30,6 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
     as_floats,
-    check_count,
     check_number,
     check_option,
     check_random_state,
@@ -54,6 +53,7 @@ from widemargin.margins.conformal import (
     smallest_alpha,
 )
 from widemargin.meta.refusing import (
+    Cut,
     RefusingClassifier,
     choose_reject_label,
     mixed_dtype,
@@ -65,18 +65,6 @@ from widemargin.meta.wrapping import takes_weights, weighed_rows
 # is too little, and up to how many samples each is left out alone.
 LEAST_HELD, MOST_HELD, FOLDS, LEFT_OUT_ALONE = 0.25, 0.5, 10, 100
 NONCONFORMITY = {"contrast": class_contrasts_of, "distance": class_distances_of}
-
-
-@dataclass(frozen=True)
-class Cut:
-    """A fraction to hold out, or a number of folds."""
-
-    def check(self, name: str, value: Any, otherwise: str) -> None:
-        """Refuse any other value; the error begins with what else would do."""
-        if isinstance(value, int | np.integer) and not isinstance(value, bool):
-            check_count(name, value, otherwise, low=2)
-        else:
-            check_number(name, value, above=0, below=1, otherwise=otherwise)
 
 
 class Calibration(NamedTuple):

@@ -4,6 +4,7 @@ They fit the classifier inside to some of the samples and ask it about the other
 take one that is fitted already, with ``cv="prefit"``.
 """
 
+from dataclasses import dataclass
 from math import ceil, floor
 from numbers import Integral, Number
 from typing import Any
@@ -22,9 +23,22 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import _check_method_params, check_is_fitted
 
+from widemargin._core.checks import check_count, check_number
 from widemargin._core.decisions import are_alike, as_labels
 from widemargin._core.samples import check_weights
 from widemargin.meta.wrapping import WrappingClassifier
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A fraction to hold out, or a number of folds."""
+
+    def check(self, name: str, value: Any, otherwise: str) -> None:
+        """Refuse any other value; the error begins with what else would do."""
+        if isinstance(value, int | np.integer) and not isinstance(value, bool):
+            check_count(name, value, otherwise, low=2)
+        else:
+            check_number(name, value, above=0, below=1, otherwise=otherwise)
 
 
 class RefusingClassifier(WrappingClassifier):

@@ -26,6 +26,8 @@ of a broken promise, at most δ given any σ, is at most δ in all.
 
 One promise may be made for each predicted class, each true class or each group of
 samples, all of them at once; :mod:`widemargin.margins.group_rejection` has the proof.
+Few samples may all learn and all judge, each left out once;
+:mod:`widemargin.meta.cross_rejection` says what that promises.
 
 References: C. Chow, On optimum recognition error and reject tradeoff, 1970; A.
 Angelopoulos, S. Bates, E. Candès, M. Jordan, L. Lei, Learn then test, 2021; V. Vovk, A.
@@ -35,7 +37,7 @@ of a conformal p-value).
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -51,13 +53,28 @@ from widemargin._core.checks import (
     warn_caller,
 )
 from widemargin._core.classifier import fit_method
-from widemargin._core.confidence import answers_of, confidence_of, distance_of
+from widemargin._core.confidence import (
+    answering,
+    answers_of,
+    confidence_of,
+    distance_of,
+)
 from widemargin._core.decisions import as_labels, class_codes
 from widemargin._core.params import Fraction, check_declared, parameters
 from widemargin._core.samples import check_classes, repeated_rows
 from widemargin._core.split import hold_out_at_random, hold_out_counts
 from widemargin.margins import common_threshold, reject_thresholds, rejection
+from widemargin.margins.conformal import count_as_strange
+from widemargin.meta.cross_rejection import (
+    Fold,
+    alpha_for,
+    fold_of,
+    folds_at_random,
+    least_error,
+    mistakes_as_sure,
+)
 from widemargin.meta.refusing import (
+    Cut,
     RefusingClassifier,
     choose_reject_label,
     differs,
@@ -111,11 +128,13 @@ class RejectingClassifier(RefusingClassifier):
         Function of the fitted estimator and `X` that returns one number per sample,
         larger for more unusual ones. None is the distance to the nearest prototype or
         neighbour.
-    cv : "auto", float or "prefit", default="auto"
+    cv : "auto", float, "prefit", "leave-one-out" or int, default="auto"
         Fraction of the samples to hold out. "auto" is a quarter, or as many as
         `max_error` needs, at most half. "prefit": the estimator is fitted already and
         `fit` is given samples new to it; use :class:`sklearn.frozen.FrozenEstimator` if
-        it will be cloned.
+        it will be cloned. "leave-one-out", or an integer for so many folds: every
+        sample is left out once, which answers more where samples are few. The guarantee
+        is weaker (see Guarantee), and ``delta=None`` is needed.
     reject_label : label, default=None
         Label of rejected samples. None is "reject" for strings and -1 for numbers; if
         that is a class, ``"reject_"`` or the smallest label minus 1.
@@ -126,9 +145,11 @@ class RejectingClassifier(RefusingClassifier):
     ----------
     estimator_ : classifier
         The fitted classifier.
+    estimators_ : list of classifiers
+        Those fitted without a fold; of a hold-out none.
     threshold_ : float
         Smallest confidence that is answered; inf if all is rejected, -inf if nothing
-        is.
+        is, nan with folds.
     class_thresholds_ : ndarray of shape (n_classes,) or None
         With ``per="predicted"`` the smallest confidence of answers of each class, inf
         for classes that are never answered; else None.
@@ -191,6 +212,17 @@ class RejectingClassifier(RefusingClassifier):
     and refuse a class or group that has too few. Nothing is promised for classes and
     groups that were not given.
 
+    With folds less is promised: of a new sample,
+
+    .. math:: P(\text{it is answered, and wrongly}) \le \text{max\_error},
+
+    over the draw of the training samples and of the new one. It is a mean over training
+    sets and not a promise about the model at hand, and a share of all samples and not
+    of the answered. The samples need only be exchangeable. With K folds it holds for
+    any learner, with one sample in each for learners that do not mind the order of
+    their samples, which are shuffled. A sample is answered where all models agree, but
+    for few, and few left-out mistakes were as sure.
+
     What it needs: the held-out samples are a random draw that the classifier has not
     seen. Therefore they are not stratified, and the classifier is not fitted again on
     all samples: the promise is that of the model that was tested, and folds would give
@@ -242,7 +274,7 @@ class RejectingClassifier(RefusingClassifier):
     confidence_func: Callable[[Any, Any], ArrayLike] | None = None
     outlier_fraction: Fraction | None = None
     outlier_score: Callable[[Any, Any], ArrayLike] | None = None
-    cv: Fraction | Literal["auto", "prefit"] = "auto"
+    cv: Annotated[Any, Cut()] | Literal["auto", "prefit", "leave-one-out"] = "auto"
     reject_label: Any = None
     random_state: Any = None
 
@@ -282,16 +314,100 @@ class RejectingClassifier(RefusingClassifier):
             params["sample_weight"] = sample_weight
         self._confidence_func = self.confidence_func
         self._outlier_score = self.outlier_score
-        with FitTasks(self, 2, X=X, y=y) as tasks:
+        n_folds = self._count_folds(y)
+        with FitTasks(self, max(2, n_folds + 2), X=X, y=y) as tasks:
+            if n_folds:
+                self._fit_folds(X, y, n_folds, params, tasks)
+                return self
             held_out = self._fit_estimator(X, y, promised, params, tasks)
-            for name in ("classes_", "n_features_in_", "feature_names_in_"):
-                if hasattr(self.estimator_, name):
-                    setattr(self, name, getattr(self.estimator_, name))
-            self.reject_label_ = choose_reject_label(self.reject_label, self.classes_)
+            self._take_from_estimator()
             with tasks.parts("threshold"):
                 some = None if promised is None else promised[held_out]
                 self._choose_threshold(_safe_indexing(X, held_out), y[held_out], some)
         return self
+
+    def _take_from_estimator(self) -> None:
+        for name in ("classes_", "n_features_in_", "feature_names_in_"):
+            if hasattr(self.estimator_, name):
+                setattr(self, name, getattr(self.estimator_, name))
+        self.reject_label_ = choose_reject_label(self.reject_label, self.classes_)
+        # What only some promises have.
+        self.estimators_: list[Any] = []
+        self._folds: list[Fold] = []
+        self.class_thresholds_: NDArray | None = None
+        self.class_delta_: float | None = None
+        self.outlier_threshold_: float | None = None
+
+    def _count_folds(self, y: NDArray) -> int:
+        """Return the number of folds, zero for a hold-out."""
+        whole = isinstance(self.cv, int | np.integer)
+        if not whole and self.cv != "leave-one-out":
+            return 0
+        given = {"delta": self.delta, "per": self.per, "coverage": self.coverage}
+        given["outlier_fraction"] = self.outlier_fraction
+        wrong = [f"{k}={v!r}" for k, v in given.items() if v is not None]
+        if wrong:
+            raise ValueError(
+                f"cv={self.cv!r} promises max_error on average, P(answered and wrong), "
+                f"and nothing else; got {', '.join(wrong)}: set it to None, or let cv "
+                "be a fraction."
+            )
+        return int(self.cv) if whole else len(y)
+
+    def _fit_folds(
+        self, X: Any, y: NDArray, n_folds: int, params: dict, tasks: Any
+    ) -> None:
+        """Fit a model without each fold and one of all; keep the left-out mistakes."""
+        assert self.max_error is not None
+        refuse_pairs("estimator", self.estimator, ", or let cv be 'prefit'")
+        given = params.get("sample_weight")
+        rows, _ = weighed_rows([self.estimator], y, given)
+        if given is not None and not takes_weights(self.estimator):
+            del params["sample_weight"]
+        n, n_folds = len(rows), min(n_folds, len(rows))
+        least = least_error(n, n_folds)
+        if self.max_error < least * (1 - 1e-9):
+            instead = "" if n_folds == n else ", fewer folds, cv='leave-one-out'"
+            raise ValueError(
+                f"max_error={self.max_error} cannot be promised by cv={self.cv!r} on "
+                f"{n} samples, {round_up(least)} can; give more samples, a larger "
+                f"max_error{instead}."
+            )
+        copies = words_on_copies(
+            _safe_indexing(X, rows), y[rows], np.ones(n, bool), self.max_error
+        )
+        if copies:
+            warn_caller(copies)
+        check_classes(self, np.unique(y[rows]))
+        rng = check_random_state(self.random_state)
+        folds, left = [], np.zeros((2, n))
+        for part in folds_at_random(n, n_folds, rng):
+            # In random order, so that no learner minds that of the samples.
+            train = rng.permutation(np.delete(rows, part))
+            self._check_learned(y[train])
+            model = self._fit_part(X, y, train, params, tasks)
+            labels, sure = self._says(model, _safe_indexing(X, rows[part]))
+            wrong = differs(y[rows[part]], labels)
+            folds.append(fold_of(model, wrong, sure))
+            left[:, part] = wrong, sure
+        self.estimator_ = self._fit_part(X, y, rng.permutation(rows), params, tasks)
+        self._take_from_estimator()
+        with tasks.parts("threshold"):
+            self._keep_folds(folds, left[0] > 0, left[1])
+
+    def _keep_folds(self, folds: list[Fold], wrong: NDArray, sure: NDArray) -> None:
+        """Keep the models without a fold; say what they would have answered."""
+        assert self.max_error is not None
+        n = len(wrong)
+        self._folds, self.estimators_ = folds, [fold.model for fold in folds]
+        self._alpha = alpha_for(self.max_error, n, len(folds))
+        self.n_held_out_, self.threshold_ = n, float("nan")
+        everyone = fold_of(None, wrong, sure)
+        surer = count_as_strange(everyone.mistakes, sure, everyone.width)
+        # A mistake counts itself; the sample that stands for a new one does not.
+        answered = (1 + surer - wrong) / n <= self._alpha
+        self.coverage_ = float(answered.mean())
+        self.error_ = float(wrong[answered].mean()) if answered.any() else float("nan")
 
     def _promised_for(self, y: NDArray, groups: ArrayLike | None) -> NDArray | None:
         """Return the group of every sample, known before the fit, or None."""
@@ -355,15 +471,19 @@ class RejectingClassifier(RefusingClassifier):
         if copies:
             warn_caller(copies)
         check_classes(self, np.unique(y[rows]))
-        learned = np.unique(y[train])
+        self._check_learned(y[train])
+        self.estimator_ = self._fit_part(X, y, train, params, tasks)
+        return held_out
+
+    @staticmethod
+    def _check_learned(labels: NDArray) -> None:
+        learned = np.unique(labels)
         if len(learned) < 2:
             raise ValueError(
-                f"The {len(train)} samples that are left to learn from are all of one "
+                f"The {len(labels)} samples that are left to learn from are all of one "
                 f"class, {learned.tolist()}; at least two classes are needed: give "
                 "more samples, a smaller cv, or a fitted estimator with cv='prefit'."
             )
-        self.estimator_ = self._fit_part(X, y, train, params, tasks)
-        return held_out
 
     def _rows_to_hold_out(self, y: NDArray, promised: NDArray | None) -> NDArray:
         cv: Any = self.cv
@@ -395,7 +515,6 @@ class RejectingClassifier(RefusingClassifier):
             "coverage": self.coverage,
         }
         near = np.ones(len(y), bool)
-        self.outlier_threshold_: float | None = None
         if self.outlier_fraction is not None:
             distances = self._outlier_scores(X)
             self.outlier_threshold_ = farthest(distances, self.outlier_fraction)
@@ -410,8 +529,6 @@ class RejectingClassifier(RefusingClassifier):
         # All that matters of the labels is where they differ.
         wrong_near, sure = wrong[near], confidence[near]
         samples = np.zeros(len(sure)), wrong_near, sure
-        self.class_thresholds_: NDArray | None = None
-        self.class_delta_: float | None = None
         if self.per == "predicted":
             self._choose_for_classes(samples, answers[near], promise)
         elif promised is not None:
@@ -478,9 +595,17 @@ class RejectingClassifier(RefusingClassifier):
 
     def _sure_answers(self, X: Any) -> tuple[NDArray, NDArray]:
         """Answers of the estimator, and what is compared with the threshold."""
+        return self._says(self.estimator_, X)
+
+    def _says(self, model: Any, X: Any) -> tuple[NDArray, NDArray]:
+        """Answers of a model, and how sure it is of them."""
         if self._confidence_func is None:
-            return answers_of(self.estimator_, X)[:2]
-        return self._inner_labels(X), self._confidence_func_of(X)
+            return answers_of(model, X)[:2]
+        with answering(model):
+            labels = np.asarray(model.predict(X))
+        return labels, self._number_of(
+            "confidence_func", self._confidence_func, X, model
+        )
 
     def _confidence_func_of(self, X: Any) -> NDArray:
         return self._number_of("confidence_func", self._confidence_func, X)
@@ -488,9 +613,12 @@ class RejectingClassifier(RefusingClassifier):
     def _outlier_scores(self, X: Any) -> NDArray:
         return self._number_of("outlier_score", self._outlier_score or distance_of, X)
 
-    def _number_of(self, name: str, function: Any, X: Any) -> NDArray:
+    def _number_of(
+        self, name: str, function: Any, X: Any, model: Any = None
+    ) -> NDArray:
         """Return what a function of estimator and samples says, one number each."""
-        values = as_floats(f"{name}(estimator, X)", function(self.estimator_, X))
+        model = self.estimator_ if model is None else model
+        values = as_floats(f"{name}(estimator, X)", function(model, X))
         if values.shape != (_num_samples(X),):
             raise ValueError(
                 f"{name} must return one number per sample, shape "
@@ -504,6 +632,11 @@ class RejectingClassifier(RefusingClassifier):
             threshold = self.class_thresholds_[class_codes(answers, self.classes_)]
         # In float64: beside float32 the threshold would be rounded to it.
         return confidence.astype(np.float64, copy=False) >= threshold
+
+    def _is_rarely_wrong(self, X: Any, answers: NDArray) -> NDArray:
+        """Where few left-out mistakes were as sure as all models without them are."""
+        surer = mistakes_as_sure(self._folds, X, answers, self._says)
+        return (1 + surer) / (1 + self.n_held_out_) <= self._alpha * (1 + 1e-9)
 
     def _is_near(self, X: Any) -> NDArray | bool:
         if self.outlier_threshold_ is None:
@@ -554,6 +687,8 @@ class RejectingClassifier(RefusingClassifier):
             exceed ``outlier_threshold_``.
         """
         self._check_predict(X)
+        if self._folds:
+            return self._is_rarely_wrong(X, self._inner_labels(X))
         if self.class_thresholds_ is None:
             return self._is_sure(self.confidence(X), None) & self._is_near(X)
         answers, confidence = self._sure_answers(X)
@@ -575,7 +710,10 @@ class RejectingClassifier(RefusingClassifier):
         self._check_predict(X)
         answers, confidence = self._sure_answers(X)
         labels = answers.astype(mixed_dtype(answers, self.reject_label_))
-        accepted = self._is_sure(confidence, answers) & self._is_near(X)
+        if self._folds:
+            accepted = self._is_rarely_wrong(X, answers)
+        else:
+            accepted = self._is_sure(confidence, answers) & self._is_near(X)
         labels[~accepted] = self.reject_label_
         return labels
 
