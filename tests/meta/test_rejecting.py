@@ -235,15 +235,15 @@ def test_a_label_that_is_a_class_is_refused(classes, given):
         ({"max_error": 1.5}, "max_error"),
         (
             {"coverage": 0.5, "cv": 5},
-            "cv must be 'auto' or 'prefit' or a",
+            "cv=5 promises max_error on average",
         ),
         (
             {"coverage": 0.5, "cv": True},
-            "cv must be 'auto' or 'prefit' or a",
+            "cv must be 'auto' or 'prefit' or 'leave-one-out' or a",
         ),
         (
             {"coverage": 0.5, "cv": "half"},
-            "cv must be 'auto' or 'prefit' or a",
+            "cv must be 'auto' or 'prefit' or 'leave-one-out' or a",
         ),
         (
             {"coverage": 0.5, "confidence_func": "margin"},
