@@ -20,6 +20,7 @@ PAGES = [
     *(DOCS / f"{name}.md" for name in NAMED),
     *sorted(DOCS.glob("guide/*.md")),
     *sorted(DOCS.glob("howto/*.md")),
+    *sorted(DOCS.glob("papers/*.md")),
 ]
 # Still to be written again; the list only shrinks.
 NOT_YET = {"docs/howto/refusing.md", "docs/howto/spectra.md"}
