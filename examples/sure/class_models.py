@@ -1,10 +1,10 @@
 """
-Which classes may this be? Acceptance and extremes
-==================================================
+Class models: acceptance and extremes plots
+===========================================
 
-A class model accepts a sample or refuses it, whatever the other classes say. The
-acceptance plot shows how strange samples are to two classes, with limits that refuse
-5 % of their own. The extremes plot checks that, for every level.
+A class model accepts or rejects a sample, whatever the other classes say, as SIMCA does
+in chemometrics. The acceptance plot shows the nonconformity of samples to two classes,
+with limits that reject 5 % of each class's own samples.
 """
 
 import matplotlib.pyplot as plt
@@ -21,17 +21,29 @@ model = ConformalClassifier(HSSClassifier(1, n_tangents=8), alpha=0.05, random_s
 model.fit(X, y)
 
 # %%
-# Threes and eights are told apart by nearly all samples. Noise is far from both, in the
-# corner where no class accepts.
+# Acceptance
+# ----------
+# More than nine in ten threes and eights are accepted by one class only. Noise is far
+# from both, in the corner where no class accepts.
+
 rng = np.random.RandomState(0)
 noise = rng.randint(0, 17, (60, 64))
 pair = np.isin(y_new, (3, 8))
 names = np.append(y_new[pair].astype(str), ["noise"] * len(noise))
 samples = np.concatenate([X_new[pair], noise])
+sets = model.predict_set(samples)[:, [3, 8]]
+for name in ("3", "8", "noise"):
+    share = np.mean(sets[names == name].sum(axis=1) == (name != "noise"))
+    where = "one class" if name != "noise" else "none"
+    print(f"{name}: accepted by {where} of the two in {share:.0%}")
 AcceptanceDisplay.from_estimator(model, samples, names, classes=(3, 8))
+plt.show()
 
 # %%
+# Extremes
+# --------
 # Of new samples of a class, a share alpha should have a p-value of at most alpha. The
-# band says how far few samples may be from that.
+# band shows the deviations that chance explains.
+
 ExtremesDisplay.from_estimator(model, X_new, y_new, classes=(3, 8))
 plt.show()
