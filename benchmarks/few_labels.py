@@ -299,7 +299,36 @@ def times_part(args):
     )  # fmt: skip
 
 
+def active_part(args):
+    """Labels chosen by `suggest`, ten a round, beside labels drawn at random."""
+    X, y, X_test, y_test = mnist(True, args.queries or 1000)
+    found = {"suggested": [], "random": []}
+    for seed in range(args.draws):
+        rng = np.random.default_rng(100 + seed)
+        pool = rng.choice(len(y), 1500, replace=False)
+        for kind, errors in found.items():
+            rows, errors_of_run = drawn(y[pool], 1, seed), []
+            for step in range(7):
+                model = FewShotImageClassifier().fit(X[pool][rows], y[pool][rows])
+                if step in (0, 2, 4, 6):
+                    errors_of_run.append(asked(model, X_test, y_test)[0])
+                rest = np.setdiff1d(np.arange(len(pool)), rows)
+                new = rng.choice(len(rest), 10, replace=False)
+                if kind == "suggested":
+                    new = model.suggest(X[pool][rest], 10)
+                rows = np.concatenate([rows, rest[new]])
+            errors.append(errors_of_run)
+            print("  ", seed, kind, np.round(errors_of_run, 2), flush=True)
+    cells = [
+        [kind, *(f"{error:.2f}" for error in np.mean(errors, axis=0))]
+        for kind, errors in found.items()
+    ]
+    header = ("labels", *(str(10 * k) for k in (1, 3, 5, 7)))
+    print_table("MNIST's training writers, error by number of labels", header, cells)
+
+
 PARTS = {
+    "active": active_part,
     "mnist": mnist_part,
     "digits": digits_part,
     "others": others_part,

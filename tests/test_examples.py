@@ -16,7 +16,7 @@ QUICK = {
         ("SIGMAS = [0.0, 0.4, 0.8, 1.2, 1.6, 2.0]", "SIGMAS = [0.0, 0.8]")
     ],
     "digits_with_few_labels": [
-        ("DRAWS, COUNTS = 5, (2, 3, 5, 10, 20)", "DRAWS, COUNTS = 2, (2, 5)")
+        ("DRAWS, COUNTS = 3, (1, 2, 5, 10, 20)", "DRAWS, COUNTS = 2, (2, 5)")
     ],
     "reading_an_alignment": [("X = X[:1000] / 16.0", "X = X[:300] / 16.0")],
     "svm_that_ignores_rotation": [

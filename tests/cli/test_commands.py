@@ -341,6 +341,19 @@ def test_images_are_resized_as_in_training(command, image_folder):
     assert image_folder.with_name("p.csv").read_text().count("digit1") > 5
 
 
+def test_a_folder_of_few_images(command, image_folder):
+    code, out, err = command("fit", image_folder, "--few")
+    assert code == 0, err
+    assert "fewshot: " in out
+    assert "training error 0.00 %" in out
+    code, _, err = command("predict", "model.skops", image_folder, "--out", "p.csv")
+    assert code == 0, err
+    assert image_folder.with_name("p.csv").read_text().count("digit1") > 5
+    code, _, err = command("fit", image_folder, "--few", "--model", "knn")
+    assert code == 2
+    assert "--few is --model fewshot" in err
+
+
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a pseudo-terminal")
 def test_a_terminal_shows_progress_and_the_file_does_not_keep_it(
     process, iris, tmp_path

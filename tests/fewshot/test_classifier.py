@@ -237,3 +237,38 @@ def test_parameters_are_checked(settings, words):
 def test_distortion_needs_images():
     with pytest.raises(ValueError, match="needs images"):
         FewShotImageClassifier(members=("distortion",)).fit(X[:30, :7], y[:30])
+
+
+def test_suggestions_are_unsure_and_not_alike():
+    rows = few(2)
+    model = FewShotImageClassifier().fit(X[rows], y[rows])
+    pool = np.setdiff1d(np.arange(400), rows)
+    # Every image of the pool is there twice: one of each pair is enough.
+    twice = np.concatenate([X[pool], X[pool]])
+    found = model.suggest(twice, 12)
+    assert len(np.unique(found % len(pool))) == 12
+    P = np.sort(model.predict_proba(X[pool]), axis=1)
+    gaps = P[:, -1] - P[:, -2]
+    assert gaps[found[0] % len(pool)] == gaps.min()
+    assert gaps[found % len(pool)].mean() < np.quantile(gaps, 0.3)
+    assert sorted(model.suggest(X[:3], 9)) == [0, 1, 2]
+    with pytest.raises(ValueError, match="n must be"):
+        model.suggest(X[:3], 0)
+
+
+def test_labels_that_are_asked_for_are_worth_more():
+    order = np.random.default_rng(0).permutation(len(y))
+    pool, new = order[:600], order[600:1000]
+    first = [np.flatnonzero(y[pool] == c)[0] for c in range(10)]
+    errors = []
+    for clever in (True, False):
+        rows = list(first)
+        for _ in range(3):
+            model = FewShotImageClassifier(members=("features",), ink=False)
+            model.fit(X[pool][rows], y[pool][rows])
+            rest = np.setdiff1d(np.arange(600), rows)
+            asked = model.suggest(X[pool][rest], 10) if clever else slice(10)
+            rows += rest[asked].tolist()
+        model.fit(X[pool][rows], y[pool][rows])
+        errors.append(1 - model.score(X[new], y[new]))
+    assert errors[0] < errors[1]

@@ -150,6 +150,12 @@ def fit(
             "images, maxmargin for sparse data."
         ),
     ] = None,
+    few: Annotated[
+        bool,
+        typer.Option(
+            "--few", help="Images with few labels: the same as --model fewshot."
+        ),
+    ] = False,
     target: Target = None,
     image_shape: Annotated[
         str | None, typer.Option(help="Rows are images of this shape: 16x16.")

@@ -47,6 +47,7 @@ IMPUTED = ("mixture", "mean", "median", "most_frequent")
 def run(
     data: Path,
     model: str | None,
+    few: bool,
     target: str | None,
     image_shape: str | None,
     settings: list[str] | None,
@@ -63,6 +64,9 @@ def run(
     """Fit and save; every refusal comes before any output."""
     if impute not in (None, *IMPUTED):
         raise Refusal(f"--impute must be {', '.join(IMPUTED)}; got {impute!r}")
+    if few and model not in (None, "fewshot"):
+        raise Refusal(f"--few is --model fewshot; leave out --model {model} or --few")
+    model = "fewshot" if few else model
     check_out("--out", out, inputs=(data, target))
     check_skops()
     read_settings = models.parse_settings(settings or [])

@@ -84,6 +84,8 @@ MODELS = {
     "density": _row("TangentDensityClassifier",
                     "kernel densities of tangent distances", "inputs",
                     sides=["query", "reference", "both"]),
+    "fewshot": _row("FewShotImageClassifier", "images: few labels of each class",
+                    ink=["auto", False]),
     "virtualsvc": _row("VirtualSVC",
                        "an SVM with transformed support vectors",
                        "inputs", C=_C),
@@ -195,6 +197,8 @@ def build(
         raise Refusal(
             "--set sides=both needs tangents of images: add --image-shape 16x16"
         )
+    if "shape" in known and image_shape is not None:
+        estimator.set_params(shape=image_shape)
     # Parts first, so that tangents__sigma finds the tangents of this call.
     known = estimator.get_params()
     for key, value in settings.items():

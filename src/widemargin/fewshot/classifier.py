@@ -30,6 +30,7 @@ from widemargin._compute.machine import batched_slices
 from widemargin._compute.progress import announced
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
+    check_count,
     check_option,
     hushed,
     refuse_class,
@@ -42,6 +43,7 @@ from widemargin._core.params import Counted, check_declared, parameters
 from widemargin._core.samples import Samples, check_samples, distinct_rows
 from widemargin._core.select import select
 from widemargin._core.temperature import LeftOut, fit_temperature, softmax_of_costs
+from widemargin.fewshot.kernel_ridge import squared_distances
 from widemargin.fewshot.looks import Looks, as_rows, look_at, shape_of
 from widemargin.fewshot.members import (
     Distortion,
@@ -72,6 +74,8 @@ PLAIN: tuple[tuple[str, ...], ...] = (
 ASKED = 300
 # Standard deviations by which another product must be better than the usual one.
 CLEARLY = 3.0
+# Images, at most, whose median distance is the unit of similarity.
+SPREAD = 500
 # Queries that are answered at once.
 CHUNK = 256
 # Temperature, for each member, where no image can be left out: of ink, and of all else,
@@ -123,9 +127,9 @@ class FewShotImageClassifier(MarginClassifier):
     members : "auto" or sequence of str, default="auto"
         Members whose probabilities are multiplied. "distortion" is a density in
         `metric`, "pixels" one in tangent distance. "features" and "values" are kernel
-        ridge regression, on `features` or on pixels. "auto" takes the first and the
-        third for ink, and all for other images. It takes others if their leave-one-out
-        error is clearly lower.
+        ridge regression, on `features` or on pixels. "auto" takes "distortion" and
+        "features" for ink, and all four for other images. It takes others if their
+        leave-one-out error is clearly lower.
     n_candidates : int, default=100
         Number of labelled images and copies, the nearest by their features, whose
         distance to a query is computed.
@@ -355,6 +359,61 @@ class FewShotImageClassifier(MarginClassifier):
             return self.fit(np.concatenate([known.X, rows]), labels, weights)
         finally:
             self.shape, self.class_weight = kept, kept_weights
+
+    def suggest(self, X: ArrayLike, n: int = 10) -> NDArray:
+        """Return which of some unlabelled images to label next.
+
+        One after the other, the image of the largest ``(1 - (p1 - p2)) * (1 - s)`` is
+        taken. p1 and p2 are its two largest probabilities. s is its similarity to the
+        images taken before, ``exp(-distance / median distance)`` of features.
+
+        Parameters
+        ----------
+        X : array-like, as in `fit`
+            Unlabelled images.
+        n : int, default=10
+            How many to label.
+
+        Returns
+        -------
+        ndarray of shape (min(n, n_samples),)
+            Rows of `X`, the most useful first.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from widemargin import FewShotImageClassifier
+        >>> X, y = load_digits(return_X_y=True)
+        >>> model = FewShotImageClassifier().fit(X[:20], y[:20])
+        >>> len(model.suggest(X[20:200], n=5))
+        5
+        """
+        check_count("n", n)
+        rows = self._check_predict(X)
+        P = np.sort(self.predict_proba(rows), axis=1)
+        unsure = 1 - (P[:, -1] - P[:, -2])
+        Z = self._places(rows)
+        some = Z[:: -(-len(Z) // SPREAD)]
+        apart = np.sqrt(squared_distances(some, some))
+        unit = float(np.median(apart[apart > 0])) if (apart > 0).any() else 1.0
+        new = np.ones(len(rows))
+        found: list[int] = []
+        for _ in range(min(n, len(rows))):
+            score = unsure * new
+            score[found] = -1
+            found.append(int(score.argmax()))
+            squares = squared_distances(Z, Z[found[-1:]])[:, 0]
+            new = np.minimum(new, 1 - np.exp(-np.sqrt(squares) / unit))
+        return np.array(found)
+
+    def _places(self, X: NDArray) -> NDArray:
+        """Features (n, F) of checked images, by which they are alike."""
+        plain = self._looks.images(X.astype(self._dtype, copy=False))
+        for member in self._fitted_members.values():
+            if hasattr(member, "view"):
+                with hushed():
+                    return member.view.features_of(plain)
+        return plain
 
     def _check_predict(self, X: Any) -> Any:
         check_is_fitted(self)

@@ -105,6 +105,10 @@ class View:
         images = self._prepared(images)
         return images, squared_distances(self._white(self._plain(images)), self.Z)
 
+    def features_of(self, images: NDArray) -> NDArray:
+        """Whitened features (n, F) of images that are not prepared yet."""
+        return self._white(self._plain(self._prepared(images)))
+
     def squares_of(self, rows: NDArray) -> NDArray:
         """Squared distances (len(rows), v·n) of the features of labelled images."""
         return squared_distances(self.Z[rows], self.Z)
