@@ -200,10 +200,10 @@ def test_chunks_shrink_where_memory_runs_out():
         if sizes[-1] > 3:
             raise torch.cuda.OutOfMemoryError("too much")
 
-    pairs.halving(16, 10, work)
+    pairs.chunk_until_fits(16, 10, work)
     assert sizes == [10, 8, 4, 2, 2, 2, 2, 2]
     with pytest.raises(MemoryError, match="row 0 of 10"):
-        pairs.halving(
+        pairs.chunk_until_fits(
             4, 10, lambda rows: (_ for _ in ()).throw(torch.cuda.OutOfMemoryError())
         )
 

@@ -44,13 +44,13 @@ def test_sums_of_margins(theta):
         np.count_nonzero(mu < theta),
     )  # fmt: skip
     found = margin_ascent.Pass(mu, *np.zeros((4, 1)))
-    samples = margin_ascent.Passed(None, given)
+    samples = margin_ascent.PassInput(None, given)
     sums = margin_ascent.climb_sums(
-        margin_ascent.Climbers(w, before, found), theta, 0, samples
+        margin_ascent.WeightState(w, before, found), theta, 0, samples
     )
     np.testing.assert_allclose(sums[3:-1], expected)
     mu[3] = np.nan
     sums = margin_ascent.climb_sums(
-        margin_ascent.Climbers(w, before, found), theta, 0, samples
+        margin_ascent.WeightState(w, before, found), theta, 0, samples
     )
     assert np.isnan([sums.value, sums.value_before, sums.hinge]).all()

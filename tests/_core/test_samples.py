@@ -9,7 +9,7 @@ from widemargin import (
     TangentKNeighborsClassifier,
 )
 from widemargin._core.checks import check_background, is_plain
-from widemargin._core.samples import check_weights, check_X, twins
+from widemargin._core.samples import check_weights, check_X, duplicate_groups
 from widemargin.metrics import tangent_distances
 from widemargin.tangents import ImageTangents
 
@@ -111,7 +111,9 @@ def test_twins_of_tensors_are_those_of_arrays():
     torch = pytest.importorskip("torch", reason="torch is not installed")
     X = np.random.default_rng(0).integers(0, 3, size=(60, 3)).astype(float)
     codes = np.arange(60) % 2
-    assert np.array_equal(twins(torch.as_tensor(X), codes), twins(X, codes))
+    assert np.array_equal(
+        duplicate_groups(torch.as_tensor(X), codes), duplicate_groups(X, codes)
+    )
 
 
 def test_copies_that_a_projection_has_rounded_are_twins():
@@ -120,13 +122,13 @@ def test_copies_that_a_projection_has_rounded_are_twins():
     X, codes = rng.normal(size=(200, 6)) * 10.0 ** np.arange(6), rng.randint(0, 3, 200)
     rows = rng.randint(0, 200, 600)
     rounded = X[rows] * (1 + 2e-16 * rng.randint(-2, 3, (600, 6)))
-    groups = twins(rounded, codes[rows])
+    groups = duplicate_groups(rounded, codes[rows])
     first = np.unique(groups, return_index=True)[1]
     np.testing.assert_array_equal(rows, rows[first][groups])
     # A feature that tells rows apart does so beside a large one.
     X[:, 5] = 1e10
     X[:, 0] *= 1e-6
-    assert len(np.unique(twins(X[:, [0, 5]], np.zeros(200, int)))) == 200
+    assert len(np.unique(duplicate_groups(X[:, [0, 5]], np.zeros(200, int)))) == 200
 
 
 def test_rounded_copies_do_not_choose_more_prototypes():
@@ -141,7 +143,7 @@ def test_rounded_copies_do_not_choose_more_prototypes():
     Z = PCA(8, svd_solver="full").fit_transform(X[rows])
     assert len(np.unique(Z, axis=0)) > 150
     model = GLVQClassifier(random_state=0).fit(Z, y[rows])
-    exact = np.unique(twins(Z, y[rows]), return_index=True)[1]
+    exact = np.unique(duplicate_groups(Z, y[rows]), return_index=True)[1]
     other = GLVQClassifier(random_state=0).fit(Z[exact][np.arange(150).repeat(5)],
                                                y[rows][exact].repeat(5))  # fmt: skip
     assert len(model.prototypes_) == len(other.prototypes_)

@@ -194,7 +194,7 @@ def test_some_samples_stand_for_all(monkeypatch):
     monkeypatch.setattr(shards, "MANY", 100)
     model = GLVQClassifier(random_state=0)
     given = shards.check_shards(model, lazy(), y, np.arange(400.0))
-    some = given.some()
+    some = given.subsample()
     assert given.n_rows == 399
     assert 100 <= len(some) < 160
     assert {*some.labels} == {*y}
@@ -345,7 +345,7 @@ def test_what_is_wrong_with_a_partition():
 
 
 def test_what_needs_all_samples_in_one_place_is_refused():
-    with pytest.raises(ValueError, match=r"k must be a number or 'ratio'"):
+    with pytest.raises(ValueError, match=r"weight_gain must be a number or 'ratio'"):
         TVQClassifier(weight_gain=lambda weights, mistakes: 1.0).fit(lazy(), y)
     with pytest.raises(ValueError, match="record_weights must be False"):
         TVQClassifier(record_weights=True).fit(lazy(), y)

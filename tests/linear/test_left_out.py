@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.metrics import log_loss
 from sklearn.metrics.pairwise import rbf_kernel
 
-from widemargin._core.left_out import observations, squared_spans
+from widemargin._core.left_out import observation_groups, squared_spans
 from widemargin.linear import (
     FixedMarginPerceptron,
     MarginPerceptron,
@@ -141,7 +141,7 @@ def test_copies_leave_together(kernel):
 def test_who_is_the_same_observation(sparse):
     def groups(X, y):
         X = sp.csr_array(X) if sparse else X
-        return observations(X, np.asarray(y))
+        return observation_groups(X, np.asarray(y))
 
     rng = np.random.default_rng(0)
     X = rng.normal(size=(50, 3))

@@ -8,7 +8,12 @@ from sklearn.datasets import load_digits, load_wine, make_circles
 
 from widemargin._core.decisions import relative_distances
 from widemargin._core.left_out import left_out_folds
-from widemargin._core.samples import Samples, check_samples, merge_duplicates, twins
+from widemargin._core.samples import (
+    Samples,
+    check_samples,
+    duplicate_groups,
+    merge_duplicates,
+)
 from widemargin._core.select import select
 from widemargin._core.temperature import LeftOut, fit_temperature
 from widemargin.metrics import tangent_distances
@@ -162,11 +167,11 @@ def test_auto_is_the_smallest_that_is_not_clearly_worse_where_held_out():
     assert sorted(asked) == list(range(len(X)))
     wrong, size = {}, {}
     for m in tried_tangents("auto", 13):
-        for one_each in (True, False):
-            size[m, one_each], parts = 0, []
+        for one_per_class in (True, False):
+            size[m, one_per_class], parts = 0, []
             for fit, held in trials:
                 counts = prototype_counts(
-                    1 if one_each else "auto",
+                    1 if one_per_class else "auto",
                     np.arange(3), y[fit], np.ones(len(fit)), size=1 + m, most=30,
                 )  # fmt: skip
                 model = HSSClassifier(
@@ -174,8 +179,8 @@ def test_auto_is_the_smallest_that_is_not_clearly_worse_where_held_out():
                     random_state=0,
                 ).fit(X[fit], y[fit])  # fmt: skip
                 parts.append(model.predict(X[held]) != y[held])
-                size[m, one_each] += counts.sum() * (1 + m)
-            wrong[m, one_each] = np.concatenate(parts)
+                size[m, one_per_class] += counts.sum() * (1 + m)
+            wrong[m, one_per_class] = np.concatenate(parts)
     found = HSSClassifier(random_state=0).fit(X, y)
     chosen = found.tangents_.shape[1], len(found.prototypes_) == 3
     assert chosen == select(sorted(size, key=size.get), wrong.__getitem__)
@@ -260,7 +265,7 @@ def test_temperatures_of_few_samples_are_those_of_models_without_them(model):
     X = X + np.random.RandomState(0).normal(0, 0.3, X.shape)
     w = np.random.RandomState(1).uniform(0.5, 2, 90)
     # As a fit has them.
-    X, y, w = (a[np.argsort(twins(X, y))] for a in (X, y, w))
+    X, y, w = (a[np.argsort(duplicate_groups(X, y))] for a in (X, y, w))
     folds = left_out_folds(Samples(X, y, w, np.arange(3), np.arange(90)), many=100)
     D = []
     for rows in folds:

@@ -234,7 +234,7 @@ def test_noise_of_unequal_classes_is_taken_out_of_distances(monkeypatch):
     sure = model.predict_proba(X[new]).max(axis=1).mean()
     assert abs(sure - model.score(X[new], y[new])) < 0.1
     monkeypatch.setattr(
-        KernelLVQClassifier, "_settled", lambda self, state, data: state
+        KernelLVQClassifier, "_postprocess", lambda self, state, data: state
     )
     plain = KernelLVQClassifier(random_state=0).fit(X[train], y[train])
     assert plain.score(X[new], y[new]) < 0.75

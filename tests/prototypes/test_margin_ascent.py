@@ -5,7 +5,7 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
 from widemargin.prototypes import HSSClassifier, TVQClassifier
-from widemargin.prototypes.margin_ascent import QUANTILES, Watch, quantiles_of
+from widemargin.prototypes.margin_ascent import QUANTILES, Plateau, quantiles_of
 from widemargin.tangents import orthonormalize
 
 
@@ -85,7 +85,7 @@ def test_rates_that_diverge_are_halved(digits, rate):
 
 
 def test_watch_counts_since_the_last_fall():
-    watch, waited = Watch(), []
+    watch, waited = Plateau(), []
     for value in (1.0, 0.95, 0.8, 0.79, 0.78):
         watch = watch.after(value, tol=0.1)
         waited.append(watch.waited)

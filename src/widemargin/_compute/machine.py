@@ -210,7 +210,7 @@ def rows_in_budget(bytes_per_row: float, n_jobs: int | None = 1) -> int:
     return max(1, int(budget / (worker_count(n_jobs) * max(1.0, bytes_per_row))))
 
 
-class Room(local):
+class Scratch(local):
     """Arrays that each thread writes over, block after block.
 
     Fresh pages may cost as much as what is computed on them: an allocator that is told
@@ -219,7 +219,7 @@ class Room(local):
 
     def __reduce__(self) -> Any:
         # Nothing to take along.
-        return Room, ()
+        return Scratch, ()
 
     def take(self, name: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         """Return an array that holds anything, until the same name is taken again."""

@@ -5,11 +5,11 @@ distance is small beside the norms: each entry is only known up to
 
     e_ij = err (|x_i|^2 + |p_j|^2),    err = eps (16 + sqrt(d)).
 
-`settled` computes an entry again, from the difference itself, wherever that decides
-something: where e exceeds a small fraction of the distance, and where two references
-could both be the nearest. What is nearest here is then nearest, whatever the offset, an
-outlier among the references, or the other rows of the batch.
-Shapes: X (n, d), P (K, d), D (n, K).
+`recompute_close` computes an entry again, from the difference itself, wherever that
+decides something: where e exceeds a small fraction of the distance, and where two
+references could both be the nearest. What is nearest here is then nearest, whatever the
+offset, an outlier among the references, or the other rows of the batch. Shapes: X (n,
+d), P (K, d), D (n, K).
 """
 
 from collections.abc import Callable
@@ -82,7 +82,7 @@ def doubtful(
     return rows, columns
 
 
-def settled(
+def recompute_close(
     D: np.ndarray,
     X_errors: np.ndarray,
     P_errors: np.ndarray,
@@ -115,7 +115,7 @@ def squared_distances(
     coarse: float | None = None,
     unit: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return the (n_samples, n_references) squared distances, close calls settled.
+    """Return the (n_samples, n_references) squared distances, close ones exactly.
 
     Differences are divided by `unit`, one number per feature: those of the samples
     themselves, since a quotient of numbers far from the origin is rounded.
@@ -134,7 +134,7 @@ def squared_distances(
     D = expanded_distances(x, p, x_norms)
     # Of quotients, the rounding of one more number at either end.
     error = product_error(D.dtype, X.shape[1]) * (1 if unit is None else 1.5)
-    return settled(
+    return recompute_close(
         D,
         error * x_norms,
         error * p_norms,

@@ -16,7 +16,7 @@ from sklearn import get_config
 from widemargin._compute import formulas
 from widemargin._compute.engines import engine_for
 from widemargin._compute.machine import (
-    Room,
+    Scratch,
     batched_slices,
     matrix_of_pairs,
     thread_map,
@@ -29,7 +29,7 @@ PRODUCT_ROWS, PRODUCT_COLUMNS = 512, 1024
 COLUMN_STEP = 64
 # One over the share of those rows that counts as few queries, and how many times more
 # references these meet at once: a call costs as much as a product then.
-FEW, WIDER = 8, 32
+FEW_QUERIES, MORE_COLUMNS = 8, 32
 # How near to the ends of a dtype's range the largest squared norm may come.
 SMALLEST, LARGEST = 1e-12, 1e4
 # Springs beyond move nothing that any dtype can tell, and are numbers in all of them.
@@ -86,10 +86,10 @@ class References:
         n_bytes = frames.itemsize * len(frames) * (1 + frames.shape[1])
         return 8 * n_bytes * frames.shape[2] <= get_config()["working_memory"] * 2**20
 
-    def pack(self, columns, room, *, few):
+    def pack(self, columns, scratch, *, few):
         """Give what a block needs of some references; for few queries made once."""
         if not (few and self._fits_memory):
-            return _Packed.of(self.end, columns, room)
+            return _Packed.of(self.end, columns, scratch)
         key = columns.start, columns.stop
         kept = self._packed.get(key)
         if kept is None:
@@ -111,8 +111,8 @@ class _Packed(NamedTuple):
     coefficients: np.ndarray
 
     @classmethod
-    def of(cls, end, columns, room=None, *, feature_major=False):
-        """Pack, in `room` if it is not to be kept.
+    def of(cls, end, columns, scratch=None, *, feature_major=False):
+        """Pack, in `scratch` if it is not to be kept.
 
         A product with few rows is much faster if features come first.
         """
@@ -122,7 +122,7 @@ class _Packed(NamedTuple):
             stack = np.empty((d, rows), end.points.dtype).T
             out = stack.T.reshape(d, 1 + n_tangents, n).transpose(1, 2, 0)
         else:
-            stack = room.take("stack", (rows, d), end.points.dtype)
+            stack = scratch.take("stack", (rows, d), end.points.dtype)
             out = stack.reshape(1 + n_tangents, n, d)
         end.write(columns, out)
         coefficients = np.ascontiguousarray(end.coefficients[columns].T)
@@ -199,15 +199,24 @@ def pair_distances(
             pass_size=pass_size, n_jobs=n_jobs,
         )  # fmt: skip
     few, n_x, n_y, workers = _plan(x_end, y_end, sides, symmetric, n_jobs)
-    room = Room()
+    scratch = Scratch()
 
     def fill(columns):
         if references is None:
-            packed = _Packed.of(y_end, columns, room)
+            packed = _Packed.of(y_end, columns, scratch)
         else:
-            packed = references.pack(columns, room, few=few)
+            packed = references.pack(columns, scratch, few=few)
         block = _Block(
-            elimination, x_end, y_end, columns, packed, n_x, sides, spring, lower, room
+            elimination,
+            x_end,
+            y_end,
+            columns,
+            packed,
+            n_x,
+            sides,
+            spring,
+            lower,
+            scratch,
         )
         last, suspects = columns.stop if symmetric else len(x), []
         for rows in batched_slices(last, n_x):
@@ -285,9 +294,9 @@ def _plan(x_end, y_end, sides, symmetric, n_jobs):
     n_x = max(1, PRODUCT_ROWS // rows_per_x)
     n_y = max(COLUMN_STEP, PRODUCT_COLUMNS // (1 + l_y) // COLUMN_STEP * COLUMN_STEP)
     n_x = min(n_x, len(x_end.points))
-    few = not symmetric and n_x * rows_per_x <= PRODUCT_ROWS // FEW
+    few = not symmetric and n_x * rows_per_x <= PRODUCT_ROWS // FEW_QUERIES
     if few:
-        n_y *= WIDER
+        n_y *= MORE_COLUMNS
     n_y = min(n_y, len(y_end.points))
     itemsize = x_end.points.dtype.itemsize
     budget = get_config()["working_memory"] * 2**20
@@ -307,8 +316,8 @@ def _plan(x_end, y_end, sides, symmetric, n_jobs):
 class _Block:
     """Some references, packed once, and the buffers to meet all queries with.
 
-    The buffers are kept from tile to tile, and from block to block in the `room` of a
-    thread: fresh pages for each product would cost as much as the tail.
+    The buffers are kept from tile to tile, and from block to block in the `scratch` of
+    a thread: fresh pages for each product would cost as much as the tail.
     """
 
     def __init__(
@@ -322,14 +331,14 @@ class _Block:
         sides,
         spring,
         lower,
-        room,
+        scratch,
     ):
         self.elimination, self.x_end = elimination, x_end
         self.sides, self.spring, self.lower = sides, min(spring, STIFF), lower
         n_y = columns.stop - columns.start
         l_x, d = x_end.frames.shape[1:]
         stack_rows = n_y * (1 + y_end.frames.shape[1])
-        take = partial(room.take, dtype=x_end.points.dtype)
+        take = partial(scratch.take, dtype=x_end.points.dtype)
         self.y_stack, self.y_norms, self.y_coefficients = packed
         rows_per_x = 1 + l_x if sides == "both" else 1
         self.x_stack = take("x_stack", (n_x * rows_per_x, d))

@@ -12,7 +12,7 @@ import numpy as np
 
 from widemargin._compute.active_set import edges, scores_of, taken
 from widemargin._compute.compiled import add_times, dot, njit
-from widemargin._compute.spans import FEW, squared_spans
+from widemargin._compute.spans import FEW_SAMPLES, squared_spans
 
 # A step to the safe side: more than one unit in the last place, less than three.
 _STEP = 2.0**-52
@@ -112,6 +112,6 @@ def certified(X, chosen, signs, w, at, alpha, longest, small, single):
         rows = taken(chosen, at)
         bound, error = _hull_bound(X, rows, taken(signs, at), dual)
         sure = error <= small * bound < np.inf
-        if at.shape[0] <= FEW:
+        if at.shape[0] <= FEW_SAMPLES:
             own = _own_margins(X, rows, dual)
     return sure, coef, bias, norm, margin, bound, dual, own

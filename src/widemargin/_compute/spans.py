@@ -10,7 +10,7 @@ import numpy as np
 from widemargin._compute.compiled import dot, njit
 
 # Samples that are few.
-FEW = 64
+FEW_SAMPLES = 64
 
 
 @njit()

@@ -93,7 +93,7 @@ def as_tensor(name: str, array: Any) -> Any:
         ) from error
 
 
-def put(array: Any, device: Any) -> Any:
+def to_device(array: Any, device: Any) -> Any:
     """Return a NumPy array as a tensor on `device`; None keeps it as it is."""
     if device is None:
         return array
@@ -115,7 +115,7 @@ def beside(X: Any, array: Any, *, alike: bool = False) -> Any:
     """
     if alike:
         array = in_dtype(array, numpy_dtype(X))
-    return put(array, X.device) if is_tensor(X) and array is not None else array
+    return to_device(array, X.device) if is_tensor(X) and array is not None else array
 
 
 def place_of(array: Any) -> Any:
@@ -173,7 +173,9 @@ def through_numpy(function: Callable, array: Any) -> Any:
     """Return what a function of NumPy arrays makes of this one, where this one is."""
     if not is_tensor(array):
         return function(array)
-    return put(np.asarray(function(to_numpy(array))), array.device).to(array.dtype)
+    return to_device(np.asarray(function(to_numpy(array))), array.device).to(
+        array.dtype
+    )
 
 
 def in_dtype(array: Any, dtype: Any) -> Any:
@@ -270,14 +272,14 @@ def check_one_place(**arrays: Any) -> None:
         )
 
 
-class Kind(NamedTuple):
+class ArrayPlace(NamedTuple):
     """A library of arrays and a device in it."""
 
     xp: Any
     device: Any
 
     def wrap(self, answer: Any) -> Any:
-        """Return numbers in this kind; text and all that is no array stay."""
+        """Return numbers there; text and all that is no array stay."""
         if isinstance(answer, tuple) and type(answer) is tuple:
             return tuple(self.wrap(part) for part in answer)
         if is_tensor(answer):
@@ -293,12 +295,12 @@ class Kind(NamedTuple):
         return self.xp.asarray(answer, device=self.device)
 
 
-def kind_of(array: Any) -> Kind | None:
-    """Return the kind in which to answer: None is NumPy, as without dispatch."""
+def array_place_of(array: Any) -> ArrayPlace | None:
+    """Return where to answer; None is NumPy, as without dispatch."""
     if not is_foreign(array) or not get_config()["array_api_dispatch"]:
         return None
     xp, _, device = get_namespace_and_device(array)
-    return Kind(xp, device)
+    return ArrayPlace(xp, device)
 
 
 class _Available:
@@ -324,12 +326,12 @@ def available_if(check: Callable[[Any], Any]) -> Callable[[Method], Method]:
     return cast(Any, partial(_Available, check))
 
 
-class AnswersInKind:
-    """Mixin: public methods take any arrays and answer in the kind of the first.
+class ArrayDispatchMixin:
+    """Mixin: public methods take any arrays and answer with arrays like the first.
 
     Inside, samples are NumPy arrays, or tensors on a device in the methods that
     `device_methods` names; everything else that is handed in, and all fitted arrays,
-    are NumPy arrays. Fitted arrays are kept in the kind of the samples; a pickle has
+    are NumPy arrays. Fitted arrays are kept where the samples are; a pickle has
     them in NumPy, so that it can be read where there is no such library.
     """
 
@@ -342,9 +344,9 @@ class AnswersInKind:
         for name in (*FITS, *ASKS, "score"):
             method = cls.__dict__.get(name)
             if isinstance(method, _Available):
-                method.method = _door(name, method.method)
+                method.method = _dispatch_method(name, method.method)
             elif callable(method):
-                setattr(cls, name, _door(name, method))
+                setattr(cls, name, _dispatch_method(name, method))
 
     def __getstate__(self) -> Any:
         state: Any = super().__getstate__()
@@ -359,7 +361,7 @@ class AnswersInKind:
         return tags
 
 
-def _door(name: str, method: Callable) -> Callable:
+def _dispatch_method(name: str, method: Callable) -> Callable:
     fits = name in FITS
 
     @wraps(method)
@@ -375,7 +377,7 @@ def _door(name: str, method: Callable) -> Callable:
         held = {key: value for key, value in vars(self).items() if is_foreign(value)}
         if not held and not any(map(is_foreign, given)):
             return method(self, *args, **options)
-        kind = kind_of(_samples(args, options))
+        place = array_place_of(_samples(args, options))
         args = tuple(
             as_tensor("X" if value is args[0] else "y", value) for value in args
         )
@@ -392,18 +394,18 @@ def _door(name: str, method: Callable) -> Callable:
         own = {key: to_numpy(value) for key, value in held.items()}
         if not fits:
             answer = method(_twin(self, own), *args, **options)
-            return answer if kind is None else kind.wrap(answer)
+            return answer if place is None else place.wrap(answer)
         vars(self).update(own)
         try:
             method(self, *args, **options)
         except BaseException:
             vars(self).update(held)
             raise
-        if kind is not None:
+        if place is not None:
             kept = self._get_param_names()
             for key, value in list(vars(self).items()):
                 if key not in kept and isinstance(value, np.ndarray):
-                    vars(self)[key] = kind.wrap(value)
+                    vars(self)[key] = place.wrap(value)
         return self
 
     return call
@@ -414,15 +416,15 @@ def _samples(args: tuple, options: dict[str, Any]) -> Any:
     return options.get("X", next((a for a in args if not isinstance(a, str)), None))
 
 
-def in_kind(function: Any = None, *, lazily: Callable | None = None) -> Any:
-    """Decorate a function of samples: it answers in the kind of the first argument.
+def dispatch_function(function: Any = None, *, lazily: Callable | None = None) -> Any:
+    """Decorate a function of samples: it answers with arrays like the first argument.
 
     What is on a device stays there; the function sees all else as NumPy arrays.
     ``lazily(function, args, options)`` says what becomes of Dask collections, which are
     refused without it.
     """
     if function is None:
-        return partial(in_kind, lazily=lazily)
+        return partial(dispatch_function, lazily=lazily)
 
     @wraps(function)
     def call(*args: Any, **options: Any) -> Any:
@@ -435,7 +437,7 @@ def in_kind(function: Any = None, *, lazily: Callable | None = None) -> Any:
             )
         if not any(map(is_foreign, (*args, *options.values()))):
             return function(*args, **options)
-        kind = kind_of(args[0] if args else options.get("X"))
+        place = array_place_of(args[0] if args else options.get("X"))
 
         def seen(name: str, value: Any) -> Any:
             value = as_tensor(name, value)
@@ -445,7 +447,7 @@ def in_kind(function: Any = None, *, lazily: Callable | None = None) -> Any:
         args = tuple(seen("XY"[i : i + 1] or "Y", a) for i, a in enumerate(args))
         options = {name: seen(name, value) for name, value in options.items()}
         answer = function(*args, **options)
-        return answer if kind is None else kind.wrap(answer)
+        return answer if place is None else place.wrap(answer)
 
     return call
 
@@ -472,7 +474,7 @@ def _twin(estimator: Any, arrays: dict[str, Any]) -> Any:
     return with_state(type(estimator), vars(estimator) | arrays)
 
 
-def on_host(estimator: Any) -> Any:
+def to_cpu(estimator: Any) -> Any:
     """Return an estimator whose private methods can be called: its arrays NumPy's."""
     held = {key: value for key, value in vars(estimator).items() if is_foreign(value)}
     return _twin(estimator, {key: to_numpy(value) for key, value in held.items()})
@@ -481,7 +483,7 @@ def on_host(estimator: Any) -> Any:
 _made: WeakKeyDictionary = WeakKeyDictionary()
 
 
-def made_once(owner: Any, key: Hashable, make: Callable[[], Any]) -> Any:
+def cached_on(owner: Any, key: Hashable, make: Callable[[], Any]) -> Any:
     """Return what `make` makes, once for `owner` and `key`, as long as `owner` lives.
 
     What an owner looks like elsewhere belongs neither to its state nor to its pickle.

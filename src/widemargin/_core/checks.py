@@ -259,7 +259,7 @@ def check_class_weight(class_weight: Any, classes: NDArray) -> None:
         if label not in known:
             raise ValueError(
                 f"class_weight names {label!r}, which is no class of y; the classes "
-                f"are {some(classes)}."
+                f"are {format_labels(classes)}."
             )
         check_number(f"class_weight[{label!r}]", weight, above=0)
 
@@ -475,7 +475,7 @@ def check_squares(X: NDArray, unit: float = 1.0, name: str = "X") -> NDArray:
     return X
 
 
-def some(labels: NDArray, n_shown: int = 10) -> str:
+def format_labels(labels: NDArray, n_shown: int = 10) -> str:
     """List a few labels as a user would write them."""
     shown = ", ".join(repr(label) for label in np.asarray(labels)[:n_shown].tolist())
     return shown + (", …" if len(labels) > n_shown else "")

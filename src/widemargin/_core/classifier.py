@@ -29,7 +29,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from widemargin._core import decisions
-from widemargin._core.arrays import AnswersInKind, available_if, to_numpy
+from widemargin._core.arrays import ArrayDispatchMixin, available_if, to_numpy
 from widemargin._core.callbacks import CallbackSupportMixin, with_callbacks
 from widemargin._core.decisions import class_codes
 from widemargin._core.left_out import left_out_folds, refitted
@@ -51,7 +51,7 @@ MARGIN_UNITS = {
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
-def whole_or_not_at_all(method: Method) -> Method:
+def restore_on_failure(method: Method) -> Method:
     """Decorate a fit: a failure leaves the model that was there before.
 
     Attributes are put back and arrays that were changed in place restored, whatever
@@ -80,7 +80,7 @@ def whole_or_not_at_all(method: Method) -> Method:
 
 def fit_method(method: Method) -> Method:
     """Decorate ``fit``: scikit-learn's callbacks around it, whole or not at all."""
-    return whole_or_not_at_all(with_callbacks(method))
+    return restore_on_failure(with_callbacks(method))
 
 
 def _without_probabilities(model: Any) -> None:
@@ -93,7 +93,7 @@ def _without_probabilities(model: Any) -> None:
 
 
 class MarginClassifier(
-    AnswersInKind, CallbackSupportMixin, ClassifierMixin, BaseEstimator
+    ArrayDispatchMixin, CallbackSupportMixin, ClassifierMixin, BaseEstimator
 ):
     """Base of all classifiers of the package; see the module's docstring."""
 

@@ -20,7 +20,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from widemargin._compute.machine import batched_slices, rows_in_budget
-from widemargin._core.arrays import on_host, to_numpy
+from widemargin._core.arrays import to_cpu, to_numpy
 from widemargin._core.classifier import MarginClassifier, SoftClassifier
 from widemargin._core.decisions import (
     best_other,
@@ -34,7 +34,7 @@ from widemargin._core.temperature import with_answers
 SCORES = ("decision_function", "predict_proba")
 # The least probability whose logarithm is trusted, of as many as there are classes:
 # others say zero of what they have not seen.
-LEAST = 0.02
+LEAST_PROBABILITY = 0.02
 
 
 class Answers(NamedTuple):
@@ -131,12 +131,12 @@ def class_costs_of(estimator: Any, X: Any) -> tuple[NDArray, NDArray]:
     inner, seen = look_through(estimator, X)
     with answering(inner):
         if isinstance(inner, SoftClassifier):
-            inner = on_host(inner)
+            inner = to_cpu(inner)
             return inner._costs(inner._check_predict(seen))
         P = np.asarray(to_numpy(inner.predict_proba(seen)), dtype=float)
         labels = np.asarray(to_numpy(inner.predict(seen)))
     answers = class_codes(labels, inner.classes_)
-    costs = -np.log(np.maximum(P, LEAST / P.shape[1]))
+    costs = -np.log(np.maximum(P, LEAST_PROBABILITY / P.shape[1]))
     costs -= costs.min(axis=1, keepdims=True)
     costs[np.arange(len(costs)), answers] = 0.0
     return costs, answers
@@ -267,7 +267,7 @@ def distance_of(estimator: Any, X: Any) -> NDArray:
     """
     inner, seen = look_through(estimator, X)
     if hasattr(inner, "_nearest_distances"):
-        model = on_host(inner)
+        model = to_cpu(inner)
         return np.asarray(model._nearest_distances(model._check_predict(seen)))
     if hasattr(inner, "kneighbors"):
         return np.asarray(to_numpy(inner.kneighbors(seen, n_neighbors=1)[0]))[:, 0]
@@ -300,7 +300,7 @@ def class_nonconformity(estimator: Any, X: Any) -> ClassScores:
     while isinstance(inner, MarginClassifier) and hasattr(inner, "estimator_"):
         inner, seen = look_through(inner.estimator_, seen)
     if isinstance(inner, MarginClassifier):
-        model = on_host(inner)
+        model = to_cpu(inner)
         samples = model._check_predict(seen)
         if hasattr(model, "_distances_to_classes"):
             kind = getattr(model, "_distance_kind", "distance")
@@ -364,7 +364,7 @@ def answers_of(estimator: Any, X: Any, y: ArrayLike | None = None) -> Answers:
     """
     inner, seen = look_through(estimator, X)
     if _is_by_scores(inner):
-        inner = on_host(inner)
+        inner = to_cpu(inner)
         scores, by_label = inner._scored(inner._check_predict(seen))
         best = scores.argmax(axis=1)
         labels, sure = inner.classes_[best], by_label[np.arange(len(best)), best]

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import assert_all_finite, column_or_1d
 
-from widemargin._core.checks import some
+from widemargin._core.checks import format_labels
 
 
 def as_labels(name: str, y: ArrayLike, n_samples: int | None = None) -> NDArray:
@@ -81,7 +81,7 @@ def class_codes(
         listed = ", ".join(repr(label) for label in strange[:10])
         raise ValueError(
             f"{name} contains {listed}{', …' if len(strange) > 10 else ''}, which "
-            f"{owner} are {some(classes)}."
+            f"{owner} are {format_labels(classes)}."
         )
     return codes
 

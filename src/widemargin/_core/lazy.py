@@ -46,7 +46,7 @@ def is_frame(X: Any) -> bool:
     return hasattr(X, "map_partitions")
 
 
-def node(value: Any, name: str = "model") -> Any:
+def as_graph_node(value: Any, name: str = "model") -> Any:
     """Return a node of a graph that holds `value`, as it is."""
     from dask import delayed
 
@@ -60,7 +60,7 @@ def with_state(kind: type, state: dict[str, Any]) -> Any:
     return made
 
 
-def bare(estimator: Any) -> Any:
+def without_callbacks(estimator: Any) -> Any:
     """Return the same estimator as it can be sent: no callbacks, and no parts."""
     left = (*WATCHING, "_parts")
     kept = {k: v for k, v in vars(estimator).items() if k not in left}
@@ -272,10 +272,10 @@ def _asked_about(owner: Any, asked: tuple, X: Any, **options: Any) -> Any:
     from dask import delayed
 
     if vars(owner).get("_parts") is None:
-        return node(bare(owner))
+        return as_graph_node(without_callbacks(owner))
     question = owner._question(*asked, **options)
     ask, merge = delayed(_asked_part, traverse=False), delayed(_merged)
-    light = node(owner._with_found(question, None))
+    light = as_graph_node(owner._with_found(question, None))
     return [
         merge(
             light,

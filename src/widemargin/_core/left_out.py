@@ -47,7 +47,7 @@ from sklearn.base import clone
 from sklearn.utils import get_tags
 
 from widemargin._compute.progress import observed_by
-from widemargin._core.arrays import largest_of, on_host, to_numpy
+from widemargin._core.arrays import largest_of, to_cpu, to_numpy
 from widemargin._core.checks import hushed
 from widemargin._core.samples import Samples, equal_by_chance
 from widemargin._core.temperature import LeftOut, joined
@@ -72,14 +72,14 @@ def _numbers(n: int) -> NDArray:
     return np.random.RandomState(0).uniform(1, 2, n)
 
 
-def observations(X: Any, codes: NDArray) -> NDArray | None:
+def observation_groups(X: Any, codes: NDArray) -> NDArray | None:
     """Return one number for all samples that are the same observation.
 
     None where each is an observation of its own.
 
     >>> X = np.random.RandomState(0).normal(size=(200, 2))
     >>> X[7] = X[5]
-    >>> alike = observations(X, np.zeros(200, int))
+    >>> alike = observation_groups(X, np.zeros(200, int))
     >>> bool(alike[7] == alike[5]), len(np.unique(alike))
     (True, 199)
     """
@@ -111,7 +111,7 @@ def left_out_folds(samples: Samples, many: float) -> list[NDArray]:
         return []
     groups = np.arange(n)
     if samples.inverse is None:
-        linked = observations(to_numpy(samples.X), codes)
+        linked = observation_groups(to_numpy(samples.X), codes)
         groups = groups if linked is None else linked
     first, place = np.unique(groups, return_index=True, return_inverse=True)[1:]
     if len(first) >= n_classes * many:
@@ -154,7 +154,7 @@ def refitted(
             others = replace(others, X=others.X[:, known])
             left = replace(left, X=left.X[:, known])
         with hushed(), observed_by(None):
-            without = on_host(without.fit(others.X, others.labels, others.weights))
+            without = to_cpu(without.fit(others.X, others.labels, others.weights))
             found = ask(without, left)
         # Of a class that is still to come nothing is known.
         present = np.flatnonzero(np.isin(samples.classes, without.classes_))

@@ -29,9 +29,9 @@ from widemargin._core.arrays import (
 from widemargin._core.checks import (
     FLOATS,
     check_class_weight,
+    format_labels,
     is_hushed,
     is_plain,
-    some,
     validate_data,
 )
 from widemargin._core.decisions import as_labels, class_codes
@@ -50,21 +50,21 @@ class OnePart:
         self.here = here
 
     def map(
-        self, function: Callable, *parameters: Any, beside: Any = None
+        self, function: Callable, *parameters: Any, zip_with: Any = None
     ) -> "OnePart":
         """Return another part made of this one."""
-        return OnePart(self.sum(function, *parameters, beside=beside))
+        return OnePart(self.sum(function, *parameters, zip_with=zip_with))
 
-    def sum(self, function: Callable, *parameters: Any, beside: Any = None) -> Any:
-        """Return what the function makes of the part, and of the part `beside` it."""
-        others = () if beside is None else (beside.here,)
+    def sum(self, function: Callable, *parameters: Any, zip_with: Any = None) -> Any:
+        """Return what the function makes of the part (and of the one of `zip_with`)."""
+        others = () if zip_with is None else (zip_with.here,)
         return function(self.here, *parameters, *others)
 
     def step(
-        self, function: Callable, *parameters: Any, beside: Any = None
+        self, function: Callable, *parameters: Any, zip_with: Any = None
     ) -> tuple["OnePart", Any]:
         """Return both another part and a sum, of a function that makes both."""
-        part, term = self.sum(function, *parameters, beside=beside)
+        part, term = self.sum(function, *parameters, zip_with=zip_with)
         return OnePart(part), term
 
 
@@ -324,7 +324,7 @@ def check_classes(owner: Any, classes: NDArray, least: int = 2) -> None:
     if len(classes) < least:
         raise ValueError(
             f"y must hold at least {least} classes with samples of positive weight "
-            f"for {type(owner).__name__}; it holds one class, {some(classes)}."
+            f"for {type(owner).__name__}; it holds one class, {format_labels(classes)}."
         )
 
 
@@ -377,13 +377,13 @@ def merge_duplicates(samples: Samples) -> Samples:
     return merged
 
 
-def twins(X: Any, codes: NDArray) -> NDArray:
+def duplicate_groups(X: Any, codes: NDArray) -> NDArray:
     """Return one number for equal rows of one class, in an order of values alone.
 
     Equal up to rounding: a projection may round the copies of a sample differently.
 
     >>> X = np.array([[1.0, 2.0], [3.0, 4.0], [1.0 + 1e-15, 2.0]])
-    >>> twins(X, np.zeros(3, int))
+    >>> duplicate_groups(X, np.zeros(3, int))
     array([0, 1, 0])
     """
     direction = np.random.RandomState(0).uniform(1, 2, size=(X.shape[1],))
@@ -404,7 +404,7 @@ def twins(X: Any, codes: NDArray) -> NDArray:
 
 def distinct_rows(samples: Samples) -> tuple[NDArray, NDArray]:
     """Return the first of equal samples, in an order of values alone, and weights."""
-    groups = twins(samples.X, samples.codes)
+    groups = duplicate_groups(samples.X, samples.codes)
     first = np.unique(groups, return_index=True)[1]
     return first, np.bincount(groups, samples.weights)
 
@@ -433,7 +433,7 @@ def groups_of_copies(X: Any, y: NDArray) -> NDArray:
         return alone
     if rows.ndim != 2 or rows.dtype.kind not in "biuf" or len(rows) != len(y):
         return alone
-    groups = twins(rows.astype(float), np.unique(y, return_inverse=True)[1])
+    groups = duplicate_groups(rows.astype(float), np.unique(y, return_inverse=True)[1])
     if len(np.unique(groups)) == len(y):
         return alone
     return alone if equal_by_chance(rows) else groups

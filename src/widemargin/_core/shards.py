@@ -42,7 +42,7 @@ GROUP = 16
 class Shards:
     """Parts of a Dask collection, held by the workers.
 
-    A part `beside`, of the same collection, comes after the parameters; where there
+    A part `zip_with`, of the same collection, comes after the parameters; where there
     are `own` parameters of each part, these do.
     """
 
@@ -56,16 +56,16 @@ class Shards:
         self,
         function: Callable,
         parameters: tuple,
-        own: Sequence | None,
-        beside: "Shards | None" = None,
+        per_part: Sequence | None,
+        zip_with: "Shards | None" = None,
         kept: Callable | None = None,
     ) -> list:
         from dask import delayed
 
-        shared = lazy.node((kept, function, parameters), "parameters")
-        owns: Any = [()] * len(self.parts) if own is None else own
-        if beside is not None:
-            owns = [(part,) for part in beside.parts]
+        shared = lazy.as_graph_node((kept, function, parameters), "parameters")
+        owns: Any = [()] * len(self.parts) if per_part is None else per_part
+        if zip_with is not None:
+            owns = [(part,) for part in zip_with.parts]
         ask = delayed(_asked, traverse=False)
         return [
             ask(shared, part, *one, dask_key_name=_key(function))
@@ -76,38 +76,38 @@ class Shards:
         self,
         function: Callable,
         *parameters: Any,
-        own: Sequence | None = None,
-        beside: Any = None,
+        per_part: Sequence | None = None,
+        zip_with: Any = None,
     ) -> "Shards":
         """Return other parts, each made of one: they stay where they are."""
         import dask
 
-        asked = self._ask(function, parameters, own, beside, lazy.Part)
+        asked = self._ask(function, parameters, per_part, zip_with, lazy.Part)
         return Shards(dask.persist(*asked))
 
     def each(
-        self, function: Callable, *parameters: Any, own: Sequence | None = None
+        self, function: Callable, *parameters: Any, per_part: Sequence | None = None
     ) -> list:
         """Return what the function makes of each part, here: let it be small."""
         import dask
 
-        return list(dask.compute(*self._ask(function, parameters, own)))
+        return list(dask.compute(*self._ask(function, parameters, per_part)))
 
-    def sum(self, function: Callable, *parameters: Any, beside: Any = None) -> Any:
+    def sum(self, function: Callable, *parameters: Any, zip_with: Any = None) -> Any:
         """Return the sum of what the function makes of the parts, in their order."""
         import dask
 
-        return dask.compute(_total(self._ask(function, parameters, None, beside)))[0]
+        return dask.compute(_total(self._ask(function, parameters, None, zip_with)))[0]
 
     def step(
-        self, function: Callable, *parameters: Any, beside: Any = None
+        self, function: Callable, *parameters: Any, zip_with: Any = None
     ) -> tuple["Shards", Any]:
         """Return both other parts and a sum, of a function that makes both."""
         import dask
         from dask import delayed
 
         term = delayed(_term, traverse=False)
-        asked = self._ask(function, parameters, None, beside, _both)
+        asked = self._ask(function, parameters, None, zip_with, _both)
         terms = [term(part, dask_key_name=_key(_term)) for part in asked]
         *parts, total = dask.persist(*asked, _total(terms))
         return Shards(parts), dask.compute(total)[0]
@@ -231,11 +231,11 @@ class SampleShards(Shards):
 
     def drawn(self, change: Callable[[Samples], Samples]) -> "DrawnSamples":
         """Return some samples, changed, that know all others."""
-        some = change(self.some())
+        some = change(self.subsample())
         given = {field.name: getattr(some, field.name) for field in fields(some)}
         return DrawnSamples(**given, of=self)
 
-    def some(self, many: int | None = None) -> Samples:
+    def subsample(self, many: int | None = None) -> Samples:
         """Return `many` samples that stand for all: weights of a class sum to its own.
 
         No weight is that of the sample, but where these are all samples.
@@ -255,7 +255,7 @@ class SampleShards(Shards):
         least = many // (10 * len(per_class))
         wanted = np.minimum(per_class, np.maximum(fair, least))
         quotas = np.ceil(wanted * self.counts / per_class).astype(int)
-        return joined(self.each(_drawn, own=[(quota,) for quota in quotas]))
+        return joined(self.each(_drawn, per_part=[(quota,) for quota in quotas]))
 
 
 @dataclass(frozen=True)
@@ -332,9 +332,12 @@ def check_shards(
         columns.append(lazy.cut_alike(sample_weight, X, "sample_weight"))
     others = [column.to_delayed().ravel() for column in columns]
     # What classes weigh is known when all are seen.
-    light, class_weight = lazy.bare(clone(estimator)), estimator.class_weight
+    light, class_weight = (
+        lazy.without_callbacks(clone(estimator)),
+        estimator.class_weight,
+    )
     light.class_weight = None
-    sent, make = lazy.node(light), delayed(_checked, traverse=False)
+    sent, make = lazy.as_graph_node(light), delayed(_checked, traverse=False)
     made = [
         make(sent, number, stay, *rows, dask_key_name=_key(_checked))
         for number, rows in enumerate(zip(lazy.blocks_of(X), *others, strict=True))
@@ -362,7 +365,7 @@ def check_shards(
     factors = class_factors(class_weight, classes, totals.sum(axis=0))
     dtype = np.result_type(*(found[i].dtype for i in full))
     recoded = Shards([shards.parts[i] for i in full]).map(
-        _recoded, classes, factors, dtype, own=[(int(starts[i]),) for i in full]
+        _recoded, classes, factors, dtype, per_part=[(int(starts[i]),) for i in full]
     )
     limits = np.stack([found[i].limits for i in full])
     heaviest = recoded.each(_heaviest) if class_weight is not None else []

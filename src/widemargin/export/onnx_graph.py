@@ -62,7 +62,7 @@ from widemargin.tangents.spectra import FLAT, NO_GAIN
 OPSET = 18
 IR_VERSION = 8
 # References times features up to which residuals are formed one by one.
-FEW = 2**18
+MOST_RESIDUALS = 2**18
 # Scores of hyperplanes that differ by less of the largest are equal, as in Python.
 TIE = 1e-13
 # Protobuf ends at two GiB.
@@ -294,7 +294,7 @@ def squared_distances(graph: Graph, x: str, references: References) -> tuple:
     """Return D (n, K), and the graph in whose dtype it is."""
     points, frames = references.points, references.frames
     plain = references.sides == "reference" and not references.spring
-    if plain and points.size <= FEW:
+    if plain and points.size <= MOST_RESIDUALS:
         require_squares(points, graph.real)
         if frames is None or not frames.shape[1]:
             at = graph.axes("Unsqueeze", x, [1])

@@ -26,7 +26,7 @@ from widemargin._core.checks import check_random_state, warn_caller
 from widemargin._core.classifier import (
     SoftClassifier,
     margin_costs,
-    whole_or_not_at_all,
+    restore_on_failure,
 )
 from widemargin._core.decisions import (
     combine,
@@ -35,7 +35,7 @@ from widemargin._core.decisions import (
     from_decision,
     winners,
 )
-from widemargin._core.left_out import OF_A_CLASS, observations
+from widemargin._core.left_out import OF_A_CLASS, observation_groups
 from widemargin._core.samples import Samples, batch_classes, check_samples
 from widemargin._core.temperature import FITTED, LeftOut
 from widemargin.linear.certificate import unit_hyperplane
@@ -353,7 +353,7 @@ class HyperplaneClassifier(SoftClassifier):
         asked = np.ones(len(samples), bool)
         if len(samples) > most:
             asked[np.random.RandomState(0).permutation(len(samples))[most:]] = False
-        return LeaveOneOut(asked, observations(samples.X, samples.codes))
+        return LeaveOneOut(asked, observation_groups(samples.X, samples.codes))
 
     def _calibrate_without(
         self, samples: Samples, shifts: OfProblems, leave: LeaveOneOut | None
@@ -474,7 +474,7 @@ class HyperplaneClassifier(SoftClassifier):
         self._online_exponent, self._online_dtype = exponent, np.dtype(dtype).name
         self._generator = check_random_state(self.random_state)
 
-    @whole_or_not_at_all
+    @restore_on_failure
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Any:
         first = getattr(self, "_online", None) is None
         classes = batch_classes(classes, None if first else self.classes_)

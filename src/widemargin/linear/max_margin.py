@@ -23,7 +23,7 @@ from widemargin._core.arrays import available_if
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import check_option, check_random_state
 from widemargin._core.classifier import fit_method
-from widemargin._core.left_out import observations
+from widemargin._core.left_out import observation_groups
 from widemargin._core.params import (
     Counted,
     Finite,
@@ -387,7 +387,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         few = shards.gathered(given, self, pairs, seed)
         # The samples gathered are the hard ones; all count for probabilities.
-        typical = shards.doubled(given.some(FITTED))
+        typical = shards.doubled(given.subsample(FITTED))
         with FitTasks(self, 1, X=few.X, y=few.labels) as tasks, tasks.whole("rounds"):
             few, found = self._rounds(given, few, typical.rows, pairs, seed)
         samples, dtype = shards.doubled(few), given.limits.dtype
@@ -424,7 +424,7 @@ class MaxMarginClassifier(HyperplaneClassifier):
         nones = shards.no_planes(given, pairs, price, exponent)
         for sweep in range(1, self.max_iter + 1):
             samples = shards.doubled(few)
-            groups = observations(few.X, few.codes)
+            groups = observation_groups(few.X, few.codes)
             leave = LeaveOneOut(np.isin(few.rows, asked), groups)
             field = self._field(samples, len(samples), seed)
             planes = []

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from widemargin._compute.patterns import JOINING
 from widemargin._core import shards as blocks
-from widemargin._core.lazy import bare
+from widemargin._core.lazy import without_callbacks
 from widemargin._core.samples import Samples
 from widemargin.linear.base import signed_rows
 from widemargin.linear.certificate import (
@@ -203,7 +203,7 @@ def gathered(
 
     A shard of one class has no plane, and waits for that of the others.
     """
-    model = bare(model)
+    model = without_callbacks(model)
     # The height is of the size of all samples, and changes no plane of a free bias.
     model.intercept_scaling = None
     parts = given.each(part_supports, model, problems, seed)

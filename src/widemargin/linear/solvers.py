@@ -244,7 +244,7 @@ def _certified_rows(
 ) -> Result | None:
     """Certify rows of dense X in one compiled call; None if doubles are not enough."""
     from widemargin._compute.planes import certified
-    from widemargin._compute.spans import FEW
+    from widemargin._compute.spans import FEW_SAMPLES
 
     rows, signs, given = problem.rows, problem.signs, problem.field
     sure, coef, bias, norm, margin, upper, dual, shifts = certified(
@@ -253,7 +253,7 @@ def _certified_rows(
     )  # fmt: skip
     if not sure:
         return None
-    if leave is not None and leave.groups is None and len(at) <= FEW:
+    if leave is not None and leave.groups is None and len(at) <= FEW_SAMPLES:
         shifts = shifts * leave.asked[rows[at]]
     elif leave is not None:
         whole = np.zeros(len(rows))

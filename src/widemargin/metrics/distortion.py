@@ -39,7 +39,7 @@ from widemargin._compute.machine import (
     rows_in_budget,
     thread_map,
 )
-from widemargin._core.arrays import in_kind, numpy_dtype
+from widemargin._core.arrays import dispatch_function, numpy_dtype
 from widemargin._core.checks import (
     check_count,
     check_image_shape,
@@ -53,7 +53,7 @@ from widemargin.metrics.tangent import check_pair
 GRADIENTS = ("sobel", "normalised")
 
 
-@in_kind
+@dispatch_function
 def image_distortion_distances(
     X: ArrayLike,
     Y: ArrayLike | None = None,
@@ -210,7 +210,7 @@ def listed_distortion_distances(
     return out
 
 
-@in_kind
+@dispatch_function
 def pseudo_2d_distortion_distances(
     X: ArrayLike,
     Y: ArrayLike | None = None,

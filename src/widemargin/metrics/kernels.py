@@ -38,7 +38,7 @@ from scipy.sparse import issparse
 
 from widemargin._compute.machine import BLOCK_NUMBERS, PAIR_ROWS, batched_slices
 from widemargin._compute.nearest import some_eigenpairs, squared_norms
-from widemargin._core.arrays import in_kind, largest_of, numpy_dtype, xp_of
+from widemargin._core.arrays import dispatch_function, largest_of, numpy_dtype, xp_of
 from widemargin._core.checks import as_matrix, check_gamma, check_option
 from widemargin.metrics.tangent import DEFAULT_SPRING, tangent_distances
 
@@ -70,7 +70,7 @@ def _of_block(d2: NDArray, kernel: Any, gamma: Any) -> NDArray:
     return kernel_of_distances(d2.copy(), kernel, float(gamma)) if d2.size else d2
 
 
-@in_kind(lazily=_lazily)
+@dispatch_function(lazily=_lazily)
 def tangent_kernel(
     X: Any,
     Y: Any = None,

@@ -62,8 +62,8 @@ from widemargin._compute.machine import (
 from widemargin._compute.pairs import References, pair_distances
 from widemargin._core.arrays import (
     check_one_place,
+    dispatch_function,
     in_dtype,
-    in_kind,
     largest_of,
     numpy_dtype,
     place_of,
@@ -82,7 +82,7 @@ from widemargin._core.checks import (
     warn_caller,
 )
 from widemargin._core.lazy import pairs
-from widemargin._core.samples import twins
+from widemargin._core.samples import duplicate_groups
 from widemargin._core.select import select
 from widemargin.tangents import Bundle, as_bundle, orthonormalize
 from widemargin.tangents.bundle import share_one_frame
@@ -488,7 +488,7 @@ def helpful_metric(
     bundle = metric.bundle(points, labels[some])
     if bundle.n_tangents == 0:
         return metric, "both"
-    groups = twins(points, codes) if groups is None else groups[some]
+    groups = duplicate_groups(points, codes) if groups is None else groups[some]
     ends = {
         "both": metric,
         "reference": replace(metric, sides="reference"),
@@ -532,7 +532,7 @@ def _common_dtype(x: Any, y: Any) -> np.dtype:
     return np.result_type(numpy_dtype(x), numpy_dtype(y))
 
 
-@in_kind(lazily=pairs)
+@dispatch_function(lazily=pairs)
 def tangent_distances(
     X: Any,
     Y: Any = None,
@@ -814,7 +814,7 @@ class Alignment:
     y_aligned: NDArray
 
 
-@in_kind
+@dispatch_function
 def tangent_alignment(
     X: Any,
     Y: Any,

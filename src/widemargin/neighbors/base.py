@@ -17,9 +17,9 @@ from widemargin._compute.formulas import worth_a_bound
 from widemargin._compute.machine import batched_slices
 from widemargin._compute.progress import announced
 from widemargin._core import shards
-from widemargin._core.arrays import made_once, numpy_dtype, place_of, to_numpy
+from widemargin._core.arrays import cached_on, numpy_dtype, place_of, to_numpy
 from widemargin._core.classifier import MarginClassifier
-from widemargin._core.lazy import bare
+from widemargin._core.lazy import without_callbacks
 from widemargin.metrics import TangentMetric
 from widemargin.neighbors.index import FunctionMetric, Index
 from widemargin.neighbors.plain import PlainIndex
@@ -131,7 +131,7 @@ class RemembersSamples(MarginClassifier):
             # Another object: what is kept for a bundle must not keep it alive.
             return self._make_index(Bundle(bundle.points, bundle.frames))
 
-        return made_once(self.bundle_, key, make)
+        return cached_on(self.bundle_, key, make)
 
     def _queries(self, X: Any, index: Any, what: str) -> Iterator[tuple[slice, Bundle]]:
         """Cut samples, None for those that are remembered, into bundles.
@@ -158,7 +158,7 @@ class RemembersSamples(MarginClassifier):
 
     def _with_found(self, question: tuple, found: list | None) -> Self:
         """Return a model that knows what the parts said, and nothing else."""
-        twin = bare(self)
+        twin = without_callbacks(self)
         if found is not None:
             twin._merge(question, found)
         return twin

@@ -43,14 +43,14 @@ from widemargin._core.callbacks import FitProgress
 from widemargin._core.checks import check_option, check_random_state, check_squares
 from widemargin._core.classifier import fit_method
 from widemargin._core.decisions import as_labels
-from widemargin._core.lazy import bare
+from widemargin._core.lazy import without_callbacks
 from widemargin._core.params import (
     Counted,
     NotNegative,
     check_declared,
     parameters,
 )
-from widemargin._core.samples import Samples, check_samples, check_X, twins
+from widemargin._core.samples import Samples, check_samples, check_X, duplicate_groups
 from widemargin._core.temperature import LeftOut, fit_temperature, softmax_of_costs
 from widemargin.metrics import TangentMetric
 from widemargin.metrics.tangent import helpful_metric, metric_of
@@ -197,15 +197,17 @@ class KernelDensities(RemembersSamples):
                     f"{name} must be None where X is a Dask collection; got {value!r}."
                 )
         given = shards.check_shards(self, X, y, sample_weight, stay=True)
-        some = given.some()
+        some = given.subsample()
         few = clone(self).set_params(class_weight=None)
         few.fit(some.X, some.labels, some.weights)
         if hasattr(self, "feature_names_in_"):
             few.feature_names_in_ = self.feature_names_in_
         few._check_squares(given.limits)
         names = self._get_param_names()
-        kept = {k: v for k, v in vars(bare(few)).items() if k not in names}
-        parts = self._parted(given, _densities_of_part, bare(few), given.heaviest)
+        kept = {k: v for k, v in vars(without_callbacks(few)).items() if k not in names}
+        parts = self._parted(
+            given, _densities_of_part, without_callbacks(few), given.heaviest
+        )
         self.__dict__.update(kept)
         self.__dict__.pop("bundle_", None)
         self._dtype, self._parts = numpy_dtype(few.bundle_.points), parts
@@ -257,7 +259,7 @@ class KernelDensities(RemembersSamples):
     def _choose_gamma(self, samples, weights, gammas, groups):
         """Leave groups out, copies and all, and score every gamma on one pass."""
         # In an order that depends on the values alone.
-        equal = twins(samples.X, samples.codes)
+        equal = duplicate_groups(samples.X, samples.codes)
         # A sample that is there twice is not left out by half.
         groups = equal if groups is None else groups
         if len(np.unique(groups)) == 1:
@@ -413,7 +415,7 @@ class KernelDensities(RemembersSamples):
 
 def _densities_of_part(samples: Samples, model: Any, heaviest: float) -> Any:
     """Return the model of one part."""
-    part = bare(model)
+    part = without_callbacks(model)
     transformations = check_transformations(model.transformations)
     part._remember(samples, transformations, heaviest)
     return part

@@ -26,7 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 from widemargin._compute.nearest import rivals_of
 from widemargin._compute.progress import observed_by
 from widemargin._core import shards
-from widemargin._core.arrays import in_dtype, made_once, numpy_dtype, refuse_device
+from widemargin._core.arrays import cached_on, in_dtype, numpy_dtype, refuse_device
 from widemargin._core.callbacks import FitTasks
 from widemargin._core.checks import (
     check_neighbors,
@@ -41,7 +41,7 @@ from widemargin._core.decisions import (
     label_margins,
     relative_distances,
 )
-from widemargin._core.lazy import bare
+from widemargin._core.lazy import without_callbacks
 from widemargin._core.left_out import left_out_folds
 from widemargin._core.params import (
     Counted,
@@ -285,7 +285,7 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
         metric = self._check_parameters()
         given = shards.check_shards(self, X, y, sample_weight, stay=True)
         self._n_neighbors = check_neighbors(self.n_neighbors, given.n_rows)
-        some = given.some()
+        some = given.subsample()
         few = clone(self).set_params(class_weight=None)
         few.set_params(n_neighbors=min(self._n_neighbors, len(some)))
         with hushed():
@@ -301,8 +301,8 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
             per_class = given.counts.sum(axis=0)
             before = earlier + (np.cumsum(per_class) - per_class)
             own = list(zip(before, earlier.sum(axis=1).tolist(), strict=True))
-            light = bare(self)
-            parts = self._parted(given, _model_of, light, given.heaviest, own=own)
+            light = without_callbacks(self)
+            parts = self._parted(given, _model_of, light, given.heaviest, per_part=own)
         self.__dict__.pop("bundle_", None)
         self._n_rows, self._parts = given.n_rows, parts
         return self
@@ -491,7 +491,7 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
         def make() -> tuple[float, float]:
             return fit_temperature(self._left_out_costs())
 
-        return made_once(self.bundle_, ("temperature", self._n_neighbors), make)
+        return cached_on(self.bundle_, ("temperature", self._n_neighbors), make)
 
     def _left_out_costs(self) -> LeftOut:
         """Say what some training samples cost where they are no neighbours."""
@@ -500,7 +500,7 @@ class TangentKNeighborsClassifier(RemembersSamples, SoftClassifier):
         samples = Samples(points, self._codes, weights, self.classes_, np.arange(n))
         said = [LeftOut(np.zeros((0, len(self.classes_))), *3 * [np.arange(0)])]
         for rows in left_out_folds(samples, np.inf):
-            keep, part = np.delete(np.arange(n), rows), bare(self)
+            keep, part = np.delete(np.arange(n), rows), without_callbacks(self)
             part.bundle_, part._codes = self.bundle_[keep], self._codes[keep]
             part._votes = self._votes[keep]
             part._n_neighbors = min(self._n_neighbors, len(keep))
@@ -610,7 +610,7 @@ def _model_of(
     samples: Samples, light: Any, heaviest: float, before: NDArray, start: int
 ) -> Any:
     """Return the model of one part: `before` it stand so many, class by class."""
-    part, order = bare(light), np.argsort(samples.codes, kind="stable")
+    part, order = without_callbacks(light), np.argsort(samples.codes, kind="stable")
     samples = samples.take(order)
     codes = samples.codes.astype(np.int64)
     ranks = np.arange(len(codes)) - np.searchsorted(codes, codes)

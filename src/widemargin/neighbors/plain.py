@@ -23,7 +23,7 @@ from widemargin._compute.nearest import (
     product_error,
     squared_norms,
 )
-from widemargin._core.arrays import made_once
+from widemargin._core.arrays import cached_on
 from widemargin.metrics import TangentMetric
 from widemargin.neighbors.index import Index
 from widemargin.tangents import Bundle, orthonormalize
@@ -164,7 +164,7 @@ class PlainIndex(Index):
                 asked, np.arange(1, count + 1), workers=workers
             )
 
-        return made_once(self, (start, stop), make)
+        return cached_on(self, (start, stop), make)
 
     def _from_differences(self, x: NDArray, i: NDArray, j: NDArray) -> NDArray:
         """Squared distances of samples `i` of x to references `j`, in float64."""

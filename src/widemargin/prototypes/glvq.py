@@ -29,12 +29,12 @@ from widemargin._core.arrays import (
     beside,
     in_dtype,
     numpy_dtype,
-    put,
+    to_device,
     to_numpy,
     xp_of,
 )
 from widemargin._core.checks import check_option
-from widemargin._core.lazy import bare
+from widemargin._core.lazy import without_callbacks
 from widemargin._core.params import Counted, Fraction, Positive, parameters
 from widemargin._core.samples import Samples
 from widemargin.margins import Sigmoid, check_loss
@@ -148,7 +148,7 @@ class Centred:
 
     def at(self, device: Any) -> "Centred":
         """Return the samples, whole if they are to be on a device; None leaves them."""
-        return self._each(lambda a: put(a, device))
+        return self._each(lambda a: to_device(a, device))
 
     def _each(self, change: Callable[[Any], Any]) -> "Centred":
         names = "X", "codes", "weights", "norms", "offsets"
@@ -235,7 +235,7 @@ def centred_part(
     return rows.at(samples.device if device else None)
 
 
-def changed(
+def edit_prototypes(
     state: State,
     added: np.ndarray,
     stay: np.ndarray,
@@ -252,7 +252,7 @@ def changed(
     return {**state, **moments, "prototypes": P, "codes": labels}
 
 
-def at(loss: Any, heat: Any) -> Any:
+def with_temperature(loss: Any, heat: Any) -> Any:
     """Return the loss, a soft one at the temperature of the state."""
     if isinstance(loss, SoftLoss):
         return loss._replace(temperature=float(np.exp(heat[0])))
@@ -517,12 +517,22 @@ class GLVQClassifier(TrainedPrototypes):
         centre, host = data.centred(self._order(samples, rng))
         # The sums are made where the samples came from; states are always NumPy's.
         device = None if self._is_soft else samples.device
-        given = bare(self), 1, centre, samples.mean_weight, not self._is_soft
+        given = (
+            without_callbacks(self),
+            1,
+            centre,
+            samples.mean_weight,
+            not self._is_soft,
+        )
         parts = samples.parts(host.at(device), centred_part, *given)
         n = samples.n_rows
 
         def sums(now: State, batch: Any) -> Sums:
-            given = now["prototypes"], now["codes"], at(loss, now.get("heat"))
+            given = (
+                now["prototypes"],
+                now["codes"],
+                with_temperature(loss, now.get("heat")),
+            )
             return parts.sum(share_sums, glvq_sums, batch, n, *given)
 
         recordable = getattr(loss, "array_api", False)
@@ -545,7 +555,7 @@ class GLVQClassifier(TrainedPrototypes):
                 host, labels, lambda: nearest_of(host.X, P), rng, epoch, n_epochs
             )
             fresh = to_numpy(host.X[added])
-            state = changed(state, added, stay, fresh, host.codes[added])
+            state = edit_prototypes(state, added, stay, fresh, host.codes[added])
             P = self._shown(state["prototypes"] + centre)
             return Outcome({**state, "prototypes": P}, {"loss": total / n})
 

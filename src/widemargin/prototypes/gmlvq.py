@@ -22,7 +22,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from widemargin._compute.engines import formula
 from widemargin._compute.nearest import nearest_of, second_moments, squared_distances
 from widemargin._core.arrays import beside, in_dtype, numpy_dtype, to_numpy
-from widemargin._core.lazy import bare
+from widemargin._core.lazy import without_callbacks
 from widemargin._core.params import Counted, NotNegative, Positive, parameters
 from widemargin._core.samples import Samples
 from widemargin.prototypes import initialization, optimizer
@@ -31,10 +31,10 @@ from widemargin.prototypes.glvq import (
     WARMED,
     GLVQClassifier,
     Mapped,
-    at,
     centred_part,
-    changed,
+    edit_prototypes,
     share_sums,
+    with_temperature,
 )
 from widemargin.prototypes.learned_metrics import (
     learned_metric,
@@ -411,12 +411,12 @@ class GMLVQClassifier(
             centre, host = data.centred(order, spread)
             is_local = self._metric_name in ("class", "local")
             span = span_of(host.X) if is_local else None
-            given = bare(self), spread, centre, samples.mean_weight, False
+            given = without_callbacks(self), spread, centre, samples.mean_weight, False
             parts = samples.parts(host.at(device), centred_part, *given)
 
             def sums(now: State, batch: Any) -> Sums:
                 P, omega, labels = now["prototypes"], now["omega"], now["codes"]
-                at_heat = at(loss, now.get("heat"))
+                at_heat = with_temperature(loss, now.get("heat"))
                 given = P, omega, labels, self._grouped(labels), at_heat
                 found = parts.sum(share_sums, metric.sums, batch, n, *given)
                 if self._penalised:
@@ -478,7 +478,9 @@ class GMLVQClassifier(
             if "heat" in state:
                 state["heat"] = state["heat"] + metric.shrinkage(omega)
             state = self._with_maps(state, added, stay, Q, mapped, host)
-            state = changed(state, added, stay, host.X[added], host.codes[added])
+            state = edit_prototypes(
+                state, added, stay, host.X[added], host.codes[added]
+            )
             P = state["prototypes"] * spread + centre
             moved = {"prototypes": P, "omega": metric.outer(state["omega"], spread)}
             return Outcome({**state, **moved}, {"loss": total / n})

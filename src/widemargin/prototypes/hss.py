@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from widemargin._compute.nearest import squared_distances, squared_norms
 from widemargin._core.arrays import beside, numpy_dtype, to_numpy, xp_of
 from widemargin._core.checks import is_auto
-from widemargin._core.lazy import bare
+from widemargin._core.lazy import without_callbacks
 from widemargin._core.params import Counted, NotNegative, parameters
 from widemargin._core.samples import Samples
 from widemargin._core.select import select
@@ -111,7 +111,7 @@ class ClassSamples:
         """Whether one round is all: there is nothing to alternate with."""
         return len(models.C) == 1 and self.bundle.n_tangents == 0
 
-    def settled(self, models: Models, max_iter: int) -> Models:
+    def alternate(self, models: Models, max_iter: int) -> Models:
         """Models after `max_iter` rounds, or fewer where these change nothing."""
         if self.is_exact(models):
             return self._fitted(models)
@@ -344,7 +344,7 @@ def _wrongly_answered(
     random, D = np.random.RandomState(0), []
     for own in classes.values():
         start = own.start(own.count, init, random)
-        C, T, _, _ = own.settled(start, TRIAL_ROUNDS)
+        C, T, _, _ = own.alternate(start, TRIAL_ROUNDS)
         D.append(model_distances(metric, asked, C, T).min(axis=1))
     return np.array(list(classes))[np.argmin(D, axis=0)] != codes
 
@@ -539,13 +539,13 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
         else:
             n_tangents = self.tangents_.shape[1]
         classes = self._by_class(bundle, samples, n_tangents, self._one_each)
-        given = classes_of_part, bare(self), n_tangents
+        given = classes_of_part, without_callbacks(self), n_tangents
         return ByClass(classes, samples.parts(classes, *given))
 
     def _by_class(
-        self, bundle: Bundle, samples: Samples, n_tangents: int, one_each: bool
+        self, bundle: Bundle, samples: Samples, n_tangents: int, one_per_class: bool
     ) -> dict[int, ClassSamples]:
-        given = 1 if one_each else self.prototypes_per_class
+        given = 1 if one_per_class else self.prototypes_per_class
         counts = model_counts(given, self.classes_, samples, n_tangents)
         parts = by_class(bundle, samples, self.metric_, n_tangents, self.n_jobs)
         return {c: replace(own, count=int(counts[c])) for c, own in parts.items()}
@@ -559,9 +559,9 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
         for m in tried_tangents(self.n_tangents, samples.X.shape[1]):
             counts = model_counts(self.prototypes_per_class, self.classes_, samples, m)
             both = self._counts_chosen and counts.max() > 1
-            for one_each in (True, False) if both else (False,):
-                count = len(counts) if one_each else int(counts.sum())
-                sizes[m, one_each] = count * (1 + m)
+            for one_per_class in (True, False) if both else (False,):
+                count = len(counts) if one_per_class else int(counts.sum())
+                sizes[m, one_per_class] = count * (1 + m)
         usual = next(iter(sizes))
         enough = max(TRIED_ON, PER_CLASS * len(self.classes_))
         trials = tried_rows(samples.codes, rng, enough) if len(sizes) > 1 else []
@@ -624,7 +624,7 @@ class HSSClassifier(TangentModels, TrainedPrototypes):
         T = state["tangents"].astype(float) if known else np.empty((0, m, d))
         for c in data.keys() - {*codes.tolist()}:
             start = data[c].start(data[c].count, self.init, rng)
-            models = data[c].settled(start, self.max_iter)
+            models = data[c].alternate(start, self.max_iter)
             codes = np.concatenate([codes, np.full(len(models.C), c)])
             C, T = np.concatenate([C, models.C]), np.concatenate([T, models.T])
         shapes = {"mass": (), "mean": (d,), "covariance": (d, d)}

@@ -37,11 +37,11 @@ from widemargin._core.checks import (
     check_count,
     check_option,
     check_squares,
+    format_labels,
     is_auto,
-    some,
 )
 from widemargin._core.decisions import class_codes
-from widemargin._core.samples import twins
+from widemargin._core.samples import duplicate_groups
 from widemargin.prototypes.base import point_distances
 
 INITS = ("kmeans", "means", "samples")
@@ -276,7 +276,7 @@ def given_prototypes(
     missing = ~np.isin(np.arange(len(classes)), codes)
     if missing.any():
         raise ValueError(
-            f"init has no prototype for the classes {some(classes[missing])}."
+            f"init has no prototype for the classes {format_labels(classes[missing])}."
         )
     return P, codes
 
@@ -343,7 +343,7 @@ def revivals(
     return np.array(prototypes, dtype=np.intp), np.array(samples, dtype=np.intp)
 
 
-def recruits(
+def rows_to_add(
     X: np.ndarray,
     codes: np.ndarray,
     weights: np.ndarray,
@@ -369,7 +369,7 @@ def recruits(
     return np.concatenate(rows) if rows else np.empty(0, np.intp)
 
 
-def idle(nearest: np.ndarray, labels: np.ndarray, n_classes: int) -> np.ndarray:
+def unused(nearest: np.ndarray, labels: np.ndarray, n_classes: int) -> np.ndarray:
     """Which prototypes are the nearest of no sample; a class keeps at least one."""
     lost = np.bincount(nearest, minlength=len(labels)) == 0
     for c in range(n_classes):
@@ -408,7 +408,7 @@ def residuals(X: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> np.ndarr
 SCALES = ("auto", "within_class_std", "none")
 # Samples that a scale is tried on; fewer than tell what is far away, and how far that
 # is, in root mean squares.
-TRIED, FEW, FAR = 1000, 20, 100
+TRIED, FEWEST_SAMPLES, OUTLIER_REACH = 1000, 20, 100
 
 
 def chosen_scale(
@@ -435,7 +435,7 @@ def chosen_scale(
         return None
     x, y = to_numpy(X[rows]), codes[rows]
     # A sample is not told by its own duplicate.
-    rows = np.sort(np.unique(twins(x, y), return_index=True)[1])
+    rows = np.sort(np.unique(duplicate_groups(x, y), return_index=True)[1])
     x, y = x[rows], y[rows]
     raw, divided = (_neighbours_wrong(z, y) for z in (x, x / spread))
     gain = np.count_nonzero(raw & ~divided) - np.count_nonzero(divided & ~raw)
@@ -520,9 +520,12 @@ def within_class_spread(
         # Every class consists of equal samples: there is what is between them.
         within = spreads(X, codes, shares, means, means.mean(0))[1]
     # Where no sample has much of the variance of most features, none is that far.
-    if len(X) >= FEW and np.mean(len(X) * most > FEW * within) > 0.5:
+    if (
+        len(X) >= FEWEST_SAMPLES
+        and np.mean(len(X) * most > FEWEST_SAMPLES * within) > 0.5
+    ):
         parts = _parts_of_spread(X, codes, within)
-        kept = parts <= FAR**2 * np.median(parts)
+        kept = parts <= OUTLIER_REACH**2 * np.median(parts)
         if 0 < np.count_nonzero(~kept) <= len(X) // 10:
             return within_class_spread(X[kept], codes[kept], weights[kept])
     rounding = 8 * np.finfo(numpy_dtype(X)).eps * np.abs(ends).max(axis=0)

@@ -275,7 +275,7 @@ class KernelLVQClassifier(GLVQClassifier):
         Z = self._coordinates_of(samples.X)
         return Mapped(samples, Z, self._residual(samples.X, Z))
 
-    def _settled(self, state: State, data: Mapped) -> State:
+    def _postprocess(self, state: State, data: Mapped) -> State:
         """Give the means of the classes, less their noise, where "auto" chose these.
 
         The mean of n samples of variance v has v / n more in its squared length than

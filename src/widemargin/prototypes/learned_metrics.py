@@ -57,7 +57,7 @@ def mapped_errors(x: NDArray, z_norms: NDArray, length: float) -> NDArray:
 def mapped_distances(
     X: Any, P: NDArray, omega: NDArray, coarse: float | None
 ) -> NDArray:
-    """(n, K) squared distances of samples mapped by one Omega, close calls settled."""
+    """(n, K) squared distances of samples mapped by one Omega, close ones exactly."""
     dtype = np.result_type(X, P)
     centre = P.mean(axis=0, dtype=np.float64).astype(dtype)
     omega = omega.astype(dtype, copy=False)
@@ -65,7 +65,7 @@ def mapped_distances(
     z, q = x @ omega.T, p @ omega.T
     z_norms, q_norms = nearest.squared_norms(z), nearest.squared_norms(q)
     length = float(nearest.squared_norms(omega).sum())
-    return nearest.settled(
+    return nearest.recompute_close(
         nearest.expanded_distances(z, q, z_norms),
         mapped_errors(x, z_norms, length),
         mapped_errors(p, q_norms, length),
@@ -140,7 +140,7 @@ class FullMatrix:
         groups: NDArray,
         coarse: float | None = None,
     ) -> NDArray:
-        """(n, K) squared distances, close calls settled."""
+        """(n, K) squared distances, close ones recomputed exactly."""
         return mapped_distances(X, P, omega, coarse)
 
     def steepness(self, omega: NDArray) -> float:

@@ -72,16 +72,16 @@ def class_balls(samples: Samples, n_classes: int) -> tuple[np.ndarray, np.ndarra
     return centres, radii_squared
 
 
-def hull(*met: np.ndarray) -> np.ndarray:
+def feature_range(*met: np.ndarray) -> np.ndarray:
     """(2, d) smallest and largest value of every feature met so far."""
     rows = np.concatenate(met)
     return np.stack([rows.min(axis=0), rows.max(axis=0)])
 
 
-def pen(hull: np.ndarray) -> np.ndarray:
+def padded_range(feature_range: np.ndarray) -> np.ndarray:
     """Box that no push leaves: as wide as the data beyond them on every side."""
-    width = hull[1] - hull[0]
-    return np.stack([hull[0] - width, hull[1] + width])
+    width = feature_range[1] - feature_range[0]
+    return np.stack([feature_range[0] - width, feature_range[1] + width])
 
 
 # The rules. Each presents the samples ``X[order]`` of an epoch, moves the prototypes P,
@@ -384,16 +384,18 @@ class LVQClassifier(TrainedPrototypes):
     def _start(self, data: Samples, rng: np.random.RandomState) -> State:
         P = self._place(data.X, data, rng)
         return self._state(
-            P, np.full(len(P), self._stages()[-1][2]), hull(data.limits, P)
+            P, np.full(len(P), self._stages()[-1][2]), feature_range(data.limits, P)
         )
 
-    def _state(self, P: np.ndarray, rates: np.ndarray, hull: np.ndarray) -> State:
+    def _state(
+        self, P: np.ndarray, rates: np.ndarray, feature_range: np.ndarray
+    ) -> State:
         codes = self._prototype_codes
         return {
             "prototypes": self._shown(P),
             "codes": codes,
             "rates": rates,
-            "hull": hull,
+            "feature_range": feature_range,
             "fewest": {"error": np.inf, "prototypes": P, "codes": codes},
             "given_up": -1,
         }
@@ -403,7 +405,9 @@ class LVQClassifier(TrainedPrototypes):
         P = np.concatenate([self._scaled(state["prototypes"]), added])
         fresh = np.full(len(added), self._stages()[-1][2])
         rates = np.concatenate([state["rates"], fresh])
-        return self._state(P, rates, hull(data.limits, P, state["hull"]))
+        return self._state(
+            P, rates, feature_range(data.limits, P, state["feature_range"])
+        )
 
     def _step(self, data: Samples, rng: np.random.RandomState, n_epochs: float) -> Step:
         stages = self._stages()
@@ -449,7 +453,15 @@ class LVQClassifier(TrainedPrototypes):
                 rates[:] = rate
             before = self._scaled(state["prototypes"])
             P, wins = before.copy(), np.zeros(len(labels), dtype=np.intp)
-            shared = (P, labels, data.X, data.codes, order, wins, pen(state["hull"]))
+            shared = (
+                P,
+                labels,
+                data.X,
+                data.codes,
+                order,
+                wins,
+                padded_range(state["feature_range"]),
+            )
             rule, options = self._epoch(name, rates, balls)
             given = (*shared, rate, *span, *options)
             errors, stopped = rule(*given, search_for(rule, given))

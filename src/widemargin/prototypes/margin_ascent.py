@@ -40,7 +40,7 @@ from sklearn.exceptions import ConvergenceWarning
 from widemargin._compute.engines import engine_for, formula
 from widemargin._compute.machine import (
     SAMPLE_ROWS,
-    Room,
+    Scratch,
     batched_slices,
     even_slices,
     rows_in_budget,
@@ -93,7 +93,7 @@ class Pass(NamedTuple):
     sizes: NDArray
 
 
-class Known(NamedTuple):
+class BoundCache(NamedTuple):
     """What a pass leaves to the next one, to tell which models may be nearest.
 
     The models it saw, and which were nearest; for parts of the samples (K, n) distances
@@ -160,7 +160,7 @@ class OneSidedPass:
 
     def __init__(self, X: NDArray, right: NDArray, centre: NDArray) -> None:
         self.right, self.given = right, (X, centre)
-        self.room = Room()
+        self.scratch = Scratch()
         self._take(X.dtype)
 
     def _take(self, dtype: Any) -> None:
@@ -169,7 +169,7 @@ class OneSidedPass:
         self.norms = np.einsum("ij,ij->i", self.X, self.X)
         scale = float(self.norms.mean(dtype=float))
         self.tiny = 1e2 * np.finfo(dtype).eps * scale
-        self.known: Known | None = None
+        self.known: BoundCache | None = None
         # Of float32 the first pass tells whether it is enough.
         self.is_settled = dtype == np.float64
 
@@ -200,7 +200,7 @@ class OneSidedPass:
         size = min(BLOCK_ROWS, rows_in_budget(8 * n_models * width))
         needed = min(n, size) * _scratch_size(n_models, width, d)
         parts = list(even_slices(n, BLOCKS * size))
-        sums = self.room.take("sums", (len(parts), *stack.shape), float)
+        sums = self.scratch.take("sums", (len(parts), *stack.shape), float)
         moments = np.empty((len(parts), n_models, width, width))
         sizes = np.empty((len(parts), n_models, width))
         # Taken away meanwhile: a pass that is broken off, or made beside this one, must
@@ -211,7 +211,7 @@ class OneSidedPass:
 
         def one_part(p: int) -> int:
             rows = parts[p]
-            scratch = self.room.take("scratch", (needed,), dtype)
+            scratch = self.scratch.take("scratch", (needed,), dtype)
             compared = engine(
                 self.X[rows], flat, self.norms[rows], offsets, self.right[rows],
                 gamma[rows], self.tiny, nearest[rows], margins[rows], size, scratch,
@@ -224,13 +224,13 @@ class OneSidedPass:
 
         waits = list(run(one_part, range(len(parts))))
         if known.low[0].size:
-            self.known = Known(stack, nearest, known.low, known.reach, waits)
+            self.known = BoundCache(stack, nearest, known.low, known.reach, waits)
         total = moments.sum(axis=0)
         gradient = sums.sum(axis=0)
         gradient -= np.matmul(total, stack)
         return Pass(margins, nearest, gradient, total, sizes.sum(axis=0))
 
-    def _nothing_known(self, stack: NDArray, parts: list[slice]) -> Known:
+    def _nothing_known(self, stack: NDArray, parts: list[slice]) -> BoundCache:
         n_models, width, _ = stack.shape
         # Two are always compared: bounds that cannot pay are not kept.
         pays = 2 / n_models < _worth(width)
@@ -242,7 +242,7 @@ class OneSidedPass:
             for _ in range(2)
         )
         nearest = np.empty((len(self.X), 2), np.intp)
-        return Known(stack, nearest, low, reach, [1] * len(parts))
+        return BoundCache(stack, nearest, low, reach, [1] * len(parts))
 
 
 def _scratch_size(n_models: int, width: int, d: int) -> int:
@@ -355,7 +355,7 @@ def scaled_rates(sizes: NDArray) -> NDArray:
     return rates
 
 
-class Climbers(NamedTuple):
+class WeightState(NamedTuple):
     """What a climb knows of the samples of one part, beside the samples.
 
     `weights` are those that the models were last passed with, `before` those of the
@@ -367,7 +367,7 @@ class Climbers(NamedTuple):
     found: Pass | None = None
 
 
-class Passed(NamedTuple):
+class PassInput(NamedTuple):
     """The samples of one part: what passes over them, and the weights given."""
 
     passes: Callable[..., Any]
@@ -379,9 +379,9 @@ class Passed(NamedTuple):
         return Pass(*self.passes(stack, gamma, self.run))
 
 
-def climbing(samples: Passed) -> Climbers:
+def climbing(samples: PassInput) -> WeightState:
     """Return what is known before the first pass."""
-    return Climbers(samples.given, samples.given)
+    return WeightState(samples.given, samples.given)
 
 
 class Sums(NamedTuple):
@@ -410,7 +410,7 @@ class Sums(NamedTuple):
         return self.value / self.total
 
 
-def climb_sums(now: Climbers, theta: float, bins: int, samples: Passed) -> Sums:
+def climb_sums(now: WeightState, theta: float, bins: int, samples: PassInput) -> Sums:
     """Return what a part contributes after a pass, its margins counted in `bins`."""
     found, given = now.found, samples.given
     assert found is not None
@@ -435,8 +435,13 @@ def climb_sums(now: Climbers, theta: float, bins: int, samples: Passed) -> Sums:
 
 
 def climbed(
-    now: Climbers, stack: NDArray, theta: float, k: Any, bins: int, samples: Passed
-) -> tuple[Climbers, Sums]:
+    now: WeightState,
+    stack: NDArray,
+    theta: float,
+    k: Any,
+    bins: int,
+    samples: PassInput,
+) -> tuple[WeightState, Sums]:
     """Pass once over a part, with weights that have grown where margins are small.
 
     Weights are not divided by their sum: all that is found is linear in them.
@@ -445,7 +450,7 @@ def climbed(
     if now.found is not None and (callable(k) or k != 0):
         weights = reweighted(weights, now.found.margins, theta, k, samples.given)
     found = samples.one_pass(stack, weights)
-    after = Climbers(weights, now.weights, found)
+    after = WeightState(weights, now.weights, found)
     return after, climb_sums(after, theta, bins, samples)
 
 
@@ -500,7 +505,7 @@ class Ascent(NamedTuple):
         not taken back.
         """
         reached = self.samples.map(climbing).step(
-            climbed, stack, self.theta, 0, self._bins, beside=self.samples
+            climbed, stack, self.theta, 0, self._bins, zip_with=self.samples
         )
         return {
             **self._reached(stack, *reached),
@@ -543,7 +548,7 @@ class Ascent(NamedTuple):
             self.theta,
             self._copies(sums),
             self._bins,
-            beside=self.samples,
+            zip_with=self.samples,
         )
         after = self._reached(proposal, *reached)
         # The same weights before and after: H of the step, not of the re-weighting.
@@ -594,14 +599,14 @@ class Ascent(NamedTuple):
         }
 
 
-class Watch(NamedTuple):
+class Plateau(NamedTuple):
     """How long ago a value fell for the last time."""
 
     best: float = np.inf
     waited: int = 0
 
-    def after(self, value: float, tol: float) -> "Watch":
+    def after(self, value: float, tol: float) -> "Plateau":
         """Take in a new value: it has fallen if it is lower by the fraction `tol`."""
         if np.isinf(self.best) or value < self.best - tol * abs(self.best):
-            return Watch(value, 0)
-        return Watch(self.best, self.waited + 1)
+            return Plateau(value, 0)
+        return Plateau(self.best, self.waited + 1)

@@ -43,7 +43,7 @@ from widemargin._core.params import Counted, Fraction, Positive, parameters
 from widemargin._core.samples import Samples
 from widemargin.margins import check_loss
 from widemargin.prototypes.base import no_bound
-from widemargin.prototypes.lvq import hull, pen
+from widemargin.prototypes.lvq import feature_range, padded_range
 from widemargin.prototypes.training import (
     Outcome,
     Run,
@@ -262,7 +262,10 @@ class MarginLVQClassifier(TrainedPrototypes):
         self.decision_, self.n_neighbors_ = self.decision, int(self.n_neighbors)
         self._loss = check_loss(self.loss)
         self._set_scale(data, P)
-        return {"prototypes": self._shown(P), "hull": hull(data.limits, P)}
+        return {
+            "prototypes": self._shown(P),
+            "feature_range": feature_range(data.limits, P),
+        }
 
     def _resume(self, state: State, data: Samples, rng: np.random.RandomState) -> State:
         added = self._place_new(data.X, data, rng)
@@ -270,7 +273,7 @@ class MarginLVQClassifier(TrainedPrototypes):
         P = self._sorted(P)
         return {
             "prototypes": self._shown(P),
-            "hull": hull(data.limits, P, state["hull"]),
+            "feature_range": feature_range(data.limits, P, state["feature_range"]),
         }
 
     def _sorted(self, P: NDArray) -> NDArray:
@@ -317,7 +320,7 @@ class MarginLVQClassifier(TrainedPrototypes):
             P = self._scaled(state["prototypes"])
             sums, total = parts.sum(margin_sums, P, bounds, loss, unit, rule)
             step = gamma * unit * (1 - epoch / n_epochs) * sums / mass
-            box = pen(state["hull"])
+            box = padded_range(state["feature_range"])
             moved = (P - step).clip(box[0], box[1]).astype(P.dtype)
             moved = self._shown(moved)
             return Outcome({**state, "prototypes": moved}, {"loss": total / mass})
@@ -326,7 +329,14 @@ class MarginLVQClassifier(TrainedPrototypes):
             order = presentation_order(data.weights, self.shuffle, rng)
             # A copy of its own, divided or not.
             P = np.array(self._scaled(state["prototypes"]))
-            given = (P, bounds, data.X, data.codes, order, pen(state["hull"]))
+            given = (
+                P,
+                bounds,
+                data.X,
+                data.codes,
+                order,
+                padded_range(state["feature_range"]),
+            )
             schedule = (unit, gamma, epoch * n, float(n_epochs * n))
             total = margin_epoch(*given, loss, *schedule, rule)
             P = self._shown(P)

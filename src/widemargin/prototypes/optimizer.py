@@ -20,7 +20,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from widemargin._compute.engines import formula
-from widemargin._core.arrays import in_dtype, numpy_dtype, put, to_numpy, xp_of
+from widemargin._core.arrays import in_dtype, numpy_dtype, to_device, to_numpy, xp_of
 
 State = dict[str, Any]
 # A slice of the rows, and the learning rate there.
@@ -28,7 +28,7 @@ Batch = tuple[slice, float]
 FORGET, FORGET_SQUARES = 0.9, 0.999
 # Epsilon, as a share of the largest gradient: what is smaller by far is rounding,
 # depends on the order of a sum, and is not worth a step.
-LEAST = 1e-5
+LEAST_GRADIENT = 1e-5
 
 
 def moments_of(name: str) -> tuple[str, str, str]:
@@ -66,17 +66,17 @@ def adam(
 ) -> tuple[State, Any]:
     """Take in one gradient; return the new moments and the direction of ascent.
 
-    Where every gradient so far was zero the direction is zero; where it was `LEAST` of
-    the largest, it is half of what it would be.
+    Where every gradient so far was zero the direction is zero; where it was
+    `LEAST_GRADIENT` of the largest, it is half of what it would be.
     """
     m, v, t = (state[key] for key in moments_of(name))
     xp, t = xp_of(gradient), t + 1
     gradient = in_dtype(gradient, numpy_dtype(m))
     m = forget * m + (1 - forget) * gradient
     v = forget_squares * v + (1 - forget_squares) * gradient * gradient
-    # Squares may be so small that `LEAST` of them vanishes.
+    # Squares may be so small that `LEAST_GRADIENT` of them vanishes.
     tiny = float(np.finfo(numpy_dtype(m)).tiny)
-    floor = LEAST * LEAST * xp.max(v)
+    floor = LEAST_GRADIENT * LEAST_GRADIENT * xp.max(v)
     floor = xp.where(floor > 0, floor, xp.full_like(floor, tiny))
     steps = xp.asarray(t, dtype=xp.float64)
     scale = (1 - forget_squares**steps) ** 0.5 / (1 - forget**steps)
@@ -104,7 +104,7 @@ class Descent:
     no number on the way.
     """
 
-    least: ClassVar[float] = LEAST
+    least: ClassVar[float] = LEAST_GRADIENT
 
     sums: Callable[[State, Any], Sums]
     names: tuple[str, ...]
@@ -145,7 +145,7 @@ def run_batches(
 
 def put_arrays(value: Any, device: Any) -> Any:
     """Return an array on the device, and all else as it is."""
-    return put(value, device) if isinstance(value, np.ndarray) else value
+    return to_device(value, device) if isinstance(value, np.ndarray) else value
 
 
 def batch_edges(size: int, n: int) -> np.ndarray:

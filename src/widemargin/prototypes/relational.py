@@ -46,7 +46,7 @@ from widemargin.margins import Sigmoid, check_loss
 from widemargin.prototypes import optimizer
 from widemargin.prototypes.base import no_bound
 from widemargin.prototypes.glvq import coefficients
-from widemargin.prototypes.initialization import idle, prototype_counts
+from widemargin.prototypes.initialization import prototype_counts, unused
 from widemargin.prototypes.training import (
     Outcome,
     Run,
@@ -481,7 +481,7 @@ class RelationalLVQClassifier(TrainedPrototypes):
             if is_auto(self.prototypes_per_class) and epoch + 1 == n_epochs:
                 A = mixture(state["theta"], labels, codes)
                 d = relational_distances(data.D, A, self_terms(data.D, A))
-                stay = ~idle(d.argmin(axis=1), labels, len(self.classes_))
+                stay = ~unused(d.argmin(axis=1), labels, len(self.classes_))
                 state |= {name: state[name][stay] for name in (*names, "codes")}
             return Outcome(self._shown_as(state, data), {"loss": total / n})
 
@@ -512,7 +512,7 @@ class RelationalLVQClassifier(TrainedPrototypes):
                     medoids[j], moved = tried[best], True
             if is_auto(self.prototypes_per_class) and not moved:
                 nearest = D[:, medoids].argmin(axis=1)
-                stay = ~idle(nearest, labels, len(self.classes_))
+                stay = ~unused(nearest, labels, len(self.classes_))
                 medoids, labels = medoids[stay], labels[stay]
             state = self._shown_as({**state, "codes": labels}, data, medoids=medoids)
             return Outcome(state, {"loss": float(cost) / len(codes)}, done=not moved)

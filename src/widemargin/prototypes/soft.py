@@ -44,7 +44,7 @@ from scipy.special import logsumexp
 
 SOFT = ("rslvq", "cross_entropy")
 # The least that the others of a prototype count, beside a sample that is left out.
-LEAST = 0.1
+LEAST_OTHERS = 0.1
 UNSEEN = 0.5
 
 
@@ -111,10 +111,10 @@ def leave_one_out(
         # Of those that were not looked at, half a one more than of those that were.
         more = 0.0 if share == 1 else UNSEEN * float(weights.mean())
         others = weights + (mass[nearest] - weights + more) / share - pulled
-        others = np.maximum(others, LEAST * weights)
+        others = np.maximum(others, LEAST_OTHERS * weights)
         pushed = pulled * np.where(D_plus < D_minus, D_plus / D_minus, 1)
         D_plus = D_plus * (1 + pulled / others) ** 2
-        rivals = np.maximum((mass[wrong] + more) / share, LEAST * weights)
+        rivals = np.maximum((mass[wrong] + more) / share, LEAST_OTHERS * weights)
         D_minus = D_minus / (1 + pushed / rivals) ** 2
     D[rows[there], nearest[there]] = D_plus[there]
     D[rows[there], wrong[there]] = D_minus[there]

@@ -31,8 +31,8 @@ from widemargin._core.arrays import (
     beside,
     in_dtype,
     numpy_dtype,
-    put,
     rows_at_once,
+    to_device,
     to_numpy,
 )
 from widemargin._core.checks import check_count, check_spring, is_auto
@@ -282,12 +282,12 @@ class TangentModels(PrototypeClassifier):
 
     def _fit_metric(self, samples: Samples) -> None:
         metric = check_metric(self.tangents, self.sides, self.spring)
-        metric = metric.fit(put(samples.X, samples.device), samples.labels)
+        metric = metric.fit(to_device(samples.X, samples.device), samples.labels)
         self.metric_ = replace(metric, pass_size=len(samples))
 
     def _bundle_references(self, samples: Samples) -> Bundle:
         """Training samples with their frames; their labels are known."""
-        X = put(samples.X, samples.device)
+        X = to_device(samples.X, samples.device)
         bundle = self.metric_.bundle(X, samples.labels, end="query", n_jobs=self.n_jobs)
         self.metric_.warn_of_blanks(bundle)
         return bundle

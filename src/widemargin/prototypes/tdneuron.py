@@ -53,7 +53,7 @@ from widemargin.prototypes.tangent_models import (
     retract,
 )
 from widemargin.prototypes.training import (
-    BOLD,
+    TANGENT_GAIN,
     Outcome,
     Run,
     State,
@@ -469,7 +469,7 @@ class TDNeuronClassifier(TangentModels, TrainedPrototypes):
     def _step(
         self, data: Training, rng: np.random.RandomState, n_epochs: float
     ) -> Step:
-        rate = START * min(1.0, BOLD * self._pace)
+        rate = START * min(1.0, TANGENT_GAIN * self._pace)
 
         def descend(state: State, _: int) -> Outcome:
             return _outcome(data, *data.step(data.shifted(state["units"], -1), rate))

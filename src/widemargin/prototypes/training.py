@@ -34,15 +34,15 @@ from widemargin._core.checks import (
     largest_square_root,
     warn_caller,
 )
-from widemargin._core.classifier import fit_method, whole_or_not_at_all
-from widemargin._core.lazy import bare
+from widemargin._core.classifier import fit_method, restore_on_failure
+from widemargin._core.lazy import without_callbacks
 from widemargin._core.params import check_declared
 from widemargin._core.samples import (
     Samples,
     batch_classes,
     check_samples,
+    duplicate_groups,
     merge_duplicates,
-    twins,
 )
 from widemargin._core.select import smallest
 from widemargin._core.shards import check_shards, joined
@@ -56,11 +56,11 @@ from widemargin.prototypes.base import PrototypeClassifier, with_mean_one
 from widemargin.prototypes.initialization import (
     chosen_scale,
     given_prototypes,
-    idle,
     initial_prototypes,
     most_prototypes,
     prototype_counts,
-    recruits,
+    rows_to_add,
+    unused,
 )
 
 State = dict[str, Any]
@@ -71,11 +71,11 @@ SIZES = (1, 2, 5)
 # benchmarks/prototypes.md. One fold of many samples is not
 # enough: of 30 000 rows of one Gaussian per class GMLVQ took 145 prototypes for 5.
 FOLDS, ASKED, PER_CLASS = 3, 2000, 400
-# How many samples the model of a stream is begun with, and to how many a small batch is
-# joined. Steps are as long as those that a training begins with, times HASTE times the
-# share of mistakes; LEAST is the least. Tangent models go BOLD times as far, but no
-# farther than at first: they make one step of a batch.
-BEGIN, JOINED, HASTE, LEAST, BOLD = 500, 200, 5.0, 0.03, 3.0
+# The model of a stream is begun with WARMUP_ROWS samples, and a small batch is joined
+# with earlier samples to MIN_BATCH. The pace, by which the first learning rate is
+# multiplied, is clip(ERROR_GAIN * error rate, LEAST_PACE, 1). Tangent models make one
+# step per batch and take TANGENT_GAIN times that pace, at most 1.
+WARMUP_ROWS, MIN_BATCH, ERROR_GAIN, LEAST_PACE, TANGENT_GAIN = 500, 200, 5.0, 0.03, 3.0
 # What the learners do on a device that know how to.
 DEVICE_METHODS = (
     *("fit", "partial_fit", "predict", "predict_proba", "decision_function"),
@@ -135,7 +135,7 @@ def with_relative_weights(samples: Samples) -> Samples:
 
 def fraction_right(model: PrototypeClassifier, samples: Samples) -> float:
     """Weighted accuracy of `model` on samples already checked."""
-    right, total = samples.parts(samples).sum(weight_right, bare(model))
+    right, total = samples.parts(samples).sum(weight_right, without_callbacks(model))
     return right / total
 
 
@@ -238,12 +238,12 @@ def share_wrong(before: LeftOut | None) -> float | None:
 class Stream:
     """What is known of the samples that came in batches, or in a fit before.
 
-    The first ones are kept until a model was begun with BEGIN of them: it is begun
-    anew whenever there are twice as many as it was begun with. The latest are kept for
-    small batches to be joined with. Steps are shorter by the share of a batch in what
-    it is joined to: whatever it is cut into, a stream moves a model about as far. They
-    are the longer the more mistakes a model makes of late: one that is good stays so,
-    and one whose samples change follows them.
+    The first ones are kept until a model was begun with WARMUP_ROWS of them: it is
+    begun anew whenever there are twice as many as it was begun with. The latest are
+    kept for small batches to be joined with. Steps are shorter by the share of a batch
+    in what it is joined to: whatever it is cut into, a stream moves a model about as
+    far. They are the longer the more mistakes a model makes of late: one that is good
+    stays so, and one whose samples change follows them.
     """
 
     first: Samples | None = None
@@ -251,7 +251,7 @@ class Stream:
     latest: Samples | None = None
     # Rows given, those of no weight and equal ones included.
     rows: int = 0
-    # Share of mistakes, of about the latest JOINED samples before they were learned;
+    # Share of mistakes, of about the latest MIN_BATCH samples before they were learned;
     # what it is after a fit, samples that were learned cannot say.
     mistakes: float = 0.06
 
@@ -275,13 +275,13 @@ class Stream:
         latest = None
         if joins:
             last = batch
-            if len(batch) > JOINED:
-                last = batch.take(np.sort(rng.permutation(len(batch))[:JOINED]))
+            if len(batch) > MIN_BATCH:
+                last = batch.take(np.sort(rng.permutation(len(batch))[:MIN_BATCH]))
             latest = joined([self.latest, last])
-            latest = latest.take(slice(max(0, len(latest) - JOINED), None))
+            latest = latest.take(slice(max(0, len(latest) - MIN_BATCH), None))
         mistakes = self.mistakes
         if wrong is not None:
-            mistakes += len(batch) / (len(batch) + JOINED) * (wrong - mistakes)
+            mistakes += len(batch) / (len(batch) + MIN_BATCH) * (wrong - mistakes)
         return Stream(first, self.begun, latest, self.rows + n_rows, mistakes)
 
     def begins(self, most: int) -> bool:
@@ -298,13 +298,15 @@ class Stream:
 
     def joined(self, batch: Samples) -> Samples:
         """Return the last batch, a small one with the latest samples before it."""
-        if self.latest is None or len(batch) >= JOINED:
+        if self.latest is None or len(batch) >= MIN_BATCH:
             return batch
         return replace(self.latest, device=batch.device)
 
     def pace(self, n: int) -> float:
         """Return the length of the steps of the last batch, of `n` samples."""
-        return min(1.0, n / JOINED) * min(1.0, max(LEAST, HASTE * self.mistakes))
+        return min(1.0, n / MIN_BATCH) * min(
+            1.0, max(LEAST_PACE, ERROR_GAIN * self.mistakes)
+        )
 
 
 class TrainedPrototypes(PrototypeClassifier):
@@ -451,7 +453,7 @@ class TrainedPrototypes(PrototypeClassifier):
                 held=held,
                 patience=self.n_iter_no_change,
             )
-            state = self._settled(state, data)
+            state = self._postprocess(state, data)
         self._keep(state)
         if held is not None:
             samples = held
@@ -471,7 +473,7 @@ class TrainedPrototypes(PrototypeClassifier):
     ) -> None:
         """Say what is left to say of the `n_rows` given once training is over."""
 
-    @whole_or_not_at_all
+    @restore_on_failure
     def partial_fit(
         self,
         X: ArrayLike,
@@ -515,8 +517,8 @@ class TrainedPrototypes(PrototypeClassifier):
         if not first:
             before = self._said_of(with_mean_one(samples))
         stream = Stream() if first else self._stream
-        most = BEGIN if self._begins_anew else 0
-        anew = self._begins_anew and stream.begun < BEGIN
+        most = WARMUP_ROWS if self._begins_anew else 0
+        anew = self._begins_anew and stream.begun < WARMUP_ROWS
         wrong = share_wrong(before)
         stream = stream.after(samples, _num_samples(X), wrong, rng, most, self._joins)
         self._pace = stream.pace(len(samples))
@@ -572,7 +574,7 @@ class TrainedPrototypes(PrototypeClassifier):
         state, history = run_epochs(
             self, state, step, self._n_epochs(), samples, told=False
         )
-        state = self._settled(state, data)
+        state = self._postprocess(state, data)
         return Outcome(state, {key: row[-1] for key, row in history.items() if row})
 
     def _divided(self, samples: Samples, first: bool) -> Samples:
@@ -583,7 +585,7 @@ class TrainedPrototypes(PrototypeClassifier):
             )
         return samples if self.scale_ is None else samples.divided(self.scale_)
 
-    def _settled(self, state: State, data: Any) -> State:
+    def _postprocess(self, state: State, data: Any) -> State:
         """Return the state of a whole training as it is kept."""
         return state
 
@@ -637,7 +639,7 @@ class TrainedPrototypes(PrototypeClassifier):
         if not self._grows:
             return None
         codes = samples.codes
-        groups = None if self._exact_weights else twins(samples.X, codes)
+        groups = None if self._exact_weights else duplicate_groups(samples.X, codes)
         folds, trials = folds_of_classes(codes, FOLDS, groups=groups), []
         if not folds or len(np.unique(codes)) < 2:
             return None
@@ -690,7 +692,7 @@ class TrainedPrototypes(PrototypeClassifier):
                 state = outcome.state
                 if outcome.done:
                     break
-            self._take(self._settled(state, data))
+            self._take(self._postprocess(state, data))
             return self._nearest_codes(asked.X) != asked.codes
 
     def _placed(self, P: np.ndarray) -> np.ndarray:
@@ -730,13 +732,13 @@ class TrainedPrototypes(PrototypeClassifier):
         if not self._grows or n_epochs == np.inf:
             return none, all_stay
         if epoch + 1 == n_epochs:
-            return none, ~idle(nearest(), codes, len(self.classes_))
+            return none, ~unused(nearest(), codes, len(self.classes_))
         if self._size is not None:
             return none, all_stay
         if (epoch + 1) % max(1, n_epochs // 10) or epoch + 1 > n_epochs / 2:
             return none, all_stay
         most = 2 * self._counts(samples)
-        rows = recruits(
+        rows = rows_to_add(
             samples.X, samples.codes, samples.weights, nearest(), codes, most, rng
         )
         return rows, all_stay

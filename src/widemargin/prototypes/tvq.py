@@ -22,7 +22,7 @@ import numpy as np
 
 from widemargin._core.arrays import numpy_dtype, run_at, to_numpy
 from widemargin._core.checks import check_number, is_auto
-from widemargin._core.lazy import bare
+from widemargin._core.lazy import without_callbacks
 from widemargin._core.left_out import left_out_folds
 from widemargin._core.params import (
     Counted,
@@ -45,8 +45,8 @@ from widemargin.prototypes.hss import (
 )
 from widemargin.prototypes.margin_ascent import (
     Ascent,
-    Passed,
-    Watch,
+    PassInput,
+    Plateau,
     model_passes,
 )
 from widemargin.prototypes.tangent_models import (
@@ -58,8 +58,8 @@ from widemargin.prototypes.tangent_models import (
     tried_tangents,
 )
 from widemargin.prototypes.training import (
-    BOLD,
     DEVICE_METHODS,
+    TANGENT_GAIN,
     Outcome,
     Run,
     State,
@@ -81,16 +81,16 @@ TRIAL_PASSES = 5
 REACH, FEW_REACH, TOLD = 0.4, 0.75, 500
 
 
-class Bent(NamedTuple):
+class TangentSamples(NamedTuple):
     """Samples with their frames, made once, and the threads to pass over them."""
 
     samples: Samples
     bundle: Bundle
     run: Run
 
-    def take(self, rows: np.ndarray) -> "Bent":
+    def take(self, rows: np.ndarray) -> "TangentSamples":
         """Return the samples of `rows`."""
-        return Bent(self.samples.take(rows), self.bundle[rows], self.run)
+        return TangentSamples(self.samples.take(rows), self.bundle[rows], self.run)
 
     @property
     def apart(self) -> Run:
@@ -307,20 +307,20 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
 
     def _prepare(
         self, samples: Samples, rng: np.random.RandomState, run: Run, first: bool
-    ) -> Bent:
+    ) -> TangentSamples:
         if first:
             self._fit_metric(samples)
         bundle = self._bundle_references(samples)
         if first:
             self.metric_, bundle = helpful_metric(self, samples, bundle)
-        return Bent(samples, bundle, run)
+        return TangentSamples(samples, bundle, run)
 
-    def _start(self, data: Bent, rng: np.random.RandomState) -> State:
+    def _start(self, data: TangentSamples, rng: np.random.RandomState) -> State:
         n_tangents = self._chosen(data, rng)
         state = self._first_state(data, n_tangents, rng)
         return {**state, **self._shortened(data, state)}
 
-    def _shortened(self, data: Bent, state: State) -> State:
+    def _shortened(self, data: TangentSamples, state: State) -> State:
         """After how many passes to end, where samples that are left out say so.
 
         They are asked where they are few, or out of the reach of theta: weights that
@@ -349,7 +349,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
             self._told = len(samples), rows, D[at]
         return {"passes": marks[at]} if at else {}
 
-    def _reaches_few(self, data: Bent, state: State) -> bool:
+    def _reaches_few(self, data: TangentSamples, state: State) -> bool:
         """Whether most margins of models that describe their class are small."""
         if self.init != "hss" or not is_auto(self.learning_rate):
             return False
@@ -364,7 +364,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         return bool(weights @ small > FEW_REACH * weights.sum())
 
     def _without(
-        self, rows: np.ndarray, data: Bent, n_tangents: int, marks: list[int]
+        self, rows: np.ndarray, data: TangentSamples, n_tangents: int, marks: list[int]
     ) -> np.ndarray:
         """Return the distances of `rows` to the classes of models without them.
 
@@ -404,13 +404,13 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         super()._calibrate_further(later)
 
     def _first_state(
-        self, data: Bent, n_tangents: int, rng: np.random.RandomState
+        self, data: TangentSamples, n_tangents: int, rng: np.random.RandomState
     ) -> State:
         C, T, codes = self._first_models(data, n_tangents, rng)
         self.prototype_labels_ = self.classes_[codes]
         return {"prototypes": C, "tangents": T}
 
-    def _chosen(self, data: Bent, rng: np.random.RandomState) -> int:
+    def _chosen(self, data: TangentSamples, rng: np.random.RandomState) -> int:
         """How many tangents: as given, or the usual unless it is clearly worse."""
         candidates = tried_tangents(self.n_tangents, data.samples.X.shape[1])
         trials = tried_rows(data.samples.codes, rng) if len(candidates) > 1 else []
@@ -424,7 +424,9 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
 
         return select(candidates, mistakes, held_out.samples.weights, by_size=False)
 
-    def _mistakes(self, fit: Bent, held: Bent, n_tangents: int) -> np.ndarray:
+    def _mistakes(
+        self, fit: TangentSamples, held: TangentSamples, n_tangents: int
+    ) -> np.ndarray:
         """1 where a sample that was held out is not told apart, else 0."""
         state = self._first_state(fit, n_tangents, np.random.RandomState(0))
         # As in training, and a model that leaves the numbers tells nothing apart.
@@ -438,7 +440,9 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
             found = ascent.start(_stacked(state, centre))["found"]
         return (~(found.margins > 0)).astype(float)
 
-    def _resume(self, state: State, data: Bent, rng: np.random.RandomState) -> State:
+    def _resume(
+        self, state: State, data: TangentSamples, rng: np.random.RandomState
+    ) -> State:
         new = np.flatnonzero(~np.isin(data.samples.codes, self._prototype_codes))
         if not len(new):
             return state
@@ -453,7 +457,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         }
 
     def _first_models(
-        self, data: Bent, n_tangents: int, rng: np.random.RandomState
+        self, data: TangentSamples, n_tangents: int, rng: np.random.RandomState
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Centroids (K, d), frames (K, m, d) and class codes (K,) to start from."""
         self._counts_chosen = is_auto(self.prototypes_per_class)
@@ -468,7 +472,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         ]
         if self.init == "hss":
             settled = data.apart(
-                lambda pair: pair[0].settled(pair[1], HSS_ROUNDS),
+                lambda pair: pair[0].alternate(pair[1], HSS_ROUNDS),
                 zip(classes.values(), models, strict=True),
             )
             models = list(settled)
@@ -492,12 +496,12 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         C = _centroids(X, w, count, self.init, rng)
         return Models(C, random_frames(len(C), m, X.shape[1], rng), None, X)
 
-    def _ascent(self, data: Bent, k: Any) -> tuple[np.ndarray, Ascent]:
+    def _ascent(self, data: TangentSamples, k: Any) -> tuple[np.ndarray, Ascent]:
         """Prepare the climb; models are held about the mean of the samples."""
         samples, centre = data.samples, data.samples.X.mean(axis=0, dtype=float)
         mean = samples.mean_weight
         here = self._passed(samples, data.bundle, centre, mean, data.run)
-        parts = samples.parts(here, _part, bare(self), centre, mean)
+        parts = samples.parts(here, _part, without_callbacks(self), centre, mean)
         return centre, Ascent(parts, self.theta, k, self.learning_rate)
 
     def _passed(
@@ -507,19 +511,21 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         centre: np.ndarray,
         mean: float,
         run: Run,
-    ) -> Passed:
+    ) -> PassInput:
         """Make of samples what a climb passes over, weights in units of the mean."""
         right = samples.codes[:, None] == self._prototype_codes
         points, frames = bundle.points, bundle.frames
         passes = model_passes(points, frames, right, centre, self.metric_)
-        return Passed(passes, samples.weights / mean, run)
+        return PassInput(passes, samples.weights / mean, run)
 
-    def _step(self, data: Bent, rng: np.random.RandomState, n_epochs: float) -> Step:
+    def _step(
+        self, data: TangentSamples, rng: np.random.RandomState, n_epochs: float
+    ) -> Step:
         if n_epochs == np.inf:
             return lambda state, _: self._partial_step(state, data)
         return self._climb(data)
 
-    def _climb(self, data: Bent) -> Step:
+    def _climb(self, data: TangentSamples) -> Step:
         """Return the step of one pass over the samples."""
         centre, ascent = self._ascent(data, self.weight_gain)
         dtype = data.samples.X.dtype
@@ -534,7 +540,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
             row = ascent.summary(state)
             value = row["loss"] if self._reweights else -row["H"]
             done = self._reweights and row["n_theta_mistakes"] == 0
-            watch = state.get("watch", Watch()).after(value, self.tol)
+            watch = state.get("watch", Plateau()).after(value, self.tol)
             state = {**state, "watch": watch}
             done = done or watch.waited >= self.n_iter_no_change
             done = done or ascent.is_stuck(state) or epoch + 1 >= passes
@@ -546,7 +552,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
 
         return train
 
-    def _partial_step(self, state: State, data: Bent) -> Outcome:
+    def _partial_step(self, state: State, data: TangentSamples) -> Outcome:
         """One step with the limit of the re-weighting: the mistakes of the batch."""
         if len(np.unique(self._prototype_codes)) < 2:
             return Outcome(state, {"loss": 0.0})
@@ -560,7 +566,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
                 return Outcome(state, {"loss": loss})
             centre, ascent = self._ascent(data.take(mistakes), 0)
             climb = ascent.start(_stacked(state, centre))
-        climb["rate"] *= min(1.0, BOLD * self._pace)
+        climb["rate"] *= min(1.0, TANGENT_GAIN * self._pace)
         climb = ascent.step(climb)
         moved = _unstacked(climb, centre, data.samples.X.dtype)
         return Outcome({**state, **moved}, {"loss": loss})
@@ -590,7 +596,7 @@ class TVQClassifier(TangentModels, TrainedPrototypes):
         self.history_["weights"] = rows
 
 
-def _part(samples: Samples, model: Any, centre: np.ndarray, mean: float) -> Passed:
+def _part(samples: Samples, model: Any, centre: np.ndarray, mean: float) -> PassInput:
     """Prepare the samples of a shard for a climb."""
     bundle = model._bundle_references(samples)
     return model._passed(samples, bundle, centre, mean, map)

@@ -29,7 +29,7 @@ from widemargin._core.checks import (
     check_squares,
 )
 from widemargin._core.classifier import SoftClassifier, fit_method
-from widemargin._core.left_out import OF_A_CLASS, observations
+from widemargin._core.left_out import OF_A_CLASS, observation_groups
 from widemargin._core.params import Counted, Finite, Number, Positive, parameters
 from widemargin._core.samples import check_samples
 from widemargin._core.temperature import FITTED, LeftOut
@@ -207,7 +207,7 @@ class InvariantHyperplaneSVC(pairwise.DuelClassifier, SoftClassifier):
         whitened = self._map(self._inside(samples.X)) @ self.whitening_
         most = min(FITTED, OF_A_CLASS * len(samples.classes))
         rows = np.random.RandomState(0).permutation(len(samples))[:most]
-        linked = observations(samples.X, samples.codes)
+        linked = observation_groups(samples.X, samples.codes)
         with np.errstate(all="ignore"):
             duels = pairwise.spanned_duels(self.svc_, whitened, samples, rows, linked)
         costs, answers = self._costs_of(duels)

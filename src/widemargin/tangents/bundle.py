@@ -38,7 +38,7 @@ from widemargin._core.arrays import (
     is_array,
     is_one_row,
     numpy_dtype,
-    put,
+    to_device,
     to_numpy,
     xp_of,
 )
@@ -318,7 +318,7 @@ class Bundle:
         """Return the bundle on a device of torch; None is NumPy, on the CPU."""
 
         def moved(array: Any) -> Any:
-            return to_numpy(array) if device is None else put(array, device)
+            return to_numpy(array) if device is None else to_device(array, device)
 
         frames = self.frames[:1] if self.is_shared else self.frames
         return Bundle(moved(self.points), broadcast(moved(frames), self.frames.shape))

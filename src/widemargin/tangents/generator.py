@@ -24,11 +24,11 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin._core.arrays import (
-    AnswersInKind,
+    ArrayDispatchMixin,
     check_one_place,
     in_dtype,
     numpy_dtype,
-    on_host,
+    to_cpu,
     xp_of,
 )
 from widemargin._core.checks import (
@@ -57,7 +57,7 @@ from widemargin.tangents.bundle import (
 DEVICE_METHODS = ("fit", "tangents", "bundle", "apply", "adjoint")
 
 
-class TangentGenerator(AnswersInKind, BaseEstimator, ABC):
+class TangentGenerator(ArrayDispatchMixin, BaseEstimator, ABC):
     """Base class of tangent generators.
 
     A subclass has `n_tangents` (property or parameter), `is_affine` and the method
@@ -628,7 +628,7 @@ class TangentUnion(TangentGenerator):
         return named
 
     def _tangents_of(self, X: NDArray, y: ArrayLike | None) -> Blocks:
-        parts = [on_host(part) for part in self._parts()]
+        parts = [to_cpu(part) for part in self._parts()]
         functions = [part._tangents_of(part._check_samples(X), y) for part in parts]
         return lambda rows: xp_of(X).concatenate([f(rows) for f in functions], 1)
 

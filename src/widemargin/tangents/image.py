@@ -41,11 +41,11 @@ from sklearn.base import BaseEstimator
 
 from widemargin._compute.machine import PAIR_ROWS, batched_slices
 from widemargin._core.arrays import (
-    AnswersInKind,
+    ArrayDispatchMixin,
     beside,
     numpy_dtype,
     place_of,
-    put,
+    to_device,
     xp_of,
 )
 from widemargin._core.checks import (
@@ -201,18 +201,20 @@ class _Grid:
     ):
         self.shape = height, width, _ = shape
         self.smooth_y, self.slope_y, self.curve_y = (
-            put(filter_matrix(height, sigma, order, dtype), device)
+            to_device(filter_matrix(height, sigma, order, dtype), device)
             for order in range(3)
         )
         self.smooth_x, self.slope_x, self.curve_x = (
-            put(filter_matrix(width, sigma, order, dtype).T.copy(), device)
+            to_device(filter_matrix(width, sigma, order, dtype).T.copy(), device)
             for order in range(3)
         )
         # One unit for both axes, else a rotation of an oblong image would shear it.
         unit = max(height, width) / 2
         y = ((np.arange(height) - (height - 1) / 2) / unit).astype(dtype)
         x = ((np.arange(width) - (width - 1) / 2) / unit).astype(dtype)
-        self.y, self.x = (put(a, device) for a in np.meshgrid(y, x, indexing="ij"))
+        self.y, self.x = (
+            to_device(a, device) for a in np.meshgrid(y, x, indexing="ij")
+        )
 
     def unflatten(self, X: NDArray) -> NDArray:
         height, width, channels = self.shape
@@ -273,7 +275,7 @@ _grid_of = lru_cache(maxsize=16)(_Grid)
 
 
 @parameters
-class ImageShift(AnswersInKind, BaseEstimator):
+class ImageShift(ArrayDispatchMixin, BaseEstimator):
     """Shift every image by whole pixels, filling in the background.
 
     Parameters
@@ -366,7 +368,7 @@ def image_shifts(
 
 
 @parameters
-class ImageAffine(AnswersInKind, BaseEstimator):
+class ImageAffine(ArrayDispatchMixin, BaseEstimator):
     """Turn and stretch every image about its centre, linearly between pixels.
 
     Parameters

@@ -36,7 +36,7 @@ from widemargin._core.checks import (
 )
 from widemargin._core.decisions import class_codes
 from widemargin._core.params import Counted, check_declared, parameters
-from widemargin._core.samples import check_rows, class_labels, twins
+from widemargin._core.samples import check_rows, class_labels, duplicate_groups
 from widemargin.tangents.bundle import Blocks, Bundle, broadcast, like
 from widemargin.tangents.generator import DEVICE_METHODS, TangentGenerator
 
@@ -134,7 +134,9 @@ class LearnedTangents(TangentGenerator):
         elif self.per_class:
             raise ValueError("y must be given to learn tangents with per_class=True.")
         # The nearest of a sample that comes twice is itself, and shows no direction.
-        first = np.sort(np.unique(twins(samples, codes), return_index=True)[1])
+        first = np.sort(
+            np.unique(duplicate_groups(samples, codes), return_index=True)[1]
+        )
         samples, codes = samples[first], codes[first]
         self._unit = unit_of_squares(samples)
         if self.local:

@@ -58,7 +58,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin._compute.machine import SAMPLE_ROWS, batched_slices
-from widemargin._core.arrays import AnswersInKind, beside, numpy_dtype
+from widemargin._core.arrays import ArrayDispatchMixin, beside, numpy_dtype
 from widemargin._core.checks import (
     FLOATS,
     check_background,
@@ -112,7 +112,7 @@ def filter_matrix(size: int, sigma: float, order: int, dtype: DTypeLike) -> NDAr
     return matrix.astype(dtype)
 
 
-class KeepsKind(AnswersInKind):
+class KeepsKind(ArrayDispatchMixin):
     """Mixin: answers in kind, float32 in float32 and all other numbers in float64."""
 
     def __sklearn_tags__(self) -> Any:

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from widemargin._compute.device.pairs import halving
+from widemargin._compute.device.pairs import chunk_until_fits
 
 WARPS, QUERIES = 4, 8
 _LANES = 32
@@ -214,7 +214,7 @@ def _plain(
                 best = costs if best is None else torch.minimum(best, costs)
         out[at] = best.sum((2, 3))
 
-    halving(max(1, 2**26 // max(1, y.numel())), len(x), fill)
+    chunk_until_fits(max(1, 2**26 // max(1, y.numel())), len(x), fill)
     return out
 
 
@@ -240,7 +240,7 @@ def pseudo_2d_distances(x: Tensor, y: Tensor, *, patch: int, window: int) -> Ten
         def fill(at: slice, at_y: slice = at_y) -> None:
             out[at, at_y] = _pseudo_2d(x[at], y[at_y], patch, moves)
 
-        halving(max(1, _NUMBERS // (some * numbers)), len(x), fill)
+        chunk_until_fits(max(1, _NUMBERS // (some * numbers)), len(x), fill)
     return out
 
 

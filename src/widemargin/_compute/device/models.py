@@ -15,9 +15,9 @@ from widemargin._compute.device.pairs import (
     GATHERED,
     SUSPECT,
     Ends,
+    chunk_until_fits,
     factor,
     floor_of,
-    halving,
     products_in,
     repaired,
     solve,
@@ -90,7 +90,7 @@ def slide(
             q[rows] = (b - torch.bmm(minus_p[:, None], M)[:, 0]) / stiffness
             moved[rows] = x - torch.bmm(minus_p[:, None], U)[:, 0]
 
-    halving(max(1, GATHERED // (4 * (1 + n_own) * d)), n, fill)
+    chunk_until_fits(max(1, GATHERED // (4 * (1 + n_own) * d)), n, fill)
     return moved, q
 
 

@@ -125,7 +125,7 @@ class Ends:
         return Ends(self.raw, self.rows[:, :1], self.norms, self.coefficients[:, :0])
 
 
-def halving(size: int, n: int, work: Callable[[slice], None]) -> None:
+def chunk_until_fits(size: int, n: int, work: Callable[[slice], None]) -> None:
     """Do `work` on consecutive slices; halve them where memory runs out."""
     start = 0
     while start < n:
@@ -146,7 +146,7 @@ def halving(size: int, n: int, work: Callable[[slice], None]) -> None:
 
 def fill_blocks(fill: Callable[[slice], None], out: Tensor, n_jobs: Any) -> None:
     """As `tangents.bundle.fill_blocks`."""
-    halving(max(1, DEVICE_NUMBERS // max(1, out[:1].numel())), len(out), fill)
+    chunk_until_fits(max(1, DEVICE_NUMBERS // max(1, out[:1].numel())), len(out), fill)
 
 
 def chunk_size(n_y: int, rows: int, columns: int, like: Tensor) -> int:
@@ -216,7 +216,7 @@ def listed(x: Ends, i: Tensor, y: Ends, j: Tensor, sides: str, spring: float) ->
             x.raw[at], x.frames[at], y.raw[to], y.frames[to], sides, spring
         )
 
-    halving(max(1, GATHERED // numbers), len(i), fill)
+    chunk_until_fits(max(1, GATHERED // numbers), len(i), fill)
     return out
 
 
@@ -256,7 +256,7 @@ def pair_distances(
         target[rows] = d2 if squared else torch.sqrt(d2)
 
     rows = 1 + (x_frames.shape[1] if sides == "both" else 0)
-    halving(chunk_size(len(y), rows, 1 + y_frames.shape[1], x), len(x), fill)
+    chunk_until_fits(chunk_size(len(y), rows, 1 + y_frames.shape[1], x), len(x), fill)
     return out
 
 
@@ -299,7 +299,7 @@ def midpoint_distances(
         out[pairs] = (d2 if squared else torch.sqrt(d2)).to(out.dtype)
 
     per_pair = 8 * d * (2 + generator.tangents(x[:1]).shape[1])
-    halving(max(1, GATHERED // per_pair), len(out), fill)
+    chunk_until_fits(max(1, GATHERED // per_pair), len(out), fill)
     return out.reshape(n_x, n_y)
 
 

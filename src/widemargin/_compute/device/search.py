@@ -46,11 +46,11 @@ from widemargin._compute.device.pairs import (
     MOST_ROWS,
     Ends,
     chunk_size,
+    chunk_until_fits,
     error_of,
     floor_of,
     frames_kernel,
     gram_schmidt,
-    halving,
     listed,
     listed_bounds,
     pair_distances,
@@ -76,7 +76,7 @@ ROOM, ROUNDS = 1024, 2
 NEGLECTED = 1e-6
 # One in so many references of a class, listed one by one, costs as much as all; the
 # same where a kernel lists them and gathers nothing. Entries of lists held at once.
-FEW, FEW_LISTED, LISTED = 16, 4, 2**29
+GATHERED_SHARE, LISTED_SHARE, LIST_ENTRIES = 16, 4, 2**29
 # Relative size below which a distance of a density is taken from its residual.
 DOUBTFUL = 1e-3
 
@@ -142,7 +142,7 @@ class Shadow:
             frames[rows] = gram_schmidt(shadows, 1e-14).float()
 
         numbers = max(1, 4 * n_tangents * axes.shape[1])
-        halving(max(1, GATHERED // numbers), n, fill)
+        chunk_until_fits(max(1, GATHERED // numbers), n, fill)
         exact = Ends.prepare(points, frames, torch.zeros_like(points[0]))
         return cls(exact, *rounded(exact.rows))
 
@@ -469,7 +469,7 @@ class DeviceSearch:
         y_rows = 1 if self.sides == "query" else 1 + self.ends.frames.shape[1]
         if self.sides == "mean":
             x_rows, y_rows = 1, x_rows + y_rows
-        halving(chunk_size(n_y, x_rows, y_rows, queries.rows), len(rest), look)
+        chunk_until_fits(chunk_size(n_y, x_rows, y_rows, queries.rows), len(rest), look)
         i, j = (torch.cat(parts) for parts in zip(*found, strict=True))
         if shadow is not None:
             near, _ = self._paired(shadow.exact, i, self.shadow.exact, j)
@@ -500,7 +500,9 @@ class DeviceSearch:
             there[rows] = bounds.topk(count, dim=1, largest=False).indices
 
         width = 1 + max(frames.shape[1], self.ends.frames.shape[1])
-        halving(chunk_size(len(self.ends), 1, width, queries.rows), len(points), look)
+        chunk_until_fits(
+            chunk_size(len(self.ends), 1, width, queries.rows), len(points), look
+        )
         i = torch.arange(len(points), device=there.device).repeat_interleave(count)
         d2 = self._exact(queries, i, there.flatten())
         return d2.view(there.shape), there
@@ -533,8 +535,8 @@ class DeviceSearch:
             size = chunk_size(len(some.ends), 1, width, queries.rows)
             if shadow is not None and some._lists(shadow, 1):
                 # Lists, of a share of the references at most.
-                size = max(1, LISTED // len(some.ends))
-            halving(size, len(points), look)
+                size = max(1, LIST_ENTRIES // len(some.ends))
+            chunk_until_fits(size, len(points), look)
         return out
 
     def _log_sums(
@@ -553,7 +555,7 @@ class DeviceSearch:
         least = (weights[j].view(far.shape) - gamma * far).amax(1)
         i, j = (bumps >= (least - depth)[:, None]).nonzero(as_tuple=True)
         del bumps
-        if len(i) > len(x) * n_y // FEW:
+        if len(i) > len(x) * n_y // GATHERED_SHARE:
             return self._all_sums(x, weights, gamma)
         base = least.double()
         return base + torch.log(self._sums_of(x, i, j, weights, gamma, base))
@@ -575,7 +577,7 @@ class DeviceSearch:
         """
         offsets, side = -weights / gamma, Side.of_queries(shadow)
         least = torch.full((len(x),), -torch.inf, device=weights.device)
-        some = max(16, len(self.ends) // FEW_LISTED)
+        some = max(16, len(self.ends) // LISTED_SHARE)
         for step in self._steps(ROOM):
             room = some if step == 1 else ROOM
             counts, whose, values = within(
@@ -623,7 +625,7 @@ class DeviceSearch:
             )  # fmt: skip
 
         numbers = (3 + 2 * len(shared)) * shared.shape[1]
-        halving(max(1, GATHERED // max(1, numbers)), len(i), fill)
+        chunk_until_fits(max(1, GATHERED // max(1, numbers)), len(i), fill)
         return out
 
     def _radius(
@@ -757,7 +759,7 @@ class DeviceSearch:
                 far[rows] += slack
 
         numbers = (2 + x.frames.shape[1] + y.frames.shape[1]) * x.points.shape[1]
-        halving(max(1, GATHERED // numbers), len(i), fill)
+        chunk_until_fits(max(1, GATHERED // numbers), len(i), fill)
         return near, far
 
 
@@ -808,7 +810,7 @@ def paired_bounds(
                 spring, floor_of(spring, G.dtype), sign * error,
             )[0][0]  # fmt: skip
 
-    halving(max(1, GATHERED // ((2 + l_x + l_y) * d)), len(i), fill)
+    chunk_until_fits(max(1, GATHERED // ((2 + l_x + l_y) * d)), len(i), fill)
     return near, far
 
 
@@ -849,7 +851,7 @@ def squared_distances(X: Tensor, P: Tensor, omega: Tensor | None = None) -> Tens
             d2[i, j] = (delta * delta).sum(1)
         out[rows] = d2
 
-    halving(max(1, _NUMBERS // (2 * X.shape[1] + 3 * len(P))), len(X), fill)
+    chunk_until_fits(max(1, _NUMBERS // (2 * X.shape[1] + 3 * len(P))), len(X), fill)
     return out
 
 
@@ -898,7 +900,7 @@ def nearest_points(X: Tensor, queries: Tensor | None, k: int) -> Tensor:
             d2[at, at + rows.start] = torch.inf
         out[rows] = d2.topk(k, dim=1, largest=False).indices
 
-    halving(max(1, _NUMBERS // (2 * len(X))), len(asked), fill)
+    chunk_until_fits(max(1, _NUMBERS // (2 * len(X))), len(asked), fill)
     return out
 
 
