@@ -22,8 +22,6 @@ PAGES = [
     *sorted(DOCS.glob("howto/*.md")),
     *sorted(DOCS.glob("papers/*.md")),
 ]
-# Still to be written again; the list only shrinks.
-NOT_YET = {"docs/howto/refusing.md", "docs/howto/spectra.md"}
 # The share of sentences that may be longer than 25 words.
 ALLOWED = 0.05
 
@@ -34,8 +32,6 @@ def name_of(path):
 
 @pytest.mark.parametrize("path", PAGES, ids=name_of)
 def test_sentences_are_short(path):
-    if name_of(path) in NOT_YET:
-        pytest.skip("still to be written again")
     text = path.read_text()
     found = long_ones(text)
     assert len(found) <= ALLOWED * len(sentences(text)), "\n\n".join(found)
