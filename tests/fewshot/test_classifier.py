@@ -8,7 +8,9 @@ from sklearn.pipeline import make_pipeline
 
 import widemargin
 from widemargin import FewShotImageClassifier, TangentDensityClassifier
+from widemargin.fewshot.views import full_turns
 from widemargin.tangents import DirectionFeatures, ImageTangents
+from widemargin.tangents.image import ImageAffine
 
 X, y = load_digits(return_X_y=True)
 
@@ -272,3 +274,51 @@ def test_labels_that_are_asked_for_are_worth_more():
         model.fit(X[pool][rows], y[pool][rows])
         errors.append(1 - model.score(X[new], y[new]))
     assert errors[0] < errors[1]
+
+
+def marks(n, seed, turn=False, about=False, side=20):
+    """The letters F and L of ink, a little moved; turned by any angle, or mirrored."""
+    rng = np.random.default_rng(seed)
+    codes = np.arange(n) % 2
+    images = np.zeros((n, side, side))
+    for image, code in zip(images, codes, strict=True):
+        top, left = rng.integers(3, 5), rng.integers(6, 8)
+        image[top : top + 12, left : left + 2] = 1
+        for row in (top, top + 5) if code else (top + 10,):
+            image[row : row + 2, left : left + 7] = 1
+        if about:
+            image[:] = image[:, ::-1]
+        if turn:
+            turned = ImageAffine((side, side), rng.uniform(0, 2 * np.pi))
+            image[:] = turned(image.reshape(1, -1)).reshape(side, side)
+    return images, np.array(["L", "F"])[codes]
+
+
+@pytest.mark.parametrize("n", [1, 4])
+def test_full_circles(n):
+    images, labels = marks(2 * n, 0)
+    asked = marks(60, 1, turn=True)
+    model = FewShotImageClassifier(rotations="full").fit(images, labels)
+    assert not model.ink_
+    assert model.score(*asked) > 0.95
+    assert FewShotImageClassifier().fit(images, labels).score(*asked) < 0.9
+    with pytest.raises(ValueError, match="ink must be"):
+        FewShotImageClassifier(rotations="full", ink=True).fit(images, labels)
+
+
+def test_the_first_turns_are_spread_out():
+    turns = [0.0, *(turn.rotation for turn in full_turns((8, 8)))]
+    quarters = np.round(np.array(turns) / (2 * np.pi) * 24).astype(int)
+    assert sorted(quarters) == list(range(24))
+    assert quarters[:4].tolist() == [0, 12, 6, 18]
+
+
+def test_mirror_images():
+    images, labels = marks(6, 0)
+    asked = marks(30, 1, about=True)
+    model = FewShotImageClassifier(mirror=True).fit(images, labels)
+    assert model.score(*asked) == 1.0
+    view = next(iter(model._fitted_members.values())).view
+    first = view.images[:6].reshape(6, 20, 20)
+    second = view.images[6:12].reshape(6, 20, 20)
+    np.testing.assert_array_equal(second, first[:, :, ::-1])

@@ -53,7 +53,7 @@ from widemargin.fewshot.members import (
     Ridge,
     product_of,
 )
-from widemargin.fewshot.views import View, small_copies
+from widemargin.fewshot.views import View, full_turns, mirrored, small_copies
 from widemargin.tangents.transform import check_transformations
 
 MEMBERS = ("distortion", "features", "pixels", "values")
@@ -115,6 +115,11 @@ class FewShotImageClassifier(MarginClassifier):
         Whether images are ink on paper. Ink is set upright and brought to one size.
         "auto" chooses by leave-one-out on the training images. With one image per
         class, images with much empty paper count as ink.
+    rotations : {"none", "full"}, default="none"
+        Symmetry that is known. With "full", copies are turned by multiples of 15
+        degrees, and images may be asked about at any angle; nothing is set upright.
+    mirror : bool, default=False
+        Whether an image and its mirror image have the same label.
     transformations : sequence of callables or "auto", default="auto"
         Functions ``X -> X`` that make a copy of every labelled image (data
         augmentation). "auto" is 26 small rotations and stretches; () is none.
@@ -186,6 +191,8 @@ class FewShotImageClassifier(MarginClassifier):
     shape: Any = "auto"
     _: KW_ONLY
     ink: bool | Literal["auto"] = "auto"
+    rotations: Literal["none", "full"] = "none"
+    mirror: bool = False
     transformations: Sequence[Callable] | Literal["auto"] = "auto"
     features: Any = None
     metric: Any = "distortion"
@@ -215,6 +222,11 @@ class FewShotImageClassifier(MarginClassifier):
         """
         check_declared(self)
         wanted = self._check_members()
+        if self.rotations == "full" and self.ink is True:
+            raise ValueError(
+                "ink must be 'auto' or False with rotations='full': what may be at any "
+                "angle cannot be set upright."
+            )
         rows, shape = as_rows(X, self.shape)
         samples = check_samples(self, rows, y, sample_weight)
         self._given = samples
@@ -271,24 +283,41 @@ class FewShotImageClassifier(MarginClassifier):
         products: tuple[tuple[str, ...], ...] | None,
     ) -> list[Choice]:
         """Return views and members to choose from, the usual ones first."""
-        copies: Any = () if self.transformations is None else self.transformations
-        if isinstance(copies, str):
-            copies = () if looks.given is None else small_copies(looks.shape)
+        copies = self._copies(looks)
+        turned = self.rotations == "full" and looks.given is not None
         ink = looks.are_ink(images) if self.ink == "auto" else bool(self.ink)
+        if looks.given is None or turned:
+            ink = False
         told = len(labels.asked) > 0
         if looks.given is None:
             ink = False
-        both = self.ink == "auto" and told and looks.given is not None
+        both = self.ink == "auto" and told and looks.given is not None and not turned
         make = _Members(self, looks, images, labels, copies)
         found = []
         for upright in (ink, not ink) if both else (ink,):
-            tried = products or (INK if upright else PLAIN)
+            tried = products or (INK if upright or turned else PLAIN)
             if looks.given is None:
                 tried = _of_vectors(tried)
             # Without images to leave out, the usual product is taken.
             for product in tried if told else tried[:1]:
                 members = {name: make(name, upright) for name in product}
                 found.append(Choice(upright, members))
+        return found
+
+    def _copies(self, looks: Looks) -> list[Callable]:
+        """Return functions that make copies of the labelled images."""
+        given = self.transformations
+        full = self.rotations == "full"
+        if looks.given is None:
+            return [] if isinstance(given, str) else list(given or ())
+        if not isinstance(given, str):
+            found = [*(full_turns(looks.shape) if full else ()), *(given or ())]
+        else:
+            found = (full_turns if full else small_copies)(looks.shape)
+        if self.mirror:
+            about = [mirrored(looks.shape, then) for then in (None, *found)]
+            pairs = zip(about, [*found, None], strict=True)
+            found = [one for pair in pairs for one in pair if one is not None]
         return found
 
     def _choose(self, choices: list[Choice], labels: Labels) -> None:

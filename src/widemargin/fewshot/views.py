@@ -51,6 +51,25 @@ def small_copies(shape: tuple[int, ...]) -> list[ImageAffine]:
     ]
 
 
+def full_turns(shape: tuple[int, ...]) -> list[ImageAffine]:
+    """Return turns by multiples of 15 degrees; the first few are spread out."""
+    # 0 to 23 by the bits of the numbers read backwards: 0, 12, 6, 18, 3, 15, ...
+    order = sorted(range(24), key=lambda k: f"{k * 32 // 24:05b}"[::-1])
+    return [ImageAffine(shape, 2 * np.pi * k / 24) for k in order if k]
+
+
+def mirrored(shape: tuple[int, ...], then: Callable | None = None) -> Callable:
+    """Return a function that turns left and right about, and then does more."""
+    height, width, channels = (*shape, 1)[:3]
+
+    def about(X: NDArray) -> NDArray:
+        images = X.reshape(-1, height, width, channels)[:, :, ::-1]
+        rows = np.ascontiguousarray(images).reshape(X.shape)
+        return rows if then is None else then(rows)
+
+    return about
+
+
 class View:
     """Labelled images and their copies, upright or as they are, with features.
 
